@@ -1,0 +1,84 @@
+"""Samples in memory and as Parquet: the one table format of prepared data and of shards."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+
+from fedatlas.errors import FedatlasError
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Labelled rows.
+
+    sample_id: (n,) int64, the row's position in the prepared split, from 0.
+    label: (n,) float64, ±1 for classification, any real for regression.
+    features: (n, d) float64, a dense array or a CSR matrix with sorted indices.
+    """
+
+    sample_id: np.ndarray
+    label: np.ndarray
+    features: np.ndarray | sparse.csr_array
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the features are stored as CSR."""
+        return sparse.issparse(self.features)
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.label)
+
+
+def to_table(samples: Samples) -> pa.Table:
+    """Columns sample_id, label and either `features` (fixed-size list) or `indices`, `values`."""
+    columns: dict[str, Any] = {
+        "sample_id": pa.array(samples.sample_id, pa.int64()),
+        "label": pa.array(samples.label, pa.float64()),
+    }
+    n, d = samples.features.shape
+    if samples.is_sparse:
+        rows = samples.features
+        offsets = pa.array(rows.indptr.astype(np.int64), pa.int64())
+        columns["indices"] = pa.LargeListArray.from_arrays(
+            offsets, pa.array(rows.indices.astype(np.int32), pa.int32())
+        )
+        columns["values"] = pa.LargeListArray.from_arrays(offsets, pa.array(rows.data, pa.float64()))
+    else:
+        flat = pa.array(np.ascontiguousarray(samples.features, dtype=np.float64).reshape(n * d))
+        columns["features"] = pa.FixedSizeListArray.from_arrays(flat, d)
+    return pa.table(columns)
+
+
+def from_table(table: pa.Table, features: int) -> Samples:
+    """Inverse of `to_table`; `features` is the number of columns d."""
+    table = table.combine_chunks()
+    sample_id = table["sample_id"].to_numpy()
+    label = table["label"].to_numpy()
+    if "features" in table.column_names:
+        flat = _single_chunk(table["features"]).flatten().to_numpy(zero_copy_only=False)
+        return Samples(sample_id, label, flat.reshape(len(label), features))
+    indices = _single_chunk(table["indices"])
+    values = _single_chunk(table["values"])
+    indptr = indices.offsets.to_numpy().astype(np.int64)
+    matrix = sparse.csr_array(
+        (
+            values.flatten().to_numpy(zero_copy_only=False),
+            indices.flatten().to_numpy(zero_copy_only=False),
+            indptr - indptr[0],
+        ),
+        shape=(len(label), features),
+    )
+    if matrix.nnz and matrix.indices.max() >= features:
+        raise FedatlasError(
+            f"a row holds feature index {matrix.indices.max()}, but only {features} features "
+            "are declared"
+        )
+    return Samples(sample_id, label, matrix)
+
+
+def _single_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)

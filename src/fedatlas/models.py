@@ -1,0 +1,57 @@
+"""The base of every typed configuration model, and errors that name file, key and value."""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fedatlas.errors import FedatlasError
+
+
+class Model(BaseModel):
+    """Frozen and strict about unknown keys: a misspelt key is an error, not a default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def read_yaml(path: Path) -> Any:
+    """Parse a YAML file without executing tags; FedatlasError names file, line and problem."""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FedatlasError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise FedatlasError(f"{path}: is not UTF-8 text: {error}") from error
+    except yaml.YAMLError as error:
+        raise FedatlasError(f"{path}: is not valid YAML: {error}") from error
+
+
+def validated(model: type[M], value: Any, where: str) -> M:
+    """Build `model` from plain data; every error is listed with its key, value and remedy."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise FedatlasError("\n".join(_explain(model, item, where) for item in error.errors())) from None
+
+
+def _explain(model: type[BaseModel], item: Any, where: str) -> str:
+    key = ".".join(str(part) for part in item["loc"]) or "(top level)"
+    if item["type"] == "extra_forbidden":
+        allowed = _allowed_keys(model, item["loc"][:-1])
+        hint = f"; allowed keys: {', '.join(allowed)}" if allowed else ""
+        return f"{where}: unknown key '{key}'{hint}"
+    if item["type"] == "missing":
+        return f"{where}: missing key '{key}'"
+    return f"{where}: key '{key}', value {item['input']!r}: {item['msg']}"
+
+
+def _allowed_keys(model: Any, location: tuple[Any, ...]) -> list[str]:
+    """Keys of the model at `location`, where it can be told statically."""
+    for part in location:
+        field = getattr(model, "model_fields", {}).get(part)
+        model = getattr(field, "annotation", None)
+    return sorted(getattr(model, "model_fields", {}))
