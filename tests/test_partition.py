@@ -1,0 +1,213 @@
+"""Partition specifications and the assignment of rows to clients."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedatlas.errors import FedatlasError
+from fedatlas.models import validated
+from fedatlas.partition import HorizontalPartition, assign
+
+
+def dirichlet(clients: int, concentration: float, seed: int = 0) -> HorizontalPartition:
+    return HorizontalPartition(
+        assignment="dirichlet", clients=clients, concentration=concentration, seed=seed
+    )
+
+
+def shuffled(clients: int, seed: int = 0) -> HorizontalPartition:
+    return HorizontalPartition(assignment="shuffled", clients=clients, seed=seed)
+
+
+@st.composite
+def specifications(draw: st.DrawFn) -> HorizontalPartition:
+    assignment = draw(st.sampled_from(["consecutive", "shuffled", "dirichlet"]))
+    clients = draw(st.integers(1, 40))
+    values = {
+        "assignment": assignment,
+        "clients": clients,
+        "samples": draw(st.none() | st.integers(clients, clients + 100)),
+    }
+    if assignment == "dirichlet":
+        values["concentration"] = draw(st.floats(1e-9, 1e9))
+    if assignment != "consecutive":
+        values["seed"] = draw(st.integers(0, 2**63))
+    return HorizontalPartition.model_validate(values)
+
+
+def binary_labels(rows: int) -> np.ndarray:
+    return np.where(np.arange(rows) % 3 == 0, 1.0, -1.0)
+
+
+@given(specifications(), st.integers(0, 50))
+def test_every_kept_row_has_one_client_and_every_client_a_row(spec, extra):
+    kept = spec.samples or spec.clients + extra
+    client = assign(spec, binary_labels(kept if spec.samples is None else kept + extra))
+    assert client.dtype == np.int64
+    assert client.shape == (kept,)
+    sizes = np.bincount(client, minlength=spec.clients)
+    assert len(sizes) == spec.clients
+    assert sizes.min() >= 1
+    if spec.assignment != "dirichlet":
+        assert sizes.max() - sizes.min() <= 1
+
+
+@given(specifications())
+def test_assignment_is_a_function_of_its_arguments(spec):
+    labels = binary_labels(spec.samples or spec.clients + 30)
+    np.testing.assert_array_equal(assign(spec, labels), assign(spec, labels))
+
+
+@given(specifications(), specifications())
+def test_slugs_are_file_names_and_differ_exactly_when_specifications_do(one, other):
+    assert re.fullmatch(r"[A-Za-z0-9._-]+", one.slug)
+    assert (one.slug == other.slug) == (one == other)
+    assert HorizontalPartition.model_validate(one.model_dump()).slug == one.slug
+
+
+def test_no_two_specifications_of_a_dense_grid_share_a_slug():
+    # Digits that could be read as part of a neighbouring field are where names would collide.
+    numbers = [1, 2, 11, 12, 21, 111, 112]
+    specs = [
+        HorizontalPartition(assignment=assignment, clients=clients, samples=samples, **rest)
+        for clients in numbers
+        for samples in [None, *(n for n in numbers if n >= clients)]
+        for assignment, rests in {
+            "consecutive": [{}],
+            "shuffled": [{"seed": seed} for seed in numbers],
+            "dirichlet": [
+                {"seed": seed, "concentration": concentration}
+                for seed in numbers
+                for concentration in (0.1, 1.0, 0.3, 0.1 + 0.2, 11, 1e-5, 1e-51, 1e9)
+            ],
+        }.items()
+        for rest in rests
+    ]
+    slugs = [spec.slug for spec in specs]
+    assert len(set(slugs)) == len(slugs)
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+", slug) for slug in slugs)
+
+
+def test_slugs_read_well():
+    spec = HorizontalPartition(clients=3250, samples=32500)
+    assert spec.slug == "horizontal-consecutive-3250-first32500"
+    assert dirichlet(100, 0.5, seed=1).slug == "horizontal-dirichlet-100-concentration0.5-seed1"
+
+
+def test_consecutive_rows_form_a_client():
+    client = assign(HorizontalPartition(clients=3, samples=6), binary_labels(8))
+    np.testing.assert_array_equal(client, [0, 0, 1, 1, 2, 2])
+
+
+def test_the_first_clients_take_the_remainder():
+    client = assign(HorizontalPartition(clients=3), binary_labels(8))
+    np.testing.assert_array_equal(client, [0, 0, 0, 1, 1, 1, 2, 2])
+
+
+def test_random_assignments_stay_what_they_were():
+    # Another platform or numpy that draws otherwise would silently make other experiments.
+    np.testing.assert_array_equal(
+        assign(shuffled(3, seed=7), binary_labels(9)), [0, 1, 2, 1, 2, 2, 1, 0, 0]
+    )
+    np.testing.assert_array_equal(
+        assign(dirichlet(3, 0.5, seed=7), binary_labels(12)), [2, 2, 2, 1, 2, 2, 1, 2, 2, 1, 2, 0]
+    )
+
+
+@pytest.mark.parametrize("make", [shuffled, lambda clients, seed: dirichlet(clients, 0.5, seed)])
+def test_seeds_differ(make):
+    labels = binary_labels(300)
+    assignments = {assign(make(10, seed=seed), labels).tobytes() for seed in range(20)}
+    assert len(assignments) == 20
+
+
+def test_shuffled_clients_hold_rows_from_everywhere():
+    client = assign(shuffled(10), binary_labels(1000))
+    assert np.abs(np.diff(client)).astype(bool).mean() > 0.8
+
+
+def class_shares(client: np.ndarray, labels: np.ndarray, clients: int) -> np.ndarray:
+    """(classes, clients) share of each class that each client holds."""
+    counts = np.array(
+        [np.bincount(client[labels == value], minlength=clients) for value in np.unique(labels)]
+    )
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def test_large_concentration_is_nearly_uniform_and_small_is_skewed():
+    labels = np.arange(10_000) % 10 * 1.0
+    uniform = class_shares(assign(dirichlet(10, 1e6), labels), labels, 10)
+    np.testing.assert_allclose(uniform, 0.1, atol=0.003)
+    skewed = class_shares(assign(dirichlet(10, 0.01), labels), labels, 10)
+    assert skewed.max(axis=1).mean() > 0.8
+
+
+def test_shares_have_the_variance_of_the_dirichlet_distribution():
+    labels = np.arange(4_000) % 2 * 2.0 - 1.0
+    clients, concentration = 5, 0.5
+    shares = np.array(
+        [
+            class_shares(assign(dirichlet(clients, concentration, seed), labels), labels, clients)
+            for seed in range(300)
+        ]
+    )
+    mean = 1 / clients
+    variance = mean * (1 - mean) / (clients * concentration + 1)
+    assert shares.mean() == pytest.approx(mean)
+    assert shares.var() == pytest.approx(variance, rel=0.1)
+
+
+def test_a_dirichlet_client_is_never_left_empty():
+    client = assign(dirichlet(50, 1e-6), binary_labels(50))
+    np.testing.assert_array_equal(np.sort(client), np.arange(50))
+
+
+def test_regression_labels_cannot_be_skewed_by_class():
+    labels = np.random.default_rng(0).normal(size=442)
+    with pytest.raises(FedatlasError, match=r"442 distinct labels .* regression"):
+        assign(dirichlet(5, 0.5), labels)
+
+
+def test_more_samples_than_rows_are_refused():
+    with pytest.raises(FedatlasError, match="samples 10 exceeds the 9 rows"):
+        assign(HorizontalPartition(clients=2, samples=10), binary_labels(9))
+
+
+def test_more_clients_than_rows_are_refused():
+    with pytest.raises(FedatlasError, match="clients 10 exceeds the 9 samples"):
+        assign(HorizontalPartition(clients=10), binary_labels(9))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"clients": 0}, "key 'clients', value 0: .*greater than or equal to 1"),
+        ({"clients": 4, "samples": 3}, "key 'samples', value 3: .*fewer than the 4 clients"),
+        ({"clients": 4, "seed": 3}, "key 'seed', value 3: .*'consecutive' is not random"),
+        ({"clients": 4, "concentration": 0.5}, "key 'concentration', value 0.5: .*takes no conc"),
+        (
+            {"clients": 4, "assignment": "dirichlet"},
+            "key 'concentration', value None: .*needs a concentration above 0",
+        ),
+        (
+            {"clients": 4, "assignment": "dirichlet", "concentration": float("nan")},
+            "key 'concentration'",
+        ),
+        ({"clients": 4, "assignment": "dirichlet", "concentration": 0}, "greater than 0"),
+        ({"clients": 4, "assignment": "random"}, "key 'assignment', value 'random'"),
+        ({"clients": 4, "kind": "diagonal"}, "key 'kind', value 'diagonal'"),
+        ({"clients": 4, "client": 4}, "unknown key 'client'"),
+        ({}, "missing key 'clients'"),
+    ],
+)
+def test_a_bad_specification_names_key_and_value(values, message):
+    with pytest.raises(FedatlasError, match=message):
+        validated(HorizontalPartition, values, "experiment.yaml")
+
+
+def test_random_assignments_have_seed_zero_unless_told():
+    assert HorizontalPartition(assignment="shuffled", clients=2).seed == 0
+    assert HorizontalPartition(clients=2).seed is None

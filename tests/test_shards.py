@@ -1,0 +1,294 @@
+"""Shards: what goes in comes out, client by client, and damage is named."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from fedatlas.data.samples import Samples, to_table
+from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json, file_digest
+from fedatlas.partition import HorizontalPartition, assign
+from fedatlas.shards import read_client, read_shard, write_shards
+
+one_folder_for_all_examples = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def make_samples(rows: int, features: int, density: float, layout: str, seed: int = 0) -> Samples:
+    """Random rows; at low density many are empty."""
+    random = np.random.default_rng(seed)
+    present = random.random((rows, features)) < density
+    dense = np.where(present, random.normal(size=(rows, features)), 0.0)
+    label = np.where(random.random(rows) < 0.5, 1.0, -1.0)
+    return Samples(np.arange(rows), label, sparse.csr_array(dense) if layout == "sparse" else dense)
+
+
+def write_prepared(path: Path, samples: Samples, **changes: Any) -> Path:
+    metadata = {
+        "dataset": "toy",
+        "split": "train",
+        "rows": len(samples),
+        "features": samples.features.shape[1],
+        "layout": "sparse" if samples.is_sparse else "dense",
+        **changes,
+    }
+    kept = {key: value for key, value in metadata.items() if value is not None}
+    table = to_table(samples).replace_schema_metadata({"fedatlas": canonical_json(kept)})
+    pq.write_table(table, path)
+    return path
+
+
+def as_dense(samples: Samples) -> np.ndarray:
+    return samples.features.toarray() if samples.is_sparse else samples.features
+
+
+def assert_same_rows(actual: Samples, whole: Samples, rows: np.ndarray) -> None:
+    np.testing.assert_array_equal(actual.sample_id, whole.sample_id[rows])
+    np.testing.assert_array_equal(actual.label, whole.label[rows])
+    np.testing.assert_array_equal(as_dense(actual), as_dense(whole)[rows])
+    assert actual.is_sparse == whole.is_sparse
+
+
+def shard(folder: Path, samples: Samples, spec: HorizontalPartition) -> tuple[Path, dict]:
+    prepared = write_prepared(folder / "prepared.parquet", samples)
+    silo, manifest = folder / "silo-0.parquet", folder / "manifest.json"
+    write_shards(prepared, spec, [silo], manifest)
+    return silo, json.loads(manifest.read_text())
+
+
+def partition(assignment: str, clients: int, samples: int | None = None) -> HorizontalPartition:
+    concentration = 0.5 if assignment == "dirichlet" else None
+    return HorizontalPartition(
+        assignment=assignment, clients=clients, samples=samples, concentration=concentration
+    )
+
+
+@pytest.fixture
+def silo(tmp_path) -> Path:
+    """Six clients of five sparse rows each."""
+    return shard(tmp_path, make_samples(30, 8, 0.5, "sparse"), partition("consecutive", 6))[0]
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@one_folder_for_all_examples
+@given(data=st.data())
+def test_every_kept_sample_comes_back_once_with_its_client(layout, tmp_path, data):
+    rows = data.draw(st.integers(1, 40), "rows")
+    kept = data.draw(st.integers(1, rows), "kept")
+    spec = partition(
+        data.draw(st.sampled_from(["consecutive", "shuffled", "dirichlet"])),
+        data.draw(st.integers(1, kept), "clients"),
+        data.draw(st.sampled_from([kept, None])),
+    )
+    samples = make_samples(
+        rows,
+        data.draw(st.integers(1, 6), "features"),
+        data.draw(st.sampled_from([0.0, 0.1, 1.0]), "density"),
+        layout,
+    )
+    silo, manifest = shard(tmp_path, samples, spec)
+    client = assign(spec, samples.label)
+
+    read = read_shard(silo)
+    assert read.clients == spec.clients
+    assert read.offsets.dtype == np.int64
+    assert read.offsets[0] == 0
+    np.testing.assert_array_equal(np.sort(read.samples.sample_id), np.arange(spec.samples or rows))
+    assert_same_rows(read.samples, samples, np.argsort(client, kind="stable"))
+    for number, entry in enumerate(manifest["silos"][0]["clients"]):
+        held = np.flatnonzero(client == number)
+        assert read.offsets[number + 1] - read.offsets[number] == len(held) == entry["samples"]
+        assert entry["row_group"] == number
+        listed = [i for start, stop in entry["sample_ids"] for i in range(start, stop)]
+        assert listed == held.tolist()
+        assert_same_rows(read_client(silo, number), samples, held)
+
+
+def test_manifest_and_metadata_tell_where_a_shard_comes_from(tmp_path):
+    spec = HorizontalPartition(assignment="shuffled", clients=2, samples=5, seed=3)
+    silo, manifest = shard(tmp_path, make_samples(6, 4, 1.0, "dense"), spec)
+    prepared_digest = file_digest(tmp_path / "prepared.parquet")
+    clients = manifest["silos"][0].pop("clients")
+    assert [client["samples"] for client in clients] == [3, 2]
+    assert manifest == {
+        "dataset": "toy",
+        "split": "train",
+        "features": 4,
+        "prepared_digest": prepared_digest,
+        "partition": spec.model_dump(),
+        "seed": 3,
+        "silos": [{"file": "silo-0.parquet", "digest": file_digest(silo)}],
+    }
+    assert read_shard(silo).metadata == {
+        "dataset": "toy",
+        "split": "train",
+        "rows": 5,
+        "features": 4,
+        "layout": "dense",
+        "partition": spec.model_dump(),
+        "silo": 0,
+        "client_samples": [3, 2],
+        "prepared_digest": prepared_digest,
+    }
+
+
+def test_consecutive_clients_are_one_range_each(tmp_path):
+    _, manifest = shard(tmp_path, make_samples(7, 2, 1.0, "dense"), partition("consecutive", 3))
+    ranges = [client["sample_ids"] for client in manifest["silos"][0]["clients"]]
+    assert ranges == [[[0, 3]], [[3, 5]], [[5, 7]]]
+
+
+def test_the_same_request_writes_the_same_bytes(tmp_path):
+    samples = make_samples(40, 5, 0.5, "sparse")
+    digests = set()
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        silo, _ = shard(tmp_path / name, samples, partition("dirichlet", 4))
+        digests.add((file_digest(silo), file_digest(silo.with_name("manifest.json"))))
+    assert len(digests) == 1
+
+
+def test_a_shard_has_the_prepared_columns_and_nothing_else_is_left_behind(tmp_path):
+    silo, _ = shard(tmp_path, make_samples(9, 3, 0.5, "sparse"), partition("shuffled", 3))
+    prepared = pq.read_schema(tmp_path / "prepared.parquet")
+    assert pq.read_schema(silo).equals(prepared, check_metadata=False)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "prepared.parquet",
+        "silo-0.parquet",
+        "manifest.json",
+    }
+
+
+def row_group_bytes(path: Path, number: int) -> slice:
+    """Where a row group lies in the file."""
+    group = pq.read_metadata(path).row_group(number)
+    columns = [group.column(i) for i in range(group.num_columns)]
+    start = min(column.data_page_offset for column in columns)
+    return slice(start, start + sum(column.total_compressed_size for column in columns))
+
+
+def test_a_client_reads_its_own_row_group_only(silo):
+    own = read_client(silo, 2)
+    content = bytearray(silo.read_bytes())
+    for other in (0, 1, 3, 4, 5):
+        where = row_group_bytes(silo, other)
+        content[where] = b"\xff" * (where.stop - where.start)
+    silo.write_bytes(content)
+    assert_same_rows(read_client(silo, 2), own, np.arange(5))
+    for other in (0, 1, 3, 4, 5):
+        with pytest.raises(FedatlasError, match="damaged"):
+            read_client(silo, other)
+
+
+def test_a_flipped_bit_is_noticed(silo):
+    content = bytearray(silo.read_bytes())
+    content[row_group_bytes(silo, 3).stop - 1] ^= 1
+    silo.write_bytes(content)
+    with pytest.raises(FedatlasError, match=r"silo-0\.parquet: is truncated, damaged"):
+        read_shard(silo)
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.8, 0.999])
+def test_a_truncated_shard_is_refused_by_name(silo, kept):
+    content = silo.read_bytes()
+    silo.write_bytes(content[: int(kept * len(content))])
+    for read in (read_shard, lambda path: read_client(path, 0)):
+        with pytest.raises(FedatlasError, match=r"silo-0\.parquet: is truncated"):
+            read(silo)
+
+
+def test_a_missing_shard_is_named(tmp_path):
+    with pytest.raises(FedatlasError, match=r"silo-0\.parquet: no such file"):
+        read_shard(tmp_path / "silo-0.parquet")
+
+
+@pytest.mark.parametrize("client", [-1, 6])
+def test_an_unknown_client_is_refused(silo, client):
+    with pytest.raises(FedatlasError, match=f"no client {client}; its clients are 0 to 5"):
+        read_client(silo, client)
+
+
+def test_a_prepared_file_is_no_shard(silo):
+    prepared = silo.with_name("prepared.parquet")
+    with pytest.raises(FedatlasError, match=r"prepared\.parquet: .*lack partition"):
+        read_shard(prepared)
+
+
+@pytest.mark.parametrize("metadata", [{}, {"fedatlas": "not JSON"}, {"fedatlas": "3"}])
+def test_a_parquet_file_without_metadata_is_refused_by_name(silo, metadata):
+    pq.write_table(pq.read_table(silo).replace_schema_metadata(metadata), silo)
+    with pytest.raises(FedatlasError, match=r"silo-0\.parquet: lacks the schema metadata"):
+        read_shard(silo)
+
+
+@pytest.mark.parametrize("row_group_size", [30, 4])
+def test_other_row_groups_than_clients_are_refused(silo, row_group_size):
+    pq.write_table(pq.read_table(silo), silo, row_group_size=row_group_size)
+    with pytest.raises(FedatlasError, match="row groups with 30 rows are not the 6 clients"):
+        read_shard(silo)
+
+
+def test_other_columns_are_refused(silo):
+    pq.write_table(pq.read_table(silo).drop_columns(["values"]), silo, row_group_size=5)
+    with pytest.raises(FedatlasError, match="has the columns sample_id, label, indices"):
+        read_shard(silo)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"features": None}, r"prepared\.parquet: .*lack features"),
+        ({"rows": 8}, r"prepared\.parquet: holds 9 rows, but its metadata say 8"),
+    ],
+)
+def test_a_prepared_file_that_contradicts_itself_is_refused(tmp_path, changes, message):
+    prepared = write_prepared(
+        tmp_path / "prepared.parquet", make_samples(9, 2, 1.0, "dense"), **changes
+    )
+    with pytest.raises(FedatlasError, match=message):
+        write_shards(
+            prepared,
+            partition("consecutive", 3),
+            [tmp_path / "silo-0.parquet"],
+            tmp_path / "manifest.json",
+        )
+    assert not (tmp_path / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("names", [[], ["a.parquet", "b.parquet"], ["elsewhere/a.parquet"]])
+def test_a_horizontal_partition_is_one_file_beside_its_manifest(tmp_path, names):
+    with pytest.raises(FedatlasError, match="horizontal partition is 1 silo file"):
+        write_shards(
+            tmp_path / "prepared.parquet",
+            partition("consecutive", 3),
+            [tmp_path / name for name in names],
+            tmp_path / "manifest.json",
+        )
+
+
+def test_a_failed_rewrite_leaves_no_manifest_to_vouch_for_it(tmp_path, monkeypatch):
+    samples = make_samples(9, 2, 1.0, "dense")
+    silo, _ = shard(tmp_path, samples, partition("consecutive", 3))
+    before = file_digest(silo)
+
+    def fail(*_args: Any, **_options: Any) -> None:
+        raise RuntimeError("killed while writing")
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", fail)
+    with pytest.raises(RuntimeError, match="killed"):
+        write_shards(
+            tmp_path / "prepared.parquet",
+            partition("consecutive", 2),
+            [silo],
+            tmp_path / "manifest.json",
+        )
+    assert file_digest(silo) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"prepared.parquet", "silo-0.parquet"}
