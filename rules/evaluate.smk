@@ -1,0 +1,155 @@
+"""Selections, tables, figures and verdicts."""
+
+
+def of_experiment(*keys):
+    """A param: the experiment's name and the given keys of its file, as canonical JSON."""
+
+    def spec(wildcards):
+        experiment = PLAN.experiments[wildcards.experiment].model_dump(mode="json")
+        chosen = {key: experiment[key] for key in keys}
+        return canonical_json({"experiment": wildcards.experiment, **chosen})
+
+    return spec
+
+
+def figure_spec(wildcards):
+    """What a figure depends on besides traces."""
+    experiment = PLAN.experiments[wildcards.experiment]
+    return canonical_json(
+        {
+            "title": f"{experiment.title} — {experiment.source}",
+            "figure": experiment.figure.model_dump(mode="json"),
+            "runs": PLAN.run_titles(wildcards.experiment),
+        }
+    )
+
+
+def report_labels(what):
+    """Labels of a report item."""
+    return {"experiment": "{experiment}", "item": what}
+
+
+rule select_points:
+    input:
+        traces=trace_files,
+        code=code_of("fedatlas.evaluation.selection"),
+    output:
+        "results/experiments/{experiment}/selection.json",
+    params:
+        spec=lambda wildcards: canonical_json(
+            PLAN.experiments[wildcards.experiment].selection.model_dump(mode="json")
+        ),
+    log:
+        "logs/select/{experiment}.log",
+    resources:
+        mem_mb=1000,
+        runtime=15,
+    shell:
+        "fedatlas select --spec {params.spec:q} --output {output:q} {input.traces:q} > {log:q} 2>&1"
+
+
+rule tabulate_results:
+    input:
+        traces=trace_files,
+        selection="results/experiments/{experiment}/selection.json",
+        code=code_of("fedatlas.evaluation.tables"),
+    output:
+        report(
+            "results/experiments/{experiment}/table.csv",
+            caption="../workflow/report/table.rst",
+            category="Experiments",
+            subcategory="{experiment}",
+            labels=report_labels("table"),
+        ),
+    log:
+        "logs/table/{experiment}.log",
+    resources:
+        mem_mb=1000,
+        runtime=15,
+    shell:
+        "fedatlas table --selection {input.selection:q} --output {output:q} {input.traces:q}"
+        " > {log:q} 2>&1"
+
+
+rule draw_figure:
+    input:
+        traces=trace_files,
+        selection="results/experiments/{experiment}/selection.json",
+        code=code_of("fedatlas.figures.convergence"),
+    output:
+        svg=report(
+            "results/experiments/{experiment}/figure.svg",
+            caption="../workflow/report/figure.rst",
+            category="Experiments",
+            subcategory="{experiment}",
+            labels=report_labels("figure"),
+        ),
+        png="results/experiments/{experiment}/figure.png",
+    params:
+        spec=figure_spec,
+        notes=lambda wildcards: PLAN.experiments[wildcards.experiment].notes,
+    log:
+        "logs/figure/{experiment}.log",
+    resources:
+        mem_mb=1000,
+        runtime=15,
+    shell:
+        "fedatlas figure --spec {params.spec:q} --selection {input.selection:q}"
+        " --output {output.svg:q} --output {output.png:q} {input.traces:q} > {log:q} 2>&1"
+
+
+rule judge_claims:
+    input:
+        traces=trace_files,
+        selection="results/experiments/{experiment}/selection.json",
+        code=code_of("fedatlas.evaluation.judge", "fedatlas.evaluation.tables"),
+    output:
+        "results/experiments/{experiment}/claims.csv",
+    params:
+        spec=of_experiment("paper", "claims"),
+    log:
+        "logs/judge/{experiment}.log",
+    resources:
+        mem_mb=1000,
+        runtime=15,
+    shell:
+        "fedatlas judge --spec {params.spec:q} --selection {input.selection:q} --output {output:q}"
+        " {input.traces:q} > {log:q} 2>&1"
+
+
+rule collect_claims:
+    input:
+        claims=lambda wildcards: claims_files(
+            name for name in PAPER_EXPERIMENTS if PLAN.group(name) == wildcards.collection
+        ),
+        code=code_of("fedatlas.evaluation.tables"),
+    output:
+        csv="results/claims/{collection}.csv",
+        html=report(
+            "results/claims/{collection}.html",
+            caption="../workflow/report/claims.rst",
+            category="Claims",
+            labels={"claims of": "{collection}"},
+        ),
+    log:
+        "logs/claims/{collection}.log",
+    localrule: True
+    shell:
+        "fedatlas claims --csv {output.csv:q} --html {output.html:q} {input.claims:q}"
+        " > {log:q} 2>&1"
+
+
+use rule collect_claims as collect_all_claims with:
+    input:
+        claims=claims_files(DEFAULT_EXPERIMENTS),
+        code=code_of("fedatlas.evaluation.tables"),
+    output:
+        csv="results/claims.csv",
+        html=report(
+            "results/claims.html",
+            caption="../workflow/report/claims.rst",
+            category="Claims",
+            labels={"claims of": "all selected experiments"},
+        ),
+    log:
+        "logs/claims/all.log",

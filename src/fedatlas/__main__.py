@@ -1,0 +1,5 @@
+"""`python -m fedatlas`."""
+
+from fedatlas.cli import main
+
+main()

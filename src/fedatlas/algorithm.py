@@ -1,0 +1,96 @@
+"""What a method is: frozen hyper-parameters with two pure functions, `start` and `round`.
+
+A method's file in `fedatlas.algorithms` is named as the method; adding a file adds a method.
+"""
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from fedatlas import algorithms
+from fedatlas.errors import FedatlasError
+from fedatlas.models import Model
+from fedatlas.problems.horizontal import HorizontalProblem
+from fedatlas.randomness import RoundRandom
+from fedatlas.simulation.network import StarNetwork
+
+
+@dataclass(frozen=True)
+class StepBound:
+    """A step size beside the largest one that a theorem covers."""
+
+    step: str  # which hyper-parameter, or a product of them
+    value: float
+    bound: float
+    theorem: str
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the theorem does not cover the step."""
+        return self.value > self.bound
+
+    def __str__(self) -> str:
+        """One line for logs, traces and reports."""
+        return f"{self.step} = {self.value:.4g} exceeds {self.bound:.3g}, the bound of {self.theorem}"
+
+
+class Algorithm(Model, ABC):
+    """Hyper-parameters of a federated method (validated, immutable) and its two functions.
+
+    A state is an immutable dataclass with a field `x`, the server's model (d,); its other fields
+    are arrays, ClientRows, numbers or None.
+    """
+
+    title: ClassVar[str]  # as figures and tables print it
+    source: ClassVar[str]  # paper, algorithm, and what was reconstructed or chosen
+
+    clients_per_round: int
+
+    @abstractmethod
+    def start(self, problem: HorizontalProblem, x0: Any) -> Any:
+        """The state before round 0."""
+
+    @abstractmethod
+    def round(
+        self,
+        state: Any,
+        problem: HorizontalProblem,
+        network: StarNetwork,
+        random: RoundRandom,
+    ) -> Any:
+        """The state after one communication round."""
+
+    @property
+    @abstractmethod
+    def effective_step_size(self) -> float:
+        """The step η̃ by which FedPAGE section 6 compares methods."""
+
+    def step_bounds(self, problem: HorizontalProblem) -> list[StepBound]:
+        """Theorems' step bounds at this problem's smoothness; none by default."""
+        return []
+
+
+def algorithm_names() -> list[str]:
+    """Every method there is: the files of `fedatlas.algorithms`."""
+    return sorted(module.name for module in pkgutil.iter_modules(algorithms.__path__))
+
+
+def algorithm_class(name: str) -> type[Algorithm]:
+    """The class in the method's file; FedatlasError names the methods that exist."""
+    if name not in algorithm_names():
+        raise FedatlasError(f"unknown algorithm '{name}'; there are: {', '.join(algorithm_names())}")
+    module = importlib.import_module(f"{algorithms.__name__}.{name}")
+    classes = [
+        member
+        for member in vars(module).values()
+        if isinstance(member, type)
+        and issubclass(member, Algorithm)
+        and member.__module__ == module.__name__
+    ]
+    if len(classes) != 1:
+        raise FedatlasError(
+            f"{module.__file__}: must define exactly one subclass of Algorithm, found {len(classes)}"
+        )
+    return classes[0]

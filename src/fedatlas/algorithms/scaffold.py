@@ -1,0 +1,82 @@
+"""SCAFFOLD: local steps corrected by control variates."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from pydantic import PositiveFloat, PositiveInt
+
+from fedatlas.algorithm import Algorithm, StepBound
+from fedatlas.problems.horizontal import HorizontalProblem
+from fedatlas.randomness import RoundRandom
+from fedatlas.simulation.client_rows import ClientRows
+from fedatlas.simulation.network import StarNetwork
+
+
+@dataclass(frozen=True)
+class State:
+    """The server's model x and control variate c, (d,); the clients' control variates, (N, d)."""
+
+    x: Any
+    c: Any
+    client_c: ClientRows
+
+
+class Scaffold(Algorithm):
+    """SCAFFOLD (Karimireddy et al. 2020, arXiv:1910.06378, Algorithm 1).
+
+    S = clients_per_round, K = local_steps, b = batch_size (None: full local gradients),
+    η_l = local_step_size, η_g = global_step_size; all control variates start at zero.
+    """
+
+    title: ClassVar[str] = "SCAFFOLD"
+    source: ClassVar[str] = (
+        "Karimireddy et al. 2020, Algorithm 1. The FedPAGE paper gives only the product K·η_g·η_l "
+        "and names no option: η_g = 1, option II and zero control variates are our choice"
+    )
+
+    clients_per_round: PositiveInt
+    local_steps: PositiveInt
+    local_step_size: PositiveFloat
+    global_step_size: PositiveFloat = 1.0
+    batch_size: PositiveInt | None = None
+    option: Literal["I", "II"] = "II"
+
+    @property
+    def effective_step_size(self) -> float:
+        """η̃ = K η_g η_l."""
+        return self.local_steps * self.global_step_size * self.local_step_size
+
+    def start(self, problem: HorizontalProblem, x0: Any) -> State:
+        """x = x⁰, c = 0, c_i = 0."""
+        return State(x0, problem.zeros(), problem.client_zeros())
+
+    def round(
+        self,
+        state: State,
+        problem: HorizontalProblem,
+        network: StarNetwork,
+        random: RoundRandom,
+    ) -> State:
+        """Local steps along ∇f_i − c_i + c, then update x, c and the sampled c_i."""
+        clients = random.sample(problem.clients, self.clients_per_round)
+        x, c = network.broadcast(state.x, state.c, to=clients)
+        c_i = state.client_c[clients]
+        batch = problem.minibatches(random, clients, self.batch_size, self.local_steps)
+        y = problem.local_sgd(x, batch, self.local_step_size, correction=c - c_i)
+        if self.option == "I":
+            c_i_new = problem.gradient(x, problem.minibatches(random, clients, size=None))
+        else:
+            c_i_new = c_i - c + (x - y) / (self.local_steps * self.local_step_size)
+        delta_y, delta_c = network.gather(y - x, c_i_new - c_i)
+        return State(
+            x=state.x + self.global_step_size * delta_y.mean(0),
+            c=state.c + delta_c.sum(0) / problem.clients,
+            client_c=state.client_c.replace(clients, c_i_new),
+        )
+
+    def step_bounds(self, problem: HorizontalProblem) -> list[StepBound]:
+        """Nonconvex theory: η̃ ≤ (S/N)^(2/3) / (24 L), with η_g ≥ 1."""
+        share = self.clients_per_round / problem.clients
+        bound = share ** (2 / 3) / (24 * problem.smoothness)
+        theorem = "SCAFFOLD's nonconvex theorem (recalled: baselines A.2)"
+        return [StepBound("K η_g η_l", self.effective_step_size, bound, theorem)]

@@ -1,0 +1,179 @@
+"""The command line: one command per step of the workflow, each also usable by hand.
+
+Heavy libraries are imported inside the commands, so that a step loads only what it needs.
+"""
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedatlas.errors import FedatlasError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+Specification = Annotated[
+    str, typer.Option("--spec", help="JSON, or @FILE for JSON in a file.", show_default=False)
+]
+Output = Annotated[Path, typer.Option(help="File to write.")]
+TraceFiles = Annotated[list[Path], typer.Argument(help="Trace files (.nc) of the experiment.")]
+
+
+@app.callback()
+def configure(verbose: Annotated[bool, typer.Option(help="Log details.")] = False) -> None:
+    """fedatlas: convergence of federated and distributed optimisation, reproduced and judged."""
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(message)s",
+        stream=sys.stderr,
+    )
+    # These libraries' details drown ours.
+    for name in ("numba", "matplotlib", "urllib3"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _json(text: str) -> Any:
+    if text.startswith("@"):
+        text = Path(text[1:]).read_text(encoding="utf-8")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FedatlasError(f"--spec is not valid JSON: {error}") from None
+
+
+@app.command()
+def train(
+    spec: Specification,
+    shard: Annotated[Path, typer.Option(help="Shard file.", exists=True)],
+    output: Output,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    checkpoint: Annotated[Path | None, typer.Option(help="Where to resume from.")] = None,
+) -> None:
+    """Train one run with all its seeds and write its trace."""
+    from fedatlas.models import validated
+    from fedatlas.specs import RunSpec
+    from fedatlas.training import CheckpointPolicy
+    from fedatlas.training import train as train_run
+
+    run = validated(RunSpec, _json(spec), "--spec")
+    train_run(run, shard, output, device, CheckpointPolicy(checkpoint) if checkpoint else None)
+
+
+@app.command()
+def select(spec: Specification, traces: TraceFiles, output: Output) -> None:
+    """Choose each run's grid point by the experiment's rule."""
+    from fedatlas.claims import Selection
+    from fedatlas.evaluation.selection import select as select_points
+    from fedatlas.files import write_text
+    from fedatlas.models import validated
+
+    rule = validated(Selection, _json(spec), "--spec")
+    record = select_points(_traces(traces), rule)
+    write_text(output, json.dumps(record, indent=2) + "\n")
+
+
+@app.command()
+def judge(
+    spec: Specification,
+    traces: TraceFiles,
+    selection: Annotated[Path, typer.Option(help="Selection record.", exists=True)],
+    output: Output,
+) -> None:
+    """Judge an experiment's claims."""
+    from fedatlas.claims import Claim, Selection
+    from fedatlas.evaluation import judge as judging
+    from fedatlas.evaluation.selection import choices
+    from fedatlas.evaluation.tables import verdict_summary, verdicts_to_csv
+    from fedatlas.files import write_text
+    from fedatlas.models import validated
+
+    content = _json(spec)
+    record = _json(f"@{selection}")
+    verdicts = judging.judge(
+        content["experiment"],
+        content["paper"],
+        [validated(Claim, claim, "--spec") for claim in content["claims"]],
+        _traces(traces),
+        choices(record),
+        validated(Selection, record["rule"], str(selection)),
+    )
+    write_text(output, verdicts_to_csv(verdicts))
+    logging.getLogger(__name__).info("%s", verdict_summary(verdicts))
+
+
+@app.command()
+def table(
+    traces: TraceFiles,
+    selection: Annotated[Path, typer.Option(help="Selection record.", exists=True)],
+    output: Output,
+) -> None:
+    """Tabulate where every grid point of an experiment ended and what it cost."""
+    from fedatlas.evaluation.selection import choices
+    from fedatlas.evaluation.tables import results_table, to_csv
+    from fedatlas.files import write_text
+
+    write_text(output, to_csv(results_table(_traces(traces), choices(_json(f"@{selection}")))))
+
+
+@app.command()
+def figure(
+    spec: Specification,
+    traces: TraceFiles,
+    selection: Annotated[Path, typer.Option(help="Selection record.", exists=True)],
+    output: Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")],
+) -> None:
+    """Draw an experiment's convergence figure."""
+    from fedatlas.claims import Figure
+    from fedatlas.evaluation.selection import choices
+    from fedatlas.figures.convergence import draw
+    from fedatlas.models import validated
+
+    content = _json(spec)
+    draw(
+        content["title"],
+        validated(Figure, content["figure"], "--spec"),
+        content["runs"],
+        _traces(traces),
+        choices(_json(f"@{selection}")),
+        output,
+    )
+
+
+@app.command()
+def claims(
+    files: Annotated[list[Path], typer.Argument(help="claims.csv files of experiments.")],
+    csv: Annotated[Path, typer.Option(help="Joined table to write.")],
+    html: Annotated[Path, typer.Option(help="Page to write.")],
+) -> None:
+    """Join experiments' verdicts into one table and one page."""
+    from fedatlas.evaluation.tables import (
+        read_verdicts,
+        verdict_summary,
+        verdicts_to_csv,
+        verdicts_to_html,
+    )
+    from fedatlas.files import write_text
+
+    verdicts = [verdict for file in files for verdict in read_verdicts(file)]
+    write_text(csv, verdicts_to_csv(verdicts))
+    write_text(html, verdicts_to_html(verdicts))
+    logging.getLogger(__name__).info("%s", verdict_summary(verdicts))
+
+
+def _traces(files: list[Path]) -> Any:
+    from fedatlas.evaluation.selection import by_run
+    from fedatlas.traces import read_trace
+
+    return by_run([read_trace(file) for file in files])
+
+
+def main() -> None:
+    """Run the command line; errors that users can act on are printed without a traceback."""
+    try:
+        app()
+    except FedatlasError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)

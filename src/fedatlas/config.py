@@ -1,0 +1,43 @@
+"""The workflow's own configuration: what to run, where, and from which files."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from fedatlas.errors import FedatlasError
+from fedatlas.models import Model, validated
+
+MIRROR_VARIABLE = "FEDATLAS_MIRROR"
+
+
+class WorkflowConfig(Model):
+    """Keys of config/config.yaml and of `--config KEY=VALUE`."""
+
+    experiments: tuple[str, ...] = Field(
+        default=("demo-*",), description="names of experiments, or globs"
+    )
+    device: str = Field(
+        default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="where to train"
+    )
+    mirror: Path | None = Field(
+        default=None, description="folder with raw files, used before any download"
+    )
+
+
+def load_config(config: Mapping[str, Any]) -> WorkflowConfig:
+    """Validate the configuration that Snakemake merged; FEDATLAS_MIRROR stands in for `mirror`."""
+    values = dict(config)
+    if not values.get("mirror"):
+        values["mirror"] = os.environ.get(MIRROR_VARIABLE) or None
+    if isinstance(values.get("experiments"), str):
+        values["experiments"] = [values["experiments"]]
+    loaded = validated(WorkflowConfig, values, "configuration (config/*.yaml, --config)")
+    if loaded.mirror is not None and not loaded.mirror.is_dir():
+        raise FedatlasError(
+            f"configuration key 'mirror': {loaded.mirror} is not a folder. Give the folder that "
+            "holds the raw files, laid out as the paths in config/datasets.yaml."
+        )
+    return loaded

@@ -1,0 +1,1 @@
+"""From traces to selections, tables and verdicts."""

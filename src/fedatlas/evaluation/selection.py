@@ -1,0 +1,86 @@
+"""Choosing each run's grid point by the experiment's declared rule, with every candidate's score."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from fedatlas.claims import Selection
+from fedatlas.evaluation.levels import diverged, reached
+
+#: run → point → trace, in the order of the experiment file.
+Traces = Mapping[str, Mapping[str, xr.Dataset]]
+
+
+def by_run(traces: list[xr.Dataset]) -> dict[str, dict[str, xr.Dataset]]:
+    """Group loaded traces by the run and point in their attributes."""
+    grouped: dict[str, dict[str, xr.Dataset]] = {}
+    for trace in traces:
+        grouped.setdefault(trace.attrs["run"], {})[trace.attrs["point"]] = trace
+    return grouped
+
+
+def hyper_parameters(trace: xr.Dataset) -> dict[str, Any]:
+    """The hyper-parameters of the run that made the trace, as the experiment stated them."""
+    return json.loads(trace.attrs["specification"])["hyper_parameters"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen point of a run."""
+
+    point: str
+    by_seed: tuple[str, ...]  # what each seed alone would choose; shows how firm the choice is
+
+
+def select(traces: Traces, rule: Selection) -> dict[str, Any]:
+    """The written record of a selection: per run the chosen point and all candidates' scores."""
+    return {
+        "rule": rule.model_dump(mode="json"),
+        "runs": {run: _select_run(points, rule) for run, points in traces.items()},
+    }
+
+
+def choices(record: dict[str, Any]) -> dict[str, Choice]:
+    """Read back a written record."""
+    return {
+        run: Choice(entry["selected"], tuple(entry["selected_by_seed"]))
+        for run, entry in record["runs"].items()
+    }
+
+
+def _select_run(points: Mapping[str, xr.Dataset], rule: Selection) -> dict[str, Any]:
+    scores = {point: _scores(trace, rule) for point, trace in points.items()}
+    names = list(points)
+    table = np.array([scores[name] for name in names])  # (points, seeds)
+    # A diverged seed scores +inf; ties, and runs whose points all diverged, go to the first.
+    worst_is_finite = np.isfinite(table).all(axis=1)
+    median = np.median(table, axis=1)
+    ranked = np.where(worst_is_finite, median, np.inf) if worst_is_finite.any() else median
+    return {
+        "selected": names[int(ranked.argmin())],
+        "selected_by_seed": [names[int(best)] for best in table.argmin(axis=0)],
+        "candidates": [
+            {
+                "point": name,
+                "hyper_parameters": hyper_parameters(points[name]),
+                "effective_step_size": float(points[name].attrs["effective_step_size"]),
+                "score": _json_number(value),
+                "scores_by_seed": [_json_number(score) for score in scores[name]],
+                "diverged_seeds": int(diverged(points[name]).sum()),
+            }
+            for name, value in zip(names, median, strict=True)
+        ],
+    }
+
+
+def _scores(trace: xr.Dataset, rule: Selection) -> np.ndarray:
+    rounds = float(json.loads(trace.attrs["specification"])["rounds"])
+    return reached(trace, rule.measurement, "round", rounds, rule.window)
+
+
+def _json_number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,88 @@
+"""Experiment files: one YAML per figure or table of a paper, typed and validated.
+
+A folder of `config/experiments` is a group; `config/experiments/fedpage/fig2a.yaml` is the
+experiment `fedpage-fig2a`.
+"""
+
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+
+from fedatlas.claims import Claim, Figure, Selection
+from fedatlas.errors import FedatlasError
+from fedatlas.models import Model, read_yaml, validated
+from fedatlas.objectives import Objective
+from fedatlas.partition import Partition
+
+
+class RunConfig(Model):
+    """One method in an experiment; a grid makes it several points."""
+
+    algorithm: str
+    title: str | None = Field(default=None, description="in figures; the method's own by default")
+    hyper_parameters: dict[str, Any] = {}
+    grid: dict[str, list[Any]] = Field(
+        default={}, description="hyper-parameter → values; all combinations are run"
+    )
+    partition: Partition | None = Field(default=None, description="the experiment's by default")
+
+    @model_validator(mode="after")
+    def _grid_is_sound(self) -> Self:
+        for key, values in self.grid.items():
+            if key in self.hyper_parameters:
+                raise ValueError(f"'{key}' stands both in hyper_parameters and in grid")
+            if not values:
+                raise ValueError(f"grid '{key}' lists no value")
+            if len({repr(value) for value in values}) != len(values):
+                raise ValueError(f"grid '{key}' lists a value twice")
+        return self
+
+
+class Experiment(Model):
+    """One figure or table of a paper."""
+
+    paper: str
+    title: str
+    source: str = Field(description="where it stands in the paper")
+    notes: str = Field(default="", description="what was reconstructed or chosen here")
+    dataset: str
+    split: str = "train"
+    partition: Partition
+    objective: Objective
+    rounds: PositiveInt
+    record_every: PositiveInt
+    seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
+    runs: dict[str, RunConfig] = Field(min_length=1)
+    selection: Selection = Selection()
+    figure: Figure = Figure()
+    claims: tuple[Claim, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_are_known_and_unique(self) -> Self:
+        for claim in self.claims:
+            for run in claim.test.runs:
+                if run not in self.runs:
+                    raise ValueError(
+                        f"claim '{claim.id}' names the run '{run}'; runs are {', '.join(self.runs)}"
+                    )
+        identifiers = [claim.id for claim in self.claims]
+        if len(set(identifiers)) != len(identifiers):
+            raise ValueError("two claims share an id")
+        if len(set(self.seeds)) != len(self.seeds):
+            raise ValueError("a seed is listed twice")
+        return self
+
+
+def load_experiments(folder: Path) -> dict[str, Experiment]:
+    """All experiments by name, `<folder>-<file>`; FedatlasError names file, key and value."""
+    experiments = {}
+    for path in sorted(folder.glob("*/*.yaml")):
+        name = f"{path.parent.name}-{path.stem}"
+        content = read_yaml(path)
+        if not isinstance(content, dict):
+            raise FedatlasError(f"{path}: must be a mapping of keys to values")
+        experiments[name] = validated(Experiment, content, str(path))
+    if not experiments:
+        raise FedatlasError(f"{folder}: holds no experiment (expected <group>/<name>.yaml)")
+    return experiments

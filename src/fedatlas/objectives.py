@@ -1,0 +1,78 @@
+"""Objectives of linear models: which loss, which regulariser, how smooth.
+
+The sum over a client's samples is f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x).
+The formulas themselves live with each engine (`problems.kernels`, `problems.on_torch`).
+
+Sources: robust regression and logistic regression with a nonconvex regulariser, FedPAGE section 6
+(arXiv:2108.04755); l2-regularised logistic regression, the usual convex benchmark.
+"""
+
+from enum import IntEnum
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from fedatlas.models import Model
+
+
+class Loss(IntEnum):
+    """Loss of a margin z = aᵀx against a label b ∈ {±1} (or any real b for ROBUST)."""
+
+    ROBUST = 0  # log(1 + (z - b)²/2)
+    LOGISTIC = 1  # log(1 + exp(-b z))
+
+
+class Regulariser(IntEnum):
+    """Penalty on the parameters, multiplied by the objective's weight."""
+
+    NONE = 0
+    NONCONVEX = 1  # Σ_j x_j² / (1 + x_j²)
+    L2 = 2  # ½ ‖x‖²
+
+
+# Largest absolute second derivative of each piece.
+_LOSS_CURVATURE = {Loss.ROBUST: 1.0, Loss.LOGISTIC: 0.25}
+_REGULARISER_CURVATURE = {Regulariser.NONE: 0.0, Regulariser.NONCONVEX: 2.0, Regulariser.L2: 1.0}
+
+
+class Objective(Model):
+    """One of the three objectives of linear models."""
+
+    name: Literal["robust_regression", "logistic_nonconvex", "logistic_l2"]
+    weight: float | None = Field(
+        default=None, gt=0, description="regularisation weight α or λ; none for robust_regression"
+    )
+
+    @model_validator(mode="after")
+    def _weight_where_it_counts(self) -> Self:
+        if self.name == "robust_regression" and self.weight is not None:
+            raise ValueError("robust_regression has no regulariser: remove 'weight'")
+        if self.name != "robust_regression" and self.weight is None:
+            raise ValueError(f"{self.name} needs 'weight', the regularisation weight")
+        return self
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of a margin."""
+        return Loss.ROBUST if self.name == "robust_regression" else Loss.LOGISTIC
+
+    @property
+    def regulariser(self) -> Regulariser:
+        """The penalty on the parameters."""
+        return {
+            "robust_regression": Regulariser.NONE,
+            "logistic_nonconvex": Regulariser.NONCONVEX,
+            "logistic_l2": Regulariser.L2,
+        }[self.name]
+
+    @property
+    def regularisation_weight(self) -> float:
+        """The weight as a number: 0 without a regulariser."""
+        return self.weight or 0.0
+
+    def smoothness(self, largest_row_norm: float) -> float:
+        """Lipschitz constant of every ∇f_ij, given max ‖a_ij‖ (FedPAGE Assumption 2.1)."""
+        return (
+            _LOSS_CURVATURE[self.loss] * largest_row_norm**2
+            + _REGULARISER_CURVATURE[self.regulariser] * self.regularisation_weight
+        )

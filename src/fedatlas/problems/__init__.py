@@ -1,0 +1,1 @@
+"""Problems: oracles that answer gradient questions over shards and count what they cost."""

@@ -1,0 +1,91 @@
+"""Federated finite sums: N clients hold disjoint samples of one linear model.
+
+f(x) = 1/N Σ_i f_i(x), f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x).
+
+Clients count equally, as in FedPAGE eq. (1); where all hold equally many samples this is the mean
+over samples. Points are (d,) or, one per client, (S, d); gradients are (S, d), the sampled clients
+being the leading axis.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from fedatlas.counters import Counters
+from fedatlas.randomness import RoundRandom
+from fedatlas.simulation.client_rows import ClientRows
+
+if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
+    import numpy as np
+
+    from fedatlas.problems.engine import Engine, Minibatches
+
+Measurement = Literal["objective", "gradient_norm", "train_accuracy"]
+
+
+class HorizontalProblem:
+    """The counting oracle that algorithms ask."""
+
+    def __init__(self, engine: Engine, counters: Counters) -> None:
+        """Engines are shared by all seeds; `counters` belong to one."""
+        self._engine = engine
+        self._counters = counters
+        self.smoothness = engine.smoothness
+        self.clients = engine.clients
+        self.dimension = engine.dimension
+
+    def zeros(self) -> Any:
+        """A point of zeros, (d,)."""
+        return self._engine.zeros(self.dimension)
+
+    def client_zeros(self) -> ClientRows:
+        """A row of zeros on every client."""
+        return ClientRows(self._engine.zeros(self.clients, self.dimension))
+
+    def minibatches(
+        self, random: RoundRandom, clients: np.ndarray, size: int | None, steps: int = 1
+    ) -> Minibatches:
+        """Draw, for each client and step, `size` distinct local samples uniformly.
+
+        A client with fewer samples, and `size=None`, means the whole local data set.
+        """
+        return self._engine.minibatches(random, clients, size, steps)
+
+    def gradient(self, x: Any, batch: Minibatches) -> Any:
+        """∇f_i over each client's minibatch, at x (d,) or at a point per client (S, d)."""
+        self._count(batch)
+        return self._engine.client_gradients(x, batch)
+
+    def gradient_difference(self, x: Any, previous: Any, batch: Minibatches) -> Any:
+        """∇f_i(x) − ∇f_i(previous), both over the same minibatch, (S, d)."""
+        self._count(batch, points=2)
+        engine = self._engine
+        return engine.client_gradients(x, batch) - engine.client_gradients(previous, batch)
+
+    def local_sgd(
+        self, x: Any, batch: Minibatches, step_size: float, correction: Any = None
+    ) -> Any:
+        """From y = x, `batch.steps` steps y ← y − η(∇f_i,B(y) + correction); final y (S, d).
+
+        correction: (S, d), constant over the steps, or None.
+        """
+        self._count(batch)
+        return self._engine.local_sgd(x, batch, step_size, correction)
+
+    def local_recursive_steps(
+        self, y: Any, previous: Any, estimate: Any, batch: Minibatches, step_size: float
+    ) -> Any:
+        """`batch.steps` steps g ← ∇f_i,B(y) − ∇f_i,B(y₋) + g, (y₋, y) ← (y, y − ηg); final y.
+
+        y, estimate: (S, d); previous, the y₋ of the first step: (d,) or (S, d).
+        """
+        self._count(batch, points=2)
+        return self._engine.local_recursive_steps(y, previous, estimate, batch, step_size)
+
+    def measure(self, x: Any) -> dict[Measurement, float]:
+        """Every measurement, over all training samples; never counted."""
+        return self._engine.measure(x)
+
+    def _count(self, batch: Minibatches, points: int = 1) -> None:
+        self._counters.gradient_evaluations += points * batch.gradient_evaluations
+        self._counters.iterations += batch.steps

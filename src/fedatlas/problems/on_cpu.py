@@ -1,0 +1,97 @@
+"""Linear models by compiled loops over sparse rows, one thread."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fedatlas.objectives import Objective, Regulariser
+from fedatlas.problems import kernels
+from fedatlas.problems.engine import Engine, Minibatches
+from fedatlas.problems.horizontal import Measurement
+from fedatlas.shards import ClientSamples
+
+
+class CompiledEngine(Engine):
+    """The engine of the CPU; its arrays are numpy float64."""
+
+    def __init__(self, data: ClientSamples, objective: Objective) -> None:
+        """Hold the rows of all clients as CSR."""
+        super().__init__(data, objective)
+        rows = sparse.csr_array(data.samples.features)
+        self._csr = (
+            rows.indptr.astype(np.int64),
+            rows.indices.astype(np.int32),
+            rows.data.astype(np.float64),
+            data.samples.label,
+        )
+        self._codes = (
+            int(objective.loss),
+            int(objective.regulariser),
+            objective.regularisation_weight,
+        )
+
+    def zeros(self, *shape: int) -> np.ndarray:
+        """See Engine."""
+        return np.zeros(shape)
+
+    def array(self, values: np.ndarray) -> np.ndarray:
+        """See Engine."""
+        return values
+
+    def numpy(self, array: np.ndarray) -> np.ndarray:
+        """See Engine."""
+        return array
+
+    def client_gradients(self, x: np.ndarray, batch: Minibatches) -> np.ndarray:
+        """See Engine."""
+        points = np.atleast_2d(x)
+        return kernels.client_gradients(*self._csr, *_where(batch), *self._codes, points)
+
+    def local_sgd(
+        self, x: np.ndarray, batch: Minibatches, step_size: float, correction: np.ndarray | None
+    ) -> np.ndarray:
+        """See Engine."""
+        corrections = np.empty((0, 0)) if correction is None else correction
+        return kernels.local_sgd(
+            *self._csr, *_where(batch), *self._codes,
+            np.atleast_2d(x), batch.steps, step_size, corrections,
+        )  # fmt: skip
+
+    def local_recursive_steps(
+        self,
+        y: np.ndarray,
+        previous: np.ndarray,
+        estimate: np.ndarray,
+        batch: Minibatches,
+        step_size: float,
+    ) -> np.ndarray:
+        """See Engine."""
+        return kernels.local_recursive_steps(
+            *self._csr, *_where(batch), *self._codes,
+            y, np.atleast_2d(previous), estimate, batch.steps, step_size,
+        )  # fmt: skip
+
+    def measure(self, x: np.ndarray) -> dict[Measurement, float]:
+        """See Engine."""
+        loss, regulariser, weight = self._codes
+        value, gradient, correct = kernels.weighted_loss_gradient(
+            *self._csr, self._row_weights, loss, x
+        )
+        gradient += kernels.regulariser_derivatives(regulariser, weight, x)
+        return {
+            "objective": value + weight * self._penalty(x),
+            "gradient_norm": float(np.linalg.norm(gradient)),
+            "train_accuracy": correct / len(self._row_weights),
+        }
+
+    def _penalty(self, x: np.ndarray) -> float:
+        if self.objective.regulariser is Regulariser.NONCONVEX:
+            return float(np.sum(x**2 / (1 + x**2)))
+        if self.objective.regulariser is Regulariser.L2:
+            return 0.5 * float(x @ x)
+        return 0.0
+
+
+def _where(batch: Minibatches) -> tuple[Any, ...]:
+    return batch.starts, batch.sizes, batch.rows

@@ -1,0 +1,133 @@
+"""Linear models by batched torch operations, float64, on any device."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from fedatlas.objectives import Loss, Objective, Regulariser
+from fedatlas.problems.engine import Engine, Minibatches
+from fedatlas.problems.horizontal import Measurement
+from fedatlas.shards import ClientSamples
+
+
+def loss_value(loss: Loss, margin: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+    """Loss of each margin."""
+    if loss is Loss.ROBUST:
+        return torch.log1p(0.5 * (margin - label) ** 2)
+    return torch.nn.functional.softplus(-label * margin)
+
+
+def loss_derivative(loss: Loss, margin: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+    """Derivative of the loss with respect to each margin."""
+    if loss is Loss.ROBUST:
+        residual = margin - label
+        return residual / (1 + 0.5 * residual**2)
+    return -label * torch.sigmoid(-label * margin)
+
+
+def penalty(regulariser: Regulariser, x: torch.Tensor) -> torch.Tensor:
+    """The unweighted regulariser of x (…, d)."""
+    if regulariser is Regulariser.NONCONVEX:
+        return (x**2 / (1 + x**2)).sum(-1)
+    if regulariser is Regulariser.L2:
+        return 0.5 * (x**2).sum(-1)
+    return torch.zeros_like(x[..., 0])
+
+
+def penalty_derivative(regulariser: Regulariser, x: torch.Tensor) -> torch.Tensor:
+    """Gradient of the unweighted regulariser, (…, d)."""
+    if regulariser is Regulariser.NONCONVEX:
+        return 2 * x / (1 + x**2) ** 2
+    if regulariser is Regulariser.L2:
+        return x
+    return torch.zeros_like(x)
+
+
+class TorchEngine(Engine):
+    """The engine of other devices; its arrays are float64 tensors, its rows dense."""
+
+    def __init__(self, data: ClientSamples, objective: Objective, device: str) -> None:
+        """Move all rows to the device."""
+        super().__init__(data, objective)
+        features = data.samples.features
+        dense = features.toarray() if sparse.issparse(features) else features
+        self._device = torch.device(device)
+        self._features = torch.as_tensor(dense, dtype=torch.float64, device=self._device)
+        self._labels = self.array(data.samples.label)
+        self._weights = self.array(self._row_weights)
+
+    def zeros(self, *shape: int) -> torch.Tensor:
+        """See Engine."""
+        return torch.zeros(shape, dtype=torch.float64, device=self._device)
+
+    def array(self, values: np.ndarray) -> torch.Tensor:
+        """See Engine."""
+        return torch.as_tensor(values, device=self._device)
+
+    def numpy(self, array: torch.Tensor) -> np.ndarray:
+        """See Engine."""
+        return array.cpu().numpy()
+
+    def client_gradients(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
+        """See Engine."""
+        rows, share = self._rows(batch)
+        features = self._features[rows]  # (S, b, d)
+        points = x.expand(len(rows), self.dimension)
+        margins = torch.matmul(features, points.unsqueeze(-1)).squeeze(-1)
+        slopes = share * loss_derivative(self.objective.loss, margins, self._labels[rows])
+        gradients = torch.matmul(slopes.unsqueeze(1), features).squeeze(1)
+        weight = self.objective.regularisation_weight
+        return gradients + weight * penalty_derivative(self.objective.regulariser, points)
+
+    def local_sgd(
+        self, x: torch.Tensor, batch: Minibatches, step_size: float, correction: Any
+    ) -> torch.Tensor:
+        """See Engine."""
+        y = x.expand(len(batch.starts), self.dimension)
+        shift = 0.0 if correction is None else correction
+        for step in range(batch.steps):
+            y = y - step_size * (self.client_gradients(y, batch.at(step)) + shift)
+        return y
+
+    def local_recursive_steps(
+        self,
+        y: torch.Tensor,
+        previous: torch.Tensor,
+        estimate: torch.Tensor,
+        batch: Minibatches,
+        step_size: float,
+    ) -> torch.Tensor:
+        """See Engine."""
+        g = estimate
+        for step in range(batch.steps):
+            now = batch.at(step)
+            g = self.client_gradients(y, now) - self.client_gradients(previous, now) + g
+            previous, y = y, y - step_size * g
+        return y
+
+    def measure(self, x: torch.Tensor) -> dict[Measurement, float]:
+        """See Engine."""
+        weight, kind = self.objective.regularisation_weight, self.objective.regulariser
+        margins = self._features @ x
+        loss = self._weights @ loss_value(self.objective.loss, margins, self._labels)
+        slopes = self._weights * loss_derivative(self.objective.loss, margins, self._labels)
+        gradient = slopes @ self._features + weight * penalty_derivative(kind, x)
+        return {
+            "objective": float(loss + weight * penalty(kind, x)),
+            "gradient_norm": float(torch.linalg.vector_norm(gradient)),
+            "train_accuracy": float((margins * self._labels > 0).double().mean()),
+        }
+
+    def _rows(self, batch: Minibatches) -> tuple[torch.Tensor, torch.Tensor]:
+        """Row numbers (S, b) of a single step and each row's share 1/size, 0 beyond the size."""
+        longest = int(batch.sizes.max())
+        place = np.arange(longest)
+        valid = place < batch.sizes[:, None]
+        if batch.rows.size:
+            rows = batch.rows[:, 0]
+        else:
+            rows = np.where(valid, batch.starts[:, None] + place, 0)
+        share = valid / np.maximum(batch.sizes[:, None], 1)
+        return self.array(rows), self.array(share)

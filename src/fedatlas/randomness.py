@@ -1,0 +1,41 @@
+"""Random draws of a run, keyed by (seed, round).
+
+Every round starts its own counter-based stream, so a run can be resumed at any round, the draws do
+not depend on the device, and two methods under one seed see the same clients where they sample
+equally many.
+"""
+
+import numpy as np
+
+
+class RoundRandom:
+    """The random numbers of one seed; `at(round)` moves to the stream of that round."""
+
+    def __init__(self, seed: int) -> None:
+        """Seed the stream family; equal seeds give equal draws on every platform."""
+        key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
+        self._bits = np.random.Philox(key=key)
+        self._fresh = self._bits.state
+        self._generator = np.random.Generator(self._bits)
+
+    def at(self, round_number: int) -> "RoundRandom":
+        """Restart at the beginning of a round's stream and return self."""
+        state = self._fresh
+        # The low counter words run within a round (2^128 blocks), the third names the round.
+        state["state"]["counter"] = np.array([0, 0, round_number, 0], dtype=np.uint64)
+        self._bits.state = state
+        return self
+
+    def bernoulli(self, probability: float) -> bool:
+        """True with the given probability."""
+        return bool(self._generator.random() < probability)
+
+    def sample(self, population: int, size: int) -> np.ndarray:
+        """(size,) distinct indices below `population`, uniformly, ascending."""
+        if size == population:
+            return np.arange(population)
+        return np.sort(self._generator.choice(population, size, replace=False, shuffle=False))
+
+    def uniform(self, *shape: int) -> np.ndarray:
+        """Independent uniform numbers in [0, 1) of the given shape."""
+        return self._generator.random(shape)

@@ -1,0 +1,1 @@
+"""What is simulated around the mathematics: the network between server and clients."""

@@ -1,0 +1,91 @@
+"""Convergence traces: one netCDF-4 file per (experiment, run, grid point).
+
+Dimensions `seed` and `record`. Every variable has `long_name` and `units` ("1" if dimensionless).
+A seed that diverged ends with NaN records and status "diverged".
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from fedatlas.errors import FedatlasError
+from fedatlas.files import write_atomically
+
+FORMAT = "fedatlas trace 1"
+
+#: Cost axes: what a run has spent by each record; name → (long name, units).
+COSTS = {
+    "round": ("communication rounds", "1"),
+    "iteration": ("sequential gradient steps", "1"),
+    "epoch": ("gradient evaluations per training sample", "1"),
+    "gradient_evaluations": ("per-sample gradient evaluations", "1"),
+    "bytes_up": ("bytes from clients to server", "byte"),
+    "bytes_down": ("bytes from server to clients", "byte"),
+    "messages": ("messages between server and clients", "1"),
+    "full_participations": ("rounds in which every client took part", "1"),
+    "wall_time": ("time spent in rounds, evaluation excluded", "s"),
+}
+
+#: Measurements; name → (long name, units).
+MEASUREMENTS = {
+    "objective": ("objective f(x)", "1"),
+    "gradient_norm": ("norm of the full gradient ‖∇f(x)‖", "1"),
+    "train_accuracy": ("accuracy on the training samples", "1"),
+}
+
+
+def record_schedule(rounds: int, every: int) -> np.ndarray:
+    """Rounds at which records fall: 0, every, 2·every, …, and always the last."""
+    return np.unique(np.append(np.arange(0, rounds + 1, every), rounds))
+
+
+def build_trace(
+    variables: dict[str, np.ndarray], status: list[str], seeds: list[int], attributes: dict[str, Any]
+) -> xr.Dataset:
+    """Assemble a trace from arrays (seeds, records) and the outcome of each seed."""
+    described = COSTS | MEASUREMENTS
+    dataset = xr.Dataset(
+        {
+            name: (
+                ("seed", "record"),
+                values,
+                {"long_name": described[name][0], "units": described[name][1]},
+            )
+            for name, values in variables.items()
+        }
+        | {"status": ("seed", status, {"long_name": "outcome of the seed", "units": "1"})},
+        coords={
+            "seed": ("seed", seeds, {"long_name": "random seed", "units": "1"}),
+            "record": (
+                "record",
+                np.arange(next(iter(variables.values())).shape[1]),
+                {"long_name": "position in the record schedule", "units": "1"},
+            ),
+        },
+        attrs={"format": FORMAT, **attributes},
+    )
+    return dataset
+
+
+def write_trace(trace: xr.Dataset, path: Path) -> None:
+    """Write the file whole or not at all."""
+    with write_atomically(path) as temporary:
+        trace.to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
+
+
+def read_trace(path: Path) -> xr.Dataset:
+    """Load a trace into memory; a damaged or foreign file is refused by name."""
+    try:
+        trace = xr.load_dataset(path, engine="netcdf4")
+    except (OSError, RuntimeError, ValueError) as error:
+        raise FedatlasError(
+            f"{path}: not a readable netCDF file ({error}). Delete it and run again."
+        ) from error
+    if trace.attrs.get("format") != FORMAT:
+        raise FedatlasError(
+            f"{path}: is not a trace of this version (its format is "
+            f"{trace.attrs.get('format')!r}, expected {FORMAT!r}). Delete it and run again."
+        )
+    return trace

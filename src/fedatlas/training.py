@@ -1,0 +1,263 @@
+"""The training loop: every seed of one run, measured on a declared schedule, as one trace."""
+
+import logging
+import platform
+import sys
+import time
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from tqdm import tqdm
+
+from fedatlas import checkpoints
+from fedatlas.algorithm import Algorithm
+from fedatlas.closure import import_closure, source_digest
+from fedatlas.counters import Counters
+from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json, file_digest, text_digest
+from fedatlas.problems.engine import Engine, build_engine
+from fedatlas.problems.horizontal import HorizontalProblem
+from fedatlas.randomness import RoundRandom
+from fedatlas.shards import read_shard
+from fedatlas.simulation.network import StarNetwork
+from fedatlas.specs import RunSpec
+from fedatlas.traces import COSTS, MEASUREMENTS, build_trace, record_schedule, write_trace
+
+log = logging.getLogger(__name__)
+
+# Our choice: an objective this many times its first value (or 1) is taken for divergence.
+DIVERGENCE_FACTOR = 1e3
+
+
+@dataclass(frozen=True)
+class CheckpointPolicy:
+    """Where to keep checkpoints and how often to write one."""
+
+    path: Path
+    every_seconds: float = 60.0
+
+
+def run_closure(algorithm: str) -> list[Path]:
+    """The source files that decide what a run of `algorithm` computes."""
+    return import_closure(__name__, f"fedatlas.algorithms.{algorithm}")
+
+
+def train(
+    spec: RunSpec,
+    shard: Path,
+    output: Path,
+    device: str = "cpu",
+    checkpoint: CheckpointPolicy | None = None,
+) -> xr.Dataset:
+    """Train all seeds of `spec` on one horizontal shard file and write the trace to `output`.
+
+    device: "cpu", or a torch device such as "cuda"; "auto" is "cpu" here, where compiled loops
+    over sparse rows beat a GPU's launch times.
+    """
+    algorithm = spec.build_algorithm()
+    data = read_shard(shard)
+    if len(data.offsets) - 1 != spec.partition.clients:
+        raise FedatlasError(
+            f"{shard}: holds {len(data.offsets) - 1} clients, but {spec.name} expects "
+            f"{spec.partition.clients}. Delete it and run again."
+        )
+    device = "cpu" if device == "auto" else device
+    engine = build_engine(data, spec.objective, device)
+    code = source_digest(run_closure(spec.algorithm))
+    shard_digest = file_digest(shard)
+    warnings = _step_warnings(spec, algorithm, engine)
+
+    run = _Run(spec, algorithm, engine)
+    identity = text_digest(canonical_json([spec.model_dump(mode="json"), code, shard_digest]))
+    run.train(checkpoint, identity)
+    trace = run.trace(
+        {
+            "paper": spec.paper,
+            "experiment": spec.experiment,
+            "run": spec.run,
+            "point": spec.point,
+            "algorithm": spec.algorithm,
+            "algorithm_title": algorithm.title,
+            "algorithm_source": algorithm.source,
+            "effective_step_size": algorithm.effective_step_size,
+            "specification": canonical_json(spec.model_dump(mode="json")),
+            "warnings": canonical_json(warnings),
+            "source_digest": code,
+            "shard_digest": shard_digest,
+            "device": device,
+            "versions": canonical_json(_versions(device)),
+        }
+    )
+    write_trace(trace, output)
+    if checkpoint is not None:
+        checkpoint.path.unlink(missing_ok=True)
+    return trace
+
+
+class _Run:
+    """The growing records of one run; a checkpoint freezes all of it."""
+
+    def __init__(self, spec: RunSpec, algorithm: Algorithm, engine: Engine) -> None:
+        self.spec = spec
+        self.algorithm = algorithm
+        self.engine = engine
+        self.schedule = record_schedule(spec.rounds, spec.record_every)
+        shape = (len(spec.seeds), len(self.schedule))
+        self.variables = {name: np.full(shape, np.nan) for name in (*COSTS, *MEASUREMENTS)}
+        self.status: list[str] = []
+
+    def train(self, checkpoint: CheckpointPolicy | None, identity: str) -> None:
+        """Run all seeds, or what an earlier attempt left of them."""
+        resumed = self._resume(checkpoint, identity)
+        progress = _Progress(self.spec.name, self.spec.rounds * len(self.spec.seeds))
+        for index in range(len(self.status), len(self.spec.seeds)):
+            outcome = self._train_seed(index, resumed, checkpoint, identity, progress)
+            resumed = None
+            self.status.append(outcome)
+            log.info("%s: seed %d %s", self.spec.name, self.spec.seeds[index], outcome)
+        progress.close()
+
+    def _train_seed(
+        self,
+        index: int,
+        resumed: tuple[dict[str, Any], dict[str, np.ndarray]] | None,
+        checkpoint: CheckpointPolicy | None,
+        identity: str,
+        progress: "_Progress",
+    ) -> str:
+        counters = Counters()
+        problem = HorizontalProblem(self.engine, counters)
+        network = StarNetwork(problem.clients, counters)
+        random = RoundRandom(self.spec.seeds[index])
+        state = self.algorithm.start(problem, problem.zeros())
+        first_record, wall_time = 0, 0.0
+        if resumed is not None:
+            header, arrays = resumed
+            counters.__dict__.update(header["counters"])
+            first_record, wall_time = header["record"] + 1, header["wall_time"]
+            state = checkpoints.restore_state(state, arrays, self.engine.array)
+        saved = time.monotonic()
+        for record in range(first_record, len(self.schedule)):
+            previous = 0 if record == 0 else int(self.schedule[record - 1])
+            began = time.perf_counter()
+            for round_number in range(previous, int(self.schedule[record])):
+                state = self.algorithm.round(state, problem, network, random.at(round_number))
+            measured = self.engine.numpy(state.x)  # waits for the device
+            wall_time += time.perf_counter() - began
+            progress.advance_to(index * self.spec.rounds + int(self.schedule[record]))
+            healthy = np.isfinite(measured).all() and self._record(
+                index, record, state.x, problem, counters, wall_time
+            )
+            if not healthy:
+                return "diverged"
+            if checkpoint is not None and time.monotonic() - saved > checkpoint.every_seconds:
+                position = {"record": record, "wall_time": wall_time}
+                self._save(checkpoint, identity, state, counters, position)
+                saved = time.monotonic()
+        return "ok"
+
+    def _record(
+        self,
+        index: int,
+        record: int,
+        x: Any,
+        problem: HorizontalProblem,
+        counters: Counters,
+        wall_time: float,
+    ) -> bool:
+        """Fill one record; False, leaving it NaN, if the run has diverged."""
+        measured = problem.measure(x)
+        first = self.variables["objective"][index, 0] if record else measured["objective"]
+        limit = DIVERGENCE_FACTOR * max(1.0, first)
+        finite = all(np.isfinite(value) for value in measured.values())
+        if not finite or measured["objective"] > limit:
+            return False
+        values = {
+            "round": self.schedule[record],
+            "iteration": counters.iterations,
+            "epoch": counters.gradient_evaluations / self.engine.samples,
+            "gradient_evaluations": counters.gradient_evaluations,
+            "bytes_up": counters.bytes_up,
+            "bytes_down": counters.bytes_down,
+            "messages": counters.messages,
+            "full_participations": counters.full_participations,
+            "wall_time": wall_time,
+        }
+        for name, value in (values | measured).items():
+            self.variables[name][index, record] = value
+        return True
+
+    def _save(
+        self,
+        checkpoint: CheckpointPolicy,
+        identity: str,
+        state: Any,
+        counters: Counters,
+        position: dict[str, Any],
+    ) -> None:
+        arrays = {f"variable/{name}": values for name, values in self.variables.items()}
+        state_arrays = checkpoints.state_arrays(state, self.engine.numpy)
+        arrays |= {f"state/{name}": values for name, values in state_arrays.items()}
+        header = {"status": self.status, "counters": asdict(counters), **position}
+        checkpoints.save(checkpoint.path, identity, header, arrays)
+
+    def _resume(
+        self, checkpoint: CheckpointPolicy | None, identity: str
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
+        found = checkpoints.load(checkpoint.path, identity) if checkpoint else None
+        if found is None:
+            return None
+        header, arrays = found
+        self.status = list(header["status"])
+        for name in self.variables:
+            self.variables[name] = arrays[f"variable/{name}"]
+        log.info(
+            "%s: resuming seed %d after round %d",
+            self.spec.name,
+            self.spec.seeds[len(self.status)],
+            self.schedule[header["record"]],
+        )
+        prefix = "state/"
+        state = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+        return header, state
+
+    def trace(self, attributes: dict[str, Any]) -> xr.Dataset:
+        """The finished records as a trace."""
+        return build_trace(self.variables, self.status, list(self.spec.seeds), attributes)
+
+
+class _Progress:
+    """A bar on a terminal, otherwise a plain line every tenth of the way."""
+
+    def __init__(self, name: str, total: int) -> None:
+        self._name, self._total, self._reported = name, total, 0
+        self._bar = tqdm(total=total, desc=name, unit="round", disable=None, file=sys.stderr)
+
+    def advance_to(self, done: int) -> None:
+        self._bar.update(done - self._bar.n)
+        tenth = 10 * done // self._total
+        if self._bar.disable and tenth > self._reported:
+            log.info("%s: %d of %d rounds", self._name, done, self._total)
+            self._reported = tenth
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+def _step_warnings(spec: RunSpec, algorithm: Algorithm, engine: Engine) -> list[str]:
+    bounds = algorithm.step_bounds(HorizontalProblem(engine, Counters()))
+    warnings = [str(bound) for bound in bounds if bound.exceeded]
+    for warning in warnings:
+        log.warning("%s: %s", spec.name, warning)
+    return warnings
+
+
+def _versions(device: str) -> dict[str, str]:
+    names = ["fedatlas", "numpy", "numba", "scipy", "pyarrow", "xarray"]
+    if device != "cpu":
+        names.append("torch")
+    return {"python": platform.python_version()} | {name: version(name) for name in names}
