@@ -21,22 +21,28 @@ include: "rules/evaluate.smk"
 report: "workflow/report/workflow.rst"
 
 
+# Papers that have experiments; every one is a target.
+PAPERS = ["fedpage"]
+
+
+# What is selected: the demo, unless the configuration says otherwise.
 rule all:
     default_target: True
     input:
-        experiment_results(DEFAULT_EXPERIMENTS),
+        experiment_results(SELECTED),
         "results/claims.csv",
     localrule: True
 
 
+# Every selected experiment of every paper.
 rule paper:
     input:
-        experiment_results(PAPER_EXPERIMENTS),
-        expand("results/claims/{group}.csv", group=groups_of(PAPER_EXPERIMENTS)),
+        paper_results(*PAPERS),
+        "results/claims.csv",
     localrule: True
 
 
 rule fedpage:
     input:
-        group_results("fedpage"),
+        paper_results("fedpage"),
     localrule: True

@@ -1,7 +1,7 @@
 """Configuration, the plan, and the functions by which rules look things up in it."""
 
-import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -15,15 +15,16 @@ from fedatlas.closure import import_closure
 from fedatlas.config import load_config
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
-from fedatlas.plan import build_plan
+from fedatlas.plan import build_plan, group_of
 
 try:
     CONFIG = load_config(config)
     PLAN = build_plan(Path("config"))
-    DEFAULT_EXPERIMENTS = PLAN.select(CONFIG.experiments)
-    PAPER_EXPERIMENTS = PLAN.select_papers(CONFIG.experiments)
+    SELECTED = PLAN.select(CONFIG.experiments)
 except FedatlasError as error:
     raise WorkflowError(str(error)) from None
+
+MIRROR_OPTION = f"--mirror {shlex.quote(str(CONFIG.mirror))}" if CONFIG.mirror else ""
 
 
 wildcard_constraints:
@@ -58,15 +59,26 @@ def experiment_results(experiments):
     return [file for experiment in experiments for file in experiment_files(experiment)]
 
 
-def groups_of(experiments):
-    """The groups of the given experiments."""
-    return sorted({PLAN.group(experiment) for experiment in experiments})
+def members(*groups):
+    """The selected experiments of the given groups."""
+    return [name for name in SELECTED if group_of(name) in groups]
 
 
-def group_results(group):
-    """What is made of a paper: its experiments, as far as they are selected, and its verdicts."""
-    chosen = [name for name in PAPER_EXPERIMENTS if PLAN.group(name) == group]
-    return experiment_results(chosen) + ([f"results/claims/{group}.csv"] if chosen else [])
+def paper_results(*papers):
+    """What is made of the papers' selected experiments, and the papers' verdicts."""
+
+    def files(wildcards):
+        chosen = members(*papers)
+        if not chosen:
+            raise WorkflowError(
+                f"no experiment of {', '.join(papers)} is selected: add --configfile "
+                "config/paper.yaml, or name experiments, as in "
+                "--config 'experiments=[\"fedpage-fig2a\"]'"
+            )
+        groups = sorted({group_of(name) for name in chosen})
+        return experiment_results(chosen) + [f"results/claims/{group}.csv" for group in groups]
+
+    return files
 
 
 def raw_file(path):

@@ -47,7 +47,7 @@ rule shard_split:
         manifest="results/shards/{dataset}/{split}/{partition}/manifest.json",
     params:
         spec=lambda wildcards: canonical_json(
-            PLAN.partition(wildcards.partition).model_dump(mode="json")
+            PLAN.partitions[wildcards.partition].model_dump(mode="json")
         ),
     log:
         "logs/shard/{dataset}-{split}-{partition}.log",

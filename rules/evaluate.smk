@@ -119,9 +119,7 @@ rule judge_claims:
 
 rule collect_claims:
     input:
-        claims=lambda wildcards: claims_files(
-            name for name in PAPER_EXPERIMENTS if PLAN.group(name) == wildcards.collection
-        ),
+        claims=lambda wildcards: claims_files(members(wildcards.collection)),
         code=code_of("fedatlas.evaluation.tables"),
     output:
         csv="results/claims/{collection}.csv",
@@ -141,7 +139,7 @@ rule collect_claims:
 
 use rule collect_claims as collect_all_claims with:
     input:
-        claims=claims_files(DEFAULT_EXPERIMENTS),
+        claims=claims_files(SELECTED),
         code=code_of("fedatlas.evaluation.tables"),
     output:
         csv="results/claims.csv",

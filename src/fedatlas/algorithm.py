@@ -33,7 +33,7 @@ class StepBound:
 
     def __str__(self) -> str:
         """One line for logs, traces and reports."""
-        return f"{self.step} = {self.value:.4g} exceeds {self.bound:.3g}, the bound of {self.theorem}"
+        return f"{self.step} = {self.value:.4g} exceeds {self.bound:.3g}, bound of {self.theorem}"
 
 
 class Algorithm(Model, ABC):
@@ -80,7 +80,9 @@ def algorithm_names() -> list[str]:
 def algorithm_class(name: str) -> type[Algorithm]:
     """The class in the method's file; FedatlasError names the methods that exist."""
     if name not in algorithm_names():
-        raise FedatlasError(f"unknown algorithm '{name}'; there are: {', '.join(algorithm_names())}")
+        raise FedatlasError(
+            f"unknown algorithm '{name}'; there are: {', '.join(algorithm_names())}"
+        )
     module = importlib.import_module(f"{algorithms.__name__}.{name}")
     classes = [
         member
@@ -91,6 +93,6 @@ def algorithm_class(name: str) -> type[Algorithm]:
     ]
     if len(classes) != 1:
         raise FedatlasError(
-            f"{module.__file__}: must define exactly one subclass of Algorithm, found {len(classes)}"
+            f"{module.__file__}: must define one subclass of Algorithm, found {len(classes)}"
         )
     return classes[0]

@@ -53,7 +53,7 @@ def state_arrays(state: Any, to_numpy: Any) -> dict[str, np.ndarray]:
 
 def restore_state(template: State, arrays: dict[str, np.ndarray], from_numpy: Any) -> State:
     """A state like `template`, the start of the same run, with the saved arrays."""
-    values = {}
+    values: dict[str, Any] = {}
     for field in fields(template):  # type: ignore[arg-type]
         if field.name not in arrays:
             values[field.name] = None

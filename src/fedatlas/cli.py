@@ -45,6 +45,21 @@ def _json(text: str) -> Any:
 
 
 @app.command()
+def shard(
+    data: Annotated[Path, typer.Argument(help="Prepared Parquet file.")],
+    spec: Specification,
+    silo: Annotated[list[Path], typer.Option(help="Shard file of each silo to write.")],
+    manifest: Annotated[Path, typer.Option(help="Manifest to write.")],
+) -> None:
+    """Share out a prepared split over clients."""
+    from fedatlas.models import validated
+    from fedatlas.partition import HorizontalPartition
+    from fedatlas.shards import write_shards
+
+    write_shards(data, validated(HorizontalPartition, _json(spec), "--spec"), silo, manifest)
+
+
+@app.command()
 def train(
     spec: Specification,
     shard: Annotated[Path, typer.Option(help="Shard file.", exists=True)],

@@ -21,7 +21,7 @@ class RunConfig(Model):
 
     algorithm: str
     title: str | None = Field(default=None, description="in figures; the method's own by default")
-    hyper_parameters: dict[str, Any] = {}
+    hyper_parameters: dict[str, Any] = Field(default={})
     grid: dict[str, list[Any]] = Field(
         default={}, description="hyper-parameter → values; all combinations are run"
     )

@@ -23,7 +23,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Hidden and with the final suffix: libraries that look at the suffix still work.
-        handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)
+        handle, name = tempfile.mkstemp(path.suffix, f".{path.stem}.", path.parent)
         os.close(handle)
         temporary = Path(name)
         yield temporary

@@ -35,7 +35,8 @@ def validated(model: type[M], value: Any, where: str) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise FedatlasError("\n".join(_explain(model, item, where) for item in error.errors())) from None
+        lines = [_explain(model, item, where) for item in error.errors()]
+        raise FedatlasError("\n".join(lines)) from None
 
 
 def _explain(model: type[BaseModel], item: Any, where: str) -> str:

@@ -11,27 +11,17 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from fedatlas.algorithm import algorithm_class
 from fedatlas.data.catalogue import Catalogue, load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.experiments import Experiment, RunConfig, load_experiments
 from fedatlas.partition import Partition
 from fedatlas.specs import RunSpec
 
-DEMO = "demo"
 
-
-@dataclass(frozen=True)
-class Shards:
-    """One prepared split cut into shards; experiments that agree on it share it."""
-
-    dataset: str
-    split: str
-    partition: Partition
-
-    @property
-    def name(self) -> str:
-        """Name of the shards' folder."""
-        return f"{self.dataset}-{self.split}-{self.partition.slug}"
+def group_of(experiment: str) -> str:
+    """The folder in which the experiment's file lies: a paper's key, or "demo"."""
+    return experiment.split("-", 1)[0]
 
 
 @dataclass(frozen=True)
@@ -41,7 +31,7 @@ class Plan:
     catalogue: Catalogue
     experiments: dict[str, Experiment]
     runs: dict[tuple[str, str, str], RunSpec]  # (experiment, run, point) → specification
-    shards: dict[str, Shards]
+    partitions: dict[str, Partition]  # by slug
 
     def run(self, experiment: str, run: str, point: str) -> RunSpec:
         """The specification of a training job."""
@@ -51,18 +41,12 @@ class Plan:
         """All training jobs of an experiment, in the order of its file."""
         return [spec for (name, _, _), spec in self.runs.items() if name == experiment]
 
-    def shards_of(self, spec: RunSpec) -> Shards:
-        """The shards that a training job reads."""
-        return Shards(spec.dataset, spec.split, spec.partition)
-
-    def group(self, experiment: str) -> str:
-        """The folder in which the experiment's file lies."""
-        return experiment.split("-", 1)[0]
-
-    def groups(self) -> list[str]:
-        """All groups, the demo's last."""
-        names = {self.group(name) for name in self.experiments}
-        return sorted(names, key=lambda name: (name == DEMO, name))
+    def run_titles(self, experiment: str) -> dict[str, str]:
+        """What figures call the runs of an experiment."""
+        return {
+            name: run.title or algorithm_class(run.algorithm).title
+            for name, run in self.experiments[experiment].runs.items()
+        }
 
     def select(self, patterns: Sequence[str]) -> list[str]:
         """Experiments whose name matches one of the patterns; a pattern without any is an error."""
@@ -81,7 +65,7 @@ def build_plan(config_folder: Path) -> Plan:
     folder = config_folder / "experiments"
     experiments = load_experiments(folder)
     runs: dict[tuple[str, str, str], RunSpec] = {}
-    shards: dict[str, Shards] = {}
+    partitions: dict[str, Partition] = {}
     for name, experiment in experiments.items():
         group, stem = name.split("-", 1)
         where = str(folder / group / f"{stem}.yaml")
@@ -92,9 +76,8 @@ def build_plan(config_folder: Path) -> Plan:
                 spec = _specification(name, experiment, run_name, run, point, values)
                 spec.build_algorithm(f"{where}: runs.{run_name}.hyper_parameters")
                 runs[name, run_name, point] = spec
-                piece = Shards(spec.dataset, spec.split, spec.partition)
-                shards[piece.name] = piece
-    return Plan(catalogue, experiments, runs, shards)
+                partitions[spec.partition.slug] = spec.partition
+    return Plan(catalogue, experiments, runs, partitions)
 
 
 def _specification(

@@ -42,11 +42,14 @@ def record_schedule(rounds: int, every: int) -> np.ndarray:
 
 
 def build_trace(
-    variables: dict[str, np.ndarray], status: list[str], seeds: list[int], attributes: dict[str, Any]
+    variables: dict[str, np.ndarray],
+    status: list[str],
+    seeds: list[int],
+    attributes: dict[str, Any],
 ) -> xr.Dataset:
     """Assemble a trace from arrays (seeds, records) and the outcome of each seed."""
     described = COSTS | MEASUREMENTS
-    dataset = xr.Dataset(
+    return xr.Dataset(
         {
             name: (
                 ("seed", "record"),
@@ -66,7 +69,6 @@ def build_trace(
         },
         attrs={"format": FORMAT, **attributes},
     )
-    return dataset
 
 
 def write_trace(trace: xr.Dataset, path: Path) -> None:

@@ -27,8 +27,8 @@ class FedAvg(Algorithm):
 
     title: ClassVar[str] = "FedAvg"
     source: ClassVar[str] = (
-        "McMahan et al. 2017; two step sizes as in Karimireddy et al. 2020. The FedPAGE paper gives "
-        "only the product K·η_g·η_l: η_g = 1 is our choice"
+        "McMahan et al. 2017; two step sizes as in Karimireddy et al. 2020. The FedPAGE paper "
+        "gives only the product K·η_g·η_l: η_g = 1 is our choice"
     )
 
     clients_per_round: PositiveInt

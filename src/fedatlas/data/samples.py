@@ -23,11 +23,6 @@ class Samples:
     label: np.ndarray
     features: np.ndarray | sparse.csr_array
 
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the features are stored as CSR."""
-        return sparse.issparse(self.features)
-
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.label)
@@ -40,13 +35,15 @@ def to_table(samples: Samples) -> pa.Table:
         "label": pa.array(samples.label, pa.float64()),
     }
     n, d = samples.features.shape
-    if samples.is_sparse:
+    if isinstance(samples.features, sparse.csr_array):
         rows = samples.features
         offsets = pa.array(rows.indptr.astype(np.int64), pa.int64())
         columns["indices"] = pa.LargeListArray.from_arrays(
             offsets, pa.array(rows.indices.astype(np.int32), pa.int32())
         )
-        columns["values"] = pa.LargeListArray.from_arrays(offsets, pa.array(rows.data, pa.float64()))
+        columns["values"] = pa.LargeListArray.from_arrays(
+            offsets, pa.array(rows.data, pa.float64())
+        )
     else:
         flat = pa.array(np.ascontiguousarray(samples.features, dtype=np.float64).reshape(n * d))
         columns["features"] = pa.FixedSizeListArray.from_arrays(flat, d)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import xarray as xr
@@ -139,14 +140,15 @@ class _Judge:
         ]
         interval = difference(*costs)
         evidence = (
-            f"{test.cost} to {test.measurement} ≤ {10**target:.3g}: {_level(test.first, costs[0])}, "
-            f"{_level(test.second, costs[1])}; {_ratio(interval, test.relation)}"
+            f"{test.cost} to {test.measurement} ≤ {10**target:.3g}: "
+            f"{_level(test.first, costs[0])}, {_level(test.second, costs[1])}; "
+            f"{_ratio(interval, test.relation)}"
         )
         return _Finding("", _region_verdict(interval, test.relation), evidence)
 
     def _monotone(self, test: MonotoneTest) -> Iterator[_Finding]:
         by_step = sorted(self._by_step(test.run).items())
-        for (small, slow), (large, fast) in zip(by_step, by_step[1:], strict=False):
+        for (small, slow), (large, fast) in pairwise(by_step):
             case = f"[step {large:g} against {small:g}]"
             budget = common_budget([fast, slow], "round")
             levels = [

@@ -34,10 +34,8 @@ def diverged(trace: xr.Dataset) -> np.ndarray:
 
 def common_budget(traces: list[xr.Dataset], cost: str) -> float:
     """The largest cost that every healthy seed of every trace reached."""
-    ends = [
-        cost_axis(trace, cost)[~diverged(trace), -1] for trace in traces if not diverged(trace).all()
-    ]
-    return float(min(end.min() for end in ends)) if ends else 0.0
+    ends = np.concatenate([cost_axis(trace, cost)[~diverged(trace), -1] for trace in traces])
+    return float(ends.min(initial=np.inf)) if len(ends) else 0.0
 
 
 def reached(

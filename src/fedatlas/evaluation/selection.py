@@ -1,4 +1,4 @@
-"""Choosing each run's grid point by the experiment's declared rule, with every candidate's score."""
+"""Choosing each run's grid point by the declared rule, with every candidate's score."""
 
 import json
 from collections.abc import Mapping

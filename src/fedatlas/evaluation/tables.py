@@ -79,9 +79,7 @@ def read_verdicts(path: Path) -> list[Verdict]:
 def verdict_summary(verdicts: Sequence[Verdict]) -> str:
     """How many claims came out how, in words."""
     counts = Counter(verdict.verdict for verdict in verdicts)
-    parts = [
-        f"{counts[name]} {name}" for name in ("reproduced", "not reproduced", "inconclusive")
-    ]
+    parts = [f"{counts[name]} {name}" for name in ("reproduced", "not reproduced", "inconclusive")]
     return f"{len(verdicts)} judged: " + ", ".join(parts)
 
 
@@ -91,12 +89,15 @@ _PAGE = """<!DOCTYPE html>
 <style>
 body {{ font: 15px/1.45 system-ui, sans-serif; margin: 2rem; color: #1a1a1a; background: #fff; }}
 table {{ border-collapse: collapse; width: 100%; }}
-th, td {{ text-align: left; vertical-align: top; padding: .45rem .6rem; border-bottom: 1px solid #ddd; }}
+th, td {{ text-align: left; vertical-align: top; padding: .45rem .6rem; }}
+tr {{ border-bottom: 1px solid #ddd; }}
 th {{ border-bottom: 2px solid #555; position: sticky; top: 0; background: #fff; }}
 td:nth-child(1) {{ font-family: ui-monospace, monospace; font-size: .85em; }}
 td:nth-child(5) {{ font-size: .9em; color: #444; }}
 .verdict {{ white-space: nowrap; font-weight: 600; }}
-.reproduced {{ color: #00694d; }} .not-reproduced {{ color: #a83200; }} .inconclusive {{ color: #5f5f5f; }}
+.reproduced {{ color: #00694d; }}
+.not-reproduced {{ color: #a83200; }}
+.inconclusive {{ color: #5f5f5f; }}
 </style></head><body>
 <h1>Claims</h1><p>{summary}. A verdict compares the 95&nbsp;% interval over seeds with the claimed
 region: inside it is <i>reproduced</i>, outside it <i>not reproduced</i>, across its border

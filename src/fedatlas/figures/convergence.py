@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -23,7 +24,7 @@ from fedatlas.traces import MEASUREMENTS
 # Okabe and Ito's palette: told apart by readers with any colour vision, and in print.
 _COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 _LINE_STYLES = ["-", "--", ":", "-."]
-_STYLE = {
+_STYLE: Any = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -151,9 +152,7 @@ def _legend(rows: list[tuple[str, list[_Curve]]]) -> list[Line2D | Patch]:
         Line2D([], [], color=curve.colour, ls=curve.style, label=label)
         for label, curve in curves.items()
     ]
-    gone = {
-        curve.label for _, line in rows for curve in line if diverged(curve.trace).any()
-    }
+    gone = {curve.label for _, line in rows for curve in line if diverged(curve.trace).any()}
     handles += [Patch(facecolor="none", label=f"{label}: some seeds diverged") for label in gone]
     if any((curve.trace["full_participations"] > 0).any() for curve in curves.values()):
         handles.append(Line2D([], [], color="grey", marker="|", ls="", label="full rounds"))

@@ -153,8 +153,7 @@ def local_recursive_steps(
 ):  # fmt: skip
     """K steps g ← ∇f_B(y) − ∇f_B(y₋) + g, y₋ ← y, y ← y − ηg on every client; final y.
 
-    points: (clients, d) y at the start; previous: (clients, d) or (1, d) y₋; estimates: (clients, d)
-    g at the start.
+    points, estimates: (clients, d) y and g at the start; previous: (clients, d) or (1, d) y₋.
     """
     clients = len(starts)
     dimension = points.shape[1]

@@ -51,8 +51,7 @@ class TorchEngine(Engine):
     def __init__(self, data: ClientSamples, objective: Objective, device: str) -> None:
         """Move all rows to the device."""
         super().__init__(data, objective)
-        features = data.samples.features
-        dense = features.toarray() if sparse.issparse(features) else features
+        dense = sparse.csr_array(data.samples.features).toarray()
         self._device = torch.device(device)
         self._features = torch.as_tensor(dense, dtype=torch.float64, device=self._device)
         self._labels = self.array(data.samples.label)
