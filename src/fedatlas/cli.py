@@ -178,6 +178,20 @@ def claims(
     logging.getLogger(__name__).info("%s", verdict_summary(verdicts))
 
 
+@app.command()
+def summary(
+    results: Annotated[Path, typer.Argument(help="Results folder.")] = Path("results"),
+) -> None:
+    """Say what there is in the results folder and where to look."""
+    from rich.console import Console
+
+    from fedatlas.evaluation.summary import print_summary
+
+    if not results.is_dir():
+        raise FedatlasError(f"{results}: there is no such folder; run snakemake first")
+    print_summary(results, Console())
+
+
 def _traces(files: list[Path]) -> Any:
     from fedatlas.evaluation.selection import by_run
     from fedatlas.traces import read_trace

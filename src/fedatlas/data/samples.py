@@ -23,6 +23,11 @@ class Samples:
     label: np.ndarray
     features: np.ndarray | sparse.csr_array
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the features are stored as CSR."""
+        return sparse.issparse(self.features)
+
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.label)
