@@ -144,8 +144,10 @@ class _Run:
         for record in range(first_record, len(self.schedule)):
             previous = 0 if record == 0 else int(self.schedule[record - 1])
             began = time.perf_counter()
-            for round_number in range(previous, int(self.schedule[record])):
-                state = self.algorithm.round(state, problem, network, random.at(round_number))
+            # A diverging run overflows; that is found, and said, at the next record.
+            with np.errstate(over="ignore", invalid="ignore"):
+                for round_number in range(previous, int(self.schedule[record])):
+                    state = self.algorithm.round(state, problem, network, random.at(round_number))
             measured = self.engine.numpy(state.x)  # waits for the device
             wall_time += time.perf_counter() - began
             progress.advance_to(index * self.spec.rounds + int(self.schedule[record]))

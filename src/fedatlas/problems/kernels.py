@@ -39,6 +39,17 @@ def loss_derivative(loss, margin, label):
 
 
 @njit(cache=True, inline="always")
+def regulariser_value(regulariser, weight, coordinate):
+    """One coordinate's share of the weighted regulariser."""
+    square = coordinate * coordinate
+    if regulariser == _NONCONVEX:
+        return weight * square / (1.0 + square)
+    if regulariser == _L2:
+        return weight * 0.5 * square
+    return 0.0
+
+
+@njit(cache=True, inline="always")
 def regulariser_derivative(regulariser, weight, coordinate):
     """Derivative of the weighted regulariser in one coordinate."""
     if regulariser == _NONCONVEX:
@@ -184,24 +195,23 @@ def local_recursive_steps(
 
 
 @njit(cache=True)
-def weighted_loss_gradient(indptr, indices, values, labels, weights, loss, x):
-    """Σ_r w_r loss_r(x), its gradient (d,), and Σ_r [sign of margin = label] (a count)."""
-    gradient = np.zeros(len(x))
-    total = 0.0
+def measure(indptr, indices, values, labels, weights, loss, regulariser, weight, x):
+    """Objective Σ_r w_r loss_r(x) + weight · regulariser(x), the norm of its gradient, and how
+    many margins have their label's sign.
+    """
+    gradient = np.empty(len(x))
+    objective = 0.0
+    for j in range(len(x)):
+        objective += regulariser_value(regulariser, weight, x[j])
+        gradient[j] = regulariser_derivative(regulariser, weight, x[j])
     correct = 0
     for row in range(len(labels)):
         margin = _dot(indptr, indices, values, row, x)
-        total += weights[row] * loss_value(loss, margin, labels[row])
+        objective += weights[row] * loss_value(loss, margin, labels[row])
         slope = weights[row] * loss_derivative(loss, margin, labels[row])
         _add_row(indptr, indices, values, row, slope, gradient)
         correct += margin * labels[row] > 0.0
-    return total, gradient, correct
-
-
-@njit(cache=True)
-def regulariser_derivatives(regulariser, weight, x):
-    """Gradient (d,) of the weighted regulariser."""
-    gradient = np.empty(len(x))
+    square = 0.0
     for j in range(len(x)):
-        gradient[j] = regulariser_derivative(regulariser, weight, x[j])
-    return gradient
+        square += gradient[j] * gradient[j]
+    return objective, math.sqrt(square), correct

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fedatlas.objectives import Objective, Regulariser
+from fedatlas.objectives import Objective
 from fedatlas.problems import kernels
 from fedatlas.problems.engine import Engine, Minibatches
 from fedatlas.problems.horizontal import Measurement
@@ -74,23 +74,14 @@ class CompiledEngine(Engine):
 
     def measure(self, x: np.ndarray) -> dict[Measurement, float]:
         """See Engine."""
-        loss, regulariser, weight = self._codes
-        value, gradient, correct = kernels.weighted_loss_gradient(
-            *self._csr, self._row_weights, loss, x
+        objective, gradient_norm, correct = kernels.measure(
+            *self._csr, self._row_weights, *self._codes, x
         )
-        gradient += kernels.regulariser_derivatives(regulariser, weight, x)
         return {
-            "objective": value + weight * self._penalty(x),
-            "gradient_norm": float(np.linalg.norm(gradient)),
-            "train_accuracy": correct / len(self._row_weights),
+            "objective": objective,
+            "gradient_norm": gradient_norm,
+            "train_accuracy": correct / self.samples,
         }
-
-    def _penalty(self, x: np.ndarray) -> float:
-        if self.objective.regulariser is Regulariser.NONCONVEX:
-            return float(np.sum(x**2 / (1 + x**2)))
-        if self.objective.regulariser is Regulariser.L2:
-            return 0.5 * float(x @ x)
-        return 0.0
 
 
 def _where(batch: Minibatches) -> tuple[Any, ...]:

@@ -63,7 +63,7 @@ class TorchEngine(Engine):
 
     def array(self, values: np.ndarray) -> torch.Tensor:
         """See Engine."""
-        return torch.as_tensor(values, device=self._device)
+        return torch.tensor(values, device=self._device)
 
     def numpy(self, array: torch.Tensor) -> np.ndarray:
         """See Engine."""

@@ -1,0 +1,221 @@
+"""The loop around the methods: schedule, determinism, divergence, checkpoints, devices."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import sparse
+
+from fedatlas import checkpoints, training
+from fedatlas.data.samples import Samples, to_table
+from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json
+from fedatlas.partition import HorizontalPartition
+from fedatlas.shards import write_shards
+from fedatlas.specs import RunSpec
+from fedatlas.traces import COSTS, MEASUREMENTS, read_trace
+from fedatlas.training import CheckpointPolicy, train
+
+SAMPLES, FEATURES, CLIENTS = 120, 7, 12
+METHODS = {
+    "fedavg": {"clients_per_round": 4, "local_steps": 3, "batch_size": 2, "local_step_size": 0.05},
+    "scaffold": {
+        "clients_per_round": 4,
+        "local_steps": 3,
+        "batch_size": 2,
+        "local_step_size": 0.05,
+    },
+    "fedpage": {"clients_per_round": 3, "local_steps": 3, "global_step_size": 0.2},
+}
+
+
+@pytest.fixture(scope="module")
+def shard(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shards")
+    generator = np.random.default_rng(5)
+    features = sparse.random_array((SAMPLES, FEATURES), density=0.4, rng=generator, format="csr")
+    label = np.where(generator.random(SAMPLES) < 0.4, 1.0, -1.0)
+    table = to_table(Samples(np.arange(SAMPLES), label, features))
+    metadata = {
+        "dataset": "made-up",
+        "split": "train",
+        "rows": SAMPLES,
+        "features": FEATURES,
+        "layout": "sparse",
+    }
+    prepared = folder / "train.parquet"
+    table = table.replace_schema_metadata({"fedatlas": canonical_json(metadata)})
+    pq.write_table(pa.table(table), prepared)
+    partition = HorizontalPartition(clients=CLIENTS)
+    write_shards(prepared, partition, [folder / "silo-0.parquet"], folder / "manifest.json")
+    return folder / "silo-0.parquet"
+
+
+def specification(algorithm="scaffold", **changes):
+    values = {
+        "paper": "fedpage",
+        "experiment": "test-small",
+        "run": algorithm,
+        "point": "only",
+        "dataset": "made-up",
+        "split": "train",
+        "partition": {"clients": CLIENTS},
+        "objective": {"name": "logistic_nonconvex", "weight": 0.1},
+        "algorithm": algorithm,
+        "hyper_parameters": METHODS[algorithm],
+        "rounds": 25,
+        "record_every": 10,
+        "seeds": (3, 8),
+    }
+    return RunSpec.model_validate(values | changes)
+
+
+def without_times(trace):
+    return trace.drop_vars("wall_time")
+
+
+@pytest.mark.parametrize("algorithm", METHODS)
+def test_trace_holds_every_axis_and_measurement(shard, tmp_path, algorithm):
+    train(specification(algorithm), shard, tmp_path / "trace.nc")
+    trace = read_trace(tmp_path / "trace.nc")
+    assert set(trace.data_vars) == {*COSTS, *MEASUREMENTS, "status"}
+    assert list(trace["seed"].to_numpy()) == [3, 8]
+    assert list(trace["status"].to_numpy()) == ["ok", "ok"]
+    np.testing.assert_array_equal(trace["round"].to_numpy(), [[0, 10, 20, 25]] * 2)
+    for name in COSTS:
+        values = trace[name].to_numpy()
+        assert (np.diff(values, axis=1) >= 0).all()
+    assert (trace["gradient_norm"][:, -1] < trace["gradient_norm"][:, 0]).all()
+    epochs = trace["gradient_evaluations"] / SAMPLES
+    np.testing.assert_allclose(trace["epoch"], epochs)
+
+
+def test_attributes_tell_where_a_trace_comes_from(shard, tmp_path):
+    spec = specification("fedpage")
+    trace = train(spec, shard, tmp_path / "trace.nc")
+    attributes = trace.attrs
+    assert RunSpec.model_validate(json.loads(attributes["specification"])) == spec
+    assert attributes["effective_step_size"] == 0.2
+    assert "torch" not in json.loads(attributes["versions"])
+    assert len(attributes["source_digest"]) == len(attributes["shard_digest"]) == 64
+    (warning,) = json.loads(attributes["warnings"])
+    assert "η_l = 0.06667 exceeds" in warning
+    assert "Theorem 4.2" in warning
+
+
+@pytest.mark.parametrize("algorithm", METHODS)
+def test_same_seed_same_trace_and_seeds_are_independent(shard, tmp_path, algorithm):
+    both = train(specification(algorithm), shard, tmp_path / "a.nc")
+    again = train(specification(algorithm), shard, tmp_path / "b.nc")
+    alone = train(specification(algorithm, seeds=(8,)), shard, tmp_path / "c.nc")
+    xr_equal = without_times(both).identical(without_times(again))
+    assert xr_equal
+    for name in MEASUREMENTS:
+        np.testing.assert_array_equal(both[name].sel(seed=8), alone[name].sel(seed=8))
+        assert name == "train_accuracy" or (both[name][0, 1:] != both[name][1, 1:]).all()
+
+
+def test_record_schedule_does_not_change_the_run(shard, tmp_path):
+    coarse = train(specification(record_every=25), shard, tmp_path / "a.nc")
+    fine = train(specification(record_every=1), shard, tmp_path / "b.nc")
+    np.testing.assert_array_equal(coarse["objective"][:, -1], fine["objective"][:, -1])
+
+
+@pytest.mark.parametrize("algorithm", METHODS)
+def test_torch_engine_gives_the_same_trace(shard, tmp_path, algorithm, monkeypatch):
+    compiled = train(specification(algorithm), shard, tmp_path / "a.nc")
+
+    from fedatlas.problems.on_torch import TorchEngine
+
+    monkeypatch.setattr(
+        training, "build_engine", lambda data, objective, device: TorchEngine(data, objective, "cpu")
+    )
+    on_torch = train(specification(algorithm), shard, tmp_path / "b.nc")
+    for name in (*COSTS, *MEASUREMENTS):
+        if name != "wall_time":
+            np.testing.assert_allclose(compiled[name], on_torch[name], rtol=1e-10)
+
+
+def test_a_diverged_seed_is_data(shard, tmp_path):
+    wild = METHODS["fedavg"] | {"local_step_size": 1e6}
+    objective = {"name": "logistic_l2", "weight": 1.0}
+    spec = specification("fedavg", hyper_parameters=wild, objective=objective)
+    train(spec, shard, tmp_path / "trace.nc")
+    trace = read_trace(tmp_path / "trace.nc")
+    assert list(trace["status"].to_numpy()) == ["diverged", "diverged"]
+    assert np.isfinite(trace["objective"][:, 0]).all()
+    assert np.isnan(trace["objective"][:, -1]).all()
+    assert np.isnan(trace["round"][:, -1]).all()
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.parametrize("algorithm", METHODS)
+@pytest.mark.parametrize("records_before", [1, 2, 4, 5, 7])
+def test_resuming_ends_with_the_same_trace(
+    shard, tmp_path, algorithm, records_before, monkeypatch
+):
+    """Killed after any checkpoint, of either seed, a run continues to the identical trace."""
+    spec = specification(algorithm, record_every=7)
+    whole = train(spec, shard, tmp_path / "whole.nc")
+    policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
+    saved = []
+    save = checkpoints.save
+
+    def save_then_die(*arguments):
+        save(*arguments)
+        saved.append(1)
+        if len(saved) == records_before:
+            raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "save", save_then_die)
+        with pytest.raises(Interrupted):
+            train(spec, shard, tmp_path / "resumed.nc", checkpoint=policy)
+    assert not (tmp_path / "resumed.nc").exists()
+
+    rounds = []
+    method = type(spec.build_algorithm())
+    round_of_method = method.round
+
+    def counted(self, *arguments):
+        rounds.append(1)
+        return round_of_method(self, *arguments)
+
+    monkeypatch.setattr(method, "round", counted)
+    resumed = train(spec, shard, tmp_path / "resumed.nc", checkpoint=policy)
+    assert without_times(resumed).identical(without_times(whole))
+    assert len(rounds) < spec.rounds * len(spec.seeds) or records_before == 1
+    assert not policy.path.exists()
+
+
+def test_checkpoints_of_another_specification_or_damaged_ones_are_ignored(shard, tmp_path):
+    path = tmp_path / "checkpoint.npz"
+    checkpoints.save(path, "another identity", {"record": 1}, {"x": np.zeros(2)})
+    assert checkpoints.load(path, "mine") is None
+    assert checkpoints.load(path, "another identity") is not None
+    path.write_bytes(path.read_bytes()[:-40])
+    assert checkpoints.load(path, "another identity") is None
+    path.write_bytes(b"not an archive")
+    plain = train(specification(), shard, tmp_path / "a.nc")
+    resumed = train(specification(), shard, tmp_path / "b.nc", checkpoint=CheckpointPolicy(path))
+    assert without_times(plain).identical(without_times(resumed))
+
+
+def test_a_shard_of_another_partition_is_refused(shard, tmp_path):
+    spec = specification(partition={"clients": CLIENTS - 1})
+    with pytest.raises(FedatlasError, match=r"silo-0\.parquet: holds 12 clients.*expects 11"):
+        train(spec, shard, tmp_path / "trace.nc")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_left_when_writing_fails(shard, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("a file where a folder belongs")
+    with pytest.raises(FedatlasError, match="cannot write"):
+        train(specification(), shard, blocked / "trace.nc")
+    assert list(tmp_path.iterdir()) == [blocked]

@@ -1,0 +1,245 @@
+"""The workflow as users run it: complete, incremental, and clear about what is wrong."""
+
+import csv
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from workflow_copy import WorkflowCopy
+
+from fedatlas.traces import read_trace
+
+EVALUATION = {"claims.csv", "figure.png", "figure.svg", "selection.json", "table.csv"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    copy = WorkflowCopy.create(tmp_path_factory.mktemp("workflow") / "copy")
+    outcome = copy.run()
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    return copy
+
+
+@pytest.fixture
+def workflow(finished, tmp_path):
+    return finished.clone(tmp_path / "copy")
+
+
+def runs_in(planned):
+    """Training runs among planned outputs, as run/point."""
+    return sorted(
+        "/".join(file.removesuffix(".nc").split("/")[-2:])
+        for file in planned
+        if file.endswith(".nc")
+    )
+
+
+def files_in(planned):
+    """The experiment's own evaluation files among planned outputs."""
+    prefix = "results/experiments/demo-small/"
+    return {file.removeprefix(prefix) for file in planned if file.startswith(prefix)} & EVALUATION
+
+
+def test_everything_is_made(finished):
+    folder = finished.results / "experiments" / "demo-small"
+    for name in EVALUATION:
+        assert (folder / name).stat().st_size > 0
+    with (finished.results / "claims.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["claim"] for row in rows] == ["demo-small/order"]
+    assert rows[0]["verdict"] in ("reproduced", "not reproduced", "inconclusive")
+    trace = read_trace(finished.trace("scaffold"))
+    assert dict(trace.sizes) == {"seed": 2, "record": 5}
+    assert list(finished.results.glob("**/.*.nc")) == []  # no temporary file is left
+
+
+def test_second_run_does_nothing(finished):
+    outcome = finished.run()
+    assert outcome.returncode == 0
+    assert "Nothing to be done" in outcome.stdout + outcome.stderr
+
+
+def test_device_and_mirror_are_not_part_of_a_runs_identity(finished, tmp_path):
+    options = ("--config", f"mirror={tmp_path}", "device=cpu")
+    assert finished.planned(*options) == []
+
+
+def test_an_edited_run_reruns_alone(workflow):
+    old = "scaffold\n    hyper_parameters: {clients_per_round: 8, local_steps: 5"
+    workflow.edit("config/experiments/demo/small.yaml", old, old.replace("5", "6"))
+    planned = workflow.planned()
+    assert runs_in(planned) == ["scaffold/only"]
+    assert files_in(planned) == EVALUATION
+
+
+def test_reordered_keys_and_an_added_comment_rerun_nothing(workflow):
+    workflow.edit(
+        "config/experiments/demo/small.yaml",
+        "rounds: 40\nrecord_every: 10",
+        "record_every: 10  # a comment\nrounds: 40",
+    )
+    assert workflow.planned() == []
+
+
+def test_a_new_grid_point_runs_alone(workflow):
+    workflow.edit("config/experiments/demo/small.yaml", "[0.1, 0.03]", "[0.1, 0.05, 0.03]")
+    assert runs_in(workflow.planned()) == ["fedpage/global_step_size-0.05"]
+
+
+def test_an_edited_claim_is_only_judged_again(workflow):
+    workflow.edit("config/experiments/demo/small.yaml", "beats", "is faster than")
+    planned = workflow.planned()
+    assert runs_in(planned) == []
+    assert files_in(planned) == {"claims.csv"}
+
+
+def test_an_edited_method_reruns_its_runs_alone(workflow):
+    untouched = workflow.trace("fedavg").stat().st_mtime_ns
+    workflow.touch_code("src/fedatlas/algorithms/scaffold.py")
+    assert runs_in(workflow.planned()) == ["scaffold/only"]
+    assert workflow.run().returncode == 0
+    assert workflow.trace("fedavg").stat().st_mtime_ns == untouched
+    assert workflow.planned() == []
+
+
+def test_an_edited_core_file_reruns_all_runs(workflow):
+    workflow.touch_code("src/fedatlas/training.py")
+    planned = workflow.planned()
+    assert runs_in(planned) == [
+        "fedavg/only",
+        "fedpage/global_step_size-0.03",
+        "fedpage/global_step_size-0.1",
+        "scaffold/only",
+    ]
+    assert not [file for file in planned if "/data/" in file or "/shards/" in file]
+
+
+def test_an_edited_figure_module_redraws_only(workflow):
+    workflow.touch_code("src/fedatlas/figures/convergence.py")
+    planned = workflow.planned()
+    assert runs_in(planned) == []
+    assert files_in(planned) == {"figure.svg", "figure.png"}
+
+
+def test_a_lost_trace_is_made_again_equal(workflow):
+    before = read_trace(workflow.trace("fedpage", "global_step_size-0.1"))
+    workflow.trace("fedpage", "global_step_size-0.1").unlink()
+    assert workflow.run().returncode == 0
+    after = read_trace(workflow.trace("fedpage", "global_step_size-0.1"))
+    assert after.drop_vars("wall_time").identical(before.drop_vars("wall_time"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("rounds: 40", "rounds: 40\nround: 3", ["unknown key 'round'", "rounds", "small.yaml"]),
+        ("algorithm: fedavg", "algorithm: fedagv", ["fedagv", "fedavg, fedpage, scaffold"]),
+        ("dataset: breast-cancer", "dataset: breast", ["'breast'", "breast-cancer", "small.yaml"]),
+        (
+            "batch_size: 4, local_step_size: 0.02}\n  fedavg",
+            "batch_size: 4}\n  fedavg",
+            ["missing key 'local_step_size'", "runs.scaffold", "small.yaml"],
+        ),
+        ("batch_size: 4", "batchsize: 4", ["unknown key 'batchsize'", "batch_size"]),
+        ("local_steps: 5", "local_steps: 0", ["local_steps", "value 0", "greater than 0"]),
+        ("clients: 56", "clients: 5", ["clients_per_round", "only 5 clients"]),
+        ("second: fedavg", "second: fedavgg", ["fedavgg", "fedpage, scaffold, fedavg"]),
+        ("seeds: [0, 1]", "seeds: [0, 0]", ["seed is listed twice"]),
+    ],
+)
+def test_bad_experiments_are_refused_before_any_job(finished, tmp_path, old, new, expected):
+    workflow = WorkflowCopy.create(tmp_path / "copy")
+    workflow.edit("config/experiments/demo/small.yaml", old, new)
+    outcome = workflow.run()
+    text = outcome.stdout + outcome.stderr
+    assert outcome.returncode != 0
+    for part in expected:
+        assert part in text
+    assert "Traceback" not in text
+    assert not workflow.results.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("experiments=['nothing-*']",), ["nothing-*", "matches no experiment", "demo-small"]),
+        (("mirorr=/data",), ["unknown key 'mirorr'", "mirror"]),
+        (("device=gpu",), ["device", "gpu"]),
+        (("mirror=/no/such/folder",), ["mirror", "/no/such/folder", "not a folder"]),
+    ],
+)
+def test_bad_options_are_refused_before_any_job(finished, options, expected):
+    outcome = finished.run("--config", *options)
+    text = outcome.stdout + outcome.stderr
+    assert outcome.returncode != 0
+    for part in expected:
+        assert part in text
+    assert "Traceback" not in text
+
+
+def test_a_paper_target_says_how_to_select_its_experiments(finished):
+    outcome = finished.run("fedpage")
+    assert outcome.returncode != 0
+    assert "config/paper.yaml" in outcome.stdout + outcome.stderr
+
+
+def test_more_clients_than_samples_is_one_clear_error(tmp_path):
+    workflow = WorkflowCopy.create(tmp_path / "copy")
+    workflow.edit(
+        "config/experiments/demo/small.yaml", "clients: 56, samples: 560", "clients: 600"
+    )
+    outcome = workflow.run()
+    assert outcome.returncode != 0
+    assert "clients 600 exceeds the 569 samples" in outcome.stdout + outcome.stderr
+    assert list(workflow.results.glob("shards/**/*.parquet")) == []
+
+
+def test_unwritable_results_are_one_clear_error(tmp_path):
+    workflow = WorkflowCopy.create(tmp_path / "copy")
+    workflow.results.write_text("a file where a folder belongs")
+    outcome = workflow.run()
+    text = outcome.stdout + outcome.stderr
+    assert outcome.returncode != 0
+    assert "results" in text
+    assert workflow.results.read_text() == "a file where a folder belongs"
+
+
+def test_kill_during_training_then_rerun(finished, tmp_path):
+    """SIGKILL to the whole workflow mid-training; a plain rerun ends with the same trace."""
+    workflow = finished.clone(tmp_path / "copy")
+    # Long enough to be caught in the middle, short enough to finish.
+    workflow.edit("config/experiments/demo/small.yaml", "rounds: 40", "rounds: 60000")
+    shutil.rmtree(workflow.results / "experiments")
+    target = str(workflow.trace("scaffold").relative_to(workflow.folder))
+    log = workflow.folder / "logs" / "train" / "demo-small" / "scaffold" / "only.log"
+    log.unlink()
+    process = subprocess.Popen(
+        workflow.command(target),
+        cwd=workflow.folder,
+        env=workflow.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while not (log.exists() and "0 rounds" in log.read_text()):
+        assert process.poll() is None, "training ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not workflow.trace("scaffold").exists()
+    unlocked = workflow.run("--unlock")
+    assert unlocked.returncode == 0, unlocked.stderr
+    again = workflow.run(target)
+    assert again.returncode == 0, again.stdout + again.stderr
+    interrupted = read_trace(workflow.trace("scaffold"))
+
+    workflow.trace("scaffold").unlink()
+    assert workflow.run(target).returncode == 0
+    uninterrupted = read_trace(workflow.trace("scaffold"))
+    assert interrupted.drop_vars("wall_time").identical(uninterrupted.drop_vars("wall_time"))
+    assert list(workflow.results.glob("checkpoints/**/*.npz")) == []
