@@ -1,0 +1,224 @@
+"""Raw files onto the disk: from a mirror folder or the internet, verified, whole or not at all."""
+
+import logging
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedatlas.data.catalogue import RawFile
+from fedatlas.data.checksums import ChecksumMismatch, exclusive, record, verify
+from fedatlas.data.unpack import decompress_file, unpack_archive
+from fedatlas.errors import FedatlasError
+from fedatlas.files import write_atomically
+
+GIB = 1 << 30
+CHUNK = 1 << 16  # bytes per write and per step of the progress bar
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Fetching:
+    """How files are fetched.
+
+    mirror: a folder laid out by the `path` of raw files; what it holds is never downloaded.
+    lock: JSON file with the sums of files whose catalogue entry has none.
+    archives: folder that keeps archives of which only members are wanted.
+    tries: per url. pause: seconds before the second try, doubled for each further one.
+    timeout: seconds without an answer or a byte after which a try fails.
+    """
+
+    mirror: Path | None
+    lock: Path
+    archives: Path
+    tries: int = 3
+    pause: float = 2.0
+    timeout: float = 30.0
+
+
+def download(
+    raw_file: RawFile,
+    destination: Path,
+    *,
+    mirror: Path | None,
+    lock: Path,
+    archives: Path | None = None,
+    tries: int = 3,
+    pause: float = 2.0,
+    timeout: float = 30.0,
+) -> None:
+    """Put a raw file, decompressed or unpacked as its entry says, at `destination`.
+
+    The mirror comes first, then every url in order. See `Fetching` for the other parameters;
+    `archives` is by default a folder beside `lock`. `destination` becomes a folder exactly if
+    `raw_file.is_folder`, and replaces what was there.
+    Raises FedatlasError, and leaves `destination` as it was, when no source has the file, its
+    checksum differs or it cannot be unpacked safely.
+    """
+    if archives is None:
+        archives = lock.parent / "archives"
+    how = Fetching(mirror, lock, archives, tries, pause, timeout)
+    if mirror is not None and not mirror.is_dir():
+        raise FedatlasError(
+            f"the mirror {mirror} is not a folder; correct --config mirror=DIR or FEDATLAS_MIRROR"
+        )
+    _place(raw_file, destination, how)
+
+
+def _place(raw_file: RawFile, destination: Path, how: Fetching) -> None:
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        # Beside the destination: a rename is only atomic within one file system.
+        with tempfile.TemporaryDirectory(
+            dir=destination.parent, prefix=f".{destination.name}."
+        ) as scratch:
+            _fill(raw_file, destination, Path(scratch), how)
+    except OSError as error:
+        raise FedatlasError(
+            f"cannot put {raw_file.path} at {destination}: {error.strerror or error}"
+        ) from error
+
+
+def _fill(raw_file: RawFile, destination: Path, scratch: Path, how: Fetching) -> None:
+    fetched = scratch / "fetched"
+    source = _fetch(raw_file, fetched, scratch, how)
+    limit = int(raw_file.unpacked_limit_gib * GIB)
+    if raw_file.unpack is not None:
+        unpacked = scratch / "unpacked"
+        unpack_archive(fetched, raw_file.unpack, unpacked, limit)
+        # Only a file that could be unpacked is worth remembering.
+        record(raw_file, fetched, source, how.lock)
+        if destination.exists():
+            destination.rename(scratch / "replaced")
+        unpacked.rename(destination)
+        return
+    with write_atomically(destination) as temporary:
+        if raw_file.decompress is not None:
+            decompress_file(fetched, raw_file.decompress, temporary, limit)
+            record(raw_file, fetched, source, how.lock)
+        else:
+            record(raw_file, fetched, source, how.lock)
+            fetched.replace(temporary)
+
+
+def _fetch(raw_file: RawFile, fetched: Path, scratch: Path, how: Fetching) -> str:
+    """Write the verified bytes as served to `fetched`; say where they came from."""
+    copy = _in_mirror(raw_file, how)
+    if copy is not None:
+        logger.info("%s: copying from the mirror %s", raw_file.path, how.mirror)
+        shutil.copyfile(copy, fetched)
+        source = str(copy)
+        verify(raw_file, fetched, source, how.lock)
+    elif raw_file.archive is not None and raw_file.member is not None:
+        source = _take_member(raw_file.archive, raw_file.member, fetched, scratch, how)
+        verify(raw_file, fetched, source, how.lock)
+    else:
+        source = _fetch_from_urls(raw_file, fetched, how)
+    return source
+
+
+def _in_mirror(raw_file: RawFile, how: Fetching) -> Path | None:
+    copy = None if how.mirror is None else how.mirror / raw_file.path
+    return copy if copy is not None and copy.is_file() else None
+
+
+def _take_member(archive: RawFile, member: str, output: Path, scratch: Path, how: Fetching) -> str:
+    """Extract one member to `output`; the archive is fetched once for all of its members."""
+    kept = _in_mirror(archive, how)
+    if kept is None:
+        kept = how.archives / archive.path
+        with exclusive(kept):
+            if not _is_intact(archive, kept, how):
+                # As served: the bytes stay packed, for the members that are asked for later.
+                _place(archive.model_copy(update={"unpack": None}), kept, how)
+    else:
+        verify(archive, kept, str(kept), how.lock)
+    unpacked = scratch / "archive"
+    limit = int(archive.unpacked_limit_gib * GIB)
+    unpack_archive(kept, archive.unpack or "tar", unpacked, limit, only=member)
+    (unpacked / member).rename(output)
+    return f"{kept}, member {member}"
+
+
+def _is_intact(archive: RawFile, kept: Path, how: Fetching) -> bool:
+    try:
+        verify(archive, kept, str(kept), how.lock)
+    except (FileNotFoundError, ChecksumMismatch):
+        return False
+    return True
+
+
+def _fetch_from_urls(raw_file: RawFile, fetched: Path, how: Fetching) -> str:
+    failures: list[Exception] = []
+    for url in raw_file.urls:
+        try:
+            _fetch_with_retries(url, fetched, how)
+            _refuse_web_page(raw_file, url, fetched)
+            verify(raw_file, fetched, url, how.lock)
+            return url
+        except (_NotFetched, ChecksumMismatch) as failure:
+            fetched.unlink(missing_ok=True)
+            logger.warning("%s", failure)
+            failures.append(failure)
+    raise FedatlasError(_remedy(raw_file, failures, how))
+
+
+class _NotFetched(Exception):
+    """A url gave no file, after every try."""
+
+
+def _fetch_with_retries(url: str, output: Path, how: Fetching) -> None:
+    # Imported here: pooch and requests take half a second, and a mirror needs neither.
+    import pooch
+    import requests
+
+    fetch = pooch.HTTPDownloader(
+        progressbar=sys.stderr.isatty(),
+        chunk_size=CHUNK,
+        timeout=how.timeout,
+        # Some servers label a .gz file as an encoding, and requests would then unpack it.
+        headers={"Accept-Encoding": "identity"},
+    )
+    for attempt in range(1, how.tries + 1):
+        logger.info("downloading %s (try %d of %d)", url, attempt, how.tries)
+        try:
+            fetch(url, str(output), None)
+        except requests.RequestException as error:
+            status = error.response.status_code if error.response is not None else None
+            # A missing or forbidden file will not appear within seconds; a busy server may answer.
+            final = status is not None and 400 <= status < 500 and status not in (408, 429)
+            if final or attempt == how.tries:
+                raise _NotFetched(f"{url}: {error}") from error
+            pause = how.pause * 2 ** (attempt - 1)
+            logger.warning("%s: %s; next try in %g s", url, error, pause)
+            time.sleep(pause)
+        else:
+            logger.info("downloaded %s: %d bytes", url, output.stat().st_size)
+            return
+
+
+def _refuse_web_page(raw_file: RawFile, url: str, fetched: Path) -> None:
+    """A login page must not be recorded as the file when no checksum would notice it."""
+    with fetched.open("rb") as stream:
+        start = stream.read(64).lstrip().lower()
+    if raw_file.checksum is None and start.startswith((b"<!doctype html", b"<html")):
+        raise _NotFetched(f"{url}: answered with a web page instead of {raw_file.path}")
+
+
+def _remedy(raw_file: RawFile, failures: Sequence[Exception], how: Fetching) -> str:
+    """What went wrong with each url and what the user can do about it."""
+    lines = [f"cannot get {raw_file.path}:"]
+    lines += [f"- {failure}" for failure in failures]
+    if how.mirror is not None:
+        lines.append(f"- the mirror {how.mirror} does not hold {raw_file.path}")
+    if raw_file.login is not None:
+        lines.append(f"It needs an account. {raw_file.login}")
+    lines.append(
+        f"A mirror is any folder that holds the file as {raw_file.path}: name it with "
+        "--config mirror=DIR or the environment variable FEDATLAS_MIRROR."
+    )
+    return "\n".join(lines)
