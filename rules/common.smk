@@ -1,18 +1,12 @@
 """Configuration, the plan, and the functions by which rules look things up in it."""
 
-import os
-import shlex
-import sys
+import re
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-# Jobs call `fedatlas` by name, so that they find it in a container too; here it lies beside the
-# interpreter that runs the workflow, whether its environment is activated or not.
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-
-from fedatlas.closure import import_closure
-from fedatlas.config import load_config
+from fedatlas.closure import import_closure, training_modules
+from fedatlas.config import export_to_jobs, load_config
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.plan import build_plan, group_of
@@ -24,7 +18,9 @@ try:
 except FedatlasError as error:
     raise WorkflowError(str(error)) from None
 
-MIRROR_OPTION = f"--mirror {shlex.quote(str(CONFIG.mirror))}" if CONFIG.mirror else ""
+export_to_jobs(CONFIG)
+
+RAW_FILES = PLAN.catalogue.raw_files()
 
 
 wildcard_constraints:
@@ -81,17 +77,9 @@ def paper_results(*papers):
     return files
 
 
-def raw_file(path):
-    """The catalogue's entry of a raw file."""
-    return PLAN.catalogue.raw_file(path)
-
-
-def split_files(wildcards):
-    """Raw files of a split; none for data that come with a library."""
-    return [
-        f"results/raw/{file.path}"
-        for file in PLAN.catalogue[wildcards.dataset].splits[wildcards.split]
-    ]
+def one_of(names):
+    """A wildcard constraint that admits these names only."""
+    return "|".join(re.escape(name) for name in sorted(names)) or "(?!)"
 
 
 def run_spec(wildcards):
@@ -110,3 +98,64 @@ def trace_files(wildcards):
 def claims_files(experiments):
     """The verdicts of the given experiments."""
     return [f"results/experiments/{experiment}/claims.csv" for experiment in experiments]
+
+
+def identity_of(wildcards):
+    """What makes a raw file the one it is; urls and the mirror do not, its checksum does."""
+    kept = {"path", "checksum", "decompress", "unpack", "member"}
+    return canonical_json(RAW_FILES[wildcards.file].model_dump(mode="json", include=kept))
+
+
+def split_files(wildcards):
+    """Raw files of a split; none for data that come with a library."""
+    split = PLAN.catalogue[wildcards.dataset].split(wildcards.split)
+    return [f"results/raw/{file.local_path}" for file in split.files]
+
+
+def scaling_split(wildcards):
+    """The split whose mean and variance standardise the others."""
+    standardised = PLAN.catalogue[wildcards.dataset].standardise
+    needed = standardised and wildcards.split != "train"
+    return f"results/data/{wildcards.dataset}/train.parquet" if needed else []
+
+
+def reading_of(wildcards):
+    """What decides how a data set's raw files are read; titles and licences do not."""
+    prose = {"title", "homepage", "licence", "citation", "note", "splits"}
+    dataset = PLAN.catalogue[wildcards.dataset]
+    rows = dataset.split(wildcards.split).rows
+    return canonical_json({**dataset.model_dump(mode="json", exclude=prose), "rows": rows})
+
+
+def shard_of(wildcards):
+    """The shard file that a training job reads."""
+    spec = run_spec(wildcards)
+    return f"results/shards/{spec.dataset}/{spec.split}/{spec.partition.slug}/silo-0.parquet"
+
+
+def of_experiment(*keys):
+    """A param: the experiment's name and the given keys of its file, as canonical JSON."""
+
+    def spec(wildcards):
+        experiment = PLAN.experiments[wildcards.experiment].model_dump(mode="json")
+        chosen = {key: experiment[key] for key in keys}
+        return canonical_json({"experiment": wildcards.experiment, **chosen})
+
+    return spec
+
+
+def figure_spec(wildcards):
+    """What a figure depends on besides traces."""
+    experiment = PLAN.experiments[wildcards.experiment]
+    return canonical_json(
+        {
+            "title": f"{experiment.title} — {experiment.source}",
+            "figure": experiment.figure.model_dump(mode="json"),
+            "runs": PLAN.run_titles(wildcards.experiment),
+        }
+    )
+
+
+def report_labels(what):
+    """Labels of a report item."""
+    return {"experiment": "{experiment}", "item": what}

@@ -4,38 +4,44 @@
 rule download_file:
     output:
         "results/raw/{file}",
-    params:
-        spec=lambda wildcards: canonical_json(raw_file(wildcards.file).model_dump(mode="json")),
     log:
         "logs/download/{file}.log",
+    wildcard_constraints:
+        file=one_of(path for path, file in RAW_FILES.items() if not file.is_folder),
     localrule: True
-    resources:
-        download=1,
-    # The mirror is not part of a file's identity: the checksum is. Hence no param.
+    params:
+        identity=identity_of,
     shell:
-        "fedatlas download --spec {params.spec:q} --output {output:q} {MIRROR_OPTION}"
-        " 2>&1 | tee {log:q}"
+        "fedatlas download {wildcards.file:q} --output {output:q}"
+        " --lock results/checksums.lock.json 2>&1 | tee {log:q}"
+
+
+use rule download_file as download_folder with:
+    output:
+        directory("results/raw/{file}"),
+    wildcard_constraints:
+        file=one_of(path for path, file in RAW_FILES.items() if file.is_folder),
 
 
 rule prepare_split:
     input:
         raw=split_files,
+        train=scaling_split,
         code=code_of("fedatlas.data.prepare"),
     output:
         "results/data/{dataset}/{split}.parquet",
-    params:
-        spec=lambda wildcards: canonical_json(
-            PLAN.catalogue[wildcards.dataset].model_dump(mode="json")
-        ),
     log:
         "logs/prepare/{dataset}-{split}.log",
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
         runtime=lambda wildcards, attempt: 60 * attempt,
+    params:
+        identity=reading_of,
+        train=lambda wildcards, input: f"--train-split {input.train}" if input.train else "",
     shell:
-        "fedatlas prepare {wildcards.dataset:q} {wildcards.split:q} --spec {params.spec:q}"
-        " --output {output:q} {input.raw:q} > {log:q} 2>&1"
+        "fedatlas prepare {wildcards.dataset:q} {wildcards.split:q} {input.raw:q} {params.train}"
+        " --output {output:q} > {log:q} 2>&1"
 
 
 rule shard_split:
@@ -45,16 +51,16 @@ rule shard_split:
     output:
         silo="results/shards/{dataset}/{split}/{partition}/silo-0.parquet",
         manifest="results/shards/{dataset}/{split}/{partition}/manifest.json",
-    params:
-        spec=lambda wildcards: canonical_json(
-            PLAN.partitions[wildcards.partition].model_dump(mode="json")
-        ),
     log:
         "logs/shard/{dataset}-{split}-{partition}.log",
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
         runtime=lambda wildcards, attempt: 30 * attempt,
+    params:
+        spec=lambda wildcards: canonical_json(
+            PLAN.partitions[wildcards.partition].model_dump(mode="json")
+        ),
     shell:
         "fedatlas shard {input.data:q} --spec {params.spec:q} --silo {output.silo:q}"
         " --manifest {output.manifest:q} > {log:q} 2>&1"

@@ -1,49 +1,21 @@
 """Selections, tables, figures and verdicts."""
 
 
-def of_experiment(*keys):
-    """A param: the experiment's name and the given keys of its file, as canonical JSON."""
-
-    def spec(wildcards):
-        experiment = PLAN.experiments[wildcards.experiment].model_dump(mode="json")
-        chosen = {key: experiment[key] for key in keys}
-        return canonical_json({"experiment": wildcards.experiment, **chosen})
-
-    return spec
-
-
-def figure_spec(wildcards):
-    """What a figure depends on besides traces."""
-    experiment = PLAN.experiments[wildcards.experiment]
-    return canonical_json(
-        {
-            "title": f"{experiment.title} — {experiment.source}",
-            "figure": experiment.figure.model_dump(mode="json"),
-            "runs": PLAN.run_titles(wildcards.experiment),
-        }
-    )
-
-
-def report_labels(what):
-    """Labels of a report item."""
-    return {"experiment": "{experiment}", "item": what}
-
-
 rule select_points:
     input:
         traces=trace_files,
         code=code_of("fedatlas.evaluation.selection"),
     output:
         "results/experiments/{experiment}/selection.json",
-    params:
-        spec=lambda wildcards: canonical_json(
-            PLAN.experiments[wildcards.experiment].selection.model_dump(mode="json")
-        ),
     log:
         "logs/select/{experiment}.log",
     resources:
         mem_mb=1000,
         runtime=15,
+    params:
+        spec=lambda wildcards: canonical_json(
+            PLAN.experiments[wildcards.experiment].selection.model_dump(mode="json")
+        ),
     shell:
         "fedatlas select --spec {params.spec:q} --output {output:q} {input.traces:q} > {log:q} 2>&1"
 
@@ -85,14 +57,14 @@ rule draw_figure:
             labels=report_labels("figure"),
         ),
         png="results/experiments/{experiment}/figure.png",
-    params:
-        spec=figure_spec,
-        notes=lambda wildcards: PLAN.experiments[wildcards.experiment].notes,
     log:
         "logs/figure/{experiment}.log",
     resources:
         mem_mb=1000,
         runtime=15,
+    params:
+        spec=figure_spec,
+        notes=lambda wildcards: PLAN.experiments[wildcards.experiment].notes,
     shell:
         "fedatlas figure --spec {params.spec:q} --selection {input.selection:q}"
         " --output {output.svg:q} --output {output.png:q} {input.traces:q} > {log:q} 2>&1"
@@ -105,13 +77,13 @@ rule judge_claims:
         code=code_of("fedatlas.evaluation.judge", "fedatlas.evaluation.tables"),
     output:
         "results/experiments/{experiment}/claims.csv",
-    params:
-        spec=of_experiment("paper", "claims"),
     log:
         "logs/judge/{experiment}.log",
     resources:
         mem_mb=1000,
         runtime=15,
+    params:
+        spec=of_experiment("paper", "claims"),
     shell:
         "fedatlas judge --spec {params.spec:q} --selection {input.selection:q} --output {output:q}"
         " {input.traces:q} > {log:q} 2>&1"

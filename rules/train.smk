@@ -1,22 +1,12 @@
 """Training: one job per (experiment, run, grid point), all seeds inside."""
 
 
-def shard_of(wildcards):
-    """The shard file that a training job reads."""
-    spec = run_spec(wildcards)
-    return f"results/shards/{spec.dataset}/{spec.split}/{spec.partition.slug}/silo-0.parquet"
-
-
 rule train_run:
     input:
         shard=shard_of,
         code=lambda wildcards: code_of(*training_modules(run_spec(wildcards).algorithm)),
     output:
         "results/experiments/{experiment}/traces/{run}/{point}.nc",
-    params:
-        spec=lambda wildcards: canonical_json(run_spec(wildcards).model_dump(mode="json")),
-        # Outside the declared outputs: Snakemake deletes those when a job is interrupted.
-        checkpoint=lambda wildcards: f"results/checkpoints/{'/'.join(wildcards)}.npz",
     log:
         "logs/train/{experiment}/{run}/{point}.log",
     benchmark:
@@ -26,8 +16,11 @@ rule train_run:
         mem_mb=lambda wildcards, attempt: 2000 * attempt,
         runtime=lambda wildcards, attempt: 240 * attempt,
         gpu=1 if CONFIG.device.startswith("cuda") else 0,
-    # The device is recorded in the trace, but is not part of a run's identity. Hence no param.
+    params:
+        spec=lambda wildcards: canonical_json(run_spec(wildcards).model_dump(mode="json")),
+        # Outside the declared outputs: Snakemake deletes those when a job is interrupted.
+        checkpoint=lambda wildcards: f"results/checkpoints/{'/'.join(wildcards)}.npz",
     shell:
         "OMP_NUM_THREADS={threads} fedatlas train --spec {params.spec:q} --shard {input.shard:q}"
-        " --checkpoint {params.checkpoint:q} --device {CONFIG.device} --output {output:q}"
+        " --checkpoint {params.checkpoint:q} --output {output:q}"
         " > {log:q} 2>&1"

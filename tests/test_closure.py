@@ -4,10 +4,13 @@ import subprocess
 import sys
 
 import fedatlas
-from fedatlas.closure import import_closure, source_digest
-from fedatlas.training import run_closure
+from fedatlas.closure import import_closure, source_digest, training_modules
 
 ROOT = fedatlas.__path__[0]
+
+
+def run_closure(algorithm):
+    return import_closure(*training_modules(algorithm))
 
 
 def names(paths):

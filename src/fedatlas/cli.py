@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedatlas.config import DEVICE_VARIABLE, MIRROR_VARIABLE
 from fedatlas.errors import FedatlasError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -18,6 +19,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 Specification = Annotated[
     str, typer.Option("--spec", help="JSON, or @FILE for JSON in a file.", show_default=False)
 ]
+Catalogue = Annotated[Path, typer.Option(help="Catalogue of data sets.", exists=True)]
+Catalogue = Annotated[Path, typer.Option(help="Catalogue of data sets.", exists=True)]
 Output = Annotated[Path, typer.Option(help="File to write.")]
 TraceFiles = Annotated[list[Path], typer.Argument(help="Trace files (.nc) of the experiment.")]
 
@@ -45,6 +48,84 @@ def _json(text: str) -> Any:
 
 
 @app.command()
+def download(
+    file: Annotated[str, typer.Argument(help="The file's local path in the catalogue.")],
+    output: Output,
+    lock: Annotated[Path, typer.Option(help="Where sums of files without one are kept.")],
+    mirror: Annotated[
+        Path | None, typer.Option(help="Folder looked into first.", envvar=MIRROR_VARIABLE)
+    ] = None,
+    catalogue: Catalogue = Path("config/datasets.yaml"),
+) -> None:
+    """Fetch a raw file, verify it and undo its compression."""
+    from fedatlas.data.catalogue import load_catalogue
+    from fedatlas.data.download import download as fetch
+
+    files = load_catalogue(catalogue).raw_files()
+    if file not in files:
+        raise FedatlasError(f"{catalogue}: no raw file '{file}'; known: {', '.join(files)}")
+    fetch(files[file], output, mirror=mirror, lock=lock)
+
+
+@app.command()
+def prepare(
+    dataset: Annotated[str, typer.Argument(help="Name in the catalogue.")],
+    split: Annotated[str, typer.Argument(help="Split of the data set.")],
+    output: Output,
+    raw: Annotated[list[Path] | None, typer.Argument(help="Raw files, in order.")] = None,
+    train_split: Annotated[
+        Path | None, typer.Option(help="Prepared split 'train', to standardise by.")
+    ] = None,
+    catalogue: Catalogue = Path("config/datasets.yaml"),
+) -> None:
+    """Turn a split's raw files into one Parquet file."""
+    from fedatlas.data.catalogue import load_catalogue
+    from fedatlas.data.prepare import prepare as prepare_split
+
+    entry = load_catalogue(catalogue)[dataset]
+    prepare_split(entry, split, raw or [], output, train=train_split)
+
+
+@app.command()
+def download(
+    file: Annotated[str, typer.Argument(help="The file's local path in the catalogue.")],
+    output: Output,
+    lock: Annotated[Path, typer.Option(help="Where sums of files without one are kept.")],
+    mirror: Annotated[
+        Path | None, typer.Option(help="Folder looked into first.", envvar=MIRROR_VARIABLE)
+    ] = None,
+    catalogue: Catalogue = Path("config/datasets.yaml"),
+) -> None:
+    """Fetch a raw file, verify it and undo its compression."""
+    from fedatlas.data.catalogue import load_catalogue
+    from fedatlas.data.download import download as fetch
+
+    files = load_catalogue(catalogue).raw_files()
+    if file not in files:
+        raise FedatlasError(f"{catalogue}: no raw file '{file}'; known: {', '.join(files)}")
+    fetch(files[file], output, mirror=mirror, lock=lock)
+
+
+@app.command()
+def prepare(
+    dataset: Annotated[str, typer.Argument(help="Name in the catalogue.")],
+    split: Annotated[str, typer.Argument(help="Split of the data set.")],
+    output: Output,
+    raw: Annotated[list[Path] | None, typer.Argument(help="Raw files, in order.")] = None,
+    train_split: Annotated[
+        Path | None, typer.Option(help="Prepared split 'train', to standardise by.")
+    ] = None,
+    catalogue: Catalogue = Path("config/datasets.yaml"),
+) -> None:
+    """Turn a split's raw files into one Parquet file."""
+    from fedatlas.data.catalogue import load_catalogue
+    from fedatlas.data.prepare import prepare as prepare_split
+
+    entry = load_catalogue(catalogue)[dataset]
+    prepare_split(entry, split, raw or [], output, train=train_split)
+
+
+@app.command()
 def shard(
     data: Annotated[Path, typer.Argument(help="Prepared Parquet file.")],
     spec: Specification,
@@ -64,7 +145,9 @@ def train(
     spec: Specification,
     shard: Annotated[Path, typer.Option(help="Shard file.", exists=True)],
     output: Output,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    device: Annotated[
+        str, typer.Option(help="auto, cpu, cuda or cuda:N.", envvar=DEVICE_VARIABLE)
+    ] = "auto",
     checkpoint: Annotated[Path | None, typer.Option(help="Where to resume from.")] = None,
 ) -> None:
     """Train one run with all its seeds and write its trace."""

@@ -28,6 +28,11 @@ def import_closure(*modules: str) -> list[Path]:
     return sorted(found)
 
 
+def training_modules(algorithm: str) -> tuple[str, str]:
+    """The modules whose closure decides what a run of `algorithm` computes."""
+    return f"{_PACKAGE}.training", f"{_PACKAGE}.algorithms.{algorithm}"
+
+
 def source_digest(files: Iterable[Path]) -> str:
     """One digest over names and contents of source files."""
     return text_digest(

@@ -1,6 +1,7 @@
 """The workflow's own configuration: what to run, where, and from which files."""
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, validated
 
 MIRROR_VARIABLE = "FEDATLAS_MIRROR"
+DEVICE_VARIABLE = "FEDATLAS_DEVICE"
 
 
 class WorkflowConfig(Model):
@@ -41,3 +43,17 @@ def load_config(config: Mapping[str, Any]) -> WorkflowConfig:
             "holds the raw files, laid out as the paths in config/datasets.yaml."
         )
     return loaded
+
+
+def export_to_jobs(config: WorkflowConfig) -> None:
+    """Put into the environment what jobs may use without it being part of what they make.
+
+    The mirror and the device are not part of a file's or a run's identity, so they must not be
+    params. Jobs call `fedatlas` by name, to find it in a container too; here it lies beside the
+    interpreter that runs the workflow, whether its environment is activated or not.
+    """
+    os.environ[DEVICE_VARIABLE] = config.device
+    if config.mirror is not None:
+        os.environ[MIRROR_VARIABLE] = str(config.mirror.absolute())
+    beside = str(Path(sys.executable).parent)
+    os.environ["PATH"] = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])

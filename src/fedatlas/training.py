@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from fedatlas import checkpoints
 from fedatlas.algorithm import Algorithm
-from fedatlas.closure import import_closure, source_digest
+from fedatlas.closure import import_closure, source_digest, training_modules
 from fedatlas.counters import Counters
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest, text_digest
@@ -41,11 +41,6 @@ class CheckpointPolicy:
     every_seconds: float = 60.0
 
 
-def run_closure(algorithm: str) -> list[Path]:
-    """The source files that decide what a run of `algorithm` computes."""
-    return import_closure(__name__, f"fedatlas.algorithms.{algorithm}")
-
-
 def train(
     spec: RunSpec,
     shard: Path,
@@ -67,7 +62,7 @@ def train(
         )
     device = "cpu" if device == "auto" else device
     engine = build_engine(data, spec.objective, device)
-    code = source_digest(run_closure(spec.algorithm))
+    code = source_digest(import_closure(*training_modules(spec.algorithm)))
     shard_digest = file_digest(shard)
     warnings = _step_warnings(spec, algorithm, engine)
 
