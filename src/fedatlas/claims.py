@@ -33,6 +33,9 @@ class OrderTest(Model):
     relation: Relation
     measurement: Measurement = "gradient_norm"
     cost: Cost = "round"
+    at: PositiveFloat | None = Field(
+        default=None, description="cost at which to compare; None: the largest that both reached"
+    )
     for_each: Literal["effective_step_size", "selected"] = Field(
         default="selected",
         description="one case per step size that both runs have, or the selected points only",
