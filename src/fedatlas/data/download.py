@@ -8,12 +8,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedatlas.data.catalogue import RawFile
 from fedatlas.data.checksums import ChecksumMismatch, exclusive, record, verify
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically
+
+if TYPE_CHECKING:
+    import requests
 
 GIB = 1 << 30
 CHUNK = 1 << 16  # bytes per write and per step of the progress bar
@@ -180,8 +184,8 @@ def _fetch_with_retries(url: str, output: Path, how: Fetching) -> None:
         progressbar=sys.stderr.isatty(),
         chunk_size=CHUNK,
         timeout=how.timeout,
-        # Some servers label a .gz file as an encoding, and requests would then unpack it.
         headers={"Accept-Encoding": "identity"},
+        hooks={"response": _keep_packed},
     )
     for attempt in range(1, how.tries + 1):
         logger.info("downloading %s (try %d of %d)", url, attempt, how.tries)
@@ -199,6 +203,11 @@ def _fetch_with_retries(url: str, output: Path, how: Fetching) -> None:
         else:
             logger.info("downloaded %s: %d bytes", url, output.stat().st_size)
             return
+
+
+def _keep_packed(response: "requests.Response", **_: object) -> None:
+    """Some servers label a .gz file as a gzip encoding; requests would then unpack it."""
+    response.raw.headers.pop("Content-Encoding", None)
 
 
 def _refuse_web_page(raw_file: RawFile, url: str, fetched: Path) -> None:

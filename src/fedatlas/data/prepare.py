@@ -1,6 +1,7 @@
 """Raw files → one Parquet file per split, which says of itself what it holds."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,7 @@ def prepare(
     Raises FedatlasError when the raw files cannot be read as the catalogue describes them.
     """
     samples = _laid_out(read_raw(dataset, split, raw))
-    non_zeros = int(
-        samples.features.nnz if samples.is_sparse else np.count_nonzero(samples.features)
-    )
+    non_zeros = _non_zeros(samples)
     scaling = None
     if dataset.standardise:
         scaling = _scaling(dataset, split, samples, train)
@@ -104,12 +103,17 @@ def _metadata(path: Path, schema_metadata: dict[bytes, bytes] | None) -> dict[st
     return metadata
 
 
+def _non_zeros(samples: Samples) -> int:
+    features = samples.features
+    return int(np.count_nonzero(features) if isinstance(features, np.ndarray) else features.nnz)
+
+
 def _laid_out(samples: Samples) -> Samples:
     """Dense where that is smaller."""
-    rows, features = samples.features.shape
-    if samples.is_sparse and samples.features.nnz > DENSE_FROM * rows * features:
-        return Samples(samples.sample_id, samples.label, samples.features.toarray())
-    return samples
+    features = samples.features
+    if isinstance(features, np.ndarray) or features.nnz <= DENSE_FROM * math.prod(features.shape):
+        return samples
+    return Samples(samples.sample_id, samples.label, features.toarray())
 
 
 def _scaling(

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from fedatlas.errors import FedatlasError
 
@@ -19,7 +19,8 @@ CHUNK = 1 << 20
 # An entry costs at least this many bytes, so an archive of countless empty files is bounded too.
 ENTRY_BYTES = 512
 
-OPENERS: dict[str, Callable[..., IO[bytes]]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+OPENERS: dict[str, Callable[..., Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
+MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00"}
 
 
 class _Allowance:
@@ -72,8 +73,9 @@ def unpack_archive(
     folder.mkdir(parents=True)
     try:
         with _damage_explained(source):
+            allowance = _Allowance(source, limit)
             entries = _tar_entries if kind == "tar" else _zip_entries
-            found = _write(source, entries(source), folder, _Allowance(source, limit), only)
+            found = _write(entries(allowance), folder, allowance, only)
         if only is not None and only not in found:
             raise FedatlasError(f"{source}: has no member '{only}'")
     except BaseException:
@@ -86,13 +88,10 @@ Entry = tuple[str, bool, IO[bytes] | None]
 
 
 def _write(
-    source: Path,
-    entries: Iterator[Entry],
-    folder: Path,
-    allowance: _Allowance,
-    only: str | None,
+    entries: Iterator[Entry], folder: Path, allowance: _Allowance, only: str | None
 ) -> set[str]:
     """Write the entries below `folder`; the names of the files among them."""
+    source = allowance.archive
     files: set[str] = set()
     for raw_name, is_folder, stream in entries:
         allowance.spend(ENTRY_BYTES)
@@ -124,18 +123,32 @@ def _safe_name(source: Path, raw_name: str) -> str:
     return str(path)
 
 
-def _tar_entries(source: Path) -> Iterator[Entry]:
-    # Opened as a stream: nothing is read twice and no entry can point at another.
-    with tarfile.open(source, "r|*") as archive:
-        for member in archive:
-            if not (member.isreg() or member.isdir()):
-                raise FedatlasError(
-                    f"{source}: entry '{member.name}' is a link or a device; refused"
-                )
-            yield member.name, member.isdir(), archive.extractfile(member)
+def _tar_entries(allowance: _Allowance) -> Iterator[Entry]:
+    source = allowance.archive
+    with _decompressed(source) as stream:
+        # Read as a stream: nothing is read twice and no entry can point at another.
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                if not (member.isreg() or member.isdir()):
+                    raise FedatlasError(
+                        f"{source}: entry '{member.name}' is a link or a device; refused"
+                    )
+                yield member.name, member.isdir(), archive.extractfile(member)
+        # The sum of a compressed stream stands at its end, after the tar's own end.
+        while rest := stream.read(CHUNK):
+            allowance.spend(len(rest))
 
 
-def _zip_entries(source: Path) -> Iterator[Entry]:
+def _decompressed(source: Path) -> IO[bytes]:
+    """Not tarfile's own decompression: as a stream that skips the check of the sum."""
+    with source.open("rb") as stream:
+        start = stream.read(6)
+    compression = next((name for name, magic in MAGIC.items() if start.startswith(magic)), None)
+    return source.open("rb") if compression is None else OPENERS[compression](source, "rb")
+
+
+def _zip_entries(allowance: _Allowance) -> Iterator[Entry]:
+    source = allowance.archive
     with zipfile.ZipFile(source) as archive:
         for member in archive.infolist():
             mode = member.external_attr >> 16

@@ -1,0 +1,157 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fedatlas.data.catalogue import RawFile, load_catalogue
+from fedatlas.errors import FedatlasError
+
+CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
+
+ENTRY = {
+    "title": "Tiny",
+    "homepage": "https://example.org/",
+    "licence": "CC0",
+    "citation": "Nobody, 2024",
+    "format": "libsvm",
+    "task": "binary",
+    "features": 3,
+    "labels": {0: -1, 1: 1},
+    "splits": {"train": {"files": [{"path": "tiny/a", "urls": ["https://example.org/a"]}]}},
+}
+
+
+def catalogue_of(tmp_path, **entries):
+    path = tmp_path / "datasets.yaml"
+    path.write_text(yaml.safe_dump(entries), encoding="utf-8")
+    return load_catalogue(path)
+
+
+def file_entry(**changes):
+    return {"splits": {"train": {"files": [{"path": "tiny/a", **changes}]}}}
+
+
+def test_every_data_set_of_the_papers_is_listed():
+    catalogue = load_catalogue(CATALOGUE)
+    assert set(catalogue) >= {
+        *("a9a", "w8a", "australian", "splice", "news20.binary", "webspam", "e2006-tfidf"),
+        *("year-prediction-msd", "fashion-mnist", "mnist", "cifar-10", "tiny-imagenet"),
+        *("uci-credit-card", "give-me-some-credit", "modelnet40"),
+        *("mimic3-in-hospital-mortality", "breast-cancer", "digits"),
+    }
+    assert catalogue["a9a"].features == 123
+    assert catalogue["a9a"].labels == {"-1": -1.0, "1": 1.0}
+    checksum = catalogue["a9a"].split("train").files[0].checksum
+    assert checksum == "md5:fb3596510d780aaf76a06dc721d49662"
+    assert "a9a" in catalogue and "nope" not in catalogue
+    assert catalogue.get("nope") is None
+
+
+def test_raw_files_are_listed_by_the_place_they_end_up_in():
+    raw_files = load_catalogue(CATALOGUE).raw_files()
+    assert raw_files["libsvm/news20.binary"].path == "libsvm/news20.binary.bz2"
+    assert raw_files["tiny-imagenet/tiny-imagenet-200"].is_folder
+    assert not raw_files["cifar/cifar-10-batches-py/test_batch"].is_folder
+
+
+def test_unknown_names_are_answered_with_the_known_ones(tmp_path):
+    catalogue = catalogue_of(tmp_path, tiny=ENTRY, other={**ENTRY})
+    with pytest.raises(
+        FedatlasError, match=r"datasets\.yaml: no data set 'a9'; known: other, tiny"
+    ):
+        catalogue["a9"]
+    with pytest.raises(FedatlasError, match="'tiny' has no split 'test'; it has: train"):
+        catalogue["tiny"].split("test")
+
+
+def test_importing_the_catalogue_is_light():
+    heavy = "{'numpy', 'sklearn', 'pooch', 'requests', 'pyarrow', 'torch'}"
+    code = f"import sys, fedatlas.data.catalogue; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("path", "changes", "expected"),
+    [
+        ("a/b.bz2", {"decompress": "bz2"}, "a/b"),
+        ("a/b.tar.gz", {"unpack": "tar"}, "a/b"),
+        ("a/b.tgz", {"unpack": "tar"}, "a/b"),
+        ("a/b.zip", {"unpack": "zip"}, "a/b"),
+        ("a/b", {"unpack": "zip"}, "a/b.d"),
+        ("a/b.gz", {}, "a/b.gz"),
+    ],
+)
+def test_local_path_drops_only_what_is_undone(path, changes, expected):
+    assert RawFile(path=path, urls=("https://example.org/x",), **changes).local_path == expected
+
+
+URLS = ["https://example.org/a"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"colour": "red"}, "unknown key 'colour'"),
+        ({"features": 0}, "key 'features', value 0"),
+        ({"labels": {0: -1, 1: 2}}, "must map to -1 and 1"),
+        ({"labels": {"1": 1, "1.0": -1}}, "two raw labels are the same number"),
+        ({"labels": None}, "must map to -1 and 1"),
+        ({"task": "regression"}, "leave 'labels' out"),
+        ({"task": "multiclass"}, "'classes' goes with"),
+        ({"task": "multiclass", "classes": 2, "labels": {1: 2}}, "classes 0 to 1"),
+        ({"shape": [2, 2]}, "does not hold 3 features"),
+        ({"format": "bundled"}, "'bundled' goes with"),
+        ({"splits": {}}, "at least 1 item"),
+        ({"splits": {"train": {}}}, "give 'files'"),
+        (
+            {"standardise": True, "splits": {"all": ENTRY["splits"]["train"]}},
+            "a split named 'train'",
+        ),
+        (file_entry(), "give 'urls', 'archive' with 'member', or 'login'"),
+        (file_entry(urls=["ftp://example.org/a"]), "urls.0"),
+        (file_entry(urls=URLS, path="../a"), "plain relative path"),
+        (file_entry(urls=URLS, path="/a"), "plain relative path"),
+        (file_entry(urls=URLS, path="a\\b"), "plain relative path"),
+        (file_entry(urls=URLS, checksum="md5:12"), "checksum"),
+        (file_entry(urls=URLS, decompress="gz"), "must end in .gz"),
+        (file_entry(urls=URLS, path="a.gz", decompress="gz", unpack="tar"), "not several"),
+        (file_entry(urls=URLS, member="x"), "belong together"),
+        (
+            file_entry(member="x", archive={"path": "a.tar", "urls": URLS}),
+            "unpack: tar",
+        ),
+        (
+            file_entry(urls=URLS, member="x", archive={"path": "a", "urls": URLS, "unpack": "tar"}),
+            "belong to its archive",
+        ),
+    ],
+)
+def test_a_wrong_entry_is_refused_by_name(tmp_path, changes, problem):
+    with pytest.raises(FedatlasError) as caught:
+        catalogue_of(tmp_path, tiny={**ENTRY, **changes})
+    assert "datasets.yaml: tiny: " in str(caught.value)
+    assert problem in str(caught.value)
+
+
+def test_all_wrong_entries_are_reported_at_once(tmp_path):
+    with pytest.raises(FedatlasError) as caught:
+        catalogue_of(tmp_path, one={**ENTRY, "features": -1}, two=3)
+    assert "one: key 'features'" in str(caught.value)
+    assert "two: must be a mapping, not 3" in str(caught.value)
+
+
+def test_one_file_described_in_two_ways_is_refused(tmp_path):
+    other = {**ENTRY, **file_entry(urls=["https://example.org/b"])}
+    with pytest.raises(FedatlasError, match=r"other: 'tiny/a' is described twice"):
+        catalogue_of(tmp_path, first=ENTRY, other=other)
+
+
+@pytest.mark.parametrize("text", ["", "- a\n- b\n", "a9a"])
+def test_a_file_that_is_no_mapping_is_refused(tmp_path, text):
+    path = tmp_path / "datasets.yaml"
+    path.write_text(text)
+    with pytest.raises(FedatlasError, match=r"datasets\.yaml: must map names"):
+        load_catalogue(path)

@@ -1,0 +1,519 @@
+import bz2
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import multiprocessing
+import socket
+import tarfile
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from fedatlas.data.catalogue import RawFile
+from fedatlas.data.checksums import record
+from fedatlas.data.download import download
+from fedatlas.data.unpack import decompress_file, unpack_archive
+from fedatlas.errors import FedatlasError
+
+CONTENT = b"+1 1:1\n-1 2:1\n" * 5000
+MIB = 1 << 20
+
+
+def md5(content):
+    return f"md5:{hashlib.md5(content).hexdigest()}"
+
+
+class Server:
+    """A web server on this machine whose answers the tests set and whose requests they count."""
+
+    def __init__(self):
+        self.files = {}
+        self.failures = {}  # path → answers that are still to be errors
+        self.truncated = set()
+        self.status = 503
+        self.requests = []
+        self.headers = {}
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.requests.append(self.path)
+                if outer.failures.get(self.path, 0) > 0:
+                    outer.failures[self.path] -= 1
+                    self.send_error(outer.status)
+                elif self.path not in outer.files:
+                    self.send_error(404)
+                else:
+                    body = outer.files[self.path]
+                    self.send_response(200)
+                    self.send_header("Content-Length", str(len(body)))
+                    for name, value in outer.headers.items():
+                        self.send_header(name, value)
+                    self.end_headers()
+                    self.wfile.write(body[:100] if self.path in outer.truncated else body)
+
+            def log_message(self, *args):
+                pass
+
+        self.httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.httpd.serve_forever, args=(0.01,), daemon=True)
+        self.thread.start()
+
+    def url(self, path):
+        return f"http://127.0.0.1:{self.httpd.server_port}{path}"
+
+    def close(self):
+        self.httpd.shutdown()
+        self.httpd.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def server(monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def fetch(tmp_path):
+    """`download` to results/raw/data, with pauses that a test can wait for."""
+
+    def run(raw_file, mirror=None, destination=tmp_path / "results" / "raw" / "data", **options):
+        lock = tmp_path / "results" / "checksums.lock.json"
+        options = {"pause": 0.01, "timeout": 5.0, **options}
+        download(raw_file, destination, mirror=mirror, lock=lock, **options)
+        return destination
+
+    return run
+
+
+def nothing_left(folder):
+    """Neither a file nor a scratch folder; lock files of processes are empty and stay."""
+    return [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size] == []
+
+
+def test_a_file_is_fetched_verified_and_put_in_place(server, fetch, tmp_path):
+    server.files["/a9a"] = CONTENT
+    raw = RawFile(path="libsvm/a9a", urls=(server.url("/a9a"),), checksum=md5(CONTENT))
+    output = fetch(raw)
+    assert output.read_bytes() == CONTENT
+    assert list(output.parent.iterdir()) == [output]
+    assert not (tmp_path / "results" / "checksums.lock.json").exists()
+    sha = RawFile(
+        path="libsvm/a9a",
+        urls=raw.urls,
+        checksum=f"sha256:{hashlib.sha256(CONTENT).hexdigest()}",
+    )
+    assert fetch(sha).read_bytes() == CONTENT
+
+
+def test_a_server_that_fails_twice_is_asked_a_third_time(server, fetch):
+    server.files["/a9a"] = CONTENT
+    server.failures["/a9a"] = 2
+    raw = RawFile(path="a9a", urls=(server.url("/a9a"),), checksum=md5(CONTENT))
+    assert fetch(raw).read_bytes() == CONTENT
+    assert server.requests == ["/a9a"] * 3
+
+
+def test_pauses_double(server, fetch, monkeypatch):
+    server.files["/a9a"] = CONTENT
+    server.failures["/a9a"] = 3
+    pauses = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    raw = RawFile(path="a9a", urls=(server.url("/a9a"),), checksum=md5(CONTENT))
+    fetch(raw, tries=4, pause=1.5)
+    assert [pause for pause in pauses if pause >= 1] == [1.5, 3.0, 6.0]
+
+
+def test_the_next_url_is_tried_and_a_missing_file_is_not_asked_for_again(server, fetch):
+    server.files["/b"] = CONTENT
+    server.files["/wrong"] = b"something else"
+    urls = tuple(server.url(path) for path in ("/missing", "/wrong", "/b"))
+    raw = RawFile(path="a9a", urls=urls, checksum=md5(CONTENT))
+    assert fetch(raw).read_bytes() == CONTENT
+    assert server.requests == ["/missing", "/wrong", "/b"]
+
+
+def test_a_corrupted_file_is_reported_with_both_sums_and_not_kept(server, fetch, tmp_path):
+    damaged = CONTENT[:-1] + b"X"
+    server.files["/a9a"] = damaged
+    raw = RawFile(path="libsvm/a9a", urls=(server.url("/a9a"),), checksum=md5(CONTENT))
+    with pytest.raises(FedatlasError) as caught:
+        fetch(raw)
+    for part in (md5(CONTENT), md5(damaged), server.url("/a9a"), "libsvm/a9a"):
+        assert part in str(caught.value)
+    assert nothing_left(tmp_path)
+
+
+def test_a_failed_download_leaves_the_old_file(server, fetch):
+    server.files["/a9a"] = CONTENT
+    raw = RawFile(path="a9a", urls=(server.url("/a9a"),), checksum=md5(CONTENT))
+    output = fetch(raw)
+    server.files["/a9a"] = b"changed"
+    with pytest.raises(FedatlasError, match="wrong checksum"):
+        fetch(raw)
+    assert output.read_bytes() == CONTENT
+    assert list(output.parent.iterdir()) == [output]
+
+
+@pytest.mark.parametrize("checksum", [md5(CONTENT), None])
+def test_a_truncated_transfer_is_tried_again_and_not_kept(server, fetch, tmp_path, checksum):
+    server.files["/a9a"] = CONTENT
+    server.truncated.add("/a9a")
+    raw = RawFile(path="a9a", urls=(server.url("/a9a"),), checksum=checksum)
+    with pytest.raises(FedatlasError, match="IncompleteRead"):
+        fetch(raw)
+    assert server.requests == ["/a9a"] * 3
+    assert nothing_left(tmp_path)
+
+
+def test_without_a_network_the_error_says_what_to_do(fetch, tmp_path):
+    with socket.socket() as probe:  # a port that was free a moment ago: nobody answers there
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/a9a"
+    (tmp_path / "mirror").mkdir()
+    raw = RawFile(path="libsvm/a9a", urls=(url,), checksum=md5(CONTENT))
+    with pytest.raises(FedatlasError) as caught:
+        fetch(raw, mirror=tmp_path / "mirror")
+    message = str(caught.value)
+    assert url in message
+    assert f"the mirror {tmp_path / 'mirror'} does not hold libsvm/a9a" in message
+    assert "--config mirror=DIR" in message and "FEDATLAS_MIRROR" in message
+    assert nothing_left(tmp_path)
+
+
+def test_a_file_behind_a_login_is_explained(fetch):
+    raw = RawFile(path="kaggle/x.csv", login="Sign in at example.org and press Download.")
+    with pytest.raises(FedatlasError) as caught:
+        fetch(raw)
+    assert "It needs an account. Sign in at example.org" in str(caught.value)
+    assert "kaggle/x.csv" in str(caught.value) and "FEDATLAS_MIRROR" in str(caught.value)
+
+
+def test_a_labelled_encoding_does_not_change_the_bytes(server, fetch):
+    packed = gzip.compress(CONTENT)
+    server.files["/a.gz"] = packed
+    server.headers["Content-Encoding"] = "gzip"
+    raw = RawFile(path="a.gz", urls=(server.url("/a.gz"),), checksum=md5(packed))
+    assert fetch(raw).read_bytes() == packed
+
+
+def test_the_mirror_wins_and_is_verified(server, fetch, tmp_path):
+    mirror = tmp_path / "mirror"
+    (mirror / "libsvm").mkdir(parents=True)
+    (mirror / "libsvm" / "a9a").write_bytes(CONTENT)
+    raw = RawFile(path="libsvm/a9a", urls=(server.url("/a9a"),), checksum=md5(CONTENT))
+    output = fetch(raw, mirror=mirror)
+    assert output.read_bytes() == CONTENT
+    assert server.requests == []
+    output.unlink()
+    (mirror / "libsvm" / "a9a").write_bytes(b"damaged")
+    with pytest.raises(FedatlasError) as caught:
+        fetch(raw, mirror=mirror)
+    assert str(mirror / "libsvm" / "a9a") in str(caught.value)
+    assert md5(CONTENT) in str(caught.value) and md5(b"damaged") in str(caught.value)
+    assert not output.exists()
+    with pytest.raises(FedatlasError, match=r"nowhere is not a folder.*FEDATLAS_MIRROR"):
+        fetch(raw, mirror=tmp_path / "nowhere")
+
+
+def test_an_unknown_checksum_is_recorded_and_verified_ever_after(server, fetch, tmp_path):
+    lock = tmp_path / "results" / "checksums.lock.json"
+    server.files["/a"] = CONTENT
+    raw = RawFile(path="libsvm/a", urls=(server.url("/a"),))
+    output = fetch(raw)
+    recorded = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
+    assert json.loads(lock.read_text()) == {"libsvm/a": recorded}
+    fetch(raw)  # the same file passes
+
+    server.files["/a"] = b"changed"
+    with pytest.raises(FedatlasError) as caught:
+        fetch(raw)
+    message = str(caught.value)
+    assert recorded in message and hashlib.sha256(b"changed").hexdigest() in message
+    assert f'delete "libsvm/a" from {lock}' in message
+    assert output.read_bytes() == CONTENT
+
+    lock.write_text("{}")  # as the message says
+    assert fetch(raw).read_bytes() == b"changed"
+
+
+@pytest.mark.parametrize("content", ["not JSON", "[]", '{"a": 1}'])
+def test_a_damaged_lock_file_is_named(server, fetch, tmp_path, content):
+    server.files["/a"] = CONTENT
+    lock = tmp_path / "results" / "checksums.lock.json"
+    lock.parent.mkdir()
+    lock.write_text(content)
+    with pytest.raises(FedatlasError, match=r"checksums\.lock\.json: "):
+        fetch(RawFile(path="a", urls=(server.url("/a"),)))
+
+
+def _record_many(lock, folder, first, count):
+    for i in range(first, first + count):
+        path = folder / str(i)
+        path.write_text(str(i))
+        record(RawFile(path=f"f/{i}", urls=("http://127.0.0.1/",)), path, "here", lock)
+
+
+def test_processes_that_record_at_once_lose_nothing(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    lock = tmp_path / "lock.json"
+    writers = [
+        context.Process(target=_record_many, args=(lock, tmp_path, 20 * i, 20)) for i in range(3)
+    ]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    expected = {
+        f"f/{i}": f"sha256:{hashlib.sha256(str(i).encode()).hexdigest()}" for i in range(60)
+    }
+    assert json.loads(lock.read_text()) == expected
+
+
+def test_a_web_page_is_not_recorded_as_data(server, fetch, tmp_path):
+    server.files["/a"] = b"\n<!DOCTYPE html><title>Please log in</title>"
+    with pytest.raises(FedatlasError, match="answered with a web page"):
+        fetch(RawFile(path="a", urls=(server.url("/a"),)))
+    assert nothing_left(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("compression", "compress"),
+    [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)],
+)
+def test_a_compressed_file_is_verified_as_served_and_decompressed(
+    server, fetch, tmp_path, compression, compress
+):
+    packed = compress(CONTENT)
+    url = server.url("/a")
+    server.files["/a"] = packed
+    raw = RawFile(
+        path=f"a.{compression}", urls=(url,), decompress=compression, checksum=md5(packed)
+    )
+    output = fetch(raw)
+    assert output.read_bytes() == CONTENT
+    output.unlink()
+
+    # Damage that no checksum notices, because none is known: nothing is kept, nothing recorded.
+    server.files["/a"] = packed[: len(packed) // 2]
+    with pytest.raises(FedatlasError, match="it is damaged"):
+        fetch(raw.model_copy(update={"checksum": None}))
+    assert nothing_left(tmp_path)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_bomb_is_stopped_at_the_bound(tmp_path, compress):
+    compression = {gzip: "gz", bz2: "bz2", lzma: "xz"}[
+        next(m for m in (gzip, bz2, lzma) if m.compress is compress)
+    ]
+    bomb = tmp_path / "bomb"
+    bomb.write_bytes(compress(bytes(8 * MIB)))
+    with pytest.raises(FedatlasError, match=r"bomb: unpacks to more than 3145728 bytes.*unpacked_"):
+        decompress_file(bomb, compression, tmp_path / "out", 3 * MIB)
+    assert (tmp_path / "out").stat().st_size <= 3 * MIB
+    decompress_file(bomb, compression, tmp_path / "out", 8 * MIB)
+    assert (tmp_path / "out").read_bytes() == bytes(8 * MIB)
+
+
+def tar_of(*entries, compression="gz"):
+    """A tar of (name, content) files or ready TarInfo entries."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=f"w:{compression}") as archive:
+        for entry in entries:
+            if isinstance(entry, tarfile.TarInfo):
+                archive.addfile(entry)
+            else:
+                info = tarfile.TarInfo(entry[0])
+                info.size = len(entry[1])
+                archive.addfile(info, io.BytesIO(entry[1]))
+    return buffer.getvalue()
+
+
+def special(name, kind, target=""):
+    info = tarfile.TarInfo(name)
+    info.type = kind
+    info.linkname = target
+    return info
+
+
+def zip_of(*entries):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries:
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def zip_symlink(name, target):
+    info = zipfile.ZipInfo(name)
+    info.external_attr = 0o120777 << 16
+    return info, target
+
+
+def tree(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+GOOD = (("./images/1.png", b"one"), ("images/deep/2.png", b"two"), ("empty", b""))
+GOOD_TREE = {"images/1.png": b"one", "images/deep/2.png": b"two", "empty": b""}
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("tar", tar_of(special("images", tarfile.DIRTYPE), *GOOD)),
+        ("tar", tar_of(*GOOD, compression="")),
+        ("tar", tar_of(*GOOD, compression="bz2")),
+        ("tar", tar_of(*GOOD, compression="xz")),
+        ("zip", zip_of(("images/", b""), *GOOD)),
+    ],
+)
+def test_a_sound_archive_is_unpacked(server, fetch, kind, content):
+    server.files["/x"] = content
+    raw = RawFile(path=f"x.{kind}", urls=(server.url("/x"),), unpack=kind, checksum=md5(content))
+    output = fetch(raw)
+    assert tree(output) == GOOD_TREE
+    (output / "stale").write_text("from an older version")
+    assert tree(fetch(raw)) == GOOD_TREE
+    assert list(output.parent.iterdir()) == [output]
+
+
+ATTACKS = {
+    "tar: parent": ("tar", tar_of(("a", b"1"), ("../x", b"2")), "'../x' would leave"),
+    "tar: hidden parent": ("tar", tar_of(("a/../../x", b"2")), "would leave"),
+    "tar: absolute": ("tar", tar_of(("/tmp/fedatlas-x", b"2")), "would leave"),
+    "tar: backslash": ("tar", tar_of(("..\\x", b"2")), "would leave"),
+    "tar: drive": ("tar", tar_of(("C:x", b"2")), "would leave"),
+    "tar: folder": ("tar", tar_of(special("../d", tarfile.DIRTYPE)), "would leave"),
+    "tar: symlink": ("tar", tar_of(special("s", tarfile.SYMTYPE, "..")), "'s' is a link"),
+    "tar: through symlink": (
+        "tar",
+        tar_of(special("s", tarfile.SYMTYPE, ".."), ("s/x", b"2")),
+        "'s' is a link",
+    ),
+    "tar: hard link": (
+        "tar",
+        tar_of(("a", b"1"), special("h", tarfile.LNKTYPE, "a")),
+        "'h' is a link",
+    ),
+    "tar: device": ("tar", tar_of(special("d", tarfile.CHRTYPE)), "or a device"),
+    "tar: fifo": ("tar", tar_of(special("f", tarfile.FIFOTYPE)), "or a device"),
+    "tar: duplicate": ("tar", tar_of(("a", b"1"), ("./a", b"2")), "'./a' occurs twice"),
+    "tar: file as folder": ("tar", tar_of(("a", b"1"), ("a/b", b"2")), "cannot be unpacked"),
+    "tar: root": ("tar", tar_of((".", b"1")), "refused"),
+    "tar: cut": ("tar", tar_of(("a", bytes(range(256)) * 400), compression="")[:9000], "damaged"),
+    "tar: cut xz": ("tar", tar_of(*GOOD, compression="xz")[:-9], "damaged"),
+    "tar: wrong sum": ("tar", tar_of(*GOOD)[:-8] + bytes(8), "damaged"),
+    "tar: cut gz": ("tar", tar_of(*GOOD)[:-30], "damaged"),
+    "tar: no tar": ("tar", b"hello" * 1000, "damaged"),
+    "tar: bomb": ("tar", tar_of(("zeros", bytes(4 * MIB))), "more than 1048576 bytes"),
+    "tar: many": (
+        "tar",
+        tar_of(*((f"f{i}", b"") for i in range(2100))),
+        "more than 1048576 bytes",
+    ),
+    "zip: slip": ("zip", zip_of(("a", b"1"), ("../x", b"2")), "would leave"),
+    "zip: absolute": ("zip", zip_of(("/tmp/fedatlas-x", b"2")), "would leave"),
+    "zip: symlink": ("zip", zip_of(zip_symlink("s", "..")), "'s' is a link"),
+    "zip: duplicate": ("zip", zip_of(("a", b"1"), ("b/../a", b"2")), "refused"),
+    "zip: cut": ("zip", zip_of(*GOOD)[:-30], "damaged"),
+    "zip: bomb": ("zip", zip_of(("zeros", bytes(4 * MIB))), "more than 1048576 bytes"),
+    "zip: no zip": ("zip", b"hello", "damaged"),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_hostile_or_damaged_archive_leaves_nothing(tmp_path, attack):
+    kind, content, problem = ATTACKS[attack]
+    source = tmp_path / "archive"
+    source.write_bytes(content)
+    folder = tmp_path / "a" / "b" / "out"
+    with pytest.raises(FedatlasError) as caught:
+        unpack_archive(source, kind, folder, MIB)
+    assert str(source) in str(caught.value) and problem in str(caught.value)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["archive"]
+    assert not folder.exists()
+
+
+def test_duplicate_and_flipped_zip_members_are_refused(tmp_path):
+    source = tmp_path / "x.zip"
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        source.write_bytes(zip_of(("a", b"1"), ("a", b"2")))
+    with pytest.raises(FedatlasError, match="'a' occurs twice"):
+        unpack_archive(source, "zip", tmp_path / "out", MIB)
+    content = zip_of(("a", b"hello hello hello"))
+    at = content.index(b"a") + 3  # inside the member's compressed bytes
+    source.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+    with pytest.raises(FedatlasError, match="damaged"):
+        unpack_archive(source, "zip", tmp_path / "out", MIB)
+    assert not (tmp_path / "out").exists()
+
+
+def members_of(server, archive, **contents):
+    """Raw files that are members of one archive on the server, which it serves as /x."""
+    server.files["/x"] = archive
+    whole = RawFile(
+        path="cifar/x.tar.gz", urls=(server.url("/x"),), checksum=md5(archive), unpack="tar"
+    )
+    return [
+        RawFile(path=f"cifar/{name}", archive=whole, member=f"py/{name}", checksum=md5(content))
+        for name, content in contents.items()
+    ]
+
+
+def test_members_share_one_download_of_their_archive(server, fetch, tmp_path):
+    one, two = members_of(server, tar_of(("py/one", b"1"), ("py/two", b"22")), one=b"1", two=b"22")
+    assert fetch(one).read_bytes() == b"1"
+    assert fetch(two).read_bytes() == b"22"
+    assert server.requests == ["/x"]
+    kept = tmp_path / "results" / "archives" / "cifar" / "x.tar.gz"
+    kept.write_bytes(b"damaged on disk")
+    assert fetch(two).read_bytes() == b"22"
+    assert server.requests == ["/x", "/x"]
+
+
+def test_a_mirror_may_hold_the_member_or_the_archive(server, fetch, tmp_path):
+    archive = tar_of(("py/one", b"1"), ("py/two", b"22"))
+    one, two = members_of(server, archive, one=b"1", two=b"22")
+    mirror = tmp_path / "mirror" / "cifar"
+    mirror.mkdir(parents=True)
+    (mirror / "one").write_bytes(b"1")
+    assert fetch(one, mirror=mirror.parent).read_bytes() == b"1"
+    (mirror / "x.tar.gz").write_bytes(archive)
+    assert fetch(two, mirror=mirror.parent).read_bytes() == b"22"
+    assert server.requests == []
+    (mirror / "x.tar.gz").write_bytes(archive + b"x")
+    with pytest.raises(FedatlasError, match="wrong checksum"):
+        fetch(two, mirror=mirror.parent)
+
+
+def test_a_wrong_or_missing_member_is_refused(server, fetch, tmp_path):
+    archive = tar_of(("py/one", b"1"))
+    wrong, missing = members_of(server, archive, one=b"2", two=b"22")
+    with pytest.raises(FedatlasError) as caught:
+        fetch(wrong)
+    assert md5(b"1") in str(caught.value) and md5(b"2") in str(caught.value)
+    with pytest.raises(FedatlasError, match="has no member 'py/two'"):
+        fetch(missing)
+    assert not (tmp_path / "results" / "raw" / "data").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(server, fetch, tmp_path):
+    server.files["/a"] = CONTENT
+    (tmp_path / "file").write_text("in the way")
+    raw = RawFile(path="a", urls=(server.url("/a"),), checksum=md5(CONTENT))
+    with pytest.raises(FedatlasError, match=r"cannot put a at .*file/a"):
+        fetch(raw, destination=tmp_path / "file" / "a")

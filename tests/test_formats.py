@@ -1,0 +1,255 @@
+import random
+import time
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fedatlas.data.catalogue import Dataset
+from fedatlas.data.formats import read_libsvm, read_raw
+from fedatlas.data.samples import Samples
+from fedatlas.errors import FedatlasError
+
+SIGNS = {"-1": -1.0, "+1": 1.0}
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    """One file for all examples of a property: hypothesis cannot use a per-test folder."""
+    return tmp_path_factory.mktemp("libsvm") / "data.txt"
+
+
+def written(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def plain_parse(text, features):
+    """What the format means, for text that is known to be well formed."""
+    labels, rows = [], []
+    for line in text.splitlines():
+        label, *fields = line.split("#")[0].split()
+        row = [0.0] * features
+        for field in fields:
+            index, value = field.split(":")
+            row[int(index) - 1] = float(value)
+        labels.append(float(label))
+        rows.append(row)
+    return np.array(labels), np.array(rows)
+
+
+def dataset(**changes):
+    entry = {
+        "name": "tiny",
+        "title": "Tiny",
+        "homepage": "https://example.org/",
+        "licence": "CC0",
+        "citation": "Nobody, 2024",
+        "format": "libsvm",
+        "task": "binary",
+        "features": 3,
+        "labels": {-1: -1, 1: 1},
+        "splits": {"train": {"files": [{"path": "a", "urls": ["https://example.org/a"]}]}},
+    }
+    return Dataset.model_validate({**entry, **changes})
+
+
+FEATURES = 9
+values = st.floats(allow_nan=False, allow_infinity=False)
+rows = st.dictionaries(st.integers(1, FEATURES), values, max_size=FEATURES)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([-1.0, 1.0]), rows), min_size=1, max_size=12),
+    st.sampled_from(["\n", "\r\n", " \n", " # note 1:2\n"]),
+    st.booleans(),
+)
+def test_what_is_written_is_read_back(scratch, data, ending, final_line_end):
+    lines = [
+        " ".join([f"{label:+g}", *(f"{i}:{row[i]!r}" for i in sorted(row))]) for label, row in data
+    ]
+    text = ending.join(lines) + (ending if final_line_end else "")
+    samples = read_libsvm(written(scratch, text), FEATURES, SIGNS)
+    label, features = plain_parse("\n".join(lines), FEATURES)
+    assert samples.label.tolist() == label.tolist()
+    assert np.array_equal(samples.features.toarray(), features)
+    assert samples.sample_id.tolist() == list(range(len(data)))
+    assert samples.features.nnz == np.count_nonzero(features)
+
+
+token = st.one_of(
+    st.sampled_from(
+        ["1", "-1", "+1", "1:1", "2:1", "3:", ":2", "0:1", "qid:1", "1:nan", "1:1e400", "#", "1_0"]
+    ),
+    st.text(max_size=4),
+)
+line_like = st.lists(
+    st.tuples(token, st.sampled_from([" ", "\n", "\r\n", "\r", "\t", "", "\x0b", "\x00"]))
+).map(lambda parts: "".join(a + b for a, b in parts).encode("utf-8", "surrogatepass"))
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.one_of(line_like, st.binary(max_size=60)), st.sampled_from([SIGNS, None]))
+@example(b"1 " + b"9" * 5000 + b":1", None)
+@example(b"1 1:" + b"9" * 5000, None)
+@example(b"1 \xd9\xa1:\xd9\xa1", None)
+def test_any_bytes_give_finite_samples_or_an_error_with_the_file(scratch, content, labels):
+    try:
+        samples = read_libsvm(written(scratch, content), 3, labels)
+    except FedatlasError as error:
+        assert str(error).startswith(f"{scratch}:")
+        return
+    assert isinstance(samples, Samples)
+    assert samples.features.shape == (len(samples), 3)
+    assert len(samples) > 0
+    assert np.isfinite(samples.label).all() and np.isfinite(samples.features.data).all()
+    assert samples.features.has_canonical_format
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("1 3:", "'3:' is not index:value; is the line cut short?"),
+        ("1 1:0.5 2", "'2' is not index:value; is the line cut short?"),
+        ("1 :2", "':2' is not index:value"),
+        ("1 0:1", "feature index 0; indices start at 1"),
+        ("1 -1:1", "feature index -1; indices start at 1"),
+        ("1 5:1", "feature index 5, but 4 features are declared"),
+        ("1 99999999999999999999999:1", "but 4 features are declared"),
+        ("1 2:1 1:1", "feature index 1 after 2; sort them"),
+        ("1 1:1 1:2", "feature index 1 occurs twice"),
+        ("1 1.5:2", "feature index '1.5' is not a whole number"),
+        ("1 1_0:2", "feature index '1_0' is not a whole number"),
+        ("1 qid:3 1:1", "feature index 'qid' is not a whole number"),
+        ("1 1:abc", "value 'abc' is not a finite number"),
+        ("1 1:nan", "value 'nan' is not a finite number"),
+        ("1 1:-inf", "value '-inf' is not a finite number"),
+        ("1 1:1e400", "value '1e400' is not a finite number"),
+        ("1 1:1_0", "value '1_0' is not a finite number"),
+        ("1 1:2:3", "value '2:3' is not a finite number"),
+        ("1 1:\uff11", "value '\uff11' is not a finite number"),
+        ("2 1:1", "label '2' is not one of the allowed: -1, 1"),
+        ("abc 1:1", "label 'abc' is not a finite number"),
+        ("nan 1:1", "label 'nan' is not a finite number"),
+        ("1e999 1:1", "label '1e999' is not a finite number"),
+        ("\ufeff1 1:1", "label '\ufeff1' is not a finite number"),
+        ("1:1 2:1", "missing label: the line starts with '1:1'"),
+        ("", "missing label: the line is blank"),
+        (" \t", "missing label: the line is blank"),
+    ],
+)
+def test_a_malformed_line_is_named_with_its_number(tmp_path, line, problem):
+    path = written(tmp_path / "a9a", f"+1 1:1 4:1\n{line}\n-1\n")
+    with pytest.raises(FedatlasError) as caught:
+        read_libsvm(path, 4, SIGNS)
+    assert str(caught.value).startswith(f"{path}:2: ")
+    assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "# nothing here\n", " \r\n"])
+def test_a_file_without_samples_is_refused(tmp_path, content):
+    path = written(tmp_path / "a9a", content)
+    with pytest.raises(FedatlasError, match="a9a: holds no samples"):
+        read_libsvm(path, 4, SIGNS)
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path):
+    with pytest.raises(FedatlasError, match="nowhere: cannot be read: No such file"):
+        read_libsvm(tmp_path / "nowhere", 4, SIGNS)
+    with pytest.raises(FedatlasError, match="cannot be read: Is a directory"):
+        read_libsvm(tmp_path, 4, SIGNS)
+
+
+def test_blank_lines_at_the_end_comments_and_explicit_zeros_are_tolerated(tmp_path):
+    text = "# header\r\n1 1:0 2:5 # first\r\n# between\r\n-1.0\r\n\r\n \r\n"
+    samples = read_libsvm(written(tmp_path / "a", text), 3, {"1": 1.0, "-1": -1.0})
+    assert samples.label.tolist() == [1, -1]
+    assert samples.features.toarray().tolist() == [[0, 5, 0], [0, 0, 0]]
+    assert samples.features.nnz == 1
+
+
+def test_labels_are_compared_as_numbers_and_regression_labels_pass(tmp_path):
+    path = written(tmp_path / "a", "+1 1:1\n1 1:1\n1.0 1:1\n2e0 1:1\n")
+    assert read_libsvm(path, 1, {"1": -1.0, "2": 1.0}).label.tolist() == [-1, -1, -1, 1]
+    path = written(tmp_path / "b", "1998.5 1:1\n-3 1:1\n")
+    assert read_libsvm(path, 1, None).label.tolist() == [1998.5, -3]
+
+
+def test_a_text_label_in_the_catalogue_is_refused_for_libsvm(tmp_path):
+    with pytest.raises(FedatlasError, match="labels are numbers, the catalogue maps 'yes'"):
+        read_libsvm(written(tmp_path / "a", "1 1:1\n"), 1, {"yes": 1.0, "no": -1.0})
+
+
+def test_a_file_of_the_size_of_a9a_is_read_in_time(tmp_path):
+    rng = random.Random(0)
+    lines = []
+    for _ in range(32561):
+        indices = sorted(rng.sample(range(1, 124), 14))
+        lines.append(f"{rng.choice('+-')}1 " + " ".join(f"{i}:1" for i in indices) + " ")
+    path = written(tmp_path / "a9a", "\n".join(lines) + "\n")
+    read_libsvm(written(tmp_path / "warm", "1 1:1\n"), 1, SIGNS)  # the import is not the parser
+    start = time.perf_counter()
+    samples = read_libsvm(path, 123, SIGNS)
+    assert time.perf_counter() - start < 1.5
+    assert samples.features.nnz == 32561 * 14
+    assert (samples.label == 1).sum() == sum(line[0] == "+" for line in lines)
+
+
+def test_the_bundled_sets_hold_what_their_publishers_say():
+    cancer = dataset(
+        format="bundled",
+        bundled="breast_cancer",
+        features=30,
+        labels={0: -1, 1: 1},
+        splits={"train": {"rows": 569}},
+    )
+    samples = read_raw(cancer, "train", [])
+    assert samples.features.shape == (569, 30)
+    assert (samples.label == -1).sum() == 212  # malignant
+    assert (samples.label == 1).sum() == 357
+    assert samples.features[0, 0] == 17.99  # raw values, not scaled ones
+    digits = dataset(
+        format="bundled",
+        bundled="digits",
+        task="multiclass",
+        classes=10,
+        labels=None,
+        features=64,
+        splits={"train": {"rows": 1797}},
+    )
+    samples = read_raw(digits, "train", [])
+    assert samples.features.shape == (1797, 64)
+    assert samples.features.min() == 0 and samples.features.max() == 16
+    assert np.bincount(samples.label.astype(int)).tolist() == [
+        *(178, 182, 177, 183, 181, 182, 181, 179, 174, 180)
+    ]
+
+
+def test_bundled_data_that_the_entry_describes_wrongly_are_refused():
+    bundled = {"format": "bundled", "bundled": "breast_cancer", "splits": {"train": {}}}
+    with pytest.raises(FedatlasError, match="29 features are declared, found 30"):
+        read_raw(dataset(**bundled, features=29, labels={0: -1, 1: 1}), "train", [])
+    with pytest.raises(FedatlasError, match="'labels' must map 0, 1"):
+        read_raw(dataset(**bundled, features=30, labels={2: -1, 1: 1}), "train", [])
+
+
+def test_the_format_the_number_of_files_and_of_rows_are_checked(tmp_path):
+    path = written(tmp_path / "a", "1 1:1\n-1 2:1\n")
+    with pytest.raises(FedatlasError, match=r"no reader for format 'hdf9'; readable: .*libsvm"):
+        read_raw(dataset(format="hdf9"), "train", [path])
+    with pytest.raises(FedatlasError, match="expected 1 raw files, got 0"):
+        read_raw(dataset(), "train", [])
+    short = {"train": {"rows": 3, "files": [{"path": "a", "urls": ["https://example.org/a"]}]}}
+    with pytest.raises(FedatlasError, match=r"expected 3 rows, found 2 in .*cut short"):
+        read_raw(dataset(splits=short), "train", [path])
+
+
+def test_multiclass_labels_must_be_classes(tmp_path):
+    path = written(tmp_path / "a", "1 1:1\n3 2:1\n")
+    many = {"task": "multiclass", "classes": 3}
+    with pytest.raises(FedatlasError, match="label 3 of sample 1 is not a class from 0 to 2"):
+        read_raw(dataset(**many, labels=None), "train", [path])
+    mapped = read_raw(dataset(**many, labels={1: 0, 2: 1, 3: 2}), "train", [path])
+    assert mapped.label.tolist() == [0, 2]

@@ -1,0 +1,196 @@
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fedatlas.data.catalogue import Dataset
+from fedatlas.data.prepare import prepare, read_prepared
+from fedatlas.errors import FedatlasError
+from fedatlas.files import file_digest
+
+FILES = [{"path": "a", "urls": ["https://example.org/a"]}]
+
+
+def dataset(**changes):
+    entry = {
+        "name": "tiny",
+        "title": "Tiny",
+        "homepage": "https://example.org/",
+        "licence": "CC0",
+        "citation": "Nobody, 2024",
+        "format": "libsvm",
+        "task": "binary",
+        "features": 6,
+        "labels": {0: -1, 1: 1},
+        "splits": {"train": {"files": FILES}, "test": {"files": FILES}},
+    }
+    return Dataset.model_validate({**entry, **changes})
+
+
+@pytest.fixture
+def sparse_file(tmp_path):
+    path = tmp_path / "tiny"
+    path.write_text("1 2:0.5 6:-3\n0\n1 1:4\n0 3:1\n")
+    return path
+
+
+@pytest.fixture
+def dense_file(tmp_path):
+    path = tmp_path / "dense"
+    path.write_text("1 1:1 2:7 3:0.1\n0 1:3 2:7 3:0.1\n0 1:8 2:7 3:0.1\n")
+    return path
+
+
+def test_sparse_rows_come_back_with_their_description(tmp_path, sparse_file):
+    output = tmp_path / "prepared" / "train.parquet"
+    prepare(dataset(), "train", [sparse_file], output)
+    samples, metadata = read_prepared(output)
+    assert samples.is_sparse
+    assert samples.label.tolist() == [1, -1, 1, -1]
+    assert samples.sample_id.tolist() == [0, 1, 2, 3]
+    assert samples.features.toarray().tolist() == [
+        [0, 0.5, 0, 0, 0, -3],
+        [0, 0, 0, 0, 0, 0],
+        [4, 0, 0, 0, 0, 0],
+        [0, 0, 1, 0, 0, 0],
+    ]
+    assert metadata == {
+        "dataset": "tiny",
+        "split": "train",
+        "task": "binary",
+        "classes": None,
+        "shape": None,
+        "rows": 4,
+        "features": 6,
+        "non_zeros": 4,
+        "layout": "sparse",
+        "labels": {"0": -1.0, "1": 1.0},
+        "raw": [{"file": "tiny", "sha256": file_digest(sparse_file)}],
+        "standardised": None,
+    }
+    text = pq.read_schema(output).metadata[b"fedatlas"].decode()
+    assert text == json.dumps(metadata, sort_keys=True, separators=(",", ":"))
+    assert pq.read_schema(output).names == ["sample_id", "label", "indices", "values"]
+
+
+def test_more_than_half_non_zeros_is_stored_dense(tmp_path):
+    raw = tmp_path / "half"
+    raw.write_text("1 1:1\n0 2:1\n")
+    prepare(dataset(features=2), "train", [raw], tmp_path / "half.parquet")
+    assert read_prepared(tmp_path / "half.parquet")[1]["layout"] == "sparse"
+    raw.write_text("1 1:1\n0 1:2 2:1\n")
+    prepare(dataset(features=2), "train", [raw], tmp_path / "more.parquet")
+    samples, metadata = read_prepared(tmp_path / "more.parquet")
+    assert metadata["layout"] == "dense"
+    assert samples.features.tolist() == [[1, 0], [2, 1]]
+    assert pq.read_schema(tmp_path / "more.parquet").names == ["sample_id", "label", "features"]
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path, sparse_file):
+    for name in ("a", "b"):
+        prepare(dataset(), "train", [sparse_file], tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_standardising_uses_the_statistics_of_train(tmp_path, dense_file):
+    tiny = dataset(features=3, standardise=True)
+    train, test = tmp_path / "train.parquet", tmp_path / "test.parquet"
+    prepare(tiny, "train", [dense_file], train)
+    samples, metadata = read_prepared(train)
+    deviation = np.sqrt(((1 - 4) ** 2 + (3 - 4) ** 2 + (8 - 4) ** 2) / 3)
+    expected = np.array([[-3, 0, 0], [-1, 0, 0], [4, 0, 0]]) / deviation
+    np.testing.assert_allclose(samples.features, expected, rtol=1e-14)
+    # 0.1 is no binary fraction: its mean is off by rounding, yet the column is exactly 0.
+    assert not samples.features[:, 1:].any()
+    assert metadata["standardised"]["scale"] == pytest.approx([deviation, 0, 0], rel=1e-14)
+
+    other = tmp_path / "other"
+    other.write_text("1 1:5 2:9 3:1\n")
+    prepare(tiny, "test", [other], test, train=train)
+    samples, _ = read_prepared(test)
+    np.testing.assert_allclose(samples.features, [[1 / deviation, 0, 0]], rtol=1e-14)
+
+
+def test_standardising_refuses_what_it_cannot_do(tmp_path, sparse_file, dense_file):
+    output = tmp_path / "out.parquet"
+    with pytest.raises(FedatlasError, match="would make sparse rows dense"):
+        prepare(dataset(standardise=True), "train", [sparse_file], output)
+    tiny = dataset(features=3, standardise=True)
+    with pytest.raises(FedatlasError, match="'test': standardising needs the prepared split"):
+        prepare(tiny, "test", [dense_file], output)
+    raw = tmp_path / "raw.parquet"
+    prepare(dataset(features=3), "train", [dense_file], raw)
+    with pytest.raises(FedatlasError, match=r"raw\.parquet: is not the standardised split"):
+        prepare(tiny, "test", [dense_file], output, train=raw)
+    assert not output.exists()
+
+
+def test_bundled_data_need_no_file(tmp_path):
+    output = tmp_path / "cancer.parquet"
+    cancer = dataset(
+        format="bundled",
+        bundled="breast_cancer",
+        features=30,
+        standardise=True,
+        splits={"train": {"rows": 569}},
+    )
+    prepare(cancer, "train", [], output)
+    samples, metadata = read_prepared(output)
+    assert metadata["raw"] == [] and metadata["layout"] == "dense"
+    np.testing.assert_allclose(samples.features.mean(axis=0), np.zeros(30), atol=1e-13)
+    np.testing.assert_allclose(samples.features.std(axis=0), np.ones(30), rtol=1e-12)
+    assert metadata["standardised"]["mean"][0] == pytest.approx(14.127292, abs=1e-6)
+
+
+def test_row_groups_are_bounded_in_bytes(tmp_path, monkeypatch):
+    raw = tmp_path / "wide"
+    values = " ".join(f"{j}:0.5" for j in range(1, 9))
+    raw.write_text("".join(f"{i % 2} {values}\n" for i in range(300)))
+    row_bytes = 8 * (1 + 1 + 8)  # sample_id, label and eight features
+    monkeypatch.setattr("fedatlas.data.prepare.ROW_GROUP_BYTES", 100 * row_bytes)
+    prepare(dataset(features=8), "train", [raw], tmp_path / "wide.parquet")
+    metadata = pq.read_metadata(tmp_path / "wide.parquet")
+    groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    assert sum(groups) == 300
+    assert len(groups) >= 3 and 90 <= max(groups) <= 100
+    samples, _ = read_prepared(tmp_path / "wide.parquet")
+    assert samples.features.tolist() == [[0.5] * 8] * 300
+
+
+def test_a_malformed_raw_file_leaves_nothing(tmp_path, sparse_file):
+    sparse_file.write_text("1 2:0.5\n1 7:1\n")
+    output = tmp_path / "prepared" / "train.parquet"
+    with pytest.raises(FedatlasError, match="tiny:2: feature index 7, but 6"):
+        prepare(dataset(), "train", [sparse_file], output)
+    assert not output.parent.exists()
+
+
+def test_files_that_are_not_prepared_are_refused_by_name(tmp_path):
+    path = tmp_path / "seed=1" / "x.parquet"
+    path.parent.mkdir()
+    with pytest.raises(FedatlasError, match=r"x\.parquet: cannot be read as Parquet"):
+        read_prepared(path)
+    path.write_bytes(b"PAR1 no")
+    with pytest.raises(FedatlasError, match=r"x\.parquet: cannot be read as Parquet"):
+        read_prepared(path)
+    table = pa.table({"sample_id": [0], "label": [1.0]})
+    for metadata in (None, {"fedatlas": "not JSON"}, {"fedatlas": "[]"}, {"fedatlas": "{}"}):
+        pq.write_table(table.replace_schema_metadata(metadata), path)
+        with pytest.raises(FedatlasError, match=r"x\.parquet: is not a prepared data set"):
+            read_prepared(path)
+
+
+def test_lost_rows_and_flipped_bits_are_noticed(tmp_path, sparse_file):
+    path = tmp_path / "train.parquet"
+    prepare(dataset(), "train", [sparse_file], path)
+    table = pq.read_table(path)
+    pq.write_table(table.slice(1), tmp_path / "lost.parquet")
+    with pytest.raises(FedatlasError, match=r"lost\.parquet: holds 3 rows, its metadata say 4"):
+        read_prepared(tmp_path / "lost.parquet")
+    damaged = bytearray(path.read_bytes())
+    damaged[40] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(FedatlasError, match=r"train\.parquet: cannot be read as Parquet"):
+        read_prepared(path)
