@@ -129,9 +129,10 @@ def test_torch_engine_gives_the_same_trace(shard, tmp_path, algorithm, monkeypat
 
     from fedatlas.problems.on_torch import TorchEngine
 
-    monkeypatch.setattr(
-        training, "build_engine", lambda data, objective, device: TorchEngine(data, objective, "cpu")
-    )
+    def build_on_torch(data, objective, device):
+        return TorchEngine(data, objective, device)
+
+    monkeypatch.setattr(training, "build_engine", build_on_torch)
     on_torch = train(specification(algorithm), shard, tmp_path / "b.nc")
     for name in (*COSTS, *MEASUREMENTS):
         if name != "wall_time":
@@ -156,9 +157,7 @@ class Interrupted(Exception):
 
 @pytest.mark.parametrize("algorithm", METHODS)
 @pytest.mark.parametrize("records_before", [1, 2, 4, 5, 7])
-def test_resuming_ends_with_the_same_trace(
-    shard, tmp_path, algorithm, records_before, monkeypatch
-):
+def test_resuming_ends_with_the_same_trace(shard, tmp_path, algorithm, records_before, monkeypatch):
     """Killed after any checkpoint, of either seed, a run continues to the identical trace."""
     spec = specification(algorithm, record_every=7)
     whole = train(spec, shard, tmp_path / "whole.nc")

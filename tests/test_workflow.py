@@ -8,9 +8,9 @@ import subprocess
 import time
 
 import pytest
-from workflow_copy import WorkflowCopy
 
 from fedatlas.traces import read_trace
+from workflow_copy import WorkflowCopy
 
 EVALUATION = {"claims.csv", "figure.png", "figure.svg", "selection.json", "table.csv"}
 
@@ -188,9 +188,7 @@ def test_a_paper_target_says_how_to_select_its_experiments(finished):
 
 def test_more_clients_than_samples_is_one_clear_error(tmp_path):
     workflow = WorkflowCopy.create(tmp_path / "copy")
-    workflow.edit(
-        "config/experiments/demo/small.yaml", "clients: 56, samples: 560", "clients: 600"
-    )
+    workflow.edit("config/experiments/demo/small.yaml", "clients: 56, samples: 560", "clients: 600")
     outcome = workflow.run()
     assert outcome.returncode != 0
     assert "clients 600 exceeds the 569 samples" in outcome.stdout + outcome.stderr

@@ -20,7 +20,6 @@ Specification = Annotated[
     str, typer.Option("--spec", help="JSON, or @FILE for JSON in a file.", show_default=False)
 ]
 Catalogue = Annotated[Path, typer.Option(help="Catalogue of data sets.", exists=True)]
-Catalogue = Annotated[Path, typer.Option(help="Catalogue of data sets.", exists=True)]
 Output = Annotated[Path, typer.Option(help="File to write.")]
 TraceFiles = Annotated[list[Path], typer.Argument(help="Trace files (.nc) of the experiment.")]
 
@@ -45,45 +44,6 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise FedatlasError(f"--spec is not valid JSON: {error}") from None
-
-
-@app.command()
-def download(
-    file: Annotated[str, typer.Argument(help="The file's local path in the catalogue.")],
-    output: Output,
-    lock: Annotated[Path, typer.Option(help="Where sums of files without one are kept.")],
-    mirror: Annotated[
-        Path | None, typer.Option(help="Folder looked into first.", envvar=MIRROR_VARIABLE)
-    ] = None,
-    catalogue: Catalogue = Path("config/datasets.yaml"),
-) -> None:
-    """Fetch a raw file, verify it and undo its compression."""
-    from fedatlas.data.catalogue import load_catalogue
-    from fedatlas.data.download import download as fetch
-
-    files = load_catalogue(catalogue).raw_files()
-    if file not in files:
-        raise FedatlasError(f"{catalogue}: no raw file '{file}'; known: {', '.join(files)}")
-    fetch(files[file], output, mirror=mirror, lock=lock)
-
-
-@app.command()
-def prepare(
-    dataset: Annotated[str, typer.Argument(help="Name in the catalogue.")],
-    split: Annotated[str, typer.Argument(help="Split of the data set.")],
-    output: Output,
-    raw: Annotated[list[Path] | None, typer.Argument(help="Raw files, in order.")] = None,
-    train_split: Annotated[
-        Path | None, typer.Option(help="Prepared split 'train', to standardise by.")
-    ] = None,
-    catalogue: Catalogue = Path("config/datasets.yaml"),
-) -> None:
-    """Turn a split's raw files into one Parquet file."""
-    from fedatlas.data.catalogue import load_catalogue
-    from fedatlas.data.prepare import prepare as prepare_split
-
-    entry = load_catalogue(catalogue)[dataset]
-    prepare_split(entry, split, raw or [], output, train=train_split)
 
 
 @app.command()
