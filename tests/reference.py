@@ -1,0 +1,333 @@
+"""The papers' listings, word for word: plain float64 loops, one client and one step at a time.
+
+Nothing here is vectorised over clients, and no method here is random: the sampled clients, the
+coin and the rows of every minibatch are arguments, so that these loops can replay the draws of
+another implementation. The only purpose is to be compared with. `shard_of` hands the same samples
+to the package; nothing else here touches it.
+
+Sources: FedPAGE, arXiv:2108.04755, Algorithm 1 and section 6; FedAvg with two step sizes and
+SCAFFOLD, arXiv:1910.06378, Algorithm 1; logistic regression with an l2 term, arXiv:2103.00958
+(13).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from fedatlas.data.samples import Samples
+from fedatlas.objectives import Objective
+from fedatlas.shards import ClientSamples
+
+Vector = np.ndarray
+"""A float64 vector of d entries."""
+
+Rows = Sequence[int]
+"""A minibatch: indices of samples j within [M], of one client."""
+
+
+# ----------------------------------------------------------------------------- objectives
+
+
+@dataclass(frozen=True)
+class Problem:
+    """f(x) = 1/N Σ_i f_i(x), f_i(x) = 1/M_i Σ_j f_ij(x): client i holds clients[i] = (A_i, b_i).
+
+    loss: ``robust`` or ``logistic``, the first terms of FedPAGE section 6; regulariser: none,
+    ``nonconvex`` (FedPAGE section 6) or ``l2`` (arXiv:2103.00958 (13)), with its constant.
+    """
+
+    clients: list[tuple[np.ndarray, np.ndarray]]
+    loss: str = "robust"
+    regulariser: str = "none"
+    constant: float = 0.0
+
+    def sample_value(self, i: int, j: int, x: Vector) -> float:
+        """f_ij(x)."""
+        a, b = self.clients[i][0][j], float(self.clients[i][1][j])
+        inner = float(np.dot(a, x))
+        if self.loss == "robust":
+            # ℓ(xᵀa − b), ℓ(t) = log(1 + t²/2)
+            value = math.log(1.0 + (inner - b) ** 2 / 2.0)
+        else:
+            # log(1 + exp(−b xᵀa)), written so that exp does not overflow
+            u = -b * inner
+            value = max(u, 0.0) + math.log1p(math.exp(-abs(u)))
+        if self.regulariser == "nonconvex":
+            for x_j in x:
+                value += self.constant * x_j**2 / (1.0 + x_j**2)
+        elif self.regulariser == "l2":
+            for x_j in x:
+                value += self.constant / 2.0 * x_j**2
+        return value
+
+    def sample_gradient(self, i: int, j: int, x: Vector) -> Vector:
+        """∇f_ij(x)."""
+        a, b = self.clients[i][0][j], float(self.clients[i][1][j])
+        inner = float(np.dot(a, x))
+        if self.loss == "robust":
+            t = inner - b
+            gradient = t / (1.0 + t**2 / 2.0) * a
+        else:
+            u = -b * inner  # derivative of log(1 + e^u) is e^u / (1 + e^u)
+            share = 1.0 / (1.0 + math.exp(-u)) if u >= 0 else math.exp(u) / (1.0 + math.exp(u))
+            gradient = -b * share * a
+        if self.regulariser == "nonconvex":
+            gradient = gradient + self.constant * 2.0 * x / (1.0 + x**2) ** 2
+        elif self.regulariser == "l2":
+            gradient = gradient + self.constant * x
+        return gradient
+
+    def rows(self, i: int) -> Rows:
+        """[M_i]: every sample of client i."""
+        return range(len(self.clients[i][1]))
+
+    def client_gradient(self, i: int, x: Vector, rows: Rows | None = None) -> Vector:
+        """∇_I f_i(x), the mean of ∇f_ij(x) over j in I; over every sample without rows."""
+        rows = self.rows(i) if rows is None else rows
+        total = np.zeros_like(x)
+        for j in rows:
+            total = total + self.sample_gradient(i, int(j), x)
+        return total / len(rows)
+
+    def value(self, x: Vector) -> float:
+        """f(x)."""
+        total = 0.0
+        for i in range(len(self.clients)):
+            total += sum(self.sample_value(i, j, x) for j in self.rows(i)) / len(self.rows(i))
+        return total / len(self.clients)
+
+    def gradient(self, x: Vector) -> Vector:
+        """∇f(x)."""
+        total = np.zeros_like(x)
+        for i in range(len(self.clients)):
+            total = total + self.client_gradient(i, x)
+        return total / len(self.clients)
+
+
+# ----------------------------------------------------------------- the package's containers
+
+OBJECTIVES = ("robust_regression", "logistic_nonconvex", "logistic_l2")
+
+
+def objective_of(name: str, weight: float = 0.1) -> Objective:
+    """The package's name for each of the three objectives."""
+    return Objective(name=name, weight=None if name == "robust_regression" else weight)
+
+
+def random_problem(
+    objective: Objective,
+    sizes: Sequence[int],
+    dimension: int,
+    seed: int,
+    density: float = 0.6,
+    scale: float = 1.0,
+) -> Problem:
+    """Random samples with labels ±1; client i holds sizes[i], some of them without any feature."""
+    random = np.random.default_rng(seed)
+    clients = []
+    for size in sizes:
+        present = random.random((size, dimension)) < density
+        rows = np.where(present, scale * random.normal(size=(size, dimension)), 0.0)
+        if size > 2:
+            rows[1] = 0.0
+        clients.append((rows, np.where(random.random(size) < 0.5, 1.0, -1.0)))
+    loss = "robust" if objective.name == "robust_regression" else "logistic"
+    regulariser = {"logistic_nonconvex": "nonconvex", "logistic_l2": "l2"}
+    return Problem(clients, loss, regulariser.get(objective.name, "none"), objective.weight or 0.0)
+
+
+def shard_of(problem: Problem, layout: str = "sparse") -> ClientSamples:
+    """The problem's samples as the package reads them from a shard."""
+    dense = np.concatenate([rows for rows, _ in problem.clients])
+    label = np.concatenate([label for _, label in problem.clients])
+    offsets = np.cumsum([0, *(len(label) for _, label in problem.clients)])
+    features = sparse.csr_array(dense) if layout == "sparse" else dense
+    return ClientSamples(Samples(np.arange(len(label)), label, features), offsets, {})
+
+
+# --------------------------------------------------------------------------------- FedAvg
+
+
+def fedavg_round(
+    problem: Problem,
+    x: Vector,
+    clients: Sequence[int],
+    batches: Sequence[Sequence[Rows]],
+    local_step: float,
+    global_step: float,
+) -> Vector:
+    """One round of FedAvg with two step sizes; batches[s][k] is client s's minibatch of step k."""
+    changes = []
+    for s, i in enumerate(clients):
+        y = x.copy()
+        for rows in batches[s]:
+            y = y - local_step * problem.client_gradient(i, y, rows)
+        changes.append(y - x)
+    total = np.zeros_like(x)
+    for change in changes:
+        total = total + change
+    return x + global_step / len(clients) * total
+
+
+# ------------------------------------------------------------------------------- SCAFFOLD
+
+
+@dataclass
+class ScaffoldState:
+    """Server model x, server control c, and the controls c_i of all N clients."""
+
+    x: Vector
+    c: Vector
+    controls: list[Vector]
+
+
+def scaffold_start(x: Vector, clients: int) -> ScaffoldState:
+    """c = 0 and c_i = 0 for every client (arXiv:1910.06378 Algorithm 1, line 1)."""
+    return ScaffoldState(x.copy(), np.zeros_like(x), [np.zeros_like(x) for _ in range(clients)])
+
+
+def scaffold_round(
+    problem: Problem,
+    state: ScaffoldState,
+    clients: Sequence[int],
+    batches: Sequence[Sequence[Rows]],
+    local_step: float,
+    global_step: float,
+    option: int,
+    control_batches: Sequence[Rows | None] | None = None,
+) -> ScaffoldState:
+    """One round of SCAFFOLD (arXiv:1910.06378 Algorithm 1, lines 3-17).
+
+    Option I takes the new control from control_batches[s] at the received x; None is the whole
+    client. Option II reuses the steps just made.
+    """
+    x, c, n = state.x, state.c, len(state.controls)
+    controls = list(state.controls)
+    model_changes, control_changes = [], []
+    for s, i in enumerate(clients):
+        y, steps = x.copy(), len(batches[s])
+        for rows in batches[s]:
+            y = y - local_step * (problem.client_gradient(i, y, rows) - controls[i] + c)
+        if option == 1:
+            rows_at_x = None if control_batches is None else control_batches[s]
+            new = problem.client_gradient(i, x, rows_at_x)
+        else:
+            new = controls[i] - c + (x - y) / (steps * local_step)
+        model_changes.append(y - x)
+        control_changes.append(new - controls[i])
+        controls[i] = new
+    model_total, control_total = np.zeros_like(x), np.zeros_like(x)
+    for change in model_changes:
+        model_total = model_total + change
+    for change in control_changes:
+        control_total = control_total + change
+    return ScaffoldState(
+        x + global_step / len(clients) * model_total, c + control_total / n, controls
+    )
+
+
+# -------------------------------------------------------------------------------- FedPAGE
+
+
+@dataclass
+class FedpageState:
+    """x^r, and what the previous round left: x^{r−1} and g^{r−1} (none before round 0)."""
+
+    x: Vector
+    previous_x: Vector | None = None
+    previous_g: Vector | None = None
+
+
+def fedpage_full_round(
+    problem: Problem, state: FedpageState, batches: Sequence[Rows | None], global_step: float
+) -> FedpageState:
+    """A round whose coin is 1: Algorithm 1, lines 6-11 and 28; batches[i] is I_1 of client i."""
+    n = len(problem.clients)
+    total = np.zeros_like(state.x)
+    for i in range(n):
+        total = total + problem.client_gradient(i, state.x, batches[i])  # line 9
+    g = total / n  # line 11
+    return FedpageState(state.x - global_step * g, state.x, g)  # line 28
+
+
+def fedpage_local_round(
+    problem: Problem,
+    state: FedpageState,
+    clients: Sequence[int],
+    first_batches: Sequence[Rows | None],
+    later_batches: Sequence[Sequence[Rows | None]],
+    local_step: float,
+    global_step: float,
+) -> FedpageState:
+    """A round whose coin is 0: Algorithm 1, lines 13-26 and 28.
+
+    first_batches[s] is I_2 of the s-th sampled client, later_batches[s] its K − 1 sets I_3.
+    """
+    x, previous_x, previous_g = state.x, state.previous_x, state.previous_g
+    if previous_x is None or previous_g is None:
+        raise ValueError("round 0 is a full round: p_0 = 1")
+    total = np.zeros_like(x)
+    for s, i in enumerate(clients):
+        y_before = x.copy()  # line 15
+        g = (  # line 17
+            problem.client_gradient(i, x, first_batches[s])
+            - problem.client_gradient(i, previous_x, first_batches[s])
+            + previous_g
+        )
+        y = y_before - local_step * g  # line 18
+        for rows in later_batches[s]:  # lines 19-23
+            g = problem.client_gradient(i, y, rows) - problem.client_gradient(i, y_before, rows) + g
+            y_before, y = y, y - local_step * g
+        total = total + (x - y)  # line 24: x^r − y_K, not the running text's y_K − x^r
+    steps = 1 + len(later_batches[0])
+    g_server = total / (steps * local_step * len(clients))  # line 26
+    return FedpageState(x - global_step * g_server, x, g_server)  # line 28
+
+
+def page_step(
+    problem: Problem, state: FedpageState, full: bool, clients: Sequence[int], step: float
+) -> FedpageState:
+    """PAGE (Li et al. 2021, Algorithm 1) on f = 1/N Σ f_i, written apart from FedPAGE.
+
+    g ← ∇f(x) when the coin is 1, else g + 1/S Σ_{i in batch} (∇f_i(x) − ∇f_i(x_before)).
+    """
+    if full or state.previous_x is None or state.previous_g is None:
+        g = problem.gradient(state.x)
+    else:
+        g = state.previous_g.copy()
+        for i in clients:
+            difference = problem.client_gradient(i, state.x) - problem.client_gradient(
+                i, state.previous_x
+            )
+            g = g + difference / len(clients)
+    return FedpageState(state.x - step * g, state.x, g)
+
+
+# ------------------------------------------------------------------------- theory's steps
+
+
+def page_step_bound(smoothness: float, p: float, sampled: int) -> float:
+    """Theorem 4.1 (K = 1) with PAGE's own constant, √((1−p)/(pS)); the print has 2pS."""
+    return 1.0 / (smoothness * (1.0 + math.sqrt((1.0 - p) / (p * sampled))))
+
+
+def fedpage_step_bound(smoothness: float, p: float, sampled: int) -> float:
+    """Theorem 4.2's global step with √(3(1−p/3)/(pS)); the print has 2pS and is too large."""
+    return 1.0 / (smoothness * (1.0 + math.sqrt(3.0 * (1.0 - p / 3.0) / (p * sampled))))
+
+
+def fedpage_local_bound(smoothness: float, p: float, sampled: int, steps: int) -> float:
+    """Theorem 4.2's local step √2 p / (24 √S K L)."""
+    return math.sqrt(2.0) * p / (24.0 * math.sqrt(sampled) * steps * smoothness)
+
+
+def scaffold_local_bound(
+    smoothness: float, clients: int, sampled: int, steps: int, global_step: float
+) -> float:
+    """SCAFFOLD, nonconvex (arXiv:1910.06378 Th. III): (S/N)^{2/3} / (24 K η_g L)."""
+    return (sampled / clients) ** (2.0 / 3.0) / (24.0 * steps * global_step * smoothness)

@@ -1,0 +1,788 @@
+"""FedAvg, SCAFFOLD and FedPAGE against the papers' loops, and what they cost.
+
+The package draws; tests/reference.py replays those draws client by client. A wrong sign, weight,
+index or constant in a method shows within a few rounds.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import log2, sqrt
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import reference
+from fedatlas.algorithm import Algorithm, StepBound
+from fedatlas.algorithms.fedavg import FedAvg
+from fedatlas.algorithms.fedpage import FedPage
+from fedatlas.algorithms.scaffold import Scaffold
+from fedatlas.counters import Counters
+from fedatlas.problems.engine import Engine, Minibatches, build_engine
+from fedatlas.problems.horizontal import HorizontalProblem
+from fedatlas.problems.on_torch import TorchEngine
+from fedatlas.randomness import RoundRandom
+from fedatlas.simulation.client_rows import ClientRows
+from fedatlas.simulation.network import StarNetwork
+from reference import Problem, objective_of, random_problem, shard_of
+
+ROUNDS = 50
+SIZES = (5, 3, 6, 1, 4, 6, 2)
+EVEN = (5,) * 6
+DIMENSION = 5
+
+both_engines = pytest.mark.parametrize("kind", ["compiled", "torch"])
+objectives = pytest.mark.parametrize("name", ["robust_regression", "logistic_nonconvex"])
+
+
+# --------------------------------------------------------------------------- running a method
+
+
+@dataclass
+class Draws:
+    """What a method drew in one round: its coin, its clients and its minibatches, in order."""
+
+    coin: bool | None = None
+    probability: float | None = None
+    clients: list[int] | None = None
+    batches: list[Minibatches] = field(default_factory=list)
+
+    def rows(self, batch: int, client: int, step: int) -> list[int]:
+        """The samples, within [M_i], that the client-th client uses at a step."""
+        drawn = self.batches[batch]
+        size = int(drawn.sizes[client])
+        if drawn.rows.size == 0:
+            return list(range(size))
+        return [int(row - drawn.starts[client]) for row in drawn.rows[client, step, :size]]
+
+    def steps(self, batch: int) -> list[list[list[int]]]:
+        """The samples of every client of a batch at every step."""
+        drawn = self.batches[batch]
+        return [
+            [self.rows(batch, s, k) for k in range(drawn.steps)] for s in range(len(drawn.sizes))
+        ]
+
+
+class RecordingRandom(RoundRandom):
+    """The same draws, written down."""
+
+    draws: Draws
+
+    def bernoulli(self, probability: float) -> bool:
+        self.draws.probability = probability
+        self.draws.coin = super().bernoulli(probability)
+        return self.draws.coin
+
+    def sample(self, population: int, size: int) -> np.ndarray:
+        clients = super().sample(population, size)
+        self.draws.clients = clients.tolist()
+        return clients
+
+
+class ScriptedRandom(RecordingRandom):
+    """The same draws, but the coin shows what the test says."""
+
+    coin = False
+
+    def bernoulli(self, probability: float) -> bool:
+        super().bernoulli(probability)
+        self.draws.coin = self.coin
+        return self.coin
+
+
+class RecordingProblem(HorizontalProblem):
+    """The same oracle; its minibatches are written down."""
+
+    draws: Draws
+
+    def minibatches(
+        self, random: RoundRandom, clients: np.ndarray, size: int | None, steps: int = 1
+    ) -> Minibatches:
+        batch = super().minibatches(random, clients, size, steps)
+        self.draws.batches.append(batch)
+        return batch
+
+
+class Run:
+    """A method on an engine, a round at a time."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        engine: Engine,
+        seed: int = 0,
+        x0: np.ndarray | None = None,
+        random: type[RecordingRandom] = RecordingRandom,
+    ) -> None:
+        self.algorithm, self.engine = algorithm, engine
+        self.counters = Counters()
+        self.problem = RecordingProblem(engine, self.counters)
+        self.network = StarNetwork(engine.clients, self.counters)
+        self.random = random(seed)
+        self.x0 = start_point(engine.dimension) if x0 is None else x0
+        self.state = algorithm.start(self.problem, engine.array(self.x0.copy()))
+        self.round_number = 0
+
+    def round(self) -> Draws:
+        draws = Draws()
+        self.problem.draws = self.random.draws = draws
+        self.state = self.algorithm.round(
+            self.state, self.problem, self.network, self.random.at(self.round_number)
+        )
+        self.round_number += 1
+        return draws
+
+    @property
+    def x(self) -> np.ndarray:
+        return self.numpy(self.state.x)
+
+    def numpy(self, array: Any) -> np.ndarray:
+        return self.engine.numpy(array).copy()
+
+    def trajectory(self, rounds: int = 20) -> np.ndarray:
+        points = [self.x]
+        for _ in range(rounds):
+            self.round()
+            points.append(self.x)
+        return np.array(points)
+
+
+def start_point(dimension: int) -> np.ndarray:
+    return np.random.default_rng(99).normal(size=dimension)
+
+
+def toy(name: str, sizes: tuple[int, ...] = SIZES, seed: int = 0) -> Problem:
+    return random_problem(objective_of(name), sizes, DIMENSION, seed)
+
+
+def engine_of(kind: str, problem: Problem, name: str) -> Engine:
+    data = shard_of(problem)
+    if kind == "torch":
+        return TorchEngine(data, objective_of(name), "cpu")
+    return build_engine(data, objective_of(name), "cpu")
+
+
+Replay = Callable[[Any, Draws], Any]
+"""From the reference's state and a round's draws, the reference's next state."""
+
+
+def replay_fedavg(problem: Problem, method: FedAvg) -> Replay:
+    def step(x: np.ndarray, draws: Draws) -> np.ndarray:
+        assert draws.clients is not None
+        return reference.fedavg_round(
+            problem, x, draws.clients, draws.steps(0),
+            method.local_step_size, method.global_step_size,
+        )  # fmt: skip
+
+    return step
+
+
+def replay_scaffold(problem: Problem, method: Scaffold) -> Replay:
+    def step(state: reference.ScaffoldState, draws: Draws) -> reference.ScaffoldState:
+        assert draws.clients is not None
+        return reference.scaffold_round(
+            problem, state, draws.clients, draws.steps(0),
+            method.local_step_size, method.global_step_size, 1 if method.option == "I" else 2,
+        )  # fmt: skip
+
+    return step
+
+
+def replay_fedpage(problem: Problem, method: FedPage) -> Replay:
+    local_step = method.local_step_size or method.global_step_size / method.local_steps
+
+    def step(state: reference.FedpageState, draws: Draws) -> reference.FedpageState:
+        first = [steps[0] for steps in draws.steps(0)]
+        if draws.coin or state.previous_g is None:
+            return reference.fedpage_full_round(problem, state, first, method.global_step_size)
+        later = draws.steps(1) if method.local_steps > 1 else [[] for _ in first]
+        assert draws.clients is not None
+        return reference.fedpage_local_round(
+            problem, state, draws.clients, first, later, local_step, method.global_step_size
+        )
+
+    return step
+
+
+def assert_replayed(run: Run, problem: Problem, rounds: int = ROUNDS) -> list[Draws]:
+    """Play rounds on both sides; every x, and SCAFFOLD's controls, agree to 1e-9."""
+    method = run.algorithm
+    if isinstance(method, FedAvg):
+        state, step = run.x0.copy(), replay_fedavg(problem, method)
+    elif isinstance(method, Scaffold):
+        state = reference.scaffold_start(run.x0, len(problem.clients))
+        step = replay_scaffold(problem, method)
+    else:
+        assert isinstance(method, FedPage)
+        state, step = reference.FedpageState(run.x0.copy()), replay_fedpage(problem, method)
+    drawn = []
+    for _ in range(rounds):
+        drawn.append(run.round())
+        state = step(state, drawn[-1])
+        x = state if isinstance(state, np.ndarray) else state.x
+        np.testing.assert_allclose(run.x, x, rtol=0, atol=1e-9)
+        if isinstance(state, reference.ScaffoldState):
+            np.testing.assert_allclose(run.numpy(run.state.c), state.c, rtol=0, atol=1e-9)
+            table = run.numpy(run.state.client_c.table)
+            np.testing.assert_allclose(table, np.array(state.controls), rtol=0, atol=1e-9)
+    assert np.linalg.norm(run.x - run.x0) > 0.3  # it went somewhere
+    return drawn
+
+
+# ------------------------------------------------- (a) everyone takes part, with all their data
+
+N = len(SIZES)
+FULL_METHODS = {
+    "FedAvg-Full": FedAvg(clients_per_round=N, local_steps=4, local_step_size=0.1),
+    "FedAvg-Full, two steps": FedAvg(
+        clients_per_round=N, local_steps=3, local_step_size=0.1, global_step_size=0.7
+    ),
+    "SCAFFOLD-Full I": Scaffold(
+        clients_per_round=N, local_steps=4, local_step_size=0.1, option="I"
+    ),
+    "SCAFFOLD-Full II": Scaffold(
+        clients_per_round=N, local_steps=4, local_step_size=0.1, global_step_size=0.7
+    ),
+    "FedPAGE-Full": FedPage(
+        clients_per_round=N, local_steps=4, global_step_size=0.3, full_round_probability=0.3,
+        local_batch_size=None,
+    ),
+    "FedPAGE-Full, own local step": FedPage(
+        clients_per_round=N, local_steps=4, global_step_size=0.3, full_round_probability=0.3,
+        local_batch_size=None, local_step_size=0.2,
+    ),
+    "FedPAGE": FedPage(
+        clients_per_round=N, local_steps=4, global_step_size=0.3, full_round_probability=0.3
+    ),
+}  # fmt: skip
+
+
+@both_engines
+@objectives
+@pytest.mark.parametrize("label", FULL_METHODS)
+def test_methods_match_the_papers_when_everyone_takes_part(
+    kind: str, name: str, label: str
+) -> None:
+    problem, method = toy(name), FULL_METHODS[label]
+    drawn = assert_replayed(Run(method, engine_of(kind, problem, name)), problem)
+    if isinstance(method, FedPage):
+        assert 5 < sum(bool(draws.coin) for draws in drawn) < 30  # both kinds of round
+
+
+# -------------------------------------------- (b) sampled clients, minibatches, the same draws
+
+STOCHASTIC_METHODS = {
+    "FedAvg": FedAvg(
+        clients_per_round=3, local_steps=4, local_step_size=0.1, global_step_size=0.8,
+        batch_size=2,
+    ),
+    "SCAFFOLD I": Scaffold(
+        clients_per_round=3, local_steps=4, local_step_size=0.05, batch_size=2, option="I"
+    ),
+    "SCAFFOLD II": Scaffold(
+        clients_per_round=3, local_steps=4, local_step_size=0.05, global_step_size=0.8,
+        batch_size=2, option="II",
+    ),
+    "FedPAGE": FedPage(
+        clients_per_round=3, local_steps=4, global_step_size=0.15, full_batch_size=4,
+        first_batch_size=3, local_batch_size=2, full_round_probability=0.3,
+    ),
+    "FedPAGE of section 6": FedPage(
+        clients_per_round=2, local_steps=5, global_step_size=0.1, local_step_size=0.03
+    ),
+    "one client": FedPage(clients_per_round=1, local_steps=3, global_step_size=0.1),
+    "PAGE": FedPage(
+        clients_per_round=3, local_steps=1, global_step_size=0.1, first_batch_size=2
+    ),
+}  # fmt: skip
+
+
+@both_engines
+@objectives
+@pytest.mark.parametrize("label", STOCHASTIC_METHODS)
+def test_methods_match_the_papers_on_the_same_draws(kind: str, name: str, label: str) -> None:
+    problem, method = toy(name), STOCHASTIC_METHODS[label]
+    run = Run(method, engine_of(kind, problem, name), seed=3)
+    drawn = assert_replayed(run, problem)
+    sampled = {tuple(draws.clients) for draws in drawn if draws.clients is not None}
+    assert len(sampled) > 4
+    if isinstance(method, FedPage):
+        expected = method.full_round_probability or method.clients_per_round / N
+        assert {draws.probability for draws in drawn[1:]} == {expected}
+        assert any(draws.coin for draws in drawn[1:])
+        assert not all(draws.coin for draws in drawn[1:])
+
+
+@both_engines
+def test_methods_match_the_papers_with_an_l2_term(kind: str) -> None:
+    name = "logistic_l2"
+    problem = toy(name)
+    for method in STOCHASTIC_METHODS.values():
+        assert_replayed(Run(method, engine_of(kind, problem, name), seed=4), problem, rounds=15)
+
+
+def test_fedpage_draws_its_minibatches_where_the_paper_does() -> None:
+    """I_1 on every client; I_2 once and I_3 afresh at each of K − 1 steps on sampled clients."""
+    problem = toy("robust_regression", EVEN)
+    method = STOCHASTIC_METHODS["FedPAGE"]
+    run = Run(method, engine_of("compiled", problem, "robust_regression"), random=ScriptedRandom)
+    full, local = run.round(), run.round()
+    assert full.clients is None
+    shapes = [[(len(b.sizes), b.steps, int(b.sizes[0])) for b in d.batches] for d in (full, local)]
+    assert shapes == [[(6, 1, 4)], [(3, 1, 3), (3, 3, 2)]]
+    third = local.batches[1].rows
+    assert len({tuple(step) for client in third.tolist() for step in client}) > 3
+
+
+# ------------------------------------------------------------------------------ (c) reductions
+
+
+@objectives
+@pytest.mark.parametrize("local_step", [None, 0.37])
+def test_fedpage_with_one_local_step_is_page(name: str, local_step: float | None) -> None:
+    """K = 1: the local step size cancels and the recursion is PAGE's."""
+    problem = toy(name)
+    method = FedPage(
+        clients_per_round=2, local_steps=1, global_step_size=0.2, local_step_size=local_step
+    )
+    run = Run(method, engine_of("compiled", problem, name), seed=1)
+    state = reference.FedpageState(run.x0.copy())
+    for _ in range(ROUNDS):
+        draws = run.round()
+        state = reference.page_step(problem, state, bool(draws.coin), draws.clients or [], 0.2)
+        np.testing.assert_allclose(run.x, state.x, rtol=0, atol=1e-9)
+
+
+@objectives
+@pytest.mark.parametrize("local_steps", [1, 3])
+def test_fedpage_with_full_rounds_only_is_gradient_descent(name: str, local_steps: int) -> None:
+    problem = toy(name)
+    method = FedPage(
+        clients_per_round=2, local_steps=local_steps, global_step_size=0.3,
+        full_round_probability=1.0,
+    )  # fmt: skip
+    run, x = Run(method, engine_of("compiled", problem, name)), start_point(DIMENSION)
+    for _ in range(ROUNDS):
+        run.round()
+        x = x - 0.3 * problem.gradient(x)
+        np.testing.assert_allclose(run.x, x, rtol=0, atol=1e-9)
+
+
+@objectives
+def test_fedavg_with_one_client_is_sgd(name: str) -> None:
+    problem = toy(name, (6,))
+    method = FedAvg(clients_per_round=1, local_steps=4, local_step_size=0.1, batch_size=2)
+    run, x = Run(method, engine_of("compiled", problem, name)), start_point(DIMENSION)
+    for _ in range(ROUNDS):
+        for rows in run.round().steps(0)[0]:
+            x = x - 0.1 * problem.client_gradient(0, x, rows)
+        np.testing.assert_allclose(run.x, x, rtol=0, atol=1e-9)
+
+
+@objectives
+@pytest.mark.parametrize("option", ["I", "II"])
+def test_scaffold_with_one_client_is_fedavg(name: str, option: str) -> None:
+    """With a single client its control is the server's: the correction vanishes."""
+    engine = engine_of("compiled", toy(name, (6,)), name)
+    shared = {"clients_per_round": 1, "local_steps": 4, "local_step_size": 0.1, "batch_size": 2}
+    scaffold = Run(Scaffold(**shared, option=option), engine).trajectory()
+    fedavg = Run(FedAvg(**shared), engine).trajectory()
+    np.testing.assert_allclose(scaffold, fedavg, rtol=0, atol=1e-12)
+
+
+@objectives
+@pytest.mark.parametrize("method", [FedAvg, Scaffold])
+def test_one_full_local_step_of_everyone_is_gradient_descent(
+    name: str, method: type[FedAvg] | type[Scaffold]
+) -> None:
+    problem = toy(name)
+    run = Run(
+        method(clients_per_round=N, local_steps=1, local_step_size=0.2, global_step_size=1.5),
+        engine_of("compiled", problem, name),
+    )
+    x = run.x0.copy()
+    for _ in range(20):
+        run.round()
+        x = x - 0.3 * problem.gradient(x)
+        np.testing.assert_allclose(run.x, x, rtol=0, atol=1e-9)
+
+
+def test_the_effective_step_size_is_section_6s() -> None:
+    shared = {"clients_per_round": 1, "local_steps": 10, "local_step_size": 0.02}
+    for method in (FedAvg, Scaffold):
+        assert method(**shared).effective_step_size == pytest.approx(0.2)
+        assert method(**shared, global_step_size=0.5).effective_step_size == pytest.approx(0.1)
+    assert FedPage(**shared, global_step_size=0.3).effective_step_size == 0.3
+
+
+# ------------------------------------------------------------------------------ (d) invariants
+
+
+@both_engines
+@pytest.mark.parametrize("option", ["I", "II"])
+@pytest.mark.parametrize("sampled", [1, 3, N])
+def test_scaffolds_control_is_the_mean_of_the_clients(kind: str, option: str, sampled: int) -> None:
+    name = "logistic_nonconvex"
+    method = Scaffold(
+        clients_per_round=sampled, local_steps=3, local_step_size=0.1, batch_size=2, option=option
+    )
+    run = Run(method, engine_of(kind, toy(name), name))
+    for _ in range(30):
+        run.round()
+        mean = run.numpy(run.state.client_c.table).mean(axis=0)
+        np.testing.assert_allclose(run.numpy(run.state.c), mean, rtol=0, atol=1e-13)
+
+
+def test_option_two_keeps_the_mean_local_gradient() -> None:
+    """c_i⁺ = 1/K Σ_k ∇f_i,B_k(y_k), and option I keeps ∇f_i(x); other clients keep theirs."""
+    name = "logistic_nonconvex"
+    problem = toy(name)
+    for option in ("I", "II"):
+        method = Scaffold(
+            clients_per_round=3, local_steps=4, local_step_size=0.1, batch_size=2, option=option
+        )
+        run = Run(method, engine_of("compiled", problem, name))
+        for _ in range(12):
+            x, c = run.x, run.numpy(run.state.c)
+            before = run.numpy(run.state.client_c.table)
+            draws = run.round()
+            after = run.numpy(run.state.client_c.table)
+            assert draws.clients is not None
+            for s, i in enumerate(draws.clients):
+                y, gradients = x, []
+                for rows in draws.steps(0)[s]:
+                    gradients.append(problem.client_gradient(i, y, rows))
+                    y = y - 0.1 * (gradients[-1] - before[i] + c)
+                mean = np.mean(gradients, axis=0)
+                expected = problem.client_gradient(i, x) if option == "I" else mean
+                np.testing.assert_allclose(after[i], expected, rtol=0, atol=1e-12)
+            others = np.setdiff1d(np.arange(N), draws.clients)
+            np.testing.assert_array_equal(after[others], before[others])
+
+
+# ------------------------------------------------------------------------------- (e) what it costs
+
+COST_CASES = {
+    # label: (method, coin), and per round: floats of size d down and up, clients reached,
+    # gradient evaluations, sequential steps. EVEN: N = 6 clients with M = 5 samples.
+    "FedAvg": (
+        FedAvg(clients_per_round=2, local_steps=4, local_step_size=0.1, batch_size=3),
+        False, (2, 2), 2, 2 * 4 * 3, 4,
+    ),
+    "FedAvg-Full, all clients": (
+        FedAvg(clients_per_round=6, local_steps=4, local_step_size=0.1),
+        False, (6, 6), 6, 6 * 4 * 5, 4,
+    ),
+    "SCAFFOLD II": (
+        Scaffold(clients_per_round=2, local_steps=4, local_step_size=0.1, batch_size=3),
+        False, (4, 4), 2, 2 * 4 * 3, 4,
+    ),
+    "SCAFFOLD I": (
+        Scaffold(clients_per_round=2, local_steps=4, local_step_size=0.1, batch_size=3, option="I"),
+        False, (4, 4), 2, 2 * 4 * 3 + 2 * 5, 5,
+    ),
+    "FedPAGE, full round": (
+        FedPage(clients_per_round=2, local_steps=4, global_step_size=0.1, full_batch_size=4),
+        True, (6, 6), 6, 6 * 4, 1,
+    ),
+    "FedPAGE, full round, b1 = M": (
+        FedPage(clients_per_round=2, local_steps=4, global_step_size=0.1),
+        True, (6, 6), 6, 6 * 5, 1,
+    ),
+    "FedPAGE, local round": (
+        FedPage(clients_per_round=2, local_steps=4, global_step_size=0.1, first_batch_size=3,
+                local_batch_size=2),
+        False, (3 * 2, 2), 2, 2 * (2 * 3 + 2 * 3 * 2), 4,
+    ),
+    "FedPAGE-Full, local round": (
+        FedPage(clients_per_round=2, local_steps=4, global_step_size=0.1, local_batch_size=None),
+        False, (3 * 2, 2), 2, 2 * (2 * 5 + 2 * 3 * 5), 4,
+    ),
+    "PAGE, local round": (
+        FedPage(clients_per_round=2, local_steps=1, global_step_size=0.1),
+        False, (3 * 2, 2), 2, 2 * 2 * 5, 1,
+    ),
+}  # fmt: skip
+
+
+@both_engines
+@pytest.mark.parametrize("label", COST_CASES)
+def test_a_round_costs_what_the_paper_says(kind: str, label: str) -> None:
+    method, coin, (down, up), reached, evaluations, steps = COST_CASES[label]
+    name = "robust_regression"
+    run = Run(method, engine_of(kind, toy(name, EVEN), name), random=ScriptedRandom)
+    run.random.coin = coin
+    run.round()  # FedPAGE's first round is a full one whatever the coin
+    for _ in range(3):
+        before = Counters(**vars(run.counters))
+        run.round()
+        spent = {key: getattr(run.counters, key) - old for key, old in vars(before).items()}
+        assert spent == {
+            "gradient_evaluations": evaluations,
+            "iterations": steps,
+            "bytes_down": 8 * DIMENSION * down,
+            "bytes_up": 8 * DIMENSION * up,
+            "messages": 2 * reached,
+            "full_participations": int(reached == 6),
+        }
+
+
+def test_ragged_clients_pay_for_the_samples_they_have() -> None:
+    name = "robust_regression"
+    engine = engine_of("compiled", toy(name), name)
+    fedavg = FedAvg(clients_per_round=N, local_steps=2, local_step_size=0.1, batch_size=4)
+    run = Run(fedavg, engine)
+    run.round()
+    assert run.counters.gradient_evaluations == 2 * sum(min(4, size) for size in SIZES)
+    fedpage = FedPage(clients_per_round=N, local_steps=3, global_step_size=0.1, local_batch_size=4)
+    run = Run(fedpage, engine, random=ScriptedRandom)
+    run.round()
+    assert run.counters.gradient_evaluations == sum(SIZES)
+    run.round()
+    later = 2 * 2 * sum(min(4, size) for size in SIZES)
+    assert run.counters.gradient_evaluations == 3 * sum(SIZES) + later
+
+
+def test_the_first_round_of_fedpage_is_full() -> None:
+    name = "robust_regression"
+    method = FedPage(clients_per_round=2, local_steps=3, global_step_size=0.1)
+    run = Run(method, engine_of("compiled", toy(name, EVEN), name), random=ScriptedRandom)
+    run.round()
+    assert run.counters.full_participations == 1
+    assert run.counters.messages == 12
+    run.round()
+    assert run.counters.full_participations == 1
+    assert run.counters.messages == 16
+
+
+@pytest.mark.parametrize(
+    ("clients", "samples", "sampled", "batch", "floats", "work"),
+    [
+        (3250, 10, 10, 4, (59.9, 80, 40), (38, 40)),
+        (4800, 10, 10, 4, (59.9, 80, 40), (38, 40)),
+        (325, 100, 1, 22, (6.0, 8, 4), (218, 220)),
+        (10, 3250, 1, 652, (5.6, 8, 4), (6518, 6520)),
+    ],
+)
+def test_the_papers_settings_cost_the_same(
+    clients: int,
+    samples: int,
+    sampled: int,
+    batch: int,
+    floats: tuple[float, float, float],
+    work: tuple[int, int],
+) -> None:
+    """Section 6: twice the clients for FedAvg and SCAFFOLD, and as many gradients per client."""
+    rows = np.zeros((samples, 2))
+    problem = Problem([(rows, np.ones(samples))] * clients)
+    engine = engine_of("compiled", problem, "robust_regression")
+    page = FedPage(clients_per_round=sampled, local_steps=10, global_step_size=0.1)
+    run, spent = Run(page, engine, random=ScriptedRandom), []
+    for _ in range(2):  # a full round, then a local one
+        before = Counters(**vars(run.counters))
+        run.round()
+        spent.append({key: getattr(run.counters, key) - old for key, old in vars(before).items()})
+    assert run.random.draws.probability == sampled / clients
+    per_round = [(costs["bytes_down"] + costs["bytes_up"]) / (8 * 2) for costs in spent]
+    p = sampled / clients
+    assert p * per_round[0] + (1 - p) * per_round[1] == pytest.approx(floats[0], abs=0.05)
+    assert p * clients + (1 - p) * sampled < 2 * sampled
+    assert spent[1]["gradient_evaluations"] == sampled * work[0]
+    for method, expected in ((Scaffold, floats[1]), (FedAvg, floats[2])):
+        other = method(
+            clients_per_round=2 * sampled, local_steps=10, local_step_size=0.01, batch_size=batch
+        )
+        run = Run(other, engine)
+        run.round()
+        assert (run.counters.bytes_down + run.counters.bytes_up) / (8 * 2) == expected
+        assert run.counters.gradient_evaluations == 2 * sampled * work[1]
+
+
+# ---------------------------------------------------------------------------------- (f) purity
+
+PURE_METHODS = {
+    label: STOCHASTIC_METHODS[label] for label in ("FedAvg", "SCAFFOLD I", "SCAFFOLD II", "FedPAGE")
+}
+
+
+def arrays_of(run: Run) -> dict[str, np.ndarray]:
+    """A copy of every array of the state."""
+    copies = {}
+    for key, value in vars(run.state).items():
+        if value is not None:
+            copies[key] = run.numpy(value.table if isinstance(value, ClientRows) else value)
+    return copies
+
+
+@both_engines
+@pytest.mark.parametrize("label", PURE_METHODS)
+def test_a_round_leaves_the_old_state_alone(kind: str, label: str) -> None:
+    name = "logistic_nonconvex"
+    run = Run(PURE_METHODS[label], engine_of(kind, toy(name), name))
+    for _ in range(8):
+        old, copies = run.state, arrays_of(run)
+        run.round()
+        assert run.state is not old
+        for key, copy in copies.items():
+            if key == "client_c":
+                with pytest.raises(RuntimeError, match="was replaced"):
+                    _ = old.client_c.table
+                with pytest.raises(RuntimeError, match="was replaced"):
+                    old.client_c.replace(np.array([0]), None)
+            else:
+                np.testing.assert_array_equal(run.numpy(getattr(old, key)), copy)
+
+
+@both_engines
+@pytest.mark.parametrize("label", PURE_METHODS)
+def test_seeds_decide_the_trajectory(kind: str, label: str) -> None:
+    name = "logistic_nonconvex"
+    engine = engine_of(kind, toy(name), name)
+    first, again, other = (
+        Run(PURE_METHODS[label], engine, seed=seed).trajectory() for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first[-1] - other[-1]).max() > 1e-6
+
+
+@pytest.mark.parametrize("label", PURE_METHODS)
+def test_both_engines_walk_the_same_path(label: str) -> None:
+    name = "logistic_nonconvex"
+    problem = toy(name)
+    paths = [
+        Run(PURE_METHODS[label], engine_of(kind, problem, name)).trajectory(ROUNDS)
+        for kind in ("compiled", "torch")
+    ]
+    np.testing.assert_allclose(paths[0], paths[1], rtol=0, atol=1e-11)
+
+
+@both_engines
+@pytest.mark.parametrize("label", PURE_METHODS)
+@pytest.mark.parametrize("stop", [1, 7])
+def test_a_resumed_run_walks_the_same_path(kind: str, label: str, stop: int) -> None:
+    name = "logistic_nonconvex"
+    engine = engine_of(kind, toy(name), name)
+    whole = Run(PURE_METHODS[label], engine, seed=5)
+    path = whole.trajectory(20)
+    begun = Run(PURE_METHODS[label], engine, seed=5)
+    begun.trajectory(stop)
+    resumed = Run(PURE_METHODS[label], engine, seed=5)
+    fields = {
+        key: ClientRows(engine.array(copy)) if key == "client_c" else engine.array(copy)
+        for key, copy in arrays_of(begun).items()
+    }
+    resumed.state, resumed.round_number = type(begun.state)(**fields), stop
+    np.testing.assert_array_equal(resumed.trajectory(20 - stop), path[stop:])
+
+
+def test_fedavg_and_scaffold_see_the_same_clients_and_samples() -> None:
+    name = "robust_regression"
+    engine = engine_of("compiled", toy(name), name)
+    shared = {"clients_per_round": 3, "local_steps": 2, "local_step_size": 0.1, "batch_size": 2}
+    runs = [Run(method(**shared), engine, seed=7) for method in (FedAvg, Scaffold)]
+    for _ in range(10):
+        one, other = (run.round() for run in runs)
+        assert one.clients == other.clients
+        assert one.steps(0) == other.steps(0)
+
+
+# ------------------------------------------------------------------------- (g) theory's steps
+
+
+def bounds_at(method: Algorithm, clients: int, smoothness: float) -> dict[str, StepBound]:
+    problem: Any = SimpleNamespace(clients=clients, smoothness=smoothness)
+    return {bound.step: bound for bound in method.step_bounds(problem)}
+
+
+def descent_margin(eta: float, factor: float) -> float:
+    """1/(2η) − L/2 − a η L²/2 at L = 1, which the proofs of Theorems 4.1 and 4.2 need to be ≥ 0."""
+    return 1 / (2 * eta) - 1 / 2 - factor * eta / 2
+
+
+SETTINGS = [(3250, 10), (4800, 10), (325, 1), (10, 1)]
+
+
+@pytest.mark.parametrize("smoothness", [0.25, 1.0, 14.0])
+@pytest.mark.parametrize(("clients", "sampled"), SETTINGS)
+@pytest.mark.parametrize("local_steps", [1, 10])
+def test_fedpage_warns_exactly_beyond_its_theorems(
+    smoothness: float, clients: int, sampled: int, local_steps: int
+) -> None:
+    p = sampled / clients
+    single = local_steps == 1
+    theory = reference.page_step_bound if single else reference.fedpage_step_bound
+    largest = theory(smoothness, p, sampled)
+    largest_local = reference.fedpage_local_bound(smoothness, p, sampled, local_steps)
+    for factor in (0.5, 1 - 1e-9, 1 + 1e-9, 3.0):
+        method = FedPage(
+            clients_per_round=sampled, local_steps=local_steps, global_step_size=factor * largest,
+            local_step_size=factor * largest_local,
+        )  # fmt: skip
+        bounds = bounds_at(method, clients, smoothness)
+        assert set(bounds) == ({"η_g"} if single else {"η_g", "η_l"})
+        assert bounds["η_g"].bound == pytest.approx(largest, rel=1e-12)
+        assert all(bound.exceeded == (factor > 1) for bound in bounds.values())
+        if not single:
+            assert bounds["η_l"].bound == pytest.approx(largest_local, rel=1e-12)
+        assert "corrected" in str(bounds["η_g"])
+    own = FedPage(
+        clients_per_round=sampled, local_steps=local_steps, global_step_size=0.1,
+        full_round_probability=0.5,
+    )  # fmt: skip
+    bounds = bounds_at(own, clients, smoothness)
+    assert bounds["η_g"].bound == pytest.approx(theory(smoothness, 0.5, sampled), rel=1e-12)
+    if not single:
+        assert bounds["η_l"].value == pytest.approx(0.1 / local_steps)  # the step really taken
+
+
+@pytest.mark.parametrize(
+    ("clients", "sampled", "bound", "printed"),
+    [
+        (3250, 10, 0.0920, 0.1253),
+        (4800, 10, 0.0769, 0.1055),
+        (325, 1, 0.0310, 0.0433),
+        (10, 1, 0.1566, 0.2080),
+    ],
+)
+def test_the_corrected_bounds_of_theorem_4_2(
+    clients: int, sampled: int, bound: float, printed: float
+) -> None:
+    """The proof's inequality holds at the corrected step and fails at the printed one."""
+    method = FedPage(clients_per_round=sampled, local_steps=10, global_step_size=0.1)
+    found = bounds_at(method, clients, 1.0)["η_g"].bound
+    p = sampled / clients
+    factor = 3 * (1 - p / 3) / (p * sampled)
+    assert found == pytest.approx(bound, abs=5e-5)
+    assert descent_margin(found, factor) >= 0
+    assert 1 / (1 + sqrt(factor / 2)) == pytest.approx(printed, abs=5e-5)
+    assert descent_margin(printed, factor) < -1
+    assert log2(printed / found) < 0.5  # too large by less than √2
+
+
+def test_the_corrected_bound_of_theorem_4_1_and_the_others() -> None:
+    page = FedPage(clients_per_round=10, local_steps=1, global_step_size=0.1)
+    found = bounds_at(page, 3250, 1.0)["η_g"].bound
+    p = 10 / 3250
+    assert found == pytest.approx(0.149, abs=5e-4)
+    assert descent_margin(found, (1 - p) / (p * 10)) >= 0
+    many = page.model_copy(update={"local_steps": 10})
+    assert bounds_at(many, 3250, 1.0)["η_l"].bound == pytest.approx(5.7e-6, abs=5e-8)
+    assert bounds_at(many, 4800, 1.0)["η_l"].bound == pytest.approx(3.9e-6, abs=5e-8)
+    fedavg = FedAvg(clients_per_round=20, local_steps=10, local_step_size=1e9)
+    assert fedavg.step_bounds(SimpleNamespace(clients=3250, smoothness=1.0)) == []
+
+
+@pytest.mark.parametrize(("clients", "bound"), [(3250, 1.40e-3), (4800, 1.08e-3)])
+@pytest.mark.parametrize("global_step", [1.0, 2.5])
+def test_scaffold_warns_exactly_beyond_its_theorem(
+    clients: int, bound: float, global_step: float
+) -> None:
+    largest = reference.scaffold_local_bound(2.0, clients, 20, 10, global_step)
+    assert largest * 10 * global_step * 2.0 == pytest.approx(bound, abs=5e-6)
+    for factor in (0.5, 1 - 1e-9, 1 + 1e-9, 3.0):
+        method = Scaffold(
+            clients_per_round=20, local_steps=10, local_step_size=factor * largest,
+            global_step_size=global_step,
+        )  # fmt: skip
+        assert [b.exceeded for b in bounds_at(method, clients, 2.0).values()] == [factor > 1]
