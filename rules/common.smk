@@ -43,11 +43,10 @@ def code_of(*modules):
 
 
 def experiment_files(experiment):
-    """What is made of every experiment."""
-    return [
-        f"results/experiments/{experiment}/{name}"
-        for name in ("figure.svg", "figure.png", "table.csv", "selection.json", "claims.csv")
-    ]
+    """What is made of every experiment; its traces too, so that a lost one is made again."""
+    names = ["figure.svg", "figure.png", "table.csv", "selection.json", "claims.csv"]
+    names += [f"traces/{spec.run}/{spec.point}.nc" for spec in PLAN.runs_of(experiment)]
+    return [f"results/experiments/{experiment}/{name}" for name in names]
 
 
 def experiment_results(experiments):

@@ -114,7 +114,7 @@ def test_measurements_match_the_reference(kind: str, name: str, layout: str) -> 
         assert measured["objective"] == pytest.approx(problem.value(x), abs=1e-12)
         norm = float(np.linalg.norm(problem.gradient(x)))
         assert measured["gradient_norm"] == pytest.approx(norm, abs=1e-12)
-        agreeing = [float(b * (a @ x)) > 0 for rows, labels in problem.clients
+        agreeing = [(a @ x > 0) == (b > 0) for rows, labels in problem.clients
                     for a, b in zip(rows, labels, strict=True)]  # fmt: skip
         assert measured["train_accuracy"] == pytest.approx(np.mean(agreeing), abs=1e-15)
 

@@ -33,7 +33,10 @@ class StepBound:
 
     def __str__(self) -> str:
         """One line for logs, traces and reports."""
-        return f"{self.step} = {self.value:.4g} exceeds {self.bound:.3g}, bound of {self.theorem}"
+        relation = "exceeds" if self.exceeded else "is within"
+        return (
+            f"{self.step} = {self.value:.4g} {relation} {self.bound:.3g}, bound of {self.theorem}"
+        )
 
 
 class Algorithm(Model, ABC):

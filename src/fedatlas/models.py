@@ -12,7 +12,7 @@ from fedatlas.errors import FedatlasError
 class Model(BaseModel):
     """Frozen and strict about unknown keys: a misspelt key is an error, not a default."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 M = TypeVar("M", bound=BaseModel)

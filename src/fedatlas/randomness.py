@@ -1,8 +1,8 @@
 """Random draws of a run, keyed by (seed, round).
 
 Every round starts its own counter-based stream, so a run can be resumed at any round, the draws do
-not depend on the device, and two methods under one seed see the same clients where they sample
-equally many.
+not depend on the device, and methods that draw alike (FedAvg and SCAFFOLD) see the same clients
+and minibatches under one seed.
 """
 
 import numpy as np

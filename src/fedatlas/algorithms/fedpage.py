@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from fedatlas.algorithm import Algorithm, StepBound
 from fedatlas.problems.horizontal import HorizontalProblem
 from fedatlas.randomness import RoundRandom
 from fedatlas.simulation.network import StarNetwork
+
+Probability = Annotated[float, Field(gt=0, le=1)]
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class FedPage(Algorithm):
     full_batch_size: PositiveInt | None = None
     first_batch_size: PositiveInt | None = None
     local_batch_size: PositiveInt | None = 1
-    full_round_probability: float | None = None
+    full_round_probability: Probability | None = None
 
     @property
     def effective_step_size(self) -> float:
@@ -116,10 +118,10 @@ class FedPage(Algorithm):
         return self.clients_per_round / problem.clients
 
     def step_bounds(self, problem: HorizontalProblem) -> list[StepBound]:
-        """Theorems 4.1 (K = 1) and 4.2, with the constant that their proofs support.
+        """Theorems 4.1 (K = 1) and 4.2, with a constant that suffices for their proofs.
 
-        As printed, both global bounds are up to √2 too large: the proof needs 1/(pS) where the
-        statement has 1/(2pS).
+        As printed, both global bounds are up to √2 too large: 1/(pS) suffices for the proofs where
+        the statements have 1/(2pS).
         """
         p, s, k = self._probability(problem), self.clients_per_round, self.local_steps
         smoothness = problem.smoothness

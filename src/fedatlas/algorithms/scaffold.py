@@ -75,7 +75,7 @@ class Scaffold(Algorithm):
         )
 
     def step_bounds(self, problem: HorizontalProblem) -> list[StepBound]:
-        """Nonconvex theory: η̃ ≤ (S/N)^(2/3) / (24 L), with η_g ≥ 1."""
+        """Nonconvex theory: η̃ ≤ (S/N)^(2/3) / (24 L), stated for η_g ≥ 1."""
         share = self.clients_per_round / problem.clients
         bound = share ** (2 / 3) / (24 * problem.smoothness)
         theorem = "SCAFFOLD's nonconvex theorem (recalled: baselines A.2)"

@@ -1,6 +1,7 @@
 """Raw files onto the disk: from a mirror folder or the internet, verified, whole or not at all."""
 
 import logging
+import re
 import shutil
 import sys
 import tempfile
@@ -181,7 +182,7 @@ def _fetch_with_retries(url: str, output: Path, how: Fetching) -> None:
     import requests
 
     fetch = pooch.HTTPDownloader(
-        progressbar=sys.stderr.isatty(),
+        progressbar=True if sys.stderr.isatty() else _LoggedProgress(url),
         chunk_size=CHUNK,
         timeout=how.timeout,
         headers={"Accept-Encoding": "identity"},
@@ -196,13 +197,40 @@ def _fetch_with_retries(url: str, output: Path, how: Fetching) -> None:
             # A missing or forbidden file will not appear within seconds; a busy server may answer.
             final = status is not None and 400 <= status < 500 and status not in (408, 429)
             if final or attempt == how.tries:
-                raise _NotFetched(f"{url}: {error}") from error
+                raise _NotFetched(f"{url}: {_cause(error)}") from error
             pause = how.pause * 2 ** (attempt - 1)
-            logger.warning("%s: %s; next try in %g s", url, error, pause)
+            logger.warning("%s: %s; next try in %g s", url, _cause(error), pause)
             time.sleep(pause)
         else:
             logger.info("downloaded %s: %d bytes", url, output.stat().st_size)
             return
+
+
+class _LoggedProgress:
+    """What pooch asks of a progress bar, as a plain line every ten seconds for logs."""
+
+    def __init__(self, url: str) -> None:
+        self.total = 0
+        self._url, self._done, self._reported = url, 0, time.monotonic()
+
+    def update(self, size: int) -> None:
+        self._done += size
+        if time.monotonic() - self._reported > 10:
+            self._reported = time.monotonic()
+            total = f" of {self.total / 1e6:.0f}" if self.total else ""
+            logger.info("%s: %.0f%s MB", self._url, self._done / 1e6, total)
+
+    def reset(self) -> None:
+        self._done = 0
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _cause(error: Exception) -> str:
+    """The innermost reason of a failed request, without the names of Python objects."""
+    reason = getattr(error.args[0], "reason", None) if error.args else None
+    return re.sub(r"^(<.*?>|\w+\(.*?\)): ", "", str(reason or error))
 
 
 def _keep_packed(response: "requests.Response", **_: object) -> None:

@@ -197,7 +197,7 @@ def local_recursive_steps(
 @njit(cache=True)
 def measure(indptr, indices, values, labels, weights, loss, regulariser, weight, x):
     """Objective Σ_r w_r loss_r(x) + weight · regulariser(x), the norm of its gradient, and how
-    many margins have their label's sign.
+    many labels are told by their margin (above 0: +1, otherwise −1).
     """
     gradient = np.empty(len(x))
     objective = 0.0
@@ -210,7 +210,7 @@ def measure(indptr, indices, values, labels, weights, loss, regulariser, weight,
         objective += weights[row] * loss_value(loss, margin, labels[row])
         slope = weights[row] * loss_derivative(loss, margin, labels[row])
         _add_row(indptr, indices, values, row, slope, gradient)
-        correct += margin * labels[row] > 0.0
+        correct += (margin > 0.0) == (labels[row] > 0.0)
     square = 0.0
     for j in range(len(x)):
         square += gradient[j] * gradient[j]

@@ -116,7 +116,7 @@ class TorchEngine(Engine):
         return {
             "objective": float(loss + weight * penalty(kind, x)),
             "gradient_norm": float(torch.linalg.vector_norm(gradient)),
-            "train_accuracy": float((margins * self._labels > 0).double().mean()),
+            "train_accuracy": float(((margins > 0) == (self._labels > 0)).double().mean()),
         }
 
     def _rows(self, batch: Minibatches) -> tuple[torch.Tensor, torch.Tensor]:
