@@ -108,6 +108,7 @@ class _Run:
     def train(self, checkpoint: CheckpointPolicy | None, identity: str) -> None:
         """Run all seeds, or what an earlier attempt left of them."""
         resumed = self._resume(checkpoint, identity)
+        self._warm_up()
         progress = _Progress(self.spec.name, self.spec.rounds * len(self.spec.seeds))
         for index in range(len(self.status), len(self.spec.seeds)):
             outcome = self._train_seed(index, resumed, checkpoint, identity, progress)
@@ -115,6 +116,16 @@ class _Run:
             self.status.append(outcome)
             log.info("%s: seed %d %s", self.spec.name, self.spec.seeds[index], outcome)
         progress.close()
+
+    def _warm_up(self) -> None:
+        """Two rounds for nothing: loading compiled code is not the method's time."""
+        counters = Counters()
+        problem = HorizontalProblem(self.engine, counters)
+        network = StarNetwork(problem.clients, counters)
+        random = RoundRandom(self.spec.seeds[0])
+        state = self.algorithm.start(problem, problem.zeros())
+        for round_number in range(2):
+            state = self.algorithm.round(state, problem, network, random.at(round_number))
 
     def _train_seed(
         self,

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from fedatlas.errors import FedatlasError
 from fedatlas.objectives import Loss, Objective, Regulariser
 from fedatlas.problems.engine import Engine, Minibatches
 from fedatlas.problems.horizontal import Measurement
@@ -52,7 +53,7 @@ class TorchEngine(Engine):
         """Move all rows to the device."""
         super().__init__(data, objective)
         dense = sparse.csr_array(data.samples.features).toarray()
-        self._device = torch.device(device)
+        self._device = _available(device)
         self._features = torch.as_tensor(dense, dtype=torch.float64, device=self._device)
         self._labels = self.array(data.samples.label)
         self._weights = self.array(self._row_weights)
@@ -130,3 +131,15 @@ class TorchEngine(Engine):
             rows = np.where(valid, batch.starts[:, None] + place, 0)
         share = valid / np.maximum(batch.sizes[:, None], 1)
         return self.array(rows), self.array(share)
+
+
+def _available(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise FedatlasError(
+            f"device '{name}' cannot be used: {str(error).splitlines()[0]}. Set device to cpu or "
+            f"auto, or install a build of torch for it (this one is {torch.__version__})."
+        ) from error
+    return device
