@@ -1,6 +1,8 @@
 """The workflow as users run it: complete, incremental, and clear about what is wrong."""
 
 import csv
+import gzip
+import hashlib
 import os
 import shutil
 import signal
@@ -241,3 +243,96 @@ def test_kill_during_training_then_rerun(finished, tmp_path):
     uninterrupted = read_trace(workflow.trace("scaffold"))
     assert interrupted.drop_vars("wall_time").identical(uninterrupted.drop_vars("wall_time"))
     assert list(workflow.results.glob("checkpoints/**/*.npz")) == []
+
+
+LIBSVM_CATALOGUE = """
+coded:
+  title: A LIBSVM file with other label codes
+  homepage: https://example.org/
+  licence: none
+  citation: none
+  format: libsvm
+  task: binary
+  features: 9
+  labels: {1: -1, 2: 1}
+  splits:
+    train:
+      files:
+        - path: libsvm/coded.gz
+          urls: ["http://127.0.0.1:9/coded.gz"]
+          decompress: gz
+          checksum: CHECKSUM
+"""
+
+
+def libsvm_workflow(tmp_path, text):
+    """A workflow on a compressed LIBSVM file in a mirror: codes 1 and 2, gaps and empty rows."""
+    mirror = tmp_path / "mirror"
+    (mirror / "libsvm").mkdir(parents=True)
+    raw = mirror / "libsvm" / "coded.gz"
+    raw.write_bytes(gzip.compress(text.encode(), mtime=0))
+    workflow = WorkflowCopy.create(tmp_path / "copy")
+    checksum = f"md5:{hashlib.md5(raw.read_bytes()).hexdigest()}"
+    catalogue = LIBSVM_CATALOGUE.replace("CHECKSUM", checksum)
+    (workflow.folder / "config" / "datasets.yaml").write_text(catalogue, encoding="utf-8")
+    workflow.edit("config/experiments/demo/small.yaml", "breast-cancer", "coded")
+    workflow.edit("config/experiments/demo/small.yaml", "clients: 56, samples: 560", "clients: 10")
+    workflow.edit("config/experiments/demo/small.yaml", "per_round: 8", "per_round: 5")
+    return workflow, mirror
+
+
+ROWS = "".join(f"{1 + i % 2} 2:{i / 60} 7:1\n" if i % 5 else f"{1 + i % 2}\n" for i in range(60))
+
+
+def test_libsvm_from_a_mirror_to_verdicts(tmp_path):
+    workflow, mirror = libsvm_workflow(tmp_path, ROWS)
+    outcome = workflow.run("--config", f"mirror={mirror}")
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert (workflow.results / "claims.csv").exists()
+    assert (workflow.results / "raw" / "libsvm" / "coded").read_text() == ROWS
+    trace = read_trace(workflow.trace("fedavg"))
+    assert (trace["train_accuracy"].isel(record=0) == 0.5).all()  # half of the labels are -1
+
+
+def test_without_mirror_and_network_the_error_says_what_to_do(tmp_path):
+    workflow, _ = libsvm_workflow(tmp_path, ROWS)
+    outcome = workflow.run()
+    text = outcome.stdout + outcome.stderr
+    assert outcome.returncode != 0
+    for part in ("http://127.0.0.1:9/coded.gz", "libsvm/coded.gz", "--config mirror=DIR"):
+        assert part in text
+    assert not (workflow.results / "raw" / "libsvm" / "coded").exists()
+
+
+def test_a_corrupted_mirror_file_prints_both_sums_and_keeps_nothing(tmp_path):
+    workflow, mirror = libsvm_workflow(tmp_path, ROWS)
+    raw = mirror / "libsvm" / "coded.gz"
+    expected = hashlib.md5(raw.read_bytes()).hexdigest()
+    raw.write_bytes(raw.read_bytes()[:-9] + b"corrupted")
+    outcome = workflow.run("--config", f"mirror={mirror}")
+    text = outcome.stdout + outcome.stderr
+    assert outcome.returncode != 0
+    assert expected in text
+    assert hashlib.md5(raw.read_bytes()).hexdigest() in text
+    assert not list((workflow.results / "raw").glob("**/coded*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (ROWS + "1 3:", "libsvm/coded:61:"),
+        (ROWS + "2 0:1\n", "libsvm/coded:61:"),
+        (ROWS + "2 10:1\n", "libsvm/coded:61:"),
+        (ROWS + "3 1:1\n", "label"),
+        ("", "empty"),
+    ],
+)
+def test_a_bad_libsvm_file_stops_before_training(tmp_path, text, expected):
+    workflow, mirror = libsvm_workflow(tmp_path, text)
+    outcome = workflow.run("--config", f"mirror={mirror}")
+    output = outcome.stdout + outcome.stderr
+    assert outcome.returncode != 0
+    assert expected in output
+    assert "coded" in output
+    assert "Traceback" not in output
+    assert not list(workflow.results.glob("data/**/*.parquet"))
