@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.claims import Selection
+from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import diverged, reached
 
 #: run → point → trace, in the order of the experiment file.
@@ -19,7 +20,14 @@ def by_run(traces: list[xr.Dataset]) -> dict[str, dict[str, xr.Dataset]]:
     """Group loaded traces by the run and point in their attributes."""
     grouped: dict[str, dict[str, xr.Dataset]] = {}
     for trace in traces:
-        grouped.setdefault(trace.attrs["run"], {})[trace.attrs["point"]] = trace
+        run, point = trace.attrs["run"], trace.attrs["point"]
+        points = grouped.setdefault(run, {})
+        if point in points:
+            raise FedatlasError(
+                f"two traces hold the run '{run}' at the point '{point}'; give the traces of one "
+                "experiment, each once"
+            )
+        points[point] = trace
     return grouped
 
 
@@ -33,7 +41,8 @@ class Choice:
     """The chosen point of a run."""
 
     point: str
-    by_seed: tuple[str, ...]  # what each seed alone would choose; shows how firm the choice is
+    # What each seed alone would choose shows how firm the choice is; None if it always diverged.
+    by_seed: tuple[str | None, ...]
 
 
 def select(traces: Traces, rule: Selection) -> dict[str, Any]:
@@ -62,7 +71,9 @@ def _select_run(points: Mapping[str, xr.Dataset], rule: Selection) -> dict[str, 
     ranked = np.where(worst_is_finite, median, np.inf) if worst_is_finite.any() else median
     return {
         "selected": names[int(ranked.argmin())],
-        "selected_by_seed": [names[int(best)] for best in table.argmin(axis=0)],
+        "selected_by_seed": [
+            names[int(column.argmin())] if np.isfinite(column).any() else None for column in table.T
+        ],
         "candidates": [
             {
                 "point": name,

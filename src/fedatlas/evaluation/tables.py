@@ -41,7 +41,7 @@ def _result_row(run: str, point: str, trace: xr.Dataset, selected: bool) -> dict
         "diverged_seeds": int((~healthy).sum()),
     }
     for name in MEASUREMENTS:
-        final = trace[name].to_numpy()[healthy, -1]
+        final = trace[name].transpose("seed", "record").to_numpy()[healthy, -1]
         for label, statistic in (("median", np.median), ("lowest", np.min), ("highest", np.max)):
             row[f"{name}_{label}"] = float(statistic(final)) if len(final) else float("nan")
     for cost in ("round", "epoch", "bytes", "full_participations", "wall_time"):
@@ -73,7 +73,16 @@ def read_verdicts(path: Path) -> list[Verdict]:
                 f"{path}: expected the columns {', '.join(_VERDICT_COLUMNS)}. Delete it and run "
                 "again."
             )
-        return [Verdict(**row) for row in reader]
+        verdicts = []
+        for row in reader:
+            # A row of another length has None for a key or for a value.
+            if None in row or None in row.values():
+                raise FedatlasError(
+                    f"{path}: the row that ends in line {reader.line_num} is not whole. Delete the "
+                    "file and run again."
+                )
+            verdicts.append(Verdict(**row))
+        return verdicts
 
 
 def verdict_summary(verdicts: Sequence[Verdict]) -> str:
@@ -101,7 +110,9 @@ td:nth-child(5) {{ font-size: .9em; color: #444; }}
 </style></head><body>
 <h1>Claims</h1><p>{summary}. A verdict compares the 95&nbsp;% interval over seeds with the claimed
 region: inside it is <i>reproduced</i>, outside it <i>not reproduced</i>, across its border
-<i>inconclusive</i>.</p>
+<i>inconclusive</i>. Where the claim is about a selected hyper-parameter, all seeds must agree.
+Numbers are geometric means over the seeds that have one: a seed that diverged, or never reached a
+target, leaves its side of the interval open.</p>
 <table><thead><tr><th>Claim</th><th>Source</th><th>Statement</th><th>Verdict</th><th>Evidence</th></tr>
 </thead><tbody>
 {rows}
@@ -113,7 +124,7 @@ def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:
     """Verdicts as a self-contained page."""
     rows = []
     for verdict in verdicts:
-        kind = verdict.verdict.replace(" ", "-")
+        kind = html.escape(verdict.verdict.replace(" ", "-"))
         cells = [
             f"<td>{html.escape(verdict.claim)}</td>",
             f"<td>{html.escape(verdict.source)}</td>",

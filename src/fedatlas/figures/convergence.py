@@ -12,8 +12,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from fedatlas.claims import Figure
 from fedatlas.evaluation.levels import cost_axis, diverged
@@ -23,7 +22,7 @@ from fedatlas.traces import MEASUREMENTS
 
 # Okabe and Ito's palette: told apart by readers with any colour vision, and in print.
 _COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-_LINE_STYLES = ["-", "--", ":", "-."]
+_LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
 _STYLE: Any = {
     "font.size": 9,
     "axes.spines.top": False,
@@ -35,7 +34,7 @@ _STYLE: Any = {
 }
 _COSTS = {
     "round": ("communication rounds", ""),
-    "bytes": ("communication, both directions", "B"),
+    "bytes": ("bytes communicated, both directions", "B"),
     "gradient_evaluations": ("per-sample gradients", ""),
 }
 
@@ -44,7 +43,7 @@ _COSTS = {
 class _Curve:
     label: str
     colour: str
-    style: str
+    style: Any
     trace: xr.Dataset
 
 
@@ -58,27 +57,57 @@ def draw(
 ) -> None:
     """Draw one experiment's figure and write it to each of `outputs` (.svg, .png).
 
-    Lines are medians over seeds, bands reach from the lowest to the highest seed.
+    Lines are medians over seeds at equal cost, bands reach from the lowest to the highest seed.
     """
-    rows = list(_rows(figure, run_titles, traces, chosen))
     with matplotlib.rc_context(_STYLE):
-        canvas = Canvas(figsize=(10.5, 0.9 + 2.6 * len(rows)), layout="constrained")
-        axes = canvas.subplots(len(rows), len(_COSTS), squeeze=False, sharey="row", sharex="col")
-        for line, (row_title, curves) in enumerate(rows):
-            for place, cost in zip(axes[line], _COSTS, strict=True):
-                _draw_panel(place, figure.measurement, cost, curves)
-                place.label_outer()
-            label = MEASUREMENTS[figure.measurement][0]
-            axes[line, 0].set_ylabel(f"{row_title}\n{label}" if row_title else label)
-        for place, (name, unit) in zip(axes[-1], _COSTS.values(), strict=True):
-            place.set_xlabel(f"{name} [{unit}]" if unit else name)
-        seeds = len(next(iter(next(iter(traces.values())).values())).seed)
-        canvas.suptitle(f"{title}\nmedian and range of {seeds} seeds", fontsize=10)
-        canvas.legend(handles=_legend(rows), loc="outside lower center", ncols=4, frameon=False)
+        canvas = compose(title, figure, run_titles, traces, chosen)
         for output in outputs:
             with write_atomically(output) as temporary:
                 metadata = {"Date": None} if output.suffix == ".svg" else None
                 canvas.savefig(temporary, dpi=150, metadata=metadata)
+
+
+def compose(
+    title: str,
+    figure: Figure,
+    run_titles: Mapping[str, str],
+    traces: Traces,
+    chosen: Mapping[str, Choice],
+) -> Canvas:
+    """The figure as an object of matplotlib; its look is set by `draw`."""
+    rows = list(_rows(figure, run_titles, traces, chosen))
+    canvas = Canvas(figsize=(11.5, 0.9 + 2.5 * len(rows)), layout="constrained")
+    axes = canvas.subplots(
+        len(rows),
+        len(_COSTS),
+        squeeze=False,
+        sharey="row",
+        # Unequal partitions differ a thousandfold in what a round costs.
+        sharex="none" if figure.rows == "partition" else "col",
+    )
+    for line, (row_title, curves) in enumerate(rows):
+        for place, cost in zip(axes[line], _COSTS, strict=True):
+            _draw_panel(place, figure.measurement, cost, curves)
+        label = MEASUREMENTS[figure.measurement][0]
+        axes[line, 0].set_ylabel(f"{row_title}\n{label}" if row_title else label)
+        marked = _mark_full_rounds(axes[line, 0], curves)
+        axes[line, -1].legend(
+            handles=_legend(curves, marked),
+            loc="center left",
+            bbox_to_anchor=(1.02, 0.5),
+            frameon=False,
+            fontsize=8,
+            handlelength=2.8,
+        )
+    for place in axes.flat:
+        # Only when all is drawn: a limit that is set stays, also for panels that share it.
+        place.set_xlim(left=0)
+    for place, (name, _) in zip(axes[-1], _COSTS.values(), strict=True):
+        place.set_xlabel(name)
+    seeds = next(iter(next(iter(traces.values())).values())).sizes["seed"]
+    note = f"median and range of {seeds} seeds" if seeds > 1 else "one seed"
+    canvas.suptitle(f"{title}\n{note}", fontsize=10)
+    return canvas
 
 
 def _rows(
@@ -93,13 +122,12 @@ def _rows(
     for run, points in traces.items():
         colour = _COLOURS[titles.index(run_titles[run]) % len(_COLOURS)]
         shown = [chosen[run].point] if figure.points == "selected" else list(points)
-        by_point = figure.rows != "effective_step_size" and len(shown) > 1
         for number, point in enumerate(shown):
             trace = points[point]
-            label = run_titles[run]
-            if by_point:
+            label, style = run_titles[run], "-"
+            if figure.rows != "effective_step_size" and len(points) > 1:
                 label += f", step {trace.attrs['effective_step_size']:g}"
-            style = _LINE_STYLES[number % len(_LINE_STYLES)] if by_point else "-"
+                style = _LINE_STYLES[number % len(_LINE_STYLES)]
             grouped.setdefault(_row_title(figure, trace), []).append(
                 _Curve(label, colour, style, trace)
             )
@@ -119,41 +147,54 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
         healthy = ~diverged(curve.trace)
         if not healthy.any():
             continue
-        # Seeds of one run differ in cost only by when their full rounds fell.
-        x = np.median(cost_axis(curve.trace, cost)[healthy], axis=0)
-        y = curve.trace[measurement].transpose("seed", "record").to_numpy()[healthy]
-        place.fill_between(
-            x, y.min(axis=0), y.max(axis=0), color=curve.colour, alpha=0.18, linewidth=0
-        )
-        place.plot(x, np.median(y, axis=0), color=curve.colour, ls=curve.style, lw=1.4)
-        if cost == "round":
-            _mark_full_rounds(place, curve)
+        costs = cost_axis(curve.trace, cost)[healthy]
+        values = curve.trace[measurement].transpose("seed", "record").to_numpy()[healthy]
+        x, y = _at_equal_cost(costs, values)
+        low, high = y.min(axis=0), y.max(axis=0)
+        place.fill_between(x, low, high, color=curve.colour, alpha=0.15, linewidth=0)
+        # Thin edges tell bands apart where they overlap.
+        place.plot(x, np.stack([low, high], axis=1), color=curve.colour, lw=0.4, alpha=0.5)
+        place.plot(x, np.median(y, axis=0), color=curve.colour, ls=curve.style, lw=1.5)
+    if not place.lines:
+        place.text(0.5, 0.5, "every seed diverged", transform=place.transAxes, ha="center")
     if measurement != "train_accuracy":
         place.set_yscale("log")
-    place.xaxis.set_major_formatter(EngFormatter(sep=""))
-    place.set_xlim(left=0)
+    place.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    place.xaxis.set_major_formatter(EngFormatter(_COSTS[cost][1], sep=""))
 
 
-def _mark_full_rounds(place: Axes, curve: _Curve) -> None:
-    """Ticks on the lower edge where full rounds are rare events, all seeds together."""
-    full = curve.trace["full_participations"].transpose("seed", "record").to_numpy()
-    rounds = cost_axis(curve.trace, "round")
-    new = np.diff(full, axis=1) > 0
-    if not new.any() or np.nanmax(full) > 0.5 * np.nanmax(rounds):
-        return
-    at = rounds[:, 1:][new]
-    transform = place.get_xaxis_transform()
-    place.plot(at, np.zeros_like(at), "|", color=curve.colour, ms=6, alpha=0.5, transform=transform)
+def _at_equal_cost(costs: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Seeds' values (seeds, points) at common costs (points,), up to where every seed has one.
+
+    Seeds of one run differ in cost by when their full rounds fell.
+    """
+    x = np.minimum(np.median(costs, axis=0), costs[:, -1].min())
+    return x, np.stack([np.interp(x, *seed) for seed in zip(costs, values, strict=True)])
 
 
-def _legend(rows: list[tuple[str, list[_Curve]]]) -> list[Line2D | Patch]:
-    curves = {curve.label: curve for _, line in rows for curve in line}
-    handles: list[Line2D | Patch] = [
-        Line2D([], [], color=curve.colour, ls=curve.style, label=label)
-        for label, curve in curves.items()
-    ]
-    gone = {curve.label for _, line in rows for curve in line if diverged(curve.trace).any()}
-    handles += [Patch(facecolor="none", label=f"{label}: some seeds diverged") for label in gone]
-    if any((curve.trace["full_participations"] > 0).any() for curve in curves.values()):
+def _mark_full_rounds(place: Axes, curves: list[_Curve]) -> bool:
+    """Ticks on the lower edge, all seeds together, where full rounds are rare events."""
+    marked = 0
+    for curve in curves:
+        full = curve.trace["full_participations"].transpose("seed", "record").to_numpy()
+        new = np.diff(full, axis=1) > 0
+        if not 0 < new.mean() < 0.3:
+            continue
+        at = cost_axis(curve.trace, "round")[:, 1:][new]
+        foot = 0.03 * marked  # curves one above the other: their marks may coincide
+        place.vlines(
+            at, foot, foot + 0.025, curve.colour, lw=0.8, transform=place.get_xaxis_transform()
+        )
+        marked += 1
+    return marked > 0
+
+
+def _legend(curves: list[_Curve], marked: bool) -> list[Line2D]:
+    handles = []
+    for curve in curves:
+        gone, seeds = int(diverged(curve.trace).sum()), curve.trace.sizes["seed"]
+        note = f"\n{gone} of {seeds} seeds diverged" if gone else ""
+        handles.append(Line2D([], [], color=curve.colour, ls=curve.style, label=curve.label + note))
+    if marked:
         handles.append(Line2D([], [], color="grey", marker="|", ls="", label="full rounds"))
     return handles
