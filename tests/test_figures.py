@@ -1,0 +1,211 @@
+"""Convergence figures: drawn from anything a run may leave, and saying what they show."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+
+from fedatlas.claims import Figure
+from fedatlas.evaluation.selection import Choice
+from fedatlas.figures.convergence import compose, draw
+from trace_factory import falling_trace, levels_trace, make_trace
+
+NAN = np.nan
+STEPS = (0.1, 0.03)
+TITLES = {"page": "FedPAGE", "avg": "FedAvg"}
+
+
+def noisy(rate: float, seeds: int = 3, **options: Any):
+    random = np.random.default_rng(7)
+    values = np.maximum(rate ** np.arange(31), 1e-3) * 10 ** random.normal(0, 0.1, (seeds, 31))
+    values[:, 0] = 1
+    return make_trace(values, **options)
+
+
+def by_step():
+    full = np.floor(np.arange(31) / 8) + 1
+    return {
+        "page": {f"p{s}": noisy(0.6, step=s, full_participations=full) for s in STEPS},
+        "avg": {f"p{s}": noisy(0.8, step=s) for s in STEPS},
+    }
+
+
+def by_partition():
+    return {
+        f"{run}-{clients}": {
+            f"p{step}": noisy(0.7, step=step, clients=clients, cost_scale=clients) for step in STEPS
+        }
+        for run in ("page", "avg")
+        for clients in (1000, 10)
+    }
+
+
+def first_chosen(traces) -> dict[str, Choice]:
+    return {run: Choice(next(iter(points)), ()) for run, points in traces.items()}
+
+
+def composed(traces, figure: Figure | None = None, titles=TITLES, title: str = "A title"):
+    return compose(title, figure or Figure(), titles, traces, first_chosen(traces))
+
+
+def legend(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def grid_of(canvas) -> np.ndarray:
+    return np.array(canvas.axes).reshape(-1, 3)
+
+
+def medians(axes: Axes) -> dict[str, np.ndarray]:
+    """Lines as thick as medians are, by colour."""
+    return {to_hex(line.get_color()): line.get_xydata() for line in axes.lines if line.get_lw() > 1}
+
+
+CASES = {
+    "rows by step": (by_step(), Figure(rows="effective_step_size"), TITLES),
+    "rows by partition, selected": (
+        by_partition(),
+        Figure(rows="partition", points="selected"),
+        {run: TITLES[run.split("-")[0]] for run in by_partition()},
+    ),
+    "all points in one row": (by_step(), Figure(), TITLES),
+    "selected points": (by_step(), Figure(points="selected"), TITLES),
+    "objective": (by_step(), Figure(measurement="objective"), TITLES),
+    "accuracy": (by_step(), Figure(measurement="train_accuracy"), TITLES),
+    "one run diverged": (
+        {"page": {"p": levels_trace([NAN, NAN])}, "avg": {"p": falling_trace([0.5, 0.6])}},
+        Figure(),
+        TITLES,
+    ),
+    "all diverged": ({"page": {"p": levels_trace([NAN, NAN])}}, Figure(), TITLES),
+    "one seed": ({"page": {"p": falling_trace([0.5])}}, Figure(), TITLES),
+    "zeros": (
+        {"page": {"p": make_trace([[1.0, 0.1, 0.0, 0.0], [1.0, 0.2, 0.1, 0.0]])}},
+        Figure(),
+        TITLES,
+    ),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("case", CASES)
+def test_it_draws(case: str, tmp_path: Path):
+    traces, figure, titles = CASES[case]
+    outputs = [tmp_path / "figure.svg", tmp_path / "figure.png"]
+    draw("A title", figure, titles, traces, first_chosen(traces), outputs)
+    assert outputs[0].read_text(encoding="utf-8").rstrip().endswith("</svg>")
+    pixels = matplotlib.image.imread(outputs[1])[..., :3]
+    assert pixels.shape[1] > 1000
+    inked = (pixels < 0.9).any(axis=2)
+    assert 0.002 < inked.mean() < 0.5
+
+
+def test_equal_input_gives_equal_svg(tmp_path: Path):
+    traces, figure, titles = CASES["rows by step"]
+    paths = [tmp_path / "a.svg", tmp_path / "b.svg"]
+    for path in paths:
+        draw("A title", figure, titles, traces, first_chosen(traces), [path])
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_labels_and_title_say_what_is_shown():
+    axes = grid_of(composed(by_step(), Figure(rows="effective_step_size")))
+    assert [place.get_xlabel() for place in axes[-1]] == [
+        "communication rounds",
+        "bytes communicated, both directions",
+        "per-sample gradients",
+    ]
+    assert [row[0].get_ylabel() for row in axes] == [
+        f"effective step {step}\nnorm of the full gradient ‖∇f(x)‖" for step in ("0.1", "0.03")
+    ]
+    assert {place.get_yscale() for place in axes.flat} == {"log"}
+    canvas = composed({"page": {"p": falling_trace([0.5])}}, title="Alone")
+    assert canvas.get_suptitle() == "Alone\none seed"
+    assert composed(by_step()).get_suptitle() == "A title\nmedian and range of 3 seeds"
+
+
+def test_accuracy_is_not_on_a_logarithmic_scale():
+    axes = grid_of(composed(by_step(), Figure(measurement="train_accuracy")))
+    assert {place.get_yscale() for place in axes.flat} == {"linear"}
+
+
+def test_bytes_have_units_on_their_ticks():
+    axes = grid_of(composed(by_step()))
+    assert axes[0, 1].xaxis.get_major_formatter()(2_500_000) == "2.5MB"
+    assert axes[0, 0].xaxis.get_major_formatter()(2500) == "2.5k"
+
+
+def test_the_legend_names_every_run_its_step_and_its_losses():
+    by_row = grid_of(composed(by_step(), Figure(rows="effective_step_size")))
+    assert legend(by_row[0, -1]) == ["FedPAGE", "FedAvg", "full rounds"]
+    selected = grid_of(composed(by_step(), Figure(points="selected")))
+    assert legend(selected[0, -1]) == ["FedPAGE, step 0.1", "FedAvg, step 0.1", "full rounds"]
+    everything = grid_of(composed(by_step()))
+    assert legend(everything[0, -1])[:2] == ["FedPAGE, step 0.1", "FedPAGE, step 0.03"]
+    lost = {"page": {"p": levels_trace([0.1, NAN, NAN])}, "avg": {"p": falling_trace([0.5] * 3)}}
+    assert legend(grid_of(composed(lost))[0, -1]) == [
+        "FedPAGE\n2 of 3 seeds diverged",
+        "FedAvg",
+    ]
+
+
+def test_points_of_one_run_differ_in_their_line():
+    traces = {"page": {f"p{n}": noisy(0.6, step=n + 1.0) for n in range(7)}}
+    handles = grid_of(composed(traces))[0, -1].get_legend().legend_handles
+    assert len({str(handle._dash_pattern) for handle in handles}) == 7
+    assert len({handle.get_color() for handle in handles}) == 1
+
+
+def test_runs_of_one_title_share_a_colour_across_rows():
+    traces, figure, titles = CASES["rows by partition, selected"]
+    axes = grid_of(composed(traces, figure, titles))
+    assert [row[0].get_ylabel().splitlines()[0] for row in axes] == ["1000 clients", "10 clients"]
+    assert medians(axes[0, 0]).keys() == medians(axes[1, 0]).keys()
+    assert len(medians(axes[0, 0])) == 2
+
+
+def test_no_panel_hides_data():
+    for traces, figure, titles in CASES.values():
+        for place in composed(traces, figure, titles).axes:
+            left, right = place.get_xlim()
+            ends = [data[:, 0].max() for data in medians(place).values()]
+            assert left == 0
+            assert all(right >= end for end in ends)
+            # and none squeezes it into a corner, if a round costs the same in all panels it shares
+            assert not ends or max(ends) > 0.5 * right
+
+
+def test_lines_are_medians_over_healthy_seeds():
+    values = np.array([[1, 0.5, 0.1], [1, 0.4, 0.2], [1, 0.3, 0.3], [1, NAN, NAN]])
+    place = grid_of(composed({"page": {"p": make_trace(values)}}))[0, 0]
+    (line,) = medians(place).values()
+    np.testing.assert_allclose(line, [[0, 1], [10, 0.4], [20, 0.2]])
+
+
+def test_medians_are_taken_at_equal_cost_and_never_extrapolated():
+    # The second seed pays twice per round for the same progress: at equal bytes it is behind.
+    trace = falling_trace([0.5, 0.5, 0.5], records=5, cost_scale=[1, 2, 2])
+    (line,) = medians(grid_of(composed({"page": {"p": trace}}))[0, 1]).values()
+    bytes_spent, level = line[2]
+    assert bytes_spent == 40_000
+    assert level == 0.5**2
+    assert line[:, 0].max() == 40_000  # where the cheapest seed ended
+
+
+def test_full_rounds_are_marked_where_they_are_rare():
+    def marks(full):
+        place = grid_of(composed({"page": {"p": noisy(0.6, full_participations=full)}}))[0]
+        return "full rounds" in legend(place[-1])
+
+    assert marks(np.floor(np.arange(31) / 8) + 1)
+    assert not marks(0.0)
+    assert not marks(np.arange(31.0))
+
+
+def test_a_panel_without_curves_says_why():
+    place = grid_of(composed({"page": {"p": levels_trace([NAN, NAN])}}))[0, 0]
+    assert [text.get_text() for text in place.texts] == ["every seed diverged"]

@@ -1,0 +1,286 @@
+"""Levels at equal cost, costs to a target, and the interval that verdicts rest on."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.levels import (
+    Interval,
+    common_budget,
+    cost_axis,
+    cost_to_reach,
+    difference,
+    diverged,
+    log_measurement,
+    lowest_median,
+    reached,
+)
+from trace_factory import BYTES_PER_ROUND, falling_trace, levels_trace, make_trace
+
+NAN, INF = np.nan, np.inf
+SAMPLES = st.lists(st.floats(-15, 15), min_size=2, max_size=8).map(np.array)
+
+
+def bounds(interval: Interval) -> tuple[float, float, float]:
+    return interval.centre, interval.low, interval.high
+
+
+# --- reading a trace ---
+
+
+def test_bytes_are_both_directions_and_other_axes_are_read_as_they_are():
+    trace = falling_trace([0.5, 0.5], cost_scale=[1, 2])
+    assert cost_axis(trace, "bytes")[:, 1].tolist() == [10 * BYTES_PER_ROUND, 20 * BYTES_PER_ROUND]
+    assert cost_axis(trace, "round")[:, 1].tolist() == [10, 10]
+
+
+def test_axes_do_not_depend_on_the_order_of_dimensions():
+    trace = falling_trace([0.5, 0.6], cost_scale=[1, 2])
+    turned = trace.transpose("record", "seed")
+    for cost in ("bytes", "epoch"):
+        np.testing.assert_array_equal(cost_axis(turned, cost), cost_axis(trace, cost))
+    np.testing.assert_array_equal(
+        log_measurement(turned, "objective"), log_measurement(trace, "objective")
+    )
+
+
+def test_a_seed_that_is_not_ok_diverged_whatever_the_word():
+    trace = falling_trace([0.5, 0.5, 0.5])
+    trace["status"] = ("seed", ["ok", "diverged", "timeout"])
+    assert diverged(trace).tolist() == [False, True, True]
+
+
+def test_zero_has_a_finite_level_no_better_than_rounding_error():
+    levels = log_measurement(make_trace([[1.0, 0.0, 1e-30]]), "gradient_norm")[0]
+    assert levels[0] == 0
+    assert -16 < levels[1] == levels[2] < -15
+
+
+def test_a_measurement_that_should_grow_is_refused():
+    with pytest.raises(FedatlasError, match="train_accuracy"):
+        log_measurement(falling_trace([0.5]), "train_accuracy")
+
+
+# --- levels at equal cost ---
+
+
+def test_common_budget_is_the_least_that_a_healthy_seed_spent():
+    fast = falling_trace([0.5, 0.5], cost_scale=[3, 2])
+    slow = falling_trace([0.5, 0.5], cost_scale=[9, 8], records=11)
+    assert common_budget([fast, slow], "bytes") == 2 * 200 * BYTES_PER_ROUND
+    assert common_budget([fast, slow], "round") == 100
+
+
+def test_a_diverged_seed_does_not_shorten_the_budget():
+    one_lost, all_lost = levels_trace([0.1, NAN], records=11), levels_trace([NAN, NAN], records=21)
+    assert common_budget([one_lost], "round") == 100
+    assert common_budget([all_lost], "round") == 0
+    assert common_budget([all_lost, one_lost], "round") == 100
+
+
+def test_level_is_the_mean_logarithm_over_the_window():
+    values = 10.0 ** -np.arange(11)[None]
+    trace = make_trace(values)  # rounds 0 to 100
+    assert reached(trace, "gradient_norm", "round", 100, 0.1) == pytest.approx([-10])
+    assert reached(trace, "gradient_norm", "round", 100, 0.3) == pytest.approx([-9])
+    assert reached(trace, "gradient_norm", "round", 100, 1.0) == pytest.approx([-5.5])
+    assert reached(trace, "gradient_norm", "round", 59.9, 0.2) == pytest.approx([-5])
+    assert reached(trace, "objective", "round", 100, 0.1) == pytest.approx(
+        [np.log10(2.2e-16)], 1e-3
+    )
+
+
+def test_without_a_record_in_the_window_the_last_one_within_the_budget_counts():
+    trace = make_trace([[1.0, 0.1, 0.01]], schedule=[0, 10, 1000])
+    assert reached(trace, "gradient_norm", "round", 500, 0.1) == pytest.approx([-1])
+    assert reached(trace, "gradient_norm", "round", 5, 0.1) == pytest.approx([0])
+
+
+def test_levels_are_by_each_seeds_own_cost():
+    trace = falling_trace([0.1, 0.1], records=11, cost_scale=[1, 2])
+    budget = common_budget([trace], "bytes")
+    levels = reached(trace, "gradient_norm", "bytes", budget, 0.1)
+    assert levels == pytest.approx([-10, -5])
+
+
+def test_a_diverged_seed_has_an_infinite_level():
+    trace = levels_trace([0.1, NAN, 0.01])
+    assert reached(trace, "gradient_norm", "round", 200, 0.1) == pytest.approx([-1, INF, -2])
+    assert reached(levels_trace([NAN]), "gradient_norm", "round", 0, 0.1).tolist() == [INF]
+
+
+# --- cost to a target ---
+
+
+def test_cost_of_the_first_record_at_or_below_the_target():
+    trace = falling_trace([0.1, 0.01], records=5)
+    assert cost_to_reach(trace, "gradient_norm", "round", -2).tolist() == [20, 10]
+    assert cost_to_reach(trace, "gradient_norm", "round", -4.5).tolist() == [INF, 30]
+
+
+def test_a_target_met_at_the_start_costs_the_first_record():
+    trace = falling_trace([0.1, 0.5], cost_scale=[1, 2])
+    assert cost_to_reach(trace, "gradient_norm", "round", 1).tolist() == [10, 10]
+    # Less than one epoch: a small cost is a cost.
+    assert cost_to_reach(trace, "gradient_norm", "epoch", -0.5).tolist() == [2, 8]
+    small = falling_trace([0.1, 0.1], cost_scale=0.01)
+    assert cost_to_reach(small, "gradient_norm", "epoch", -1) == pytest.approx([0.02, 0.02])
+
+
+def test_a_seed_that_diverged_later_has_not_reached_the_target():
+    values = np.array([[1.0, 0.1, NAN], [1.0, 0.5, 0.1]])
+    assert cost_to_reach(make_trace(values), "gradient_norm", "round", -1).tolist() == [INF, 20]
+
+
+def test_lowest_median_is_not_the_last_and_not_the_luckiest():
+    values = np.array([[1, 0.1, 0.5], [1, 0.2, 0.5], [1, 0.001, 0.5]])
+    assert lowest_median(make_trace(values), "gradient_norm") == pytest.approx(np.log10(0.1))
+
+
+def test_lowest_median_counts_diverged_seeds_as_worst():
+    assert lowest_median(levels_trace([0.1, NAN, 0.01]), "gradient_norm") == pytest.approx(-1)
+    assert lowest_median(levels_trace([0.1, NAN, NAN]), "gradient_norm") == INF
+
+
+# --- the interval ---
+
+
+def independent_welch(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
+    interval = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    return interval.low, interval.high
+
+
+@pytest.mark.filterwarnings("ignore:Precision loss")  # scipy's, of the constant sample
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([1.0, 2.0, 4.0], [0.5, 0.1, 0.9, 0.3, 0.2]),
+        ([-3.1, -3.0], [-3.3, -3.2]),
+        ([1.0, 1.0, 1.0], [0.5, 0.6, 0.9]),
+    ],
+)
+def test_interval_is_welchs(first, second):
+    first, second = np.array(first), np.array(second)
+    interval = difference(first, second)
+    low, high = independent_welch(first, second)
+    assert bounds(interval) == pytest.approx((first.mean() - second.mean(), low, high))
+
+
+def test_interval_of_a_worked_example():
+    # variances 1 and 4 over 4 seeds each: se = sqrt(5)/2, df = 3·25/17
+    first = np.array([-1, -1, 1, 1]) * np.sqrt(3) / 2 + 3
+    second = np.array([-1, -1, 1, 1]) * np.sqrt(3)
+    half = stats.t.ppf(0.975, 75 / 17) * np.sqrt(5) / 2
+    assert bounds(difference(first, second)) == pytest.approx((3, 3 - half, 3 + half))
+
+
+def test_coverage_is_about_95_percent_also_with_unequal_variances():
+    random = np.random.default_rng(20240607)
+    hits, repeats = 0, 1500
+    for _ in range(repeats):
+        interval = difference(random.normal(0.3, 1, 5), random.normal(0, 3, 5))
+        hits += interval.low <= 0.3 <= interval.high
+    assert 0.935 < hits / repeats < 0.975
+
+
+@given(first=SAMPLES, second=SAMPLES)
+def test_swapping_the_sides_negates_the_interval(first, second):
+    there, back = difference(first, second), difference(second, first)
+    assert bounds(back) == pytest.approx((-there.centre, -there.high, -there.low))
+
+
+@given(
+    first=st.lists(st.one_of(st.just(INF), st.floats(-5, 5)), min_size=1, max_size=5),
+    second=st.lists(st.one_of(st.just(INF), st.floats(-5, 5)), min_size=1, max_size=5),
+)
+def test_swapping_negates_whatever_is_lost(first, second):
+    there = difference(np.array(first), np.array(second))
+    back = difference(np.array(second), np.array(first))
+    expected = (-there.centre, -there.high, -there.low)
+    assert bounds(back) == pytest.approx(expected, nan_ok=True)
+    assert not np.isnan([there.low, there.high]).any()
+    assert there.low <= there.high
+    assert np.isnan(there.centre) or there.low <= there.centre <= there.high
+
+
+@given(first=SAMPLES, second=SAMPLES, scale=st.floats(0.01, 100), shift=st.floats(-10, 10))
+def test_scaling_and_shifting(first, second, scale, shift):
+    assume(max(np.ptp(first), np.ptp(second)) > 1e-3)
+    plain = difference(first, second)
+    changed = difference(scale * first + shift, scale * second)
+    expected = [scale * value + shift for value in bounds(plain)]
+    assert bounds(changed) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+@given(first=SAMPLES, second=SAMPLES)
+def test_the_interval_holds_its_centre(first, second):
+    interval = difference(first, second)
+    assert interval.low <= interval.centre <= interval.high
+
+
+def test_deterministic_sides_differ_exactly():
+    assert bounds(difference(np.full(5, -2.0), np.full(3, -1.0))) == (-1, -1, -1)
+    # (0.1 + 0.1 + 0.1) / 3 is not 0.1: the mean must not make a tie a difference.
+    assert bounds(difference(np.full(3, 0.1), np.full(5, 0.1))) == (0, 0, 0)
+
+
+def test_one_seed_tells_of_no_spread():
+    assert bounds(difference(np.array([-2.0]), np.array([-1.0]))) == (-1, -INF, INF)
+    assert bounds(difference(np.array([-2.0]), np.array([-1.0, -1.1]))) == pytest.approx(
+        (-0.95, -INF, INF)
+    )
+    assert bounds(difference(np.array([-2.0]), np.array([INF])))[1:] == (-INF, INF)
+
+
+def test_a_side_lost_altogether_is_infinitely_worse():
+    lost, well = np.full(3, INF), np.array([-1.0, -1.1, -1.2])
+    assert bounds(difference(lost, well)) == (INF, INF, INF)
+    assert bounds(difference(well, lost)) == (-INF, -INF, -INF)
+
+
+def test_partly_lost_sides_leave_one_bound_open():
+    some, well = np.array([-2.0, -2.1, INF]), np.array([-1.0, -1.1, -1.2])
+    low, high = independent_welch(some[:2], well)
+    assert bounds(difference(some, well)) == pytest.approx((-0.95, low, INF))
+    assert bounds(difference(well, some)) == pytest.approx((0.95, -INF, -low))
+    assert high < INF
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([INF, INF], [INF, INF]),
+        ([INF, INF], [INF, -1.0]),
+        ([-1.0, INF], [INF, INF]),
+        ([-1.0, -1.1, INF], [-1.0, -1.2, INF]),
+        ([INF, INF, -1.0], [INF, INF, -1.0]),
+    ],
+)
+def test_losses_on_both_sides_leave_nothing_to_say(first, second):
+    interval = difference(np.array(first), np.array(second))
+    assert (interval.low, interval.high) == (-INF, INF)
+
+
+@pytest.mark.parametrize(
+    ("interval", "region", "verdict"),
+    [
+        ((-1, -2, -0.5), (-INF, 0), "reproduced"),
+        ((-1, -2, 0.5), (-INF, 0), "inconclusive"),
+        ((1, 0.5, 2), (-INF, 0), "not reproduced"),
+        ((0, 0, 0), (-INF, 0), "inconclusive"),  # a tie is not "faster"
+        ((0, -0.1, 0.1), (-0.2, 0.2), "reproduced"),
+        ((0, -0.3, 0.1), (-0.2, 0.2), "inconclusive"),
+        ((-1, -1.3, -0.9), (-0.2, 0.2), "not reproduced"),
+        ((-INF, -INF, -INF), (-INF, 0), "reproduced"),
+        ((INF, INF, INF), (-INF, 0), "not reproduced"),
+        ((-INF, -INF, -INF), (-0.2, 0.2), "not reproduced"),
+        ((0, -INF, INF), (-INF, 0), "inconclusive"),
+        ((-1, -INF, -0.5), (-INF, 0), "reproduced"),
+        ((NAN, -INF, INF), (-INF, 0), "inconclusive"),
+    ],
+)
+def test_verdict_of_an_interval(interval, region, verdict):
+    assert Interval(*interval).verdict(*region) == verdict

@@ -1,0 +1,129 @@
+"""The choice of a grid point: by the declared rule, by seed, with ties and divergences."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fedatlas.claims import Selection
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.selection import Choice, by_run, choices, hyper_parameters, select
+from trace_factory import falling_trace, levels_trace, make_trace
+
+NAN = np.nan
+
+
+def points(**levels):
+    """One run with a point per keyword, each with its seeds' final levels."""
+    return {"run": {name: levels_trace(seeds) for name, seeds in levels.items()}}
+
+
+def chosen(traces, **rule) -> Choice:
+    return choices(select(traces, Selection(**rule)))["run"]
+
+
+def test_the_lowest_median_score_wins_not_the_luckiest_seed():
+    traces = points(lucky=[0.5, 0.5, 1e-9], steady=[0.1, 0.1, 0.1])
+    assert chosen(traces).point == "steady"
+
+
+def test_each_seed_has_a_choice_of_its_own():
+    traces = points(a=[0.1, 0.3, 0.1], b=[0.2, 0.2, 0.2])
+    assert chosen(traces) == Choice("a", ("a", "b", "a"))
+
+
+def test_a_tie_goes_to_the_first_point_of_the_file():
+    assert chosen(points(z=[0.1, 0.1], a=[0.1, 0.1])) == Choice("z", ("z", "z"))
+
+
+def test_a_point_with_a_diverged_seed_loses_to_any_without():
+    traces = points(broken=[1e-9, 1e-9, NAN], slow=[0.9, 0.9, 0.9])
+    assert chosen(traces) == Choice("slow", ("broken", "broken", "slow"))
+
+
+def test_if_every_point_has_a_diverged_seed_the_lowest_median_wins():
+    traces = points(worse=[0.5, 0.5, NAN], better=[0.1, NAN, 0.1], worst=[NAN, NAN, 1e-9])
+    assert chosen(traces).point == "better"
+
+
+def test_a_seed_that_always_diverged_chooses_nothing():
+    traces = points(a=[0.1, NAN], b=[0.2, NAN])
+    assert chosen(traces).by_seed == ("a", None)
+    everywhere = points(a=[NAN, NAN], b=[NAN, NAN])
+    assert chosen(everywhere) == Choice("a", (None, None))
+
+
+def test_the_score_is_the_mean_over_the_window_at_the_end():
+    values = np.ones((1, 11))
+    late, early = values.copy(), values.copy()
+    late[0, 10] = 1e-3
+    early[0, 6:10] = 1e-2
+    traces = {"run": {"late": make_trace(late), "early": make_trace(early)}}
+    assert chosen(traces, window=0.1).point == "late"
+    assert chosen(traces, window=0.5).point == "early"
+
+
+def test_the_measurement_is_the_rules():
+    norm_low = make_trace(np.full((2, 5), 0.1), objective=np.full((2, 5), 3.0))
+    objective_low = make_trace(np.full((2, 5), 0.2), objective=np.full((2, 5), 1.0))
+    traces = {"run": {"norm": norm_low, "objective": objective_low}}
+    assert chosen(traces, measurement="gradient_norm").point == "norm"
+    assert chosen(traces, measurement="objective").point == "objective"
+
+
+def test_a_single_seed_and_a_zero_are_scored():
+    assert chosen(points(a=[0.1], b=[0.0])) == Choice("b", ("b",))
+
+
+def test_the_record_is_json_and_holds_every_candidates_score():
+    traces = {
+        "run": {
+            "a": levels_trace([0.1, NAN], step=0.5, hyper_parameters={"rate": 0.5, "batch": None}),
+            "b": levels_trace([0.01, 0.001], step=0.1, hyper_parameters={"rate": 0.1}),
+        }
+    }
+    record = json.loads(json.dumps(select(traces, Selection()), allow_nan=False))
+    assert record["rule"] == {"measurement": "gradient_norm", "window": 0.1}
+    first, second = record["runs"]["run"]["candidates"]
+    assert first == {
+        "point": "a",
+        "hyper_parameters": {"rate": 0.5, "batch": None},
+        "effective_step_size": 0.5,
+        "score": None,
+        "scores_by_seed": [pytest.approx(-1), None],
+        "diverged_seeds": 1,
+    }
+    assert second["score"] == pytest.approx(-2.5)
+    assert choices(record) == {"run": Choice("b", ("b", "b"))}
+
+
+def test_runs_are_selected_independently():
+    traces = {"x": points(a=[0.1], b=[0.2])["run"], "y": points(a=[0.3], b=[0.2])["run"]}
+    assert {run: c.point for run, c in choices(select(traces, Selection())).items()} == {
+        "x": "a",
+        "y": "b",
+    }
+
+
+def test_traces_are_grouped_by_their_attributes_in_the_order_given():
+    traces = [
+        falling_trace([0.5], run="second", point="p"),
+        falling_trace([0.5], run="first", point="q"),
+        falling_trace([0.5], run="second", point="a"),
+    ]
+    grouped = by_run(traces)
+    assert {run: list(found) for run, found in grouped.items()} == {
+        "second": ["p", "a"],
+        "first": ["q"],
+    }
+    assert grouped["first"]["q"] is traces[1]
+
+
+def test_two_traces_of_one_point_are_refused():
+    twice = [falling_trace([0.5], run="r", point="p"), falling_trace([0.6], run="r", point="p")]
+    with pytest.raises(FedatlasError, match="two traces hold the run 'r' at the point 'p'"):
+        by_run(twice)
+
+
+def test_hyper_parameters_are_as_stated():
+    assert hyper_parameters(falling_trace([0.5], hyper_parameters={"K": 10})) == {"K": 10}

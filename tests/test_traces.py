@@ -1,0 +1,127 @@
+"""The trace file: what it describes, that it survives a round trip, what is refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedatlas.errors import FedatlasError
+from fedatlas.traces import (
+    COSTS,
+    FORMAT,
+    MEASUREMENTS,
+    build_trace,
+    read_trace,
+    record_schedule,
+    write_trace,
+)
+from trace_factory import falling_trace, make_trace
+
+
+@given(rounds=st.integers(1, 5000), every=st.integers(1, 6000))
+def test_record_schedule_starts_at_zero_ends_at_the_last_round_and_never_skips(rounds, every):
+    schedule = record_schedule(rounds, every)
+    steps = np.diff(schedule)
+    assert schedule[0] == 0
+    assert schedule[-1] == rounds
+    assert (steps > 0).all()
+    assert (steps[:-1] == every).all()
+    assert steps[-1] <= every
+
+
+@pytest.mark.parametrize(
+    ("rounds", "every", "expected"),
+    [
+        (10, 5, [0, 5, 10]),
+        (11, 5, [0, 5, 10, 11]),
+        (3, 10, [0, 3]),
+        (1, 1, [0, 1]),
+    ],
+)
+def test_record_schedule_examples(rounds, every, expected):
+    assert record_schedule(rounds, every).tolist() == expected
+
+
+def test_every_variable_and_coordinate_says_what_it_is_in_which_unit():
+    trace = falling_trace([0.5, 0.6])
+    for name in [*trace.data_vars, *trace.coords]:
+        assert trace[name].attrs["long_name"], name
+        assert trace[name].attrs["units"], name
+    assert set(trace.data_vars) == {*COSTS, *MEASUREMENTS, "status"}
+    assert trace["bytes_up"].attrs["units"] == "byte"
+    assert trace["wall_time"].attrs["units"] == "s"
+    assert trace["round"].dims == ("seed", "record")
+    assert trace["status"].dims == ("seed",)
+
+
+def test_a_subset_of_variables_makes_a_trace_and_an_unknown_one_does_not():
+    values = np.zeros((1, 3))
+    trace = build_trace({"round": values}, ["ok"], [7], {})
+    assert trace.sizes == {"seed": 1, "record": 3}
+    assert trace.seed.item() == 7
+    with pytest.raises(KeyError, match="temperature"):
+        build_trace({"temperature": values}, ["ok"], [7], {})
+
+
+def test_a_trace_survives_the_file_with_divergences_and_greek(tmp_path: Path):
+    values = np.array([[1.0, 0.1, 1e-12], [1.0, np.nan, np.nan]])
+    trace = make_trace(values, run="∇ζ")
+    path = tmp_path / "nested" / "run.nc"
+    write_trace(trace, path)
+    loaded = read_trace(path)
+    xr.testing.assert_identical(loaded, trace)
+    assert loaded["status"].to_numpy().tolist() == ["ok", "diverged"]
+    assert loaded.attrs["run"] == "∇ζ"
+    assert loaded.attrs["format"] == FORMAT
+    assert [file.name for file in path.parent.iterdir()] == ["run.nc"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "run.nc"
+    write_trace(falling_trace([0.5]), path)
+    before = path.read_bytes()
+
+    def fail(self, target, **options):
+        Path(target).write_bytes(b"half")
+        raise RuntimeError("the library gave up")
+
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", fail)
+    with pytest.raises(RuntimeError, match="gave up"):
+        write_trace(falling_trace([0.9]), path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_missing_file_is_refused_by_name(tmp_path: Path):
+    with pytest.raises(FedatlasError, match=r"absent\.nc.*not a readable"):
+        read_trace(tmp_path / "absent.nc")
+
+
+@pytest.mark.parametrize("content", [b"", b"round,objective\n0,1\n", b"\x89HDF\r\n\x1a\n junk"])
+def test_a_file_that_is_no_netcdf_is_refused_by_name(tmp_path: Path, content: bytes):
+    path = tmp_path / "run.nc"
+    path.write_bytes(content)
+    with pytest.raises(FedatlasError, match=r"run\.nc.*not a readable.*Delete it"):
+        read_trace(path)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
+def test_a_truncated_trace_is_refused_by_name(tmp_path: Path, share: float):
+    path = tmp_path / "run.nc"
+    write_trace(falling_trace([0.5, 0.6]), path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(FedatlasError, match=r"run\.nc.*not a readable"):
+        read_trace(path)
+
+
+@pytest.mark.parametrize("stated", [None, "fedatlas trace 0"])
+def test_a_foreign_netcdf_file_is_refused_by_name(tmp_path: Path, stated: str | None):
+    path = tmp_path / "weather.nc"
+    attributes = {} if stated is None else {"format": stated}
+    xr.Dataset({"rain": ("day", [1.0, 2.0])}, attrs=attributes).to_netcdf(path)
+    with pytest.raises(FedatlasError, match=r"weather\.nc.*is not a trace of this version"):
+        read_trace(path)
