@@ -324,7 +324,7 @@ def test_a_corrupted_mirror_file_prints_both_sums_and_keeps_nothing(tmp_path):
         (ROWS + "2 0:1\n", "libsvm/coded:61:"),
         (ROWS + "2 10:1\n", "libsvm/coded:61:"),
         (ROWS + "3 1:1\n", "label"),
-        ("", "empty"),
+        ("", "no sample"),
     ],
 )
 def test_a_bad_libsvm_file_stops_before_training(tmp_path, text, expected):
