@@ -12,6 +12,8 @@ from pydantic import Field, PositiveFloat, model_validator
 from fedatlas.models import Model
 from fedatlas.problems.horizontal import Measurement
 
+# What falls towards zero, so that its logarithm tells how far a run got.
+Level = Literal["objective", "gradient_norm"]
 Cost = Literal["round", "epoch", "gradient_evaluations", "bytes"]
 
 #: How papers' words are read as ratios of `first` to `second` (smaller is better): our choice.
@@ -31,7 +33,7 @@ class OrderTest(Model):
     first: str
     second: str
     relation: Relation
-    measurement: Measurement = "gradient_norm"
+    measurement: Level = "gradient_norm"
     cost: Cost = "round"
     at: PositiveFloat | None = Field(
         default=None, description="cost at which to compare; None: the largest that both reached"
@@ -54,7 +56,7 @@ class CostToTargetTest(Model):
     first: str
     second: str
     relation: Relation
-    measurement: Measurement = "gradient_norm"
+    measurement: Level = "gradient_norm"
     cost: Cost = "round"
     target: PositiveFloat | None = Field(
         default=None, description="None: the lowest level that both runs' medians reach"
@@ -74,7 +76,7 @@ class MonotoneTest(Model):
 
     kind: Literal["monotone"]
     run: str
-    measurement: Measurement = "gradient_norm"
+    measurement: Level = "gradient_norm"
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -133,7 +135,7 @@ class Selection(Model):
     the median over seeds. A point with a diverged seed is chosen only if all have one.
     """
 
-    measurement: Literal["objective", "gradient_norm"] = "gradient_norm"
+    measurement: Level = "gradient_norm"
     window: float = Field(default=0.1, gt=0, le=1)
 
 

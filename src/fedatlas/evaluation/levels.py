@@ -28,11 +28,6 @@ def cost_axis(trace: xr.Dataset, cost: str) -> np.ndarray:
 
 def log_measurement(trace: xr.Dataset, measurement: str) -> np.ndarray:
     """log10 of a measurement by record, (seeds, records); smaller is better."""
-    if measurement == "train_accuracy":
-        raise FedatlasError(
-            "claims: 'train_accuracy' is better when larger, which the rules of judging do not "
-            "cover; use objective or gradient_norm"
-        )
     values = trace[measurement].transpose("seed", "record").to_numpy()
     return np.log10(np.maximum(values, _SMALLEST))
 
@@ -111,15 +106,22 @@ class Interval:
 
 
 def difference(first: np.ndarray, second: np.ndarray) -> Interval:
-    """Welch interval of mean(first) − mean(second), seeds being independent samples.
+    """Paired t-interval of mean(first − second), seed against the same seed.
 
-    Infinite entries (diverged or never reached) count as worse than any number: if some of a side
-    are, the interval has no bound on that side, and the rest gives the other bound; if all of one
-    side and none of the other, the difference itself is infinite. One seed tells of no spread.
+    Runs under one seed share draws where they draw alike (clients, full rounds), so their levels
+    are correlated; pairing is valid whether they are or not. Infinite entries (diverged or never
+    reached) count as worse than any number: if some of a side are, the interval has no bound on
+    that side, and the other pairs give the other bound; if all of one side and none of the other,
+    the difference itself is infinite. One seed tells of no spread.
     """
+    if len(first) != len(second):
+        raise FedatlasError(
+            f"claims: runs with {len(first)} and {len(second)} seeds cannot be compared by seed"
+        )
     lost_first, lost_second = np.isinf(first), np.isinf(second)
-    gap, low, high = _welch(first[~lost_first], second[~lost_second])
-    if min(len(first), len(second)) < 2:
+    whole = ~(lost_first | lost_second)
+    gap, low, high = _mean_interval(first[whole] - second[whole])
+    if len(first) < 2:
         return Interval(gap, low, high)
     if lost_first.all() and not lost_second.any():
         return Interval(np.inf, np.inf, np.inf)
@@ -130,19 +132,16 @@ def difference(first: np.ndarray, second: np.ndarray) -> Interval:
     )
 
 
-def _welch(first: np.ndarray, second: np.ndarray) -> tuple[float, float, float]:
-    """Difference of the means and the bounds of its interval."""
-    if min(len(first), len(second)) == 0:
+def _mean_interval(gaps: np.ndarray) -> tuple[float, float, float]:
+    """The mean and the bounds of its t-interval; unbounded where there is no spread to judge by."""
+    if len(gaps) == 0:
         return np.nan, -np.inf, np.inf
-    gap = float(first.mean() - second.mean())
-    if min(len(first), len(second)) < 2:
-        return gap, -np.inf, np.inf
-    if max(np.ptp(first), np.ptp(second)) < _ROUNDING:
+    mean = float(gaps.mean())
+    if len(gaps) < 2:
+        return mean, -np.inf, np.inf
+    if np.ptp(gaps) < _ROUNDING:
         # Deterministic: nothing to estimate, and a tie must stay a tie.
-        gap = 0.0 if abs(gap) < _ROUNDING else gap
-        return gap, gap, gap
-    squares = np.array([side.var(ddof=1) / len(side) for side in (first, second)])
-    shares = squares / squares.sum()
-    freedom = 1 / (shares**2 / [len(first) - 1, len(second) - 1]).sum()
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(squares.sum()))
-    return gap, gap - half, gap + half
+        mean = 0.0 if abs(mean) < _ROUNDING else mean
+        return mean, mean, mean
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(gaps) - 1) * stats.sem(gaps))
+    return mean, mean - half, mean + half
