@@ -150,6 +150,7 @@ def test_a_lost_trace_is_made_again_equal(workflow):
         ("clients: 56", "clients: 5", ["clients_per_round", "only 5 clients"]),
         ("second: fedavg", "second: fedavgg", ["fedavgg", "fedpage, scaffold, fedavg"]),
         ("seeds: [0, 1]", "seeds: [0, 0]", ["seed is listed twice"]),
+        ("relation: faster", "relation: faster, at: 41", ["'order'", "at", "40 rounds"]),
     ],
 )
 def test_bad_experiments_are_refused_before_any_job(finished, tmp_path, old, new, expected):

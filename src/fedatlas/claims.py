@@ -26,15 +26,25 @@ RELATION_FACTORS: dict[str, tuple[float, float]] = {
 Relation = Literal["faster", "at_least_as_fast", "much_faster", "similar"]
 
 
-class OrderTest(Model):
-    """`first` against `second`: the measurement reached at equal cost."""
+class PairTest(Model):
+    """What comparisons of `first` with `second` have in common."""
 
-    kind: Literal["order"]
     first: str
     second: str
     relation: Relation
     measurement: Level = "gradient_norm"
     cost: Cost = "round"
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Runs that the test looks at."""
+        return (self.first, self.second)
+
+
+class OrderTest(PairTest):
+    """The measurement that two runs reach at equal cost."""
+
+    kind: Literal["order"]
     at: PositiveFloat | None = Field(
         default=None, description="cost at which to compare; None: the largest that both reached"
     )
@@ -43,29 +53,14 @@ class OrderTest(Model):
         description="one case per step size that both runs have, or the selected points only",
     )
 
-    @property
-    def runs(self) -> tuple[str, ...]:
-        """Runs that the test looks at."""
-        return (self.first, self.second)
 
-
-class CostToTargetTest(Model):
-    """`first` against `second`: the cost of reaching a common level of the measurement."""
+class CostToTargetTest(PairTest):
+    """The cost at which two runs reach a common level of the measurement."""
 
     kind: Literal["cost_to_target"]
-    first: str
-    second: str
-    relation: Relation
-    measurement: Level = "gradient_norm"
-    cost: Cost = "round"
     target: PositiveFloat | None = Field(
         default=None, description="None: the lowest level that both runs' medians reach"
     )
-
-    @property
-    def runs(self) -> tuple[str, ...]:
-        """Runs that the test looks at."""
-        return (self.first, self.second)
 
 
 class MonotoneTest(Model):

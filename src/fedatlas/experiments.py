@@ -9,7 +9,14 @@ from typing import Any, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from fedatlas.claims import Claim, Figure, Selection
+from fedatlas.claims import (
+    Claim,
+    Figure,
+    OrderTest,
+    PublishedValueTest,
+    SelectedOrderTest,
+    Selection,
+)
 from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, read_yaml, validated
 from fedatlas.objectives import Objective
@@ -66,12 +73,29 @@ class Experiment(Model):
                     raise ValueError(
                         f"claim '{claim.id}' names the run '{run}'; runs are {', '.join(self.runs)}"
                     )
+            self._check_test(claim)
         identifiers = [claim.id for claim in self.claims]
         if len(set(identifiers)) != len(identifiers):
             raise ValueError("two claims share an id")
         if len(set(self.seeds)) != len(self.seeds):
             raise ValueError("a seed is listed twice")
         return self
+
+    def _check_test(self, claim: Claim) -> None:
+        """What a test refers to must be there before anything is trained."""
+        test = claim.test
+        if isinstance(test, PublishedValueTest | SelectedOrderTest):
+            for run in test.runs:
+                stated = self.runs[run].hyper_parameters | self.runs[run].grid
+                if test.hyper_parameter not in stated:
+                    raise ValueError(
+                        f"claim '{claim.id}': run '{run}' states no hyper-parameter "
+                        f"'{test.hyper_parameter}'; it states {', '.join(stated)}"
+                    )
+        if isinstance(test, OrderTest) and test.cost == "round" and (test.at or 0) > self.rounds:
+            raise ValueError(
+                f"claim '{claim.id}': 'at' is {test.at:g}, but there are {self.rounds} rounds"
+            )
 
 
 def load_experiments(folder: Path) -> dict[str, Experiment]:
