@@ -4,6 +4,7 @@ import csv
 import gzip
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import time
 import pytest
 
 from fedatlas.traces import read_trace
-from workflow_copy import WorkflowCopy
+from workflow_copy import ROOT, WorkflowCopy
 
 EVALUATION = {"claims.csv", "figure.png", "figure.svg", "selection.json", "table.csv"}
 
@@ -124,6 +125,24 @@ def test_an_edited_figure_module_redraws_only(workflow):
     planned = workflow.planned()
     assert runs_in(planned) == []
     assert files_in(planned) == {"figure.svg", "figure.png"}
+
+
+def test_the_method_of_the_readme_works_as_it_stands(workflow):
+    """One file is a method: it is found, validated, trained, and reruns nothing else."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    name = re.search(r"src/fedatlas/algorithms/(\w+)\.py", readme).group(1)
+    (workflow.folder / "src/fedatlas/algorithms" / f"{name}.py").write_text(code, encoding="utf-8")
+    run = f"""  mine:
+    algorithm: {name}
+    hyper_parameters: {{clients_per_round: 8, local_steps: 5, step_size: 0.02}}
+claims:"""
+    workflow.edit("config/experiments/demo/small.yaml", "claims:", run)
+    assert runs_in(workflow.planned()) == ["mine/only"]
+    outcome = workflow.run()
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    trace = read_trace(workflow.trace("mine"))
+    assert (trace["gradient_norm"][:, -1] < trace["gradient_norm"][:, 0]).all()
 
 
 def test_a_lost_trace_is_made_again_equal(workflow):

@@ -143,10 +143,12 @@ def _row_title(figure: Figure, trace: xr.Dataset) -> str:
 
 
 def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) -> None:
-    for curve in curves:
+    for above, curve in enumerate(reversed(curves)):
         healthy = ~diverged(curve.trace)
         if not healthy.any():
             continue
+        # Later curves lie on earlier ones; widths keep both to be seen where they coincide.
+        order, width = -above, 1.3 + 0.7 * above
         costs = cost_axis(curve.trace, cost)[healthy]
         values = curve.trace[measurement].transpose("seed", "record").to_numpy()[healthy]
         x, y = _at_equal_cost(costs, values)
@@ -154,7 +156,8 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
         place.fill_between(x, low, high, color=curve.colour, alpha=0.15, linewidth=0)
         # Thin edges tell bands apart where they overlap.
         place.plot(x, np.stack([low, high], axis=1), color=curve.colour, lw=0.4, alpha=0.5)
-        place.plot(x, np.median(y, axis=0), color=curve.colour, ls=curve.style, lw=1.5)
+        median = np.median(y, axis=0)
+        place.plot(x, median, color=curve.colour, ls=curve.style, lw=width, zorder=3 + 0.1 * order)
     if not place.lines:
         place.text(0.5, 0.5, "every seed diverged", transform=place.transAxes, ha="center")
     if measurement != "train_accuracy":
