@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedatlas.counters import Counters
+from fedatlas.errors import FedatlasError
 from fedatlas.problems.engine import Engine, Minibatches, build_engine
 from fedatlas.problems.horizontal import HorizontalProblem
 from fedatlas.problems.on_torch import TorchEngine
@@ -382,6 +383,14 @@ def test_minibatches_hold_distinct_rows_of_their_client(
     oracle.measure(x)
     assert counters.gradient_evaluations == (3 + 3 * steps) * sum(expected)
     assert counters.bytes_down == counters.bytes_up == counters.messages == 0
+
+
+def test_logistic_losses_refuse_other_labels() -> None:
+    problem = toy("logistic_l2")
+    rows, labels = problem.clients[0]
+    problem.clients[0] = (rows, labels + 2.0)
+    with pytest.raises(FedatlasError, match="needs labels ±1"):
+        engine_of("compiled", problem, "logistic_l2", "dense")
 
 
 def test_minibatches_are_uniform_and_independent() -> None:

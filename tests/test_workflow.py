@@ -184,6 +184,16 @@ def test_bad_experiments_are_refused_before_any_job(finished, tmp_path, old, new
     assert not workflow.results.exists()
 
 
+def test_a_logistic_loss_needs_two_classes(tmp_path):
+    workflow = WorkflowCopy.create(tmp_path / "copy")
+    file = "config/experiments/demo/small.yaml"
+    workflow.edit(file, "breast-cancer", "digits")
+    workflow.edit(file, "robust_regression", "logistic_l2, weight: 0.1")
+    outcome = workflow.run()
+    assert outcome.returncode != 0
+    assert "needs labels ±1, but digits is a multiclass data set" in outcome.stdout + outcome.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -15,6 +15,7 @@ from fedatlas.algorithm import algorithm_class
 from fedatlas.data.catalogue import Catalogue, load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.experiments import Experiment, RunConfig, load_experiments
+from fedatlas.objectives import Loss
 from fedatlas.partition import Partition
 from fedatlas.specs import RunSpec
 
@@ -126,6 +127,11 @@ def _check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> 
         dataset = catalogue[experiment.dataset]
     except FedatlasError as error:
         raise FedatlasError(f"{where}: key 'dataset': {error}") from None
+    if experiment.objective.loss is Loss.LOGISTIC and dataset.task != "binary":
+        raise FedatlasError(
+            f"{where}: key 'objective', value '{experiment.objective.name}': needs labels ±1, but "
+            f"{experiment.dataset} is a {dataset.task} data set"
+        )
     if experiment.split not in dataset.splits:
         raise FedatlasError(
             f"{where}: key 'split', value '{experiment.split}': {experiment.dataset} has "

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fedatlas.objectives import Objective
+from fedatlas.errors import FedatlasError
+from fedatlas.objectives import Loss, Objective
 from fedatlas.problems.horizontal import Measurement
 from fedatlas.problems.kernels import draw_minibatches
 from fedatlas.randomness import RoundRandom
@@ -45,6 +46,12 @@ class Engine(ABC):
 
     def __init__(self, data: ClientSamples, objective: Objective) -> None:
         """Keep the layout of the rows, which are ordered by client."""
+        labels = data.samples.label
+        if objective.loss is Loss.LOGISTIC and not np.isin(labels, (-1.0, 1.0)).all():
+            raise FedatlasError(
+                f"objective '{objective.name}' needs labels ±1, but data set "
+                f"'{data.metadata.get('dataset')}' has {np.unique(labels)[:5]}"
+            )
         self.clients = len(data.offsets) - 1
         self.dimension = data.samples.features.shape[1]
         self.samples = len(data.samples)
