@@ -31,6 +31,7 @@ rule all:
     input:
         experiment_results(SELECTED),
         "results/claims.csv",
+        "results/claims.html",
     localrule: True
 
 
@@ -39,6 +40,7 @@ rule paper:
     input:
         paper_results(*PAPERS),
         "results/claims.csv",
+        "results/claims.html",
     localrule: True
 
 

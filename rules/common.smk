@@ -25,12 +25,12 @@ RAW_FILES = PLAN.catalogue.raw_files()
 
 wildcard_constraints:
     collection=r"[a-z0-9-]+",
-    dataset=r"[A-Za-z0-9._-]+",
+    dataset=r"[A-Za-z0-9.-]+",
     experiment=r"[a-z0-9-]+",
     partition=r"[A-Za-z0-9._-]+",
     point=r"[A-Za-z0-9._+-]+",
     run=r"[A-Za-z0-9._+-]+",
-    split=r"[a-z0-9]+",
+    split=r"[A-Za-z0-9.-]+",
 
 
 def code_of(*modules):
@@ -71,7 +71,8 @@ def paper_results(*papers):
                 "--config 'experiments=[\"fedpage-fig2a\"]'"
             )
         groups = sorted({group_of(name) for name in chosen})
-        return experiment_results(chosen) + [f"results/claims/{group}.csv" for group in groups]
+        claims = [f"results/claims/{group}.{kind}" for group in groups for kind in ("csv", "html")]
+        return experiment_results(chosen) + claims
 
     return files
 
@@ -126,10 +127,14 @@ def reading_of(wildcards):
     return canonical_json({**dataset.model_dump(mode="json", exclude=prose), "rows": rows})
 
 
-def shard_of(wildcards):
-    """The shard file that a training job reads."""
-    spec = run_spec(wildcards)
-    return f"results/shards/{spec.dataset}/{spec.split}/{spec.partition.slug}/silo-0.parquet"
+def shard_of(name):
+    """An input: the named file of the shards that a training job reads."""
+
+    def file(wildcards):
+        spec = run_spec(wildcards)
+        return f"results/shards/{spec.dataset}/{spec.split}/{spec.partition.slug}/{name}"
+
+    return file
 
 
 def of_experiment(*keys):

@@ -13,7 +13,7 @@ rule download_file:
         identity=identity_of,
     shell:
         "fedatlas download {wildcards.file:q} --output {output:q}"
-        " --lock results/checksums.lock.json 2>&1 | tee {log:q}"
+        " --lock config/checksums.lock.json --archives results/archives 2>&1 | tee {log:q}"
 
 
 use rule download_file as download_folder with:

@@ -24,7 +24,7 @@ rule tabulate_results:
     input:
         traces=trace_files,
         selection="results/experiments/{experiment}/selection.json",
-        code=code_of("fedatlas.evaluation.tables"),
+        code=code_of("fedatlas.evaluation.results_table"),
     output:
         report(
             "results/experiments/{experiment}/table.csv",
@@ -74,7 +74,7 @@ rule judge_claims:
     input:
         traces=trace_files,
         selection="results/experiments/{experiment}/selection.json",
-        code=code_of("fedatlas.evaluation.judge", "fedatlas.evaluation.tables"),
+        code=code_of("fedatlas.evaluation.judge", "fedatlas.evaluation.verdicts"),
     output:
         "results/experiments/{experiment}/claims.csv",
     log:
@@ -92,7 +92,7 @@ rule judge_claims:
 rule collect_claims:
     input:
         claims=lambda wildcards: claims_files(members(wildcards.collection)),
-        code=code_of("fedatlas.evaluation.tables"),
+        code=code_of("fedatlas.evaluation.claims_page"),
     output:
         csv="results/claims/{collection}.csv",
         html=report(
@@ -112,7 +112,7 @@ rule collect_claims:
 use rule collect_claims as collect_all_claims with:
     input:
         claims=claims_files(SELECTED),
-        code=code_of("fedatlas.evaluation.tables"),
+        code=code_of("fedatlas.evaluation.claims_page"),
     output:
         csv="results/claims.csv",
         html=report(

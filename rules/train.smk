@@ -3,7 +3,8 @@
 
 rule train_run:
     input:
-        shard=shard_of,
+        shard=shard_of("silo-0.parquet"),
+        manifest=shard_of("manifest.json"),
         code=lambda wildcards: code_of(*training_modules(run_spec(wildcards).algorithm)),
     output:
         "results/experiments/{experiment}/traces/{run}/{point}.nc",

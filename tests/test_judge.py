@@ -8,8 +8,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedatlas.claims import Claim, ClaimTest, OrderTest, Selection
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.judge import Verdict, judge
+from fedatlas.evaluation.judge import judge
 from fedatlas.evaluation.selection import choices, select
+from fedatlas.evaluation.verdicts import Verdict
 from trace_factory import falling_trace, levels_trace, make_trace
 
 NAN = np.nan

@@ -520,7 +520,7 @@ def test_a_round_costs_what_the_paper_says(kind: str, label: str) -> None:
         spent = {key: getattr(run.counters, key) - old for key, old in vars(before).items()}
         assert spent == {
             "gradient_evaluations": evaluations,
-            "iterations": steps,
+            "iteration": steps,
             "bytes_down": 8 * DIMENSION * down,
             "bytes_up": 8 * DIMENSION * up,
             "messages": 2 * reached,

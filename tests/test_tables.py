@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.judge import Verdict
+from fedatlas.evaluation.claims_page import verdicts_to_html
+from fedatlas.evaluation.comma_separated import to_csv
+from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import Choice
-from fedatlas.evaluation.tables import (
+from fedatlas.evaluation.verdicts import (
+    Verdict,
     read_verdicts,
-    results_table,
-    to_csv,
     verdict_summary,
     verdicts_to_csv,
-    verdicts_to_html,
 )
 from trace_factory import levels_trace, make_trace
 

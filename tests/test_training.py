@@ -214,7 +214,9 @@ def test_checkpoints_of_another_specification_or_damaged_ones_are_ignored(shard,
     assert checkpoints.load(path, "another identity") is None
     path.write_bytes(b"not an archive")
     plain = train(specification(), shard, tmp_path / "a.nc")
-    resumed = train(specification(), shard, tmp_path / "b.nc", checkpoint=CheckpointPolicy(path))
+    resumed = train(
+        specification(), shard, tmp_path / "b.nc", checkpoint=CheckpointPolicy(path, 60)
+    )
     assert without_times(plain).identical(without_times(resumed))
 
 

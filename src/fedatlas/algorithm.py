@@ -76,8 +76,9 @@ class Algorithm(Model, ABC):
 
 
 def algorithm_names() -> list[str]:
-    """Every method there is: the files of `fedatlas.algorithms`."""
-    return sorted(module.name for module in pkgutil.iter_modules(algorithms.__path__))
+    """Every method there is: the files of `fedatlas.algorithms`, but for `_shared` ones."""
+    names = (module.name for module in pkgutil.iter_modules(algorithms.__path__))
+    return sorted(name for name in names if not name.startswith("_"))
 
 
 def algorithm_class(name: str) -> type[Algorithm]:

@@ -45,7 +45,9 @@ def state_arrays(state: Any, to_numpy: Any) -> dict[str, np.ndarray]:
     arrays = {}
     for field in fields(state):
         value = getattr(state, field.name)
-        if value is not None:
+        if isinstance(value, int | float):
+            arrays[field.name] = np.array(value)
+        elif value is not None:
             table = value.table if isinstance(value, ClientRows) else value
             arrays[field.name] = to_numpy(table)
     return arrays
@@ -57,6 +59,9 @@ def restore_state(template: State, arrays: dict[str, np.ndarray], from_numpy: An
     for field in fields(template):  # type: ignore[arg-type]
         if field.name not in arrays:
             values[field.name] = None
+            continue
+        if isinstance(getattr(template, field.name), int | float):
+            values[field.name] = arrays[field.name].item()
             continue
         value = from_numpy(arrays[field.name])
         is_rows = isinstance(getattr(template, field.name), ClientRows)

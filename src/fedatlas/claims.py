@@ -10,8 +10,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.models import Model
-from fedatlas.problems.horizontal import Measurement
 
+Measurement = Literal["objective", "gradient_norm", "train_accuracy"]
 # What falls towards zero, so that its logarithm tells how far a run got.
 Level = Literal["objective", "gradient_norm"]
 Cost = Literal["round", "epoch", "gradient_evaluations", "bytes"]

@@ -5,6 +5,7 @@ Heavy libraries are imported inside the commands, so that a step loads only what
 
 import json
 import logging
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -51,6 +52,7 @@ def download(
     file: Annotated[str, typer.Argument(help="The file's local path in the catalogue.")],
     output: Output,
     lock: Annotated[Path, typer.Option(help="Where sums of files without one are kept.")],
+    archives: Annotated[Path, typer.Option(help="Where archives of single members are kept.")],
     mirror: Annotated[
         Path | None, typer.Option(help="Folder looked into first.", envvar=MIRROR_VARIABLE)
     ] = None,
@@ -63,7 +65,7 @@ def download(
     files = load_catalogue(catalogue).raw_files()
     if file not in files:
         raise FedatlasError(f"{catalogue}: no raw file '{file}'; known: {', '.join(files)}")
-    fetch(files[file], output, mirror=mirror, lock=lock)
+    fetch(files[file], output, mirror=mirror, lock=lock, archives=archives)
 
 
 @app.command()
@@ -109,6 +111,9 @@ def train(
         str, typer.Option(help="auto, cpu, cuda or cuda:N.", envvar=DEVICE_VARIABLE)
     ] = "auto",
     checkpoint: Annotated[Path | None, typer.Option(help="Where to resume from.")] = None,
+    checkpoint_every: Annotated[
+        float, typer.Option(help="Seconds between checkpoints.", envvar="FEDATLAS_CHECKPOINT_EVERY")
+    ] = 60.0,
 ) -> None:
     """Train one run with all its seeds and write its trace."""
     from fedatlas.models import validated
@@ -117,7 +122,8 @@ def train(
     from fedatlas.training import train as train_run
 
     run = validated(RunSpec, _json(spec), "--spec")
-    train_run(run, shard, output, device, CheckpointPolicy(checkpoint) if checkpoint else None)
+    policy = CheckpointPolicy(checkpoint, checkpoint_every) if checkpoint else None
+    train_run(run, shard, output, device, policy)
 
 
 @app.command()
@@ -144,7 +150,7 @@ def judge(
     from fedatlas.claims import Claim, Selection
     from fedatlas.evaluation import judge as judging
     from fedatlas.evaluation.selection import choices
-    from fedatlas.evaluation.tables import verdict_summary, verdicts_to_csv
+    from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
     from fedatlas.files import write_text
     from fedatlas.models import validated
 
@@ -169,8 +175,9 @@ def table(
     output: Output,
 ) -> None:
     """Tabulate where every grid point of an experiment ended and what it cost."""
+    from fedatlas.evaluation.comma_separated import to_csv
+    from fedatlas.evaluation.results_table import results_table
     from fedatlas.evaluation.selection import choices
-    from fedatlas.evaluation.tables import results_table, to_csv
     from fedatlas.files import write_text
 
     write_text(output, to_csv(results_table(_traces(traces), choices(_json(f"@{selection}")))))
@@ -207,12 +214,8 @@ def claims(
     html: Annotated[Path, typer.Option(help="Page to write.")],
 ) -> None:
     """Join experiments' verdicts into one table and one page."""
-    from fedatlas.evaluation.tables import (
-        read_verdicts,
-        verdict_summary,
-        verdicts_to_csv,
-        verdicts_to_html,
-    )
+    from fedatlas.evaluation.claims_page import verdicts_to_html
+    from fedatlas.evaluation.verdicts import read_verdicts, verdict_summary, verdicts_to_csv
     from fedatlas.files import write_text
 
     verdicts = [verdict for file in files for verdict in read_verdicts(file)]
@@ -244,6 +247,8 @@ def _traces(files: list[Path]) -> Any:
 
 def main() -> None:
     """Run the command line; errors that users can act on are printed without a traceback."""
+    # A cluster's SIGTERM must clean up like any exit; by default Python just ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         app()
     except FedatlasError as error:

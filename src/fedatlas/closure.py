@@ -60,15 +60,28 @@ def _imports(path: Path) -> tuple[str, ...]:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 names.extend(_with_parents(alias.name))
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.extend(_with_parents(node.module))
+        elif isinstance(node, ast.ImportFrom):
+            module = _absolute(path, node)
+            names.extend(_with_parents(module))
             # `from package import name` may name a submodule.
-            names.extend(f"{node.module}.{alias.name}" for alias in node.names)
+            names.extend(f"{module}.{alias.name}" for alias in node.names)
     return tuple(name for name in names if name.split(".")[0] == _PACKAGE)
+
+
+def _absolute(path: Path, node: ast.ImportFrom) -> str:
+    """The module that a `from … import` names, relative ones resolved."""
+    if not node.level:
+        return node.module or ""
+    package = path.relative_to(_PACKAGE_FOLDER.parent).parent.parts
+    base = package[: len(package) - node.level + 1]
+    return ".".join([*base, node.module] if node.module else base)
 
 
 def _runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
     yield node
     for child in ast.iter_child_nodes(node):
-        if not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            for otherwise in child.orelse:
+                yield from _runtime_nodes(otherwise)
+        else:
             yield from _runtime_nodes(child)

@@ -8,7 +8,7 @@ class Counters:
     """Running totals since round 0."""
 
     gradient_evaluations: int = 0  # per-sample gradients
-    iterations: int = 0  # sequential gradient steps; what clients do in parallel counts once
+    iteration: int = 0  # sequential gradient steps; what clients do in parallel counts once
     bytes_down: int = 0  # server to clients
     bytes_up: int = 0  # clients to server
     messages: int = 0  # one per client and direction, whatever it carries

@@ -4,6 +4,7 @@ A folder of `config/experiments` is a group; `config/experiments/fedpage/fig2a.y
 experiment `fedpage-fig2a`.
 """
 
+import re
 from pathlib import Path
 from typing import Any, Self
 
@@ -101,7 +102,12 @@ class Experiment(Model):
 def load_experiments(folder: Path) -> dict[str, Experiment]:
     """All experiments by name, `<folder>-<file>`; FedatlasError names file, key and value."""
     experiments = {}
-    for path in sorted(folder.glob("*/*.yaml")):
+    for path in sorted([*folder.glob("*/*.yaml"), *folder.glob("*/*.yml")]):
+        if not re.fullmatch(r"[a-z0-9]+/[a-z0-9-]+\.yaml", f"{path.parent.name}/{path.name}"):
+            raise FedatlasError(
+                f"{path}: experiments are named <group>/<name>.yaml in small letters and digits, "
+                "with hyphens in the name only: rename it"
+            )
         name = f"{path.parent.name}-{path.stem}"
         content = read_yaml(path)
         if not isinstance(content, dict):

@@ -7,7 +7,7 @@ Sources: robust regression and logistic regression with a nonconvex regulariser,
 (arXiv:2108.04755); l2-regularised logistic regression, the usual convex benchmark.
 """
 
-from enum import IntEnum
+from enum import Enum, auto
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -15,19 +15,19 @@ from pydantic import Field, model_validator
 from fedatlas.models import Model
 
 
-class Loss(IntEnum):
+class Loss(Enum):
     """Loss of a margin z = aᵀx against a label b ∈ {±1} (or any real b for ROBUST)."""
 
-    ROBUST = 0  # log(1 + (z - b)²/2)
-    LOGISTIC = 1  # log(1 + exp(-b z))
+    ROBUST = auto()  # log(1 + (z - b)²/2)
+    LOGISTIC = auto()  # log(1 + exp(-b z))
 
 
-class Regulariser(IntEnum):
+class Regulariser(Enum):
     """Penalty on the parameters, multiplied by the objective's weight."""
 
-    NONE = 0
-    NONCONVEX = 1  # Σ_j x_j² / (1 + x_j²)
-    L2 = 2  # ½ ‖x‖²
+    NONE = auto()
+    NONCONVEX = auto()  # Σ_j x_j² / (1 + x_j²)
+    L2 = auto()  # ½ ‖x‖²
 
 
 # Largest absolute second derivative of each piece.

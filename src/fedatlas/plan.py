@@ -4,7 +4,7 @@ Imported when the workflow is parsed: light, no network, no data.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import product
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedatlas.algorithm import algorithm_class
-from fedatlas.data.catalogue import Catalogue, load_catalogue
+from fedatlas.data.catalogue import READABLE_FORMATS, Catalogue, load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.experiments import Experiment, RunConfig, load_experiments
 from fedatlas.objectives import Loss
@@ -73,10 +73,14 @@ def build_plan(config_folder: Path) -> Plan:
         _check_dataset(experiment, catalogue, where)
         for run_name, run in experiment.runs.items():
             _check_name(run_name, f"{where}: run")
-            for point, values in _points(run, f"{where}: runs.{run_name}.grid"):
-                spec = _specification(name, experiment, run_name, run, point, values)
-                spec.build_algorithm(f"{where}: runs.{run_name}.hyper_parameters")
-                runs[name, run_name, point] = spec
+            for combination in product(*run.grid.values()):
+                values = run.hyper_parameters | dict(zip(run.grid, combination, strict=True))
+                spec = _specification(name, experiment, run_name, run, values, where)
+                if (name, run_name, spec.point) in runs:
+                    raise FedatlasError(
+                        f"{where}: runs.{run_name}.grid: lists '{spec.point}' twice"
+                    )
+                runs[name, run_name, spec.point] = spec
                 partitions[spec.partition.slug] = spec.partition
     return Plan(catalogue, experiments, runs, partitions)
 
@@ -86,33 +90,30 @@ def _specification(
     experiment: Experiment,
     run_name: str,
     run: RunConfig,
-    point: str,
     values: dict[str, Any],
+    where: str,
 ) -> RunSpec:
-    return RunSpec(
+    spec = RunSpec(
         paper=experiment.paper,
         experiment=name,
         run=run_name,
-        point=point,
+        point="",
         dataset=experiment.dataset,
         split=experiment.split,
         partition=run.partition or experiment.partition,
         objective=experiment.objective,
         algorithm=run.algorithm,
-        hyper_parameters=run.hyper_parameters | values,
+        hyper_parameters=values,
         rounds=experiment.rounds,
         record_every=experiment.record_every,
         seeds=experiment.seeds,
     )
-
-
-def _points(run: RunConfig, where: str) -> Iterable[tuple[str, dict[str, Any]]]:
-    """The grid's points and their names; a name is looked up, never parsed."""
-    for combination in product(*run.grid.values()):
-        values = dict(zip(run.grid, combination, strict=True))
-        name = "_".join(f"{key}-{value}" for key, value in values.items()) or "only"
-        _check_name(name, where)
-        yield name, values
+    algorithm = spec.build_algorithm(f"{where}: runs.{run_name}.hyper_parameters")
+    # As validated: 1e-2, which YAML reads as text, and 0.01 are one value and one name.
+    validated = algorithm.model_dump(mode="json", exclude_unset=True)
+    point = "_".join(f"{key}-{validated[key]}" for key in run.grid) or "only"
+    _check_name(point, f"{where}: runs.{run_name}.grid")
+    return spec.model_copy(update={"hyper_parameters": validated, "point": point})
 
 
 def _check_name(name: str, where: str) -> None:
@@ -127,10 +128,17 @@ def _check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> 
         dataset = catalogue[experiment.dataset]
     except FedatlasError as error:
         raise FedatlasError(f"{where}: key 'dataset': {error}") from None
-    if experiment.objective.loss is Loss.LOGISTIC and dataset.task != "binary":
+    if dataset.format not in READABLE_FORMATS:
         raise FedatlasError(
-            f"{where}: key 'objective', value '{experiment.objective.name}': needs labels ±1, but "
-            f"{experiment.dataset} is a {dataset.task} data set"
+            f"{where}: key 'dataset': {experiment.dataset} has the format '{dataset.format}', "
+            f"which cannot be read yet; readable are {', '.join(sorted(READABLE_FORMATS))}"
+        )
+    logistic = experiment.objective.loss is Loss.LOGISTIC
+    if dataset.task == "multiclass" or (logistic and dataset.task != "binary"):
+        raise FedatlasError(
+            f"{where}: key 'objective', value '{experiment.objective.name}': needs "
+            f"{'labels ±1' if logistic else 'labels ±1 or real ones'}, but {experiment.dataset} is "
+            f"a {dataset.task} data set"
         )
     if experiment.split not in dataset.splits:
         raise FedatlasError(

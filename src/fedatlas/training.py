@@ -38,7 +38,7 @@ class CheckpointPolicy:
     """Where to keep checkpoints and how often to write one."""
 
     path: Path
-    every_seconds: float = 60.0
+    every_seconds: float
 
 
 def train(
@@ -67,8 +67,7 @@ def train(
     warnings = _step_warnings(spec, algorithm, engine)
 
     run = _Run(spec, algorithm, engine)
-    identity = text_digest(canonical_json([spec.model_dump(mode="json"), code, shard_digest]))
-    run.train(checkpoint, identity)
+    run.train(checkpoint, run_identity(spec, code, shard_digest))
     trace = run.trace(
         {
             "paper": spec.paper,
@@ -91,6 +90,11 @@ def train(
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
     return trace
+
+
+def run_identity(spec: RunSpec, code: str, shard_digest: str) -> str:
+    """What a checkpoint must share with the run that continues it."""
+    return text_digest(canonical_json([spec.model_dump(mode="json"), code, shard_digest]))
 
 
 class _Run:
@@ -117,11 +121,14 @@ class _Run:
             log.info("%s: seed %d %s", self.spec.name, self.spec.seeds[index], outcome)
         progress.close()
 
+    def _setting(self, counters: Counters) -> tuple[HorizontalProblem, StarNetwork]:
+        """A problem and a network that count for one seed."""
+        problem = HorizontalProblem(self.engine, counters)
+        return problem, StarNetwork(problem.clients, counters)
+
     def _warm_up(self) -> None:
         """Two rounds for nothing: loading compiled code is not the method's time."""
-        counters = Counters()
-        problem = HorizontalProblem(self.engine, counters)
-        network = StarNetwork(problem.clients, counters)
+        problem, network = self._setting(Counters())
         random = RoundRandom(self.spec.seeds[0])
         state = self.algorithm.start(problem, problem.zeros())
         for round_number in range(2):
@@ -136,14 +143,14 @@ class _Run:
         progress: "_Progress",
     ) -> str:
         counters = Counters()
-        problem = HorizontalProblem(self.engine, counters)
-        network = StarNetwork(problem.clients, counters)
+        problem, network = self._setting(counters)
         random = RoundRandom(self.spec.seeds[index])
         state = self.algorithm.start(problem, problem.zeros())
         first_record, wall_time = 0, 0.0
         if resumed is not None:
             header, arrays = resumed
-            counters.__dict__.update(header["counters"])
+            counters = Counters(**header["counters"])
+            problem, network = self._setting(counters)
             first_record, wall_time = header["record"] + 1, header["wall_time"]
             state = checkpoints.restore_state(state, arrays, self.engine.array)
         saved = time.monotonic()
@@ -181,21 +188,17 @@ class _Run:
         measured = problem.measure(x)
         first = self.variables["objective"][index, 0] if record else measured["objective"]
         limit = DIVERGENCE_FACTOR * max(1.0, first)
-        finite = all(np.isfinite(value) for value in measured.values())
+        finite = np.isfinite([measured["objective"], measured["gradient_norm"]]).all()
         if not finite or measured["objective"] > limit:
             return False
-        values = {
-            "round": self.schedule[record],
-            "iteration": counters.iterations,
+        values: dict[str, float] = {
+            "round": float(self.schedule[record]),
             "epoch": counters.gradient_evaluations / self.engine.samples,
-            "gradient_evaluations": counters.gradient_evaluations,
-            "bytes_up": counters.bytes_up,
-            "bytes_down": counters.bytes_down,
-            "messages": counters.messages,
-            "full_participations": counters.full_participations,
             "wall_time": wall_time,
+            **asdict(counters),
+            **measured,
         }
-        for name, value in (values | measured).items():
+        for name, value in values.items():
             self.variables[name][index, record] = value
         return True
 

@@ -78,5 +78,5 @@ class Scaffold(Algorithm):
         """Nonconvex theory: η̃ ≤ (S/N)^(2/3) / (24 L), stated for η_g ≥ 1."""
         share = self.clients_per_round / problem.clients
         bound = share ** (2 / 3) / (24 * problem.smoothness)
-        theorem = "SCAFFOLD's nonconvex theorem (recalled: baselines A.2)"
+        theorem = "SCAFFOLD's nonconvex theorem (quoted from memory)"
         return [StepBound("K η_g η_l", self.effective_step_size, bound, theorem)]

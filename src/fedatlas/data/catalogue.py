@@ -11,6 +11,9 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, read_yaml, validated
 
+# Formats that `fedatlas.data.formats` can read; the others await the papers that need them.
+READABLE_FORMATS = frozenset({"bundled", "libsvm"})
+
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$")]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]

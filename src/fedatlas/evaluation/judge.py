@@ -27,18 +27,7 @@ from fedatlas.evaluation.levels import (
     reached,
 )
 from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One row of claims.csv."""
-
-    claim: str
-    paper: str
-    source: str
-    statement: str
-    verdict: str
-    evidence: str
+from fedatlas.evaluation.verdicts import Verdict
 
 
 @dataclass(frozen=True)
@@ -109,7 +98,8 @@ class _Judge:
 
     def _order_cases(self, test: OrderTest) -> Iterator[_Finding]:
         if test.for_each == "selected":
-            yield self._order(test, self._selected(test.first), self._selected(test.second))
+            finding = self._order(test, self._selected(test.first), self._selected(test.second))
+            yield replace(finding, evidence=finding.evidence + self._edges(*test.runs))
             return
         first, second = self._by_step(test.first), self._by_step(test.second)
         common = [step for step in reversed(first) if step in second]
@@ -151,9 +141,9 @@ class _Judge:
             np.log10(cost_to_reach(trace, test.measurement, test.cost, target)) for trace in traces
         ]
         named = zip(test.runs, costs, strict=True)
-        return _compared(
-            f"{_UNITS[test.cost]} to {test.measurement} ≤ {_number(target)}", named, test.relation
-        )
+        subject = f"{_UNITS[test.cost]} to {test.measurement} ≤ {_number(target)}"
+        finding = _compared(subject, named, test.relation)
+        return replace(finding, evidence=finding.evidence + self._edges(*test.runs))
 
     def _monotone(self, test: MonotoneTest) -> Iterator[_Finding]:
         by_step = self._by_step(test.run)
@@ -177,6 +167,13 @@ class _Judge:
                 finding = _compared(subject, named, "at_least_as_fast")
                 yield replace(finding, case=f"[step {step:g} against {smaller[0]:g}]")
             smaller = step, levels
+
+    def _edges(self, *runs: str) -> str:
+        """A warning for evidence: what lies beyond the grid might have been better."""
+        found = [(run, self._chosen[run].at_edge) for run in runs if self._chosen[run].at_edge]
+        return "".join(
+            f"; {run} at the edge of its grid in {', '.join(keys)}" for run, keys in found
+        )
 
     def _seed_choices(self, run: str, hyper_parameter: str) -> np.ndarray:
         """(seeds,) the value that each seed alone would choose; NaN if it always diverged."""
@@ -209,6 +206,7 @@ class _Judge:
         evidence = (
             f"{test.run}: selected {test.hyper_parameter} = {overall:g}, by seed "
             f"{_listing(chosen)}; published {test.value:g} ± {test.tolerance:g}"
+            + self._edges(test.run)
         )
         verdict = _unanimous(gap <= test.tolerance, gap > test.tolerance)
         return _Finding("", verdict, evidence)
@@ -225,6 +223,7 @@ class _Judge:
         evidence = (
             f"selected {test.hyper_parameter} by seed: {test.larger} {_listing(larger)}, "
             f"{test.smaller} {_listing(smaller)}; largest tried {largest_tried:g}"
+            + self._edges(*test.runs)
         )
         return _Finding("", _unanimous(larger > smaller, not_above), evidence)
 

@@ -27,9 +27,15 @@ def cost_axis(trace: xr.Dataset, cost: str) -> np.ndarray:
 
 
 def log_measurement(trace: xr.Dataset, measurement: str) -> np.ndarray:
-    """log10 of a measurement by record, (seeds, records); smaller is better."""
+    """log10 of a measurement by record, (seeds, records); smaller is better.
+
+    +inf where the objective stands above its start: a run that left has not converged, however
+    small its gradient (the robust loss is flat far away).
+    """
     values = trace[measurement].transpose("seed", "record").to_numpy()
-    return np.log10(np.maximum(values, _SMALLEST))
+    objective = trace["objective"].transpose("seed", "record").to_numpy()
+    levels = np.log10(np.maximum(values, _SMALLEST))
+    return np.where(objective > objective[:, :1], np.inf, levels)
 
 
 def diverged(trace: xr.Dataset) -> np.ndarray:

@@ -43,6 +43,7 @@ class Choice:
     point: str
     # What each seed alone would choose shows how firm the choice is; None if it always diverged.
     by_seed: tuple[str | None, ...]
+    at_edge: tuple[str, ...] = ()  # hyper-parameters chosen at the edge of their grid
 
 
 def select(traces: Traces, rule: Selection) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def select(traces: Traces, rule: Selection) -> dict[str, Any]:
 def choices(record: dict[str, Any]) -> dict[str, Choice]:
     """Read back a written record."""
     return {
-        run: Choice(entry["selected"], tuple(entry["selected_by_seed"]))
+        run: Choice(entry["selected"], tuple(entry["selected_by_seed"]), tuple(entry["at_edge"]))
         for run, entry in record["runs"].items()
     }
 
@@ -69,8 +70,10 @@ def _select_run(points: Mapping[str, xr.Dataset], rule: Selection) -> dict[str, 
     worst_is_finite = np.isfinite(table).all(axis=1)
     median = np.median(table, axis=1)
     ranked = np.where(worst_is_finite, median, np.inf) if worst_is_finite.any() else median
+    chosen = names[int(ranked.argmin())]
     return {
-        "selected": names[int(ranked.argmin())],
+        "selected": chosen,
+        "at_edge": _at_edge(chosen, {name: hyper_parameters(points[name]) for name in names}),
         "selected_by_seed": [
             names[int(column.argmin())] if np.isfinite(column).any() else None for column in table.T
         ],
@@ -86,6 +89,17 @@ def _select_run(points: Mapping[str, xr.Dataset], rule: Selection) -> dict[str, 
             for name, value in zip(names, median, strict=True)
         ],
     }
+
+
+def _at_edge(chosen: str, candidates: Mapping[str, dict[str, Any]]) -> list[str]:
+    """Hyper-parameters of which no larger, or no smaller, value than the chosen one was tried."""
+    edges = []
+    for key, value in candidates[chosen].items():
+        tried = {parameters[key] for parameters in candidates.values()}
+        numbers = [number for number in tried if isinstance(number, int | float)]
+        if len(tried) > 1 and len(numbers) == len(tried) and value in (min(numbers), max(numbers)):
+            edges.append(key)
+    return edges
 
 
 def _scores(trace: xr.Dataset, rule: Selection) -> np.ndarray:

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fedatlas.evaluation.tables import read_verdicts
+from fedatlas.evaluation.verdicts import read_verdicts
 
 _KINDS = ("reproduced", "not reproduced", "inconclusive")
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import Loss, Objective
-from fedatlas.problems.horizontal import Measurement
 from fedatlas.problems.kernels import draw_minibatches
 from fedatlas.randomness import RoundRandom
 from fedatlas.shards import ClientSamples
@@ -47,7 +46,8 @@ class Engine(ABC):
     def __init__(self, data: ClientSamples, objective: Objective) -> None:
         """Keep the layout of the rows, which are ordered by client."""
         labels = data.samples.label
-        if objective.loss is Loss.LOGISTIC and not np.isin(labels, (-1.0, 1.0)).all():
+        self.has_classes = bool(np.isin(labels, (-1.0, 1.0)).all())  # else accuracy has no meaning
+        if objective.loss is Loss.LOGISTIC and not self.has_classes:
             raise FedatlasError(
                 f"objective '{objective.name}' needs labels ±1, but data set "
                 f"'{data.metadata.get('dataset')}' has {np.unique(labels)[:5]}"
@@ -101,7 +101,7 @@ class Engine(ABC):
         """Final points of local steps with the recursive estimator."""
 
     @abstractmethod
-    def measure(self, x: Any) -> dict[Measurement, float]:
+    def measure(self, x: Any) -> dict[str, float]:
         """Objective, gradient norm and accuracy over all training samples at x (d,)."""
 
 

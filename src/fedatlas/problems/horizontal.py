@@ -9,7 +9,7 @@ being the leading axis.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from fedatlas.counters import Counters
 from fedatlas.randomness import RoundRandom
@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep com
     import numpy as np
 
     from fedatlas.problems.engine import Engine, Minibatches
-
-Measurement = Literal["objective", "gradient_norm", "train_accuracy"]
 
 
 class HorizontalProblem:
@@ -82,10 +80,10 @@ class HorizontalProblem:
         self._count(batch, points=2)
         return self._engine.local_recursive_steps(y, previous, estimate, batch, step_size)
 
-    def measure(self, x: Any) -> dict[Measurement, float]:
+    def measure(self, x: Any) -> dict[str, float]:
         """Every measurement, over all training samples; never counted."""
         return self._engine.measure(x)
 
     def _count(self, batch: Minibatches, points: int = 1) -> None:
         self._counters.gradient_evaluations += points * batch.gradient_evaluations
-        self._counters.iterations += batch.steps
+        self._counters.iteration += batch.steps

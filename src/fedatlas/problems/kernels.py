@@ -13,10 +13,17 @@ from numba import njit
 
 from fedatlas.objectives import Loss, Regulariser
 
-_ROBUST = int(Loss.ROBUST)
-_NONE = int(Regulariser.NONE)
-_NONCONVEX = int(Regulariser.NONCONVEX)
-_L2 = int(Regulariser.L2)
+# Compiled code is cached by this file's time stamp alone: no constant of it may come from another
+# file, or an edit there would run old code.
+_ROBUST, _LOGISTIC = 0, 1
+_NONE, _NONCONVEX, _L2 = 0, 1, 2
+
+LOSS_CODES = {Loss.ROBUST: _ROBUST, Loss.LOGISTIC: _LOGISTIC}
+REGULARISER_CODES = {
+    Regulariser.NONE: _NONE,
+    Regulariser.NONCONVEX: _NONCONVEX,
+    Regulariser.L2: _L2,
+}
 
 
 @njit(cache=True, inline="always")
@@ -25,8 +32,10 @@ def loss_value(loss, margin, label):
     if loss == _ROBUST:
         residual = margin - label
         return math.log1p(0.5 * residual * residual)
-    t = -label * margin
-    return max(t, 0.0) + math.log1p(math.exp(-abs(t)))
+    if loss == _LOGISTIC:
+        t = -label * margin
+        return max(t, 0.0) + math.log1p(math.exp(-abs(t)))
+    return math.nan
 
 
 @njit(cache=True, inline="always")
@@ -35,7 +44,9 @@ def loss_derivative(loss, margin, label):
     if loss == _ROBUST:
         residual = margin - label
         return residual / (1.0 + 0.5 * residual * residual)
-    return -label / (1.0 + math.exp(min(label * margin, 700.0)))
+    if loss == _LOGISTIC:
+        return -label / (1.0 + math.exp(min(label * margin, 700.0)))
+    return math.nan
 
 
 @njit(cache=True, inline="always")

@@ -1,5 +1,6 @@
 """Linear models by compiled loops over sparse rows, one thread."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,6 @@ from scipy import sparse
 from fedatlas.objectives import Objective
 from fedatlas.problems import kernels
 from fedatlas.problems.engine import Engine, Minibatches
-from fedatlas.problems.horizontal import Measurement
 from fedatlas.shards import ClientSamples
 
 
@@ -26,8 +26,8 @@ class CompiledEngine(Engine):
             data.samples.label,
         )
         self._codes = (
-            int(objective.loss),
-            int(objective.regulariser),
+            kernels.LOSS_CODES[objective.loss],
+            kernels.REGULARISER_CODES[objective.regulariser],
             objective.regularisation_weight,
         )
 
@@ -72,7 +72,7 @@ class CompiledEngine(Engine):
             y, np.atleast_2d(previous), estimate, batch.steps, step_size,
         )  # fmt: skip
 
-    def measure(self, x: np.ndarray) -> dict[Measurement, float]:
+    def measure(self, x: np.ndarray) -> dict[str, float]:
         """See Engine."""
         objective, gradient_norm, correct = kernels.measure(
             *self._csr, self._row_weights, *self._codes, x
@@ -80,7 +80,7 @@ class CompiledEngine(Engine):
         return {
             "objective": objective,
             "gradient_norm": gradient_norm,
-            "train_accuracy": correct / self.samples,
+            "train_accuracy": correct / self.samples if self.has_classes else math.nan,
         }
 
 

@@ -1,5 +1,6 @@
 """Linear models by batched torch operations, float64, on any device."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ from scipy import sparse
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import Loss, Objective, Regulariser
 from fedatlas.problems.engine import Engine, Minibatches
-from fedatlas.problems.horizontal import Measurement
 from fedatlas.shards import ClientSamples
 
 
@@ -17,6 +17,7 @@ def loss_value(loss: Loss, margin: torch.Tensor, label: torch.Tensor) -> torch.T
     """Loss of each margin."""
     if loss is Loss.ROBUST:
         return torch.log1p(0.5 * (margin - label) ** 2)
+    assert loss is Loss.LOGISTIC
     return torch.nn.functional.softplus(-label * margin)
 
 
@@ -25,6 +26,7 @@ def loss_derivative(loss: Loss, margin: torch.Tensor, label: torch.Tensor) -> to
     if loss is Loss.ROBUST:
         residual = margin - label
         return residual / (1 + 0.5 * residual**2)
+    assert loss is Loss.LOGISTIC
     return -label * torch.sigmoid(-label * margin)
 
 
@@ -107,7 +109,7 @@ class TorchEngine(Engine):
             previous, y = y, y - step_size * g
         return y
 
-    def measure(self, x: torch.Tensor) -> dict[Measurement, float]:
+    def measure(self, x: torch.Tensor) -> dict[str, float]:
         """See Engine."""
         weight, kind = self.objective.regularisation_weight, self.objective.regulariser
         margins = self._features @ x
@@ -117,8 +119,13 @@ class TorchEngine(Engine):
         return {
             "objective": float(loss + weight * penalty(kind, x)),
             "gradient_norm": float(torch.linalg.vector_norm(gradient)),
-            "train_accuracy": float(((margins > 0) == (self._labels > 0)).double().mean()),
+            "train_accuracy": self._accuracy(margins),
         }
+
+    def _accuracy(self, margins: torch.Tensor) -> float:
+        if not self.has_classes:
+            return math.nan
+        return float(((margins > 0) == (self._labels > 0)).double().mean())
 
     def _rows(self, batch: Minibatches) -> tuple[torch.Tensor, torch.Tensor]:
         """Row numbers (S, b) of a single step and each row's share 1/size, 0 beyond the size."""
