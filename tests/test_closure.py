@@ -1,7 +1,9 @@
 """Import closures against what Python really imports."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import fedatlas
 from fedatlas.closure import import_closure, source_digest, training_modules
@@ -47,6 +49,53 @@ def test_data_steps_do_not_depend_on_training():
         import_closure("fedatlas.shards")
     )
     assert not {name for name in closure if name.startswith(("algorithm", "problems", "training"))}
+
+
+def test_relative_imports_and_else_branches_count(tmp_path, monkeypatch):
+    package = tmp_path / "fedatlas"
+    (package / "algorithms").mkdir(parents=True)
+    for name in ("__init__", "algorithms/__init__", "algorithms/_shared", "a", "b", "c"):
+        (package / f"{name}.py").write_text("")
+    (package / "algorithms" / "mine.py").write_text(
+        "from typing import TYPE_CHECKING\n"
+        "from ._shared import estimator\n"
+        "from .. import a\n"
+        "if TYPE_CHECKING:\n    import fedatlas.b\nelse:\n    import fedatlas.c\n"
+    )
+    monkeypatch.setattr("fedatlas.closure._PACKAGE_FOLDER", package)
+    found = {str(path.relative_to(package)) for path in import_closure("fedatlas.algorithms.mine")}
+    modules = {"algorithms/mine.py", "algorithms/_shared.py", "a.py", "c.py"}
+    assert found == modules | {"__init__.py", "algorithms/__init__.py"}
+
+
+def test_compiled_code_takes_no_constant_from_another_file():
+    """Compiled code is cached by its own file's time stamp: such a constant would go stale."""
+    path = Path(ROOT) / "problems" / "kernels.py"
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    compiled = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    assert all("njit" in ast.dump(node.decorator_list[0]) for node in compiled)
+    own = {node.name for node in compiled}
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+            if all(isinstance(value, ast.Constant) for value in values):
+                own |= {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+    used = {
+        name.id
+        for function in compiled
+        for name in ast.walk(function)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)
+    }
+    imported = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("fedatlas")
+        for alias in node.names
+    }
+    assert {"_ROBUST", "_LOGISTIC"} <= own
+    assert not used & imported
+    module_names = {name for name in used if name.startswith("_") or name.isupper()}
+    assert module_names <= own
 
 
 def test_digest_follows_contents(tmp_path, monkeypatch):

@@ -298,8 +298,8 @@ def test_monotone_leaves_out_a_step_that_does_not_converge_and_bridges_it():
         ("[step 10]", "inconclusive"),
     ]
     assert found[0].evidence == (
-        "gradient_norm by 200 rounds: step 0.1 1.99, 1 at the start; it does not converge, "
-        "which the claim excepts"
+        "gradient_norm by 200 rounds: step 0.1 none (0 of 5 seeds), 1 at the start; it does not "
+        "converge, which the claim excepts"
     )
     assert "step 10 none (0 of 5 seeds)" in found[2].evidence
 

@@ -291,3 +291,14 @@ def test_losses_on_both_sides_leave_nothing_to_say(first, second):
 )
 def test_verdict_of_an_interval(interval, region, verdict):
     assert Interval(*interval).verdict(*region) == verdict
+
+
+def test_a_run_that_left_its_start_reaches_nothing_however_small_its_gradient():
+    """The robust loss is flat far away: its gradient falls while the objective rises."""
+    falling = np.geomspace([1.0, 1.0], [1e-6, 1e-6], 21).T
+    objective = np.stack([np.linspace(0.4, 12, 21), np.linspace(0.4, 0.1, 21)])
+    trace = make_trace(falling, objective=objective)
+    assert reached(trace, "gradient_norm", "round", 200, 0.1)[0] == INF
+    assert cost_to_reach(trace, "gradient_norm", "round", -5)[0] == INF
+    assert np.isfinite(reached(trace, "gradient_norm", "round", 200, 0.1)[1])
+    assert np.isfinite(cost_to_reach(trace, "gradient_norm", "round", -5)[1])

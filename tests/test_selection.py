@@ -94,7 +94,7 @@ def test_the_record_is_json_and_holds_every_candidates_score():
         "diverged_seeds": 1,
     }
     assert second["score"] == pytest.approx(-2.5)
-    assert choices(record) == {"run": Choice("b", ("b", "b"))}
+    assert choices(record) == {"run": Choice("b", ("b", "b"), ("rate",))}
 
 
 def test_runs_are_selected_independently():
@@ -127,3 +127,22 @@ def test_two_traces_of_one_point_are_refused():
 
 def test_hyper_parameters_are_as_stated():
     assert hyper_parameters(falling_trace([0.5], hyper_parameters={"K": 10})) == {"K": 10}
+
+
+def test_choices_at_the_edge_of_a_grid_are_marked():
+    levels = {(1, 0.1): 0.5, (2, 0.1): 0.1, (3, 0.1): 0.5, (1, 1): 0.6, (2, 1): 0.7, (3, 1): 0.8}
+    points = {
+        f"{a}-{b}": levels_trace([level] * 2, hyper_parameters={"a": a, "b": b, "c": "x"})
+        for (a, b), level in levels.items()
+    }
+    chosen = select({"run": points}, Selection())["runs"]["run"]
+    assert chosen["selected"] == "2-0.1"
+    assert chosen["at_edge"] == ["b"]  # 2 lies within 1 … 3; of b nothing below 0.1 was tried
+
+
+def test_a_point_that_left_its_start_is_not_chosen_for_its_small_gradient():
+    far = levels_trace([1e-9] * 3, objective=np.linspace([1, 1, 1], [9, 9, 9], 21).T)
+    near = levels_trace([1e-2] * 3, objective=np.linspace([1, 1, 1], [0.1, 0.1, 0.1], 21).T)
+    assert select({"run": {"far": far, "near": near}}, Selection())["runs"]["run"]["selected"] == (
+        "near"
+    )

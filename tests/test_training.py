@@ -1,6 +1,7 @@
 """The loop around the methods: schedule, determinism, divergence, checkpoints, devices."""
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.partition import HorizontalPartition
 from fedatlas.shards import write_shards
+from fedatlas.simulation.client_rows import ClientRows
 from fedatlas.specs import RunSpec
 from fedatlas.traces import COSTS, MEASUREMENTS, read_trace
 from fedatlas.training import CheckpointPolicy, train
@@ -200,6 +202,7 @@ def test_resuming_ends_with_the_same_trace(shard, tmp_path, algorithm, records_b
     monkeypatch.setattr(method, "round", counted)
     resumed = train(spec, shard, tmp_path / "resumed.nc", checkpoint=policy)
     assert without_times(resumed).identical(without_times(whole))
+    assert (np.diff(resumed["wall_time"].to_numpy(), axis=1) > 0).all()  # time goes on as well
     # Two rounds warm up; what the checkpoint held is not done again.
     assert len(rounds) - 2 == spec.rounds * len(spec.seeds) - sum(finished_before(records_before))
     assert not policy.path.exists()
@@ -218,6 +221,38 @@ def test_checkpoints_of_another_specification_or_damaged_ones_are_ignored(shard,
         specification(), shard, tmp_path / "b.nc", checkpoint=CheckpointPolicy(path, 60)
     )
     assert without_times(plain).identical(without_times(resumed))
+
+
+def test_a_checkpoint_belongs_to_its_specification_code_and_data():
+    spec = specification()
+    same = training.run_identity(spec, "code", "data")
+    assert training.run_identity(specification(), "code", "data") == same
+    others = [
+        training.run_identity(specification(rounds=26), "code", "data"),
+        training.run_identity(spec, "other code", "data"),
+        training.run_identity(spec, "code", "other data"),
+    ]
+    assert same not in others
+    assert len(set(others)) == 3
+
+
+def test_states_keep_their_kinds_through_a_checkpoint():
+    @dataclass(frozen=True)
+    class State:
+        x: np.ndarray
+        rows: ClientRows
+        count: int
+        rate: float
+        nothing: object
+
+    state = State(np.arange(3.0), ClientRows(np.eye(2)), 7, 0.5, None)
+    arrays = checkpoints.state_arrays(state, lambda array: array)
+    template = State(np.zeros(3), ClientRows(np.zeros((2, 2))), 0, 0.0, None)
+    restored = checkpoints.restore_state(template, arrays, lambda array: array)
+    assert (restored.count, restored.rate, restored.nothing) == (7, 0.5, None)
+    assert isinstance(restored.count, int)
+    np.testing.assert_array_equal(restored.x, state.x)
+    np.testing.assert_array_equal(restored.rows.table, state.rows.table)
 
 
 def test_a_shard_of_another_partition_is_refused(shard, tmp_path):

@@ -237,15 +237,15 @@ def test_unwritable_results_are_one_clear_error(tmp_path):
     assert workflow.results.read_text() == "a file where a folder belongs"
 
 
-def test_kill_during_training_then_rerun(finished, tmp_path):
-    """SIGKILL to the whole workflow mid-training; a plain rerun ends with the same trace."""
+def test_kill_during_training_then_rerun(finished, tmp_path, monkeypatch):
+    """SIGKILL to the whole workflow mid-training; a rerun resumes and ends with the same trace."""
     workflow = finished.clone(tmp_path / "copy")
     # Long enough to be caught in the middle, short enough to finish.
     workflow.edit("config/experiments/demo/small.yaml", "rounds: 40", "rounds: 60000")
     shutil.rmtree(workflow.results / "experiments")
     target = str(workflow.trace("scaffold").relative_to(workflow.folder))
     log = workflow.folder / "logs" / "train" / "demo-small" / "scaffold" / "only.log"
-    log.unlink()
+    monkeypatch.setenv("FEDATLAS_CHECKPOINT_EVERY", "0.05")
     process = subprocess.Popen(
         workflow.command(target),
         cwd=workflow.folder,
@@ -255,7 +255,8 @@ def test_kill_during_training_then_rerun(finished, tmp_path):
         start_new_session=True,
     )
     deadline = time.monotonic() + 120
-    while not (log.exists() and "0 rounds" in log.read_text()):
+    checkpoint = workflow.results / "checkpoints" / "demo-small" / "scaffold" / "only.npz"
+    while not checkpoint.exists():
         assert process.poll() is None, "training ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -266,6 +267,7 @@ def test_kill_during_training_then_rerun(finished, tmp_path):
     assert unlocked.returncode == 0, unlocked.stderr
     again = workflow.run(target)
     assert again.returncode == 0, again.stdout + again.stderr
+    assert "resuming seed" in log.read_text(encoding="utf-8")
     interrupted = read_trace(workflow.trace("scaffold"))
 
     workflow.trace("scaffold").unlink()
