@@ -50,7 +50,8 @@ def test_every_variable_and_coordinate_says_what_it_is_in_which_unit():
     for name in [*trace.data_vars, *trace.coords]:
         assert trace[name].attrs["long_name"], name
         assert trace[name].attrs["units"], name
-    assert set(trace.data_vars) == {*COSTS, *MEASUREMENTS, "status"}
+    assert set(trace.data_vars) == {*MEASUREMENTS, "status"}
+    assert set(trace.coords) == {*COSTS, "seed", "record"}
     assert trace["bytes_up"].attrs["units"] == "byte"
     assert trace["wall_time"].attrs["units"] == "s"
     assert trace["round"].dims == ("seed", "record")

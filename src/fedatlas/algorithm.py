@@ -99,4 +99,11 @@ def algorithm_class(name: str) -> type[Algorithm]:
         raise FedatlasError(
             f"{module.__file__}: must define one subclass of Algorithm, found {len(classes)}"
         )
-    return classes[0]
+    (method,) = classes
+    missing = sorted(method.__abstractmethods__)
+    missing += [name for name in ("title", "source") if not hasattr(method, name)]
+    if missing:
+        raise FedatlasError(
+            f"{module.__file__}: {method.__name__} must define {', '.join(missing)}"
+        )
+    return method

@@ -49,17 +49,20 @@ def build_trace(
 ) -> xr.Dataset:
     """Assemble a trace from arrays (seeds, records) and the outcome of each seed."""
     described = COSTS | MEASUREMENTS
+    columns = {
+        name: (
+            ("seed", "record"),
+            values,
+            {"long_name": described[name][0], "units": described[name][1]},
+        )
+        for name, values in variables.items()
+    }
     return xr.Dataset(
-        {
-            name: (
-                ("seed", "record"),
-                values,
-                {"long_name": described[name][0], "units": described[name][1]},
-            )
-            for name, values in variables.items()
-        }
+        {name: column for name, column in columns.items() if name not in COSTS}
         | {"status": ("seed", status, {"long_name": "outcome of the seed", "units": "1"})},
-        coords={
+        # Costs are coordinates: trace.gradient_norm.plot.line(x="bytes_up", hue="seed") works.
+        coords={name: column for name, column in columns.items() if name in COSTS}
+        | {
             "seed": ("seed", seeds, {"long_name": "random seed", "units": "1"}),
             "record": (
                 "record",

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import xarray as xr
@@ -108,6 +108,7 @@ class _Run:
         shape = (len(spec.seeds), len(self.schedule))
         self.variables = {name: np.full(shape, np.nan) for name in (*COSTS, *MEASUREMENTS)}
         self.status: list[str] = []
+        self._saved = time.monotonic()
 
     def train(self, checkpoint: CheckpointPolicy | None, identity: str) -> None:
         """Run all seeds, or what an earlier attempt left of them."""
@@ -119,6 +120,8 @@ class _Run:
             resumed = None
             self.status.append(outcome)
             log.info("%s: seed %d %s", self.spec.name, self.spec.seeds[index], outcome)
+            if self._is_due(checkpoint):
+                self._save(checkpoint, identity, {})
         progress.close()
 
     def _setting(self, counters: Counters) -> tuple[HorizontalProblem, StarNetwork]:
@@ -133,6 +136,13 @@ class _Run:
         state = self.algorithm.start(problem, problem.zeros())
         for round_number in range(2):
             state = self.algorithm.round(state, problem, network, random.at(round_number))
+            shape = tuple(getattr(getattr(state, "x", None), "shape", ()))
+            if shape != (problem.dimension,):
+                raise FedatlasError(
+                    f"{self.spec.name}: {type(self.algorithm).__name__}.round must return a state "
+                    f"whose x has the shape ({problem.dimension},); it returned "
+                    f"{type(state).__name__} with x of shape {shape}"
+                )
 
     def _train_seed(
         self,
@@ -153,7 +163,6 @@ class _Run:
             problem, network = self._setting(counters)
             first_record, wall_time = header["record"] + 1, header["wall_time"]
             state = checkpoints.restore_state(state, arrays, self.engine.array)
-        saved = time.monotonic()
         for record in range(first_record, len(self.schedule)):
             previous = 0 if record == 0 else int(self.schedule[record - 1])
             began = time.perf_counter()
@@ -169,10 +178,10 @@ class _Run:
             )
             if not healthy:
                 return "diverged"
-            if checkpoint is not None and time.monotonic() - saved > checkpoint.every_seconds:
-                position = {"record": record, "wall_time": wall_time}
-                self._save(checkpoint, identity, state, counters, position)
-                saved = time.monotonic()
+            if self._is_due(checkpoint):
+                position = {"record": record, "wall_time": wall_time, "counters": asdict(counters)}
+                arrays = checkpoints.state_arrays(state, self.engine.numpy)
+                self._save(checkpoint, identity, position, arrays)
         return "ok"
 
     def _record(
@@ -202,19 +211,21 @@ class _Run:
             self.variables[name][index, record] = value
         return True
 
+    def _is_due(self, checkpoint: CheckpointPolicy | None) -> TypeGuard[CheckpointPolicy]:
+        return checkpoint is not None and time.monotonic() - self._saved > checkpoint.every_seconds
+
     def _save(
         self,
         checkpoint: CheckpointPolicy,
         identity: str,
-        state: Any,
-        counters: Counters,
         position: dict[str, Any],
+        state: dict[str, np.ndarray] | None = None,
     ) -> None:
+        """Freeze the finished seeds, and one under way if a position and a state are given."""
         arrays = {f"variable/{name}": values for name, values in self.variables.items()}
-        state_arrays = checkpoints.state_arrays(state, self.engine.numpy)
-        arrays |= {f"state/{name}": values for name, values in state_arrays.items()}
-        header = {"status": self.status, "counters": asdict(counters), **position}
-        checkpoints.save(checkpoint.path, identity, header, arrays)
+        arrays |= {f"state/{name}": values for name, values in (state or {}).items()}
+        checkpoints.save(checkpoint.path, identity, {"status": self.status, **position}, arrays)
+        self._saved = time.monotonic()
 
     def _resume(
         self, checkpoint: CheckpointPolicy | None, identity: str
@@ -226,12 +237,14 @@ class _Run:
         self.status = list(header["status"])
         for name in self.variables:
             self.variables[name] = arrays[f"variable/{name}"]
-        log.info(
-            "%s: resuming seed %d after round %d",
-            self.spec.name,
-            self.spec.seeds[len(self.status)],
-            self.schedule[header["record"]],
-        )
+        if len(self.status) == len(self.spec.seeds):
+            return None
+        seed = self.spec.seeds[len(self.status)]
+        if "record" not in header:
+            log.info("%s: resuming with seed %d", self.spec.name, seed)
+            return None
+        done = self.schedule[header["record"]]
+        log.info("%s: resuming seed %d after round %d", self.spec.name, seed, done)
         prefix = "state/"
         state = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
         return header, state
