@@ -18,7 +18,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 environment: $(VENV)/.installed
 
 demo: environment
-	$(BIN)/snakemake --cores $(CORES) --quiet rules
+	$(BIN)/snakemake --cores $(CORES) --quiet rules \
+		|| { echo; echo "The end of the newest log:"; \
+		     tail -n 12 "$$(ls -t $$(find logs -name '*.log') | head -n 1)"; exit 1; }
 	$(BIN)/snakemake --report results/report.zip --quiet all
 	@echo
 	@$(BIN)/fedatlas summary
@@ -37,5 +39,6 @@ bench: environment
 	$(BIN)/python benchmarks/rounds.py
 	$(BIN)/python benchmarks/workflow.py
 
-clean:
-	rm -rf results logs .snakemake
+clean:  # keeps what was downloaded
+	find results -mindepth 1 -maxdepth 1 ! -name raw ! -name archives -exec rm -rf {} + 2>/dev/null || true
+	rm -rf logs .snakemake

@@ -11,6 +11,9 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.plan import build_plan, group_of
 
+if Path("results").exists() and not Path("results").is_dir():
+    raise WorkflowError("results is a file, but must be a folder: move it away")
+
 try:
     CONFIG = load_config(config)
     PLAN = build_plan(Path("config"))
@@ -66,9 +69,8 @@ def paper_results(*papers):
         chosen = members(*papers)
         if not chosen:
             raise WorkflowError(
-                f"no experiment of {', '.join(papers)} is selected: add --configfile "
-                "config/paper.yaml, or name experiments, as in "
-                "--config 'experiments=[\"fedpage-fig2a\"]'"
+                f"no experiment of {', '.join(papers)} is selected: put behind the target "
+                "--configfile config/paper.yaml, or --config 'experiments=[\"fedpage-fig2a\"]'"
             )
         groups = sorted({group_of(name) for name in chosen})
         claims = [f"results/claims/{group}.{kind}" for group in groups for kind in ("csv", "html")]

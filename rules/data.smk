@@ -12,8 +12,7 @@ rule download_file:
     params:
         identity=identity_of,
     shell:
-        "fedatlas download {wildcards.file:q} --output {output:q}"
-        " --lock config/checksums.lock.json --archives results/archives 2>&1 | tee {log:q}"
+        "fedatlas download {wildcards.file:q} --output {output:q} 2>&1 | tee {log:q}"
 
 
 use rule download_file as download_folder with:

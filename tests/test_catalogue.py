@@ -110,7 +110,6 @@ URLS = ["https://example.org/a"]
             {"standardise": True, "splits": {"all": ENTRY["splits"]["train"]}},
             "a split named 'train'",
         ),
-        (file_entry(), "give 'urls', 'archive' with 'member', or 'login'"),
         (file_entry(urls=["ftp://example.org/a"]), "urls.0"),
         (file_entry(urls=URLS, path="../a"), "plain relative path"),
         (file_entry(urls=URLS, path="/a"), "plain relative path"),

@@ -79,3 +79,35 @@ def test_every_experiment_of_the_project_is_sound():
     assert {"demo-fedpage", "fedpage-fig1a", "fedpage-fig6b"} <= set(plan.experiments)
     for experiment in plan.experiments.values():
         assert len(experiment.seeds) == 5
+
+
+def test_a_key_that_stands_twice_is_refused(config):
+    change(config, "rounds: 40", "rounds: 40\nrounds: 5")
+    with pytest.raises(FedatlasError, match=r"small\.yaml.*'rounds' stands twice"):
+        build_plan(config)
+
+
+def test_more_clients_than_the_catalogue_has_rows_are_refused(config):
+    change(config, "clients: 56, samples: 560", "clients: 600")
+    with pytest.raises(FedatlasError, match=r"600 clients.*breast-cancer has 569 rows"):
+        build_plan(config)
+
+
+def test_errors_about_a_whole_file_do_not_print_it(config):
+    change(config, "seeds: [0, 1]", "seeds: [0, 0]")
+    with pytest.raises(FedatlasError) as caught:
+        build_plan(config)
+    assert str(caught.value).endswith("small.yaml: a seed is listed twice")
+
+
+def test_a_method_that_lacks_something_is_named(config, tmp_path, monkeypatch):
+    from fedatlas import algorithms
+
+    (tmp_path / "half.py").write_text(
+        "from fedatlas.algorithm import Algorithm\n\n"
+        "class Half(Algorithm):\n    def start(self, problem, x0):\n        return x0\n"
+    )
+    monkeypatch.setattr(algorithms, "__path__", [*algorithms.__path__, str(tmp_path)])
+    change(config, "algorithm: fedavg", "algorithm: half")
+    with pytest.raises(FedatlasError, match=r"half\.py: Half must define .*round, title, source"):
+        build_plan(config)

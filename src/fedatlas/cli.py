@@ -3,6 +3,7 @@
 Heavy libraries are imported inside the commands, so that a step loads only what it needs.
 """
 
+import difflib
 import json
 import logging
 import signal
@@ -39,20 +40,52 @@ def configure(verbose: Annotated[bool, typer.Option(help="Log details.")] = Fals
 
 
 def _json(text: str) -> Any:
-    if text.startswith("@"):
-        text = Path(text[1:]).read_text(encoding="utf-8")
+    """Parse JSON from an argument, or from a file named after an @."""
+    where = text[1:] if text.startswith("@") else "--spec"
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise FedatlasError(f"--spec is not valid JSON: {error}") from None
+        content = Path(where).read_text(encoding="utf-8") if text.startswith("@") else text
+        return json.loads(content)
+    except (OSError, ValueError) as error:
+        raise FedatlasError(f"{where}: cannot be read as JSON: {error}") from None
+
+
+def _members(text: str, *keys: str) -> dict[str, Any]:
+    """A JSON object that has the keys."""
+    content = _json(text)
+    missing = [key for key in keys if not isinstance(content, dict) or key not in content]
+    if missing:
+        raise FedatlasError(f"--spec: missing {', '.join(missing)}")
+    return content
+
+
+@app.command()
+def spec(
+    name: Annotated[str, typer.Argument(help="EXPERIMENT/RUN/POINT, as traces are filed.")],
+    config: Annotated[Path, typer.Option(help="Configuration folder.")] = Path("config"),
+) -> None:
+    """Print a run's specification, what `train --spec` takes."""
+    from fedatlas.files import canonical_json
+    from fedatlas.plan import build_plan
+
+    runs = {run.name: run for run in build_plan(config).runs.values()}
+    if name not in runs:
+        close = difflib.get_close_matches(name, runs, n=5, cutoff=0.3)
+        raise FedatlasError(f"there is no run '{name}'; similar: {', '.join(close) or 'none'}")
+    typer.echo(canonical_json(runs[name].model_dump(mode="json")))
 
 
 @app.command()
 def download(
-    file: Annotated[str, typer.Argument(help="The file's local path in the catalogue.")],
-    output: Output,
-    lock: Annotated[Path, typer.Option(help="Where sums of files without one are kept.")],
-    archives: Annotated[Path, typer.Option(help="Where archives of single members are kept.")],
+    file: Annotated[str, typer.Argument(help="The file's path in the catalogue.")],
+    output: Annotated[
+        Path | None, typer.Option(help="File to write; results/raw/… by default.")
+    ] = None,
+    lock: Annotated[Path, typer.Option(help="Where sums of files without one are kept.")] = Path(
+        "config/checksums.lock.json"
+    ),
+    archives: Annotated[
+        Path, typer.Option(help="Where archives of single members are kept.")
+    ] = Path("results/archives"),
     mirror: Annotated[
         Path | None, typer.Option(help="Folder looked into first.", envvar=MIRROR_VARIABLE)
     ] = None,
@@ -62,10 +95,15 @@ def download(
     from fedatlas.data.catalogue import load_catalogue
     from fedatlas.data.download import download as fetch
 
-    files = load_catalogue(catalogue).raw_files()
+    by_local_path = load_catalogue(catalogue).raw_files()
+    files = {raw.path: raw for raw in by_local_path.values()} | by_local_path
     if file not in files:
-        raise FedatlasError(f"{catalogue}: no raw file '{file}'; known: {', '.join(files)}")
-    fetch(files[file], output, mirror=mirror, lock=lock, archives=archives)
+        close = difflib.get_close_matches(file, files, n=5, cutoff=0.3)
+        raise FedatlasError(
+            f"{catalogue}: no raw file '{file}'; similar: {', '.join(close) or 'none'}"
+        )
+    destination = output or Path("results/raw") / files[file].local_path
+    fetch(files[file], destination, mirror=mirror, lock=lock, archives=archives)
 
 
 @app.command()
@@ -154,7 +192,7 @@ def judge(
     from fedatlas.files import write_text
     from fedatlas.models import validated
 
-    content = _json(spec)
+    content = _members(spec, "experiment", "paper", "claims")
     record = _json(f"@{selection}")
     verdicts = judging.judge(
         content["experiment"],
@@ -196,7 +234,7 @@ def figure(
     from fedatlas.figures.convergence import draw
     from fedatlas.models import validated
 
-    content = _json(spec)
+    content = _members(spec, "title", "figure", "runs")
     draw(
         content["title"],
         validated(Figure, content["figure"], "--spec"),
@@ -234,7 +272,7 @@ def summary(
     from fedatlas.evaluation.summary import print_summary
 
     if not results.is_dir():
-        raise FedatlasError(f"{results}: there is no such folder; run snakemake first")
+        raise FedatlasError(f"{results}: is not a folder; run snakemake first")
     print_summary(results, Console())
 
 

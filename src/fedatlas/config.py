@@ -1,12 +1,13 @@
 """The workflow's own configuration: what to run, where, and from which files."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, validated
@@ -21,12 +22,17 @@ class WorkflowConfig(Model):
     experiments: tuple[str, ...] = Field(
         default=("demo-*",), description="names of experiments, or globs"
     )
-    device: str = Field(
-        default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="where to train"
-    )
+    device: str = Field(default="auto", description="where to train: auto, cpu, cuda or cuda:N")
     mirror: Path | None = Field(
         default=None, description="folder with raw files, used before any download"
     )
+
+    @field_validator("device")
+    @classmethod
+    def _is_a_device(cls, device: str) -> str:
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
+            raise ValueError("use auto, cpu, cuda or cuda:N")
+        return device
 
 
 def load_config(config: Mapping[str, Any]) -> WorkflowConfig:

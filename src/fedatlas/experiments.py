@@ -6,7 +6,7 @@ experiment `fedpage-fig2a`.
 
 import re
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
@@ -50,7 +50,7 @@ class RunConfig(Model):
 class Experiment(Model):
     """One figure or table of a paper."""
 
-    paper: str
+    paper: Literal["dpgt", "fedpage", "fmgda", "tdcd", "vfb2", "ours"]
     title: str
     source: str = Field(description="where it stands in the paper")
     notes: str = Field(default="", description="what was reconstructed or chosen here")

@@ -18,10 +18,23 @@ class Model(BaseModel):
 M = TypeVar("M", bound=BaseModel)
 
 
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Safe, and strict: of a key that stands twice YAML would silently take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key '{key}' stands twice", node.start_mark
+                )
+        return super().construct_mapping(node, deep)
+
+
 def read_yaml(path: Path) -> Any:
     """Parse a YAML file without executing tags; FedatlasError names file, line and problem."""
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)
     except OSError as error:
         raise FedatlasError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -47,7 +60,10 @@ def _explain(model: type[BaseModel], item: Any, where: str) -> str:
         return f"{where}: unknown key '{key}'{hint}"
     if item["type"] == "missing":
         return f"{where}: missing key '{key}'"
-    return f"{where}: key '{key}', value {item['input']!r}: {item['msg']}"
+    message = item["msg"].removeprefix("Value error, ")
+    if isinstance(item["input"], dict | list):
+        return f"{where}: {f'key {key!r}: ' if item['loc'] else ''}{message}"
+    return f"{where}: key '{key}', value {item['input']!r}: {message}"
 
 
 def _allowed_keys(model: Any, location: tuple[Any, ...]) -> list[str]:

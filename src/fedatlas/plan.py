@@ -81,6 +81,7 @@ def build_plan(config_folder: Path) -> Plan:
                         f"{where}: runs.{run_name}.grid: lists '{spec.point}' twice"
                     )
                 runs[name, run_name, spec.point] = spec
+                _check_partition(spec, catalogue, f"{where}: runs.{run_name}")
                 partitions[spec.partition.slug] = spec.partition
     return Plan(catalogue, experiments, runs, partitions)
 
@@ -144,4 +145,15 @@ def _check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> 
         raise FedatlasError(
             f"{where}: key 'split', value '{experiment.split}': {experiment.dataset} has "
             f"{', '.join(dataset.splits)}"
+        )
+
+
+def _check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
+    """As far as the catalogue knows the number of rows; `assign` has the last word."""
+    rows = catalogue[spec.dataset].split(spec.split).rows
+    wanted = max(spec.partition.samples or 0, spec.partition.clients)
+    if rows is not None and wanted > rows:
+        raise FedatlasError(
+            f"{where}: the partition asks for {spec.partition.clients} clients and "
+            f"{spec.partition.samples or 'all'} samples, but {spec.dataset} has {rows} rows"
         )

@@ -24,6 +24,7 @@ class RawFile(Model):
     """One file as its publisher serves it, and what is done to it once it is verified.
 
     path: its place inside a mirror folder, with `/` as separator.
+    urls: addresses in order of preference; a file without any comes from a mirror.
     checksum: of the bytes served, before any unpacking; None is recorded at first download.
     decompress: remove this compression from a single file.
     unpack: spread this whole archive into a folder.
@@ -63,8 +64,6 @@ class RawFile(Model):
                 raise ValueError("the urls of a member belong to its archive")
             if self.archive.unpack is None:
                 raise ValueError("the archive must say 'unpack: tar' or 'unpack: zip'")
-        elif not self.urls and self.login is None:
-            raise ValueError("give 'urls', 'archive' with 'member', or 'login' instructions")
         return self
 
     @property

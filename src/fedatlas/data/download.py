@@ -252,6 +252,8 @@ def _remedy(raw_file: RawFile, failures: Sequence[Exception], how: Fetching) -> 
     lines += [f"- {failure}" for failure in failures]
     if how.mirror is not None:
         lines.append(f"- the mirror {how.mirror} does not hold {raw_file.path}")
+    if not raw_file.urls and raw_file.login is None:
+        lines.append("- the catalogue gives no address for it")
     if raw_file.login is not None:
         lines.append(f"It needs an account. {raw_file.login}")
     lines.append(

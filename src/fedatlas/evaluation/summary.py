@@ -25,7 +25,7 @@ def print_summary(results: Path, console: Console) -> None:
         for experiment, counter in counts.items():
             table.add_row(experiment, *(str(counter[kind]) for kind in _KINDS))
         console.print(table)
-    console.print("Where to look:")
+    console.print("Where to look:" if any(results.iterdir()) else f"{results}: nothing yet")
     places = (
         ("figures and tables", results / "experiments"),
         ("verdicts", claims),
@@ -34,4 +34,7 @@ def print_summary(results: Path, console: Console) -> None:
     )
     for name, path in places:
         if path.exists():
-            console.print(f"  {name:<20}{path}", highlight=False, soft_wrap=True)
+            # A report of other results misleads: say so rather than hide it.
+            stale = claims.exists() and path.stat().st_mtime < claims.stat().st_mtime
+            note = "  (older than the verdicts)" if path.suffix == ".zip" and stale else ""
+            console.print(f"  {name:<20}{path}{note}", highlight=False, soft_wrap=True)
