@@ -101,6 +101,8 @@ def test_attributes_tell_where_a_trace_comes_from(shard, tmp_path):
     attributes = trace.attrs
     assert RunSpec.model_validate(json.loads(attributes["specification"])) == spec
     assert attributes["effective_step_size"] == 0.2
+    # With defaults: the specification holds only what the experiment states.
+    assert json.loads(attributes["hyper_parameters"])["local_batch_size"] == 1
     assert "torch" not in json.loads(attributes["versions"])
     assert len(attributes["source_digest"]) == len(attributes["shard_digest"]) == 64
     (warning,) = json.loads(attributes["warnings"])

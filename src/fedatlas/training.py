@@ -77,6 +77,7 @@ def train(
             "algorithm": spec.algorithm,
             "algorithm_title": algorithm.title,
             "algorithm_source": algorithm.source,
+            "hyper_parameters": canonical_json(algorithm.model_dump(mode="json")),
             "effective_step_size": algorithm.effective_step_size,
             "specification": canonical_json(spec.model_dump(mode="json")),
             "warnings": canonical_json(warnings),
