@@ -170,15 +170,20 @@ def test_a_malformed_raw_file_leaves_nothing(tmp_path, sparse_file):
 def test_files_that_are_not_prepared_are_refused_by_name(tmp_path):
     path = tmp_path / "seed=1" / "x.parquet"
     path.parent.mkdir()
-    with pytest.raises(FedatlasError, match=r"x\.parquet: cannot be read as Parquet"):
+    with pytest.raises(FedatlasError, match=r"x\.parquet: no such file"):
         read_prepared(path)
     path.write_bytes(b"PAR1 no")
-    with pytest.raises(FedatlasError, match=r"x\.parquet: cannot be read as Parquet"):
+    with pytest.raises(
+        FedatlasError, match=r"x\.parquet: is truncated, damaged or no Parquet file"
+    ):
         read_prepared(path)
     table = pa.table({"sample_id": [0], "label": [1.0]})
     for metadata in (None, {"fedatlas": "not JSON"}, {"fedatlas": "[]"}, {"fedatlas": "{}"}):
         pq.write_table(table.replace_schema_metadata(metadata), path)
-        with pytest.raises(FedatlasError, match=r"x\.parquet: is not a prepared data set"):
+        with pytest.raises(
+            FedatlasError,
+            match=r"x\.parquet: (lacks the schema metadata|its 'fedatlas' metadata lack)",
+        ):
             read_prepared(path)
 
 
@@ -192,5 +197,7 @@ def test_lost_rows_and_flipped_bits_are_noticed(tmp_path, sparse_file):
     damaged = bytearray(path.read_bytes())
     damaged[40] ^= 1
     path.write_bytes(damaged)
-    with pytest.raises(FedatlasError, match=r"train\.parquet: cannot be read as Parquet"):
+    with pytest.raises(
+        FedatlasError, match=r"train\.parquet: is truncated, damaged or no Parquet file"
+    ):
         read_prepared(path)

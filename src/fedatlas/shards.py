@@ -5,9 +5,7 @@ and nobody else's. A horizontal partition has one silo with all columns; a parti
 has one silo per column block, with the same clients in the same order.
 """
 
-import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,16 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fedatlas.data.parquet import METADATA_KEY, PREPARED_KEYS, open_parquet, read_metadata
 from fedatlas.data.samples import Samples, from_table
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest, write_atomically
 from fedatlas.partition import Partition, assign
 
-METADATA_KEY = b"fedatlas"
-PREPARED_KEYS = ("dataset", "split", "rows", "features", "layout")
 SHARD_KEYS = (*PREPARED_KEYS, "partition", "silo", "client_samples", "prepared_digest")
-DENSE_COLUMNS = {"sample_id", "label", "features"}
-SPARSE_COLUMNS = {"sample_id", "label", "indices", "values"}
 
 # Measured on a9a with 3250 clients: statistics and dictionaries cost 20-40 % of the writing and
 # reading time and more bytes than they save in groups of ten rows; zstd sets up a context per
@@ -76,8 +71,8 @@ def write_shards(prepared: Path, spec: Partition, silos: Sequence[Path], manifes
             f"{manifest}: a {spec.kind} partition is {spec.silos} silo file(s) in the manifest's "
             f"folder, but these were given: {', '.join(map(str, silos)) or 'none'}"
         )
-    with _open_parquet(prepared) as file:
-        metadata = _metadata(file, prepared, PREPARED_KEYS)
+    with open_parquet(prepared) as file:
+        metadata = read_metadata(file, prepared, PREPARED_KEYS)
         if metadata["rows"] != file.metadata.num_rows:
             raise FedatlasError(
                 f"{prepared}: holds {file.metadata.num_rows} rows, but its metadata say "
@@ -127,7 +122,7 @@ def read_shard(path: Path) -> ClientSamples:
     Raises FedatlasError when the file is missing, truncated or damaged, is no shard, or has other
     row groups than its metadata say.
     """
-    with _open_parquet(path) as file:
+    with open_parquet(path) as file:
         metadata = _shard_metadata(file, path)
         table = file.read()
     offsets = np.concatenate([[0], np.cumsum(metadata["client_samples"], dtype=np.int64)])
@@ -140,7 +135,7 @@ def read_client(path: Path, client: int) -> Samples:
     Raises FedatlasError as `read_shard` does (damage to other row groups goes unnoticed), and
     when there is no such client.
     """
-    with _open_parquet(path) as file:
+    with open_parquet(path) as file:
         metadata = _shard_metadata(file, path)
         if not 0 <= client < file.num_row_groups:
             raise FedatlasError(
@@ -172,47 +167,9 @@ def _ranges(ids: np.ndarray) -> list[list[int]]:
     return np.column_stack([starts, stops]).tolist()
 
 
-@contextmanager
-def _open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; failures to read it, also inside the block, become FedatlasError."""
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            yield file
-    except FileNotFoundError as error:
-        raise FedatlasError(f"{path}: no such file") from error
-    except PermissionError as error:
-        raise FedatlasError(f"{path}: cannot be read: permission denied") from error
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise FedatlasError(
-            f"{path}: is truncated, damaged or no Parquet file ({reason}); "
-            "delete it and make it again"
-        ) from error
-
-
-def _metadata(file: pq.ParquetFile, path: Path, keys: Sequence[str]) -> dict[str, Any]:
-    """The file's own `fedatlas` metadata, holding at least `keys`; its columns are checked too."""
-    schema = file.schema_arrow
-    try:
-        metadata = json.loads((schema.metadata or {})[METADATA_KEY])
-        missing = [key for key in keys if key not in metadata]
-    except (KeyError, ValueError, TypeError):
-        raise FedatlasError(
-            f"{path}: lacks the schema metadata 'fedatlas' that fedatlas writes; make it again"
-        ) from None
-    if missing:
-        raise FedatlasError(f"{path}: its 'fedatlas' metadata lack {', '.join(missing)}")
-    if set(schema.names) not in (DENSE_COLUMNS, SPARSE_COLUMNS):
-        raise FedatlasError(
-            f"{path}: has the columns {', '.join(schema.names)}; expected sample_id, label and "
-            "either features, or indices and values"
-        )
-    return metadata
-
-
 def _shard_metadata(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
-    """As `_metadata`, for a shard: one row group per client with that client's samples."""
-    metadata = _metadata(file, path, SHARD_KEYS)
+    """As `read_metadata`, for a shard: one row group per client with that client's samples."""
+    metadata = read_metadata(file, path, SHARD_KEYS)
     footer = file.metadata
     sizes = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
     if sizes != metadata["client_samples"]:

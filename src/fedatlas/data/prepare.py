@@ -1,22 +1,19 @@
 """Raw files → one Parquet file per split, which says of itself what it holds."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedatlas.data.catalogue import Dataset
 from fedatlas.data.formats import read_raw
+from fedatlas.data.parquet import METADATA_KEY, PREPARED_KEYS, open_parquet, read_metadata
 from fedatlas.data.samples import Samples, from_table, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest, write_atomically
 
-METADATA_KEY = b"fedatlas"
-REQUIRED_KEYS = {"dataset", "split", "rows", "features", "layout"}
 # Above this share of non-zeros CSR rows take more bytes (12 each) than dense ones (8 each).
 DENSE_FROM = 0.5
 # Large enough for fast columns, small enough to read a part of a data set of images.
@@ -75,32 +72,16 @@ def read_prepared(path: Path) -> tuple[Samples, dict[str, Any]]:
 
     Raises FedatlasError, naming the file, when it is missing, damaged or not one of ours.
     """
-    try:
-        # Not read_table: that would take a folder called `seed=1` for a column.
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            metadata = _metadata(path, file.schema_arrow.metadata)
-            table = file.read()
-    except (OSError, pa.ArrowException) as error:
-        raise FedatlasError(f"{path}: cannot be read as Parquet: {error}") from error
+    # Not read_table: that would take a folder called `seed=1` for a column.
+    with open_parquet(path) as file:
+        metadata = read_metadata(file, path, PREPARED_KEYS)
+        table = file.read()
     if table.num_rows != metadata["rows"]:
         raise FedatlasError(
             f"{path}: holds {table.num_rows} rows, its metadata say {metadata['rows']}; prepare it "
             "again"
         )
     return from_table(table, metadata["features"]), metadata
-
-
-def _metadata(path: Path, schema_metadata: dict[bytes, bytes] | None) -> dict[str, Any]:
-    try:
-        metadata = json.loads((schema_metadata or {})[METADATA_KEY])
-    except (KeyError, ValueError):
-        metadata = None
-    if not isinstance(metadata, dict) or not metadata.keys() >= REQUIRED_KEYS:
-        raise FedatlasError(
-            f"{path}: is not a prepared data set: it lacks the schema metadata "
-            f"'{METADATA_KEY.decode()}' with {', '.join(sorted(REQUIRED_KEYS))}"
-        )
-    return metadata
 
 
 def _non_zeros(samples: Samples) -> int:

@@ -1,0 +1,55 @@
+"""Reading Parquet files that fedatlas wrote: prepared splits and shards."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fedatlas.errors import FedatlasError
+
+METADATA_KEY = b"fedatlas"
+PREPARED_KEYS = ("dataset", "split", "rows", "features", "layout")
+DENSE_COLUMNS = {"sample_id", "label", "features"}
+SPARSE_COLUMNS = {"sample_id", "label", "indices", "values"}
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file; failures to read it, also inside the block, become FedatlasError."""
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            yield file
+    except FileNotFoundError as error:
+        raise FedatlasError(f"{path}: no such file") from error
+    except PermissionError as error:
+        raise FedatlasError(f"{path}: cannot be read: permission denied") from error
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise FedatlasError(
+            f"{path}: is truncated, damaged or no Parquet file ({reason}); "
+            "delete it and make it again"
+        ) from error
+
+
+def read_metadata(file: pq.ParquetFile, path: Path, keys: Sequence[str]) -> dict[str, Any]:
+    """The file's own `fedatlas` metadata, holding at least `keys`; its columns are checked too."""
+    schema = file.schema_arrow
+    try:
+        metadata = json.loads((schema.metadata or {})[METADATA_KEY])
+        missing = [key for key in keys if key not in metadata]
+    except (KeyError, ValueError, TypeError):
+        raise FedatlasError(
+            f"{path}: lacks the schema metadata 'fedatlas' that fedatlas writes; make it again"
+        ) from None
+    if missing:
+        raise FedatlasError(f"{path}: its 'fedatlas' metadata lack {', '.join(missing)}")
+    if set(schema.names) not in (DENSE_COLUMNS, SPARSE_COLUMNS):
+        raise FedatlasError(
+            f"{path}: has the columns {', '.join(schema.names)}; expected sample_id, label and "
+            "either features, or indices and values"
+        )
+    return metadata
