@@ -45,11 +45,19 @@ def code_of(*modules):
     ]
 
 
+def traces_of(experiment):
+    """All traces of an experiment, in the order of its file."""
+    return [
+        f"results/experiments/{experiment}/traces/{spec.run}/{spec.point}.nc"
+        for spec in PLAN.runs_of(experiment)
+    ]
+
+
 def experiment_files(experiment):
     """What is made of every experiment; its traces too, so that a lost one is made again."""
-    names = ["figure.svg", "figure.png", "table.csv", "selection.json", "claims.csv"]
-    names += [f"traces/{spec.run}/{spec.point}.nc" for spec in PLAN.runs_of(experiment)]
-    return [f"results/experiments/{experiment}/{name}" for name in names]
+    names = ("figure.svg", "figure.png", "table.csv", "selection.json", "claims.csv")
+    files = [f"results/experiments/{experiment}/{name}" for name in names]
+    return files + traces_of(experiment)
 
 
 def experiment_results(experiments):
@@ -87,14 +95,6 @@ def one_of(names):
 def run_spec(wildcards):
     """A training job's specification."""
     return PLAN.run(wildcards.experiment, wildcards.run, wildcards.point)
-
-
-def trace_files(wildcards):
-    """All traces of an experiment, in the order of its file."""
-    return [
-        f"results/experiments/{spec.experiment}/traces/{spec.run}/{spec.point}.nc"
-        for spec in PLAN.runs_of(wildcards.experiment)
-    ]
 
 
 def claims_files(experiments):
@@ -139,15 +139,11 @@ def shard_of(name):
     return file
 
 
-def of_experiment(*keys):
-    """A param: the experiment's name and the given keys of its file, as canonical JSON."""
-
-    def spec(wildcards):
-        experiment = PLAN.experiments[wildcards.experiment].model_dump(mode="json")
-        chosen = {key: experiment[key] for key in keys}
-        return canonical_json({"experiment": wildcards.experiment, **chosen})
-
-    return spec
+def claims_spec(wildcards):
+    """What verdicts depend on besides traces and the selection."""
+    experiment = PLAN.experiments[wildcards.experiment].model_dump(mode="json")
+    kept = {key: experiment[key] for key in ("paper", "claims")}
+    return canonical_json({"experiment": wildcards.experiment, **kept})
 
 
 def figure_spec(wildcards):

@@ -3,7 +3,7 @@
 
 rule select_points:
     input:
-        traces=trace_files,
+        traces=lambda wildcards: traces_of(wildcards.experiment),
         code=code_of("fedatlas.evaluation.selection"),
     output:
         "results/experiments/{experiment}/selection.json",
@@ -22,7 +22,7 @@ rule select_points:
 
 rule tabulate_results:
     input:
-        traces=trace_files,
+        traces=lambda wildcards: traces_of(wildcards.experiment),
         selection="results/experiments/{experiment}/selection.json",
         code=code_of("fedatlas.evaluation.results_table"),
     output:
@@ -45,7 +45,7 @@ rule tabulate_results:
 
 rule draw_figure:
     input:
-        traces=trace_files,
+        traces=lambda wildcards: traces_of(wildcards.experiment),
         selection="results/experiments/{experiment}/selection.json",
         code=code_of("fedatlas.figures.convergence"),
     output:
@@ -72,7 +72,7 @@ rule draw_figure:
 
 rule judge_claims:
     input:
-        traces=trace_files,
+        traces=lambda wildcards: traces_of(wildcards.experiment),
         selection="results/experiments/{experiment}/selection.json",
         code=code_of("fedatlas.evaluation.judge", "fedatlas.evaluation.verdicts"),
     output:
@@ -83,7 +83,7 @@ rule judge_claims:
         mem_mb=1000,
         runtime=15,
     params:
-        spec=of_experiment("paper", "claims"),
+        spec=claims_spec,
     shell:
         "fedatlas judge --spec {params.spec:q} --selection {input.selection:q} --output {output:q}"
         " {input.traces:q} > {log:q} 2>&1"

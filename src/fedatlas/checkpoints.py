@@ -57,13 +57,13 @@ def restore_state(template: State, arrays: dict[str, np.ndarray], from_numpy: An
     """A state like `template`, the start of the same run, with the saved arrays."""
     values: dict[str, Any] = {}
     for field in fields(template):  # type: ignore[arg-type]
-        if field.name not in arrays:
+        kind, saved = getattr(template, field.name), arrays.get(field.name)
+        if saved is None:
             values[field.name] = None
-            continue
-        if isinstance(getattr(template, field.name), int | float):
-            values[field.name] = arrays[field.name].item()
-            continue
-        value = from_numpy(arrays[field.name])
-        is_rows = isinstance(getattr(template, field.name), ClientRows)
-        values[field.name] = ClientRows(value) if is_rows else value
+        elif isinstance(kind, int | float):
+            values[field.name] = saved.item()
+        elif isinstance(kind, ClientRows):
+            values[field.name] = ClientRows(from_numpy(saved))
+        else:
+            values[field.name] = from_numpy(saved)
     return replace(template, **values)  # type: ignore[type-var]

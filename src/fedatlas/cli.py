@@ -8,6 +8,7 @@ import json
 import logging
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,6 +59,12 @@ def _members(text: str, *keys: str) -> dict[str, Any]:
     return content
 
 
+def _similar(name: str, known: Iterable[str]) -> str:
+    """The end of an error about an unknown name."""
+    close = difflib.get_close_matches(name, known, n=5, cutoff=0.3)
+    return f"similar: {', '.join(close) or 'none'}"
+
+
 @app.command()
 def spec(
     name: Annotated[str, typer.Argument(help="EXPERIMENT/RUN/POINT, as traces are filed.")],
@@ -69,8 +76,7 @@ def spec(
 
     runs = {run.name: run for run in build_plan(config).runs.values()}
     if name not in runs:
-        close = difflib.get_close_matches(name, runs, n=5, cutoff=0.3)
-        raise FedatlasError(f"there is no run '{name}'; similar: {', '.join(close) or 'none'}")
+        raise FedatlasError(f"there is no run '{name}'; {_similar(name, runs)}")
     typer.echo(canonical_json(runs[name].model_dump(mode="json")))
 
 
@@ -98,10 +104,7 @@ def download(
     by_local_path = load_catalogue(catalogue).raw_files()
     files = {raw.path: raw for raw in by_local_path.values()} | by_local_path
     if file not in files:
-        close = difflib.get_close_matches(file, files, n=5, cutoff=0.3)
-        raise FedatlasError(
-            f"{catalogue}: no raw file '{file}'; similar: {', '.join(close) or 'none'}"
-        )
+        raise FedatlasError(f"{catalogue}: no raw file '{file}'; {_similar(file, files)}")
     destination = output or Path("results/raw") / files[file].local_path
     fetch(files[file], destination, mirror=mirror, lock=lock, archives=archives)
 

@@ -42,8 +42,6 @@ class RunConfig(Model):
                 raise ValueError(f"'{key}' stands both in hyper_parameters and in grid")
             if not values:
                 raise ValueError(f"grid '{key}' lists no value")
-            if len({repr(value) for value in values}) != len(values):
-                raise ValueError(f"grid '{key}' lists a value twice")
         return self
 
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -55,9 +55,9 @@ def train(
     """
     algorithm = spec.build_algorithm()
     data = read_shard(shard)
-    if len(data.offsets) - 1 != spec.partition.clients:
+    if data.clients != spec.partition.clients:
         raise FedatlasError(
-            f"{shard}: holds {len(data.offsets) - 1} clients, but {spec.name} expects "
+            f"{shard}: holds {data.clients} clients, but {spec.name} expects "
             f"{spec.partition.clients}. Delete it and run again."
         )
     device = "cpu" if device == "auto" else device
@@ -66,8 +66,8 @@ def train(
     shard_digest = file_digest(shard)
     warnings = _step_warnings(spec, algorithm, engine)
 
-    run = _Run(spec, algorithm, engine)
-    run.train(checkpoint, run_identity(spec, code, shard_digest))
+    run = _Run(spec, algorithm, engine, checkpoint, run_identity(spec, code, shard_digest))
+    run.train()
     trace = run.trace(
         {
             "paper": spec.paper,
@@ -101,28 +101,36 @@ def run_identity(spec: RunSpec, code: str, shard_digest: str) -> str:
 class _Run:
     """The growing records of one run; a checkpoint freezes all of it."""
 
-    def __init__(self, spec: RunSpec, algorithm: Algorithm, engine: Engine) -> None:
+    def __init__(
+        self,
+        spec: RunSpec,
+        algorithm: Algorithm,
+        engine: Engine,
+        checkpoint: CheckpointPolicy | None,
+        identity: str,
+    ) -> None:
         self.spec = spec
         self.algorithm = algorithm
         self.engine = engine
+        self.checkpoint = checkpoint
+        self.identity = identity
         self.schedule = record_schedule(spec.rounds, spec.record_every)
         shape = (len(spec.seeds), len(self.schedule))
         self.variables = {name: np.full(shape, np.nan) for name in (*COSTS, *MEASUREMENTS)}
         self.status: list[str] = []
         self._saved = time.monotonic()
 
-    def train(self, checkpoint: CheckpointPolicy | None, identity: str) -> None:
+    def train(self) -> None:
         """Run all seeds, or what an earlier attempt left of them."""
-        resumed = self._resume(checkpoint, identity)
+        resumed = self._resume()
         self._warm_up()
         progress = _Progress(self.spec.name, self.spec.rounds * len(self.spec.seeds))
         for index in range(len(self.status), len(self.spec.seeds)):
-            outcome = self._train_seed(index, resumed, checkpoint, identity, progress)
+            outcome = self._train_seed(index, resumed, progress)
             resumed = None
             self.status.append(outcome)
             log.info("%s: seed %d %s", self.spec.name, self.spec.seeds[index], outcome)
-            if self._is_due(checkpoint):
-                self._save(checkpoint, identity, {})
+            self._save_if_due({}, None)
         progress.close()
 
     def _setting(self, counters: Counters) -> tuple[HorizontalProblem, StarNetwork]:
@@ -149,19 +157,15 @@ class _Run:
         self,
         index: int,
         resumed: tuple[dict[str, Any], dict[str, np.ndarray]] | None,
-        checkpoint: CheckpointPolicy | None,
-        identity: str,
         progress: "_Progress",
     ) -> str:
-        counters = Counters()
+        header, arrays = resumed or ({}, {})
+        counters = Counters(**header.get("counters", {}))
         problem, network = self._setting(counters)
         random = RoundRandom(self.spec.seeds[index])
         state = self.algorithm.start(problem, problem.zeros())
         first_record, wall_time = 0, 0.0
         if resumed is not None:
-            header, arrays = resumed
-            counters = Counters(**header["counters"])
-            problem, network = self._setting(counters)
             first_record, wall_time = header["record"] + 1, header["wall_time"]
             state = checkpoints.restore_state(state, arrays, self.engine.array)
         for record in range(first_record, len(self.schedule)):
@@ -179,10 +183,8 @@ class _Run:
             )
             if not healthy:
                 return "diverged"
-            if self._is_due(checkpoint):
-                position = {"record": record, "wall_time": wall_time, "counters": asdict(counters)}
-                arrays = checkpoints.state_arrays(state, self.engine.numpy)
-                self._save(checkpoint, identity, position, arrays)
+            position = {"record": record, "wall_time": wall_time, "counters": asdict(counters)}
+            self._save_if_due(position, state)
         return "ok"
 
     def _record(
@@ -212,26 +214,26 @@ class _Run:
             self.variables[name][index, record] = value
         return True
 
-    def _is_due(self, checkpoint: CheckpointPolicy | None) -> TypeGuard[CheckpointPolicy]:
-        return checkpoint is not None and time.monotonic() - self._saved > checkpoint.every_seconds
-
-    def _save(
-        self,
-        checkpoint: CheckpointPolicy,
-        identity: str,
-        position: dict[str, Any],
-        state: dict[str, np.ndarray] | None = None,
-    ) -> None:
-        """Freeze the finished seeds, and one under way if a position and a state are given."""
+    def _save_if_due(self, position: dict[str, Any], state: Any) -> None:
+        """Freeze the finished seeds, and the one under way if its position and state are given."""
+        if (
+            self.checkpoint is None
+            or time.monotonic() - self._saved <= self.checkpoint.every_seconds
+        ):
+            return
         arrays = {f"variable/{name}": values for name, values in self.variables.items()}
-        arrays |= {f"state/{name}": values for name, values in (state or {}).items()}
-        checkpoints.save(checkpoint.path, identity, {"status": self.status, **position}, arrays)
+        if state is not None:
+            frozen = checkpoints.state_arrays(state, self.engine.numpy)
+            arrays |= {f"state/{name}": values for name, values in frozen.items()}
+        header = {"status": self.status, **position}
+        checkpoints.save(self.checkpoint.path, self.identity, header, arrays)
         self._saved = time.monotonic()
 
-    def _resume(
-        self, checkpoint: CheckpointPolicy | None, identity: str
-    ) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
-        found = checkpoints.load(checkpoint.path, identity) if checkpoint else None
+    def _resume(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
+        """Take over finished seeds; header and state of the one that was under way, if any."""
+        if self.checkpoint is None:
+            return None
+        found = checkpoints.load(self.checkpoint.path, self.identity)
         if found is None:
             return None
         header, arrays = found

@@ -52,7 +52,7 @@ class Engine(ABC):
                 f"objective '{objective.name}' needs labels ±1, but data set "
                 f"'{data.metadata.get('dataset')}' has {np.unique(labels)[:5]}"
             )
-        self.clients = len(data.offsets) - 1
+        self.clients = data.clients
         self.dimension = data.samples.features.shape[1]
         self.samples = len(data.samples)
         self.objective = objective
