@@ -5,22 +5,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from catalogue_entry import entry
 from fedatlas.data.catalogue import RawFile, load_catalogue
 from fedatlas.errors import FedatlasError
 
 CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
 
-ENTRY = {
-    "title": "Tiny",
-    "homepage": "https://example.org/",
-    "licence": "CC0",
-    "citation": "Nobody, 2024",
-    "format": "libsvm",
-    "task": "binary",
-    "features": 3,
-    "labels": {0: -1, 1: 1},
-    "splits": {"train": {"files": [{"path": "tiny/a", "urls": ["https://example.org/a"]}]}},
-}
+ENTRY = entry(splits={"train": {"files": [{"path": "tiny/a", "urls": ["https://example.org/a"]}]}})
 
 
 def catalogue_of(tmp_path, **entries):

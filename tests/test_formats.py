@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from catalogue_entry import entry
 from fedatlas.data.catalogue import Dataset
 from fedatlas.data.formats import read_libsvm, read_raw
 from fedatlas.data.samples import Samples
@@ -40,19 +41,8 @@ def plain_parse(text, features):
 
 
 def dataset(**changes):
-    entry = {
-        "name": "tiny",
-        "title": "Tiny",
-        "homepage": "https://example.org/",
-        "licence": "CC0",
-        "citation": "Nobody, 2024",
-        "format": "libsvm",
-        "task": "binary",
-        "features": 3,
-        "labels": {-1: -1, 1: 1},
-        "splits": {"train": {"files": [{"path": "a", "urls": ["https://example.org/a"]}]}},
-    }
-    return Dataset.model_validate({**entry, **changes})
+    plain = entry(name="tiny", labels={-1: -1, 1: 1})
+    return Dataset.model_validate({**plain, **changes})
 
 
 FEATURES = 9

@@ -5,28 +5,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from catalogue_entry import FILES, entry
 from fedatlas.data.catalogue import Dataset
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
 
-FILES = [{"path": "a", "urls": ["https://example.org/a"]}]
-
 
 def dataset(**changes):
-    entry = {
-        "name": "tiny",
-        "title": "Tiny",
-        "homepage": "https://example.org/",
-        "licence": "CC0",
-        "citation": "Nobody, 2024",
-        "format": "libsvm",
-        "task": "binary",
-        "features": 6,
-        "labels": {0: -1, 1: 1},
-        "splits": {"train": {"files": FILES}, "test": {"files": FILES}},
-    }
-    return Dataset.model_validate({**entry, **changes})
+    plain = entry(
+        name="tiny", features=6, splits={"train": {"files": FILES}, "test": {"files": FILES}}
+    )
+    return Dataset.model_validate({**plain, **changes})
 
 
 @pytest.fixture
