@@ -15,16 +15,21 @@ from fedatlas.files import write_atomically
 
 FORMAT = "fedatlas trace 1"
 
-#: Cost axes: what a run has spent by each record; name → (long name, units).
+#: Cost axes: what a run has spent by each record; name → (long name, units). A trace holds those
+#: that its setting counts.
 COSTS = {
     "round": ("communication rounds", "1"),
     "iteration": ("sequential gradient steps", "1"),
     "epoch": ("gradient evaluations per training sample", "1"),
+    "update_epoch": ("dominated updates per training sample", "1"),
     "gradient_evaluations": ("per-sample gradient evaluations", "1"),
-    "bytes_up": ("bytes from clients to server", "byte"),
-    "bytes_down": ("bytes from server to clients", "byte"),
-    "messages": ("messages between server and clients", "1"),
+    "full_passes": ("passes over all samples (snapshots, initial tables)", "1"),
+    "block_updates": ("updates of a party's block", "1"),
+    "bytes_up": ("bytes towards a server or dominator", "byte"),
+    "bytes_down": ("bytes from a server or dominator", "byte"),
+    "messages": ("messages", "1"),
     "full_participations": ("rounds in which every client took part", "1"),
+    "simulated_time": ("simulated time", "s"),
     "wall_time": ("time spent in rounds, evaluation excluded", "s"),
 }
 
@@ -32,8 +37,20 @@ COSTS = {
 MEASUREMENTS = {
     "objective": ("objective f(x)", "1"),
     "gradient_norm": ("norm of the full gradient ‖∇f(x)‖", "1"),
+    "suboptimality": ("sub-optimality f(x) − f*", "1"),
     "train_accuracy": ("accuracy on the training samples", "1"),
+    "test_accuracy": ("accuracy on the test samples", "1"),
+    "train_rmse": ("root mean square error on the training samples", "1"),
+    "test_rmse": ("root mean square error on the test samples", "1"),
+    "read_delay_mean": ("updates that a read of a block lacked, mean so far", "1"),
+    "read_delay_max": ("updates that a read of a block lacked, largest so far", "1"),
+    "update_delay_mean": ("updates of a block between read and application, mean so far", "1"),
+    "update_delay_max": ("updates of a block between read and application, largest so far", "1"),
+    "mask_error": ("largest rounding error left by masks in a sum so far", "1"),
 }
+
+#: Measurements of which more is better; of all others less is.
+LARGER_IS_BETTER = frozenset({"train_accuracy", "test_accuracy"})
 
 
 def record_schedule(rounds: int, every: int) -> np.ndarray:
