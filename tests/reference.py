@@ -37,7 +37,8 @@ Rows = Sequence[int]
 class Problem:
     """f(x) = 1/N Σ_i f_i(x), f_i(x) = 1/M_i Σ_j f_ij(x): client i holds clients[i] = (A_i, b_i).
 
-    loss: ``robust`` or ``logistic``, the first terms of FedPAGE section 6; regulariser: none,
+    loss: ``robust`` or ``logistic``, the first terms of FedPAGE section 6, or ``square``,
+    arXiv:2103.00958 (17); regulariser: none,
     ``nonconvex`` (FedPAGE section 6) or ``l2`` (arXiv:2103.00958 (13)), with its constant.
     """
 
@@ -53,6 +54,8 @@ class Problem:
         if self.loss == "robust":
             # ℓ(xᵀa − b), ℓ(t) = log(1 + t²/2)
             value = math.log(1.0 + (inner - b) ** 2 / 2.0)
+        elif self.loss == "square":
+            value = (inner - b) ** 2
         else:
             # log(1 + exp(−b xᵀa)), written so that exp does not overflow
             u = -b * inner
@@ -72,6 +75,8 @@ class Problem:
         if self.loss == "robust":
             t = inner - b
             gradient = t / (1.0 + t**2 / 2.0) * a
+        elif self.loss == "square":
+            gradient = 2.0 * (inner - b) * a
         else:
             u = -b * inner  # derivative of log(1 + e^u) is e^u / (1 + e^u)
             share = 1.0 / (1.0 + math.exp(-u)) if u >= 0 else math.exp(u) / (1.0 + math.exp(u))
@@ -111,11 +116,11 @@ class Problem:
 
 # ----------------------------------------------------------------- the package's containers
 
-OBJECTIVES = ("robust_regression", "logistic_nonconvex", "logistic_l2")
+OBJECTIVES = ("robust_regression", "logistic_nonconvex", "logistic_l2", "ridge_regression")
 
 
 def objective_of(name: str, weight: float = 0.1) -> Objective:
-    """The package's name for each of the three objectives."""
+    """The package's name for each of the objectives."""
     return Objective(name=name, weight=None if name == "robust_regression" else weight)
 
 
@@ -136,9 +141,14 @@ def random_problem(
         if size > 2:
             rows[1] = 0.0
         clients.append((rows, np.where(random.random(size) < 0.5, 1.0, -1.0)))
-    loss = "robust" if objective.name == "robust_regression" else "logistic"
-    regulariser = {"logistic_nonconvex": "nonconvex", "logistic_l2": "l2"}
-    return Problem(clients, loss, regulariser.get(objective.name, "none"), objective.weight or 0.0)
+    loss = {"robust_regression": "robust", "ridge_regression": "square"}
+    regulariser = {
+        "logistic_nonconvex": "nonconvex",
+        "logistic_l2": "l2",
+        "ridge_regression": "l2",
+    }
+    name = loss.get(objective.name, "logistic")
+    return Problem(clients, name, regulariser.get(objective.name, "none"), objective.weight or 0.0)
 
 
 def shard_of(problem: Problem, layout: str = "sparse") -> ClientSamples:

@@ -64,6 +64,8 @@ def autograd_objective(problem: Problem, name: str, client: int, x: torch.Tensor
     z = features @ x
     if name == "robust_regression":
         return torch.log(1 + (z - labels) ** 2 / 2).mean()
+    if name == "ridge_regression":
+        return ((z - labels) ** 2).mean() + problem.constant / 2 * torch.dot(x, x)
     loss = torch.log(1 + torch.exp(-labels * z)).mean()
     if name == "logistic_nonconvex":
         return loss + problem.constant * (x**2 / (1 + x**2)).sum()
@@ -253,6 +255,7 @@ def test_a_client_without_samples_has_only_its_regulariser(kind: str, name: str)
         "robust_regression": 0 * x,
         "logistic_nonconvex": 0.1 * 2 * x / (1 + x**2) ** 2,
         "logistic_l2": 0.1 * x,
+        "ridge_regression": 0.1 * x,
     }[name]
     np.testing.assert_allclose(gradients[1], penalty, rtol=0, atol=1e-15)
 
@@ -268,7 +271,7 @@ def test_extreme_margins_stay_finite_and_right(
     kind: str, name: str, margin: float, label: float
 ) -> None:
     rows = np.array([[margin, 0.0]])  # at x = e_1 its margin is `margin`; ∂f/∂x_1 = margin · ℓ'
-    loss = "robust" if name == "robust_regression" else "logistic"
+    loss = {"robust_regression": "robust", "ridge_regression": "square"}.get(name, "logistic")
     engine = engine_of(kind, Problem([(rows, np.array([label]))], loss), name)
     x = np.array([1.0, 0.0])
     batch = engine.minibatches(RoundRandom(0), np.array([0]), None, 1)
@@ -278,11 +281,15 @@ def test_extreme_margins_stay_finite_and_right(
         "robust_regression": (0.0, 0.0),
         "logistic_nonconvex": (0.1 / 2, 0.1 * 2 / 4),
         "logistic_l2": (0.1 / 2, 0.1),
+        "ridge_regression": (0.1 / 2, 0.1),
     }[name]
     if loss == "robust":
         residual = margin - label
         expected = np.log1p(residual**2 / 2)
         derivative = residual / (1 + residual**2 / 2)
+    elif loss == "square":
+        residual = margin - label
+        expected, derivative = residual**2, 2 * residual
     else:
         wrong = label * margin < 0
         expected, derivative = (abs(margin), -label) if wrong else (0.0, 0.0)

@@ -4,7 +4,8 @@ The sum over a client's samples is f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + we
 The formulas themselves live with each engine (`problems.kernels`, `problems.on_torch`).
 
 Sources: robust regression and logistic regression with a nonconvex regulariser, FedPAGE section 6
-(arXiv:2108.04755); l2-regularised logistic regression, the usual convex benchmark.
+(arXiv:2108.04755) and VFB² problems (18) and (7) (arXiv:2103.00958; their λ/2 is our weight of the
+nonconvex regulariser); l2-regularised logistic and ridge regression, VFB² (13) and (17).
 """
 
 from enum import Enum, auto
@@ -16,10 +17,11 @@ from fedatlas.models import Model
 
 
 class Loss(Enum):
-    """Loss of a margin z = aᵀx against a label b ∈ {±1} (or any real b for ROBUST)."""
+    """Loss of a margin z = aᵀx against a label b ∈ {±1} (any real b for the others)."""
 
     ROBUST = auto()  # log(1 + (z - b)²/2)
     LOGISTIC = auto()  # log(1 + exp(-b z))
+    SQUARE = auto()  # (z - b)²
 
 
 class Regulariser(Enum):
@@ -31,39 +33,48 @@ class Regulariser(Enum):
 
 
 # Largest absolute second derivative of each piece.
-_LOSS_CURVATURE = {Loss.ROBUST: 1.0, Loss.LOGISTIC: 0.25}
+_LOSS_CURVATURE = {Loss.ROBUST: 1.0, Loss.LOGISTIC: 0.25, Loss.SQUARE: 2.0}
 _REGULARISER_CURVATURE = {Regulariser.NONE: 0.0, Regulariser.NONCONVEX: 2.0, Regulariser.L2: 1.0}
 
 
-class Objective(Model):
-    """One of the three objectives of linear models."""
+_PARTS = {
+    "robust_regression": (Loss.ROBUST, Regulariser.NONE),
+    "logistic_nonconvex": (Loss.LOGISTIC, Regulariser.NONCONVEX),
+    "logistic_l2": (Loss.LOGISTIC, Regulariser.L2),
+    "ridge_regression": (Loss.SQUARE, Regulariser.L2),
+}
 
-    name: Literal["robust_regression", "logistic_nonconvex", "logistic_l2"]
+
+class Objective(Model):
+    """One of the objectives of linear models."""
+
+    name: Literal["robust_regression", "logistic_nonconvex", "logistic_l2", "ridge_regression"]
     weight: float | None = Field(
         default=None, gt=0, description="regularisation weight α or λ; none for robust_regression"
     )
 
     @model_validator(mode="after")
     def _weight_where_it_counts(self) -> Self:
-        if self.name == "robust_regression" and self.weight is not None:
-            raise ValueError("robust_regression has no regulariser: remove 'weight'")
-        if self.name != "robust_regression" and self.weight is None:
+        if self.regulariser is Regulariser.NONE and self.weight is not None:
+            raise ValueError(f"{self.name} has no regulariser: remove 'weight'")
+        if self.regulariser is not Regulariser.NONE and self.weight is None:
             raise ValueError(f"{self.name} needs 'weight', the regularisation weight")
         return self
 
     @property
+    def slug(self) -> str:
+        """A file-name-safe name that no other objective has."""
+        return self.name if self.weight is None else f"{self.name}-{self.weight!r}"
+
+    @property
     def loss(self) -> Loss:
         """The loss of a margin."""
-        return Loss.ROBUST if self.name == "robust_regression" else Loss.LOGISTIC
+        return _PARTS[self.name][0]
 
     @property
     def regulariser(self) -> Regulariser:
         """The penalty on the parameters."""
-        return {
-            "robust_regression": Regulariser.NONE,
-            "logistic_nonconvex": Regulariser.NONCONVEX,
-            "logistic_l2": Regulariser.L2,
-        }[self.name]
+        return _PARTS[self.name][1]
 
     @property
     def regularisation_weight(self) -> float:

@@ -15,10 +15,10 @@ from fedatlas.objectives import Loss, Regulariser
 
 # Compiled code is cached by this file's time stamp alone: no constant of it may come from another
 # file, or an edit there would run old code.
-_ROBUST, _LOGISTIC = 0, 1
+_ROBUST, _LOGISTIC, _SQUARE = 0, 1, 2
 _NONE, _NONCONVEX, _L2 = 0, 1, 2
 
-LOSS_CODES = {Loss.ROBUST: _ROBUST, Loss.LOGISTIC: _LOGISTIC}
+LOSS_CODES = {Loss.ROBUST: _ROBUST, Loss.LOGISTIC: _LOGISTIC, Loss.SQUARE: _SQUARE}
 REGULARISER_CODES = {
     Regulariser.NONE: _NONE,
     Regulariser.NONCONVEX: _NONCONVEX,
@@ -35,6 +35,8 @@ def loss_value(loss, margin, label):
     if loss == _LOGISTIC:
         t = -label * margin
         return max(t, 0.0) + math.log1p(math.exp(-abs(t)))
+    if loss == _SQUARE:
+        return (margin - label) ** 2
     return math.nan
 
 
@@ -46,6 +48,8 @@ def loss_derivative(loss, margin, label):
         return residual / (1.0 + 0.5 * residual * residual)
     if loss == _LOGISTIC:
         return -label / (1.0 + math.exp(min(label * margin, 700.0)))
+    if loss == _SQUARE:
+        return 2.0 * (margin - label)
     return math.nan
 
 

@@ -17,6 +17,8 @@ def loss_value(loss: Loss, margin: torch.Tensor, label: torch.Tensor) -> torch.T
     """Loss of each margin."""
     if loss is Loss.ROBUST:
         return torch.log1p(0.5 * (margin - label) ** 2)
+    if loss is Loss.SQUARE:
+        return (margin - label) ** 2
     assert loss is Loss.LOGISTIC
     return torch.nn.functional.softplus(-label * margin)
 
@@ -26,6 +28,8 @@ def loss_derivative(loss: Loss, margin: torch.Tensor, label: torch.Tensor) -> to
     if loss is Loss.ROBUST:
         residual = margin - label
         return residual / (1 + 0.5 * residual**2)
+    if loss is Loss.SQUARE:
+        return 2 * (margin - label)
     assert loss is Loss.LOGISTIC
     return -label * torch.sigmoid(-label * margin)
 
