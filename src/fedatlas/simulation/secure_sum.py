@@ -1,0 +1,255 @@
+"""Sums of private numbers through two trees, and what the parties can find out from their part.
+
+Source: VFB² (arXiv:2103.00958), Algorithm 1, Definition 4 and appendix B. Party ℓ adds a random
+mask δ_ℓ to its share o_ℓ = w_ℓ·x_ℓ; Σ(o_ℓ + δ_ℓ) goes up one tree, Σδ_ℓ another, and the
+difference of the two is the sum of the shares.
+
+The paper states no law of the masks. Ours is uniform on [-scale, scale], independent for every
+party and sum. Shares a and b then give masked shares whose laws are |a - b| / (2 scale) apart in
+total variation: a larger scale hides more and costs digits, since the rounding error grows with it,
+but no law hides a real number perfectly; masks in a finite ring would. This simulates the messages
+of the protocol, it does not protect anything.
+
+Parties are counted from 0; the paper counts from 1.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import fsum
+
+import numpy as np
+
+from fedatlas.errors import FedatlasError
+
+_TOLERANCE = 1e-9  # between 0/1 vectors: far above rounding, far below any true difference
+
+
+@dataclass(frozen=True)
+class AggregationTree:
+    """A binary tree whose leaves are the parties 0 … parties-1.
+
+    levels: steps (receiver, sender) by level; the receiver adds what the sender holds to what it
+    holds itself. Steps of one level run in parallel.
+    """
+
+    parties: int
+    levels: tuple[tuple[tuple[int, int], ...], ...]
+
+    def __post_init__(self) -> None:
+        """Refuse steps that would lose a share or count one twice."""
+        holders = set(range(self.parties))
+        for level in self.levels:
+            busy = [party for step in level for party in step]
+            if len(set(busy)) < len(busy) or not holders.issuperset(busy):
+                raise ValueError(f"level {level}: a party adds or sends twice, or has sent before")
+            holders.difference_update(sender for _, sender in level)
+        if len(holders) != 1:
+            raise ValueError(f"parties {sorted(holders)} hold sums that no step adds up")
+
+    @property
+    def steps(self) -> tuple[tuple[int, int], ...]:
+        """All steps (receiver, sender), parties - 1 of them, in an order in which they can run."""
+        return tuple(step for level in self.levels for step in level)
+
+    @property
+    def root(self) -> int:
+        """The party that ends up with the sum."""
+        return self.steps[-1][0]
+
+    @property
+    def depth(self) -> int:
+        """How many messages follow one another."""
+        return len(self.levels)
+
+    @cached_property
+    def _growth(self) -> tuple[tuple[frozenset[int], frozenset[int]], ...]:
+        """For each step, the leaves of what the sender sends and of what the receiver then has."""
+        held = [frozenset({party}) for party in range(self.parties)]
+        growth = []
+        for receiver, sender in self.steps:
+            held[receiver] |= held[sender]
+            growth.append((held[sender], held[receiver]))
+        return tuple(growth)
+
+    @property
+    def sent(self) -> tuple[frozenset[int], ...]:
+        """For each step, the parties whose numbers are added up in what the sender sends."""
+        return tuple(sent for sent, _ in self._growth)
+
+    def leaf_sets(self) -> frozenset[frozenset[int]]:
+        """The parties below each aggregation node, that is, subtree of more than one node."""
+        return frozenset(node for _, node in self._growth)
+
+    def arrays(self) -> np.ndarray:
+        """The steps as (parties - 1, 2) int64, receiver and sender, for a compiled loop."""
+        return np.array(self.steps, dtype=np.int64)
+
+
+Trees = tuple[AggregationTree, AggregationTree]
+
+
+def significantly_different(first: AggregationTree, second: AggregationTree) -> bool:
+    """Definition 4: no proper subtree with more than one node has the same leaves in both.
+
+    It says nothing of single leaves: `collusion` tells trees that satisfy it and still send one
+    party's masked share and mask to the same party.
+    """
+    everybody = frozenset(range(first.parties))
+    return not (first.leaf_sets() & second.leaf_sets()) - {everybody}
+
+
+def two_trees(parties: int, root: int = 0) -> Trees:
+    """Two significantly different trees of depth ⌈log2 parties⌉ over any number of parties from 2.
+
+    Both end at `root`; for another root the parties take over one another's places in turn. Beyond
+    Definition 4, no party alone can unmask another's share (tested for 3 to 64 parties). With two
+    parties Definition 4 is empty, and the sum itself gives the root the other's share.
+    """
+    if parties < 2:
+        raise FedatlasError(
+            f"parties: {parties}: a secure sum needs at least 2. One party has nothing to hide "
+            "from itself: use its share as the sum."
+        )
+    places = [(place + root) % parties for place in range(parties)]
+    # Every proper subtree of the first holds two neighbouring places, every one of the second
+    # places of one parity: no leaf set is in both. Halves must be rounded down: doubling strides
+    # (neighbours first in one tree, last in the other) satisfy Definition 4 as well, but with
+    # 2^k + 1 parties send the last one's masked share and its mask to the root alone.
+    return (
+        _tree(places, lambda part: (part[: len(part) // 2], part[len(part) // 2 :])),
+        _tree(places, lambda part: (part[::2], part[1::2])),
+    )
+
+
+def _tree(
+    places: Sequence[int],
+    divide: Callable[[Sequence[int]], tuple[Sequence[int], Sequence[int]]],
+) -> AggregationTree:
+    """The tree that divides parties until each is alone; the first of a part receives."""
+    levels: dict[int, list[tuple[int, int]]] = {}
+
+    def height(part: Sequence[int]) -> int:
+        if len(part) == 1:
+            return 0
+        left, right = divide(part)
+        above = 1 + max(height(left), height(right))
+        levels.setdefault(above, []).append((left[0], right[0]))
+        return above
+
+    height(places)
+    return AggregationTree(len(places), tuple(tuple(levels[above]) for above in sorted(levels)))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A message as its receiver sees it: in tree 1 a sum of masked shares, in tree 2 of masks."""
+
+    party: int
+    tree: int
+    sender: int
+    leaves: frozenset[int]
+    value: float
+
+
+@dataclass(frozen=True)
+class SecureSum:
+    """The sum, how far it is from the exact one, how many messages it took and who saw what."""
+
+    value: float
+    rounding_error: float
+    seen: tuple[Seen, ...]
+
+    @property
+    def messages(self) -> int:
+        """2 (q - 1), one number each."""
+        return len(self.seen)
+
+
+def masked_sum(shares: np.ndarray, masks: np.ndarray, trees: Trees) -> SecureSum:
+    """Algorithm 1: the sum of `shares` (q,) under `masks` (q,), added in the order of the trees.
+
+    The rounding error is at most (depth + 3) u (Σ|share| + 2 Σ|mask|), u = 2⁻⁵³, to first order.
+    """
+    _common_root(trees)
+    masked, masked_seen = _climb(np.asarray(shares) + masks, trees[0], 1)
+    mask, masks_seen = _climb(np.asarray(masks), trees[1], 2)
+    value = masked - mask
+    return SecureSum(value, abs(value - fsum(shares)), (*masked_seen, *masks_seen))
+
+
+def _climb(numbers: np.ndarray, tree: AggregationTree, name: int) -> tuple[float, list[Seen]]:
+    """The sum of `numbers` (q,) at the root, and the messages on the way."""
+    held = [float(number) for number in numbers]
+    seen = []
+    for (receiver, sender), leaves in zip(tree.steps, tree.sent, strict=True):
+        seen.append(Seen(receiver, name, sender, leaves, held[sender]))
+        held[receiver] += held[sender]
+    return held[tree.root], seen
+
+
+def _common_root(trees: Trees) -> int:
+    roots = {tree.root for tree in trees}
+    if len(roots) > 1:
+        raise ValueError(f"the trees end at different parties: {sorted(roots)}")
+    return roots.pop()
+
+
+@dataclass(frozen=True)
+class Collusion:
+    """What colluders can compute of the others' shares: single ones, and sums over several.
+
+    sums: leaf sets of either tree, without the colluders, of more than one party and fewer than
+    all the others.
+    """
+
+    shares: frozenset[int]
+    sums: frozenset[frozenset[int]]
+
+
+def collusion(trees: Trees, colluders: Iterable[int]) -> Collusion:
+    """What `colluders` unmask when they pool their shares and masks and what they saw.
+
+    The sum of all shares counts as known to everyone: the root has it, and the derivative that is
+    sent to the others tells them (exactly, for the logistic loss). So one share is always unmasked
+    where only one party does not collude.
+    """
+    pool = set(colluders)
+    others = sorted(set(range(trees[0].parties)) - pool)
+    # A combination of masked sums is rid of its masks if the same combination of masks was seen.
+    masked, masks = (_span(_indicators(_received(tree, pool), others)) for tree in trees)
+    left, cosines, _ = np.linalg.svd(masked @ masks.T)
+    unmasked = left.T[: len(cosines)][cosines > 1 - _TOLERANCE] @ masked
+    known = _span(np.vstack([unmasked, np.ones((1, len(others)))]))
+
+    def computable(part: frozenset[int]) -> bool:
+        (wanted,) = _indicators([part], others)
+        return bool(np.abs(wanted - known.T @ (known @ wanted)).max() < _TOLERANCE)
+
+    parts = {leaves - pool for tree in trees for leaves in tree.leaf_sets()}
+    return Collusion(
+        frozenset(party for party in others if computable(frozenset({party}))),
+        frozenset(part for part in parts if 1 < len(part) < len(others) and computable(part)),
+    )
+
+
+def _received(tree: AggregationTree, pool: set[int]) -> list[frozenset[int]]:
+    """Leaf sets of the messages that `pool` received, without its own leaves."""
+    return [
+        leaves - pool
+        for (receiver, _), leaves in zip(tree.steps, tree.sent, strict=True)
+        if receiver in pool and leaves - pool
+    ]
+
+
+def _indicators(sets: Sequence[frozenset[int]], parties: Sequence[int]) -> np.ndarray:
+    """(sets, parties) 1 where the party is in the set."""
+    return np.array([[float(party in part) for party in parties] for part in sets]).reshape(
+        len(sets), len(parties)
+    )
+
+
+def _span(rows: np.ndarray) -> np.ndarray:
+    """An orthonormal basis (rank, n) of the span of `rows` (m, n)."""
+    _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
+    return basis[sizes > _TOLERANCE]

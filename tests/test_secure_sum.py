@@ -1,0 +1,275 @@
+"""Algorithm 1 of VFB²: trees by Definition 4, masks that cancel, and who can unmask whom."""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import combinations
+from math import ceil, log2
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedatlas.errors import FedatlasError
+from fedatlas.simulation.secure_sum import (
+    AggregationTree,
+    Trees,
+    collusion,
+    masked_sum,
+    significantly_different,
+    two_trees,
+)
+
+SIZES = [*range(2, 18), 31, 32, 33, 63, 64, 65, 100, 129]
+NUMBERS = st.floats(-1e6, 1e6)
+SUMS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=20).map(
+    lambda pairs: tuple(np.array(pairs).T)
+)
+# Neighbours first, and last. Definition 4 holds, and yet the root receives the masked shares of 1
+# and 2 in the one tree and their masks in the other.
+STRIDES = (AggregationTree(3, (((0, 1),), ((0, 2),))), AggregationTree(3, (((0, 2),), ((0, 1),))))
+
+
+# --- the trees ---
+
+
+def nested(tree: AggregationTree):
+    """The tree as pairs of pairs of parties."""
+    nodes: dict = {party: party for party in range(tree.parties)}
+    for receiver, sender in tree.steps:
+        nodes[receiver] = (nodes[receiver], nodes.pop(sender))
+    (top,) = nodes.values()
+    return top
+
+
+def leaves(node) -> frozenset[int]:
+    if isinstance(node, int):
+        return frozenset({node})
+    return leaves(node[0]) | leaves(node[1])
+
+
+def subtrees(node):
+    yield node
+    if not isinstance(node, int):
+        yield from subtrees(node[0])
+        yield from subtrees(node[1])
+
+
+def depth(node) -> int:
+    return 0 if isinstance(node, int) else 1 + max(depth(node[0]), depth(node[1]))
+
+
+def different_by_definition(trees: Trees) -> bool:
+    """Definition 4, word for word."""
+    first, second = (nested(tree) for tree in trees)
+    return not any(
+        leaves(a) == leaves(b)
+        for a in subtrees(first)
+        for b in subtrees(second)
+        if 1 < len(leaves(a)) < len(leaves(first)) and 1 < len(leaves(b)) < len(leaves(second))
+    )
+
+
+@pytest.mark.parametrize("parties", SIZES)
+def test_trees_satisfy_definition_4_at_the_least_depth(parties: int):
+    trees = two_trees(parties)
+    assert different_by_definition(trees)
+    assert significantly_different(*trees)
+    for tree in trees:
+        assert leaves(nested(tree)) == frozenset(range(parties))
+        assert tree.depth == depth(nested(tree)) == ceil(log2(parties))
+        assert tree.root == 0
+        assert tree.arrays().tolist() == [list(step) for step in tree.steps]
+        assert tree.arrays().shape == (parties - 1, 2)
+        assert tree.arrays().dtype == np.int64
+
+
+def test_four_parties_are_the_papers_figure_5():
+    first, second = two_trees(4)
+    assert first.levels == (((0, 1), (2, 3)), ((0, 2),))
+    assert second.levels == (((0, 2), (1, 3)), ((0, 1),))
+    assert first.leaf_sets() == {frozenset(part) for part in [(0, 1), (2, 3), (0, 1, 2, 3)]}
+    assert first.sent == (frozenset({1}), frozenset({3}), frozenset({2, 3}))
+
+
+def test_a_tree_does_not_differ_from_itself():
+    tree, _ = two_trees(5)
+    assert not significantly_different(tree, tree)
+    assert not different_by_definition((tree, tree))
+
+
+@pytest.mark.parametrize("parties", range(2, 9))
+def test_every_party_can_be_the_root(parties: int):
+    for root in range(parties):
+        trees = two_trees(parties, root)
+        assert [tree.root for tree in trees] == [root, root]
+        assert different_by_definition(trees)
+
+
+@pytest.mark.parametrize("parties", [1, 0, -3])
+def test_a_sum_of_one_share_is_refused(parties: int):
+    with pytest.raises(FedatlasError, match=f"parties: {parties}: .* nothing to hide"):
+        two_trees(parties)
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        (((0, 1),),),  # 2 is left over
+        (((0, 1), (0, 2)),),  # 0 adds twice at once
+        (((0, 1),), ((2, 1),), ((0, 2),)),  # 1 sends twice
+        (((0, 0),), ((0, 1),), ((0, 2),)),  # 0 sends to itself
+        (((0, 1),), ((0, 2),), ((0, 3),)),  # there is no 3
+    ],
+)
+def test_steps_that_are_no_tree_are_refused(levels):
+    with pytest.raises(ValueError, match="part"):
+        AggregationTree(3, levels)
+
+
+# --- the sum ---
+
+
+@given(SUMS)
+def test_masks_cancel_to_rounding(numbers):
+    shares, masks = numbers
+    trees = two_trees(len(shares))
+    result = masked_sum(shares, masks, trees)
+    magnitude = np.abs(shares).sum() + 2 * np.abs(masks).sum()
+    assert result.rounding_error <= 1.01 * (trees[0].depth + 3) * 2**-53 * magnitude
+    assert result.value == pytest.approx(shares.sum(), rel=0, abs=1e-15 * 10 * magnitude)
+    assert result.messages == 2 * (len(shares) - 1)
+
+
+@given(SUMS)
+def test_parties_see_masked_sums_and_sums_of_masks(numbers):
+    shares, masks = numbers
+    trees = two_trees(len(shares))
+    for message in masked_sum(shares, masks, trees).seen:
+        part = sorted(message.leaves)
+        truth = (shares + masks)[part].sum() if message.tree == 1 else masks[part].sum()
+        assert message.value == pytest.approx(truth, rel=1e-9, abs=1e-8)
+        assert (message.party, message.sender) in trees[message.tree - 1].steps
+        assert message.sender in message.leaves
+        assert message.party not in message.leaves
+
+
+def test_integers_are_added_exactly():
+    shares, masks = np.arange(10), 2 ** np.arange(10)
+    result = masked_sum(shares, masks, two_trees(10))
+    assert (result.value, result.rounding_error) == (45, 0)
+
+
+def test_trees_with_two_roots_are_refused():
+    with pytest.raises(ValueError, match=r"\[0, 1\]"):
+        masked_sum(np.ones(4), np.ones(4), (two_trees(4)[0], two_trees(4, root=1)[1]))
+
+
+# --- who can unmask whom ---
+
+
+def rank(rows: list[list[Fraction]]) -> int:
+    """By elimination in exact arithmetic."""
+    rank, left = 0, rows
+    for column in range(len(rows[0])):
+        pivot = next((row for row in left if row[column]), None)
+        if pivot is None:
+            continue
+        rank += 1
+        left = [
+            [a - row[column] / pivot[column] * b for a, b in zip(row, pivot, strict=True)]
+            for row in left
+            if row is not pivot
+        ]
+    return rank
+
+
+def exactly_unmasked(trees: Trees, pool: Iterable[int], wanted: list[frozenset[int]]):
+    """The sums over `wanted` that the pool's equations in all shares and masks determine."""
+    q, pool = trees[0].parties, set(pool)
+
+    def equation(shares: Iterable[int], masks: Iterable[int]) -> list[Fraction]:
+        shares, masks = set(shares), set(masks)
+        return [Fraction(p in shares) for p in range(q)] + [Fraction(p in masks) for p in range(q)]
+
+    known = [equation(range(q), ())]
+    for party in pool:
+        known += [equation({party}, ()), equation((), {party})]
+    for tree, masked in zip(trees, (True, False), strict=True):
+        for (receiver, _), part in zip(tree.steps, tree.sent, strict=True):
+            if receiver in pool:
+                known.append(equation(part if masked else (), part))
+    before = rank(known)
+    return {part for part in wanted if rank([*known, equation(part, ())]) == before}
+
+
+@pytest.mark.parametrize("parties", range(2, 8))
+def test_collusion_is_what_the_equations_determine(parties: int):
+    trees = two_trees(parties)
+    for size in range(min(parties, 4)):
+        for pool in combinations(range(parties), size):
+            found = collusion(trees, pool)
+            others = frozenset(range(parties)) - set(pool)
+            singles = [frozenset({party}) for party in others]
+            assert {frozenset({p}) for p in found.shares} == exactly_unmasked(trees, pool, singles)
+            parts = {part - set(pool) for tree in trees for part in tree.leaf_sets()}
+            parts = [part for part in parts if 1 < len(part) < len(others)]
+            assert found.sums == exactly_unmasked(trees, pool, parts)
+
+
+@pytest.mark.parametrize("parties", [*range(3, 18), 31, 32, 33, 63, 64])
+def test_no_party_alone_unmasks_a_share(parties: int):
+    trees = two_trees(parties)
+    assert not any(collusion(trees, {party}).shares for party in range(parties))
+
+
+def test_the_papers_example_of_collusion():
+    """Its parties 2 and 3 unmask party 4, and with the sum at hand party 1 as well."""
+    trees = two_trees(4)
+    assert collusion(trees, {1, 2}).shares == {3, 0}
+    shares, masks = np.array([0.3, -1.2, 0.7, 2.5]), np.array([5.0, -3.0, 8.0, -6.0])
+    seen = masked_sum(shares, masks, trees).seen
+    (masked,) = (message for message in seen if message.party == 2 and message.tree == 1)
+    (mask,) = (message for message in seen if message.party == 1 and message.tree == 2)
+    assert masked.leaves == mask.leaves == {3}
+    assert masked.value - mask.value == pytest.approx(2.5)
+
+
+def test_two_parties_know_each_others_shares():
+    assert collusion(two_trees(2), {0}).shares == {1}
+    assert collusion(two_trees(2), {1}).shares == {0}
+
+
+def test_all_but_one_know_the_last_share():
+    for parties in range(2, 9):
+        for last in range(parties):
+            pool = set(range(parties)) - {last}
+            assert collusion(two_trees(parties), pool).shares == {last}
+
+
+def test_nothing_is_left_to_unmask_if_all_collude():
+    found = collusion(two_trees(4), range(4))
+    assert (found.shares, found.sums) == (frozenset(), frozenset())
+
+
+def test_sums_over_several_parties_are_unmasked_too():
+    trees = two_trees(8)
+    pooled = [collusion(trees, pool) for pool in combinations(range(8), 3)]
+    assert any(found.sums for found in pooled)
+    for pool, found in zip(combinations(range(8), 3), pooled, strict=True):
+        assert all(1 < len(part) < 5 and not part & set(pool) for part in found.sums)
+
+
+def test_definition_4_does_not_protect_single_shares():
+    assert different_by_definition(STRIDES)
+    assert significantly_different(*STRIDES)
+    assert collusion(STRIDES, {0}).shares == {1, 2}
+    assert exactly_unmasked(STRIDES, {0}, [frozenset({1})])
+    shares, masks = np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 40.0])
+    seen = masked_sum(shares, masks, STRIDES).seen
+    assert {message.party for message in seen} == {0}
+    by_tree = [
+        {message.sender: message.value for message in seen if message.tree == tree}
+        for tree in (1, 2)
+    ]
+    assert by_tree[0][1] - by_tree[1][1] == 2
