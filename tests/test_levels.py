@@ -18,7 +18,13 @@ from fedatlas.evaluation.levels import (
     lowest_median,
     reached,
 )
-from trace_factory import BYTES_PER_ROUND, falling_trace, levels_trace, make_trace
+from trace_factory import (
+    BYTES_PER_ROUND,
+    falling_trace,
+    levels_trace,
+    make_trace,
+    vertical_trace,
+)
 
 NAN, INF = np.nan, np.inf
 VALUES = st.floats(-15, 15)
@@ -60,6 +66,18 @@ def test_zero_has_a_finite_level_no_better_than_rounding_error():
     levels = log_measurement(make_trace([[1.0, 0.0, 1e-30]]), "gradient_norm")[0]
     assert levels[0] == 0
     assert -16 < levels[1] == levels[2] < -15
+
+
+def test_suboptimality_is_not_told_below_the_accuracy_of_the_optimum():
+    trace = vertical_trace([[0.1, 1e-10, 3e-11, 0.0, -2e-12]])
+    assert log_measurement(trace, "suboptimality")[0] == pytest.approx([-1, -10, -10, -10, -10])
+
+
+def test_what_a_run_does_not_count_is_an_error_that_says_what_it_counts():
+    with pytest.raises(FedatlasError, match=r"run 'a' has no 'simulated_time'.*round.*objective"):
+        cost_axis(falling_trace([0.5], run="a"), "simulated_time")
+    with pytest.raises(FedatlasError, match="run 'first' has no 'suboptimality'"):
+        log_measurement(falling_trace([0.5]), "suboptimality")
 
 
 # --- levels at equal cost ---

@@ -22,7 +22,7 @@ from fedatlas.evaluation.verdicts import (
     verdict_summary,
     verdicts_to_csv,
 )
-from trace_factory import levels_trace, make_trace
+from trace_factory import levels_trace, linear_trace, make_trace
 
 NAN = np.nan
 AWKWARD = 'η̃, "quoted"; two\nlines\r\nand \t ‖∇f(x)‖ <b>&amp;</b> {0} %'
@@ -30,6 +30,11 @@ AWKWARD = 'η̃, "quoted"; two\nlines\r\nand \t ‖∇f(x)‖ <b>&amp;</b> {0} %
 
 def a_verdict(verdict: str = "reproduced", text: str = "plain") -> Verdict:
     return Verdict(text, text, text, text, verdict, text)
+
+
+def accuracies(*ends: float) -> np.ndarray:
+    """(seeds, 41) that end at the given values."""
+    return np.linspace(0.5, ends, 41).T
 
 
 # --- results ---
@@ -59,6 +64,34 @@ def test_a_row_per_point_with_where_its_seeds_ended_and_what_it_cost():
     assert row["round_median"] == 200
     assert row["bytes_median"] == pytest.approx(2 * 200 * 1000)
     assert row["algorithm"] == "fedavg"
+
+
+def test_columns_are_those_that_the_runs_count():
+    star = {"star": {"p": levels_trace([0.1, 0.2])}}
+    vertical = {
+        "vertical": {"p": linear_trace([0.1, 0.1, 0.1], test_accuracy=accuracies(0.8, 0.9, 0.7))}
+    }
+    (row,) = results_table(star, {"star": Choice("p", ())})
+    assert "full_participations_median" in row
+    assert not {"suboptimality_median", "simulated_time_median", "test_accuracy_mean"} & row.keys()
+    (row,) = results_table(vertical, {"vertical": Choice("p", ())})
+    assert "full_participations_median" not in row
+    assert (row["update_epoch_median"], row["simulated_time_median"]) == (20, 20)
+    assert (row["full_passes_median"], row["read_delay_max_highest"]) == (20, 7)
+    assert row["suboptimality_median"] == pytest.approx(0.3e-4)
+    assert row["test_accuracy_mean"] == pytest.approx(0.8)
+    assert row["test_accuracy_deviation"] == pytest.approx(0.1)
+    chosen = {"star": Choice("p", ()), "vertical": Choice("p", ())}
+    both = results_table(star | vertical, chosen)
+    assert both[0].keys() == both[1].keys() > row.keys()
+    assert math.isnan(both[0]["simulated_time_median"])
+    assert math.isnan(both[1]["full_participations_median"])
+
+
+def test_one_seed_has_no_deviation():
+    (row,) = results_table({"v": {"p": linear_trace([0.1])}}, {"v": Choice("p", ())})
+    assert row["test_accuracy_mean"] == 0.82
+    assert math.isnan(row["test_accuracy_deviation"])
 
 
 def test_a_row_of_diverged_seeds_has_no_numbers_and_no_failure():

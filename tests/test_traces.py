@@ -18,7 +18,7 @@ from fedatlas.traces import (
     record_schedule,
     write_trace,
 )
-from trace_factory import falling_trace, make_trace
+from trace_factory import falling_trace, linear_trace, make_trace
 
 
 @given(rounds=st.integers(1, 5000), every=st.integers(1, 6000))
@@ -45,17 +45,24 @@ def test_record_schedule_examples(rounds, every, expected):
     assert record_schedule(rounds, every).tolist() == expected
 
 
-def test_every_variable_and_coordinate_says_what_it_is_in_which_unit():
-    trace = falling_trace([0.5, 0.6])
+@pytest.mark.parametrize("trace", [falling_trace([0.5, 0.6]), linear_trace([0.1, 0.2])])
+def test_every_variable_and_coordinate_says_what_it_is_in_which_unit(trace: xr.Dataset):
     for name in [*trace.data_vars, *trace.coords]:
         assert trace[name].attrs["long_name"], name
         assert trace[name].attrs["units"], name
-    assert set(trace.data_vars) == {*MEASUREMENTS, "status"}
-    assert set(trace.coords) == {*COSTS, "seed", "record"}
+    assert set(trace.data_vars) <= {*MEASUREMENTS, "status"}
+    assert set(trace.coords) <= {*COSTS, "seed", "record"}
     assert trace["bytes_up"].attrs["units"] == "byte"
     assert trace["wall_time"].attrs["units"] == "s"
     assert trace["round"].dims == ("seed", "record")
     assert trace["status"].dims == ("seed",)
+
+
+def test_a_trace_holds_what_its_setting_counts():
+    star, vertical = falling_trace([0.5]), linear_trace([0.1])
+    assert "full_participations" in star.coords and "full_participations" not in vertical.coords
+    assert "simulated_time" in vertical.coords and "simulated_time" not in star.coords
+    assert vertical["simulated_time"].attrs["units"] == "s"
 
 
 def test_a_subset_of_variables_makes_a_trace_and_an_unknown_one_does_not():

@@ -1,4 +1,4 @@
-"""Synthetic traces of a star-shaped run: what training would write, at no cost."""
+"""Synthetic traces: what training would write, at no cost."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.files import canonical_json
-from fedatlas.traces import COSTS, MEASUREMENTS, build_trace, record_schedule
+from fedatlas.traces import build_trace, record_schedule
 
 BYTES_PER_ROUND = 1000.0
 GRADIENTS_PER_ROUND = 400.0
@@ -27,10 +27,10 @@ def make_trace(
     clients: int = 100,
     **measured: Any,
 ) -> xr.Dataset:
-    """A trace whose gradient norm is the given (seeds, records); a NaN row end is a divergence.
+    """A star's trace with the given gradient norm (seeds, records); a NaN row end is a divergence.
 
     schedule: round of each record, 10 apart by default; cost_scale: (seeds,) or a number that
-    multiplies bytes and gradient evaluations.
+    multiplies bytes and gradient evaluations; measured: further or other measurements.
     """
     values = np.asarray(gradient_norm, dtype=float)
     seeds, records = values.shape
@@ -57,11 +57,91 @@ def make_trace(
         "train_accuracy": np.where(lost, np.nan, 0.9),
     }
     variables |= {name: np.asarray(value, dtype=float) for name, value in measured.items()}
-    assert variables.keys() == COSTS.keys() | MEASUREMENTS.keys()
+    return _assembled(
+        variables,
+        lost,
+        rounds=int(rounds[-1]),
+        partition={"assignment": "consecutive", "clients": clients, "samples": int(SAMPLES)},
+        run=run,
+        step=step,
+        point=point,
+        hyper_parameters=hyper_parameters,
+    )
+
+
+def vertical_trace(
+    suboptimality: Any,
+    *,
+    run: str = "first",
+    step: float = 0.1,
+    point: str | None = None,
+    hyper_parameters: dict[str, Any] | None = None,
+    parties: int = 8,
+    epochs: float = 20.0,
+    seconds_per_epoch: Any = 1.0,
+    **measured: Any,
+) -> xr.Dataset:
+    """A vertical run's trace with the given sub-optimality (seeds, records).
+
+    Records are evenly spread over `epochs`; seconds_per_epoch: (seeds,) or a number; measured:
+    further or other measurements.
+    """
+    values = np.asarray(suboptimality, dtype=float)
+    seeds, records = values.shape
+    lost = np.isnan(values)
+    epoch = np.where(lost, np.nan, np.linspace(0, epochs, records)[None])
+    updates = epoch * SAMPLES
+    pace = np.broadcast_to(seconds_per_epoch, (seeds,))[:, None]
+    variables = {
+        "round": np.where(lost, np.nan, 10.0 * np.arange(records)),
+        "iteration": updates,
+        "epoch": 3 * epoch,
+        "update_epoch": epoch,
+        "gradient_evaluations": 3 * updates,
+        "full_passes": np.floor(epoch),
+        "block_updates": parties * updates,
+        "bytes_up": 16 * (parties - 1) * updates,
+        "bytes_down": 12 * (parties - 1) * updates,
+        "messages": 3 * (parties - 1) * updates,
+        "simulated_time": pace * epoch,
+        "wall_time": 0.1 * epoch,
+        "objective": 0.3 + values,
+        "gradient_norm": np.sqrt(np.maximum(values, 0)),
+        "suboptimality": values,
+        "train_accuracy": np.where(lost, np.nan, 0.83),
+        "test_accuracy": np.where(lost, np.nan, 0.82),
+        "read_delay_mean": np.where(lost, np.nan, 1.5),
+        "read_delay_max": np.where(lost, np.nan, 7.0),
+        "mask_error": np.where(lost, np.nan, 1e-13),
+    }
+    variables |= {name: np.asarray(value, dtype=float) for name, value in measured.items()}
+    return _assembled(
+        variables,
+        lost,
+        rounds=10 * (records - 1),
+        partition={"kind": "vertical", "parties": parties, "active": min(parties, 3), "seed": 0},
+        run=run,
+        step=step,
+        point=point,
+        hyper_parameters=hyper_parameters,
+    )
+
+
+def _assembled(
+    variables: dict[str, np.ndarray],
+    lost: np.ndarray,
+    *,
+    rounds: int,
+    partition: dict[str, Any],
+    run: str,
+    step: float,
+    point: str | None,
+    hyper_parameters: dict[str, Any] | None,
+) -> xr.Dataset:
     specification = {
         "hyper_parameters": {"step_size": step} if hyper_parameters is None else hyper_parameters,
-        "rounds": int(rounds[-1]),
-        "partition": {"assignment": "consecutive", "clients": clients, "samples": int(SAMPLES)},
+        "rounds": rounds,
+        "partition": partition,
     }
     attributes = {
         "paper": "paper",
@@ -73,7 +153,7 @@ def make_trace(
         "specification": canonical_json(specification),
     }
     status = ["diverged" if row.any() else "ok" for row in lost]
-    return build_trace(variables, status, list(range(seeds)), attributes)
+    return build_trace(variables, status, list(range(len(lost))), attributes)
 
 
 def levels_trace(
@@ -91,3 +171,11 @@ def falling_trace(
     """Geometric decay: seed s has gradient norm rates[s]**record, not below `floor`."""
     values = np.asarray(rates, dtype=float)[:, None] ** np.arange(records)
     return make_trace(np.maximum(values, floor), **options)
+
+
+def linear_trace(
+    rates: Sequence[float], *, records: int = 41, start: float = 0.3, **options: Any
+) -> xr.Dataset:
+    """A vertical run of linear convergence: seed s loses rates[s] decades with every record."""
+    values = start * 10.0 ** (-np.asarray(rates, dtype=float)[:, None] * np.arange(records))
+    return vertical_trace(values, **options)

@@ -11,19 +11,38 @@ import xarray as xr
 from scipy import stats
 
 from fedatlas.errors import FedatlasError
+from fedatlas.traces import COSTS, MEASUREMENTS
 
 CONFIDENCE = 0.95
 # Below the rounding error of float64 measurements are not told apart: exact zeros have a level too,
 # and one that is not so far from the others that it alone decides a mean.
 _SMALLEST = float(np.finfo(np.float64).eps)
-_ROUNDING = 1e-12  # levels closer than this are equal
+# f* is known to 1e-10; a difference from it may be smaller, or negative, by rounding.
+_SMALLEST_SUBOPTIMALITY = 1e-10
+ROUNDING = 1e-12  # levels closer than this are equal
+
+
+def smallest(measurement: str) -> float:
+    """The value below which a measurement's values are not told apart."""
+    return _SMALLEST_SUBOPTIMALITY if measurement == "suboptimality" else _SMALLEST
+
+
+def column(trace: xr.Dataset, name: str) -> np.ndarray:
+    """A cost or measurement by record, (seeds, records); one that the run lacks is an error."""
+    if name not in trace:
+        known = [known for known in (*COSTS, *MEASUREMENTS) if known in trace]
+        raise FedatlasError(
+            f"run '{trace.attrs['run']}' has no '{name}': name one that it has in figure, "
+            f"selection and claims: {', '.join(known)}"
+        )
+    return trace[name].transpose("seed", "record").to_numpy()
 
 
 def cost_axis(trace: xr.Dataset, cost: str) -> np.ndarray:
     """Cost by record, (seeds, records); "bytes" adds both directions. NaN after a divergence."""
     if cost == "bytes":
-        return (trace["bytes_up"] + trace["bytes_down"]).transpose("seed", "record").to_numpy()
-    return trace[cost].transpose("seed", "record").to_numpy()
+        return column(trace, "bytes_up") + column(trace, "bytes_down")
+    return column(trace, cost)
 
 
 def log_measurement(trace: xr.Dataset, measurement: str) -> np.ndarray:
@@ -32,10 +51,14 @@ def log_measurement(trace: xr.Dataset, measurement: str) -> np.ndarray:
     +inf where the objective stands above its start: a run that left has not converged, however
     small its gradient (the robust loss is flat far away).
     """
-    values = trace[measurement].transpose("seed", "record").to_numpy()
-    objective = trace["objective"].transpose("seed", "record").to_numpy()
-    levels = np.log10(np.maximum(values, _SMALLEST))
-    return np.where(objective > objective[:, :1], np.inf, levels)
+    levels = np.log10(np.maximum(column(trace, measurement), smallest(measurement)))
+    return np.where(above_start(trace), np.inf, levels)
+
+
+def above_start(trace: xr.Dataset) -> np.ndarray:
+    """(seeds, records) whether the objective stands above where it started."""
+    objective = column(trace, "objective")
+    return objective > objective[:, :1]
 
 
 def diverged(trace: xr.Dataset) -> np.ndarray:
@@ -145,9 +168,9 @@ def _mean_interval(gaps: np.ndarray) -> tuple[float, float, float]:
     mean = float(gaps.mean())
     if len(gaps) < 2:
         return mean, -np.inf, np.inf
-    if np.ptp(gaps) < _ROUNDING:
+    if np.ptp(gaps) < ROUNDING:
         # Deterministic: nothing to estimate, and a tie must stay a tie.
-        mean = 0.0 if abs(mean) < _ROUNDING else mean
+        mean = 0.0 if abs(mean) < ROUNDING else mean
         return mean, mean, mean
     half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(gaps) - 1) * stats.sem(gaps))
     return mean, mean - half, mean + half

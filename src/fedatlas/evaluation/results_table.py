@@ -1,47 +1,78 @@
 """Where every grid point of an experiment ended, and what it cost."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from fedatlas.evaluation.levels import cost_axis, diverged
+from fedatlas.evaluation.levels import above_start, cost_axis, diverged
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.traces import MEASUREMENTS
 
+# What a run has spent, as far as its setting counts it.
+_SPENT = (
+    "round",
+    "epoch",
+    "bytes",
+    "full_participations",
+    "update_epoch",
+    "full_passes",
+    "block_updates",
+    "simulated_time",
+    "wall_time",
+)
+Statistic = Callable[[np.ndarray], Any]
+_STATISTICS: dict[str, Statistic] = {"median": np.median, "lowest": np.min, "highest": np.max}
+# Papers print what they measure on test samples as mean ± standard deviation.
+_PRINTED = _STATISTICS | {
+    "mean": np.mean,
+    "deviation": lambda ends: np.std(ends, ddof=1) if len(ends) > 1 else np.nan,
+}
+
 
 def results_table(traces: Traces, chosen: Mapping[str, Choice]) -> list[dict[str, object]]:
-    """One row per grid point: where its seeds ended (median, lowest, highest) and what it cost."""
+    """One row per grid point: where its seeds ended (median, lowest, highest) and what it cost.
+
+    Columns are those that any run has; a run whose setting does not count one has NaN there.
+    """
+    every = [trace for points in traces.values() for trace in points.values()]
+    measured = [name for name in MEASUREMENTS if any(name in trace for trace in every)]
+    spent = [name for name in _SPENT if any(_counts(trace, name) for trace in every)]
     return [
-        _result_row(run, point, trace, chosen[run].point == point)
+        _identity(run, point, trace, chosen[run].point == point)
+        | {
+            f"{name}_{label}": _statistic(trace, name, statistic)
+            for name in measured
+            for label, statistic in (_PRINTED if name.startswith("test_") else _STATISTICS).items()
+        }
+        | {f"{name}_median": _statistic(trace, name, np.median) for name in spent}
         for run, points in traces.items()
         for point, trace in points.items()
     ]
 
 
-def _result_row(run: str, point: str, trace: xr.Dataset, selected: bool) -> dict[str, object]:
-    healthy = ~diverged(trace)
-    row: dict[str, object] = {
+def _identity(run: str, point: str, trace: xr.Dataset, selected: bool) -> dict[str, object]:
+    lost = diverged(trace)
+    return {
         "run": run,
         "point": point,
         "algorithm": trace.attrs["algorithm"],
         "effective_step_size": float(trace.attrs["effective_step_size"]),
         "selected": selected,
-        "seeds": len(healthy),
-        "diverged_seeds": int((~healthy).sum()),
-        "seeds_above_start": _above_start(trace),
+        "seeds": len(lost),
+        "diverged_seeds": int(lost.sum()),
+        "seeds_above_start": int((above_start(trace)[:, -1] | lost).sum()),
     }
-    for name in MEASUREMENTS:
-        final = trace[name].transpose("seed", "record").to_numpy()[healthy, -1]
-        for label, statistic in (("median", np.median), ("lowest", np.min), ("highest", np.max)):
-            row[f"{name}_{label}"] = float(statistic(final)) if len(final) else float("nan")
-    for cost in ("round", "epoch", "bytes", "full_participations", "wall_time"):
-        spent = cost_axis(trace, cost)[healthy, -1]
-        row[f"{cost}_median"] = float(np.median(spent)) if len(spent) else float("nan")
-    return row
 
 
-def _above_start(trace: xr.Dataset) -> int:
-    """Seeds whose objective ended above where it started, or that diverged."""
-    objective = trace["objective"].transpose("seed", "record").to_numpy()
-    return int((~(objective[:, -1] <= objective[:, 0])).sum())
+def _counts(trace: xr.Dataset, name: str) -> bool:
+    return name in trace or (name == "bytes" and "bytes_up" in trace)
+
+
+def _statistic(trace: xr.Dataset, name: str, statistic: Statistic) -> float:
+    """Of the last records of the seeds that did not diverge."""
+    healthy = ~diverged(trace)
+    if not _counts(trace, name) or not healthy.any():
+        return float("nan")
+    return float(statistic(cost_axis(trace, name)[healthy, -1]))

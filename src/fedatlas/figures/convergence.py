@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from fedatlas.claims import Figure
-from fedatlas.evaluation.levels import cost_axis, diverged
+from fedatlas.evaluation.levels import column, cost_axis, diverged
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.files import write_atomically
 from fedatlas.traces import MEASUREMENTS
@@ -150,7 +150,7 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
         # Later curves lie on earlier ones; widths keep both to be seen where they coincide.
         order, width = -above, 1.3 + 0.7 * above
         costs = cost_axis(curve.trace, cost)[healthy]
-        values = curve.trace[measurement].transpose("seed", "record").to_numpy()[healthy]
+        values = column(curve.trace, measurement)[healthy]
         x, y = _at_equal_cost(costs, values)
         low, high = y.min(axis=0), y.max(axis=0)
         place.fill_between(x, low, high, color=curve.colour, alpha=0.15, linewidth=0)
@@ -179,7 +179,9 @@ def _mark_full_rounds(place: Axes, curves: list[_Curve]) -> bool:
     """Ticks on the lower edge, all seeds together, where full rounds are rare events."""
     marked = 0
     for curve in curves:
-        full = curve.trace["full_participations"].transpose("seed", "record").to_numpy()
+        if "full_participations" not in curve.trace:
+            continue
+        full = column(curve.trace, "full_participations")
         new = np.diff(full, axis=1) > 0
         if not 0 < new.mean() < 0.3:
             continue
