@@ -1,0 +1,123 @@
+"""Aggregation trees side by side: who adds up what, in which order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+
+from fedatlas.files import write_atomically
+from fedatlas.simulation.secure_sum import AggregationTree
+
+_MESSAGE, _KEPT = "#0072B2", "#999999"  # told apart by readers with any colour vision
+_STYLE: Any = {
+    "font.size": 9,
+    "svg.hashsalt": "fedatlas",  # equal figures are equal files
+    "svg.fonttype": "path",
+}
+_RADIUS = 8.5  # of a node, in points; a leaf is given _ROOM of them
+_ROOM = 21.0
+
+
+@dataclass(frozen=True)
+class _Node:
+    """Where a sum is drawn, which party holds it, and whether it is one party's own number."""
+
+    x: float
+    y: int
+    party: int
+    leaf: bool
+
+
+def draw_trees(
+    trees: Sequence[AggregationTree], titles: Sequence[str], outputs: list[Path]
+) -> None:
+    """Draw trees side by side, from parties below to the root on top, to `outputs` (.svg, .png)."""
+    with matplotlib.rc_context(_STYLE):
+        canvas = compose_trees(trees, titles)
+        for output in outputs:
+            with write_atomically(output) as temporary:
+                metadata = {"Date": None} if output.suffix == ".svg" else None
+                canvas.savefig(temporary, dpi=150, metadata=metadata)
+
+
+def compose_trees(trees: Sequence[AggregationTree], titles: Sequence[str]) -> Canvas:
+    """The figure as an object of matplotlib; its look is set by `draw_trees`."""
+    width = sum(max(tree.parties, 6) * _ROOM / 72 + 0.5 for tree in trees)
+    height = 1.3 + 0.75 * max(tree.depth for tree in trees)
+    canvas = Canvas(figsize=(max(width, 6.5), height), layout="constrained")
+    (axes,) = canvas.subplots(1, len(trees), squeeze=False)
+    for place, tree, title in zip(axes, trees, titles, strict=True):
+        _draw_tree(place, tree)
+        place.set_title(title, fontsize=9)
+    canvas.legend(
+        handles=[
+            Line2D([], [], color=_MESSAGE, label="a message"),
+            Line2D([], [], color=_KEPT, ls=":", label="a party's own sum so far, not sent"),
+        ],
+        loc="outside lower center",
+        ncols=2,
+        frameon=False,
+        fontsize=8,
+    )
+    return canvas
+
+
+def _draw_tree(place: Axes, tree: AggregationTree) -> None:
+    order = _leaf_order(tree)
+    held = {party: _Node(order.index(party), 0, party, True) for party in order}
+    nodes = list(held.values())
+    for level, steps in enumerate(tree.levels, start=1):
+        for receiver, sender in steps:
+            own, other = held[receiver], held[sender]
+            node = _Node((own.x + other.x) / 2, level, receiver, False)
+            place.plot([own.x, node.x], [own.y, node.y], color=_KEPT, ls=":", lw=1.2, zorder=1)
+            place.annotate(
+                "",
+                (node.x, node.y),
+                (other.x, other.y),
+                arrowprops={
+                    "arrowstyle": "-|>",
+                    "color": _MESSAGE,
+                    "lw": 1.2,
+                    "shrinkA": _RADIUS,
+                    "shrinkB": _RADIUS,
+                },
+            )
+            held[receiver] = node
+            nodes.append(node)
+    for node in nodes:
+        place.annotate(
+            str(node.party),
+            (node.x, node.y),
+            ha="center",
+            va="center",
+            fontsize=8,
+            bbox={
+                "boxstyle": "circle,pad=0.25" if node.leaf else "square,pad=0.35",
+                "facecolor": "white",
+                "edgecolor": "black",
+                "linewidth": 0.8,
+            },
+            zorder=3,
+        )
+    place.set_xlim(-0.7, tree.parties - 0.3)
+    place.set_ylim(-0.4, tree.depth + 0.4)
+    place.set_yticks(
+        range(tree.depth + 1), ["parties", *(f"level {y + 1}" for y in range(tree.depth))]
+    )
+    place.tick_params(length=0)
+    place.set_xticks([])
+    place.spines[:].set_visible(False)
+
+
+def _leaf_order(tree: AggregationTree) -> list[int]:
+    """Parties from left to right such that no two lines cross."""
+    held = {party: [party] for party in range(tree.parties)}
+    for receiver, sender in tree.steps:
+        held[receiver] += held.pop(sender)
+    return held[tree.root]
