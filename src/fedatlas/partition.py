@@ -1,9 +1,9 @@
-"""Who holds which samples: typed partition specifications and the assignment they describe."""
+"""Who holds what: typed partition specifications and the assignments they describe."""
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 import numpy as np
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.models import Model
@@ -65,6 +65,10 @@ class HorizontalPartition(Model):
             return 0
         return seed
 
+    def of_trial(self, seed: int) -> "HorizontalPartition":
+        """The partition of one trial: all share this one."""
+        return self
+
     @property
     def silos(self) -> int:
         """Number of shard files: samples are not cut by columns."""
@@ -84,11 +88,128 @@ class HorizontalPartition(Model):
         return "-".join(parts)
 
 
-# Grows into a union with the discriminator `kind` when there is a second kind of partition.
-Partition: TypeAlias = HorizontalPartition
+class VerticalPartition(Model):
+    """Every party holds some features of all samples; active parties hold the labels, too.
+
+    parties, active: q and m of the VFB² paper; parties 0 to m − 1 are the active ones.
+    assignment: blocks of features whose sizes differ by at most one, the first parties having the
+        larger: `shuffled` after a uniform random permutation, or `consecutive`.
+    samples: keep only the first so many rows; null keeps all.
+    test: what is kept for testing: a share of the rows at random, the name of a split of the data
+        set, or null for nothing. The other rows are for training.
+    standardise: numeric columns to zero mean and unit variance by the training rows' statistics,
+        each party its own columns; indicator columns stay as they are.
+    seed: of everything random here; null lets every trial (seed of a run) have its own partition.
+    """
+
+    kind: Literal["vertical"] = "vertical"
+    parties: int = Field(ge=1)
+    active: int = Field(ge=1)
+    assignment: Literal["shuffled", "consecutive"] = "shuffled"
+    samples: int | None = Field(default=None, ge=1)
+    test: Annotated[float, Field(gt=0, lt=1)] | str | None = None
+    standardise: bool = False
+    seed: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _active_parties_are_parties(self) -> Self:
+        if self.active > self.parties:
+            raise ValueError(
+                f"'active' is {self.active}, but there are only {self.parties} parties"
+            )
+        return self
+
+    def of_trial(self, seed: int) -> "VerticalPartition":
+        """The partition of one trial: with the trial's seed, unless all trials share one."""
+        return self if self.seed is not None else self.model_copy(update={"seed": seed})
+
+    @property
+    def silos(self) -> int:
+        """Number of shard files: one per party."""
+        return self.parties
+
+    @property
+    def test_split(self) -> str | None:
+        """The split of the data set that is kept for testing, if it is a whole split."""
+        return self.test if isinstance(self.test, str) else None
+
+    @property
+    def rows_slug(self) -> str:
+        """A file-name-safe name of which rows train and which test, and how they are scaled."""
+        parts = ["rows", "all" if self.samples is None else str(self.samples)]
+        if self.test is not None:
+            parts.append(f"test-{self.test}")
+        if self.standardise:
+            parts.append("standardised")
+        # Nothing is random about them otherwise: all trials share one name.
+        if isinstance(self.test, float):
+            parts.append(f"seed{self.seed}")
+        return "-".join(parts)
+
+    @property
+    def slug(self) -> str:
+        """A file-name-safe name that no other specification has; not meant to be parsed."""
+        parts = [self.kind, self.assignment, f"q{self.parties}", f"m{self.active}", self.rows_slug]
+        if not parts[-1].endswith(f"seed{self.seed}"):
+            parts.append(f"seed{self.seed}")
+        return "-".join(parts)
 
 
-def assign(spec: Partition, labels: np.ndarray) -> np.ndarray:
+Partition: TypeAlias = Annotated[
+    HorizontalPartition | VerticalPartition, Field(discriminator="kind")
+]
+
+# Independent streams of one partition seed: rows must not depend on the number of parties.
+_ROWS, _FEATURES = 0, 1
+
+
+def train_and_test_rows(spec: VerticalPartition, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Ascending row numbers for training and for testing, out of `rows`; a cover without overlap.
+
+    They depend on `samples`, `test` and `seed` only: partitions among other numbers of parties
+    have the same. Raises FedatlasError when one of the two would be empty.
+    """
+    if spec.samples is not None and spec.samples > rows:
+        raise FedatlasError(
+            f"partition: samples {spec.samples} exceeds the {rows} rows of the data set; lower "
+            "samples or remove it"
+        )
+    kept = spec.samples or rows
+    if not isinstance(spec.test, float):
+        return np.arange(kept), np.arange(0)
+    held_out = round(spec.test * kept)
+    if not 0 < held_out < kept:
+        raise FedatlasError(
+            f"partition: test {spec.test} of {kept} rows leaves no row for "
+            f"{'training' if held_out else 'testing'}"
+        )
+    order = _generator(spec, _ROWS).permutation(kept)
+    return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
+def feature_blocks(spec: VerticalPartition, features: int) -> list[np.ndarray]:
+    """Ascending column numbers of each party; every column is in one block.
+
+    Raises FedatlasError when there are more parties than features.
+    """
+    if spec.parties > features:
+        raise FedatlasError(
+            f"partition: {spec.parties} parties cannot share {features} features: each needs one; "
+            "lower parties"
+        )
+    order = np.arange(features)
+    if spec.assignment == "shuffled":
+        order = _generator(spec, _FEATURES).permutation(features)
+    cuts = np.cumsum(_near_equal_sizes(features, spec.parties))[:-1]
+    return [np.sort(block) for block in np.split(order, cuts)]
+
+
+def _generator(spec: VerticalPartition, stream: int) -> np.random.Generator:
+    # PCG64 by name: numpy may change what `default_rng` stands for.
+    return np.random.Generator(np.random.PCG64([spec.seed or 0, stream]))
+
+
+def assign(spec: HorizontalPartition, labels: np.ndarray) -> np.ndarray:
     """Client of each kept row, (n,) int64, where n is `spec.samples` or all rows.
 
     `labels` (rows,) are those of the whole data set, in row order. The result depends on nothing

@@ -5,8 +5,10 @@ and nobody else's. A horizontal partition has one silo with all columns; a parti
 has one silo per column block, with the same clients in the same order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from fedatlas.data.parquet import METADATA_KEY, PREPARED_KEYS, open_parquet, rea
 from fedatlas.data.samples import Samples, from_table
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest, write_atomically
-from fedatlas.partition import Partition, assign
+from fedatlas.partition import HorizontalPartition, assign
 
 SHARD_KEYS = (*PREPARED_KEYS, "partition", "silo", "client_samples", "prepared_digest")
 
@@ -54,7 +56,9 @@ class ClientSamples:
         return len(self.offsets) - 1
 
 
-def write_shards(prepared: Path, spec: Partition, silos: Sequence[Path], manifest: Path) -> None:
+def write_shards(
+    prepared: Path, spec: HorizontalPartition, silos: Sequence[Path], manifest: Path
+) -> None:
     """Share out a prepared file: one Parquet file per silo, then the manifest.
 
     prepared: a Parquet file with the columns of `to_table` and `fedatlas` metadata.
@@ -71,15 +75,7 @@ def write_shards(prepared: Path, spec: Partition, silos: Sequence[Path], manifes
             f"{manifest}: a {spec.kind} partition is {spec.silos} silo file(s) in the manifest's "
             f"folder, but these were given: {', '.join(map(str, silos)) or 'none'}"
         )
-    with open_parquet(prepared) as file:
-        metadata = read_metadata(file, prepared, PREPARED_KEYS)
-        if metadata["rows"] != file.metadata.num_rows:
-            raise FedatlasError(
-                f"{prepared}: holds {file.metadata.num_rows} rows, but its metadata say "
-                f"{metadata['rows']}; prepare it again"
-            )
-        # One chunk per column: taking rows from a chunked list column joins the chunks each time.
-        table = file.read().combine_chunks()
+    table, metadata = read_prepared_table(prepared)
     client = assign(spec, table["label"].to_numpy())
     sizes = np.bincount(client, minlength=spec.clients)
     rows_of_client = np.split(np.argsort(client, kind="stable"), np.cumsum(sizes)[:-1])
@@ -97,23 +93,12 @@ def write_shards(prepared: Path, spec: Partition, silos: Sequence[Path], manifes
         {"row_group": number, "samples": len(rows), "sample_ids": _ranges(sample_id[rows])}
         for number, rows in enumerate(rows_of_client)
     ]
-    with write_atomically(manifest) as temporary:
-        # An older manifest must not vouch for the files that replace its own.
-        manifest.unlink(missing_ok=True)
-        written = []
+    with manifest_of(manifest, shard_metadata) as describe:
         for number, silo in enumerate(silos):
-            _write_silo(silo, table, rows_of_client, {**shard_metadata, "silo": number})
-            written.append({"file": silo.name, "digest": file_digest(silo), "clients": clients})
-        description = {
-            "dataset": metadata["dataset"],
-            "split": metadata["split"],
-            "features": metadata["features"],
-            "prepared_digest": digest,
-            "partition": shard_metadata["partition"],
-            "seed": spec.seed,
-            "silos": written,
-        }
-        temporary.write_text(canonical_json(description) + "\n", encoding="utf-8")
+            # Taken per client, not reordered as a whole: that would hold the table twice.
+            groups = (table.take(rows) for rows in rows_of_client)
+            write_row_groups(silo, groups, {**shard_metadata, "silo": number})
+            describe(silo, clients=clients)
 
 
 def read_shard(path: Path) -> ClientSamples:
@@ -145,18 +130,55 @@ def read_client(path: Path, client: int) -> Samples:
     return from_table(table, metadata["features"])
 
 
-def _write_silo(
-    path: Path, table: pa.Table, rows_of_client: list[np.ndarray], metadata: dict[str, Any]
-) -> None:
-    table = table.replace_schema_metadata({METADATA_KEY: canonical_json(metadata)})
+def read_prepared_table(prepared: Path) -> tuple[pa.Table, dict[str, Any]]:
+    """The rows and the metadata of a prepared file; FedatlasError when they do not agree."""
+    with open_parquet(prepared) as file:
+        metadata = read_metadata(file, prepared, PREPARED_KEYS)
+        if metadata["rows"] != file.metadata.num_rows:
+            raise FedatlasError(
+                f"{prepared}: holds {file.metadata.num_rows} rows, but its metadata say "
+                f"{metadata['rows']}; prepare it again"
+            )
+        # One chunk per column: taking rows from a chunked list column joins the chunks each time.
+        return file.read().combine_chunks(), metadata
+
+
+@contextmanager
+def manifest_of(manifest: Path, shard_metadata: dict[str, Any]) -> Iterator[Callable[..., None]]:
+    """Write a manifest after its silo files: call the yielded function for each that is written.
+
+    The function takes the silo's path and what its entry says besides file name and digest.
+    """
+    with write_atomically(manifest) as temporary:
+        # An older manifest must not vouch for the files that replace its own.
+        manifest.unlink(missing_ok=True)
+        written: list[dict[str, Any]] = []
+
+        def describe(silo: Path, **entry: Any) -> None:
+            written.append({"file": silo.name, "digest": file_digest(silo), **entry})
+
+        yield describe
+        keys = ("dataset", "split", "features", "prepared_digest", "partition")
+        description = {key: shard_metadata[key] for key in keys}
+        description |= {"seed": shard_metadata["partition"]["seed"], "silos": written}
+        temporary.write_text(canonical_json(description) + "\n", encoding="utf-8")
+
+
+def write_row_groups(path: Path, groups: Iterable[pa.Table], metadata: dict[str, Any]) -> None:
+    """Write each table as one row group of a Parquet file, whole or not at all."""
+    waiting = iter(groups)
+    first = next(waiting)
+    schema = first.schema.with_metadata({METADATA_KEY: canonical_json(metadata)})
     with (
         write_atomically(path) as temporary,
-        pq.ParquetWriter(temporary, table.schema, **WRITER_OPTIONS) as writer,
+        pq.ParquetWriter(temporary, schema, **WRITER_OPTIONS) as writer,
     ):
-        for rows in rows_of_client:
-            # Taken per client, not reordered as a whole: that would hold the table twice. The
-            # explicit size keeps a client of over a million rows in one group.
-            writer.write_table(table.take(rows), row_group_size=len(rows))
+        for group in chain([first], waiting):
+            # The explicit size keeps a group of over a million rows in one.
+            writer.write_table(
+                group.replace_schema_metadata(schema.metadata),
+                row_group_size=max(group.num_rows, 1),
+            )
 
 
 def _ranges(ids: np.ndarray) -> list[list[int]]:

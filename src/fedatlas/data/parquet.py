@@ -47,7 +47,10 @@ def read_metadata(file: pq.ParquetFile, path: Path, keys: Sequence[str]) -> dict
         ) from None
     if missing:
         raise FedatlasError(f"{path}: its 'fedatlas' metadata lack {', '.join(missing)}")
-    if set(schema.names) not in (DENSE_COLUMNS, SPARSE_COLUMNS):
+    # A party's file lacks the labels when the party does.
+    if {*schema.names, "label"} not in (DENSE_COLUMNS, SPARSE_COLUMNS) or (
+        "label" not in schema.names and metadata.get("labelled") is not False
+    ):
         raise FedatlasError(
             f"{path}: has the columns {', '.join(schema.names)}; expected sample_id, label and "
             "either features, or indices and values"

@@ -1,7 +1,6 @@
 """Samples in memory and as Parquet: the one table format of prepared data and of shards."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,34 +34,45 @@ class Samples:
 
 def to_table(samples: Samples) -> pa.Table:
     """Columns sample_id, label and either `features` (fixed-size list) or `indices`, `values`."""
-    columns: dict[str, Any] = {
-        "sample_id": pa.array(samples.sample_id, pa.int64()),
-        "label": pa.array(samples.label, pa.float64()),
-    }
-    n, d = samples.features.shape
-    if isinstance(samples.features, sparse.csr_array):
-        rows = samples.features
-        offsets = pa.array(rows.indptr.astype(np.int64), pa.int64())
-        columns["indices"] = pa.LargeListArray.from_arrays(
-            offsets, pa.array(rows.indices.astype(np.int32), pa.int32())
-        )
-        columns["values"] = pa.LargeListArray.from_arrays(
-            offsets, pa.array(rows.data, pa.float64())
-        )
-    else:
-        flat = pa.array(np.ascontiguousarray(samples.features, dtype=np.float64).reshape(n * d))
-        columns["features"] = pa.FixedSizeListArray.from_arrays(flat, d)
-    return pa.table(columns)
+    return pa.table(
+        {
+            "sample_id": pa.array(samples.sample_id, pa.int64()),
+            "label": pa.array(samples.label, pa.float64()),
+            **feature_columns(samples.features),
+        }
+    )
 
 
 def from_table(table: pa.Table, features: int) -> Samples:
     """Inverse of `to_table`; `features` is the number of columns d."""
+    return Samples(
+        table["sample_id"].to_numpy(),
+        table["label"].to_numpy(),
+        features_from_table(table, features),
+    )
+
+
+def feature_columns(features: np.ndarray | sparse.csr_array) -> dict[str, pa.Array]:
+    """Columns of features (n, d): `features`, or `indices` and `values` of a CSR matrix."""
+    n, d = features.shape
+    if not isinstance(features, sparse.csr_array):
+        flat = pa.array(np.ascontiguousarray(features, dtype=np.float64).reshape(n * d))
+        return {"features": pa.FixedSizeListArray.from_arrays(flat, d)}
+    offsets = pa.array(features.indptr.astype(np.int64), pa.int64())
+    return {
+        "indices": pa.LargeListArray.from_arrays(
+            offsets, pa.array(features.indices.astype(np.int32), pa.int32())
+        ),
+        "values": pa.LargeListArray.from_arrays(offsets, pa.array(features.data, pa.float64())),
+    }
+
+
+def features_from_table(table: pa.Table, features: int) -> np.ndarray | sparse.csr_array:
+    """Inverse of `feature_columns`: (n, d) with d = `features`."""
     table = table.combine_chunks()
-    sample_id = table["sample_id"].to_numpy()
-    label = table["label"].to_numpy()
     if "features" in table.column_names:
         flat = _single_chunk(table["features"]).flatten().to_numpy(zero_copy_only=False)
-        return Samples(sample_id, label, flat.reshape(len(label), features))
+        return flat.reshape(table.num_rows, features)
     indices = _single_chunk(table["indices"])
     values = _single_chunk(table["values"])
     indptr = indices.offsets.to_numpy().astype(np.int64)
@@ -72,14 +82,14 @@ def from_table(table: pa.Table, features: int) -> Samples:
             indices.flatten().to_numpy(zero_copy_only=False),
             indptr - indptr[0],
         ),
-        shape=(len(label), features),
+        shape=(table.num_rows, features),
     )
     if matrix.nnz and matrix.indices.max() >= features:
         raise FedatlasError(
             f"a row holds feature index {matrix.indices.max()}, but only {features} features "
             "are declared"
         )
-    return Samples(sample_id, label, matrix)
+    return matrix
 
 
 def _single_chunk(column: pa.ChunkedArray) -> pa.Array:

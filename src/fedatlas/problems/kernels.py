@@ -1,20 +1,24 @@
-"""Compiled loops over sparse rows: margins, gradients and local steps of linear models.
+"""Compiled loops: formulas of linear models; local steps over clients; the events of parties.
 
-Rows are CSR (indptr, indices, values), ordered by client; `offsets[i]:offsets[i+1]` are client i's
-rows. A minibatch is an array of row numbers (clients, steps, size); an empty one means every
-client's whole local data set at every step. All arithmetic is float64 in a fixed order: results
-do not depend on threads.
+Horizontal loops. Rows are CSR (indptr, indices, values), ordered by client;
+`offsets[i]:offsets[i+1]` are client i's rows. A minibatch is an array of row numbers (clients,
+steps, size); an empty one means every client's whole local data set at every step.
+
+Vertical loops. Parties hold blocks of columns; `simulation.parties` states the model of time.
+
+All arithmetic is float64 in a fixed order: results do not depend on threads.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from fedatlas.objectives import Loss, Regulariser
 
-# Compiled code is cached by this file's time stamp alone: no constant of it may come from another
-# file, or an edit there would run old code.
+# Compiled code is cached by this file's time stamp alone: nothing that is compiled may come from
+# another file, or an edit there would run old code. Hence one file for all loops.
 _ROBUST, _LOGISTIC, _SQUARE = 0, 1, 2
 _NONE, _NONCONVEX, _L2 = 0, 1, 2
 
@@ -230,3 +234,377 @@ def measure(indptr, indices, values, labels, weights, loss, regulariser, weight,
     for j in range(len(x)):
         square += gradient[j] * gradient[j]
     return objective, math.sqrt(square), correct
+
+
+# ------------------------------------------------------------------------------- vertical loops
+
+_PLAIN, _SNAPSHOT, _TABLE = 0, 1, 2
+REFERENCE_CODES = {"none": _PLAIN, "snapshot": _SNAPSHOT, "table": _TABLE}
+
+
+class Blocks(NamedTuple):
+    """Samples cut by columns; party ℓ owns columns starts[ℓ]:starts[ℓ+1].
+
+    dense: (n, d), or (0, 0) for sparse rows: bounds (n, q + 1) into columns, values; labels (n,).
+    """
+
+    starts: np.ndarray
+    dense: np.ndarray
+    bounds: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    labels: np.ndarray
+
+
+class Timing(NamedTuple):
+    """Simulated seconds: share, update (q,) per operation; sum_delay from a request to its sum."""
+
+    share: np.ndarray
+    update: np.ndarray
+    latency: float
+    sum_delay: float
+
+
+class Rule(NamedTuple):
+    """What an update computes: codes, weights and whether others take part in it."""
+
+    loss: int
+    regulariser: int
+    weight: float
+    step_size: float
+    reference: int
+    backward: bool  # whether collaborators update, too
+    barrier: bool
+
+
+class Queues(NamedTuple):
+    """Decided updates that wait for their time, and all clocks; see `simulation.parties`.
+
+    Per party a ring of collaborative updates in order of their time: time, theta (q, capacity);
+    sample, order, read (q, capacity): the sample, the number of the dominated update, and how many
+    updates the block had when it was read. head, count (q,). The same for the one update that a
+    dominator makes itself, own_* (m,), time inf if there is none. threads (q, k): when each is
+    free; next_sum (m,): when each dominator has its next sum. applied (q,): updates of each block;
+    touched (d,): how many of them a sparse coordinate has seen.
+    """
+
+    time: np.ndarray
+    theta: np.ndarray
+    sample: np.ndarray
+    order: np.ndarray
+    read: np.ndarray
+    head: np.ndarray
+    count: np.ndarray
+    own_time: np.ndarray
+    own_theta: np.ndarray
+    own_sample: np.ndarray
+    own_order: np.ndarray
+    own_read: np.ndarray
+    threads: np.ndarray
+    next_sum: np.ndarray
+    applied: np.ndarray
+    touched: np.ndarray
+
+
+class Tally(NamedTuple):
+    """Numbers so far: counts (4,) of dominated updates, block updates, reads and applications;
+    delays (4,): sums and largest of read delays, then of update delays; times (2,): of the last sum
+    and of the last application; mask_error (1,).
+    """
+
+    counts: np.ndarray
+    delays: np.ndarray
+    times: np.ndarray
+    mask_error: np.ndarray
+
+
+@njit(cache=True, inline="always")
+def _catch_up(regulariser, weight, step_size, decay, missed, w, mean):
+    """A coordinate after `missed` updates in whose rows it was zero: w ← w − γ(mean + ∇g(w)).
+
+    decay: log(1 − γλ).
+    """
+    if missed == 0 or (w == 0.0 and mean == 0.0):
+        return w
+    if regulariser == _L2:
+        # ρ = 1 − γλ: ρᵏ w − γ mean (1 − ρᵏ)/(1 − ρ), written with ρᵏ − 1 to lose no digits.
+        return w + math.expm1(missed * decay) * (w + mean / weight)
+    if regulariser == _NONE:
+        return w - missed * step_size * mean
+    # No closed form: every missed update is made.
+    for _ in range(missed):
+        w -= step_size * (mean + regulariser_derivative(regulariser, weight, w))
+    return w
+
+
+@njit(cache=True, inline="always")
+def _dense_update(dense, row, start, stop, regulariser, weight, step_size, difference, w, mean):
+    for j in range(start, stop):
+        penalty = regulariser_derivative(regulariser, weight, w[j])
+        w[j] -= step_size * (difference * dense[row, j] + mean[j] + penalty)
+
+
+@njit(cache=True, inline="always")
+def _sparse_update(
+    columns, values, first, last, now, touched,
+    regulariser, weight, step_size, decay, difference, w, mean,
+):  # fmt: skip
+    for position in range(first, last):
+        j = columns[position]
+        missed = now - touched[j]
+        here = _catch_up(regulariser, weight, step_size, decay, missed, w[j], mean[j])
+        penalty = regulariser_derivative(regulariser, weight, here)
+        w[j] = here - step_size * (difference * values[position] + mean[j] + penalty)
+        touched[j] = now + 1
+
+
+@njit(cache=True, inline="always")
+def _apply_due(blocks, rule, decay, party, until, w, mean, reference, queues, tally):
+    """Apply to a party's block, in order of time, every waiting update due at `until` or before.
+
+    An update: w_ℓ ← w_ℓ − γ((ϑ − ϑ_ref) x_{i,ℓ} + mean_ℓ + ∇g(w_ℓ)), and the table's new entry.
+    """
+    # Names for what loops use: looking arrays up in tuples there costs more than the arithmetic.
+    dense, bounds, columns, values = blocks.dense, blocks.bounds, blocks.columns, blocks.values
+    regulariser, weight, step_size = rule.regulariser, rule.weight, rule.step_size
+    table = rule.reference == _TABLE
+    touched = queues.touched
+    samples = len(blocks.labels)
+    capacity = queues.time.shape[1]
+    start, stop = blocks.starts[party], blocks.starts[party + 1]
+    own = queues.own_time[party] if party < len(queues.own_time) else math.inf
+    head, waiting = queues.head[party], queues.count[party]
+    while True:
+        queued = queues.time[party, head] if waiting else math.inf
+        due = min(own, queued)
+        if due > until or due == math.inf:
+            break
+        if own < queued or (own == queued and queues.own_order[party] < queues.order[party, head]):
+            theta, row = queues.own_theta[party], queues.own_sample[party]
+            read = queues.own_read[party]
+            own = queues.own_time[party] = math.inf
+        else:
+            theta, row = queues.theta[party, head], queues.sample[party, head]
+            read = queues.read[party, head]
+            head = head + 1 if head + 1 < capacity else 0
+            waiting -= 1
+        now = queues.applied[party]
+        tally.delays[2] += now - read
+        tally.delays[3] = max(tally.delays[3], now - read)
+        tally.counts[1] += 1
+        tally.counts[3] += 1
+        tally.times[1] = max(tally.times[1], due)
+
+        difference = theta
+        if rule.reference != _PLAIN:
+            difference -= reference[party if table else 0, row]
+        if dense.shape[0]:
+            _dense_update(
+                dense, row, start, stop, regulariser, weight, step_size, difference, w, mean
+            )
+            if table:
+                for j in range(start, stop):
+                    mean[j] += difference / samples * dense[row, j]
+        else:
+            first, last = bounds[row, party], bounds[row, party + 1]
+            _sparse_update(
+                columns, values, first, last, now, touched,
+                regulariser, weight, step_size, decay, difference, w, mean,
+            )  # fmt: skip
+            if table:
+                for position in range(first, last):
+                    mean[columns[position]] += difference / samples * values[position]
+        if table:
+            reference[party, row] = theta
+        queues.applied[party] = now + 1
+    queues.head[party] = head
+    queues.count[party] = waiting
+
+
+@njit(cache=True)
+def apply_until(blocks, rule, until, w, mean, reference, queues, tally):
+    """Apply what is due at `until` or before on all parties, and bring every coordinate up to date.
+
+    until may be inf: a barrier, after which nothing waits.
+    """
+    decay = math.log1p(-rule.step_size * rule.weight)
+    touched = queues.touched
+    regulariser, weight, step_size = rule.regulariser, rule.weight, rule.step_size
+    for party in range(len(queues.applied)):
+        _apply_due(blocks, rule, decay, party, until, w, mean, reference, queues, tally)
+        if blocks.dense.shape[0] == 0:
+            now = queues.applied[party]
+            for j in range(blocks.starts[party], blocks.starts[party + 1]):
+                missed = now - touched[j]
+                w[j] = _catch_up(regulariser, weight, step_size, decay, missed, w[j], mean[j])
+                touched[j] = now
+
+
+@njit(cache=True, inline="always")
+def _mask(key, number):
+    """A pseudo-random number in [−1, 1) of a counter (SplitMix64, Steele et al. 2014)."""
+    z = key + np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.float64(z >> np.uint64(11)) * (2.0 / 9007199254740992.0) - 1.0
+
+
+@njit(cache=True, inline="always")
+def _unmasked_sum(trees, masked, masks):
+    """Algorithm 1, steps 4 to 6: both sums along their trees, and their difference."""
+    steps = trees.shape[1]
+    for step in range(steps):
+        masked[trees[0, step, 0]] += masked[trees[0, step, 1]]
+        masks[trees[1, step, 0]] += masks[trees[1, step, 1]]
+    if steps == 0:
+        return masked[0] - masks[0]
+    return masked[trees[0, steps - 1, 0]] - masks[trees[1, steps - 1, 0]]
+
+
+@njit(cache=True)
+def secure_margins(blocks, trees, mask_key, first_mask, mask_scale, w):
+    """Algorithm 1 for every sample at w: margins (n,) and the largest error that masks left.
+
+    first_mask: number of the first mask, so that no two sums of a run share one.
+    """
+    parties = len(blocks.starts) - 1
+    margins = np.empty(len(blocks.labels))
+    masked, masks = np.empty(parties), np.empty(parties)
+    error = 0.0
+    for row in range(len(margins)):
+        plain = 0.0
+        for party in range(parties):
+            share = 0.0
+            if blocks.dense.shape[0]:
+                for j in range(blocks.starts[party], blocks.starts[party + 1]):
+                    share += blocks.dense[row, j] * w[j]
+            else:
+                for position in range(blocks.bounds[row, party], blocks.bounds[row, party + 1]):
+                    share += blocks.values[position] * w[blocks.columns[position]]
+            plain += share
+            number = first_mask + row * parties + party
+            masks[party] = mask_scale * _mask(mask_key, number)
+            masked[party] = share + masks[party]
+        margins[row] = _unmasked_sum(trees, masked, masks)
+        error = max(error, abs(margins[row] - plain))
+    return margins, error
+
+
+@njit(cache=True)
+def losses(loss, margins, labels):
+    """Sum of the losses and their derivatives (n,)."""
+    total = 0.0
+    slopes = np.empty(len(margins))
+    for row in range(len(margins)):
+        total += loss_value(loss, margins[row], labels[row])
+        slopes[row] = loss_derivative(loss, margins[row], labels[row])
+    return total, slopes
+
+
+@njit(cache=True)
+def penalties(regulariser, weight, x):
+    """The weighted regulariser and its gradient (d,)."""
+    value = 0.0
+    gradient = np.empty(len(x))
+    for j in range(len(x)):
+        value += regulariser_value(regulariser, weight, x[j])
+        gradient[j] = regulariser_derivative(regulariser, weight, x[j])
+    return value, gradient
+
+
+@njit(cache=True)
+def decide_updates(
+    blocks, rule, timing, samples, trees, mask_key, mask_scale, w, mean, reference, queues, tally
+):
+    """Run until `len(samples)` more dominated updates have been decided; changes w, mean,
+    reference, queues and tally.
+
+    trees: (2, q − 1, 2) aggregation steps (receiver, sender) of Algorithm 1's two trees.
+    Returns False if a queue overflowed.
+    """
+    parties, capacity = queues.time.shape
+    starts, dense, bounds = blocks.starts, blocks.dense, blocks.bounds
+    columns, values, touched = blocks.columns, blocks.values, queues.touched
+    threads = queues.threads
+    regulariser, weight, step_size = rule.regulariser, rule.weight, rule.step_size
+    decay = math.log1p(-rule.step_size * rule.weight)
+    masked, masks = np.empty(parties), np.empty(parties)
+    read = np.empty(parties, np.int64)
+    for event in range(len(samples)):
+        row = samples[event]
+        dominator = 0
+        for other in range(1, len(queues.next_sum)):
+            if queues.next_sum[other] < queues.next_sum[dominator]:
+                dominator = other
+        sum_time = queues.next_sum[dominator]
+        order = tally.counts[0]
+        asked = sum_time - timing.sum_delay + timing.latency
+        plain = 0.0
+        for party in range(parties):
+            # What is due before this read may be applied only now: nobody else saw the block.
+            until = asked + timing.share[party]
+            _apply_due(blocks, rule, decay, party, until, w, mean, reference, queues, tally)
+            share = 0.0
+            if dense.shape[0]:
+                for j in range(starts[party], starts[party + 1]):
+                    share += dense[row, j] * w[j]
+            else:
+                now = queues.applied[party]
+                for position in range(bounds[row, party], bounds[row, party + 1]):
+                    j = columns[position]
+                    w[j] = _catch_up(
+                        regulariser, weight, step_size, decay, now - touched[j], w[j], mean[j]
+                    )
+                    touched[j] = now
+                    share += values[position] * w[j]
+            read[party] = queues.applied[party]
+            plain += share
+            masks[party] = mask_scale * _mask(mask_key, order * parties + party)
+            masked[party] = share + masks[party]
+            lacking = queues.count[party]
+            if party < len(queues.own_time) and queues.own_time[party] < math.inf:
+                lacking += 1
+            tally.delays[0] += lacking
+            tally.delays[1] = max(tally.delays[1], lacking)
+            tally.counts[2] += 1
+        margin = _unmasked_sum(trees, masked, masks)
+        tally.mask_error[0] = max(tally.mask_error[0], abs(margin - plain))
+        theta = loss_derivative(rule.loss, margin, blocks.labels[row])
+
+        queues.own_time[dominator] = sum_time + timing.update[dominator]
+        queues.own_theta[dominator] = theta
+        queues.own_sample[dominator] = row
+        queues.own_order[dominator] = order
+        queues.own_read[dominator] = read[dominator]
+        if rule.backward:
+            arrival = sum_time + timing.latency
+            for party in range(parties):
+                if party == dominator:
+                    continue
+                thread = 0
+                for other in range(1, threads.shape[1]):
+                    if threads[party, other] < threads[party, thread]:
+                        thread = other
+                begin = max(arrival, threads[party, thread])
+                due = begin + timing.update[party]
+                threads[party, thread] = due
+                if queues.count[party] == capacity:
+                    return False
+                place = (queues.head[party] + queues.count[party]) % capacity
+                queues.time[party, place] = due
+                queues.theta[party, place] = theta
+                queues.sample[party, place] = row
+                queues.order[party, place] = order
+                queues.read[party, place] = read[party]
+                queues.count[party] += 1
+        tally.counts[0] += 1
+        tally.times[0] = sum_time
+        queues.next_sum[dominator] = (
+            math.inf if rule.barrier else queues.own_time[dominator] + timing.sum_delay
+        )
+        if rule.barrier and queues.next_sum.min() == math.inf:
+            for party in range(parties):
+                _apply_due(blocks, rule, decay, party, math.inf, w, mean, reference, queues, tally)
+            queues.next_sum[:] = tally.times[1] + timing.sum_delay
+    return True

@@ -1,0 +1,228 @@
+"""Party shards: the features of each party in a Parquet file of its own.
+
+A party's file holds its columns of all samples and nobody else's, and the labels only if the party
+is active. Its row group 0 are the training rows, row group 1, if there is one, the test rows.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+
+from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata
+from fedatlas.data.samples import feature_columns, features_from_table
+from fedatlas.errors import FedatlasError
+from fedatlas.files import file_digest
+from fedatlas.partition import VerticalPartition, feature_blocks, train_and_test_rows
+from fedatlas.shards import manifest_of, read_prepared_table, write_row_groups
+
+PARTY_KEYS = (*PREPARED_KEYS, "partition", "silo", "columns", "labelled", "groups", "scaling")
+
+Features: TypeAlias = np.ndarray | sparse.csr_array
+
+
+@dataclass(frozen=True)
+class PartyRows:
+    """Aligned rows of all parties, whose blocks stand side by side in the order of the parties.
+
+    features: (n, d) dense or CSR; label: (n,); starts: (q + 1,) first column of each block, and d.
+    """
+
+    features: Features
+    label: np.ndarray
+    starts: np.ndarray
+
+    @property
+    def parties(self) -> int:
+        """Number of parties q."""
+        return len(self.starts) - 1
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.label)
+
+
+@dataclass(frozen=True)
+class PartySamples:
+    """What all parties hold together: training rows, test rows (None without any), metadata."""
+
+    train: PartyRows
+    test: PartyRows | None
+    metadata: dict[str, Any]
+
+
+def write_party_shards(
+    prepared: Path,
+    spec: VerticalPartition,
+    silos: Sequence[Path],
+    manifest: Path,
+    test: Path | None = None,
+) -> None:
+    """Share out a prepared file by features: one Parquet file per party, then the manifest.
+
+    prepared, test: files of `fedatlas.data.prepare`; `test` where the partition names a test split.
+    silos: the q party files to write, beside `manifest`.
+
+    Every file is written whole or not at all, and the manifest last. Raises FedatlasError when an
+    input is missing or damaged, when its samples cannot be shared out as asked, or when sparse rows
+    are to be standardised.
+    """
+    if len(silos) != spec.parties or any(silo.parent != manifest.parent for silo in silos):
+        raise FedatlasError(
+            f"{manifest}: {spec.parties} parties are as many files in the manifest's folder, but "
+            f"these were given: {', '.join(map(str, silos)) or 'none'}"
+        )
+    if (test is None) != (spec.test_split is None):
+        raise FedatlasError(
+            f"{manifest}: the partition's test is {spec.test!r}, but the test file given is {test}"
+        )
+    table, metadata = read_prepared_table(prepared)
+    train_rows, test_rows = train_and_test_rows(spec, table.num_rows)
+    groups = {"train": table.take(train_rows)}
+    digests = {"train": file_digest(prepared)}
+    if test is not None:
+        groups["test"], test_metadata = read_prepared_table(test)
+        if test_metadata["features"] != metadata["features"]:
+            raise FedatlasError(
+                f"{test}: has {test_metadata['features']} features, but {prepared} has "
+                f"{metadata['features']}"
+            )
+        digests["test"] = file_digest(test)
+    elif len(test_rows):
+        groups["test"] = table.take(test_rows)
+    columns = {
+        name: _column_taker(features_from_table(part, metadata["features"]))
+        for name, part in groups.items()
+    }
+    numeric = metadata.get("numeric_columns")
+    shard_metadata = {
+        **metadata,
+        "partition": spec.model_dump(mode="json"),
+        "prepared_digest": digests["train"],
+        "test_digest": digests.get("test"),
+        "groups": {name: part.num_rows for name, part in groups.items()},
+    }
+    with manifest_of(manifest, shard_metadata) as describe:
+        for number, block in enumerate(feature_blocks(spec, metadata["features"])):
+            scaled = block if numeric is None else np.intersect1d(block, numeric)
+            parts = {name: take(block) for name, take in columns.items()}
+            scaling = None
+            if spec.standardise:
+                scaling = _scaling(parts["train"], np.isin(block, scaled), prepared)
+                parts = {name: _standardised(part, scaling) for name, part in parts.items()}
+            labelled = number < spec.active
+            description = {
+                "silo": number,
+                "columns": block.tolist(),
+                "features": len(block),
+                "labelled": labelled,
+                "scaling": scaling,
+            }
+            write_row_groups(
+                silos[number],
+                (_table(groups[name], part, labelled) for name, part in parts.items()),
+                {**shard_metadata, **description},
+            )
+            describe(silos[number], labelled=labelled, features=len(block))
+
+
+def read_party_shards(paths: Sequence[Path]) -> PartySamples:
+    """Read the files of all parties, in order, and set their blocks side by side.
+
+    Raises FedatlasError when a file is missing, damaged or no party's, when the files are not all
+    parties of one partition in order, or when they do not hold the same samples.
+    """
+    blocks: dict[str, list[Features]] = {"train": [], "test": []}
+    labels: dict[str, np.ndarray] = {}
+    ids: dict[str, np.ndarray] = {}
+    first: dict[str, Any] = {}
+    widths = []
+    for number, path in enumerate(paths):
+        with open_parquet(path) as file:
+            metadata = read_metadata(file, path, PARTY_KEYS)
+            first = first or metadata
+            same = all(
+                metadata[key] == first[key]
+                for key in ("dataset", "split", "partition", "prepared_digest", "groups")
+            )
+            if not same or metadata["silo"] != number:
+                raise FedatlasError(
+                    f"{path}: is not party {number} of the partition of {paths[0]}; shard again"
+                )
+            if file.num_row_groups != len(metadata["groups"]):
+                raise FedatlasError(
+                    f"{path}: holds {file.num_row_groups} row groups, its metadata name "
+                    f"{len(metadata['groups'])}; shard it again"
+                )
+            for group, name in enumerate(metadata["groups"]):
+                table = file.read_row_group(group)
+                sample_id = table["sample_id"].to_numpy()
+                if not np.array_equal(ids.setdefault(name, sample_id), sample_id):
+                    raise FedatlasError(
+                        f"{path}: holds other {name} samples than {paths[0]}; shard again"
+                    )
+                blocks[name].append(features_from_table(table, metadata["features"]))
+                if metadata["labelled"]:
+                    labels.setdefault(name, table["label"].to_numpy())
+        widths.append(metadata["features"])
+    if not paths or len(paths) != first["partition"]["parties"]:
+        raise FedatlasError(
+            f"{paths[0] if paths else 'shards'}: {len(paths)} party files were given, but the "
+            f"partition has {first['partition']['parties'] if first else 'at least 1'}"
+        )
+    starts = np.concatenate([[0], np.cumsum(widths)])
+    rows = {
+        name: PartyRows(_side_by_side(blocks[name]), labels[name], starts)
+        for name in first["groups"]
+    }
+    return PartySamples(rows["train"], rows.get("test"), first)
+
+
+def _column_taker(features: Features) -> Callable[[np.ndarray], Features]:
+    """A function that takes columns of the features."""
+    if isinstance(features, np.ndarray):
+        return lambda block: features[:, block]
+    by_column = sparse.csc_array(features)  # in which columns are cheap to take
+
+    def take(block: np.ndarray) -> sparse.csr_array:
+        rows = sparse.csr_array(by_column[:, block])
+        rows.sort_indices()
+        return rows
+
+    return take
+
+
+def _scaling(features: Features, numeric: np.ndarray, prepared: Path) -> dict[str, list[float]]:
+    """Mean and scale per column; indicators keep 0 and 1, constant columns get scale 0."""
+    if not isinstance(features, np.ndarray):
+        raise FedatlasError(
+            f"{prepared}: the partition's 'standardise' would make sparse rows dense; remove it"
+        )
+    constant = features.min(axis=0) == features.max(axis=0)
+    scale = np.where(constant, 0.0, features.std(axis=0))
+    return {
+        "mean": np.where(numeric, features.mean(axis=0), 0.0).tolist(),
+        "scale": np.where(numeric, scale, 1.0).tolist(),
+    }
+
+
+def _standardised(features: Features, scaling: dict[str, list[float]]) -> np.ndarray:
+    mean, scale = np.array(scaling["mean"]), np.array(scaling["scale"])
+    centred = features - mean
+    return np.divide(centred, scale, out=np.zeros_like(centred), where=scale > 0)
+
+
+def _table(group: pa.Table, features: Features, labelled: bool) -> pa.Table:
+    kept = ["sample_id", "label"] if labelled else ["sample_id"]
+    columns = {name: group[name] for name in kept}
+    return pa.table({**columns, **feature_columns(features)})
+
+
+def _side_by_side(blocks: list[Features]) -> Features:
+    if isinstance(blocks[0], np.ndarray):
+        return np.concatenate(blocks, axis=1)
+    return sparse.csr_array(sparse.hstack(blocks, format="csr"))

@@ -1,0 +1,46 @@
+"""A linear model over pooled rows: objective, gradient, smoothness."""
+
+import numpy as np
+from scipy import sparse
+
+from fedatlas.objectives import Objective
+from fedatlas.problems import kernels
+
+
+class LinearModel:
+    """f(w) = 1/n Σ_i L(w·x_i, y_i) + weight · regulariser(w) over dense or CSR rows (n, d)."""
+
+    def __init__(
+        self, features: np.ndarray | sparse.csr_array, label: np.ndarray, objective: Objective
+    ) -> None:
+        """Hold the rows; label is (n,)."""
+        self.samples, self.dimension = features.shape
+        self.has_classes = bool(np.isin(label, (-1.0, 1.0)).all())
+        self._features, self._label = features, label
+        self._loss = kernels.LOSS_CODES[objective.loss]
+        self._penalty = (
+            kernels.REGULARISER_CODES[objective.regulariser],
+            objective.regularisation_weight,
+        )
+        squares = features**2
+        self.smoothness = objective.smoothness(float(squares.sum(axis=1).max(initial=0.0)) ** 0.5)
+
+    def margins(self, w: np.ndarray) -> np.ndarray:
+        """w·x_i of every sample, (n,)."""
+        return self._features @ w
+
+    def losses(self, margins: np.ndarray) -> tuple[float, np.ndarray]:
+        """Sum of the losses and their derivatives (n,)."""
+        return kernels.losses(self._loss, margins, self._label)
+
+    def data_gradient(self, slopes: np.ndarray) -> np.ndarray:
+        """1/n Σ_i slope_i x_i, (d,)."""
+        return (self._features.T @ slopes) / self.samples
+
+    def value_and_gradient(
+        self, w: np.ndarray, margins: np.ndarray | None = None
+    ) -> tuple[float, np.ndarray]:
+        """f(w) and ∇f(w), (d,); margins: those of w, if they are known."""
+        total, slopes = self.losses(self.margins(w) if margins is None else margins)
+        penalty, gradient = kernels.penalties(*self._penalty, w)
+        return total / self.samples + penalty, self.data_gradient(slopes) + gradient

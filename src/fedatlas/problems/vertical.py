@@ -1,0 +1,67 @@
+"""Federated finite sums of which every party holds some columns.
+
+f(w) = 1/n Σ_i L(Σ_ℓ w_ℓ·x_{i,ℓ}, y_i) + weight · regulariser(w): samples count equally. Points are
+(d,), the parties' blocks w_ℓ side by side.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fedatlas.errors import FedatlasError
+from fedatlas.objectives import Loss, Objective
+
+if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
+    import numpy as np
+
+    from fedatlas.party_shards import PartyRows, PartySamples
+
+
+class VerticalProblem:
+    """The oracle that vertical algorithms ask; what it costs is counted by the network."""
+
+    def __init__(
+        self, data: PartySamples, objective: Objective, optimum: float | None = None
+    ) -> None:
+        """optimum: f*, where sub-optimality is to be measured."""
+        from fedatlas.problems.linear import LinearModel
+
+        self.rows = data.train
+        self.objective = objective
+        self._model = LinearModel(data.train.features, data.train.label, objective)
+        self._test = data.test
+        self._optimum = optimum
+        self.smoothness = self._model.smoothness
+        self.dimension = self._model.dimension
+        self.samples = len(data.train)
+        if objective.loss is Loss.LOGISTIC and not self._model.has_classes:
+            raise FedatlasError(
+                f"objective '{objective.name}' needs labels ±1, but data set "
+                f"'{data.metadata.get('dataset')}' has others, such as {data.train.label[:5]}"
+            )
+
+    def derivatives(self, margins: np.ndarray) -> np.ndarray:
+        """ϑ_i = ∂L/∂z at the margins z_i of all samples, (n,)."""
+        return self._model.losses(margins)[1]
+
+    def data_gradient(self, derivatives: np.ndarray) -> np.ndarray:
+        """1/n Σ_i ϑ_i x_i, (d,): every party forms its own block of it."""
+        return self._model.data_gradient(derivatives)
+
+    def measure(self, x: np.ndarray) -> dict[str, float]:
+        """Every measurement, over all training and test samples; never counted."""
+        margins = self._model.margins(x)
+        value, gradient = self._model.value_and_gradient(x, margins)
+        measured = {"objective": value, "gradient_norm": float((gradient**2).sum() ** 0.5)}
+        if self._optimum is not None:
+            measured["suboptimality"] = value - self._optimum
+        measured |= self._quality("train", margins, self.rows)
+        if self._test is not None:
+            measured |= self._quality("test", self._test.features @ x, self._test)
+        return measured
+
+    def _quality(self, name: str, margins: np.ndarray, rows: PartyRows) -> dict[str, float]:
+        """Accuracy where labels are ±1, otherwise the root mean square error."""
+        if self._model.has_classes:
+            return {f"{name}_accuracy": float(((margins > 0) == (rows.label > 0)).mean())}
+        return {f"{name}_rmse": float(((margins - rows.label) ** 2).mean() ** 0.5)}

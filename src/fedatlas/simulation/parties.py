@@ -1,0 +1,300 @@
+"""Parties that hold columns: who computes what when, event by event (VFB², arXiv:2103.00958).
+
+The model of time, in simulated seconds. Party ℓ has d_ℓ features (on average per row, if rows are
+sparse) and takes r_ℓ = seconds_per_feature · d_ℓ, the straggler longer, for a share w_ℓ·x_{i,ℓ}, and
+as long for an update of its block. A message takes the latency Λ (none with one party), a sum
+⌈log2 q⌉ messages one after the other.
+
+- An iteration of a dominator that begins at t asks all parties for their shares of one sample; ℓ
+  answers with its block as it stands at t + Λ + r_ℓ. The sum is there at
+  S = t + Λ + max_ℓ r_ℓ + ⌈log2 q⌉ Λ, and ϑ = ∂L/∂z with it. The dominator updates its own block at
+  S + r_a and begins its next iteration at that moment: it waits for nobody.
+- (ϑ, i) reaches the collaborators at S + Λ and waits, first in, first out, for one of k = m
+  threads, which applies the update r_ℓ later. Both kinds of update are made of the block as it
+  then stands, in one piece: our choice for the regulariser of the dominator, which the paper takes
+  where the share was computed.
+- Of equal times the earlier sum, then the lower dominator, comes first; an update due at the time
+  of a read is seen by it.
+- Synchronous methods: all dominators begin together, and again when the last update is applied;
+  the barrier itself costs nothing, our choice in their favour.
+- A pass over all samples (a snapshot of SVRG, the first table of SAGA) waits for all updates and
+  takes n max_ℓ r_ℓ + Λ + ⌈log2 q⌉ Λ for the sums and Λ + n max_ℓ r_ℓ for spreading ϑ and forming the
+  mean.
+
+Stale ϑ and inconsistent reads follow from these times. No clock but the parties' own is needed: all
+sums take equally long, so a block can be brought up to the time of each read when it is read.
+
+Counted as in the paper: 2(q − 1) numbers per sum towards the dominator; one number and one index to
+each collaborator, per dominated update; n numbers for n samples. Indices that go out with the
+request for shares are not counted (parties can derive them from a shared seed), their latency is.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, inf, log2
+from typing import TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from fedatlas.errors import FedatlasError
+from fedatlas.objectives import Objective, Regulariser
+from fedatlas.party_shards import PartyRows
+from fedatlas.problems import kernels
+from fedatlas.problems.kernels import Blocks, Queues, Rule, Tally, Timing
+from fedatlas.simulation.network_model import NetworkModel
+from fedatlas.simulation.secure_sum import two_trees
+from fedatlas.simulation.update_rule import UpdateRule
+
+_NUMBER_BYTES = 8
+
+Arrays = TypeVar("Arrays", Queues, Tally)
+
+
+@dataclass
+class PartyCounters:
+    """Running totals of one seed."""
+
+    gradient_evaluations: int = 0  # derivatives ϑ
+    iteration: int = 0  # dominated updates
+    update_epoch: float = 0.0  # dominated updates per sample
+    full_passes: int = 0
+    block_updates: int = 0
+    bytes_up: int = 0  # shares and masks towards dominators
+    bytes_down: int = 0  # ϑ and indices from dominators
+    messages: int = 0
+    simulated_time: float = 0.0  # s
+    read_delay_mean: float = 0.0
+    read_delay_max: float = 0.0
+    update_delay_mean: float = 0.0
+    update_delay_max: float = 0.0
+    mask_error: float = 0.0
+
+
+@dataclass(frozen=True)
+class PartyState:
+    """The parties between two rounds; never changed in place.
+
+    x: (d,) all blocks, with the updates applied so far; `PartyNetwork.settled` adds those that are
+        due. mean (d,), reference (0, 1 or q rows of n): see UpdateRule.
+    """
+
+    x: np.ndarray
+    mean: np.ndarray
+    reference: np.ndarray
+    queues: Queues
+    tally: Tally
+
+    @property
+    def dominated_updates(self) -> int:
+        """How many have been decided."""
+        return int(self.tally.counts[0])
+
+
+class PartyNetwork:
+    """q parties, the first m of them dominators, and what they have spent."""
+
+    def __init__(
+        self,
+        rows: PartyRows,
+        objective: Objective,
+        active: int,
+        model: NetworkModel,
+        counters: PartyCounters,
+        seed: int,
+    ) -> None:
+        """seed: of the masks, which leave nothing but rounding errors behind."""
+        self._counters, self._objective, self._active = counters, objective, active
+        self.parties, self.samples = rows.parties, len(rows)
+        self._blocks, widths = _blocks(rows)
+        slowdown = np.ones(rows.parties)
+        if rows.parties > 1:
+            slowdown[-1] = model.straggler
+        seconds = model.seconds_per_feature * widths * slowdown
+        latency = model.latency if rows.parties > 1 else 0.0
+        self._sum_delay = latency + seconds.max() + ceil(log2(rows.parties)) * latency
+        self._timing = Timing(seconds, seconds, latency, self._sum_delay)
+        self._trees = np.empty((2, 0, 2), np.int64)
+        if rows.parties > 1:
+            self._trees = np.stack([tree.arrays() for tree in two_trees(rows.parties)])
+        self._mask_scale = model.mask_scale
+        self._mask_keys = np.random.SeedSequence([seed, 1]).generate_state(2, np.uint64)
+
+    def start(self, x0: np.ndarray) -> PartyState:
+        """All clocks at 0, nothing under way, no reference."""
+        q, m = self.parties, self._active
+        # A dominator has at most three updates under way, whatever the latency.
+        ring = (q, 8 * m + 8)
+        touched = len(x0) if self._blocks.dense.shape[0] == 0 else 0
+        queues = Queues(
+            time=np.zeros(ring),
+            theta=np.zeros(ring),
+            sample=np.zeros(ring, np.int64),
+            order=np.zeros(ring, np.int64),
+            read=np.zeros(ring, np.int64),
+            head=np.zeros(q, np.int64),
+            count=np.zeros(q, np.int64),
+            own_time=np.full(m, inf),
+            own_theta=np.zeros(m),
+            own_sample=np.zeros(m, np.int64),
+            own_order=np.zeros(m, np.int64),
+            own_read=np.zeros(m, np.int64),
+            threads=np.zeros((q, m)),
+            next_sum=np.full(m, self._sum_delay),
+            applied=np.zeros(q, np.int64),
+            touched=np.zeros(touched, np.int64),
+        )
+        tally = Tally(np.zeros(4, np.int64), np.zeros(4), np.zeros(2), np.zeros(1))
+        return PartyState(x0.copy(), np.zeros(len(x0)), np.zeros((0, 0)), queues, tally)
+
+    def dominated_updates(
+        self, state: PartyState, rule: UpdateRule, samples: np.ndarray
+    ) -> PartyState:
+        """Run until `len(samples)` more dominated updates are decided, on these samples in order."""
+        state = _copied(state, table=rule.reference == "table")
+        in_time = kernels.decide_updates(
+            self._blocks, self._rule(rule), self._timing, samples, self._trees,
+            self._mask_keys[0], self._mask_scale,
+            state.x, state.mean, state.reference, state.queues, state.tally,
+        )  # fmt: skip
+        if not in_time:
+            raise FedatlasError(
+                "network: updates pile up at a party faster than it applies them; raise "
+                "seconds_per_feature or lower latency"
+            )
+        counters, others = self._counters, self.parties - 1
+        counters.iteration += len(samples)
+        counters.gradient_evaluations += len(samples)
+        counters.bytes_up += len(samples) * 2 * others * _NUMBER_BYTES
+        counters.messages += len(samples) * 2 * others
+        if rule.backward:
+            counters.bytes_down += len(samples) * others * 2 * _NUMBER_BYTES
+            counters.messages += len(samples) * others
+        self._report(state)
+        return state
+
+    def settled(self, state: PartyState, rule: UpdateRule) -> np.ndarray:
+        """(d,) all blocks at the present time: with every update that is due by the last sum."""
+        state = _copied(state, table=rule.reference == "table")
+        self._apply(state, rule, float(state.tally.times[0]))
+        return state.x
+
+    def barrier(self, state: PartyState, rule: UpdateRule) -> PartyState:
+        """Wait until everything under way is applied; no dominator begins meanwhile."""
+        state = _copied(state, table=rule.reference == "table")
+        self._apply(state, rule, inf)
+        state.tally.times[0] = state.tally.times.max()
+        self._report(state)
+        return state
+
+    def secure_margins(self, state: PartyState) -> np.ndarray:
+        """w·x_i of all samples, (n,), by Algorithm 1; behind a barrier."""
+        others = self.parties - 1
+        margins, error = kernels.secure_margins(
+            self._blocks, self._trees, self._mask_keys[1],
+            self._counters.full_passes * self.samples * self.parties, self._mask_scale, state.x,
+        )  # fmt: skip
+        state.tally.mask_error[0] = max(state.tally.mask_error[0], error)
+        self._counters.bytes_up += self.samples * 2 * others * _NUMBER_BYTES
+        self._counters.messages += 2 * others
+        return margins
+
+    def distribute(
+        self, state: PartyState, rule: UpdateRule, derivatives: np.ndarray, mean: np.ndarray
+    ) -> PartyState:
+        """Give all parties ϑ of all samples, the reference from now on, and go on from there.
+
+        derivatives (n,); mean (d,): what they make of it, 1/n Σ_j ϑ_j x_j. The end of a full pass,
+        whose whole time is spent here.
+        """
+        rows = self.parties if rule.reference == "table" else 1
+        state = replace(
+            _copied(state, table=False),
+            mean=mean.copy(),
+            reference=np.tile(derivatives, (rows, 1)),
+        )
+        seconds = self.samples * float(self._timing.share.max())
+        depth_and_spread = self._sum_delay - float(self._timing.share.max()) + self._timing.latency
+        state.tally.times[0] += 2 * seconds + depth_and_spread
+        state.queues.next_sum[:] = state.tally.times[0] + self._sum_delay
+        counters, others = self._counters, self.parties - 1
+        counters.full_passes += 1
+        counters.gradient_evaluations += self.samples
+        counters.bytes_down += others * self.samples * _NUMBER_BYTES
+        counters.messages += others
+        self._report(state)
+        return state
+
+    def _apply(self, state: PartyState, rule: UpdateRule, until: float) -> None:
+        kernels.apply_until(
+            self._blocks, self._rule(rule), until,
+            state.x, state.mean, state.reference, state.queues, state.tally,
+        )  # fmt: skip
+
+    def _rule(self, rule: UpdateRule) -> Rule:
+        weight = self._objective.regularisation_weight
+        lazy = self._blocks.dense.shape[0] == 0 and self._objective.regulariser is Regulariser.L2
+        if lazy and rule.step_size * weight >= 1:
+            raise FedatlasError(
+                f"step_size {rule.step_size:g} times the regularisation weight {weight:g} is 1 or "
+                "more: no such step converges; lower step_size"
+            )
+        return Rule(
+            kernels.LOSS_CODES[self._objective.loss],
+            kernels.REGULARISER_CODES[self._objective.regulariser],
+            weight,
+            rule.step_size,
+            kernels.REFERENCE_CODES[rule.reference],
+            rule.backward,
+            rule.synchronous,
+        )
+
+    def _report(self, state: PartyState) -> None:
+        """Carry the simulation's own numbers over to the counters."""
+        counts, delays = state.tally.counts, state.tally.delays
+        counters = self._counters
+        counters.update_epoch = float(counts[0] / self.samples)
+        counters.block_updates = int(counts[1])
+        counters.simulated_time = float(state.tally.times[0])
+        counters.read_delay_mean = float(delays[0] / max(counts[2], 1))
+        counters.read_delay_max = float(delays[1])
+        counters.update_delay_mean = float(delays[2] / max(counts[3], 1))
+        counters.update_delay_max = float(delays[3])
+        counters.mask_error = float(state.tally.mask_error[0])
+
+
+def _copied(state: PartyState, table: bool) -> PartyState:
+    """A state whose arrays may be changed; the reference only if it is a table."""
+    return PartyState(
+        state.x.copy(),
+        state.mean.copy(),
+        state.reference.copy() if table else state.reference,
+        _copies(state.queues),
+        _copies(state.tally),
+    )
+
+
+def _copies(arrays: Arrays) -> Arrays:
+    return type(arrays)(*(array.copy() for array in arrays))
+
+
+def _blocks(rows: PartyRows) -> tuple[Blocks, np.ndarray]:
+    """The rows as kernels want them, and every party's number of features, per row if sparse."""
+    starts = rows.starts.astype(np.int64)
+    if isinstance(rows.features, np.ndarray):
+        dense = np.ascontiguousarray(rows.features)
+        nothing = np.zeros((0, 0), np.int64)
+        blocks = Blocks(starts, dense, nothing, np.zeros(0, np.int32), np.zeros(0), rows.label)
+        return blocks, np.diff(starts).astype(np.float64)
+    features = sparse.csr_array(rows.features)
+    features.sort_indices()
+    indptr = features.indptr.astype(np.int64)
+    party = np.searchsorted(starts, features.indices, side="right") - 1
+    row = np.repeat(np.arange(len(rows)), np.diff(indptr))
+    sizes = np.zeros((len(rows), rows.parties), np.int64)
+    np.add.at(sizes, (row, party), 1)
+    bounds = indptr[:-1, None] + np.concatenate(
+        [np.zeros((len(rows), 1), np.int64), np.cumsum(sizes, axis=1)], axis=1
+    )
+    columns = features.indices.astype(np.int32)
+    blocks = Blocks(starts, np.zeros((0, 0)), bounds, columns, features.data, rows.label)
+    return blocks, sizes.mean(axis=0)
