@@ -1,0 +1,665 @@
+"""VFB² and its comparators, word for word: float64 loops over a model of time made of events.
+
+Nothing here is vectorised over parties and nothing is random: the samples are an argument. The
+only purpose is to be compared with, so nothing here touches the package.
+
+Sources: VFB², arXiv:2103.00958, Algorithms 1–7, (7), (13), (17) and (18); SVRG, Johnson and Zhang
+2013; SAGA, Defazio, Bach and Lacoste-Julien 2014; AFSVRG-VP, arXiv:2008.06233, with labels at some
+of the parties only (VFB², section 7).
+
+`simulate` states the model of time. Times are compared for equality there, so let the seconds be
+sums of few powers of two, or `fractions.Fraction`, where two events are meant to coincide.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+Vector = np.ndarray
+Matrix = np.ndarray
+Seconds = float | Fraction
+
+LOSSES = ("logistic", "square", "robust")
+REGULARISERS = ("none", "l2", "nonconvex")
+METHODS = ("sgd", "svrg", "saga", "afsvrg-vp")
+
+
+# ----------------------------------------------------------------------------- objectives
+
+
+def loss_value(loss: str, z: float, y: float) -> float:
+    """L(z, y): log(1 + exp(−yz)) of (13), (z − y)² of (17), log(1 + (y − z)²/2) of (18)."""
+    if loss == "logistic":
+        u = -y * z  # written so that exp does not overflow
+        return max(u, 0.0) + math.log1p(math.exp(-abs(u)))
+    if loss == "square":
+        return (z - y) ** 2
+    if loss == "robust":
+        return math.log(1.0 + (y - z) ** 2 / 2.0)
+    raise ValueError(loss)
+
+
+def loss_derivative(loss: str, z: float, y: float) -> float:
+    """ϑ = ∂L/∂z, Algorithm 2, line 4."""
+    if loss == "logistic":
+        u = -y * z  # the derivative of log(1 + e^u) is e^u / (1 + e^u)
+        if u >= 0.0:
+            return -y / (1.0 + math.exp(-u))
+        return -y * math.exp(u) / (1.0 + math.exp(u))
+    if loss == "square":
+        return 2.0 * (z - y)
+    if loss == "robust":
+        t = y - z
+        return -t / (1.0 + t**2 / 2.0)
+    raise ValueError(loss)
+
+
+def regulariser_value(regulariser: str, weight: float, w: Vector) -> float:
+    """weight/2 ‖w‖² of (13) and (17), or weight Σ w²/(1 + w²): (7) is weight = λ/2."""
+    total = 0.0
+    for w_j in w:
+        if regulariser == "l2":
+            total += weight / 2.0 * float(w_j) ** 2
+        elif regulariser == "nonconvex":
+            total += weight * float(w_j) ** 2 / (1.0 + float(w_j) ** 2)
+        elif regulariser != "none":
+            raise ValueError(regulariser)
+    return total
+
+
+def regulariser_gradient(regulariser: str, weight: float, w: Vector) -> Vector:
+    """The gradient of `regulariser_value`: the λ∇g of Algorithm 3, line 3."""
+    gradient = np.zeros(len(w))
+    for j, w_j in enumerate(w):
+        if regulariser == "l2":
+            gradient[j] = weight * w_j
+        elif regulariser == "nonconvex":
+            gradient[j] = weight * 2.0 * w_j / (1.0 + w_j**2) ** 2
+        elif regulariser != "none":
+            raise ValueError(regulariser)
+    return gradient
+
+
+def objective(
+    X: Matrix, y: Vector, w: Vector, loss: str, regulariser: str = "none", weight: float = 0.0
+) -> float:
+    """f(w) = 1/n Σ_i L(w·x_i, y_i) + the regulariser, (P)."""
+    total = 0.0
+    for i in range(len(y)):
+        total += loss_value(loss, float(np.dot(X[i], w)), float(y[i]))
+    return total / len(y) + regulariser_value(regulariser, weight, w)
+
+
+def data_gradient(X: Matrix, y: Vector, w: Vector, loss: str) -> Vector:
+    """1/n Σ_i ϑ_i x_i, without the regulariser."""
+    total = np.zeros(X.shape[1])
+    for i in range(len(y)):
+        total += loss_derivative(loss, float(np.dot(X[i], w)), float(y[i])) * X[i]
+    return total / len(y)
+
+
+def gradient(
+    X: Matrix, y: Vector, w: Vector, loss: str, regulariser: str = "none", weight: float = 0.0
+) -> Vector:
+    """∇f(w)."""
+    return data_gradient(X, y, w, loss) + regulariser_gradient(regulariser, weight, w)
+
+
+# ------------------------------------------------------------------ the methods on pooled data
+
+
+def sgd(
+    X: Matrix,
+    y: Vector,
+    w0: Vector,
+    step: float,
+    order: Sequence[int],
+    loss: str,
+    regulariser: str = "none",
+    weight: float = 0.0,
+) -> tuple[Vector, list[Vector]]:
+    """w ← w − γ (ϑ_i x_i + λ∇g(w)): the final w, and w0 with every later iterate."""
+    w = np.array(w0, dtype=np.float64)
+    iterates = [w.copy()]
+    for i in order:
+        theta = loss_derivative(loss, float(np.dot(X[i], w)), float(y[i]))
+        w = w - step * (theta * X[i] + regulariser_gradient(regulariser, weight, w))
+        iterates.append(w.copy())
+    return w, iterates
+
+
+def svrg(
+    X: Matrix,
+    y: Vector,
+    w0: Vector,
+    step: float,
+    orders: Sequence[Sequence[int]],
+    loss: str,
+    regulariser: str = "none",
+    weight: float = 0.0,
+) -> tuple[Vector, list[Vector]]:
+    """Johnson and Zhang 2013: v = ∇f_i(w) − ∇f_i(w̃) + ∇f(w̃), one snapshot w̃ per order."""
+    w = np.array(w0, dtype=np.float64)
+    iterates = [w.copy()]
+    for order in orders:
+        snapshot = w.copy()
+        full = gradient(X, y, snapshot, loss, regulariser, weight)
+        for i in order:
+            theta = loss_derivative(loss, float(np.dot(X[i], w)), float(y[i]))
+            theta_0 = loss_derivative(loss, float(np.dot(X[i], snapshot)), float(y[i]))
+            v = (
+                theta * X[i]
+                + regulariser_gradient(regulariser, weight, w)
+                - theta_0 * X[i]
+                - regulariser_gradient(regulariser, weight, snapshot)
+                + full
+            )
+            w = w - step * v
+            iterates.append(w.copy())
+    return w, iterates
+
+
+def saga(
+    X: Matrix,
+    y: Vector,
+    w0: Vector,
+    step: float,
+    order: Sequence[int],
+    loss: str,
+    regulariser: str = "none",
+    weight: float = 0.0,
+) -> tuple[Vector, list[Vector]]:
+    """Defazio et al. 2014, a table of n gradients of the data part; the regulariser is exact."""
+    w = np.array(w0, dtype=np.float64)
+    n = len(y)
+    table = np.zeros(X.shape)
+    for j in range(n):
+        table[j] = loss_derivative(loss, float(np.dot(X[j], w)), float(y[j])) * X[j]
+    mean = table.sum(axis=0) / n
+    iterates = [w.copy()]
+    for i in order:
+        new = loss_derivative(loss, float(np.dot(X[i], w)), float(y[i])) * X[i]
+        v = new - table[i] + mean + regulariser_gradient(regulariser, weight, w)
+        w = w - step * v
+        mean = mean + (new - table[i]) / n
+        table[i] = new
+        iterates.append(w.copy())
+    return w, iterates
+
+
+# --------------------------------------------------------------------- what a simulation reports
+
+
+@dataclass
+class Iteration:
+    """One iteration of a dominator: Algorithm 2, lines 2–7."""
+
+    dominator: int
+    epoch: int
+    begun: Seconds
+    blocks_read: dict[int, Vector] = field(default_factory=dict)
+    applied_at_read: dict[int, int] = field(default_factory=dict)
+    """Per party: how many updates its block had seen when it answered."""
+    meant_before: list[int] = field(default_factory=list)
+    """Per party: how many of the iterations 0..number−1 are for its block."""
+    number: int = -1
+    sample: int = -1
+    theta: float = math.nan
+    summed: Seconds = math.nan
+
+
+@dataclass(frozen=True)
+class Application:
+    """One update of one block, atomic."""
+
+    time: Seconds
+    iteration: int
+    party: int
+    delay: int
+    """How many updates the block saw between its answer to the iteration and this one."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `simulate` reports: at the last sum, and (``drained``) when nothing is under way."""
+
+    seconds: Seconds
+    """The time of the last sum."""
+    blocks: list[Vector]
+    """Per party, with the updates due at or before that time."""
+    w: Vector
+    """The same, in the order of the columns."""
+    drained_blocks: list[Vector]
+    drained_w: Vector
+    drained_seconds: Seconds
+    """The time of the last application; the time of the last sum if that is later."""
+
+    read_delay_max: int
+    read_delay_mean: float
+    update_delay_max: int
+    update_delay_mean: float
+    """Over the applications up to the last sum; 0 if there is none."""
+
+    iterations: list[Iteration]
+    """The decided ones, by number: their dominators, samples, ϑ and times."""
+    applications: list[Application]
+    """All of them, in the order in which they happened."""
+    applied: int
+    """How many of the applications had happened by the last sum."""
+    read_delays: np.ndarray
+    """iterations × parties: the updates of earlier iterations that are missing in the answer."""
+    starts: list[Seconds]
+    """When the dominators began after each snapshot (or pass, or at 0)."""
+    longest_wait: Seconds
+    """The longest time that a message waited for a thread."""
+
+
+# ------------------------------------------------------------------------------------- events
+
+
+@dataclass(frozen=True)
+class UpdateApplied:
+    """A party finishes an update: it changes its block, as a whole, now."""
+
+    time: Seconds
+    iteration: Iteration
+    party: int
+    rank = 0
+
+    def order(self) -> tuple[int, ...]:
+        return (self.iteration.number, self.party)
+
+    def happen(self, world: _World) -> None:
+        world.apply(self.time, self.iteration, self.party)
+        if self.party == self.iteration.dominator:
+            if not world.synchronous and not world.closed:
+                world.plan(IterationBegins(self.time, self.party, world.epoch))
+        else:
+            world.idle_threads[self.party] += 1
+            world.start_collaborations(self.time, self.party)
+        world.under_way -= 1
+        if world.under_way == 0:
+            world.everything_applied(self.time)
+
+
+@dataclass(frozen=True)
+class MessageArrives:
+    """(ϑ, i) reaches a collaborator: Algorithm 3, line 2."""
+
+    time: Seconds
+    iteration: Iteration
+    party: int
+    rank = 1
+
+    def order(self) -> tuple[int, ...]:
+        return (self.iteration.number, self.party)
+
+    def happen(self, world: _World) -> None:
+        world.queues[self.party].append(self)
+        world.start_collaborations(self.time, self.party)
+
+
+@dataclass(frozen=True)
+class PartyAnswers:
+    """A party has computed its share from its block as it is now: Algorithm 1, line 2."""
+
+    time: Seconds
+    iteration: Iteration
+    party: int
+    rank = 2
+
+    def order(self) -> tuple[int, ...]:
+        return (self.iteration.dominator, self.party)
+
+    def happen(self, world: _World) -> None:
+        # The sample is named when the sum is known, so the whole block is kept until then.
+        self.iteration.blocks_read[self.party] = world.blocks[self.party].copy()
+        self.iteration.applied_at_read[self.party] = world.updates_seen[self.party]
+
+
+@dataclass(frozen=True)
+class SumArrives:
+    """The dominator has the inner product: Algorithm 1, line 7, and Algorithm 2, lines 3–5."""
+
+    time: Seconds
+    iteration: Iteration
+    rank = 3
+
+    def order(self) -> tuple[int, ...]:
+        return (self.iteration.dominator,)
+
+    def happen(self, world: _World) -> None:
+        if world.closed or self.iteration.epoch != world.epoch:
+            return  # begun, but the epoch has enough without it
+        world.decide(self.time, self.iteration)
+
+
+@dataclass(frozen=True)
+class IterationBegins:
+    """A dominator asks all parties for their shares."""
+
+    time: Seconds
+    dominator: int
+    epoch: int
+    rank = 4
+
+    def order(self) -> tuple[int, ...]:
+        return (self.dominator,)
+
+    def happen(self, world: _World) -> None:
+        if world.closed or self.epoch != world.epoch:
+            return
+        iteration = Iteration(self.dominator, self.epoch, self.time)
+        for party in range(world.q):
+            answered = self.time + world.latency + world.share_time[party]
+            world.plan(PartyAnswers(answered, iteration, party))
+        summed = self.time + world.latency + max(world.share_time) + world.depth * world.latency
+        world.plan(SumArrives(summed, iteration))
+
+
+class _World:
+    """Everything that the events change."""
+
+    def __init__(
+        self,
+        method: str,
+        X: Matrix,
+        y: Vector,
+        blocks: Sequence[Sequence[int]],
+        order: Sequence[int],
+        updates: int,
+        step: float,
+        loss: str,
+        regulariser: str,
+        weight: float,
+        dominators: int,
+        synchronous: bool,
+        inner: int | None,
+        seconds_per_feature: Seconds,
+        latency: Seconds,
+        slowdown: Sequence[Seconds],
+        w0: Vector,
+        threads: int,
+    ) -> None:
+        self.method, self.X, self.y, self.samples = method, X, y, order
+        self.n, self.q, self.m = len(y), len(blocks), dominators
+        self.columns = [np.asarray(columns) for columns in blocks]
+        self.updates, self.step, self.inner = updates, step, inner
+        self.loss, self.regulariser, self.weight = loss, regulariser, weight
+        self.synchronous = synchronous
+
+        self.latency = latency if self.q > 1 else 0
+        self.depth = (self.q - 1).bit_length()  # ⌈log2 q⌉
+        # r_ℓ and τ_ℓ
+        self.share_time = [
+            seconds_per_feature * len(columns) * slow
+            for columns, slow in zip(self.columns, slowdown, strict=True)
+        ]
+        self.update_time = list(self.share_time)
+
+        self.blocks = [np.array(w0[columns], dtype=np.float64) for columns in self.columns]
+        self.updates_seen = [0] * self.q  # applied, per block
+        self.updates_meant = [0] * self.q  # decided, per block
+        self.idle_threads = [threads] * self.q
+        self.queues: list[deque[MessageArrives]] = [deque() for _ in range(self.q)]
+        # ϑ to subtract, per party and sample (SAGA: each party has its own copy), and its mean
+        self.reference = [np.zeros(self.n) for _ in range(self.q)]
+        self.mean = [np.zeros(len(columns)) for columns in self.columns]
+
+        self.epoch = 0
+        self.decided_in_epoch = 0
+        self.closed = False  # no iteration may begin or be decided until the next epoch
+        self.under_way = 0  # decided updates of blocks that are not applied yet
+        self.agenda: list[tuple[Seconds, int, tuple[int, ...], int, Any]] = []
+        self.tickets = itertools.count()
+
+        self.iterations: list[Iteration] = []
+        self.applications: list[Application] = []
+        self.starts: list[Seconds] = []
+        self.longest_wait: Seconds = 0
+        self.report: tuple[Seconds, list[Vector], int] | None = None
+
+    def plan(self, event: Any) -> None:
+        entry = (event.time, event.rank, event.order(), next(self.tickets), event)
+        heapq.heappush(self.agenda, entry)
+
+    def run(self) -> None:
+        if self.method == "sgd":
+            self.start_epoch(0)
+        else:
+            self.start_epoch(self.pass_over_the_data(0))
+        while self.agenda:
+            *_, event = heapq.heappop(self.agenda)
+            event.happen(self)
+
+    def start_epoch(self, now: Seconds) -> None:
+        self.epoch += 1
+        self.decided_in_epoch = 0
+        self.closed = False
+        self.starts.append(now)
+        self.start_round(now)
+
+    def start_round(self, now: Seconds) -> None:
+        for dominator in range(self.m):
+            self.plan(IterationBegins(now, dominator, self.epoch))
+
+    def pass_over_the_data(self, now: Seconds) -> Seconds:
+        """ϑ of every sample, to every party: Algorithm 4, lines 3–4; Algorithm 6, line 2."""
+        thetas = np.zeros(self.n)
+        for j in range(self.n):
+            z = 0.0
+            for party in range(self.q):
+                z += float(np.dot(self.blocks[party], self.X[j, self.columns[party]]))
+            thetas[j] = loss_derivative(self.loss, z, float(self.y[j]))
+        for party in range(self.q):
+            total = np.zeros(len(self.columns[party]))
+            for j in range(self.n):
+                total += thetas[j] * self.X[j, self.columns[party]]
+            self.mean[party] = total / self.n
+            self.reference[party] = thetas.copy()
+        sums = self.n * max(self.share_time) + self.latency + self.depth * self.latency
+        return now + sums + self.latency + self.n * max(self.update_time)
+
+    def decide(self, now: Seconds, iteration: Iteration) -> None:
+        """One more dominated update: Algorithms 2, 4 and 6, from the index to its own update."""
+        iteration.number = len(self.iterations)
+        iteration.sample = int(self.samples[iteration.number])
+        iteration.summed = now
+        iteration.meant_before = list(self.updates_meant)
+        z = 0.0
+        for party in range(self.q):
+            x = self.X[iteration.sample, self.columns[party]]
+            z += float(np.dot(iteration.blocks_read[party], x))
+        iteration.theta = loss_derivative(self.loss, z, float(self.y[iteration.sample]))
+        iteration.blocks_read.clear()
+        self.iterations.append(iteration)
+
+        for party in range(self.q):
+            if party == iteration.dominator:
+                self.plan(UpdateApplied(now + self.update_time[party], iteration, party))
+            elif self.method == "afsvrg-vp":
+                continue  # nobody else hears of it
+            else:
+                self.plan(MessageArrives(now + self.latency, iteration, party))
+            self.updates_meant[party] += 1
+            self.under_way += 1
+
+        self.decided_in_epoch += 1
+        if self.inner is not None and self.decided_in_epoch == self.inner:
+            self.closed = True
+        if len(self.iterations) == self.updates:
+            self.closed = True
+            blocks = [block.copy() for block in self.blocks]
+            self.report = (now, blocks, len(self.applications))
+
+    def start_collaborations(self, now: Seconds, party: int) -> None:
+        """Idle threads take the oldest messages."""
+        while self.queues[party] and self.idle_threads[party] > 0:
+            message = self.queues[party].popleft()
+            self.idle_threads[party] -= 1
+            self.longest_wait = max(self.longest_wait, now - message.time)
+            done = now + self.update_time[party]
+            self.plan(UpdateApplied(done, message.iteration, party))
+
+    def apply(self, now: Seconds, iteration: Iteration, party: int) -> None:
+        """w_ℓ ← w_ℓ − γ v: Algorithm 3, lines 3–4; Algorithm 5, 7–8; Algorithm 7, 3–5."""
+        i = iteration.sample
+        x = self.X[i, self.columns[party]]
+        reference = self.reference[party][i]
+        v = (
+            (iteration.theta - reference) * x
+            + self.mean[party]
+            + regulariser_gradient(self.regulariser, self.weight, self.blocks[party])
+        )
+        self.blocks[party] = self.blocks[party] - self.step * v
+        if self.method == "saga":
+            self.mean[party] = self.mean[party] + (iteration.theta - reference) * x / self.n
+            self.reference[party][i] = iteration.theta
+        delay = self.updates_seen[party] - iteration.applied_at_read[party]
+        self.applications.append(Application(now, iteration.number, party, delay))
+        self.updates_seen[party] += 1
+
+    def everything_applied(self, now: Seconds) -> None:
+        """A barrier, if one is due."""
+        if self.report is not None:
+            return
+        if self.closed:
+            self.start_epoch(self.pass_over_the_data(now))
+        elif self.synchronous:
+            self.start_round(now)
+
+
+def assemble(blocks: Sequence[Vector], columns: Sequence[Sequence[int]]) -> Vector:
+    """The pooled w of the parties' blocks."""
+    w = np.zeros(sum(len(block) for block in blocks))
+    for block, where in zip(blocks, columns, strict=True):
+        w[np.asarray(where)] = block
+    return w
+
+
+def simulate(
+    method: str,
+    X: Matrix,
+    y: Vector,
+    blocks: Sequence[Sequence[int]],
+    order: Sequence[int],
+    updates: int,
+    step: float,
+    loss: str,
+    regulariser: str = "none",
+    weight: float = 0.0,
+    *,
+    dominators: int = 1,
+    synchronous: bool = False,
+    inner: int | None = None,
+    seconds_per_feature: Seconds = 1.0,
+    latency: Seconds = 0.0,
+    slowdown: Sequence[Seconds] | None = None,
+    w0: Vector | None = None,
+    threads: int | None = None,
+) -> Result:
+    """VFB²-SGD, -SVRG or -SAGA (Algorithms 2–7), or AFSVRG-VP, in simulated seconds.
+
+    q parties; party ℓ owns the columns blocks[ℓ], d_ℓ of them, and is slowdown[ℓ] times slower
+    than the fastest. A share w_ℓ·x_i takes it r_ℓ = seconds_per_feature · d_ℓ · slowdown[ℓ], an
+    update of its block τ_ℓ = r_ℓ. A message takes L = latency seconds, 0 if q = 1; a sum over the
+    parties climbs a tree of D = ⌈log2 q⌉ levels. Parties 0..m−1 are the dominators.
+
+    - Every dominator begins an iteration at time 0. For one of dominator a that begins at t, party
+      ℓ answers from its block as it is at t + L + r_ℓ, updates due at that time included; the sum
+      arrives at S = t + L + max r_ℓ + D·L. Iterations are numbered, and take the next sample of
+      ``order``, in the order of S (then dominator). ϑ = ∂L/∂z at the sum.
+    - The dominator updates its own block at S + τ_a and begins its next iteration then. (ϑ, i)
+      arrives at every other party ℓ at S + L, waits in a first-in first-out queue for one of k = m
+      threads (``threads``), and is applied τ_ℓ after it was taken.
+    - An application is atomic: w_ℓ ← w_ℓ − γ v with v = (ϑ − ref) x_{i,ℓ} + mean_ℓ + ∇reg(w_ℓ), and
+      w_ℓ as it is then. SGD: ref = 0, mean = 0. SVRG: ref = ϑ of the sample at the snapshot, mean =
+      1/n Σ_j ϑ0_j x_{j,ℓ}. SAGA: each party has its own table of n scalars, ref is its entry at
+      that moment, and after the step mean_ℓ += (ϑ − ref) x_{i,ℓ}/n and the entry is ϑ. Updates of
+      one block due at the same time are applied in the order of their numbers.
+    - ``synchronous``: the m dominators begin together, and again when every party has applied
+      every update.
+    - SVRG: exactly ``inner`` iterations between two snapshots. Those that have begun but whose
+      sums come later are dropped: they draw no sample and change nothing. At the last application
+      the snapshot is taken; it takes n · max r_ℓ + L + D·L for the sums and L + n · max τ_ℓ for
+      the gradient; then all dominators begin. The first begins at time 0. SAGA's first pass: the
+      same, once.
+    - AFSVRG-VP: SVRG, but an iteration updates its dominator's block only and sends nothing.
+
+    The run ends with the sum of iteration ``updates`` − 1. The read delay of iteration j at party
+    ℓ: the updates by iterations 0..j−1 that are meant for block ℓ (all of them; AFSVRG-VP: those
+    that ℓ dominates) minus those applied at the answer. The update delay of an application: the
+    updates of the block between the answer and the application, itself not counted.
+
+    Times may be `fractions.Fraction`; then ties are exact.
+    """
+    q = len(blocks)
+    slowdown = [1] * q if slowdown is None else slowdown
+    if method not in METHODS or loss not in LOSSES or regulariser not in REGULARISERS:
+        raise ValueError((method, loss, regulariser))
+    if (inner is None) != (method in ("sgd", "saga")):
+        raise ValueError("inner is for SVRG and AFSVRG-VP, and for them alone")
+    if sorted(itertools.chain(*blocks)) != list(range(X.shape[1])):
+        raise ValueError("the blocks do not divide the columns")
+    if not 1 <= dominators <= q or len(order) < updates or updates < 1 or len(slowdown) != q:
+        raise ValueError("dominators, order, updates or slowdown")
+    if seconds_per_feature <= 0 or latency < 0 or min(len(columns) for columns in blocks) < 1:
+        raise ValueError("every party has columns, and work takes time")
+    world = _World(
+        method,
+        X,
+        y,
+        blocks,
+        order,
+        updates,
+        step,
+        loss,
+        regulariser,
+        weight,
+        dominators,
+        synchronous,
+        inner,
+        seconds_per_feature,
+        latency,
+        slowdown,
+        np.zeros(X.shape[1]) if w0 is None else w0,
+        dominators if threads is None else threads,
+    )
+    world.run()
+
+    assert world.report is not None
+    seconds, reported, applied = world.report
+    read_delays = np.zeros((updates, q), dtype=np.int64)
+    for iteration in world.iterations:
+        for party in range(q):
+            meant = iteration.meant_before[party]
+            read_delays[iteration.number, party] = meant - iteration.applied_at_read[party]
+    update_delays = [application.delay for application in world.applications[:applied]]
+    last = world.applications[-1].time
+    return Result(
+        seconds=seconds,
+        blocks=reported,
+        w=assemble(reported, blocks),
+        drained_blocks=world.blocks,
+        drained_w=assemble(world.blocks, blocks),
+        drained_seconds=max(seconds, last),
+        read_delay_max=int(read_delays.max()),
+        read_delay_mean=float(read_delays.mean()),
+        update_delay_max=max(update_delays, default=0),
+        update_delay_mean=sum(update_delays) / len(update_delays) if update_delays else 0.0,
+        iterations=world.iterations,
+        applications=world.applications,
+        applied=applied,
+        read_delays=read_delays,
+        starts=world.starts,
+        longest_wait=world.longest_wait,
+    )
