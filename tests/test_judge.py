@@ -147,7 +147,7 @@ def test_two_points_of_one_step_are_an_error_not_a_silent_loss():
 
 
 def test_accuracy_is_refused_rather_than_judged_upside_down():
-    with pytest.raises(ValidationError, match="'objective' or 'gradient_norm'"):
+    with pytest.raises(ValidationError, match="'objective', 'gradient_norm', 'suboptimality'"):
         OrderTest.model_validate(order("faster", measurement="train_accuracy"))
 
 

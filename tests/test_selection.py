@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from fedatlas.claims import Selection
 from fedatlas.errors import FedatlasError
@@ -83,7 +84,7 @@ def test_the_record_is_json_and_holds_every_candidates_score():
         }
     }
     record = json.loads(json.dumps(select(traces, Selection()), allow_nan=False))
-    assert record["rule"] == {"measurement": "gradient_norm", "window": 0.1}
+    assert record["rule"] == {"measurement": "gradient_norm", "window": 0.1, "shared": {}}
     first, second = record["runs"]["run"]["candidates"]
     assert first == {
         "point": "a",
@@ -146,3 +147,27 @@ def test_a_point_that_left_its_start_is_not_chosen_for_its_small_gradient():
     assert select({"run": {"far": far, "near": near}}, Selection())["runs"]["run"]["selected"] == (
         "near"
     )
+
+
+def test_a_run_that_shares_takes_the_point_of_the_other_and_keeps_its_own_scores():
+    own = points(a=[0.1, 0.3, 0.1], b=[0.2, 0.2, 0.2])["run"]
+    other = points(a=[0.3, 0.3, 0.3], b=[0.2, 0.2, 0.2])["run"]
+    rule = Selection(shared={"run": "other"})
+    record = json.loads(json.dumps(select({"run": own, "other": other}, rule)))
+    assert choices(record) == {"run": Choice("b", ("b",) * 3), "other": Choice("b", ("b",) * 3)}
+    entry = record["runs"]["run"]
+    assert entry["shared_with"] == "other"
+    assert [tried["score"] for tried in entry["candidates"]] == pytest.approx([-1, np.log10(0.2)])
+    assert record["rule"]["shared"] == {"run": "other"}
+    assert "shared_with" not in record["runs"]["other"]
+
+
+def test_sharing_needs_the_same_grid_and_a_run_that_chooses():
+    traces = {"x": points(a=[0.1], b=[0.2])["run"], "y": points(a=[0.3], c=[0.2])["run"]}
+    with pytest.raises(FedatlasError, match=r"'x' and 'y' need the same grid.*a, b and a, c"):
+        select(traces, Selection(shared={"x": "y"}))
+    with pytest.raises(FedatlasError, match="'z' is no run; runs are x, y"):
+        select(traces, Selection(shared={"x": "z"}))
+    for shared in ({"x": "x"}, {"x": "y", "y": "z"}):
+        with pytest.raises(ValidationError, match="chooses none itself"):
+            Selection(shared=shared)

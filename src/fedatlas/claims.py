@@ -1,20 +1,28 @@
 """A paper's claims as data: what experiment files may state, and how it will be tested.
 
-Every test compares logarithms over seeds with a declared region, by one rule (see
+Every test compares a number per seed with a declared region, by one rule (see
 `fedatlas.evaluation.judge`): the 95 % interval inside the region is `reproduced`, outside it is
 `not reproduced`, across its border is `inconclusive`. Regions are fixed here, before any run.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveFloat, model_validator
 
 from fedatlas.models import Model
 
-Measurement = Literal["objective", "gradient_norm", "train_accuracy"]
+Measurement = Literal[
+    "objective",
+    "gradient_norm",
+    "suboptimality",
+    "train_accuracy",
+    "test_accuracy",
+    "train_rmse",
+    "test_rmse",
+]
 # What falls towards zero, so that its logarithm tells how far a run got.
-Level = Literal["objective", "gradient_norm"]
-Cost = Literal["round", "epoch", "gradient_evaluations", "bytes"]
+Level = Literal["objective", "gradient_norm", "suboptimality", "train_rmse", "test_rmse"]
+Cost = Literal["round", "epoch", "update_epoch", "gradient_evaluations", "bytes", "simulated_time"]
 
 #: How papers' words are read as ratios of `first` to `second` (smaller is better): our choice.
 RELATION_FACTORS: dict[str, tuple[float, float]] = {
@@ -24,6 +32,17 @@ RELATION_FACTORS: dict[str, tuple[float, float]] = {
     "similar": (1 / 1.5, 1.5),  # "nearly the same"
 }
 Relation = Literal["faster", "at_least_as_fast", "much_faster", "similar"]
+
+#: Linear convergence falls by equal decades in equal costs: one half of a span's decades in its
+#: late half. A power law over one decade of its cost leaves 0.26, over two 0.15, a plateau nothing.
+#: Linear is a share of at least this, that is a late rate of at least a third of the early one.
+LINEAR_SHARE = 0.25
+#: Over fewer decades than these a power law that has hardly begun looks linear too.
+LINEAR_DECADES = 2.0
+#: Where spans end: below, sub-optimality nears the accuracy of the optimum.
+CONVERGED = 1e-9
+#: "Near linear speed-up": time to a target falls at least as parties to this power.
+NEAR_LINEAR_SPEED_UP = -0.8
 
 
 class PairTest(Model):
@@ -108,8 +127,104 @@ class SelectedOrderTest(Model):
         return (self.larger, self.smaller)
 
 
+class EqualFinalTest(Model):
+    """The measurements that two runs end with differ by at most `margin`, either way."""
+
+    kind: Literal["equal_final"]
+    first: str
+    second: str
+    measurement: Measurement
+    margin: PositiveFloat = Field(description="in units of the measurement; an accuracy is ≤ 1")
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Runs that the test looks at."""
+        return (self.first, self.second)
+
+
+class BetterFinalTest(Model):
+    """The measurement that `first` ends with is better: a larger accuracy, a smaller error."""
+
+    kind: Literal["better_final"]
+    first: str
+    second: str
+    measurement: Measurement
+    by_at_least: NonNegativeFloat = Field(default=0.0, description="in units of the measurement")
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Runs that the test looks at."""
+        return (self.first, self.second)
+
+
+class PublishedMeasurementTest(Model):
+    """The mean over seeds of the measurement that a run ends with, against the printed number."""
+
+    kind: Literal["published_measurement"]
+    run: str
+    measurement: Measurement
+    value: float = Field(description="in units of the measurement: 81.96 % is 0.8196")
+    tolerance: PositiveFloat = Field(description="largest absolute difference that still agrees")
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Runs that the test looks at."""
+        return (self.run,)
+
+
+class ConvergenceOrderTest(Model):
+    """Whether the logarithm of the sub-optimality falls at a steady rate per update epoch.
+
+    The span reaches from the start to the end, or to the last record before `CONVERGED`, so that
+    no converged tail is judged. The statistic is the share of the decades that its late half holds.
+    """
+
+    kind: Literal["convergence_order"]
+    run: str
+    order: Literal["linear", "sublinear"]
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Runs that the test looks at."""
+        return (self.run,)
+
+
+class ScalingTest(Model):
+    """Simulated time to a target falls near linearly with the number of parties.
+
+    With `compare_with`, runs of another method at the same numbers of parties: it falls faster.
+    The statistic is the slope of the logarithm of time against that of parties.
+    """
+
+    kind: Literal["scaling"]
+    series: tuple[str, ...] = Field(min_length=2, description="by rising number of parties")
+    compare_with: tuple[str, ...] = ()
+    measurement: Level = "suboptimality"
+    target: PositiveFloat = 1e-3
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Runs that the test looks at."""
+        return (*self.series, *self.compare_with)
+
+    @model_validator(mode="after")
+    def _series_are_as_long(self) -> Self:
+        if self.compare_with and len(self.compare_with) != len(self.series):
+            raise ValueError("compare_with needs a run for each of series, or none at all")
+        return self
+
+
 ClaimTest = Annotated[
-    OrderTest | CostToTargetTest | MonotoneTest | PublishedValueTest | SelectedOrderTest,
+    OrderTest
+    | CostToTargetTest
+    | MonotoneTest
+    | PublishedValueTest
+    | SelectedOrderTest
+    | EqualFinalTest
+    | BetterFinalTest
+    | PublishedMeasurementTest
+    | ConvergenceOrderTest
+    | ScalingTest,
     Field(discriminator="kind"),
 ]
 
@@ -132,17 +247,81 @@ class Selection(Model):
 
     measurement: Level = "gradient_norm"
     window: float = Field(default=0.1, gt=0, le=1)
+    shared: dict[str, str] = Field(
+        default={}, description="run → the run with the same grid whose point it takes"
+    )
+
+    @model_validator(mode="after")
+    def _shared_points_are_chosen(self) -> Self:
+        for run, other in self.shared.items():
+            if other in self.shared:
+                raise ValueError(
+                    f"shared: '{run}' takes the point of '{other}', which chooses none itself"
+                )
+        return self
 
 
 class Figure(Model):
-    """What an experiment's figure shows: rows of small panels, one column per cost axis."""
+    """What an experiment's figure shows.
 
+    convergence: rows of small panels, one column per cost axis.
+    scaling: speed-up against the number of parties, a line per group of runs.
+    final: where the seeds of each run's selected point ended.
+    """
+
+    kind: Literal["convergence", "scaling", "final"] = "convergence"
     measurement: Measurement = "gradient_norm"
+    costs: tuple[Cost, ...] = Field(
+        default=("round", "bytes", "gradient_evaluations"), min_length=1
+    )
     rows: Literal["effective_step_size", "partition", "none"] = "none"
     points: Literal["all", "selected"] = "all"
+    dashed: dict[str, str] = Field(
+        default={}, description="run drawn in dashes → the run whose colour it takes"
+    )
+    groups: dict[str, tuple[str, ...]] = Field(
+        default={}, description="label → runs by rising number of parties"
+    )
+    target: PositiveFloat = Field(default=1e-3, description="level to which time is taken")
+    published: dict[str, float] = Field(
+        default={}, description="run → the number that the paper prints"
+    )
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Runs that the figure names."""
+        grouped = (run for runs in self.groups.values() for run in runs)
+        return (*self.dashed, *self.dashed.values(), *grouped, *self.published)
 
     @model_validator(mode="after")
-    def _rows_need_all_points(self) -> Self:
+    def _keys_belong_to_the_kind(self) -> Self:
+        for key, kinds in _KINDS_OF_KEY.items():
+            if (
+                self.kind not in kinds
+                and getattr(self, key) != type(self).model_fields[key].default
+            ):
+                raise ValueError(
+                    f"'{key}' is for figures of kind {' and '.join(kinds)}, not {self.kind}"
+                )
         if self.rows == "effective_step_size" and self.points == "selected":
             raise ValueError("rows by effective_step_size need points: all")
+        if self.kind == "convergence" and self.dashed and self.points == "all":
+            raise ValueError("dashed needs points: selected, as lines tell points apart otherwise")
+        if self.kind == "scaling" and not self.groups:
+            raise ValueError("kind scaling needs groups: a label and its runs by number of parties")
+        if self.kind == "scaling" and self.measurement not in get_args(Level):
+            raise ValueError(
+                f"kind scaling needs a measurement that falls: {', '.join(get_args(Level))}"
+            )
         return self
+
+
+_KINDS_OF_KEY = {
+    "costs": ("convergence",),
+    "rows": ("convergence",),
+    "points": ("convergence",),
+    "dashed": ("convergence", "scaling"),
+    "groups": ("scaling",),
+    "target": ("scaling",),
+    "published": ("final",),
+}

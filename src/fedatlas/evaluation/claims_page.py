@@ -24,9 +24,9 @@ td:nth-child(5) {{ font-size: .9em; color: #444; }}
 <h1>Claims</h1><p>{summary}. A verdict compares the 95&nbsp;% interval over seeds with the claimed
 region: inside it is <i>reproduced</i>, outside it <i>not reproduced</i>, across its border
 <i>inconclusive</i>. Where the claim is about a selected hyper-parameter, all seeds must agree.
-Numbers are geometric means over the seeds that have one: a seed that diverged, whose objective
-stands above its start, or that never reached a target, leaves its side of the interval open. No
-correction is made for judging many claims.</p>
+Numbers are means over the seeds that have one, geometric where ratios are compared: a seed that
+diverged, whose objective stands above its start, or that never reached a target, leaves its side of
+the interval open. No correction is made for judging many claims.</p>
 <table><thead><tr><th>Claim</th><th>Source</th><th>Statement</th><th>Verdict</th><th>Evidence</th></tr>
 </thead><tbody>
 {rows}

@@ -48,10 +48,9 @@ class Choice:
 
 def select(traces: Traces, rule: Selection) -> dict[str, Any]:
     """The written record of a selection: per run the chosen point and all candidates' scores."""
-    return {
-        "rule": rule.model_dump(mode="json"),
-        "runs": {run: _select_run(points, rule) for run, points in traces.items()},
-    }
+    own = {run: _select_run(points, rule) for run, points in traces.items()}
+    taken = {run: _taken(run, other, own) for run, other in rule.shared.items()}
+    return {"rule": rule.model_dump(mode="json"), "runs": own | taken}
 
 
 def choices(record: dict[str, Any]) -> dict[str, Choice]:
@@ -89,6 +88,21 @@ def _select_run(points: Mapping[str, xr.Dataset], rule: Selection) -> dict[str, 
             for name, value in zip(names, median, strict=True)
         ],
     }
+
+
+def _taken(run: str, other: str, own: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The entry of a run that takes the point of another; its candidates' scores are its own."""
+    for name in (run, other):
+        if name not in own:
+            raise FedatlasError(f"selection.shared: '{name}' is no run; runs are {', '.join(own)}")
+    grids = [[tried["point"] for tried in own[name]["candidates"]] for name in (run, other)]
+    if set(grids[0]) != set(grids[1]):
+        raise FedatlasError(
+            f"selection.shared: '{run}' and '{other}' need the same grid, but have the points "
+            f"{', '.join(grids[0])} and {', '.join(grids[1])}"
+        )
+    choice = {key: own[other][key] for key in ("selected", "at_edge", "selected_by_seed")}
+    return {"shared_with": other, **own[run], **choice}
 
 
 def _at_edge(chosen: str, candidates: Mapping[str, dict[str, Any]]) -> list[str]:

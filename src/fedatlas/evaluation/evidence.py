@@ -1,0 +1,98 @@
+"""What evidence says: numbers, costs, levels and intervals in few words."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedatlas.claims import RELATION_FACTORS
+from fedatlas.evaluation.levels import Interval, difference
+
+UNITS: dict[str, str] = {
+    "round": "rounds",
+    "epoch": "epochs",
+    "update_epoch": "update epochs",
+    "gradient_evaluations": "gradients",
+    "bytes": "bytes",
+    "simulated_time": "simulated seconds",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one case of a claim."""
+
+    case: str
+    verdict: str
+    evidence: str
+
+
+def compared(subject: str, named: Iterable[tuple[str, np.ndarray]], relation: str) -> Finding:
+    """Levels of the first against the second, by the region of the relation."""
+    (first, levels), (second, other_levels) = named
+    interval = difference(levels, other_levels)
+    low, high = RELATION_FACTORS[relation]
+    verdict = interval.verdict(np.log10(low) if low else -np.inf, np.log10(high))
+    region = f"{low:.2g} to {high:.2g}" if low else f"below {high:.2g}"
+    evidence = (
+        f"{subject}: {level(first, levels)}, {level(second, other_levels)}; "
+        f"{_ratio(interval)}, claimed {region}"
+    )
+    return Finding("", verdict, evidence)
+
+
+def level(name: str, levels: np.ndarray) -> str:
+    """The geometric mean, and over how many seeds if not over all or over one only."""
+    found = levels[np.isfinite(levels)]
+    if not len(found):
+        return f"{name} none (0 of {len(levels)} seeds)"
+    return f"{name} {number(found.mean())}{_share_of_seeds(len(found), len(levels))}"
+
+
+def _ratio(interval: Interval) -> str:
+    if np.isnan(interval.centre):
+        return "no ratio"
+    if np.isinf(interval.centre):
+        return f"ratio {number(interval.centre)}"
+    bounds = f"95 % {number(interval.low)} to {number(interval.high)}"
+    return f"ratio {number(interval.centre)} ({bounds})"
+
+
+def number(logarithm: float) -> str:
+    """Ten to the power of a level."""
+    if np.isinf(logarithm):
+        return "∞" if logarithm > 0 else "0"
+    value = 10**logarithm
+    return f"{value:.0f}" if 1000 <= value < 100000 else f"{value:.3g}"
+
+
+def spent(cost: str, budget: float) -> str:
+    """A cost with its unit."""
+    return f"{budget:.4g} {UNITS[cost]}"
+
+
+def bounds(interval: Interval) -> str:
+    """A difference and its interval, in the units of what is compared."""
+    if np.isnan(interval.centre):
+        return "unknown"
+    if np.isinf(interval.centre):
+        return _plain(interval.centre)
+    return f"{_plain(interval.centre)} (95 % {_plain(interval.low)} to {_plain(interval.high)})"
+
+
+def _plain(value: float) -> str:
+    if np.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value + 0.0:.3g}"
+
+
+def mean_of(name: str, values: np.ndarray) -> str:
+    """The mean of the finite values, and over how many seeds if not over all or over one only."""
+    found = values[np.isfinite(values)]
+    if not len(found):
+        return f"{name} none (0 of {len(values)} seeds)"
+    return f"{name} {found.mean():.4g}{_share_of_seeds(len(found), len(values))}"
+
+
+def _share_of_seeds(found: int, seeds: int) -> str:
+    return f" ({found} of {seeds} seeds)" if found < max(seeds, 2) else ""

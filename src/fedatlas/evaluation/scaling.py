@@ -1,0 +1,78 @@
+"""How time to a target falls with the number of parties, and claims about it."""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from fedatlas.claims import NEAR_LINEAR_SPEED_UP, ScalingTest
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.evidence import Finding, bounds, level, number
+from fedatlas.evaluation.levels import cost_to_reach, difference
+
+
+def parties(traces: Sequence[xr.Dataset]) -> np.ndarray:
+    """(runs,) numbers of parties, which must rise; FedatlasError otherwise."""
+    numbers = []
+    for trace in traces:
+        partition = json.loads(trace.attrs["specification"])["partition"]
+        if "parties" not in partition:
+            raise FedatlasError(
+                f"run '{trace.attrs['run']}' has no parties: scaling needs vertical runs"
+            )
+        numbers.append(partition["parties"])
+    if sorted(set(numbers)) != numbers:
+        raise FedatlasError(
+            f"runs {', '.join(trace.attrs['run'] for trace in traces)} have {_listed(numbers)} "
+            "parties: list runs by rising number of parties"
+        )
+    return np.array(numbers)
+
+
+def times(traces: Sequence[xr.Dataset], measurement: str, target: float) -> np.ndarray:
+    """(runs, seeds) simulated time until the target is met, +inf where it never is."""
+    return np.stack(
+        [cost_to_reach(trace, measurement, "simulated_time", np.log10(target)) for trace in traces]
+    )
+
+
+def judge_scaling(
+    test: ScalingTest, series: Sequence[xr.Dataset], other: Sequence[xr.Dataset]
+) -> Finding:
+    """The slope of log time against log parties, by itself or against another method's."""
+    slopes, told = _slopes(test, series)
+    subject = f"simulated seconds to {test.measurement} ≤ {number(np.log10(test.target))}"
+    if not other:
+        interval = difference(slopes, np.zeros(len(slopes)))
+        evidence = f"{subject}: {told}; slope {bounds(interval)}"
+        verdict = interval.verdict(-np.inf, NEAR_LINEAR_SPEED_UP)
+        return Finding("", verdict, f"{evidence}, claimed at most {NEAR_LINEAR_SPEED_UP:g}")
+    if parties(series).tolist() != parties(other).tolist():
+        raise FedatlasError(
+            f"claims: series and compare_with have {_listed(parties(series))} and "
+            f"{_listed(parties(other))} parties: list runs with the same numbers"
+        )
+    other_slopes, other_told = _slopes(test, other)
+    interval = difference(slopes, other_slopes)
+    evidence = f"{subject}: {told}, against {other_told}; slopes differ by {bounds(interval)}"
+    return Finding("", interval.verdict(-np.inf, 0.0), f"{evidence}, claimed below 0")
+
+
+def _slopes(test: ScalingTest, series: Sequence[xr.Dataset]) -> tuple[np.ndarray, str]:
+    """(seeds,) slopes of log time over log parties; +inf for a seed that missed a target."""
+    numbers = parties(series)
+    logarithms = np.log10(times(series, test.measurement, test.target))
+    told = ", ".join(
+        level(f"{count} {'party' if count == 1 else 'parties'}", row)
+        for count, row in zip(numbers, logarithms, strict=True)
+    )
+    whole = np.isfinite(logarithms).all(axis=0)
+    slopes = np.full(logarithms.shape[1], np.inf)
+    if whole.any():
+        slopes[whole] = np.polyfit(np.log10(numbers), logarithms[:, whole], 1)[0]
+    return slopes, told
+
+
+def _listed(numbers: Sequence[int] | np.ndarray) -> str:
+    return ", ".join(str(count) for count in numbers)
