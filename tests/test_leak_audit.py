@@ -157,6 +157,27 @@ def test_two_pairs_of_four_parties_unmask_the_other_two():
     assert alone.unmasking == 0
 
 
+def test_unmasked_shares_tell_the_only_feature_of_a_party():
+    """Where a share is unmasked, as between two parties, Lemma 1 does not protect features.
+
+    ϑ and i of every update are known, so the weight is w = Σ c_i x_i with known c. The shares
+    o = w x then give w² = Σ c_i o_i, and x = o / w, up to the sign of w.
+    """
+    random, step, weight = np.random.default_rng(6), 0.1, 1e-4
+    hidden, own, labels = random.normal(size=300), random.normal(size=300), random_signs()[:300]
+    w, v, c = 0.0, 0.0, np.zeros(300)
+    for i in random.integers(300, size=2000):
+        (sent,) = derivatives(Loss.LOGISTIC, w * hidden[[i]] + v * own[[i]], labels[[i]])
+        w -= step * (sent * hidden[i] + weight * w)
+        v -= step * (sent * own[i] + weight * v)
+        c = (1 - step * weight) * c
+        c[i] -= step * sent
+    snapshot = derivatives(Loss.LOGISTIC, w * hidden + v * own, labels)
+    shares = scores_from_derivative(snapshot) - v * own
+    told = shares / sqrt(c @ shares)
+    assert np.abs(told - np.copysign(1, w) * hidden).max() < 1e-11
+
+
 # --- the audit ---
 
 

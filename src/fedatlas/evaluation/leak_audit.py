@@ -6,7 +6,8 @@ margin z = w·x of every sample; the attacks here turn ϑ into labels and margin
 gives away is `simulation.secure_sum.collusion`. Labels and margins are (n,) in one order.
 
 The loss counts as public: parties cannot agree on a step size without it. Lemma 1 assumes that it
-is secret.
+is secret, and that one number is known. Unmasked shares of all samples tell more: with the ϑ that
+were sent, a party's only feature up to its sign (tested, not audited: it needs its updates).
 """
 
 from collections.abc import Sequence
@@ -47,9 +48,13 @@ def labels_from_sign(derivatives: np.ndarray, labels: np.ndarray) -> float:
 
 def _sides(labels: np.ndarray) -> np.ndarray:
     """(n,) ±1: labels that are so already, or whether they lie above their mean."""
-    if np.all(np.abs(labels) == 1):
+    if _are_signs(labels):
         return labels
     return np.where(labels > labels.mean(), 1, -1)
+
+
+def _are_signs(labels: np.ndarray) -> bool:
+    return bool(np.all(np.abs(labels) == 1))
 
 
 def scores_from_derivative(derivatives: np.ndarray) -> np.ndarray:
@@ -170,7 +175,7 @@ def audit(
 
 def _sign_finding(sent: np.ndarray, labels: np.ndarray) -> Finding:
     sides, told = _sides(labels), labels_from_sign(sent, labels)
-    binary = sides is labels
+    binary = _are_signs(labels)
     usual = max(float(np.mean(sides == 1)), float(np.mean(sides == -1)))
     return Finding(
         attack="the sign of ϑ, after training",
