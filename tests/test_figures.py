@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 
 from fedatlas.claims import Figure
 from fedatlas.evaluation.selection import Choice
-from fedatlas.figures.convergence import compose, draw
+from fedatlas.figures.draw import compose, draw
 from trace_factory import falling_trace, levels_trace, make_trace
 
 NAN = np.nan

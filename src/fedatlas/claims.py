@@ -305,6 +305,9 @@ class Figure(Model):
                 )
         if self.rows == "effective_step_size" and self.points == "selected":
             raise ValueError("rows by effective_step_size need points: all")
+        for run, other in self.dashed.items():
+            if other in self.dashed:
+                raise ValueError(f"dashed: '{run}' takes the colour of '{other}', dashed itself")
         if self.kind == "convergence" and self.dashed and self.points == "all":
             raise ValueError("dashed needs points: selected, as lines tell points apart otherwise")
         if self.kind == "scaling" and not self.groups:

@@ -149,7 +149,7 @@ def difference(first: np.ndarray, second: np.ndarray) -> Interval:
         )
     lost_first, lost_second = np.isinf(first), np.isinf(second)
     whole = ~(lost_first | lost_second)
-    gap, low, high = _mean_interval(first[whole] - second[whole])
+    gap, low, high = mean_interval(first[whole] - second[whole])
     if len(first) < 2:
         return Interval(gap, low, high)
     if lost_first.all() and not lost_second.any():
@@ -161,7 +161,7 @@ def difference(first: np.ndarray, second: np.ndarray) -> Interval:
     )
 
 
-def _mean_interval(gaps: np.ndarray) -> tuple[float, float, float]:
+def mean_interval(gaps: np.ndarray) -> tuple[float, float, float]:
     """The mean and the bounds of its t-interval; unbounded where there is no spread to judge by."""
     if len(gaps) == 0:
         return np.nan, -np.inf, np.inf

@@ -1,12 +1,10 @@
-"""Convergence figures: a measurement against rounds, bytes and gradient evaluations."""
+"""Convergence figures: a measurement against what runs have spent."""
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -15,27 +13,27 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from fedatlas.claims import Figure
-from fedatlas.evaluation.levels import column, cost_axis, diverged
+from fedatlas.evaluation.levels import column, cost_axis, diverged, smallest
 from fedatlas.evaluation.selection import Choice, Traces
-from fedatlas.files import write_atomically
+from fedatlas.figures.style import (
+    DASHED,
+    LOGARITHMIC,
+    colours,
+    legend_beside,
+    put_title,
+    seeds_of,
+)
 from fedatlas.traces import MEASUREMENTS
 
-# Okabe and Ito's palette: told apart by readers with any colour vision, and in print.
-_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
-_STYLE: Any = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "svg.hashsalt": "fedatlas",  # equal figures are equal files
-    "svg.fonttype": "path",
-}
-_COSTS = {
+# Labels of cost axes, and the unit of ticks such as 2.5k and 2.5MB; None: plain numbers.
+_COSTS: dict[str, tuple[str, str | None]] = {
     "round": ("communication rounds", ""),
+    "epoch": ("gradient evaluations per sample", None),
+    "update_epoch": ("epochs (dominated updates per sample)", None),
     "bytes": ("bytes communicated, both directions", "B"),
     "gradient_evaluations": ("per-sample gradients", ""),
+    "simulated_time": ("simulated time in seconds", None),
 }
 
 
@@ -47,26 +45,6 @@ class _Curve:
     trace: xr.Dataset
 
 
-def draw(
-    title: str,
-    figure: Figure,
-    run_titles: Mapping[str, str],
-    traces: Traces,
-    chosen: Mapping[str, Choice],
-    outputs: list[Path],
-) -> None:
-    """Draw one experiment's figure and write it to each of `outputs` (.svg, .png).
-
-    Lines are medians over seeds at equal cost, bands reach from the lowest to the highest seed.
-    """
-    with matplotlib.rc_context(_STYLE):
-        canvas = compose(title, figure, run_titles, traces, chosen)
-        for output in outputs:
-            with write_atomically(output) as temporary:
-                metadata = {"Date": None} if output.suffix == ".svg" else None
-                canvas.savefig(temporary, dpi=150, metadata=metadata)
-
-
 def compose(
     title: str,
     figure: Figure,
@@ -74,39 +52,37 @@ def compose(
     traces: Traces,
     chosen: Mapping[str, Choice],
 ) -> Canvas:
-    """The figure as an object of matplotlib; its look is set by `draw`."""
+    """Rows of panels, one column per cost axis.
+
+    Lines are medians over seeds at equal cost, bands reach from the lowest to the highest seed.
+    """
     rows = list(_rows(figure, run_titles, traces, chosen))
-    canvas = Canvas(figsize=(11.5, 0.9 + 2.5 * len(rows)), layout="constrained")
+    size = (2.5 + 3.0 * len(figure.costs), 0.9 + 2.5 * len(rows))
+    canvas = Canvas(figsize=size, layout="constrained")
     axes = canvas.subplots(
         len(rows),
-        len(_COSTS),
+        len(figure.costs),
         squeeze=False,
         sharey="row",
         # Unequal partitions differ a thousandfold in what a round costs.
         sharex="none" if figure.rows == "partition" else "col",
     )
     for line, (row_title, curves) in enumerate(rows):
-        for place, cost in zip(axes[line], _COSTS, strict=True):
+        for place, cost in zip(axes[line], figure.costs, strict=True):
             _draw_panel(place, figure.measurement, cost, curves)
+            if _is_logarithmic(figure.measurement, curves):
+                place.set_yscale("log")
         label = MEASUREMENTS[figure.measurement][0]
         axes[line, 0].set_ylabel(f"{row_title}\n{label}" if row_title else label)
         marked = _mark_full_rounds(axes[line, 0], curves)
-        axes[line, -1].legend(
-            handles=_legend(curves, marked),
-            loc="center left",
-            bbox_to_anchor=(1.02, 0.5),
-            frameon=False,
-            fontsize=8,
-            handlelength=2.8,
-        )
+        axes[line, -1].legend(handles=_legend(curves, marked), **legend_beside())
     for place in axes.flat:
         # Only when all is drawn: a limit that is set stays, also for panels that share it.
         place.set_xlim(left=0)
-    for place, (name, _) in zip(axes[-1], _COSTS.values(), strict=True):
-        place.set_xlabel(name)
-    seeds = next(iter(next(iter(traces.values())).values())).sizes["seed"]
-    note = f"median and range of {seeds} seeds" if seeds > 1 else "one seed"
-    canvas.suptitle(f"{title}\n{note}", fontsize=10)
+    for place, cost in zip(axes[-1], figure.costs, strict=True):
+        place.set_xlabel(_COSTS[cost][0])
+    seeds = seeds_of(traces)
+    put_title(canvas, title, f"median and range of {seeds} seeds" if seeds > 1 else "one seed")
     return canvas
 
 
@@ -118,16 +94,16 @@ def _rows(
 ) -> Iterator[tuple[str, list[_Curve]]]:
     """Titles of the figure's rows and their curves; a run has one colour throughout."""
     grouped: dict[str, list[_Curve]] = {}
-    titles = list(dict.fromkeys(run_titles[run] for run in traces))
+    colour_of = colours({run: run_titles[run] for run in traces}, figure.dashed)
     for run, points in traces.items():
-        colour = _COLOURS[titles.index(run_titles[run]) % len(_COLOURS)]
+        colour = colour_of[run_titles[run]]
         shown = [chosen[run].point] if figure.points == "selected" else list(points)
         for number, point in enumerate(shown):
             trace = points[point]
-            label, style = run_titles[run], "-"
+            label, style = run_titles[run], DASHED if run in figure.dashed else "-"
             if figure.rows != "effective_step_size" and len(points) > 1:
                 label += f", step {trace.attrs['effective_step_size']:g}"
-                style = _LINE_STYLES[number % len(_LINE_STYLES)]
+                style = style if number == 0 else _LINE_STYLES[number % len(_LINE_STYLES)]
             grouped.setdefault(_row_title(figure, trace), []).append(
                 _Curve(label, colour, style, trace)
             )
@@ -143,14 +119,15 @@ def _row_title(figure: Figure, trace: xr.Dataset) -> str:
 
 
 def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) -> None:
+    thicker = min(0.7, 1.4 / max(len(curves) - 1, 1))
     for above, curve in enumerate(reversed(curves)):
         healthy = ~diverged(curve.trace)
         if not healthy.any():
             continue
         # Later curves lie on earlier ones; widths keep both to be seen where they coincide.
-        order, width = -above, 1.3 + 0.7 * above
+        order, width = -above, 1.3 + thicker * above
         costs = cost_axis(curve.trace, cost)[healthy]
-        values = column(curve.trace, measurement)[healthy]
+        values = np.maximum(column(curve.trace, measurement)[healthy], _floor(measurement))
         x, y = _at_equal_cost(costs, values)
         low, high = y.min(axis=0), y.max(axis=0)
         place.fill_between(x, low, high, color=curve.colour, alpha=0.15, linewidth=0)
@@ -160,10 +137,25 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
         place.plot(x, median, color=curve.colour, ls=curve.style, lw=width, zorder=3 + 0.1 * order)
     if not place.lines:
         place.text(0.5, 0.5, "every seed diverged", transform=place.transAxes, ha="center")
-    if measurement != "train_accuracy":
-        place.set_yscale("log")
     place.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    place.xaxis.set_major_formatter(EngFormatter(_COSTS[cost][1], sep=""))
+    unit = _COSTS[cost][1]
+    if unit is not None:
+        place.xaxis.set_major_formatter(EngFormatter(unit, sep=""))
+
+
+def _is_logarithmic(measurement: str, curves: list[_Curve]) -> bool:
+    """Log scales label badly what falls by less than a decade, as an objective may."""
+    if measurement != "objective":
+        return measurement in LOGARITHMIC
+    ends = np.concatenate(
+        [column(curve.trace, measurement)[~diverged(curve.trace)].ravel() for curve in curves]
+    )
+    return bool(len(ends)) and ends.max() > 10 * ends.min()
+
+
+def _floor(measurement: str) -> float:
+    """Sub-optimality is drawn down to the accuracy of the optimum; the others as they are."""
+    return smallest(measurement) if measurement == "suboptimality" else -np.inf
 
 
 def _at_equal_cost(costs: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -203,3 +195,10 @@ def _legend(curves: list[_Curve], marked: bool) -> list[Line2D]:
     if marked:
         handles.append(Line2D([], [], color="grey", marker="|", ls="", label="full rounds"))
     return handles
+
+
+def draw(*arguments: Any) -> None:
+    """Until the command line asks `fedatlas.figures.draw` itself."""
+    from fedatlas.figures import draw as drawing
+
+    drawing.draw(*arguments)

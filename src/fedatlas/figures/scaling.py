@@ -1,0 +1,87 @@
+"""Scaling figures: speed-up in simulated time against the number of parties."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from fedatlas.claims import Figure
+from fedatlas.evaluation.scaling import parties, times
+from fedatlas.evaluation.selection import Choice, Traces
+from fedatlas.figures.style import DASHED, colours, legend_beside, put_title, seeds_of
+from fedatlas.traces import MEASUREMENTS
+
+_MARKERS = "osD^vP*"
+
+
+def compose(
+    title: str,
+    figure: Figure,
+    run_titles: Mapping[str, str],
+    traces: Traces,
+    chosen: Mapping[str, Choice],
+) -> Canvas:
+    """One line per group: time of its first run over that of each run, seed by seed.
+
+    Lines are medians, bands reach from the lowest to the highest seed; a seed that misses the
+    target with any number of parties is left out and told in the legend.
+    """
+    dashed = _dashed_groups(figure)
+    colour_of = colours({label: label for label in figure.groups}, dashed)
+    canvas = Canvas(figsize=(7.0, 4.0), layout="constrained")
+    place = canvas.subplots()
+    handles: list[Line2D] = []
+    ticks: set[int] = set()
+    for number, (label, runs) in enumerate(figure.groups.items()):
+        series = [traces[run][chosen[run].point] for run in runs]
+        counts = parties(series)
+        spent = times(series, figure.measurement, figure.target)
+        whole = np.isfinite(spent).all(axis=0)
+        lost = int((~whole).sum())
+        note = f"\n{lost} of {len(whole)} seeds miss the target" if lost else ""
+        look: dict[str, Any] = {
+            "color": colour_of[label],
+            "ls": DASHED if label in dashed else "-",
+            "marker": _MARKERS[number % len(_MARKERS)],
+            "ms": 4.5,
+            "mfc": "white" if label in dashed else colour_of[label],
+        }
+        handles.append(Line2D([], [], label=label + note, **look))
+        ticks |= set(counts.tolist())
+        if not whole.any():
+            continue
+        speed_up = spent[0, whole] / spent[:, whole]
+        low, high = speed_up.min(axis=1), speed_up.max(axis=1)
+        place.fill_between(counts, low, high, color=look["color"], alpha=0.15, linewidth=0)
+        place.plot(counts, np.median(speed_up, axis=1), lw=1.5, zorder=3, **look)
+    ends = np.array([min(ticks), max(ticks)])
+    place.plot(ends, ends / ends[0], color="grey", lw=1.0, ls=":", zorder=2)
+    handles.append(Line2D([], [], color="grey", lw=1.0, ls=":", label="ideal"))
+    place.set_xscale("log", base=2)
+    place.set_yscale("log", base=2)
+    place.xaxis.set_major_locator(FixedLocator(sorted(ticks)))
+    for axis in (place.xaxis, place.yaxis):
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    place.set_xlabel("parties")
+    first = "one party" if ends[0] == 1 else f"{ends[0]} parties"
+    place.set_ylabel(f"speed-up over {first}")
+    place.legend(handles=handles, **legend_beside())
+    seeds = seeds_of(traces)
+    spread = f"median and range of {seeds} seeds" if seeds > 1 else "one seed"
+    level = MEASUREMENTS[figure.measurement][0]
+    put_title(canvas, title, f"simulated time to {level} ≤ {figure.target:g}; {spread}")
+    return canvas
+
+
+def _dashed_groups(figure: Figure) -> dict[str, str]:
+    """Group of a dashed run → group of the run whose colour it takes."""
+    group_of = {run: label for label, runs in figure.groups.items() for run in runs}
+    return {
+        group_of[run]: group_of[other]
+        for run, other in figure.dashed.items()
+        if run in group_of and other in group_of
+    }

@@ -1,0 +1,198 @@
+"""Figures of vertical runs: time and epochs, speed-up with parties, final values."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure as Canvas
+from pydantic import ValidationError
+from scipy import stats
+
+from fedatlas.claims import Figure
+from fedatlas.evaluation.selection import Choice
+from fedatlas.figures.draw import compose, draw
+from test_scaling import runs
+from trace_factory import falling_trace, linear_trace, vertical_trace
+
+NAN = np.nan
+TITLES = {"async": "VFB²-SVRG", "sync": "VFB-SVRG", "pooled": "NonF"}
+ACCURACY = np.linspace([0.5] * 5, [0.80, 0.81, 0.82, 0.83, 0.84], 41).T
+
+
+def traces() -> dict[str, Any]:
+    made = {
+        "async": linear_trace([0.1] * 5, test_accuracy=ACCURACY),
+        "sync": linear_trace([0.1] * 5, seconds_per_epoch=2.0),
+        "pooled": linear_trace([0.4] * 5),
+    }
+    return {run: {"p": trace} for run, trace in made.items()}
+
+
+def lost() -> dict[str, Any]:
+    values = np.full((3, 41), NAN)
+    return {"async": {"p": vertical_trace(values, test_accuracy=values)}}
+
+
+def speed_ups(**more: Any) -> tuple[dict[str, Any], Figure]:
+    fast, slow = runs("a", -1.0, spread=0), runs("b", -0.5, spread=0)
+    figure = Figure(
+        kind="scaling",
+        measurement="suboptimality",
+        groups={"asynchronous": tuple(fast), "synchronous": tuple(slow)},
+        dashed=dict(zip(slow, fast, strict=True)),
+        **more,
+    )
+    return {run: {"p": trace} for run, trace in (fast | slow).items()}, figure
+
+
+def composed(made: dict[str, Any], figure: Figure, title: str = "A title") -> Canvas:
+    chosen = {run: Choice("p", ()) for run in made}
+    titles = TITLES | {run: run for run in made if run not in TITLES}
+    return compose(title, figure, titles, made, chosen)
+
+
+def legend(place: Any) -> list[str]:
+    return [text.get_text() for text in place.get_legend().get_texts()]
+
+
+TIME = Figure(
+    measurement="suboptimality",
+    costs=("simulated_time", "update_epoch"),
+    points="selected",
+    dashed={"sync": "async"},
+)
+CASES: dict[str, tuple[dict[str, Any], Figure]] = {
+    "time and epochs": (traces(), TIME),
+    "one column": (traces(), Figure(measurement="objective", costs=("update_epoch",))),
+    "accuracy": (traces(), Figure(measurement="test_accuracy", costs=("epoch", "bytes"))),
+    "lost objective": (lost(), Figure(measurement="objective", costs=("simulated_time",))),
+    "scaling": speed_ups(),
+    "scaling without an end": speed_ups(target=1e-9),
+    "final": (traces(), Figure(kind="final", measurement="test_accuracy", published={"sync": 0.8})),
+    "final, one seed": ({"async": {"p": linear_trace([0.1])}}, Figure(kind="final")),
+    "final, lost": (lost(), Figure(kind="final", measurement="test_accuracy")),
+    "final, levels": (traces(), Figure(kind="final", measurement="suboptimality")),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("case", CASES)
+def test_it_draws(case: str, tmp_path: Path):
+    made, figure = CASES[case]
+    outputs = [tmp_path / "figure.svg", tmp_path / "figure.png"]
+    chosen = {run: Choice("p", ()) for run in made}
+    titles = TITLES | {run: run for run in made if run not in TITLES}
+    draw("A title", figure, titles, made, chosen, outputs)
+    assert outputs[0].read_text(encoding="utf-8").rstrip().endswith("</svg>")
+    inked = (matplotlib.image.imread(outputs[1])[..., :3] < 0.9).any(axis=2)
+    assert 0.002 < inked.mean() < 0.5
+
+
+def test_costs_choose_the_columns():
+    time, epochs = composed(traces(), TIME).axes
+    assert time.get_xlabel() == "simulated time in seconds"
+    assert epochs.get_xlabel() == "epochs (dominated updates per sample)"
+    assert (time.get_xlim()[1] > 40, 20 < epochs.get_xlim()[1] < 25) == (True, True)
+    assert epochs.xaxis.get_major_formatter()(0.5) != "500m"
+    assert time.get_yscale() == "log"
+    with pytest.raises(Exception, match="run 'first' has no 'simulated_time'"):
+        composed({"star": {"p": falling_trace([0.5])}}, TIME.model_copy(update={"dashed": {}}))
+
+
+def test_suboptimality_is_drawn_down_to_the_accuracy_of_the_optimum():
+    place = composed({"pooled": traces()["pooled"]}, Figure(measurement="suboptimality")).axes[0]
+    assert min(line.get_ydata().min() for line in place.lines) == 1e-10
+
+
+def test_a_dashed_run_has_the_colour_of_its_partner():
+    handles = composed(traces(), TIME).axes[-1].get_legend().legend_handles
+    by_label = {handle.get_label(): handle for handle in handles}
+    first, dashed, other = (by_label[TITLES[run]] for run in ("async", "sync", "pooled"))
+    assert dashed.get_color() == first.get_color() != other.get_color()
+    assert (first.is_dashed(), dashed.is_dashed()) == (False, True)
+
+
+def test_scales_follow_what_is_measured():
+    for measurement, scale in (("objective", "linear"), ("test_accuracy", "linear")):
+        place = composed(traces(), Figure(measurement=measurement)).axes[0]
+        assert place.get_yscale() == scale
+
+
+def test_a_long_title_is_no_wider_than_the_figure():
+    for made, figure in (CASES["one column"], CASES["scaling"], CASES["final"], CASES["accuracy"]):
+        canvas = composed(made, figure, "l2-logistic regression, " * 12)
+        canvas.draw_without_rendering()
+        extent = canvas._suptitle.get_window_extent()
+        assert extent.x0 >= 0
+        assert extent.x1 <= canvas.bbox.width
+
+
+def test_speed_up_is_the_ratio_of_times_by_seed():
+    made, figure = speed_ups()
+    (place,) = composed(made, figure).axes
+    lines = [line for line in place.lines if line.get_marker() not in ("None", None)]
+    for line, power in zip(lines, (1.0, 0.5), strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), [1, 2, 4, 8])
+        np.testing.assert_allclose(line.get_ydata(), np.array([1, 2, 4, 8]) ** power)
+    assert to_hex(lines[0].get_color()) == to_hex(lines[1].get_color())
+    assert lines[1].is_dashed()
+    assert legend(place) == ["asynchronous", "synchronous", "ideal"]
+    assert (place.get_xscale(), place.get_yscale()) == ("log", "log")
+    assert [f"{tick:g}" for tick in place.get_xticks()] == ["1", "2", "4", "8"]
+
+
+def test_speed_up_tells_which_seeds_missed_the_target():
+    made, figure = speed_ups()
+    made["a8"] = {"p": linear_trace([0.1, 0.1, 0.001, 0.1, 0.1], run="a8", parties=8)}
+    (place,) = composed(made, figure).axes
+    assert legend(place)[0] == "asynchronous\n1 of 5 seeds miss the target"
+
+
+def test_final_shows_seeds_their_mean_interval_and_the_published_value():
+    made, figure = traces(), CASES["final"][1]
+    (place,) = composed(made, figure).axes
+    ends = ACCURACY[:, -1]
+    seeds, interval, mean = place.lines[:3]
+    np.testing.assert_array_equal(seeds.get_xdata(), ends)
+    half = stats.t.ppf(0.975, 4) * stats.sem(ends)
+    np.testing.assert_allclose(interval.get_xdata(), [ends.mean() - half, ends.mean() + half])
+    assert mean.get_xdata() == pytest.approx([ends.mean()])
+    published = [line for line in place.lines if line.get_marker() == "D"]
+    assert [line.get_xdata().tolist() for line in published] == [[0.8]]
+    assert [tick.get_text() for tick in place.get_yticklabels()] == list(TITLES.values())
+    assert legend(place) == ["seed", "mean, 95 % interval", "published"]
+    (place,) = composed(made, CASES["final, levels"][1]).axes
+    assert place.get_xscale() == "log"
+    assert legend(place) == ["seed", "geometric mean, 95 % interval"]
+    (place,) = composed(lost(), Figure(kind="final", measurement="test_accuracy")).axes
+    assert place.get_yticklabels()[0].get_text() == "VFB²-SVRG\n3 of 3 seeds diverged"
+
+
+@pytest.mark.parametrize(
+    ("figure", "message"),
+    [
+        ({"groups": {"a": ["x", "y"]}}, "'groups' is for figures of kind scaling"),
+        ({"kind": "final", "costs": ["round"]}, "'costs' is for figures of kind convergence"),
+        ({"published": {"x": 1.0}}, "'published' is for figures of kind final"),
+        ({"kind": "scaling", "measurement": "suboptimality"}, "needs groups"),
+        ({"kind": "scaling", "measurement": "test_accuracy", "groups": {"a": ["x"]}}, "that falls"),
+        ({"dashed": {"x": "y"}}, "dashed needs points: selected"),
+        ({"dashed": {"x": "x"}, "points": "selected"}, "dashed itself"),
+        ({"costs": []}, "at least 1"),
+        ({"costs": ["wall_time"]}, "Input should be"),
+    ],
+)
+def test_figures_that_make_no_sense_are_refused(figure, message):
+    with pytest.raises(ValidationError, match=message):
+        Figure.model_validate(figure)
+
+
+def test_a_figure_survives_json_and_says_which_runs_it_names():
+    for _, figure in CASES.values():
+        assert Figure.model_validate(figure.model_dump(mode="json")) == figure
+    assert set(TIME.runs) == {"sync", "async"}
+    assert {"a1", "b8"} <= set(speed_ups()[1].runs)
+    assert CASES["final"][1].runs == ("sync",)
