@@ -95,6 +95,9 @@ URLS = ["https://example.org/a"]
         ({"task": "multiclass", "classes": 2, "labels": {1: 2}}, "classes 0 to 1"),
         ({"shape": [2, 2]}, "does not hold 3 features"),
         ({"format": "bundled"}, "'bundled' goes with"),
+        ({"format": "csv"}, "'csv' goes with 'format: csv', and only with it"),
+        ({"csv": {"label": "y"}}, "'csv' goes with 'format: csv', and only with it"),
+        ({"scale_labels": "min_max"}, "'scale_labels' goes with 'task: regression' only"),
         ({"splits": {}}, "at least 1 item"),
         ({"splits": {"train": {}}}, "give 'files'"),
         (
@@ -137,6 +140,49 @@ def test_one_file_described_in_two_ways_is_refused(tmp_path):
     other = {**ENTRY, **file_entry(urls=["https://example.org/b"])}
     with pytest.raises(FedatlasError, match=r"other: 'tiny/a' is described twice"):
         catalogue_of(tmp_path, first=ENTRY, other=other)
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ({"numeric": ["a", "b"]}, "make 2 features, 'features' says 3"),
+        ({"numeric": ["a", "b", "a"]}, "column 'a' is named twice"),
+        ({"numeric": ["a", "b", "y"]}, "column 'y' is named twice"),
+        ({"one_hot": [{"column": "a", "values": [1]}]}, "key 'csv.one_hot.0.values'"),
+        ({"one_hot": [{"column": "a", "values": [1, 2, 1.0]}]}, "'a': one of its 'values' stands"),
+        ({"one_hot": [{"column": "a", "values": [1, 2, "NA"]}]}, "NA is a missing value"),
+        (
+            {"one_hot": [{"column": "a", "values": [2, 1, 3], "otherwise": "next_below"}]},
+            "column 'a': 'otherwise: next_below' needs ascending numbers",
+        ),
+        (
+            {"one_hot": [{"column": "a", "values": [1, 2, "x"], "otherwise": "next_below"}]},
+            "column 'a': 'otherwise: next_below' needs ascending numbers",
+        ),
+    ],
+)
+def test_a_wrong_table_is_refused_by_column(tmp_path, table, problem):
+    with pytest.raises(FedatlasError) as caught:
+        catalogue_of(tmp_path, tiny={**ENTRY, "format": "csv", "csv": {"label": "y", **table}})
+    assert problem in str(caught.value)
+
+
+def test_indicators_are_not_standardised_with_their_table(tmp_path):
+    table = {"label": "y", "one_hot": [{"column": "a", "values": [1, 2, 3]}]}
+    with pytest.raises(FedatlasError, match="'standardise' would scale the columns of 'one_hot'"):
+        catalogue_of(tmp_path, tiny={**ENTRY, "format": "csv", "csv": table, "standardise": True})
+
+
+def test_the_tables_of_the_papers_add_up_to_their_features():
+    catalogue = load_catalogue(CATALOGUE)
+    assert _widths(catalogue["uci-credit-card"].csv) == (14, [1, 7, 4, 11, 11, 11, 11, 10, 10])
+    assert catalogue["uci-credit-card"].features == 90
+    assert _widths(catalogue["give-me-some-credit"].csv) == (5, [16, 19, 26, 13, 13])
+    assert catalogue["give-me-some-credit"].features == 92
+
+
+def _widths(table):
+    return len(table.numeric_columns), [len(one.feature_names) for one in table.one_hot]
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "a9a"])

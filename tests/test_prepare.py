@@ -58,7 +58,10 @@ def test_sparse_rows_come_back_with_their_description(tmp_path, sparse_file):
         "layout": "sparse",
         "labels": {"0": -1.0, "1": 1.0},
         "raw": [{"file": "tiny", "sha256": file_digest(sparse_file)}],
+        "feature_names": None,
+        "numeric_columns": None,
         "standardised": None,
+        "scaled_labels": None,
     }
     text = pq.read_schema(output).metadata[b"fedatlas"].decode()
     assert text == json.dumps(metadata, sort_keys=True, separators=(",", ":"))
@@ -108,13 +111,78 @@ def test_standardising_refuses_what_it_cannot_do(tmp_path, sparse_file, dense_fi
     with pytest.raises(FedatlasError, match="would make sparse rows dense"):
         prepare(dataset(standardise=True), "train", [sparse_file], output)
     tiny = dataset(features=3, standardise=True)
-    with pytest.raises(FedatlasError, match="'test': standardising needs the prepared split"):
+    with pytest.raises(FedatlasError, match="'test': scaling needs the prepared split"):
         prepare(tiny, "test", [dense_file], output)
     raw = tmp_path / "raw.parquet"
     prepare(dataset(features=3), "train", [dense_file], raw)
-    with pytest.raises(FedatlasError, match=r"raw\.parquet: is not the standardised split"):
+    with pytest.raises(
+        FedatlasError, match=r"raw\.parquet: is not the split 'train' of 'tiny', scaled"
+    ):
         prepare(tiny, "test", [dense_file], output, train=raw)
     assert not output.exists()
+
+
+def test_labels_are_scaled_by_the_extremes_of_train(tmp_path):
+    years = dataset(features=2, task="regression", labels=None, scale_labels="min_max")
+    raw, train, test = (tmp_path / name for name in ("raw", "train.parquet", "test.parquet"))
+    raw.write_text("1950 1:3\n2010 2:5\n1980 1:1\n")
+    prepare(years, "train", [raw], train)
+    samples, metadata = read_prepared(train)
+    assert samples.label.tolist() == [0, 1, 0.5]
+    assert samples.features.toarray().tolist() == [[3, 0], [0, 5], [1, 0]]
+    assert metadata["scaled_labels"] == {"minimum": 1950, "maximum": 2010}
+    assert metadata["standardised"] is None
+
+    raw.write_text("2040 1:1\n1950 1:1\n")
+    prepare(years, "test", [raw], test, train=train)
+    assert read_prepared(test)[0].label.tolist() == [1.5, 0]
+    with pytest.raises(FedatlasError, match="'test': scaling needs the prepared split 'train'"):
+        prepare(years, "test", [raw], test)
+    both = years.model_copy(update={"standardise": True})
+    raw.write_text("2040 1:1 2:1\n1950 1:1\n")
+    with pytest.raises(FedatlasError, match=r"train\.parquet: is not the split 'train'"):
+        prepare(both, "test", [raw], test, train=train)
+
+
+def test_labels_that_are_all_equal_cannot_be_scaled(tmp_path):
+    raw = tmp_path / "raw"
+    raw.write_text("1950 1:3\n1950 2:5\n")
+    years = dataset(features=2, task="regression", labels=None, scale_labels="min_max")
+    with pytest.raises(FedatlasError, match="'train': every label is 1950, which 'scale_labels"):
+        prepare(years, "train", [raw], tmp_path / "out.parquet")
+
+
+def test_features_and_labels_are_scaled_together(tmp_path, dense_file):
+    tiny = dataset(
+        features=3, task="regression", labels=None, standardise=True, scale_labels="min_max"
+    )
+    prepare(tiny, "train", [dense_file], tmp_path / "train.parquet")
+    samples, metadata = read_prepared(tmp_path / "train.parquet")
+    assert samples.label.tolist() == [1, 0, 0]
+    np.testing.assert_allclose(samples.features.mean(axis=0), 0, atol=1e-15)
+    assert metadata["standardised"] and metadata["scaled_labels"]
+
+
+def test_a_table_says_which_features_are_numbers(tmp_path):
+    raw = tmp_path / "raw.csv"
+    raw.write_text("colour,y,size\nred,1,5\nblue,0,\ngreen,0,7\n")
+    table = dataset(
+        format="csv",
+        features=4,
+        csv={
+            "label": "y",
+            "numeric": ["size"],
+            "one_hot": [{"column": "colour", "values": ["red", "green", "blue"]}],
+            "drop_missing": True,
+        },
+    )
+    prepare(table, "train", [raw], tmp_path / "out.parquet")
+    samples, metadata = read_prepared(tmp_path / "out.parquet")
+    assert samples.features.tolist() == [[5, 1, 0, 0], [7, 0, 1, 0]]
+    assert samples.sample_id.tolist() == [0, 1] and samples.label.tolist() == [1, -1]
+    assert metadata["layout"] == "dense" and metadata["rows"] == 2
+    assert metadata["feature_names"] == ["size", "colour=red", "colour=green", "colour=blue"]
+    assert metadata["numeric_columns"] == [0]
 
 
 def test_bundled_data_need_no_file(tmp_path):

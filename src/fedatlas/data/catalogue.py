@@ -12,7 +12,10 @@ from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, read_yaml, validated
 
 # Formats that `fedatlas.data.formats` can read; the others await the papers that need them.
-READABLE_FORMATS = frozenset({"bundled", "libsvm"})
+READABLE_FORMATS = frozenset({"bundled", "csv", "libsvm"})
+
+# Fields of a CSV table that hold no value.
+MISSING = frozenset({"", "NA"})
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$")]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -95,13 +98,98 @@ class Split(Model):
     files: tuple[RawFile, ...] = ()
 
 
+class OneHot(Model):
+    """A CSV column of categories, and the columns of zeros and ones that it becomes.
+
+    values: the categories, compared as numbers where both are numbers. Listed here and not taken
+        from the file, so that every split and every copy is encoded alike. Two become one column,
+        1 for the second; more become a column each.
+    otherwise: what becomes of a value that is not listed: an error, or, for counts without an
+        end, the largest listed value below it (`values` are then ascending numbers).
+    """
+
+    column: str
+    values: tuple[str, ...] = Field(min_length=2)
+    otherwise: Literal["refuse", "next_below"] = "refuse"
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _values_are_text(cls, values: Any) -> Any:
+        return [str(value) for value in values] if isinstance(values, list) else values
+
+    @model_validator(mode="after")
+    def _values_can_be_told_apart(self) -> Self:
+        keys = [label_key(value) for value in self.values]
+        if len(set(keys)) < len(keys):
+            raise ValueError(f"column '{self.column}': one of its 'values' stands twice")
+        if not MISSING.isdisjoint(keys):
+            raise ValueError(f"column '{self.column}': an empty field or NA is a missing value")
+        if self.otherwise == "next_below":
+            numbers = [key for key in keys if isinstance(key, float) and math.isfinite(key)]
+            if len(numbers) < len(keys) or numbers != sorted(numbers):
+                raise ValueError(
+                    f"column '{self.column}': 'otherwise: next_below' needs ascending numbers"
+                )
+        return self
+
+    @property
+    def feature_names(self) -> list[str]:
+        """One `column=value` per encoded column."""
+        indicated = self.values[1:] if len(self.values) == 2 else self.values
+        return [f"{self.column}={value}" for value in indicated]
+
+
+class CsvTable(Model):
+    """The columns of a CSV file with a header line; each must be named once, in any order.
+
+    label, numeric, one_hot: what they hold; features are the numeric columns, then the encoded
+        ones, in the order given here. ignore: columns to leave out.
+    drop_missing: leave out rows that lack a value outside the ignored columns; otherwise such a
+        row is an error.
+    """
+
+    label: str
+    numeric: tuple[str, ...] = ()
+    one_hot: tuple[OneHot, ...] = ()
+    ignore: tuple[str, ...] = ()
+    drop_missing: bool = False
+
+    @model_validator(mode="after")
+    def _names_each_column_once(self) -> Self:
+        names = self.columns
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"column '{twice[0]}' is named twice")
+        return self
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns, those to be ignored last."""
+        encoded = [one_hot.column for one_hot in self.one_hot]
+        return [self.label, *self.numeric, *encoded, *self.ignore]
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The names of the d features."""
+        return [*self.numeric, *(name for one in self.one_hot for name in one.feature_names)]
+
+    @property
+    def numeric_columns(self) -> list[int]:
+        """The indices of the features that are no indicators."""
+        return list(range(len(self.numeric)))
+
+
 class Dataset(Model):
     """One data set.
 
-    features: number of columns d; shape: that of one sample where it is an image.
+    features: number of columns d, of a CSV table once it is encoded; shape: that of one sample
+        where it is an image.
     labels: raw label → value, compared as numbers where both are numbers; binary sets map to ±1.
     bundled: name of the set inside scikit-learn, for format `bundled`.
+    csv: the columns of a table, for format `csv`.
     standardise: zero mean and unit variance per column, by the statistics of split `train`.
+    scale_labels: `min_max` maps regression labels by the minimum and maximum of split `train` to
+        0 and 1; labels of other splits may lie outside.
     """
 
     name: Name
@@ -117,7 +205,9 @@ class Dataset(Model):
     classes: int | None = Field(default=None, gt=1)
     labels: dict[str, float] | None = None
     standardise: bool = False
+    scale_labels: Literal["min_max"] | None = None
     bundled: Literal["breast_cancer", "digits"] | None = None
+    csv: CsvTable | None = None
     splits: dict[Name, Split] = Field(min_length=1)
 
     @field_validator("labels", mode="before")
@@ -135,24 +225,44 @@ class Dataset(Model):
     def _is_consistent(self) -> Self:
         if self.shape is not None and math.prod(self.shape) != self.features:
             raise ValueError(f"shape {self.shape} does not hold {self.features} features")
-        if (self.bundled is not None) != (self.format == "bundled"):
-            raise ValueError("'bundled' goes with 'format: bundled', and only with it")
+        for block in ("bundled", "csv"):
+            if (getattr(self, block) is not None) != (self.format == block):
+                raise ValueError(f"'{block}' goes with 'format: {block}', and only with it")
         if (self.classes is not None) != (self.task == "multiclass"):
             raise ValueError("'classes' goes with 'task: multiclass', and only with it")
         if self.task == "regression" and self.labels is not None:
             raise ValueError("regression labels are taken as they are: leave 'labels' out")
-        if self.task == "binary" and set((self.labels or {}).values()) != {-1.0, 1.0}:
+        codes = set((self.labels or {}).values())
+        if self.task == "binary" and codes != {-1.0, 1.0}:
             raise ValueError("'labels' of a binary data set must map to -1 and 1, and to both")
-        if self.classes is not None and not set((self.labels or {}).values()) <= set(
-            map(float, range(self.classes))
-        ):
+        if self.classes is not None and not codes <= set(map(float, range(self.classes))):
             raise ValueError(f"'labels' must map to classes 0 to {self.classes - 1}")
-        if self.standardise and "train" not in self.splits:
-            raise ValueError("'standardise' takes its statistics from a split named 'train'")
+        if self.scale_labels is not None and self.task != "regression":
+            raise ValueError("'scale_labels' goes with 'task: regression' only")
+        if self.scaled_by_train and "train" not in self.splits:
+            raise ValueError(
+                "'standardise' and 'scale_labels' take their statistics from a split named 'train'"
+            )
         for name, split in self.splits.items():
             if bool(split.files) == (self.format == "bundled"):
                 raise ValueError(f"split '{name}': give 'files', unless the data are bundled")
+        if self.csv is not None:
+            self._check_csv(self.csv)
         return self
+
+    def _check_csv(self, table: CsvTable) -> None:
+        width = len(table.feature_names)
+        if width != self.features:
+            raise ValueError(
+                f"the columns under 'csv' make {width} features, 'features' says {self.features}"
+            )
+        if self.standardise and table.one_hot:
+            raise ValueError("'standardise' would scale the columns of 'one_hot': leave it out")
+
+    @property
+    def scaled_by_train(self) -> bool:
+        """Whether other splits need the prepared split `train`."""
+        return self.standardise or self.scale_labels is not None
 
     def split(self, name: str) -> Split:
         """The split called `name`; FedatlasError names the ones that exist."""
@@ -165,10 +275,16 @@ class Dataset(Model):
 
 def label_key(raw: str) -> float | str:
     """What raw labels are compared by: the number where there is one, else the trimmed text."""
+    number = plain_number(raw)
+    return raw.strip() if number is None else number
+
+
+def plain_number(text: str) -> float | None:
+    """The number that `text` writes in the plain way; `1_000` is Python's, no format's."""
     try:
-        return float(raw)
+        return float(text) if text.isascii() and "_" not in text else None
     except ValueError:
-        return raw.strip()
+        return None
 
 
 @dataclass(frozen=True)

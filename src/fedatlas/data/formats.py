@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from fedatlas.data.catalogue import Dataset, label_key
+from fedatlas.data.catalogue import Dataset, label_key, plain_number
+from fedatlas.data.csv import read_csv
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 
@@ -119,7 +120,7 @@ def _check_line(
         return
     if ":" in fields[0]:
         raise FedatlasError(f"{where}: missing label: the line starts with '{fields[0]}'")
-    label = _number(fields[0])
+    label = plain_number(fields[0])
     if label is None or not math.isfinite(label):
         raise FedatlasError(f"{where}: label '{fields[0]}' is not a finite number")
     if labels is not None and label not in labels:
@@ -145,17 +146,9 @@ def _check_line(
         if index < previous:
             raise FedatlasError(f"{where}: feature index {index_text} after {previous}; sort them")
         previous = int(index)
-        value = _number(value_text)
+        value = plain_number(value_text)
         if value is None or not math.isfinite(value):
             raise FedatlasError(f"{where}: value '{value_text}' is not a finite number")
-
-
-def _number(text: str) -> float | None:
-    """The number that `text` writes in the plain way; `1_000` is Python's, not the format's."""
-    try:
-        return float(text) if text.isascii() and "_" not in text else None
-    except ValueError:
-        return None
 
 
 def _first_problem(
@@ -230,4 +223,18 @@ def _check_classes(label: np.ndarray, dataset: Dataset, where: str) -> None:
         )
 
 
-READERS: dict[str, Reader] = {"libsvm": _one_libsvm, "bundled": _bundled}
+def _one_csv(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
+    if len(raw) != 1:
+        raise FedatlasError(f"data set '{dataset.name}', split '{split}': CSV takes one file")
+    assert dataset.csv is not None  # the catalogue's own rule for this format
+    samples = read_csv(raw[0], dataset.csv, dataset.labels)
+    if dataset.classes is not None:
+        _check_classes(samples.label, dataset, str(raw[0]))
+    return samples
+
+
+READERS: dict[str, Reader] = {
+    "libsvm": _one_libsvm,
+    "bundled": _bundled,
+    "csv": _one_csv,
+}

@@ -27,19 +27,21 @@ def prepare(
     """Write one split as Parquet with the columns of `to_table`, whole or not at all.
 
     raw: the split's files in the order of the catalogue, empty for bundled data.
-    train: the prepared split `train`, needed by the other splits of a standardised data set.
+    train: the prepared split `train`, needed by the other splits of a data set that is scaled.
     The layout is dense if the format is, or if more than half of the values are not zero;
     otherwise sparse. Schema metadata `fedatlas` is canonical JSON with: dataset, split, task,
-    classes, shape, rows, features, non_zeros, layout, labels, raw (name and digest of each file)
-    and standardised (None, or mean and scale per column).
+    classes, shape, rows, features, non_zeros, layout, labels, raw (name and digest of each file),
+    feature_names (of a CSV table, else None), numeric_columns (indices of the features that are no
+    indicators; None: all), standardised (None, or mean and scale per column) and scaled_labels
+    (None, or the minimum and maximum that became 0 and 1).
     Raises FedatlasError when the raw files cannot be read as the catalogue describes them.
     """
     samples = _laid_out(read_raw(dataset, split, raw))
     non_zeros = _non_zeros(samples)
-    scaling = None
-    if dataset.standardise:
+    scaling: dict[str, Any] = {"standardised": None, "scaled_labels": None}
+    if dataset.scaled_by_train:
         scaling = _scaling(dataset, split, samples, train)
-        samples = _standardised(samples, scaling)
+        samples = _scaled(samples, scaling)
     rows, features = samples.features.shape
     metadata = {
         "dataset": dataset.name,
@@ -53,7 +55,9 @@ def prepare(
         "layout": "sparse" if samples.is_sparse else "dense",
         "labels": dataset.labels,
         "raw": [{"file": path.name, "sha256": file_digest(path)} for path in raw],
-        "standardised": scaling,
+        "feature_names": dataset.csv.feature_names if dataset.csv else None,
+        "numeric_columns": dataset.csv.numeric_columns if dataset.csv else None,
+        **scaling,
     }
     table = to_table(samples).replace_schema_metadata({METADATA_KEY: canonical_json(metadata)})
     group = ROW_GROUP_BYTES * rows // max(table.nbytes, 1)
@@ -99,32 +103,60 @@ def _laid_out(samples: Samples) -> Samples:
 
 def _scaling(
     dataset: Dataset, split: str, samples: Samples, train: Path | None
-) -> dict[str, list[float]]:
-    """Mean and scale of each column of split train; the scale of a constant column is 0."""
+) -> dict[str, dict[str, Any] | None]:
+    """How the split is scaled: the metadata `standardised` and `scaled_labels` of split train."""
     where = f"data set '{dataset.name}', split '{split}'"
-    if samples.is_sparse:
+    if dataset.standardise and samples.is_sparse:
         raise FedatlasError(
             f"{where}: 'standardise' would make sparse rows dense; leave it out of the catalogue"
         )
     if split == "train":
-        constant = samples.features.min(axis=0) == samples.features.max(axis=0)
         return {
-            "mean": samples.features.mean(axis=0).tolist(),
-            # Rounding would leave a constant column a tiny deviation, and blow it up.
-            "scale": np.where(constant, 0.0, samples.features.std(axis=0)).tolist(),
+            "standardised": _mean_and_scale(samples.features) if dataset.standardise else None,
+            "scaled_labels": _extremes(samples.label, where) if dataset.scale_labels else None,
         }
     if train is None:
-        raise FedatlasError(f"{where}: standardising needs the prepared split 'train'")
-    _, metadata = read_prepared(train)
-    scaling = metadata.get("standardised")
-    if (metadata["dataset"], metadata["split"]) != (dataset.name, "train") or not scaling:
-        raise FedatlasError(f"{train}: is not the standardised split 'train' of '{dataset.name}'")
+        raise FedatlasError(f"{where}: scaling needs the prepared split 'train'")
+    with open_parquet(train) as file:
+        metadata = read_metadata(file, train, (*PREPARED_KEYS, "standardised", "scaled_labels"))
+    scaling = {key: metadata[key] for key in ("standardised", "scaled_labels")}
+    declared = (dataset.standardise, dataset.scale_labels is not None)
+    if (metadata["dataset"], metadata["split"]) != (dataset.name, "train") or declared != tuple(
+        value is not None for value in scaling.values()
+    ):
+        raise FedatlasError(
+            f"{train}: is not the split 'train' of '{dataset.name}', scaled as the catalogue says"
+        )
     return scaling
 
 
-def _standardised(samples: Samples, scaling: dict[str, list[float]]) -> Samples:
-    """Zero mean and unit variance per column; columns that are constant in train become 0."""
-    mean, scale = np.array(scaling["mean"]), np.array(scaling["scale"])
-    centred = samples.features - mean
-    scaled = np.divide(centred, scale, out=np.zeros_like(centred), where=scale > 0)
-    return Samples(samples.sample_id, samples.label, scaled)
+def _mean_and_scale(features: np.ndarray) -> dict[str, list[float]]:
+    """Of each column; the scale of a constant column is 0."""
+    constant = features.min(axis=0) == features.max(axis=0)
+    return {
+        "mean": features.mean(axis=0).tolist(),
+        # Rounding would leave a constant column a tiny deviation, and blow it up.
+        "scale": np.where(constant, 0.0, features.std(axis=0)).tolist(),
+    }
+
+
+def _extremes(label: np.ndarray, where: str) -> dict[str, float]:
+    minimum, maximum = float(label.min()), float(label.max())
+    if minimum == maximum:
+        raise FedatlasError(
+            f"{where}: every label is {minimum:g}, which 'scale_labels: min_max' cannot scale"
+        )
+    return {"minimum": minimum, "maximum": maximum}
+
+
+def _scaled(samples: Samples, scaling: dict[str, dict[str, Any] | None]) -> Samples:
+    """Features of zero mean and unit variance, labels from 0 to 1, as `scaling` says."""
+    features, label = samples.features, samples.label
+    if columns := scaling["standardised"]:
+        mean, scale = np.array(columns["mean"]), np.array(columns["scale"])
+        centred = features - mean
+        # Columns that are constant in train become 0.
+        features = np.divide(centred, scale, out=np.zeros_like(centred), where=scale > 0)
+    if extremes := scaling["scaled_labels"]:
+        label = (label - extremes["minimum"]) / (extremes["maximum"] - extremes["minimum"])
+    return Samples(samples.sample_id, label, features)
