@@ -97,6 +97,7 @@ URLS = ["https://example.org/a"]
         ({"format": "bundled"}, "'bundled' goes with"),
         ({"format": "csv"}, "'csv' goes with 'format: csv', and only with it"),
         ({"csv": {"label": "y"}}, "'csv' goes with 'format: csv', and only with it"),
+        ({"format": "synthetic"}, "'synthetic' goes with"),
         ({"scale_labels": "min_max"}, "'scale_labels' goes with 'task: regression' only"),
         ({"splits": {}}, "at least 1 item"),
         ({"splits": {"train": {}}}, "give 'files'"),
@@ -173,6 +174,30 @@ def test_indicators_are_not_standardised_with_their_table(tmp_path):
         catalogue_of(tmp_path, tiny={**ENTRY, "format": "csv", "csv": table, "standardise": True})
 
 
+@pytest.mark.parametrize(
+    ("changes", "block", "problem"),
+    [
+        ({"splits": ENTRY["splits"]}, {}, "unless the data are bundled or synthetic"),
+        ({"splits": {"train": {}}}, {}, "split 'train': synthetic data need 'rows'"),
+        ({"labels": {0: -1, 1: 1}}, {}, "leave 'labels' out"),
+        ({"task": "multiclass", "classes": 2}, {}, "synthetic labels are ±1 or real numbers"),
+        ({"task": "regression"}, {}, "'synthetic.range' goes with"),
+        ({}, {"range": [0, 1]}, "'synthetic.range' goes with"),
+        ({"task": "regression"}, {"range": [1, 1]}, "must ascend"),
+        ({}, {"noise": 0.5}, "must be below 0.5"),
+        ({}, {"non_zeros_per_row": 11}, "at most half of 'features'"),
+        ({}, {"informative": 21}, "at most 'features'"),
+    ],
+)
+def test_a_wrong_synthetic_set_is_refused(tmp_path, changes, block, problem):
+    synthetic = {"seed": 1, "non_zeros_per_row": 2, "informative": 5, "noise": 0, **block}
+    plain = entry(features=20, labels=None, splits={"train": {"rows": 9}})
+    made = {**plain, "format": "synthetic", "synthetic": synthetic}
+    with pytest.raises(FedatlasError) as caught:
+        catalogue_of(tmp_path, tiny={**made, **changes})
+    assert problem in str(caught.value)
+
+
 def test_the_tables_of_the_papers_add_up_to_their_features():
     catalogue = load_catalogue(CATALOGUE)
     assert _widths(catalogue["uci-credit-card"].csv) == (14, [1, 7, 4, 11, 11, 11, 11, 10, 10])
@@ -183,6 +208,14 @@ def test_the_tables_of_the_papers_add_up_to_their_features():
 
 def _widths(table):
     return len(table.numeric_columns), [len(one.feature_names) for one in table.one_hot]
+
+
+def test_synthetic_sets_say_what_they_are():
+    made = [one for one in load_catalogue(CATALOGUE).values() if one.format == "synthetic"]
+    assert len(made) == 3
+    for one in made:
+        assert one.title.startswith("Synthetic") and one.note.startswith("Synthetic")
+        assert one.name.startswith("standin-")
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "a9a"])

@@ -12,7 +12,10 @@ from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, read_yaml, validated
 
 # Formats that `fedatlas.data.formats` can read; the others await the papers that need them.
-READABLE_FORMATS = frozenset({"bundled", "csv", "libsvm"})
+READABLE_FORMATS = frozenset({"bundled", "csv", "libsvm", "synthetic"})
+
+# Formats whose data are not read from files.
+FILELESS_FORMATS = frozenset({"bundled", "synthetic"})
 
 # Fields of a CSV table that hold no value.
 MISSING = frozenset({"", "NA"})
@@ -179,14 +182,30 @@ class CsvTable(Model):
         return list(range(len(self.numeric)))
 
 
+class Synthetic(Model):
+    """Sparse data made by `fedatlas.data.synthetic`, whose docstring describes the model.
+
+    non_zeros_per_row: the expected number. informative: of features that labels depend on.
+    noise: the share of flipped labels (binary), or the deviation of the noise in units of that of
+        the noiseless score (regression).
+    range: of regression labels.
+    """
+
+    seed: int = Field(ge=0)
+    non_zeros_per_row: float = Field(gt=0)
+    informative: int = Field(gt=0)
+    noise: float = Field(ge=0)
+    range: tuple[float, float] | None = None
+
+
 class Dataset(Model):
     """One data set.
 
     features: number of columns d, of a CSV table once it is encoded; shape: that of one sample
         where it is an image.
     labels: raw label → value, compared as numbers where both are numbers; binary sets map to ±1.
-    bundled: name of the set inside scikit-learn, for format `bundled`.
-    csv: the columns of a table, for format `csv`.
+    bundled: name of the set inside scikit-learn, for format `bundled`; csv and synthetic likewise
+        describe the sets of the formats of their names.
     standardise: zero mean and unit variance per column, by the statistics of split `train`.
     scale_labels: `min_max` maps regression labels by the minimum and maximum of split `train` to
         0 and 1; labels of other splits may lie outside.
@@ -208,6 +227,7 @@ class Dataset(Model):
     scale_labels: Literal["min_max"] | None = None
     bundled: Literal["breast_cancer", "digits"] | None = None
     csv: CsvTable | None = None
+    synthetic: Synthetic | None = None
     splits: dict[Name, Split] = Field(min_length=1)
 
     @field_validator("labels", mode="before")
@@ -225,7 +245,7 @@ class Dataset(Model):
     def _is_consistent(self) -> Self:
         if self.shape is not None and math.prod(self.shape) != self.features:
             raise ValueError(f"shape {self.shape} does not hold {self.features} features")
-        for block in ("bundled", "csv"):
+        for block in ("bundled", "csv", "synthetic"):
             if (getattr(self, block) is not None) != (self.format == block):
                 raise ValueError(f"'{block}' goes with 'format: {block}', and only with it")
         if (self.classes is not None) != (self.task == "multiclass"):
@@ -233,7 +253,7 @@ class Dataset(Model):
         if self.task == "regression" and self.labels is not None:
             raise ValueError("regression labels are taken as they are: leave 'labels' out")
         codes = set((self.labels or {}).values())
-        if self.task == "binary" and codes != {-1.0, 1.0}:
+        if self.task == "binary" and self.synthetic is None and codes != {-1.0, 1.0}:
             raise ValueError("'labels' of a binary data set must map to -1 and 1, and to both")
         if self.classes is not None and not codes <= set(map(float, range(self.classes))):
             raise ValueError(f"'labels' must map to classes 0 to {self.classes - 1}")
@@ -244,10 +264,14 @@ class Dataset(Model):
                 "'standardise' and 'scale_labels' take their statistics from a split named 'train'"
             )
         for name, split in self.splits.items():
-            if bool(split.files) == (self.format == "bundled"):
-                raise ValueError(f"split '{name}': give 'files', unless the data are bundled")
+            if bool(split.files) == (self.format in FILELESS_FORMATS):
+                raise ValueError(
+                    f"split '{name}': give 'files', unless the data are bundled or synthetic"
+                )
         if self.csv is not None:
             self._check_csv(self.csv)
+        if self.synthetic is not None:
+            self._check_synthetic(self.synthetic)
         return self
 
     def _check_csv(self, table: CsvTable) -> None:
@@ -258,6 +282,23 @@ class Dataset(Model):
             )
         if self.standardise and table.one_hot:
             raise ValueError("'standardise' would scale the columns of 'one_hot': leave it out")
+
+    def _check_synthetic(self, synthetic: Synthetic) -> None:
+        if self.task == "multiclass" or self.labels is not None:
+            raise ValueError("synthetic labels are ±1 or real numbers: leave 'labels' out")
+        if (synthetic.range is not None) != (self.task == "regression"):
+            raise ValueError("'synthetic.range' goes with 'task: regression', and only with it")
+        if synthetic.range is not None and not synthetic.range[0] < synthetic.range[1]:
+            raise ValueError("'synthetic.range' must ascend")
+        if self.task == "binary" and synthetic.noise >= 0.5:
+            raise ValueError("'synthetic.noise' must be below 0.5, where labels say nothing")
+        if not synthetic.non_zeros_per_row <= self.features / 2:
+            raise ValueError("'synthetic.non_zeros_per_row' must be at most half of 'features'")
+        if synthetic.informative > self.features:
+            raise ValueError("'synthetic.informative' must be at most 'features'")
+        for name, split in self.splits.items():
+            if split.rows is None:
+                raise ValueError(f"split '{name}': synthetic data need 'rows'")
 
     @property
     def scaled_by_train(self) -> bool:

@@ -15,6 +15,7 @@ from scipy import sparse
 from fedatlas.data.catalogue import Dataset, label_key, plain_number
 from fedatlas.data.csv import read_csv
 from fedatlas.data.samples import Samples
+from fedatlas.data.synthetic import make_samples
 from fedatlas.errors import FedatlasError
 
 Reader = Callable[[Dataset, str, list[Path]], Samples]
@@ -23,7 +24,7 @@ Reader = Callable[[Dataset, str, list[Path]], Samples]
 def read_raw(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
     """Read one split, with labels mapped as the catalogue says.
 
-    raw: its files, in the order of the catalogue; empty for bundled data.
+    raw: its files, in the order of the catalogue; empty for bundled and synthetic data.
     Raises FedatlasError when the format has no reader, a file is malformed, or the numbers of
     files, features or rows are not those of the catalogue.
     """
@@ -233,8 +234,15 @@ def _one_csv(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
     return samples
 
 
+def _synthetic(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
+    rows = dataset.split(split).rows
+    assert dataset.synthetic is not None and rows is not None  # the catalogue's own rules
+    return make_samples(dataset.synthetic, dataset.features, split, rows)
+
+
 READERS: dict[str, Reader] = {
     "libsvm": _one_libsvm,
     "bundled": _bundled,
     "csv": _one_csv,
+    "synthetic": _synthetic,
 }

@@ -26,7 +26,7 @@ def prepare(
 ) -> None:
     """Write one split as Parquet with the columns of `to_table`, whole or not at all.
 
-    raw: the split's files in the order of the catalogue, empty for bundled data.
+    raw: the split's files in the order of the catalogue, empty for bundled and synthetic data.
     train: the prepared split `train`, needed by the other splits of a data set that is scaled.
     The layout is dense if the format is, or if more than half of the values are not zero;
     otherwise sparse. Schema metadata `fedatlas` is canonical JSON with: dataset, split, task,

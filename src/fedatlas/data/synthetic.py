@@ -1,0 +1,105 @@
+"""Made data: sparse rows like those of texts, for trials where the real files are not at hand.
+
+Features are as popular as words are (Zipf's law): p_j is inversely proportional to the rank of
+feature j, ranks being dealt out at random. A row holds a Poisson number of words, each a feature
+drawn by popularity, so that feature j is in a row with probability 1 - exp(-words p_j),
+independently of the others; `words` is set so that these sum to the expected number of non-zeros.
+A value is (1 + log count) log(1 + 1 / probability), as tf-idf; rows have unit norm. The score of a
+row is its inner product with normal weights on few features, drawn by popularity, centred and
+scaled by what calibration rows score. Binary labels are the sign of the score, some flipped;
+regression labels are the score with normal noise, three deviations to each side filling the
+declared range, clipped to it.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import optimize, sparse
+
+from fedatlas.data.catalogue import Synthetic
+from fedatlas.data.samples import Samples
+from fedatlas.errors import FedatlasError
+
+CALIBRATION_ROWS = 2000
+
+
+@dataclass(frozen=True)
+class _Model:
+    """What all splits share.
+
+    popularity, probability, weights: (d,). words: expected number per row.
+    centre, deviation: of the scores; the centre is the median, so that labels are balanced.
+    """
+
+    popularity: np.ndarray
+    words: float
+    probability: np.ndarray
+    weights: np.ndarray
+    centre: float = 0.0
+    deviation: float = 1.0
+
+    def score(self, rows: sparse.csr_array) -> np.ndarray:
+        return (rows @ self.weights - self.centre) / self.deviation
+
+
+def make_samples(synthetic: Synthetic, features: int, split: str, rows: int) -> Samples:
+    """Draw one split, (n, d) CSR features; splits of one seed share the model and no rows.
+
+    features: d. rows: n. The same arguments give the same samples. Raises FedatlasError when the
+    labels would depend on nothing.
+    """
+    model = _model(synthetic, features)
+    random = _stream(synthetic.seed, split)
+    matrix = _rows(model, rows, random)
+    score = model.score(matrix)
+    if synthetic.range is None:
+        flipped = random.random(rows) < synthetic.noise
+        label = np.where((score > 0) != flipped, 1.0, -1.0)
+    else:
+        low, high = synthetic.range
+        noisy = score + synthetic.noise * random.standard_normal(rows)
+        spread = 6 * np.hypot(1, synthetic.noise)
+        label = np.clip((low + high) / 2 + (high - low) / spread * noisy, low, high)
+    return Samples(np.arange(rows, dtype=np.int64), label, matrix)
+
+
+def _stream(seed: int, name: str) -> np.random.Generator:
+    """Independent random numbers for each name."""
+    return np.random.Generator(np.random.PCG64([seed, *name.encode()]))
+
+
+def _model(synthetic: Synthetic, features: int) -> _Model:
+    # No split is called so: names in the catalogue are not empty.
+    random = _stream(synthetic.seed, "")
+    popularity = random.permuted(1 / np.arange(1, features + 1))
+    popularity /= popularity.sum()
+
+    def excess(words: float) -> float:
+        return float(-np.expm1(-words * popularity).sum() - synthetic.non_zeros_per_row)
+
+    # The rarest feature bounds the number of words from above.
+    words = optimize.brentq(excess, 0, 1 / popularity.min())
+    weights = np.zeros(features)
+    informative = random.choice(features, synthetic.informative, replace=False, p=popularity)
+    weights[informative] = random.standard_normal(synthetic.informative)
+    model = _Model(popularity, words, -np.expm1(-words * popularity), weights)
+    scores = model.score(_rows(model, CALIBRATION_ROWS, random))
+    if scores.min() == scores.max():
+        raise FedatlasError(
+            f"synthetic data: rows hardly ever hold the {synthetic.informative} features that "
+            "labels depend on; raise 'informative' or 'non_zeros_per_row' in the catalogue"
+        )
+    return replace(model, centre=float(np.median(scores)), deviation=float(scores.std()))
+
+
+def _rows(model: _Model, rows: int, random: np.random.Generator) -> sparse.csr_array:
+    """(rows, d) CSR of unit rows with sorted indices."""
+    # A row without any word would have no norm.
+    words = np.maximum(random.poisson(model.words, rows), 1)
+    row = np.repeat(np.arange(rows, dtype=np.int32), words)
+    feature = random.choice(len(model.popularity), len(row), p=model.popularity).astype(np.int32)
+    shape = (rows, len(model.popularity))
+    matrix = sparse.coo_array((np.ones(len(row)), (row, feature)), shape).tocsr()
+    matrix.data = (1 + np.log(matrix.data)) * np.log1p(1 / model.probability[matrix.indices])
+    matrix.data /= np.repeat(sparse.linalg.norm(matrix, axis=1), np.diff(matrix.indptr))
+    return matrix
