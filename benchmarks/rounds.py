@@ -54,7 +54,7 @@ def rounds_per_second(algorithm: Algorithm, engine: Engine, rounds: int, seed: i
     problem = HorizontalProblem(engine, counters)
     network = StarNetwork(problem.clients, counters)
     random = RoundRandom(seed)
-    state = algorithm.start(problem, problem.zeros())
+    state = algorithm.start(problem, network, problem.zeros())
     began = time.perf_counter()
     for number in range(rounds):
         state = algorithm.round(state, problem, network, random.at(number))

@@ -30,8 +30,10 @@ wildcard_constraints:
     collection=r"[a-z0-9-]+",
     dataset=r"[A-Za-z0-9.-]+",
     experiment=r"[a-z0-9-]+",
+    objective=r"[A-Za-z0-9._-]+",
     partition=r"[A-Za-z0-9._-]+",
     point=r"[A-Za-z0-9._+-]+",
+    rows=r"rows-[A-Za-z0-9._-]+",
     run=r"[A-Za-z0-9._+-]+",
     split=r"[A-Za-z0-9.-]+",
 
@@ -129,14 +131,86 @@ def reading_of(wildcards):
     return canonical_json({**dataset.model_dump(mode="json", exclude=prose), "rows": rows})
 
 
-def shard_of(name):
-    """An input: the named file of the shards that a training job reads."""
+def silos_of(dataset, split, partition):
+    """The shard files of a partition, in order."""
+    return [
+        f"results/shards/{dataset}/{split}/{partition.slug}/silo-{number}.parquet"
+        for number in range(partition.silos)
+    ]
 
-    def file(wildcards):
-        spec = run_spec(wildcards)
-        return f"results/shards/{spec.dataset}/{spec.split}/{spec.partition.slug}/{name}"
 
-    return file
+def split_of_run(wildcards):
+    """The data set and split of a training job, as folders are named."""
+    spec = run_spec(wildcards)
+    return f"{spec.dataset}/{spec.split}"
+
+
+def trials_of(wildcards):
+    """The partitions of a training job's trials, each once."""
+    spec = run_spec(wildcards)
+    trials = [spec.partition.of_trial(seed) for seed in spec.seeds]
+    return list({partition.slug: partition for partition in trials}.values())
+
+
+def shards_of(wildcards):
+    """All shard files that a training job reads."""
+    spec = run_spec(wildcards)
+    return [
+        file
+        for partition in trials_of(wildcards)
+        for file in silos_of(spec.dataset, spec.split, partition)
+    ]
+
+
+def manifests_of(wildcards):
+    """What vouches for the shard files of a training job."""
+    return sorted({str(Path(file).with_name("manifest.json")) for file in shards_of(wildcards)})
+
+
+def optima_of(wildcards):
+    """The optima that a training job measures sub-optimality against."""
+    spec = run_spec(wildcards)
+    folder = Path("results/optima") / spec.dataset / spec.split
+    files = {spec.optimum_file(folder, seed) for seed in spec.seeds}
+    return sorted(str(file) for file in files if file)
+
+
+def rows_of_optimum(wildcards):
+    """Party files with the training rows of an optimum: of any partition that has those rows."""
+    for spec in PLAN.runs.values():
+        if (spec.dataset, spec.split) != (wildcards.dataset, wildcards.split) or not spec.optimum:
+            continue
+        for seed in spec.seeds:
+            partition = spec.partition.of_trial(seed)
+            if partition.rows_slug == wildcards.rows:
+                return silos_of(spec.dataset, spec.split, partition)
+    raise WorkflowError(f"no experiment measures sub-optimality on {wildcards.rows}")
+
+
+def objective_of_optimum(wildcards):
+    """The objective that an optimum's file is named after."""
+    for spec in PLAN.runs.values():
+        if spec.objective.slug == wildcards.objective:
+            return canonical_json(spec.objective.model_dump(mode="json"))
+    raise WorkflowError(f"no experiment has the objective {wildcards.objective}")
+
+
+def training_code(wildcards):
+    """Source files that a training job depends on."""
+    spec = run_spec(wildcards)
+    return code_of(*training_modules(spec.algorithm, spec.partition.kind))
+
+
+def test_split_of(wildcards):
+    """The prepared split that a partition keeps for testing, if it names one."""
+    split = getattr(PLAN.partitions[wildcards.partition], "test_split", None)
+    return f"results/data/{wildcards.dataset}/{split}.parquet" if split else []
+
+
+def sharding_code(wildcards):
+    """Source files that sharding depends on."""
+    horizontal = PLAN.partitions[wildcards.partition].kind == "horizontal"
+    return code_of("fedatlas.shards" if horizontal else "fedatlas.party_shards")
 
 
 def claims_spec(wildcards):

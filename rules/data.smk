@@ -43,23 +43,57 @@ rule prepare_split:
         " --output {output:q} > {log:q} 2>&1"
 
 
-rule shard_split:
+# One rule for each number of silos: Snakemake must know a rule's files when it reads the rule.
+for silos in sorted({partition.silos for partition in PLAN.partitions.values()}):
+
+    rule:
+        name:
+            f"shard_into_{silos}"
+        input:
+            data="results/data/{dataset}/{split}.parquet",
+            test=test_split_of,
+            code=sharding_code,
+        output:
+            silos=expand(
+                "results/shards/{{dataset}}/{{split}}/{{partition}}/silo-{silo}.parquet",
+                silo=range(silos),
+            ),
+            manifest="results/shards/{dataset}/{split}/{partition}/manifest.json",
+        log:
+            "logs/shard/{dataset}-{split}-{partition}.log",
+        wildcard_constraints:
+            partition=one_of(
+                slug for slug, partition in PLAN.partitions.items() if partition.silos == silos
+            ),
+        threads: 1
+        resources:
+            mem_mb=lambda wildcards, attempt: 4000 * attempt,
+            runtime=lambda wildcards, attempt: 30 * attempt,
+        params:
+            spec=lambda wildcards: canonical_json(
+                PLAN.partitions[wildcards.partition].model_dump(mode="json")
+            ),
+            silos=lambda wildcards, output: " ".join(f"--silo {silo}" for silo in output.silos),
+            test=lambda wildcards, input: f"--test {input.test}" if input.test else "",
+        shell:
+            "fedatlas shard {input.data:q} --spec {params.spec:q} {params.silos} {params.test}"
+            " --manifest {output.manifest:q} > {log:q} 2>&1"
+
+
+rule find_optimum:
     input:
-        data="results/data/{dataset}/{split}.parquet",
-        code=code_of("fedatlas.shards"),
+        rows=rows_of_optimum,
+        code=code_of("fedatlas.optimum"),
     output:
-        silo="results/shards/{dataset}/{split}/{partition}/silo-0.parquet",
-        manifest="results/shards/{dataset}/{split}/{partition}/manifest.json",
+        "results/optima/{dataset}/{split}/{rows}/{objective}.json",
     log:
-        "logs/shard/{dataset}-{split}-{partition}.log",
+        "logs/optimum/{dataset}-{split}-{rows}-{objective}.log",
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
-        runtime=lambda wildcards, attempt: 30 * attempt,
+        runtime=lambda wildcards, attempt: 60 * attempt,
     params:
-        spec=lambda wildcards: canonical_json(
-            PLAN.partitions[wildcards.partition].model_dump(mode="json")
-        ),
+        objective=objective_of_optimum,
     shell:
-        "fedatlas shard {input.data:q} --spec {params.spec:q} --silo {output.silo:q}"
-        " --manifest {output.manifest:q} > {log:q} 2>&1"
+        "OMP_NUM_THREADS={threads} fedatlas optimum {input.rows:q} --spec {params.objective:q}"
+        " --output {output:q} > {log:q} 2>&1"

@@ -3,9 +3,10 @@
 
 rule train_run:
     input:
-        shard=shard_of("silo-0.parquet"),
-        manifest=shard_of("manifest.json"),
-        code=lambda wildcards: code_of(*training_modules(run_spec(wildcards).algorithm)),
+        shards=shards_of,
+        manifests=manifests_of,
+        optima=optima_of,
+        code=training_code,
     output:
         "results/experiments/{experiment}/traces/{run}/{point}.nc",
     log:
@@ -19,9 +20,13 @@ rule train_run:
         gpu=1 if CONFIG.device.startswith("cuda") else 0,
     params:
         spec=lambda wildcards: canonical_json(run_spec(wildcards).model_dump(mode="json")),
+        shards=lambda wildcards: f"results/shards/{split_of_run(wildcards)}",
+        optima=lambda wildcards, input: (
+            f"--optima results/optima/{split_of_run(wildcards)}" if input.optima else ""
+        ),
         # Outside the declared outputs: Snakemake deletes those when a job is interrupted.
         checkpoint=lambda wildcards: f"results/checkpoints/{'/'.join(wildcards)}.npz",
     shell:
-        "OMP_NUM_THREADS={threads} fedatlas train --spec {params.spec:q} --shard {input.shard:q}"
-        " --checkpoint {params.checkpoint:q} --output {output:q}"
+        "OMP_NUM_THREADS={threads} fedatlas train --spec {params.spec:q} --shards {params.shards:q}"
+        " {params.optima} --checkpoint {params.checkpoint:q} --output {output:q}"
         " > {log:q} 2>&1"

@@ -32,8 +32,8 @@ def test_a_runs_specification_is_printed_by_its_name():
     [
         (("spec", "demo-fedpage/fedavg/local_step_size-0.1"), "similar: demo-fedpage/fedavg/"),
         (("download", "libsvm/a9b"), "similar: libsvm/a9a"),
-        (("train", "--spec", "@no.json", "--shard", "README.md", "--output", "x.nc"), "no.json"),
-        (("train", "--spec", "{", "--shard", "README.md", "--output", "x.nc"), "--spec: cannot"),
+        (("train", "--spec", "@no.json", "--shards", "src", "--output", "x.nc"), "no.json"),
+        (("train", "--spec", "{", "--shards", "src", "--output", "x.nc"), "--spec: cannot"),
         (("figure", "README.md", "--spec", "{}", "--selection", "README.md", "--output", "x"),
          "missing title, figure, runs"),
         (("summary", "README.md"), "README.md: is not a folder"),

@@ -5,30 +5,38 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import fedatlas
 from fedatlas.closure import import_closure, source_digest, training_modules
 
 ROOT = fedatlas.__path__[0]
 
 
-def run_closure(algorithm):
-    return import_closure(*training_modules(algorithm))
+def run_closure(algorithm, kind="horizontal"):
+    return import_closure(*training_modules(algorithm, kind))
 
 
 def names(paths):
     return {str(path).removeprefix(ROOT + "/") for path in paths}
 
 
-def test_closure_covers_all_that_training_imports():
+@pytest.mark.parametrize(
+    ("algorithm", "kind"), [("scaffold", "horizontal"), ("vfb2_saga", "vertical")]
+)
+def test_closure_covers_all_that_training_imports(algorithm, kind):
     program = (
-        "import sys, fedatlas.training, fedatlas.algorithms.scaffold, fedatlas.problems.on_cpu\n"
+        f"import sys, fedatlas.training, fedatlas.algorithms.{algorithm}\n"
+        f"import fedatlas.settings.{kind}, fedatlas.problems.on_cpu\n"
         "print(*(m.__file__ for n, m in sys.modules.items() if n.split('.')[0] == 'fedatlas'))"
     )
     output = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout
     imported = {path.removeprefix(ROOT + "/") for path in output.split()}
-    assert imported <= names(run_closure("scaffold"))
+    lazily = {"problems/on_cpu.py", "problems/engine.py", "shards.py"}
+    assert imported - lazily <= names(run_closure(algorithm, kind))
+    assert lazily <= names(run_closure("scaffold"))
 
 
 def test_a_methods_closure_holds_its_file_and_no_other_methods():
@@ -36,6 +44,12 @@ def test_a_methods_closure_holds_its_file_and_no_other_methods():
     assert "algorithms/fedpage.py" in closure
     assert {"training.py", "problems/kernels.py", "errors.py"} <= closure
     assert not {"algorithms/scaffold.py", "algorithms/fedavg.py"} & closure
+
+
+def test_runs_depend_on_the_code_of_their_own_kind_of_partition():
+    horizontal, vertical = names(run_closure("fedpage")), names(run_closure("vfb2_sgd", "vertical"))
+    assert {"settings/horizontal.py", "problems/horizontal.py"} <= horizontal - vertical
+    assert {"settings/vertical.py", "simulation/parties.py"} <= vertical - horizontal
 
 
 def test_training_does_not_depend_on_evaluation_or_the_workflow():

@@ -89,7 +89,7 @@ def test_a_key_that_stands_twice_is_refused(config):
 
 def test_more_clients_than_the_catalogue_has_rows_are_refused(config):
     change(config, "clients: 56, samples: 560", "clients: 600")
-    with pytest.raises(FedatlasError, match=r"600 clients.*breast-cancer has 569 rows"):
+    with pytest.raises(FedatlasError, match=r"600 rows or clients.*breast-cancer has 569 rows"):
         build_plan(config)
 
 

@@ -1,6 +1,7 @@
 """The loop around the methods: schedule, determinism, divergence, checkpoints, devices."""
 
 import json
+import shutil
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,9 @@ from fedatlas import checkpoints, training
 from fedatlas.data.samples import Samples, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
-from fedatlas.partition import HorizontalPartition
+from fedatlas.partition import HorizontalPartition, VerticalPartition
+from fedatlas.party_shards import write_party_shards
+from fedatlas.settings import horizontal, shard_files
 from fedatlas.shards import write_shards
 from fedatlas.simulation.client_rows import ClientRows
 from fedatlas.specs import RunSpec
@@ -30,6 +33,15 @@ METHODS = {
         "local_step_size": 0.05,
     },
     "fedpage": {"clients_per_round": 3, "local_steps": 3, "global_step_size": 0.2},
+    "vfb2_sgd": {"step_size": 0.02},
+    "vfb2_svrg": {"step_size": 0.1, "synchronous": True},
+    "vfb2_saga": {"step_size": 0.1},
+    "afsvrg_vp": {"step_size": 0.1},
+}
+HORIZONTAL = ("fedavg", "scaffold", "fedpage")
+PARTITIONS = {
+    "horizontal": HorizontalPartition(clients=CLIENTS),
+    "vertical": VerticalPartition(parties=3, active=2, test=0.25),
 }
 
 
@@ -50,9 +62,18 @@ def shard(tmp_path_factory):
     prepared = folder / "train.parquet"
     table = table.replace_schema_metadata({"fedatlas": canonical_json(metadata)})
     pq.write_table(pa.table(table), prepared)
-    partition = HorizontalPartition(clients=CLIENTS)
-    write_shards(prepared, partition, [folder / "silo-0.parquet"], folder / "manifest.json")
-    return folder / "silo-0.parquet"
+    partition = PARTITIONS["horizontal"]
+    shards = folder / partition.slug
+    write_shards(prepared, partition, shard_files(shards, 1), shards / "manifest.json")
+    for seed in (3, 8):
+        partition = PARTITIONS["vertical"].of_trial(seed)
+        shards = folder / partition.slug
+        write_party_shards(prepared, partition, shard_files(shards, 3), shards / "manifest.json")
+    return folder
+
+
+def kind_of(algorithm):
+    return "horizontal" if algorithm in HORIZONTAL else "vertical"
 
 
 def specification(algorithm="scaffold", **changes):
@@ -63,7 +84,7 @@ def specification(algorithm="scaffold", **changes):
         "point": "only",
         "dataset": "made-up",
         "split": "train",
-        "partition": {"clients": CLIENTS},
+        "partition": PARTITIONS[kind_of(algorithm)].model_dump(),
         "objective": {"name": "logistic_nonconvex", "weight": 0.1},
         "algorithm": algorithm,
         "hyper_parameters": METHODS[algorithm],
@@ -82,16 +103,26 @@ def without_times(trace):
 def test_trace_holds_every_axis_and_measurement(shard, tmp_path, algorithm):
     train(specification(algorithm), shard, tmp_path / "trace.nc")
     trace = read_trace(tmp_path / "trace.nc")
-    assert set(trace.data_vars) == {*MEASUREMENTS, "status"}
-    assert set(trace.coords) == {*COSTS, "seed", "record"}
+    always = {"round", "iteration", "epoch", "gradient_evaluations", "bytes_up", "bytes_down"}
+    always |= {"messages", "wall_time", "seed", "record"}
+    measured = {"objective", "gradient_norm", "train_accuracy", "status"}
+    if algorithm in HORIZONTAL:
+        assert set(trace.coords) == {*always, "full_participations"}
+        assert set(trace.data_vars) == measured
+    else:
+        counted = {"update_epoch", "full_passes", "block_updates", "simulated_time"}
+        assert set(trace.coords) == {*always, *counted}
+        delays = {f"{kind}_delay_{of}" for kind in ("read", "update") for of in ("mean", "max")}
+        assert set(trace.data_vars) == {*measured, *delays, "test_accuracy", "mask_error"}
     assert list(trace["seed"].to_numpy()) == [3, 8]
     assert list(trace["status"].to_numpy()) == ["ok", "ok"]
     np.testing.assert_array_equal(trace["round"].to_numpy(), [[0, 10, 20, 25]] * 2)
-    for name in COSTS:
+    for name in set(trace.coords) & set(COSTS):
         values = trace[name].to_numpy()
         assert (np.diff(values, axis=1) >= 0).all()
-    assert (trace["gradient_norm"][:, -1] < trace["gradient_norm"][:, 0]).all()
-    epochs = trace["gradient_evaluations"] / SAMPLES
+    assert (trace["objective"][:, -1] < trace["objective"][:, 0]).all()
+    samples = SAMPLES if algorithm in HORIZONTAL else 0.75 * SAMPLES
+    epochs = trace["gradient_evaluations"] / samples
     np.testing.assert_allclose(trace["epoch"], epochs)
 
 
@@ -117,9 +148,10 @@ def test_same_seed_same_trace_and_seeds_are_independent(shard, tmp_path, algorit
     alone = train(specification(algorithm, seeds=(8,)), shard, tmp_path / "c.nc")
     xr_equal = without_times(both).identical(without_times(again))
     assert xr_equal
-    for name in MEASUREMENTS:
+    for name in set(both.data_vars) & set(MEASUREMENTS):
         np.testing.assert_array_equal(both[name].sel(seed=8), alone[name].sel(seed=8))
-        assert name == "train_accuracy" or (both[name][0, 1:] != both[name][1, 1:]).all()
+    for name in ("objective", "gradient_norm"):
+        assert (both[name][0, 1:] != both[name][1, 1:]).all()
 
 
 def test_record_schedule_does_not_change_the_run(shard, tmp_path):
@@ -128,7 +160,7 @@ def test_record_schedule_does_not_change_the_run(shard, tmp_path):
     np.testing.assert_array_equal(coarse["objective"][:, -1], fine["objective"][:, -1])
 
 
-@pytest.mark.parametrize("algorithm", METHODS)
+@pytest.mark.parametrize("algorithm", HORIZONTAL)
 def test_torch_engine_gives_the_same_trace(shard, tmp_path, algorithm, monkeypatch):
     compiled = train(specification(algorithm), shard, tmp_path / "a.nc")
 
@@ -137,9 +169,9 @@ def test_torch_engine_gives_the_same_trace(shard, tmp_path, algorithm, monkeypat
     def build_on_torch(data, objective, device):
         return TorchEngine(data, objective, device)
 
-    monkeypatch.setattr(training, "build_engine", build_on_torch)
+    monkeypatch.setattr(horizontal, "build_engine", build_on_torch)
     on_torch = train(specification(algorithm), shard, tmp_path / "b.nc")
-    for name in (*COSTS, *MEASUREMENTS):
+    for name in set(compiled.variables) & {*COSTS, *MEASUREMENTS}:
         if name != "wall_time":
             np.testing.assert_allclose(compiled[name], on_torch[name], rtol=1e-10)
 
@@ -259,10 +291,20 @@ def test_states_keep_their_kinds_through_a_checkpoint():
 
 
 def test_a_shard_of_another_partition_is_refused(shard, tmp_path):
-    spec = specification(partition={"clients": CLIENTS - 1})
+    spec = specification(partition={"kind": "horizontal", "clients": CLIENTS - 1})
+    foreign = tmp_path / "shards" / spec.partition.slug
+    foreign.mkdir(parents=True)
+    (path,) = shard_files(shard / PARTITIONS["horizontal"].slug, 1)
+    shutil.copy(path, foreign)
     with pytest.raises(FedatlasError, match=r"silo-0\.parquet: holds 12 clients.*expects 11"):
-        train(spec, shard, tmp_path / "trace.nc")
-    assert list(tmp_path.iterdir()) == []
+        train(spec, tmp_path / "shards", tmp_path / "trace.nc")
+    assert not (tmp_path / "trace.nc").exists()
+
+
+def test_method_and_partition_must_be_of_one_kind(shard, tmp_path):
+    partition = PARTITIONS["vertical"].model_dump()
+    with pytest.raises(FedatlasError, match=r"SCAFFOLD.* works on a horizontal partition, but"):
+        train(specification("scaffold", partition=partition), shard, tmp_path / "trace.nc")
 
 
 def test_nothing_is_left_when_writing_fails(shard, tmp_path):

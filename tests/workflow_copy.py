@@ -15,7 +15,7 @@ paper: fedpage
 title: "A small experiment"
 source: "a test"
 dataset: breast-cancer
-partition: {assignment: consecutive, clients: 56, samples: 560}
+partition: {kind: horizontal, assignment: consecutive, clients: 56, samples: 560}
 objective: {name: robust_regression}
 rounds: 40
 record_every: 10

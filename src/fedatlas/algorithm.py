@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 from fedatlas import algorithms
 from fedatlas.errors import FedatlasError
 from fedatlas.models import Model
-from fedatlas.problems.horizontal import HorizontalProblem
+from fedatlas.partition import Partition
 from fedatlas.randomness import RoundRandom
-from fedatlas.simulation.network import StarNetwork
 
 
 @dataclass(frozen=True)
@@ -40,39 +39,45 @@ class StepBound:
 
 
 class Algorithm(Model, ABC):
-    """Hyper-parameters of a federated method (validated, immutable) and its two functions.
+    """Hyper-parameters of a method (validated, immutable) and its two functions.
 
-    A state is an immutable dataclass with a field `x`, the server's model (d,); its other fields
-    are arrays, ClientRows, numbers or None.
+    The problem and the network are those of the partition's kind, see `fedatlas.settings`. A state
+    is an immutable dataclass; its fields are arrays, ClientRows, numbers, None, or tuples and
+    dataclasses of these.
     """
 
     title: ClassVar[str]  # as figures and tables print it
     source: ClassVar[str]  # paper, algorithm, and what was reconstructed or chosen
-
-    clients_per_round: int
+    partition_kind: ClassVar[str]  # of the partitions that it works on
 
     @abstractmethod
-    def start(self, problem: HorizontalProblem, x0: Any) -> Any:
+    def start(self, problem: Any, network: Any, x0: Any) -> Any:
         """The state before round 0."""
 
     @abstractmethod
-    def round(
-        self,
-        state: Any,
-        problem: HorizontalProblem,
-        network: StarNetwork,
-        random: RoundRandom,
-    ) -> Any:
+    def round(self, state: Any, problem: Any, network: Any, random: RoundRandom) -> Any:
         """The state after one communication round."""
+
+    @abstractmethod
+    def point(self, state: Any, network: Any) -> Any:
+        """The model (d,) that is measured."""
 
     @property
     @abstractmethod
     def effective_step_size(self) -> float:
-        """The step η̃ by which FedPAGE section 6 compares methods."""
+        """The step by which methods of its paper are compared."""
 
-    def step_bounds(self, problem: HorizontalProblem) -> list[StepBound]:
+    def step_bounds(self, problem: Any) -> list[StepBound]:
         """Theorems' step bounds at this problem's smoothness; none by default."""
         return []
+
+    def check_partition(self, partition: Partition) -> None:
+        """Refuse, with a FedatlasError, a partition on which this method cannot run."""
+        if partition.kind != self.partition_kind:
+            raise FedatlasError(
+                f"{self.title} works on a {self.partition_kind} partition, but 'partition' is "
+                f"{partition.kind}"
+            )
 
 
 def algorithm_names() -> list[str]:

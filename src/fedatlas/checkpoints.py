@@ -6,7 +6,7 @@ one that belongs to another specification, code or data is ignored.
 
 import json
 import zipfile
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,29 +41,45 @@ def load(path: Path, identity: str) -> tuple[dict[str, Any], dict[str, np.ndarra
 
 
 def state_arrays(state: Any, to_numpy: Any) -> dict[str, np.ndarray]:
-    """The arrays of a state dataclass by field name; fields that are None are left out."""
-    arrays = {}
-    for field in fields(state):
-        value = getattr(state, field.name)
-        if isinstance(value, int | float):
-            arrays[field.name] = np.array(value)
+    """The arrays of a state by field name, dotted where states are nested; None is left out."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, value in _members(state).items():
+        if _members(value):
+            nested = state_arrays(value, to_numpy)
+            arrays |= {f"{name}.{inner}": array for inner, array in nested.items()}
+        elif isinstance(value, int | float):
+            arrays[name] = np.array(value)
         elif value is not None:
-            table = value.table if isinstance(value, ClientRows) else value
-            arrays[field.name] = to_numpy(table)
+            arrays[name] = to_numpy(value.table if isinstance(value, ClientRows) else value)
     return arrays
 
 
 def restore_state(template: State, arrays: dict[str, np.ndarray], from_numpy: Any) -> State:
     """A state like `template`, the start of the same run, with the saved arrays."""
     values: dict[str, Any] = {}
-    for field in fields(template):  # type: ignore[arg-type]
-        kind, saved = getattr(template, field.name), arrays.get(field.name)
-        if saved is None:
-            values[field.name] = None
+    for name, kind in _members(template).items():
+        saved = arrays.get(name)
+        if _members(kind):
+            prefix = f"{name}."
+            nested = {
+                key.removeprefix(prefix): array
+                for key, array in arrays.items()
+                if key.startswith(prefix)
+            }
+            values[name] = restore_state(kind, nested, from_numpy)
+        elif saved is None:
+            values[name] = None
         elif isinstance(kind, int | float):
-            values[field.name] = saved.item()
+            values[name] = saved.item()
         elif isinstance(kind, ClientRows):
-            values[field.name] = ClientRows(from_numpy(saved))
+            values[name] = ClientRows(from_numpy(saved))
         else:
-            values[field.name] = from_numpy(saved)
-    return replace(template, **values)  # type: ignore[type-var]
+            values[name] = from_numpy(saved)
+    return type(template)(**values)
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """Fields of a dataclass or named tuple; nothing of anything else."""
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return value._asdict() if hasattr(value, "_asdict") else {}

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -132,22 +132,53 @@ def prepare(
 def shard(
     data: Annotated[Path, typer.Argument(help="Prepared Parquet file.")],
     spec: Specification,
-    silo: Annotated[list[Path], typer.Option(help="Shard file of each silo to write.")],
+    silo: Annotated[list[Path], typer.Option(help="Shard file of each silo to write, in order.")],
     manifest: Annotated[Path, typer.Option(help="Manifest to write.")],
+    test: Annotated[
+        Path | None, typer.Option(help="Prepared split to test on, if the partition names one.")
+    ] = None,
 ) -> None:
-    """Share out a prepared split over clients."""
+    """Share out a prepared split over clients or parties."""
     from fedatlas.models import validated
-    from fedatlas.partition import HorizontalPartition
-    from fedatlas.shards import write_shards
+    from fedatlas.partition import HorizontalPartition, Partition
 
-    write_shards(data, validated(HorizontalPartition, _json(spec), "--spec"), silo, manifest)
+    partition = validated(cast(Any, Partition), _json(spec), "--spec")
+    if isinstance(partition, HorizontalPartition):
+        from fedatlas.shards import write_shards
+
+        write_shards(data, partition, silo, manifest)
+    else:
+        from fedatlas.party_shards import write_party_shards
+
+        write_party_shards(data, partition, silo, manifest, test)
+
+
+@app.command()
+def optimum(
+    shards: Annotated[list[Path], typer.Argument(help="Files of all parties, in order.")],
+    spec: Specification,
+    output: Output,
+) -> None:
+    """Find an objective's optimum on pooled training rows."""
+    from fedatlas.models import validated
+    from fedatlas.objectives import Objective
+    from fedatlas.optimum import solve, write_optimum
+    from fedatlas.party_shards import read_party_shards
+
+    objective = validated(Objective, _json(spec), "--spec")
+    found = solve(read_party_shards(shards).train, objective)
+    write_optimum(found, output)
+    logging.getLogger(__name__).info("%s", found)
 
 
 @app.command()
 def train(
     spec: Specification,
-    shard: Annotated[Path, typer.Option(help="Shard file.", exists=True)],
+    shards: Annotated[Path, typer.Option(help="Folder of the split's partitions.", exists=True)],
     output: Output,
+    optima: Annotated[
+        Path | None, typer.Option(help="Folder of the split's optima, if f* is needed.")
+    ] = None,
     device: Annotated[
         str, typer.Option(help="auto, cpu, cuda or cuda:N.", envvar=DEVICE_VARIABLE)
     ] = "auto",
@@ -164,7 +195,7 @@ def train(
 
     run = validated(RunSpec, _json(spec), "--spec")
     policy = CheckpointPolicy(checkpoint, checkpoint_every) if checkpoint else None
-    train_run(run, shard, output, device, policy)
+    train_run(run, shards, output, optima=optima, device=device, checkpoint=policy)
 
 
 @app.command()

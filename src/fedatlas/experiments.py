@@ -22,6 +22,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, read_yaml, validated
 from fedatlas.objectives import Objective
 from fedatlas.partition import Partition
+from fedatlas.simulation.network_model import NetworkModel
 
 
 class RunConfig(Model):
@@ -55,6 +56,9 @@ class Experiment(Model):
     dataset: str
     split: str = "train"
     partition: Partition
+    network: NetworkModel | None = Field(
+        default=None, description="speeds of parties and links, of vertical partitions only"
+    )
     objective: Objective
     rounds: PositiveInt
     record_every: PositiveInt
@@ -63,6 +67,20 @@ class Experiment(Model):
     selection: Selection = Selection()
     figure: Figure = Figure()
     claims: tuple[Claim, ...] = ()
+
+    @model_validator(mode="after")
+    def _network_of_parties(self) -> Self:
+        kinds = {run.partition.kind for run in self.runs.values() if run.partition}
+        if self.network is not None and "vertical" not in kinds | {self.partition.kind}:
+            raise ValueError("'network' belongs to vertical partitions; remove it")
+        return self
+
+    @property
+    def measures_suboptimality(self) -> bool:
+        """Whether anything here looks at it, so that f* is needed."""
+        looked_at: set[str | None] = {self.figure.measurement, self.selection.measurement}
+        looked_at |= {getattr(claim.test, "measurement", None) for claim in self.claims}
+        return "suboptimality" in looked_at
 
     @model_validator(mode="after")
     def _names_are_known_and_unique(self) -> Self:

@@ -1,10 +1,10 @@
 """The base of every typed configuration model, and errors that name file, key and value."""
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from fedatlas.errors import FedatlasError
 
@@ -44,31 +44,52 @@ def read_yaml(path: Path) -> Any:
 
 
 def validated(model: type[M], value: Any, where: str) -> M:
-    """Build `model` from plain data; every error is listed with its key, value and remedy."""
+    """Build `model` from plain data; every error is listed with its key, value and remedy.
+
+    model: a Model, or a union of Models that `kind` tells apart.
+    """
     try:
-        return model.model_validate(value)
+        return TypeAdapter(model).validate_python(value)
     except ValidationError as error:
         lines = [_explain(model, item, where) for item in error.errors()]
         raise FedatlasError("\n".join(lines)) from None
 
 
-def _explain(model: type[BaseModel], item: Any, where: str) -> str:
-    key = ".".join(str(part) for part in item["loc"]) or "(top level)"
+def _explain(model: Any, item: Any, where: str) -> str:
+    path, parent = _keys(model, item["loc"])
+    key = ".".join(path) or "(top level)"
     if item["type"] == "extra_forbidden":
-        allowed = _allowed_keys(model, item["loc"][:-1])
-        hint = f"; allowed keys: {', '.join(allowed)}" if allowed else ""
+        hint = f"; allowed keys: {', '.join(parent)}" if parent else ""
         return f"{where}: unknown key '{key}'{hint}"
     if item["type"] == "missing":
         return f"{where}: missing key '{key}'"
+    if item["type"] == "union_tag_not_found":
+        return f"{where}: missing key '{'.'.join([*path, 'kind'])}'"
     message = item["msg"].removeprefix("Value error, ")
     if isinstance(item["input"], dict | list):
-        return f"{where}: {f'key {key!r}: ' if item['loc'] else ''}{message}"
+        return f"{where}: {f'key {key!r}: ' if path else ''}{message}"
     return f"{where}: key '{key}', value {item['input']!r}: {message}"
 
 
-def _allowed_keys(model: Any, location: tuple[Any, ...]) -> list[str]:
-    """Keys of the model at `location`, where it can be told statically."""
+def _keys(model: Any, location: tuple[Any, ...]) -> tuple[list[str], list[str]]:
+    """The keys of a location, without the tags of unions, and the allowed ones of the last."""
+    path: list[str] = []
+    siblings: list[str] = []
     for part in location:
-        field = getattr(model, "model_fields", {}).get(part)
-        model = getattr(field, "annotation", None)
-    return sorted(getattr(model, "model_fields", {}))
+        tagged = [
+            option
+            for option in get_args(get_args(model)[0] if get_args(model) else model)
+            if "kind" in getattr(option, "model_fields", {})
+            and option.model_fields["kind"].annotation == Literal[part]
+        ]
+        if tagged:
+            (model,) = tagged
+            continue
+        path.append(str(part))
+        fields = getattr(model, "model_fields", {})
+        siblings = sorted(fields)
+        field = fields.get(part)
+        model = Annotated[field.annotation, None] if field is not None else None
+        if field is not None and hasattr(field.annotation, "model_fields"):
+            model = field.annotation
+    return path, siblings

@@ -104,7 +104,7 @@ def write_party_shards(
         "partition": spec.model_dump(mode="json"),
         "prepared_digest": digests["train"],
         "test_digest": digests.get("test"),
-        "groups": {name: part.num_rows for name, part in groups.items()},
+        "groups": [[name, part.num_rows] for name, part in groups.items()],
     }
     with manifest_of(manifest, shard_metadata) as describe:
         for number, block in enumerate(feature_blocks(spec, metadata["features"])):
@@ -158,8 +158,13 @@ def read_party_shards(paths: Sequence[Path]) -> PartySamples:
                     f"{path}: holds {file.num_row_groups} row groups, its metadata name "
                     f"{len(metadata['groups'])}; shard it again"
                 )
-            for group, name in enumerate(metadata["groups"]):
+            for group, (name, rows) in enumerate(metadata["groups"]):
                 table = file.read_row_group(group)
+                if table.num_rows != rows:
+                    raise FedatlasError(
+                        f"{path}: row group {group} holds {table.num_rows} {name} rows, its "
+                        f"metadata say {rows}; shard it again"
+                    )
                 sample_id = table["sample_id"].to_numpy()
                 if not np.array_equal(ids.setdefault(name, sample_id), sample_id):
                     raise FedatlasError(
@@ -177,7 +182,7 @@ def read_party_shards(paths: Sequence[Path]) -> PartySamples:
     starts = np.concatenate([[0], np.cumsum(widths)])
     rows = {
         name: PartyRows(_side_by_side(blocks[name]), labels[name], starts)
-        for name in first["groups"]
+        for name, _ in first["groups"]
     }
     return PartySamples(rows["train"], rows.get("test"), first)
 

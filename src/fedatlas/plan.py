@@ -16,7 +16,8 @@ from fedatlas.data.catalogue import READABLE_FORMATS, Catalogue, load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.experiments import Experiment, RunConfig, load_experiments
 from fedatlas.objectives import Loss
-from fedatlas.partition import Partition
+from fedatlas.partition import HorizontalPartition, Partition, VerticalPartition
+from fedatlas.simulation.network_model import NetworkModel
 from fedatlas.specs import RunSpec
 
 
@@ -32,7 +33,7 @@ class Plan:
     catalogue: Catalogue
     experiments: dict[str, Experiment]
     runs: dict[tuple[str, str, str], RunSpec]  # (experiment, run, point) → specification
-    partitions: dict[str, Partition]  # by slug
+    partitions: dict[str, Partition]  # of every trial, by slug
 
     def run(self, experiment: str, run: str, point: str) -> RunSpec:
         """The specification of a training job."""
@@ -81,7 +82,9 @@ def build_plan(config_folder: Path) -> Plan:
                     )
                 runs[name, run_name, spec.point] = spec
                 _check_partition(spec, catalogue, f"{where}: runs.{run_name}")
-                partitions[spec.partition.slug] = spec.partition
+                for seed in spec.seeds:
+                    partition = spec.partition.of_trial(seed)
+                    partitions[partition.slug] = partition
     return Plan(catalogue, experiments, runs, partitions)
 
 
@@ -93,6 +96,10 @@ def _specification(
     values: dict[str, Any],
     where: str,
 ) -> RunSpec:
+    partition = run.partition or experiment.partition
+    network = experiment.network
+    if partition.kind == "vertical" and network is None:
+        network = NetworkModel()
     spec = RunSpec(
         paper=experiment.paper,
         experiment=name,
@@ -100,8 +107,10 @@ def _specification(
         point="",
         dataset=experiment.dataset,
         split=experiment.split,
-        partition=run.partition or experiment.partition,
+        partition=partition,
+        network=network,
         objective=experiment.objective,
+        optimum=experiment.measures_suboptimality,
         algorithm=run.algorithm,
         hyper_parameters=values,
         rounds=experiment.rounds,
@@ -144,11 +153,26 @@ def _check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> 
 
 
 def _check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
-    """As far as the catalogue knows the number of rows; `assign` has the last word."""
-    rows = catalogue[spec.dataset].split(spec.split).rows
-    wanted = max(spec.partition.samples or 0, spec.partition.clients)
+    """As far as the catalogue knows rows and features; the assignment has the last word."""
+    dataset, partition = catalogue[spec.dataset], spec.partition
+    if spec.optimum and partition.kind != "vertical":
+        raise FedatlasError(f"{where}: suboptimality is measured on vertical partitions only")
+    rows = dataset.split(spec.split).rows
+    wanted = partition.samples or 0
+    if isinstance(partition, HorizontalPartition):
+        wanted = max(wanted, partition.clients)
+    elif partition.parties > dataset.features:
+        raise FedatlasError(
+            f"{where}: the partition asks for {partition.parties} parties, but {spec.dataset} has "
+            f"only {dataset.features} features, and each party needs one"
+        )
     if rows is not None and wanted > rows:
         raise FedatlasError(
-            f"{where}: the partition asks for {spec.partition.clients} clients and "
-            f"{spec.partition.samples or 'all'} samples, but {spec.dataset} has {rows} rows"
+            f"{where}: the partition asks for {wanted} rows or clients, but {spec.dataset} has "
+            f"{rows} rows"
         )
+    if isinstance(partition, VerticalPartition) and partition.test_split is not None:
+        try:
+            dataset.split(partition.test_split)
+        except FedatlasError as error:
+            raise FedatlasError(f"{where}: key 'partition.test': {error}") from None

@@ -4,6 +4,7 @@ Device, threads, mirror and paths are not part of it. Experiment files are expan
 `fedatlas.plan`; the workflow hands them to jobs as canonical JSON.
 """
 
+from pathlib import Path
 from typing import Any
 
 from pydantic import NonNegativeInt, PositiveInt
@@ -12,11 +13,15 @@ from fedatlas.algorithm import Algorithm, algorithm_class
 from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, validated
 from fedatlas.objectives import Objective
-from fedatlas.partition import Partition
+from fedatlas.partition import Partition, VerticalPartition
+from fedatlas.simulation.network_model import NetworkModel
 
 
 class RunSpec(Model):
-    """One (experiment, run, grid point) with all its seeds."""
+    """One (experiment, run, grid point) with all its seeds.
+
+    network: of vertical runs. optimum: whether sub-optimality is measured, which needs f*.
+    """
 
     paper: str
     experiment: str
@@ -25,7 +30,9 @@ class RunSpec(Model):
     dataset: str
     split: str
     partition: Partition
+    network: NetworkModel | None = None
     objective: Objective
+    optimum: bool = False
     algorithm: str
     hyper_parameters: dict[str, Any]
     rounds: PositiveInt
@@ -37,6 +44,17 @@ class RunSpec(Model):
         """experiment/run/point, as results and messages print it."""
         return f"{self.experiment}/{self.run}/{self.point}"
 
+    def optimum_file(self, folder: Path, seed: int) -> Path | None:
+        """Where a trial's f* is kept below `folder`: by rows and objective, whatever the parties.
+
+        None where sub-optimality is not measured.
+        """
+        if not self.optimum:
+            return None
+        partition = self.partition.of_trial(seed)
+        assert isinstance(partition, VerticalPartition)  # as the plan has checked
+        return folder / partition.rows_slug / f"{self.objective.slug}.json"
+
     def build_algorithm(self, where: str | None = None) -> Algorithm:
         """The validated method; FedatlasError names the hyper-parameter at fault."""
         where = where or self.name
@@ -45,9 +63,8 @@ class RunSpec(Model):
         except FedatlasError as error:
             raise FedatlasError(f"{where}: {error}") from None
         algorithm = validated(method, self.hyper_parameters, f"{where} ({self.algorithm})")
-        if algorithm.clients_per_round > self.partition.clients:
-            raise FedatlasError(
-                f"{where}: 'clients_per_round' is {algorithm.clients_per_round}, but the partition "
-                f"has only {self.partition.clients} clients"
-            )
+        try:
+            algorithm.check_partition(self.partition)
+        except FedatlasError as error:
+            raise FedatlasError(f"{where}: {error}") from None
         return algorithm

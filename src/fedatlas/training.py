@@ -16,16 +16,12 @@ from tqdm import tqdm
 from fedatlas import checkpoints
 from fedatlas.algorithm import Algorithm
 from fedatlas.closure import import_closure, source_digest, training_modules
-from fedatlas.counters import Counters
 from fedatlas.errors import FedatlasError
-from fedatlas.files import canonical_json, file_digest, text_digest
-from fedatlas.problems.engine import Engine, build_engine
-from fedatlas.problems.horizontal import HorizontalProblem
+from fedatlas.files import canonical_json, text_digest
 from fedatlas.randomness import RoundRandom
-from fedatlas.shards import read_shard
-from fedatlas.simulation.network import StarNetwork
+from fedatlas.settings import Setting, Trial, open_setting
 from fedatlas.specs import RunSpec
-from fedatlas.traces import COSTS, MEASUREMENTS, build_trace, record_schedule, write_trace
+from fedatlas.traces import build_trace, record_schedule, write_trace
 
 log = logging.getLogger(__name__)
 
@@ -43,30 +39,26 @@ class CheckpointPolicy:
 
 def train(
     spec: RunSpec,
-    shard: Path,
+    shards: Path,
     output: Path,
+    *,
+    optima: Path | None = None,
     device: str = "cpu",
     checkpoint: CheckpointPolicy | None = None,
 ) -> xr.Dataset:
-    """Train all seeds of `spec` on one horizontal shard file and write the trace to `output`.
+    """Train all seeds of `spec` and write the trace to `output`.
 
-    device: "cpu", or a torch device such as "cuda"; "auto" is "cpu" here, where compiled loops
-    over sparse rows beat a GPU's launch times.
+    shards: the folder of the data set's split, in which every partition has a folder by its slug;
+    optima: the same for optima, needed where sub-optimality is measured.
+    device: "auto", "cpu", or a torch device such as "cuda".
     """
     algorithm = spec.build_algorithm()
-    data = read_shard(shard)
-    if data.clients != spec.partition.clients:
-        raise FedatlasError(
-            f"{shard}: holds {data.clients} clients, but {spec.name} expects "
-            f"{spec.partition.clients}. Delete it and run again."
-        )
-    device = "cpu" if device == "auto" else device
-    engine = build_engine(data, spec.objective, device)
-    code = source_digest(import_closure(*training_modules(spec.algorithm)))
-    shard_digest = file_digest(shard)
-    warnings = _step_warnings(spec, algorithm, engine)
+    setting = open_setting(spec, shards, optima, device)
+    code = source_digest(import_closure(*training_modules(spec.algorithm, spec.partition.kind)))
+    warnings = _step_warnings(spec, algorithm, setting)
 
-    run = _Run(spec, algorithm, engine, checkpoint, run_identity(spec, code, shard_digest))
+    identity = run_identity(spec, code, setting.data_digest)
+    run = _Run(spec, algorithm, setting, checkpoint, identity)
     run.train()
     trace = run.trace(
         {
@@ -82,9 +74,9 @@ def train(
             "specification": canonical_json(spec.model_dump(mode="json")),
             "warnings": canonical_json(warnings),
             "source_digest": code,
-            "shard_digest": shard_digest,
-            "device": device,
-            "versions": canonical_json(_versions(device)),
+            "shard_digest": setting.data_digest,
+            "device": setting.device,
+            "versions": canonical_json(_versions(setting.device)),
         }
     )
     write_trace(trace, output)
@@ -105,18 +97,17 @@ class _Run:
         self,
         spec: RunSpec,
         algorithm: Algorithm,
-        engine: Engine,
+        setting: Setting,
         checkpoint: CheckpointPolicy | None,
         identity: str,
     ) -> None:
         self.spec = spec
         self.algorithm = algorithm
-        self.engine = engine
+        self.setting = setting
         self.checkpoint = checkpoint
         self.identity = identity
         self.schedule = record_schedule(spec.rounds, spec.record_every)
-        shape = (len(spec.seeds), len(self.schedule))
-        self.variables = {name: np.full(shape, np.nan) for name in (*COSTS, *MEASUREMENTS)}
+        self.variables: dict[str, np.ndarray] = {}  # as they are first recorded
         self.status: list[str] = []
         self._saved = time.monotonic()
 
@@ -133,24 +124,21 @@ class _Run:
             self._save_if_due({}, None)
         progress.close()
 
-    def _setting(self, counters: Counters) -> tuple[HorizontalProblem, StarNetwork]:
-        """A problem and a network that count for one seed."""
-        problem = HorizontalProblem(self.engine, counters)
-        return problem, StarNetwork(problem.clients, counters)
-
     def _warm_up(self) -> None:
         """Two rounds for nothing: loading compiled code is not the method's time."""
-        problem, network = self._setting(Counters())
+        trial = self.setting.trial(self.spec.seeds[0])
+        problem, network = trial.problem, trial.network
         random = RoundRandom(self.spec.seeds[0])
-        state = self.algorithm.start(problem, problem.zeros())
+        state = self.algorithm.start(problem, network, trial.x0)
         for round_number in range(2):
             state = self.algorithm.round(state, problem, network, random.at(round_number))
-            shape = tuple(getattr(getattr(state, "x", None), "shape", ()))
+            point = self.algorithm.point(state, network)
+            shape = tuple(getattr(point, "shape", ()))
             if shape != (problem.dimension,):
                 raise FedatlasError(
-                    f"{self.spec.name}: {type(self.algorithm).__name__}.round must return a state "
-                    f"whose x has the shape ({problem.dimension},); it returned "
-                    f"{type(state).__name__} with x of shape {shape}"
+                    f"{self.spec.name}: {type(self.algorithm).__name__}.point must give a model of "
+                    f"the shape ({problem.dimension},); it gave {type(point).__name__} of shape "
+                    f"{shape}"
                 )
 
     def _train_seed(
@@ -160,14 +148,16 @@ class _Run:
         progress: "_Progress",
     ) -> str:
         header, arrays = resumed or ({}, {})
-        counters = Counters(**header.get("counters", {}))
-        problem, network = self._setting(counters)
+        trial = self.setting.trial(self.spec.seeds[index])
+        problem, network = trial.problem, trial.network
         random = RoundRandom(self.spec.seeds[index])
-        state = self.algorithm.start(problem, problem.zeros())
+        state = self.algorithm.start(problem, network, trial.x0)
         first_record, wall_time = 0, 0.0
         if resumed is not None:
             first_record, wall_time = header["record"] + 1, header["wall_time"]
-            state = checkpoints.restore_state(state, arrays, self.engine.array)
+            state = checkpoints.restore_state(state, arrays, self.setting.array)
+            # After the start, which has counted what it did.
+            vars(trial.counters).update(header["counters"])
         for record in range(first_record, len(self.schedule)):
             previous = 0 if record == 0 else int(self.schedule[record - 1])
             began = time.perf_counter()
@@ -175,29 +165,23 @@ class _Run:
             with np.errstate(over="ignore", invalid="ignore"):
                 for round_number in range(previous, int(self.schedule[record])):
                     state = self.algorithm.round(state, problem, network, random.at(round_number))
-            measured = self.engine.numpy(state.x)  # waits for the device
+            point = self.algorithm.point(state, network)
+            values = self.setting.numpy(point)  # waits for the device
             wall_time += time.perf_counter() - began
             progress.advance_to(index * self.spec.rounds + int(self.schedule[record]))
-            healthy = np.isfinite(measured).all() and self._record(
-                index, record, state.x, problem, counters, wall_time
+            healthy = np.isfinite(values).all() and self._record(
+                index, record, trial, point, wall_time
             )
             if not healthy:
                 return "diverged"
-            position = {"record": record, "wall_time": wall_time, "counters": asdict(counters)}
+            counted = asdict(trial.counters)
+            position = {"record": record, "wall_time": wall_time, "counters": counted}
             self._save_if_due(position, state)
         return "ok"
 
-    def _record(
-        self,
-        index: int,
-        record: int,
-        x: Any,
-        problem: HorizontalProblem,
-        counters: Counters,
-        wall_time: float,
-    ) -> bool:
+    def _record(self, index: int, record: int, trial: Trial, point: Any, wall_time: float) -> bool:
         """Fill one record; False, leaving it NaN, if the run has diverged."""
-        measured = problem.measure(x)
+        measured = trial.problem.measure(point)
         first = self.variables["objective"][index, 0] if record else measured["objective"]
         limit = DIVERGENCE_FACTOR * max(1.0, first)
         finite = np.isfinite([measured["objective"], measured["gradient_norm"]]).all()
@@ -205,13 +189,15 @@ class _Run:
             return False
         values: dict[str, float] = {
             "round": float(self.schedule[record]),
-            "epoch": counters.gradient_evaluations / self.engine.samples,
+            "epoch": trial.counters.gradient_evaluations / trial.samples,
             "wall_time": wall_time,
-            **asdict(counters),
+            **asdict(trial.counters),
             **measured,
         }
+        shape = (len(self.spec.seeds), len(self.schedule))
         for name, value in values.items():
-            self.variables[name][index, record] = value
+            column = self.variables.setdefault(name, np.full(shape, np.nan))
+            column[index, record] = value
         return True
 
     def _save_if_due(self, position: dict[str, Any], state: Any) -> None:
@@ -223,7 +209,7 @@ class _Run:
             return
         arrays = {f"variable/{name}": values for name, values in self.variables.items()}
         if state is not None:
-            frozen = checkpoints.state_arrays(state, self.engine.numpy)
+            frozen = checkpoints.state_arrays(state, self.setting.numpy)
             arrays |= {f"state/{name}": values for name, values in frozen.items()}
         header = {"status": self.status, **position}
         checkpoints.save(self.checkpoint.path, self.identity, header, arrays)
@@ -238,8 +224,12 @@ class _Run:
             return None
         header, arrays = found
         self.status = list(header["status"])
-        for name in self.variables:
-            self.variables[name] = arrays[f"variable/{name}"]
+        prefix = "variable/"
+        self.variables = {
+            name.removeprefix(prefix): array
+            for name, array in arrays.items()
+            if name.startswith(prefix)
+        }
         if len(self.status) == len(self.spec.seeds):
             return None
         seed = self.spec.seeds[len(self.status)]
@@ -275,9 +265,9 @@ class _Progress:
         self._bar.close()
 
 
-def _step_warnings(spec: RunSpec, algorithm: Algorithm, engine: Engine) -> list[str]:
+def _step_warnings(spec: RunSpec, algorithm: Algorithm, setting: Setting) -> list[str]:
     # Without any curvature (all features 0) every step is covered.
-    problem = HorizontalProblem(engine, Counters())
+    problem = setting.trial(spec.seeds[0]).problem
     bounds = algorithm.step_bounds(problem) if problem.smoothness else []
     warnings = [str(bound) for bound in bounds if bound.exceeded]
     for warning in warnings:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from pydantic import PositiveFloat, PositiveInt
 
-from fedatlas.algorithm import Algorithm
+from fedatlas.algorithms._horizontal import HorizontalAlgorithm
 from fedatlas.problems.horizontal import HorizontalProblem
 from fedatlas.randomness import RoundRandom
 from fedatlas.simulation.network import StarNetwork
@@ -18,7 +18,7 @@ class State:
     x: Any
 
 
-class FedAvg(Algorithm):
+class FedAvg(HorizontalAlgorithm):
     """FedAvg (McMahan et al. 2017) with two step sizes (Karimireddy et al. 2020, arXiv:1910.06378).
 
     S = clients_per_round, K = local_steps, b = batch_size (None: full local gradients),
@@ -42,7 +42,7 @@ class FedAvg(Algorithm):
         """η̃ = K η_g η_l."""
         return self.local_steps * self.global_step_size * self.local_step_size
 
-    def start(self, problem: HorizontalProblem, x0: Any) -> State:
+    def start(self, problem: HorizontalProblem, network: StarNetwork, x0: Any) -> State:
         """x = x⁰."""
         return State(x0)
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from fedatlas.algorithm import Algorithm, StepBound
+from fedatlas.algorithm import StepBound
+from fedatlas.algorithms._horizontal import HorizontalAlgorithm
 from fedatlas.problems.horizontal import HorizontalProblem
 from fedatlas.randomness import RoundRandom
 from fedatlas.simulation.network import StarNetwork
@@ -24,7 +25,7 @@ class State:
     g: Any
 
 
-class FedPage(Algorithm):
+class FedPage(HorizontalAlgorithm):
     """FedPAGE (Zhao, Li, Richtárik 2021, arXiv:2108.04755, Algorithm 1); K = 1 is PAGE.
 
     S = clients_per_round, K = local_steps, η_g = global_step_size, η_l = local_step_size,
@@ -54,7 +55,7 @@ class FedPage(Algorithm):
         """η̃ = η_g."""
         return self.global_step_size
 
-    def start(self, problem: HorizontalProblem, x0: Any) -> State:
+    def start(self, problem: HorizontalProblem, network: StarNetwork, x0: Any) -> State:
         """x⁰; p₀ = 1 makes the first round a full one."""
         return State(x0, x0, None)
 

@@ -5,7 +5,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import PositiveFloat, PositiveInt
 
-from fedatlas.algorithm import Algorithm, StepBound
+from fedatlas.algorithm import StepBound
+from fedatlas.algorithms._horizontal import HorizontalAlgorithm
 from fedatlas.problems.horizontal import HorizontalProblem
 from fedatlas.randomness import RoundRandom
 from fedatlas.simulation.client_rows import ClientRows
@@ -21,7 +22,7 @@ class State:
     client_c: ClientRows
 
 
-class Scaffold(Algorithm):
+class Scaffold(HorizontalAlgorithm):
     """SCAFFOLD (Karimireddy et al. 2020, arXiv:1910.06378, Algorithm 1).
 
     S = clients_per_round, K = local_steps, b = batch_size (None: full local gradients),
@@ -46,7 +47,7 @@ class Scaffold(Algorithm):
         """η̃ = K η_g η_l."""
         return self.local_steps * self.global_step_size * self.local_step_size
 
-    def start(self, problem: HorizontalProblem, x0: Any) -> State:
+    def start(self, problem: HorizontalProblem, network: StarNetwork, x0: Any) -> State:
         """x = x⁰, c = 0, c_i = 0."""
         return State(x0, problem.zeros(), problem.client_zeros())
 

@@ -257,12 +257,15 @@ class Blocks(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """Simulated seconds: share, update (q,) per operation; sum_delay from a request to its sum."""
+    """Simulated seconds: share, update (q,) per operation; slowest, the largest share; latency of
+    a message; aggregation, of the messages up a tree.
+    """
 
     share: np.ndarray
     update: np.ndarray
+    slowest: float
     latency: float
-    sum_delay: float
+    aggregation: float
 
 
 class Rule(NamedTuple):
@@ -281,41 +284,40 @@ class Queues(NamedTuple):
     """Decided updates that wait for their time, and all clocks; see `simulation.parties`.
 
     Per party a ring of collaborative updates in order of their time: time, theta (q, capacity);
-    sample, order, read (q, capacity): the sample, the number of the dominated update, and how many
-    updates the block had when it was read. head, count (q,). The same for the one update that a
-    dominator makes itself, own_* (m,), time inf if there is none. threads (q, k): when each is
-    free; next_sum (m,): when each dominator has its next sum. applied (q,): updates of each block;
-    touched (d,): how many of them a sparse coordinate has seen.
+    origin (q, capacity, 3): the sample, the number of the dominated update, and how many updates the
+    block had when it was read. position (q, 3): where the ring starts, how many wait in it, and how
+    many updates the block has had. The one update that a dominator makes itself: own_time, inf if
+    there is none, and own_theta (m,), own_origin (m, 3). threads (q, k): when each is free; begin
+    (m,): when each dominator began its iteration, inf while it waits at a barrier. touched (d,):
+    how many updates of its block a sparse coordinate has seen; (0,) if rows are dense.
     """
 
     time: np.ndarray
     theta: np.ndarray
-    sample: np.ndarray
-    order: np.ndarray
-    read: np.ndarray
-    head: np.ndarray
-    count: np.ndarray
+    origin: np.ndarray
+    position: np.ndarray
     own_time: np.ndarray
     own_theta: np.ndarray
-    own_sample: np.ndarray
-    own_order: np.ndarray
-    own_read: np.ndarray
+    own_origin: np.ndarray
     threads: np.ndarray
-    next_sum: np.ndarray
-    applied: np.ndarray
+    begin: np.ndarray
     touched: np.ndarray
 
 
+SAMPLE, ORDER, READ = 0, 1, 2  # of an origin
+HEAD, WAITING, APPLIED = 0, 1, 2  # of a position
+
+
 class Tally(NamedTuple):
-    """Numbers so far: counts (4,) of dominated updates, block updates, reads and applications;
-    delays (4,): sums and largest of read delays, then of update delays; times (2,): of the last sum
-    and of the last application; mask_error (1,).
-    """
+    """Numbers so far, by the constants below: counts (3,) int64, values (7,) float64."""
 
     counts: np.ndarray
-    delays: np.ndarray
-    times: np.ndarray
-    mask_error: np.ndarray
+    values: np.ndarray
+
+
+DECIDED, BLOCK_UPDATES, READS = 0, 1, 2  # of counts
+READ_DELAYS, LARGEST_READ_DELAY, UPDATE_DELAYS, LARGEST_UPDATE_DELAY = 0, 1, 2, 3  # of values
+LAST_SUM, LAST_APPLICATION, MASK_ERROR = 4, 5, 6
 
 
 @njit(cache=True, inline="always")
@@ -338,87 +340,67 @@ def _catch_up(regulariser, weight, step_size, decay, missed, w, mean):
 
 
 @njit(cache=True, inline="always")
-def _dense_update(dense, row, start, stop, regulariser, weight, step_size, difference, w, mean):
-    for j in range(start, stop):
-        penalty = regulariser_derivative(regulariser, weight, w[j])
-        w[j] -= step_size * (difference * dense[row, j] + mean[j] + penalty)
-
-
-@njit(cache=True, inline="always")
-def _sparse_update(
-    columns, values, first, last, now, touched,
-    regulariser, weight, step_size, decay, difference, w, mean,
+def _apply_due(
+    party, until, samples, starts, dense, bounds, columns,
+    values, regulariser, weight, step_size, decay, estimator,
+    w, mean, reference, time, theta, origin, position, own_time, own_theta, own_origin,
+    touched, counts, numbers,
 ):  # fmt: skip
-    for position in range(first, last):
-        j = columns[position]
-        missed = now - touched[j]
-        here = _catch_up(regulariser, weight, step_size, decay, missed, w[j], mean[j])
-        penalty = regulariser_derivative(regulariser, weight, here)
-        w[j] = here - step_size * (difference * values[position] + mean[j] + penalty)
-        touched[j] = now + 1
-
-
-@njit(cache=True, inline="always")
-def _apply_due(blocks, rule, decay, party, until, w, mean, reference, queues, tally):
     """Apply to a party's block, in order of time, every waiting update due at `until` or before.
 
     An update: w_ℓ ← w_ℓ − γ((ϑ − ϑ_ref) x_{i,ℓ} + mean_ℓ + ∇g(w_ℓ)), and the table's new entry.
+    Arrays are arguments one by one: to look one up in a tuple costs more than an update.
     """
-    # Names for what loops use: looking arrays up in tuples there costs more than the arithmetic.
-    dense, bounds, columns, values = blocks.dense, blocks.bounds, blocks.columns, blocks.values
-    regulariser, weight, step_size = rule.regulariser, rule.weight, rule.step_size
-    table = rule.reference == _TABLE
-    touched = queues.touched
-    samples = len(blocks.labels)
-    capacity = queues.time.shape[1]
-    start, stop = blocks.starts[party], blocks.starts[party + 1]
-    own = queues.own_time[party] if party < len(queues.own_time) else math.inf
-    head, waiting = queues.head[party], queues.count[party]
+    start, stop = starts[party], starts[party + 1]
+    own = own_time[party] if party < len(own_time) else math.inf
+    place, waiting = position[party, HEAD], position[party, WAITING]
     while True:
-        queued = queues.time[party, head] if waiting else math.inf
+        queued = time[party, place] if waiting else math.inf
         due = min(own, queued)
         if due > until or due == math.inf:
             break
-        if own < queued or (own == queued and queues.own_order[party] < queues.order[party, head]):
-            theta, row = queues.own_theta[party], queues.own_sample[party]
-            read = queues.own_read[party]
-            own = queues.own_time[party] = math.inf
+        if own < queued or (own == queued and own_origin[party, ORDER] < origin[party, place, ORDER]):
+            slope, row = own_theta[party], own_origin[party, SAMPLE]
+            seen = own_origin[party, READ]
+            own = math.inf
+            own_time[party] = own
         else:
-            theta, row = queues.theta[party, head], queues.sample[party, head]
-            read = queues.read[party, head]
-            head = head + 1 if head + 1 < capacity else 0
+            slope, row = theta[party, place], origin[party, place, SAMPLE]
+            seen = origin[party, place, READ]
+            place = place + 1 if place + 1 < time.shape[1] else 0
             waiting -= 1
-        now = queues.applied[party]
-        tally.delays[2] += now - read
-        tally.delays[3] = max(tally.delays[3], now - read)
-        tally.counts[1] += 1
-        tally.counts[3] += 1
-        tally.times[1] = max(tally.times[1], due)
+        now = position[party, APPLIED]
+        counts[BLOCK_UPDATES] += 1
+        numbers[UPDATE_DELAYS] += now - seen
+        numbers[LARGEST_UPDATE_DELAY] = max(numbers[LARGEST_UPDATE_DELAY], now - seen)
+        numbers[LAST_APPLICATION] = max(numbers[LAST_APPLICATION], due)
 
-        difference = theta
-        if rule.reference != _PLAIN:
-            difference -= reference[party if table else 0, row]
+        difference = slope
+        if estimator == _SNAPSHOT:
+            difference -= reference[0, row]
+        elif estimator == _TABLE:
+            difference -= reference[party, row]
+            reference[party, row] = slope
         if dense.shape[0]:
-            _dense_update(
-                dense, row, start, stop, regulariser, weight, step_size, difference, w, mean
-            )
-            if table:
-                for j in range(start, stop):
-                    mean[j] += difference / samples * dense[row, j]
+            for j in range(start, stop):
+                x = dense[row, j]
+                penalty = regulariser_derivative(regulariser, weight, w[j])
+                w[j] -= step_size * (difference * x + mean[j] + penalty)
+                if estimator == _TABLE:
+                    mean[j] += difference / samples * x
         else:
-            first, last = bounds[row, party], bounds[row, party + 1]
-            _sparse_update(
-                columns, values, first, last, now, touched,
-                regulariser, weight, step_size, decay, difference, w, mean,
-            )  # fmt: skip
-            if table:
-                for position in range(first, last):
-                    mean[columns[position]] += difference / samples * values[position]
-        if table:
-            reference[party, row] = theta
-        queues.applied[party] = now + 1
-    queues.head[party] = head
-    queues.count[party] = waiting
+            for entry in range(bounds[row, party], bounds[row, party + 1]):
+                j, x = columns[entry], values[entry]
+                missed = now - touched[j]
+                here = _catch_up(regulariser, weight, step_size, decay, missed, w[j], mean[j])
+                penalty = regulariser_derivative(regulariser, weight, here)
+                w[j] = here - step_size * (difference * x + mean[j] + penalty)
+                touched[j] = now + 1
+                if estimator == _TABLE:
+                    mean[j] += difference / samples * x
+        position[party, APPLIED] = now + 1
+    position[party, HEAD] = place
+    position[party, WAITING] = waiting
 
 
 @njit(cache=True)
@@ -427,14 +409,23 @@ def apply_until(blocks, rule, until, w, mean, reference, queues, tally):
 
     until may be inf: a barrier, after which nothing waits.
     """
-    decay = math.log1p(-rule.step_size * rule.weight)
-    touched = queues.touched
-    regulariser, weight, step_size = rule.regulariser, rule.weight, rule.step_size
-    for party in range(len(queues.applied)):
-        _apply_due(blocks, rule, decay, party, until, w, mean, reference, queues, tally)
-        if blocks.dense.shape[0] == 0:
-            now = queues.applied[party]
-            for j in range(blocks.starts[party], blocks.starts[party + 1]):
+    starts, dense, bounds, columns, values, labels = blocks
+    regulariser, weight, step_size, estimator = (
+        rule.regulariser, rule.weight, rule.step_size, rule.reference
+    )  # fmt: skip
+    time, theta, origin, position, own_time, own_theta, own_origin, _, _, touched = queues
+    counts, numbers = tally
+    decay = math.log1p(-step_size * weight)
+    for party in range(len(position)):
+        _apply_due(
+            party, until, len(labels), starts, dense, bounds, columns,
+            values, regulariser, weight, step_size, decay, estimator,
+            w, mean, reference, time, theta, origin, position, own_time, own_theta, own_origin,
+            touched, counts, numbers,
+        )  # fmt: skip
+        if dense.shape[0] == 0:
+            now = position[party, APPLIED]
+            for j in range(starts[party], starts[party + 1]):
                 missed = now - touched[j]
                 w[j] = _catch_up(regulariser, weight, step_size, decay, missed, w[j], mean[j])
                 touched[j] = now
@@ -480,8 +471,8 @@ def secure_margins(blocks, trees, mask_key, first_mask, mask_scale, w):
                 for j in range(blocks.starts[party], blocks.starts[party + 1]):
                     share += blocks.dense[row, j] * w[j]
             else:
-                for position in range(blocks.bounds[row, party], blocks.bounds[row, party + 1]):
-                    share += blocks.values[position] * w[blocks.columns[position]]
+                for entry in range(blocks.bounds[row, party], blocks.bounds[row, party + 1]):
+                    share += blocks.values[entry] * w[blocks.columns[entry]]
             plain += share
             number = first_mask + row * parties + party
             masks[party] = mask_scale * _mask(mask_key, number)
@@ -515,68 +506,75 @@ def penalties(regulariser, weight, x):
 
 @njit(cache=True)
 def decide_updates(
-    blocks, rule, timing, samples, trees, mask_key, mask_scale, w, mean, reference, queues, tally
+    blocks, rule, timing, draws, trees, mask_key, mask_scale, w, mean, reference, queues, tally
 ):
-    """Run until `len(samples)` more dominated updates have been decided; changes w, mean,
-    reference, queues and tally.
+    """Run until `len(draws)` more dominated updates have been decided, on those samples; changes w,
+    mean, reference, queues and tally.
 
     trees: (2, q − 1, 2) aggregation steps (receiver, sender) of Algorithm 1's two trees.
     Returns False if a queue overflowed.
     """
-    parties, capacity = queues.time.shape
-    starts, dense, bounds = blocks.starts, blocks.dense, blocks.bounds
-    columns, values, touched = blocks.columns, blocks.values, queues.touched
-    threads = queues.threads
-    regulariser, weight, step_size = rule.regulariser, rule.weight, rule.step_size
-    decay = math.log1p(-rule.step_size * rule.weight)
+    starts, dense, bounds, columns, values, labels = blocks
+    regulariser, weight, step_size, estimator = (
+        rule.regulariser, rule.weight, rule.step_size, rule.reference
+    )  # fmt: skip
+    share_seconds, update_seconds = timing.share, timing.update
+    time, theta, origin, position, own_time, own_theta, own_origin = queues[:7]
+    threads, begin, touched = queues[7:]
+    counts, numbers = tally
+    decay = math.log1p(-step_size * weight)
+    parties, capacity = time.shape
     masked, masks = np.empty(parties), np.empty(parties)
-    read = np.empty(parties, np.int64)
-    for event in range(len(samples)):
-        row = samples[event]
+    for event in range(len(draws)):
+        row = draws[event]
+        # All sums take equally long: who began first has the next one.
         dominator = 0
-        for other in range(1, len(queues.next_sum)):
-            if queues.next_sum[other] < queues.next_sum[dominator]:
+        for other in range(1, len(begin)):
+            if begin[other] < begin[dominator]:
                 dominator = other
-        sum_time = queues.next_sum[dominator]
-        order = tally.counts[0]
-        asked = sum_time - timing.sum_delay + timing.latency
+        asked = begin[dominator] + timing.latency
+        sum_time = asked + timing.slowest + timing.aggregation
+        number = counts[DECIDED]
         plain = 0.0
         for party in range(parties):
             # What is due before this read may be applied only now: nobody else saw the block.
-            until = asked + timing.share[party]
-            _apply_due(blocks, rule, decay, party, until, w, mean, reference, queues, tally)
+            _apply_due(
+                party, asked + share_seconds[party], len(labels), starts, dense, bounds, columns,
+                values, regulariser, weight, step_size, decay, estimator,
+                w, mean, reference, time, theta, origin, position, own_time, own_theta, own_origin,
+                touched, counts, numbers,
+            )  # fmt: skip
+            now = position[party, APPLIED]
             share = 0.0
             if dense.shape[0]:
                 for j in range(starts[party], starts[party + 1]):
                     share += dense[row, j] * w[j]
             else:
-                now = queues.applied[party]
-                for position in range(bounds[row, party], bounds[row, party + 1]):
-                    j = columns[position]
-                    w[j] = _catch_up(
-                        regulariser, weight, step_size, decay, now - touched[j], w[j], mean[j]
-                    )
+                for entry in range(bounds[row, party], bounds[row, party + 1]):
+                    j = columns[entry]
+                    missed = now - touched[j]
+                    w[j] = _catch_up(regulariser, weight, step_size, decay, missed, w[j], mean[j])
                     touched[j] = now
-                    share += values[position] * w[j]
-            read[party] = queues.applied[party]
+                    share += values[entry] * w[j]
             plain += share
-            masks[party] = mask_scale * _mask(mask_key, order * parties + party)
+            masks[party] = mask_scale * _mask(mask_key, number * parties + party)
             masked[party] = share + masks[party]
-            lacking = queues.count[party]
-            if party < len(queues.own_time) and queues.own_time[party] < math.inf:
+            lacking = position[party, WAITING]
+            if party < len(own_time) and own_time[party] < math.inf:
                 lacking += 1
-            tally.delays[0] += lacking
-            tally.delays[1] = max(tally.delays[1], lacking)
-            tally.counts[2] += 1
+            counts[READS] += 1
+            numbers[READ_DELAYS] += lacking
+            numbers[LARGEST_READ_DELAY] = max(numbers[LARGEST_READ_DELAY], lacking)
         margin = _unmasked_sum(trees, masked, masks)
-        tally.mask_error[0] = max(tally.mask_error[0], abs(margin - plain))
-        theta = loss_derivative(rule.loss, margin, blocks.labels[row])
+        numbers[MASK_ERROR] = max(numbers[MASK_ERROR], abs(margin - plain))
+        slope = loss_derivative(rule.loss, margin, labels[row])
 
-        queues.own_time[dominator] = sum_time + timing.update[dominator]
-        queues.own_theta[dominator] = theta
-        queues.own_sample[dominator] = row
-        queues.own_order[dominator] = order
-        queues.own_read[dominator] = read[dominator]
+        own_time[dominator] = sum_time + update_seconds[dominator]
+        own_theta[dominator] = slope
+        own_origin[dominator, SAMPLE] = row
+        own_origin[dominator, ORDER] = number
+        # Nothing was applied to any block since it was read.
+        own_origin[dominator, READ] = position[dominator, APPLIED]
         if rule.backward:
             arrival = sum_time + timing.latency
             for party in range(parties):
@@ -586,25 +584,30 @@ def decide_updates(
                 for other in range(1, threads.shape[1]):
                     if threads[party, other] < threads[party, thread]:
                         thread = other
-                begin = max(arrival, threads[party, thread])
-                due = begin + timing.update[party]
+                due = max(arrival, threads[party, thread]) + update_seconds[party]
                 threads[party, thread] = due
-                if queues.count[party] == capacity:
+                if position[party, WAITING] == capacity:
                     return False
-                place = (queues.head[party] + queues.count[party]) % capacity
-                queues.time[party, place] = due
-                queues.theta[party, place] = theta
-                queues.sample[party, place] = row
-                queues.order[party, place] = order
-                queues.read[party, place] = read[party]
-                queues.count[party] += 1
-        tally.counts[0] += 1
-        tally.times[0] = sum_time
-        queues.next_sum[dominator] = (
-            math.inf if rule.barrier else queues.own_time[dominator] + timing.sum_delay
-        )
-        if rule.barrier and queues.next_sum.min() == math.inf:
+                place = (position[party, HEAD] + position[party, WAITING]) % capacity
+                time[party, place] = due
+                theta[party, place] = slope
+                origin[party, place, SAMPLE] = row
+                origin[party, place, ORDER] = number
+                origin[party, place, READ] = position[party, APPLIED]
+                position[party, WAITING] += 1
+        counts[DECIDED] += 1
+        numbers[LAST_SUM] = sum_time
+        if not rule.barrier:
+            begin[dominator] = own_time[dominator]
+            continue
+        begin[dominator] = math.inf
+        if begin.min() == math.inf:
             for party in range(parties):
-                _apply_due(blocks, rule, decay, party, math.inf, w, mean, reference, queues, tally)
-            queues.next_sum[:] = tally.times[1] + timing.sum_delay
+                _apply_due(
+                    party, math.inf, len(labels), starts, dense, bounds, columns,
+                    values, regulariser, weight, step_size, decay, estimator,
+                    w, mean, reference, time, theta, origin, position,
+                    own_time, own_theta, own_origin, touched, counts, numbers,
+                )  # fmt: skip
+            begin[:] = numbers[LAST_APPLICATION]
     return True

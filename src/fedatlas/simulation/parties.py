@@ -1,9 +1,9 @@
 """Parties that hold columns: who computes what when, event by event (VFB², arXiv:2103.00958).
 
-The model of time, in simulated seconds. Party ℓ has d_ℓ features (on average per row, if rows are
-sparse) and takes r_ℓ = seconds_per_feature · d_ℓ, the straggler longer, for a share w_ℓ·x_{i,ℓ}, and
-as long for an update of its block. A message takes the latency Λ (none with one party), a sum
-⌈log2 q⌉ messages one after the other.
+The model of time, in simulated seconds. Party ℓ has d_ℓ features (if rows are sparse: non-zeros per
+row, on average) and takes r_ℓ = seconds_per_feature · d_ℓ, the straggler longer, for a share
+w_ℓ·x_{i,ℓ}, and as long for an update of its block. A message takes the latency Λ (none with one
+party), a sum ⌈log2 q⌉ messages one after the other.
 
 - An iteration of a dominator that begins at t asks all parties for their shares of one sample; ℓ
   answers with its block as it stands at t + Λ + r_ℓ. The sum is there at
@@ -18,8 +18,8 @@ as long for an update of its block. A message takes the latency Λ (none with on
 - Synchronous methods: all dominators begin together, and again when the last update is applied;
   the barrier itself costs nothing, our choice in their favour.
 - A pass over all samples (a snapshot of SVRG, the first table of SAGA) waits for all updates and
-  takes n max_ℓ r_ℓ + Λ + ⌈log2 q⌉ Λ for the sums and Λ + n max_ℓ r_ℓ for spreading ϑ and forming the
-  mean.
+  takes n max_ℓ r_ℓ + Λ + ⌈log2 q⌉ Λ for the sums and Λ + n max_ℓ r_ℓ for spreading ϑ and forming
+  the mean.
 
 Stale ϑ and inconsistent reads follow from these times. No clock but the parties' own is needed: all
 sums take equally long, so a block can be brought up to the time of each read when it is read.
@@ -87,7 +87,7 @@ class PartyState:
     @property
     def dominated_updates(self) -> int:
         """How many have been decided."""
-        return int(self.tally.counts[0])
+        return int(self.tally.counts[kernels.DECIDED])
 
 
 class PartyNetwork:
@@ -111,8 +111,8 @@ class PartyNetwork:
             slowdown[-1] = model.straggler
         seconds = model.seconds_per_feature * widths * slowdown
         latency = model.latency if rows.parties > 1 else 0.0
-        self._sum_delay = latency + seconds.max() + ceil(log2(rows.parties)) * latency
-        self._timing = Timing(seconds, seconds, latency, self._sum_delay)
+        depth = ceil(log2(rows.parties))
+        self._timing = Timing(seconds, seconds, float(seconds.max()), latency, depth * latency)
         self._trees = np.empty((2, 0, 2), np.int64)
         if rows.parties > 1:
             self._trees = np.stack([tree.arrays() for tree in two_trees(rows.parties)])
@@ -128,28 +128,22 @@ class PartyNetwork:
         queues = Queues(
             time=np.zeros(ring),
             theta=np.zeros(ring),
-            sample=np.zeros(ring, np.int64),
-            order=np.zeros(ring, np.int64),
-            read=np.zeros(ring, np.int64),
-            head=np.zeros(q, np.int64),
-            count=np.zeros(q, np.int64),
+            origin=np.zeros((*ring, 3), np.int64),
+            position=np.zeros((q, 3), np.int64),
             own_time=np.full(m, inf),
             own_theta=np.zeros(m),
-            own_sample=np.zeros(m, np.int64),
-            own_order=np.zeros(m, np.int64),
-            own_read=np.zeros(m, np.int64),
+            own_origin=np.zeros((m, 3), np.int64),
             threads=np.zeros((q, m)),
-            next_sum=np.full(m, self._sum_delay),
-            applied=np.zeros(q, np.int64),
+            begin=np.zeros(m),
             touched=np.zeros(touched, np.int64),
         )
-        tally = Tally(np.zeros(4, np.int64), np.zeros(4), np.zeros(2), np.zeros(1))
+        tally = Tally(np.zeros(3, np.int64), np.zeros(7))
         return PartyState(x0.copy(), np.zeros(len(x0)), np.zeros((0, 0)), queues, tally)
 
     def dominated_updates(
         self, state: PartyState, rule: UpdateRule, samples: np.ndarray
     ) -> PartyState:
-        """Run until `len(samples)` more dominated updates are decided, on these samples in order."""
+        """Run until `len(samples)` more dominated updates are decided, on these samples."""
         state = _copied(state, table=rule.reference == "table")
         in_time = kernels.decide_updates(
             self._blocks, self._rule(rule), self._timing, samples, self._trees,
@@ -175,14 +169,17 @@ class PartyNetwork:
     def settled(self, state: PartyState, rule: UpdateRule) -> np.ndarray:
         """(d,) all blocks at the present time: with every update that is due by the last sum."""
         state = _copied(state, table=rule.reference == "table")
-        self._apply(state, rule, float(state.tally.times[0]))
+        self._apply(state, rule, float(state.tally.values[kernels.LAST_SUM]))
         return state.x
 
     def barrier(self, state: PartyState, rule: UpdateRule) -> PartyState:
         """Wait until everything under way is applied; no dominator begins meanwhile."""
         state = _copied(state, table=rule.reference == "table")
         self._apply(state, rule, inf)
-        state.tally.times[0] = state.tally.times.max()
+        numbers = state.tally.values
+        numbers[kernels.LAST_SUM] = max(
+            numbers[kernels.LAST_SUM], numbers[kernels.LAST_APPLICATION]
+        )
         self._report(state)
         return state
 
@@ -193,7 +190,8 @@ class PartyNetwork:
             self._blocks, self._trees, self._mask_keys[1],
             self._counters.full_passes * self.samples * self.parties, self._mask_scale, state.x,
         )  # fmt: skip
-        state.tally.mask_error[0] = max(state.tally.mask_error[0], error)
+        numbers = state.tally.values
+        numbers[kernels.MASK_ERROR] = max(numbers[kernels.MASK_ERROR], error)
         self._counters.bytes_up += self.samples * 2 * others * _NUMBER_BYTES
         self._counters.messages += 2 * others
         return margins
@@ -212,10 +210,11 @@ class PartyNetwork:
             mean=mean.copy(),
             reference=np.tile(derivatives, (rows, 1)),
         )
-        seconds = self.samples * float(self._timing.share.max())
-        depth_and_spread = self._sum_delay - float(self._timing.share.max()) + self._timing.latency
-        state.tally.times[0] += 2 * seconds + depth_and_spread
-        state.queues.next_sum[:] = state.tally.times[0] + self._sum_delay
+        timing = self._timing
+        sums = self.samples * timing.slowest + timing.latency + timing.aggregation
+        spread = timing.latency + self.samples * timing.slowest
+        state.tally.values[kernels.LAST_SUM] += sums + spread
+        state.queues.begin[:] = state.tally.values[kernels.LAST_SUM]
         counters, others = self._counters, self.parties - 1
         counters.full_passes += 1
         counters.gradient_evaluations += self.samples
@@ -250,16 +249,17 @@ class PartyNetwork:
 
     def _report(self, state: PartyState) -> None:
         """Carry the simulation's own numbers over to the counters."""
-        counts, delays = state.tally.counts, state.tally.delays
+        counts, numbers = state.tally
+        reads, updates = max(counts[kernels.READS], 1), max(counts[kernels.BLOCK_UPDATES], 1)
         counters = self._counters
-        counters.update_epoch = float(counts[0] / self.samples)
-        counters.block_updates = int(counts[1])
-        counters.simulated_time = float(state.tally.times[0])
-        counters.read_delay_mean = float(delays[0] / max(counts[2], 1))
-        counters.read_delay_max = float(delays[1])
-        counters.update_delay_mean = float(delays[2] / max(counts[3], 1))
-        counters.update_delay_max = float(delays[3])
-        counters.mask_error = float(state.tally.mask_error[0])
+        counters.update_epoch = float(counts[kernels.DECIDED] / self.samples)
+        counters.block_updates = int(counts[kernels.BLOCK_UPDATES])
+        counters.simulated_time = float(numbers[kernels.LAST_SUM])
+        counters.read_delay_mean = float(numbers[kernels.READ_DELAYS] / reads)
+        counters.read_delay_max = float(numbers[kernels.LARGEST_READ_DELAY])
+        counters.update_delay_mean = float(numbers[kernels.UPDATE_DELAYS] / updates)
+        counters.update_delay_max = float(numbers[kernels.LARGEST_UPDATE_DELAY])
+        counters.mask_error = float(numbers[kernels.MASK_ERROR])
 
 
 def _copied(state: PartyState, table: bool) -> PartyState:

@@ -1,0 +1,26 @@
+"""AFSVRG-VP: asynchronous SVRG over parties without backward updating."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
+from fedatlas.simulation.update_rule import UpdateRule
+
+
+class AfsvrgVp(Vfb2Svrg):
+    """AFSVRG-VP (Gu et al. 2020, arXiv:2008.06233), where only active parties know labels.
+
+    Snapshots and inner loop as VFB²-SVRG, but ϑ stays with the dominator, who alone updates its
+    block: blocks of passive parties stay at w⁰ = 0, though they take part in the sums.
+    """
+
+    title: ClassVar[str] = "AFSVRG-VP"
+    source: ClassVar[str] = (
+        "Gu, Xu, Deng, Huang 2020, as Zhang et al. 2021 use it: only active parties have labels "
+        "and update their blocks; the others' stay at w⁰ = 0, our choice (the paper is silent)"
+    )
+
+    @property
+    def rule(self) -> UpdateRule:
+        """As VFB²-SVRG, on the dominator's block only."""
+        return replace(super().rule, backward=False)

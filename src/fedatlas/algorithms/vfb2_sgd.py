@@ -1,0 +1,37 @@
+"""VFB²-SGD: asynchronous stochastic gradients over parties, with backward updating."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from fedatlas.algorithms._vertical import VerticalAlgorithm
+from fedatlas.problems.vertical import VerticalProblem
+from fedatlas.simulation.update_rule import UpdateRule
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fedatlas.simulation.parties import PartyNetwork, PartyState
+
+
+class Vfb2Sgd(VerticalAlgorithm):
+    """VFB²-SGD (Zhang et al. 2021, arXiv:2103.00958, Algorithms 2 and 3); VFB-SGD if synchronous.
+
+    Every dominator, again and again: draw i, get ŵ·x_i by Algorithm 1, send ϑ = ∂L/∂z and i to all
+    other parties. Every party ℓ: w_ℓ ← w_ℓ − γ(ϑ x_{i,ℓ} + λ∇g(w_ℓ)).
+    """
+
+    title: ClassVar[str] = "VFB²-SGD"
+    source: ClassVar[str] = (
+        "Zhang, Gu, Deng, Huang 2021, Algorithms 2 and 3; the start is w⁰ = 0, our choice. The "
+        "regulariser is taken where an update is applied, also by dominators"
+    )
+
+    @property
+    def rule(self) -> UpdateRule:
+        """v_ℓ = ϑ x_{i,ℓ} + λ∇g(w_ℓ)."""
+        return UpdateRule(self.step_size, synchronous=self.synchronous)
+
+    def start(self, problem: VerticalProblem, network: PartyNetwork, x0: np.ndarray) -> PartyState:
+        """w⁰."""
+        return network.start(x0)
