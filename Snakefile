@@ -22,7 +22,7 @@ report: "workflow/report/workflow.rst"
 
 
 # Papers that have experiments; every one is a target.
-PAPERS = ["fedpage"]
+PAPERS = ["fedpage", "vfb2"]
 
 
 # What is selected: the demo, unless the configuration says otherwise.
@@ -47,4 +47,10 @@ rule paper:
 rule fedpage:
     input:
         paper_results("fedpage"),
+    localrule: True
+
+
+rule vfb2:
+    input:
+        paper_results("vfb2"),
     localrule: True

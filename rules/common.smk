@@ -57,7 +57,9 @@ def traces_of(experiment):
 
 def experiment_files(experiment):
     """What is made of every experiment; its traces too, so that a lost one is made again."""
-    names = ("figure.svg", "figure.png", "table.csv", "selection.json", "claims.csv")
+    names = ["figure.svg", "figure.png", "table.csv", "selection.json", "claims.csv"]
+    if PLAN.experiments[experiment].audit:
+        names += ["leaks.csv", "trees.svg", "trees.png"]
     files = [f"results/experiments/{experiment}/{name}" for name in names]
     return files + traces_of(experiment)
 
@@ -117,9 +119,9 @@ def split_files(wildcards):
 
 
 def scaling_split(wildcards):
-    """The split whose mean and variance standardise the others."""
-    standardised = PLAN.catalogue[wildcards.dataset].standardise
-    needed = standardised and wildcards.split != "train"
+    """The split by whose statistics the others are scaled."""
+    scaled = PLAN.catalogue[wildcards.dataset].scaled_by_train
+    needed = scaled and wildcards.split != "train"
     return f"results/data/{wildcards.dataset}/train.parquet" if needed else []
 
 
@@ -185,6 +187,13 @@ def rows_of_optimum(wildcards):
             if partition.rows_slug == wildcards.rows:
                 return silos_of(spec.dataset, spec.split, partition)
     raise WorkflowError(f"no experiment measures sub-optimality on {wildcards.rows}")
+
+
+def audited_rows(wildcards):
+    """Party files of the first trial of an experiment."""
+    experiment = PLAN.experiments[wildcards.experiment]
+    partition = experiment.partition.of_trial(experiment.seeds[0])
+    return silos_of(experiment.dataset, experiment.split, partition)
 
 
 def objective_of_optimum(wildcards):

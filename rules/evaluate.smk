@@ -47,7 +47,7 @@ rule draw_figure:
     input:
         traces=lambda wildcards: traces_of(wildcards.experiment),
         selection="results/experiments/{experiment}/selection.json",
-        code=code_of("fedatlas.figures.convergence"),
+        code=code_of("fedatlas.figures.draw"),
     output:
         svg=report(
             "results/experiments/{experiment}/figure.svg",
@@ -123,3 +123,53 @@ use rule collect_claims as collect_all_claims with:
         ),
     log:
         "logs/claims/all.log",
+
+
+rule audit_leaks:
+    input:
+        rows=audited_rows,
+        code=code_of("fedatlas.evaluation.leak_audit", "fedatlas.optimum", "fedatlas.party_shards"),
+    output:
+        report(
+            "results/experiments/{experiment}/leaks.csv",
+            caption="../workflow/report/leaks.rst",
+            category="Privacy",
+            subcategory="{experiment}",
+            labels=report_labels("what parties learn"),
+        ),
+    log:
+        "logs/audit/{experiment}.log",
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        objective=lambda wildcards: canonical_json(
+            PLAN.experiments[wildcards.experiment].objective.model_dump(mode="json")
+        ),
+    shell:
+        "fedatlas audit {input.rows:q} --spec {params.objective:q} --output {output:q}"
+        " > {log:q} 2>&1"
+
+
+rule draw_trees:
+    input:
+        code=code_of("fedatlas.figures.trees"),
+    output:
+        svg=report(
+            "results/experiments/{experiment}/trees.svg",
+            caption="../workflow/report/trees.rst",
+            category="Privacy",
+            subcategory="{experiment}",
+            labels=report_labels("trees of secure sums"),
+        ),
+        png="results/experiments/{experiment}/trees.png",
+    log:
+        "logs/trees/{experiment}.log",
+    resources:
+        mem_mb=1000,
+        runtime=15,
+    params:
+        parties=lambda wildcards: PLAN.experiments[wildcards.experiment].partition.parties,
+    shell:
+        "fedatlas trees {params.parties} --output {output.svg:q} --output {output.png:q}"
+        " > {log:q} 2>&1"

@@ -116,7 +116,7 @@ def prepare(
     output: Output,
     raw: Annotated[list[Path] | None, typer.Argument(help="Raw files, in order.")] = None,
     train_split: Annotated[
-        Path | None, typer.Option(help="Prepared split 'train', to standardise by.")
+        Path | None, typer.Option(help="Prepared split 'train', to scale by.")
     ] = None,
     catalogue: Catalogue = Path("config/datasets.yaml"),
 ) -> None:
@@ -166,9 +166,43 @@ def optimum(
     from fedatlas.party_shards import read_party_shards
 
     objective = validated(Objective, _json(spec), "--spec")
-    found = solve(read_party_shards(shards).train, objective)
+    _, found = solve(read_party_shards(shards).train, objective)
     write_optimum(found, output)
     logging.getLogger(__name__).info("%s", found)
+
+
+@app.command()
+def audit(
+    shards: Annotated[list[Path], typer.Argument(help="Files of all parties, in order.")],
+    spec: Specification,
+    output: Output,
+) -> None:
+    """Tabulate what curious or colluding parties learn from a vertical method's messages."""
+    from fedatlas.evaluation.leak_audit import audit as audit_leaks
+    from fedatlas.evaluation.leak_audit import write_audit
+    from fedatlas.models import validated
+    from fedatlas.objectives import Objective
+    from fedatlas.optimum import solve
+    from fedatlas.party_shards import read_party_shards
+
+    objective = validated(Objective, _json(spec), "--spec")
+    rows = read_party_shards(shards).train
+    w, _ = solve(rows, objective)
+    findings = audit_leaks(objective, rows.label, 0 * rows.label, rows.features @ w, rows.parties)
+    write_audit(findings, output)
+
+
+@app.command()
+def trees(
+    parties: Annotated[int, typer.Argument(help="Number of parties.")],
+    output: Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")],
+) -> None:
+    """Draw the two trees along which parties sum."""
+    from fedatlas.figures.trees import draw_trees
+    from fedatlas.simulation.secure_sum import two_trees
+
+    titles = ("masked shares", "masks")
+    draw_trees(two_trees(parties), titles, output)
 
 
 @app.command()
@@ -262,10 +296,10 @@ def figure(
     selection: Annotated[Path, typer.Option(help="Selection record.", exists=True)],
     output: Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")],
 ) -> None:
-    """Draw an experiment's convergence figure."""
+    """Draw an experiment's figure."""
     from fedatlas.claims import Figure
     from fedatlas.evaluation.selection import choices
-    from fedatlas.figures.convergence import draw
+    from fedatlas.figures.draw import draw
     from fedatlas.models import validated
 
     content = _members(spec, "title", "figure", "runs")

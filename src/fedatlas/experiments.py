@@ -12,16 +12,18 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from fedatlas.claims import (
     Claim,
+    ConvergenceOrderTest,
     Figure,
     OrderTest,
     PublishedValueTest,
+    ScalingTest,
     SelectedOrderTest,
     Selection,
 )
 from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, read_yaml, validated
 from fedatlas.objectives import Objective
-from fedatlas.partition import Partition
+from fedatlas.partition import Partition, VerticalPartition
 from fedatlas.simulation.network_model import NetworkModel
 
 
@@ -35,6 +37,7 @@ class RunConfig(Model):
         default={}, description="hyper-parameter → values; all combinations are run"
     )
     partition: Partition | None = Field(default=None, description="the experiment's by default")
+    objective: Objective | None = Field(default=None, description="the experiment's by default")
 
     @model_validator(mode="after")
     def _grid_is_sound(self) -> Self:
@@ -67,30 +70,52 @@ class Experiment(Model):
     selection: Selection = Selection()
     figure: Figure = Figure()
     claims: tuple[Claim, ...] = ()
-
-    @model_validator(mode="after")
-    def _network_of_parties(self) -> Self:
-        kinds = {run.partition.kind for run in self.runs.values() if run.partition}
-        if self.network is not None and "vertical" not in kinds | {self.partition.kind}:
-            raise ValueError("'network' belongs to vertical partitions; remove it")
-        return self
+    audit: bool = Field(
+        default=False, description="tabulate what parties learn from each other's messages"
+    )
 
     @property
     def measures_suboptimality(self) -> bool:
         """Whether anything here looks at it, so that f* is needed."""
         looked_at: set[str | None] = {self.figure.measurement, self.selection.measurement}
         looked_at |= {getattr(claim.test, "measurement", None) for claim in self.claims}
-        return "suboptimality" in looked_at
+        judged = any(isinstance(claim.test, ConvergenceOrderTest) for claim in self.claims)
+        return judged or "suboptimality" in looked_at
+
+    def partition_of(self, run: str) -> Partition:
+        """The partition that a run works on."""
+        return self.runs[run].partition or self.partition
+
+    def objective_of(self, run: str) -> Objective:
+        """The objective that a run minimises."""
+        return self.runs[run].objective or self.objective
+
+    @model_validator(mode="after")
+    def _parties_have_what_is_theirs(self) -> Self:
+        vertical = "vertical" in {self.partition_of(run).kind for run in self.runs}
+        if self.network is not None and not vertical:
+            raise ValueError("'network' belongs to vertical partitions; remove it")
+        if self.audit and self.partition.kind != "vertical":
+            raise ValueError("'audit' belongs to a vertical 'partition'; remove it")
+        return self
 
     @model_validator(mode="after")
     def _names_are_known_and_unique(self) -> Self:
-        for claim in self.claims:
-            for run in claim.test.runs:
+        named = [(f"claim '{claim.id}'", claim.test.runs) for claim in self.claims]
+        named.append(("the figure", self.figure.runs))
+        shared = self.selection.shared
+        named.append(("selection.shared", (*shared, *shared.values())))
+        for what, runs in named:
+            for run in runs:
                 if run not in self.runs:
                     raise ValueError(
-                        f"claim '{claim.id}' names the run '{run}'; runs are {', '.join(self.runs)}"
+                        f"{what} names the run '{run}'; runs are {', '.join(self.runs)}"
                     )
+        for claim in self.claims:
             self._check_test(claim)
+        for run, other in shared.items():
+            if self.runs[run].grid != self.runs[other].grid:
+                raise ValueError(f"selection.shared: '{run}' and '{other}' must have the same grid")
         identifiers = [claim.id for claim in self.claims]
         if len(set(identifiers)) != len(identifiers):
             raise ValueError("two claims share an id")
@@ -113,6 +138,24 @@ class Experiment(Model):
             raise ValueError(
                 f"claim '{claim.id}': 'at' is {test.at:g}, but there are {self.rounds} rounds"
             )
+        if isinstance(test, ScalingTest):
+            self._check_series(claim.id, test)
+
+    def _check_series(self, claim: str, test: ScalingTest) -> None:
+        parties = [self._parties(run, claim) for run in test.series]
+        if parties != sorted(set(parties)):
+            raise ValueError(f"claim '{claim}': parties of series must rise; they are {parties}")
+        compared = [self._parties(run, claim) for run in test.compare_with]
+        if compared and compared != parties:
+            raise ValueError(
+                f"claim '{claim}': compare_with has {compared} parties, series has {parties}"
+            )
+
+    def _parties(self, run: str, claim: str) -> int:
+        partition = self.partition_of(run)
+        if not isinstance(partition, VerticalPartition):
+            raise ValueError(f"claim '{claim}': run '{run}' has no parties")
+        return partition.parties
 
 
 def load_experiments(folder: Path) -> dict[str, Experiment]:

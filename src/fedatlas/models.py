@@ -22,7 +22,9 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     """Safe, and strict: of a key that stands twice YAML would silently take the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        # `<<` takes over another mapping's keys, which may be stated anew.
+        stated = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        keys = [self.construct_object(key, deep=True) for key in stated]
         for key in keys:
             if keys.count(key) > 1:
                 raise yaml.constructor.ConstructorError(

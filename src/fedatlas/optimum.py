@@ -30,8 +30,8 @@ class Optimum(Model):
     solver: str
 
 
-def solve(rows: PartyRows, objective: Objective) -> Optimum:
-    """Minimise from w = 0 by L-BFGS (scipy), restarted until it no longer improves.
+def solve(rows: PartyRows, objective: Objective) -> tuple[np.ndarray, Optimum]:
+    """Minimise from w = 0 by L-BFGS (scipy), restarted until it no longer improves: w* and f*.
 
     Raises FedatlasError when a strongly convex objective is not solved to ACCURACY.
     """
@@ -61,7 +61,7 @@ def solve(rows: PartyRows, objective: Objective) -> Optimum:
             f"optimum of {objective.slug}: L-BFGS ended with f − f* up to {gap:.1e}, more than "
             f"{ACCURACY:g}: are the features badly scaled?"
         )
-    return Optimum(objective=value, gradient_norm=norm, gap=gap, solver="scipy L-BFGS-B")
+    return w, Optimum(objective=value, gradient_norm=norm, gap=gap, solver="scipy L-BFGS-B")
 
 
 def write_optimum(optimum: Optimum, path: Path) -> None:

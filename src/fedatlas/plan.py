@@ -96,7 +96,7 @@ def _specification(
     values: dict[str, Any],
     where: str,
 ) -> RunSpec:
-    partition = run.partition or experiment.partition
+    partition = experiment.partition_of(run_name)
     network = experiment.network
     if partition.kind == "vertical" and network is None:
         network = NetworkModel()
@@ -109,7 +109,7 @@ def _specification(
         split=experiment.split,
         partition=partition,
         network=network,
-        objective=experiment.objective,
+        objective=experiment.objective_of(run_name),
         optimum=experiment.measures_suboptimality,
         algorithm=run.algorithm,
         hyper_parameters=values,
@@ -143,13 +143,15 @@ def _check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> 
             f"{where}: key 'dataset': {experiment.dataset} has the format '{dataset.format}', "
             f"which cannot be read yet; readable are {', '.join(sorted(READABLE_FORMATS))}"
         )
-    logistic = experiment.objective.loss is Loss.LOGISTIC
-    if dataset.task == "multiclass" or (logistic and dataset.task != "binary"):
-        raise FedatlasError(
-            f"{where}: key 'objective', value '{experiment.objective.name}': needs "
-            f"{'labels ±1' if logistic else 'labels ±1 or real ones'}, but {experiment.dataset} is "
-            f"a {dataset.task} data set"
-        )
+    for run in experiment.runs:
+        objective = experiment.objective_of(run)
+        logistic = objective.loss is Loss.LOGISTIC
+        if dataset.task == "multiclass" or (logistic and dataset.task != "binary"):
+            raise FedatlasError(
+                f"{where}: key 'objective', value '{objective.name}': needs "
+                f"{'labels ±1' if logistic else 'labels ±1 or real ones'}, but "
+                f"{experiment.dataset} is a {dataset.task} data set"
+            )
 
 
 def _check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:

@@ -195,10 +195,3 @@ def _legend(curves: list[_Curve], marked: bool) -> list[Line2D]:
     if marked:
         handles.append(Line2D([], [], color="grey", marker="|", ls="", label="full rounds"))
     return handles
-
-
-def draw(*arguments: Any) -> None:
-    """Until the command line asks `fedatlas.figures.draw` itself."""
-    from fedatlas.figures import draw as drawing
-
-    drawing.draw(*arguments)

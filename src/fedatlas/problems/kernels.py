@@ -284,12 +284,12 @@ class Queues(NamedTuple):
     """Decided updates that wait for their time, and all clocks; see `simulation.parties`.
 
     Per party a ring of collaborative updates in order of their time: time, theta (q, capacity);
-    origin (q, capacity, 3): the sample, the number of the dominated update, and how many updates the
-    block had when it was read. position (q, 3): where the ring starts, how many wait in it, and how
-    many updates the block has had. The one update that a dominator makes itself: own_time, inf if
-    there is none, and own_theta (m,), own_origin (m, 3). threads (q, k): when each is free; begin
-    (m,): when each dominator began its iteration, inf while it waits at a barrier. touched (d,):
-    how many updates of its block a sparse coordinate has seen; (0,) if rows are dense.
+    origin (q, capacity, 3): the sample, the number of the dominated update, and how many updates
+    the block had when it was read. position (q, 3): where the ring starts, how many wait in it, and
+    how many updates the block has had. The one update that a dominator makes itself: own_time, inf
+    if there is none, and own_theta (m,), own_origin (m, 3). threads (q, k): when each is free;
+    begin (m,): when each dominator began its iteration, inf while it waits at a barrier. touched
+    (d,): how many updates of its block a sparse coordinate has seen; (0,) if rows are dense.
     """
 
     time: np.ndarray
@@ -359,7 +359,9 @@ def _apply_due(
         due = min(own, queued)
         if due > until or due == math.inf:
             break
-        if own < queued or (own == queued and own_origin[party, ORDER] < origin[party, place, ORDER]):
+        if own < queued or (
+            own == queued and own_origin[party, ORDER] < origin[party, place, ORDER]
+        ):
             slope, row = own_theta[party], own_origin[party, SAMPLE]
             seen = own_origin[party, READ]
             own = math.inf
