@@ -1,6 +1,7 @@
 """Configuration, the plan, and the functions by which rules look things up in it."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -30,14 +31,13 @@ wildcard_constraints:
     collection=r"[a-z0-9-]+",
     dataset=r"[A-Za-z0-9.-]+",
     experiment=r"[a-z0-9-]+",
-    objective=r"[A-Za-z0-9._-]+",
     partition=r"[A-Za-z0-9._-]+",
     point=r"[A-Za-z0-9._+-]+",
-    rows=r"rows-[A-Za-z0-9._-]+",
     run=r"[A-Za-z0-9._+-]+",
     split=r"[A-Za-z0-9.-]+",
 
 
+@cache
 def code_of(*modules):
     """Source files that a step depends on, relative to the working directory where they lie in it."""
     here = Path.cwd()
@@ -177,31 +177,11 @@ def optima_of(wildcards):
     return sorted(str(file) for file in files if file)
 
 
-def rows_of_optimum(wildcards):
-    """Party files with the training rows of an optimum: of any partition that has those rows."""
-    for spec in PLAN.runs.values():
-        if (spec.dataset, spec.split) != (wildcards.dataset, wildcards.split) or not spec.optimum:
-            continue
-        for seed in spec.seeds:
-            partition = spec.partition.of_trial(seed)
-            if partition.rows_slug == wildcards.rows:
-                return silos_of(spec.dataset, spec.split, partition)
-    raise WorkflowError(f"no experiment measures sub-optimality on {wildcards.rows}")
-
-
 def audited_rows(wildcards):
     """Party files of the first trial of an experiment."""
     experiment = PLAN.experiments[wildcards.experiment]
     partition = experiment.partition.of_trial(experiment.seeds[0])
     return silos_of(experiment.dataset, experiment.split, partition)
-
-
-def objective_of_optimum(wildcards):
-    """The objective that an optimum's file is named after."""
-    for spec in PLAN.runs.values():
-        if spec.objective.slug == wildcards.objective:
-            return canonical_json(spec.objective.model_dump(mode="json"))
-    raise WorkflowError(f"no experiment has the objective {wildcards.objective}")
 
 
 def training_code(wildcards):

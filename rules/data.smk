@@ -82,18 +82,25 @@ for silos in sorted({partition.silos for partition in PLAN.partitions.values()})
 
 rule find_optimum:
     input:
-        rows=rows_of_optimum,
+        rows=lambda wildcards: silos_of(
+            wildcards.dataset, wildcards.split, PLAN.pooled[wildcards.rows]
+        ),
         code=code_of("fedatlas.optimum"),
     output:
         "results/optima/{dataset}/{split}/{rows}/{objective}.json",
     log:
         "logs/optimum/{dataset}-{split}-{rows}-{objective}.log",
+    wildcard_constraints:
+        rows=one_of(PLAN.pooled),
+        objective=one_of(PLAN.objectives),
     threads: 1
     resources:
         mem_mb=lambda wildcards, attempt: 4000 * attempt,
         runtime=lambda wildcards, attempt: 60 * attempt,
     params:
-        objective=objective_of_optimum,
+        objective=lambda wildcards: canonical_json(
+            PLAN.objectives[wildcards.objective].model_dump(mode="json")
+        ),
     shell:
         "OMP_NUM_THREADS={threads} fedatlas optimum {input.rows:q} --spec {params.objective:q}"
         " --output {output:q} > {log:q} 2>&1"

@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 from fedatlas import algorithms
@@ -80,6 +81,7 @@ class Algorithm(Model, ABC):
             )
 
 
+@cache
 def algorithm_names() -> list[str]:
     """Every method there is: the files of `fedatlas.algorithms`, but for `_shared` ones."""
     names = (module.name for module in pkgutil.iter_modules(algorithms.__path__))

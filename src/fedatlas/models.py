@@ -18,7 +18,11 @@ class Model(BaseModel):
 M = TypeVar("M", bound=BaseModel)
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
+# libyaml, where it is, reads ten times faster; a plan reads every experiment.
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _UniqueKeyLoader(_SafeLoader):
     """Safe, and strict: of a key that stands twice YAML would silently take the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -30,7 +34,8 @@ class _UniqueKeyLoader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key '{key}' stands twice", node.start_mark
                 )
-        return super().construct_mapping(node, deep)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 def read_yaml(path: Path) -> Any:

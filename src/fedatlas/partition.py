@@ -147,6 +147,14 @@ class VerticalPartition(Model):
         return "-".join(parts)
 
     @property
+    def pooled(self) -> "VerticalPartition":
+        """The same rows with one party; the same for all partitions that share a `rows_slug`."""
+        seed = self.seed if isinstance(self.test, float) else 0
+        return self.model_copy(
+            update={"parties": 1, "active": 1, "assignment": "shuffled", "seed": seed}
+        )
+
+    @property
     def slug(self) -> str:
         """A file-name-safe name that no other specification has; not meant to be parsed."""
         parts = [self.kind, self.assignment, f"q{self.parties}", f"m{self.active}", self.rows_slug]

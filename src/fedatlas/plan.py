@@ -15,7 +15,7 @@ from fedatlas.algorithm import algorithm_class
 from fedatlas.data.catalogue import READABLE_FORMATS, Catalogue, load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.experiments import Experiment, RunConfig, load_experiments
-from fedatlas.objectives import Loss
+from fedatlas.objectives import Loss, Objective
 from fedatlas.partition import HorizontalPartition, Partition, VerticalPartition
 from fedatlas.simulation.network_model import NetworkModel
 from fedatlas.specs import RunSpec
@@ -34,6 +34,8 @@ class Plan:
     experiments: dict[str, Experiment]
     runs: dict[tuple[str, str, str], RunSpec]  # (experiment, run, point) → specification
     partitions: dict[str, Partition]  # of every trial, by slug
+    pooled: dict[str, VerticalPartition]  # rows on which an optimum is found, by rows_slug
+    objectives: dict[str, Objective]  # by slug
 
     def run(self, experiment: str, run: str, point: str) -> RunSpec:
         """The specification of a training job."""
@@ -68,6 +70,8 @@ def build_plan(config_folder: Path) -> Plan:
     experiments = load_experiments(folder)
     runs: dict[tuple[str, str, str], RunSpec] = {}
     partitions: dict[str, Partition] = {}
+    pooled: dict[str, VerticalPartition] = {}
+    objectives: dict[str, Objective] = {}
     for name, experiment in experiments.items():
         where = str(folder / f"{name.replace('-', '/', 1)}.yaml")
         _check_dataset(experiment, catalogue, where)
@@ -85,7 +89,11 @@ def build_plan(config_folder: Path) -> Plan:
                 for seed in spec.seeds:
                     partition = spec.partition.of_trial(seed)
                     partitions[partition.slug] = partition
-    return Plan(catalogue, experiments, runs, partitions)
+                    if spec.optimum and isinstance(partition, VerticalPartition):
+                        pooled[partition.rows_slug] = partition.pooled
+                        partitions[partition.pooled.slug] = partition.pooled
+                objectives[spec.objective.slug] = spec.objective
+    return Plan(catalogue, experiments, runs, partitions, pooled, objectives)
 
 
 def _specification(

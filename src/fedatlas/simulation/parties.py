@@ -17,9 +17,9 @@ party), a sum ⌈log2 q⌉ messages one after the other.
   of a read is seen by it.
 - Synchronous methods: all dominators begin together, and again when the last update is applied;
   the barrier itself costs nothing, our choice in their favour.
-- A pass over all samples (a snapshot of SVRG, the first table of SAGA) waits for all updates and
-  takes n max_ℓ r_ℓ + Λ + ⌈log2 q⌉ Λ for the sums and Λ + n max_ℓ r_ℓ for spreading ϑ and forming
-  the mean.
+- A pass over all samples (a snapshot of SVRG, the first table of SAGA) waits for all updates; the
+  k threads of a party share its work. It takes n max_ℓ r_ℓ / k + Λ + ⌈log2 q⌉ Λ for the sums and
+  Λ + n max_ℓ r_ℓ / k for spreading ϑ and forming the mean.
 
 Stale ϑ and inconsistent reads follow from these times. No clock but the parties' own is needed: all
 sums take equally long, so a block can be brought up to the time of each read when it is read.
@@ -211,8 +211,9 @@ class PartyNetwork:
             reference=np.tile(derivatives, (rows, 1)),
         )
         timing = self._timing
-        sums = self.samples * timing.slowest + timing.latency + timing.aggregation
-        spread = timing.latency + self.samples * timing.slowest
+        work = self.samples * timing.slowest / self._active
+        sums = work + timing.latency + timing.aggregation
+        spread = timing.latency + work
         state.tally.values[kernels.LAST_SUM] += sums + spread
         state.queues.begin[:] = state.tally.values[kernels.LAST_SUM]
         counters, others = self._counters, self.parties - 1

@@ -1,0 +1,586 @@
+"""Party shards: every party's file holds its own columns and nothing else, and damage is named."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from fedatlas.data.samples import Samples, features_from_table
+from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json, file_digest
+from fedatlas.partition import (
+    HorizontalPartition,
+    VerticalPartition,
+    feature_blocks,
+    train_and_test_rows,
+)
+from fedatlas.party_shards import PartyRows, read_party_shards, write_party_shards
+from fedatlas.shards import write_shards
+from test_shards import as_dense, make_samples, write_prepared
+
+both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])
+one_folder_for_all_examples = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def vertical(parties: int = 3, active: int = 2, **rest: Any) -> VerticalPartition:
+    return VerticalPartition(**{"parties": parties, "active": active, "seed": 4, **rest})
+
+
+def silo_files(folder: Path, spec: VerticalPartition) -> list[Path]:
+    return [folder / f"silo-{number}.parquet" for number in range(spec.parties)]
+
+
+def shard(
+    folder: Path,
+    samples: Samples,
+    spec: VerticalPartition,
+    test: Samples | None = None,
+    **changes: Any,
+) -> list[Path]:
+    folder.mkdir(exist_ok=True)
+    prepared = write_prepared(folder / "prepared.parquet", samples, **changes)
+    if test is not None:
+        write_prepared(folder / "test.parquet", test, **{"split": "test", **changes})
+    files = silo_files(folder, spec)
+    held_out = None if test is None else folder / "test.parquet"
+    write_party_shards(prepared, spec, files, folder / "manifest.json", held_out)
+    return files
+
+
+def metadata_of(path: Path) -> dict[str, Any]:
+    return json.loads(pq.read_schema(path).metadata[b"fedatlas"])
+
+
+def own_features(path: Path, group: int, width: int) -> np.ndarray:
+    features = features_from_table(pq.ParquetFile(path).read_row_group(group), width)
+    return features.toarray() if sparse.issparse(features) else features
+
+
+def matrix(rows: PartyRows) -> np.ndarray:
+    return rows.features.toarray() if sparse.issparse(rows.features) else rows.features
+
+
+def rewrite(path: Path, change: Any = None, **metadata: Any) -> None:
+    """Write a party's file again, with its row groups, other columns and other metadata."""
+    with pq.ParquetFile(path) as file:
+        groups = [file.read_row_group(number) for number in range(file.num_row_groups)]
+    described = metadata_of(path) | metadata
+    groups = [change(group) for group in groups] if change else groups
+    schema = groups[0].schema.with_metadata({"fedatlas": canonical_json(described)})
+    with pq.ParquetWriter(path, schema) as writer:
+        for group in groups:
+            writer.write_table(group.cast(schema), row_group_size=max(group.num_rows, 1))
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def files(request, tmp_path) -> list[Path]:
+    """Three parties, two of them active, of thirty rows, nine of which are for testing."""
+    return shard(tmp_path, make_samples(30, 8, 0.5, request.param), vertical(test=0.3))
+
+
+# ------------------------------------------------------------------------------ what a file holds
+
+
+@both_layouts
+@one_folder_for_all_examples
+@given(data=st.data())
+def test_a_partys_file_holds_its_columns_and_nothing_else(layout, tmp_path, data):
+    parties = data.draw(st.integers(1, 5), "parties")
+    spec = vertical(
+        parties,
+        data.draw(st.integers(1, parties), "active"),
+        assignment=data.draw(st.sampled_from(["shuffled", "consecutive"])),
+        samples=data.draw(st.sampled_from([None, 11])),
+        test=data.draw(st.sampled_from([None, 0.3])),
+        seed=data.draw(st.integers(0, 100)),
+    )
+    features = parties + data.draw(st.integers(0, 5), "more features")
+    density = data.draw(st.sampled_from([0.0, 0.1, 1.0]), "density")
+    samples = make_samples(14, features, density, layout, data.draw(st.integers(0, 9), "seed"))
+    files = shard(tmp_path, samples, spec)
+    train, test = train_and_test_rows(spec, 14)
+    blocks = feature_blocks(spec, features)
+    whole = as_dense(samples)
+    inner = {"dense": ["features"], "sparse": ["indices", "values"]}[layout]
+    for number, (path, block) in enumerate(zip(files, blocks, strict=True)):
+        labelled = number < spec.active
+        described = metadata_of(path)
+        assert described["columns"] == block.tolist()
+        assert described["features"] == len(block)
+        assert described["silo"] == number
+        assert described["labelled"] == labelled
+        assert described["partition"] == spec.model_dump()
+        assert described["prepared_digest"] == file_digest(tmp_path / "prepared.parquet")
+        expected = ["sample_id", "label", *inner] if labelled else ["sample_id", *inner]
+        assert pq.read_schema(path).names == expected
+        groups = [train, test] if len(test) else [train]
+        with pq.ParquetFile(path) as file:
+            assert file.num_row_groups == len(groups)
+            for group, rows in enumerate(groups):
+                table = file.read_row_group(group)
+                np.testing.assert_array_equal(table["sample_id"].to_numpy(), rows)
+                if labelled:
+                    np.testing.assert_array_equal(table["label"].to_numpy(), samples.label[rows])
+                held = own_features(path, group, len(block))
+                np.testing.assert_array_equal(held, whole[rows][:, block])
+                if layout == "sparse":  # no entry more, explicit zeros included
+                    assert len(table["values"].combine_chunks().flatten()) == np.count_nonzero(held)
+
+    read = read_party_shards(files)
+    for rows, part in ((train, read.train), (test, read.test)):
+        if part is None:
+            assert len(rows) == 0
+            continue
+        assert len(part) == len(rows)
+        assert part.parties == parties
+        np.testing.assert_array_equal(part.starts, np.cumsum([0, *map(len, blocks)]))
+        np.testing.assert_array_equal(part.label, samples.label[rows])
+        restored = np.empty((len(rows), features))
+        restored[:, np.concatenate(blocks)] = matrix(part)
+        np.testing.assert_array_equal(restored, whole[rows])
+        assert sparse.issparse(part.features) == (layout == "sparse")
+        if layout == "sparse":
+            assert part.features.has_sorted_indices
+
+
+@both_layouts
+def test_a_test_split_is_taken_whole(tmp_path, layout):
+    samples = make_samples(20, 6, 0.6, layout)
+    test = make_samples(7, 6, 0.6, layout, seed=1)
+    spec = vertical(test="test", samples=12)
+    read = read_party_shards(shard(tmp_path, samples, spec, test))
+    order = np.concatenate(feature_blocks(spec, 6))
+    assert read.test is not None
+    np.testing.assert_array_equal(matrix(read.train), as_dense(samples)[:12, order])
+    np.testing.assert_array_equal(read.train.label, samples.label[:12])
+    np.testing.assert_array_equal(matrix(read.test), as_dense(test)[:, order])
+    np.testing.assert_array_equal(read.test.label, test.label)
+    described = metadata_of(tmp_path / "silo-2.parquet")
+    assert described["groups"] == [["train", 12], ["test", 7]]
+    assert described["test_digest"] == file_digest(tmp_path / "test.parquet")
+
+
+@both_layouts
+def test_without_test_rows_there_is_nothing_to_test_on(tmp_path, layout):
+    files = shard(tmp_path, make_samples(9, 4, 0.5, layout), vertical())
+    assert read_party_shards(files).test is None
+    assert [pq.ParquetFile(path).num_row_groups for path in files] == [1, 1, 1]
+
+
+def test_rows_without_any_non_zero_survive(tmp_path):
+    samples = make_samples(12, 5, 0.0, "sparse")
+    whole = samples.features.tolil()
+    whole[3, 2] = 1.5
+    samples = Samples(samples.sample_id, samples.label, sparse.csr_array(whole))
+    files = shard(tmp_path, samples, vertical(test=0.25))
+    read = read_party_shards(files)
+    assert read.test is not None
+    assert (len(read.train), len(read.test)) == (9, 3)
+    assert read.train.features.shape == (9, 5)
+    assert read.train.features.nnz + read.test.features.nnz == 1
+    np.testing.assert_array_equal(np.bincount((read.train.label > 0).astype(int)).sum(), 9)
+
+
+def test_the_manifest_names_every_file(tmp_path):
+    spec = vertical(test="test")
+    samples, test = make_samples(9, 4, 1.0, "dense"), make_samples(5, 4, 1.0, "dense")
+    files = shard(tmp_path, samples, spec, test)
+    assert json.loads((tmp_path / "manifest.json").read_text()) == {
+        "dataset": "toy",
+        "split": "train",
+        "features": 4,
+        "prepared_digest": file_digest(tmp_path / "prepared.parquet"),
+        "partition": spec.model_dump(),
+        "seed": 4,
+        "silos": [
+            {
+                "file": f"silo-{number}.parquet",
+                "digest": file_digest(path),
+                "features": width,
+                "labelled": number < 2,
+            }
+            for number, (path, width) in enumerate(zip(files, (2, 1, 1), strict=True))
+        ],
+    }
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "prepared.parquet", "test.parquet", "manifest.json", *(path.name for path in files),
+    }  # fmt: skip
+
+
+@both_layouts
+def test_the_same_request_writes_the_same_bytes(tmp_path, layout):
+    samples = make_samples(20, 6, 0.5, layout)
+    digests = {
+        tuple(map(file_digest, shard(tmp_path / name, samples, vertical(test=0.2))))
+        for name in ("first", "second")
+    }
+    assert len(digests) == 1
+
+
+def test_partitions_among_other_parties_have_the_same_rows(tmp_path):
+    samples = make_samples(25, 6, 1.0, "dense")
+    reads = [
+        read_party_shards(shard(tmp_path / str(q), samples, vertical(q, 1, test=0.4)))
+        for q in (1, 2, 6)
+    ]
+    for read in reads:
+        assert read.test is not None
+        np.testing.assert_array_equal(read.train.label, reads[0].train.label)
+        np.testing.assert_array_equal(np.sort(matrix(read.test)), np.sort(matrix(reads[0].test)))
+
+
+# ---------------------------------------------------------------------------------- standardised
+
+
+def table_of_csv() -> Samples:
+    """Eight columns: 0, 2, 5 and 7 numeric (7 constant on most rows), 1, 3, 4 and 6 indicators."""
+    random = np.random.default_rng(0)
+    features = np.column_stack(
+        [
+            random.normal(5.0, 3.0, 40),
+            random.random(40) < 0.3,
+            random.exponential(1e4, 40),
+            np.ones(40),
+            np.zeros(40),
+            np.full(40, 0.1),
+            random.random(40) < 0.5,
+            random.integers(0, 3, 40),
+        ]
+    ).astype(float)
+    return Samples(np.arange(40), np.where(random.random(40) < 0.5, 1.0, -1.0), features)
+
+
+NUMERIC, CONSTANT = [0, 2, 5, 7], 5
+
+
+@pytest.mark.parametrize("parties", [1, 3, 8])
+@pytest.mark.parametrize("test", [None, 0.3, "test"])
+def test_numeric_columns_are_standardised_by_training_rows(tmp_path, parties, test):
+    samples, spec = table_of_csv(), vertical(parties, 1, test=test, standardise=True)
+    whole = samples.features
+    other = Samples(np.arange(5), samples.label[:5], whole[:5] * 2 + 1) if test == "test" else None
+    files = shard(tmp_path, samples, spec, other, numeric_columns=NUMERIC)
+    read = read_party_shards(files)
+    train_rows, test_rows = train_and_test_rows(spec, 40)
+    order = np.concatenate(feature_blocks(spec, 8))
+    train = np.empty((len(train_rows), 8))
+    train[:, order] = matrix(read.train)
+    mean, scale = whole[train_rows].mean(axis=0), whole[train_rows].std(axis=0)
+    for column in range(8):
+        if column not in NUMERIC:
+            np.testing.assert_array_equal(train[:, column], whole[train_rows, column])
+        elif column == CONSTANT:
+            assert not train[:, column].any()
+        else:
+            assert train[:, column].mean() == pytest.approx(0, abs=1e-14)
+            assert train[:, column].std() == pytest.approx(1, rel=1e-13)
+    if read.test is None:
+        assert test is None
+    else:
+        held_out = whole[test_rows] if other is None else other.features
+        tested = np.empty_like(held_out)
+        tested[:, order] = matrix(read.test)
+        for column in range(8):
+            expected = held_out[:, column]
+            if column == CONSTANT:
+                expected = np.zeros(len(held_out))
+            elif column in NUMERIC:
+                expected = (expected - mean[column]) / scale[column]
+            np.testing.assert_allclose(tested[:, column], expected, rtol=1e-13, atol=1e-13)
+    for path in files:
+        described = metadata_of(path)
+        assert len(described["scaling"]["mean"]) == described["features"]
+        assert len(described["scaling"]["scale"]) == described["features"]
+
+
+def test_without_a_list_of_numeric_columns_all_are_standardised(tmp_path):
+    samples = table_of_csv()
+    spec = vertical(2, 1, assignment="consecutive", standardise=True)
+    read = read_party_shards(shard(tmp_path, samples, spec, numeric_columns=None))
+    varied = matrix(read.train)[:, [0, 1, 2, 6, 7]]
+    np.testing.assert_allclose(varied.mean(axis=0), 0, atol=1e-14)
+    np.testing.assert_allclose(varied.std(axis=0), 1, rtol=1e-13)
+    assert not matrix(read.train)[:, [3, 4, 5]].any()
+
+
+def test_a_list_without_numeric_columns_leaves_everything(tmp_path):
+    samples = table_of_csv()
+    spec = vertical(2, 1, assignment="consecutive", standardise=True)
+    read = read_party_shards(shard(tmp_path, samples, spec, numeric_columns=[]))
+    np.testing.assert_array_equal(matrix(read.train), samples.features)
+
+
+def test_test_rows_do_not_change_the_scaling(tmp_path):
+    samples = table_of_csv()
+    spec = vertical(test=0.3, standardise=True)
+    _, test_rows = train_and_test_rows(spec, 40)
+    changed = samples.features.copy()
+    changed[test_rows] = 1e6
+    other = Samples(samples.sample_id, samples.label, changed)
+    reads = [
+        read_party_shards(shard(tmp_path / name, part, spec, numeric_columns=NUMERIC))
+        for name, part in (("as-is", samples), ("changed", other))
+    ]
+    np.testing.assert_array_equal(matrix(reads[0].train), matrix(reads[1].train))
+
+
+def test_sparse_rows_are_not_standardised(tmp_path):
+    message = r"prepared\.parquet: .*'standardise' would make sparse rows dense; remove it"
+    with pytest.raises(FedatlasError, match=message):
+        shard(tmp_path, make_samples(9, 4, 0.5, "sparse"), vertical(standardise=True))
+    assert {path.name for path in tmp_path.iterdir()} == {"prepared.parquet"}
+
+
+# -------------------------------------------------------------------------------- damage by name
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.8, 0.999])
+@pytest.mark.parametrize("party", [0, 2])
+def test_a_truncated_file_is_refused_by_name(files, kept, party):
+    content = files[party].read_bytes()
+    files[party].write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(FedatlasError, match=rf"silo-{party}\.parquet: is truncated"):
+        read_party_shards(files)
+
+
+def test_a_flipped_bit_is_noticed(files):
+    group = pq.read_metadata(files[1]).row_group(0)
+    column = group.column(group.num_columns - 1)
+    content = bytearray(files[1].read_bytes())
+    content[column.data_page_offset + column.total_compressed_size - 1] ^= 1
+    files[1].write_bytes(content)
+    with pytest.raises(FedatlasError, match=r"silo-1\.parquet: is truncated, damaged"):
+        read_party_shards(files)
+
+
+def test_a_missing_file_is_named(files):
+    files[1].unlink()
+    with pytest.raises(FedatlasError, match=r"silo-1\.parquet: no such file"):
+        read_party_shards(files)
+
+
+def test_swapped_parties_are_refused(files):
+    first, second = files[0].read_bytes(), files[1].read_bytes()
+    files[0].write_bytes(second)
+    files[1].write_bytes(first)
+    with pytest.raises(FedatlasError, match=r"silo-0\.parquet: is not party 0"):
+        read_party_shards(files)
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1), (2, 1, 0), (0, 0, 1)])
+def test_parties_in_another_order_are_refused(files, order):
+    wrong = next(place for place, party in enumerate(order) if party != place)
+    message = rf"silo-{order[wrong]}\.parquet: is not party {wrong} of the partition"
+    with pytest.raises(FedatlasError, match=message):
+        read_party_shards([files[party] for party in order])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_fewer_files_than_parties_are_refused(files, count):
+    message = rf"silo-0\.parquet: {count} party files were given, but the partition has 3"
+    with pytest.raises(FedatlasError, match=message):
+        read_party_shards(files[:count])
+
+
+def test_no_files_are_refused():
+    with pytest.raises(FedatlasError, match="0 party files were given"):
+        read_party_shards([])
+
+
+@pytest.mark.parametrize("changes", [{"seed": 5}, {"active": 1}, {"test": 0.2}, {"samples": 30}])
+@both_layouts
+def test_files_of_another_partition_are_refused(tmp_path, layout, changes):
+    samples = make_samples(30, 8, 0.5, layout)
+    files = shard(tmp_path / "one", samples, vertical(test=0.3))
+    others = shard(tmp_path / "other", samples, vertical(**{"test": 0.3, **changes}))
+    with pytest.raises(FedatlasError, match=r"other/silo-1\.parquet: is not party 1 of the par"):
+        read_party_shards([files[0], others[1], files[2]])
+
+
+def test_files_of_other_data_are_refused(tmp_path):
+    files = shard(tmp_path / "one", make_samples(30, 8, 0.5, "sparse"), vertical())
+    others = shard(tmp_path / "other", make_samples(30, 8, 0.5, "sparse", seed=1), vertical())
+    with pytest.raises(FedatlasError, match=r"other/silo-2\.parquet: is not party 2"):
+        read_party_shards([*files[:2], others[2]])
+
+
+@pytest.mark.xfail(strict=True, reason="the digest of the test split is not compared")
+def test_files_of_other_test_data_are_refused(tmp_path):
+    samples, spec = make_samples(30, 8, 0.5, "sparse"), vertical(test="test")
+    files = shard(tmp_path / "one", samples, spec, make_samples(9, 8, 0.5, "sparse", seed=1))
+    others = shard(tmp_path / "other", samples, spec, make_samples(9, 8, 0.5, "sparse", seed=2))
+    with pytest.raises(FedatlasError, match=r"other/silo-2\.parquet: is not party 2"):
+        read_party_shards([*files[:2], others[2]])
+
+
+def test_a_label_under_another_name_is_refused(files):
+    def rename(group: pa.Table) -> pa.Table:
+        return group.rename_columns(
+            ["target" if name == "label" else name for name in group.column_names]
+        )
+
+    rewrite(files[0], rename)
+    with pytest.raises(FedatlasError, match=r"silo-0\.parquet: has the columns sample_id, target"):
+        read_party_shards(files)
+
+
+def test_labels_that_an_active_party_lacks_are_missed(files):
+    rewrite(files[1], lambda group: group.drop_columns(["label"]))
+    with pytest.raises(FedatlasError, match=r"silo-1\.parquet: has the columns sample_id"):
+        read_party_shards(files)
+
+
+def test_labels_under_another_name_in_a_passive_file_are_refused(files):
+    def add(group: pa.Table) -> pa.Table:
+        return group.append_column("target", pa.array(np.ones(group.num_rows)))
+
+    rewrite(files[2], add)
+    with pytest.raises(FedatlasError, match=r"silo-2\.parquet: has the columns .*target"):
+        read_party_shards(files)
+
+
+@pytest.mark.xfail(strict=True, reason="a passive party's file may have labels unnoticed")
+def test_labels_in_a_passive_file_are_refused(files):
+    def add(group: pa.Table) -> pa.Table:
+        return group.add_column(1, "label", pa.array(np.ones(group.num_rows)))
+
+    rewrite(files[2], add)
+    with pytest.raises(FedatlasError, match=r"silo-2\.parquet"):
+        read_party_shards(files)
+
+
+def test_other_samples_are_refused(files):
+    def reverse(group: pa.Table) -> pa.Table:
+        return group.take(np.arange(group.num_rows)[::-1])
+
+    rewrite(files[1], reverse)
+    with pytest.raises(FedatlasError, match=r"silo-1\.parquet: holds other train samples than"):
+        read_party_shards(files)
+
+
+def test_fewer_rows_than_declared_are_refused(files):
+    rewrite(files[1], lambda group: group.slice(1))
+    with pytest.raises(
+        FedatlasError, match=r"silo-1\.parquet: row group 0 holds 20 train rows, .*21"
+    ):
+        read_party_shards(files)
+
+
+def test_other_row_groups_than_declared_are_refused(files):
+    pq.write_table(pq.read_table(files[2]), files[2])
+    with pytest.raises(FedatlasError, match=r"silo-2\.parquet: holds 1 row groups, .* name 2"):
+        read_party_shards(files)
+
+
+@pytest.mark.parametrize("metadata", [{}, {"fedatlas": "not JSON"}, {"fedatlas": "3"}])
+def test_a_parquet_file_without_metadata_is_refused_by_name(files, metadata):
+    pq.write_table(pq.read_table(files[1]).replace_schema_metadata(metadata), files[1])
+    with pytest.raises(FedatlasError, match=r"silo-1\.parquet: lacks the schema metadata"):
+        read_party_shards(files)
+
+
+@pytest.mark.parametrize(
+    "key", ["dataset", "partition", "silo", "columns", "labelled", "groups", "features"]
+)
+def test_incomplete_metadata_are_refused_by_name(files, key):
+    described = metadata_of(files[0])
+    del described[key]
+    table = pq.read_table(files[0])
+    pq.write_table(table.replace_schema_metadata({"fedatlas": json.dumps(described)}), files[0])
+    with pytest.raises(FedatlasError, match=rf"silo-0\.parquet: .*lack {key}"):
+        read_party_shards(files)
+
+
+def test_prepared_files_and_horizontal_shards_are_no_party_shards(tmp_path):
+    samples = make_samples(9, 4, 0.5, "dense")
+    shard(tmp_path, samples, vertical(1, 1))
+    with pytest.raises(FedatlasError, match=r"prepared\.parquet: .*lack partition"):
+        read_party_shards([tmp_path / "prepared.parquet"])
+    clients, manifest = tmp_path / "clients.parquet", tmp_path / "clients.json"
+    write_shards(tmp_path / "prepared.parquet", HorizontalPartition(clients=3), [clients], manifest)
+    with pytest.raises(FedatlasError, match=r"clients\.parquet: .*lack columns"):
+        read_party_shards([clients])
+
+
+# ------------------------------------------------------------------------------ refused requests
+
+
+@pytest.mark.parametrize("names", [[], ["a.parquet"], ["a", "b", "c", "d"], ["a", "b", "x/c"]])
+def test_parties_are_as_many_files_beside_the_manifest(tmp_path, names):
+    prepared = write_prepared(tmp_path / "prepared.parquet", make_samples(9, 4, 1.0, "dense"))
+    silos = [tmp_path / name for name in names]
+    with pytest.raises(FedatlasError, match=r"manifest\.json: 3 parties are as many files"):
+        write_party_shards(prepared, vertical(), silos, tmp_path / "manifest.json")
+
+
+@pytest.mark.parametrize(("split", "given_one"), [("test", False), (None, True), (0.3, True)])
+def test_a_test_file_is_given_exactly_when_the_partition_names_one(tmp_path, split, given_one):
+    prepared = write_prepared(tmp_path / "prepared.parquet", make_samples(9, 4, 1.0, "dense"))
+    spec = vertical(test=split)
+    with pytest.raises(FedatlasError, match=r"manifest\.json: the partition's test is"):
+        write_party_shards(
+            prepared, spec, silo_files(tmp_path, spec), tmp_path / "manifest.json",
+            prepared if given_one else None,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (vertical(5), "5 parties cannot share 4 features"),
+        (vertical(samples=10), "samples 10 exceeds the 9 rows"),
+        (vertical(test=0.01), "test 0.01 of 9 rows leaves no row for testing"),
+    ],
+)
+def test_what_cannot_be_shared_out_is_refused_and_leaves_nothing(tmp_path, spec, message):
+    with pytest.raises(FedatlasError, match=message):
+        shard(tmp_path, make_samples(9, 4, 1.0, "dense"), spec)
+    assert {path.name for path in tmp_path.iterdir()} == {"prepared.parquet"}
+
+
+def test_a_test_split_with_other_features_is_refused(tmp_path):
+    train, test = make_samples(9, 4, 1.0, "dense"), make_samples(9, 5, 1.0, "dense")
+    with pytest.raises(FedatlasError, match=r"test\.parquet: has 5 features, but .* has 4"):
+        shard(tmp_path, train, vertical(test="test"), test)
+
+
+def test_a_prepared_file_that_contradicts_itself_is_refused(tmp_path):
+    with pytest.raises(FedatlasError, match=r"prepared\.parquet: holds 9 rows, but .* say 8"):
+        shard(tmp_path, make_samples(9, 4, 1.0, "dense"), vertical(), rows=8)
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3, 4])
+def test_files_are_written_whole_or_not_at_all_and_the_manifest_last(
+    tmp_path, monkeypatch, failing
+):
+    samples = make_samples(9, 4, 1.0, "dense")
+    files = shard(tmp_path, samples, vertical(test=0.3))
+    before = {path: path.read_bytes() for path in files}
+    written, original = [], pq.ParquetWriter.write_table
+
+    def fail_in_time(writer: pq.ParquetWriter, *arguments: Any, **options: Any) -> None:
+        written.append(writer)
+        if len(written) == failing:
+            raise RuntimeError("killed while writing")
+        original(writer, *arguments, **options)
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", fail_in_time)
+    with pytest.raises(RuntimeError, match="killed"):
+        shard(tmp_path, samples, vertical(test=0.3, seed=5))
+    names = {"prepared.parquet", *(path.name for path in files)}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    replaced = (failing - 1) // 2  # two row groups each
+    for path in files[replaced:]:
+        assert path.read_bytes() == before[path]
+    if replaced:  # and the mixture is noticed
+        with pytest.raises(FedatlasError, match=rf"silo-{replaced}\.parquet: is not party"):
+            read_party_shards(files)
