@@ -466,8 +466,9 @@ class _World:
                 total += thetas[j] * self.X[j, self.columns[party]]
             self.mean[party] = total / self.n
             self.reference[party] = thetas.copy()
-        sums = self.n * max(self.share_time) + self.latency + self.depth * self.latency
-        return now + sums + self.latency + self.n * max(self.update_time)
+        # The m dominators ask for n / m sums each, and as many threads share the updates' work.
+        sums = self.n * max(self.share_time) / self.m + self.latency + self.depth * self.latency
+        return now + sums + self.latency + self.n * max(self.update_time) / self.m
 
     def decide(self, now: Seconds, iteration: Iteration) -> None:
         """One more dominated update: Algorithms 2, 4 and 6, from the index to its own update."""
@@ -590,9 +591,9 @@ def simulate(
       every update.
     - SVRG: exactly ``inner`` iterations between two snapshots. Those that have begun but whose
       sums come later are dropped: they draw no sample and change nothing. At the last application
-      the snapshot is taken; it takes n · max r_ℓ + L + D·L for the sums and L + n · max τ_ℓ for
-      the gradient; then all dominators begin. The first begins at time 0. SAGA's first pass: the
-      same, once.
+      the snapshot is taken, a party's m threads sharing its work; it takes n · max r_ℓ / m + L +
+      D·L for the sums and L + n · max τ_ℓ / m for the gradient; then all dominators begin. The
+      first begins at time 0. SAGA's first pass: the same, once.
     - AFSVRG-VP: SVRG, but an iteration updates its dominator's block only and sends nothing.
 
     The run ends with the sum of iteration ``updates`` − 1. The read delay of iteration j at party

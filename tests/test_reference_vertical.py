@@ -318,7 +318,8 @@ def test_synchronous_schedule_by_hand():
 
 
 def test_snapshots_cut_the_run_by_hand():
-    # r = τ = (2, 3), n = 2, L = 1, D = 1: a snapshot takes 2·3 + 1 + 1 + 1 + 2·3 = 15, S − t = 5.
+    # r = τ = (2, 3), n = 2, L = 1, D = 1: a snapshot, shared by two threads, takes
+    # 2·3/2 + 1 + 1 + 1 + 2·3/2 = 9, S − t = 5.
     X, y = np.ones((2, 5)), np.array([1.0, -1.0])
     blocks = [[0, 1], [2, 3, 4]]
     result = simulate(
@@ -335,18 +336,18 @@ def test_snapshots_cut_the_run_by_hand():
         latency=1,
         seconds_per_feature=1,
     )
-    # Sums at 20, 20; dominator 0 begins at 22 and sums at 27, the third of this epoch. Dominator 1
-    # had begun at 23 and is dropped. Last update: party 1, at 27 + 1 + 3. Snapshot: 31 to 46.
-    assert result.starts == [15, 46]
+    # Sums at 14, 14; dominator 0 begins at 16 and sums at 21, the third of this epoch. Dominator 1
+    # had begun at 17 and is dropped. Last update: party 1, at 21 + 1 + 3. Snapshot: 25 to 34.
+    assert result.starts == [9, 34]
     assert [(i.dominator, i.begun, i.summed) for i in result.iterations] == [
-        (0, 15, 20),
-        (1, 15, 20),
-        (0, 22, 27),
-        (0, 46, 51),
-        (1, 46, 51),
-        (0, 53, 58),
+        (0, 9, 14),
+        (1, 9, 14),
+        (0, 16, 21),
+        (0, 34, 39),
+        (1, 34, 39),
+        (0, 41, 46),
     ]
-    # AFSVRG-VP sends nothing: the third sum at 27, its own update at 29, snapshot until 44.
+    # AFSVRG-VP sends nothing: the third sum at 21, its own update at 23, snapshot until 32.
     alone = simulate(
         "afsvrg-vp",
         X,
@@ -361,9 +362,9 @@ def test_snapshots_cut_the_run_by_hand():
         latency=1,
         seconds_per_feature=1,
     )
-    assert alone.starts == [15, 44]
-    assert happened(alone)[:3] == [(22, 0, 0, 0), (23, 1, 1, 0), (29, 2, 0, 0)]
-    # Iteration 2 begins at 22, is answered at 25 and 26, after all earlier updates.
+    assert alone.starts == [9, 32]
+    assert happened(alone)[:3] == [(16, 0, 0, 0), (17, 1, 1, 0), (23, 2, 0, 0)]
+    # Iteration 2 begins at 16, is answered at 19 and 20, after all earlier updates.
     assert alone.read_delays.tolist() == [[0, 0], [1, 0], [0, 0], [0, 0]]
 
 

@@ -1,7 +1,8 @@
 """VFB² and AFSVRG-VP against the papers' loops over a model of time, and what they cost.
 
 The package draws; tests/reference_vertical.py replays those draws event by event. All seconds are
-sums of few powers of two (fractions in the reference), so events that coincide do so exactly.
+multiples of UNIT by few powers of two (fractions in the reference), so events that coincide do so
+exactly, and so does the work of a pass that up to eight threads share.
 """
 
 import math
@@ -9,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -45,6 +48,8 @@ PARTS = {
 }
 TOPOLOGIES = [(parties, active) for parties in (1, 2, 3, 5, 8) for active in range(1, parties + 1)]
 
+UNIT = 105.0  # s: 3 · 5 · 7
+
 every_method = pytest.mark.parametrize("method", METHODS)
 every_objective = pytest.mark.parametrize("objective", PARTS)
 both_modes = pytest.mark.parametrize("synchronous", [False, True])
@@ -57,7 +62,7 @@ few_examples = settings(max_examples=120, deadline=None, derandomize=True)
 
 @dataclass(frozen=True)
 class Case:
-    """One configuration; `sizes` are those of the parties' blocks."""
+    """One configuration; `sizes` are those of the parties' blocks, seconds are in UNITs."""
 
     method: str = "sgd"
     objective: str = "logistic_l2"
@@ -103,8 +108,8 @@ class Case:
     @property
     def network(self) -> NetworkModel:
         return NetworkModel(
-            seconds_per_feature=self.seconds_per_feature,
-            latency=self.latency,
+            seconds_per_feature=UNIT * self.seconds_per_feature,
+            latency=UNIT * self.latency,
             straggler=self.straggler,
             mask_scale=self.mask_scale,
         )
@@ -208,25 +213,36 @@ def replayed(run: Run) -> reference.Result:
         ]
     if case.parties > 1:
         slowdown[-1] *= Fraction(case.straggler)
-    return reference.simulate(
-        case.method,
-        data.X,
-        data.y,
-        data.blocks,
-        run.random.order,
-        len(run.random.order),
-        case.step_size,
-        loss,
-        regulariser,
-        case.weight,
-        dominators=case.active,
-        synchronous=case.synchronous,
-        inner=case.inner,
-        seconds_per_feature=Fraction(case.seconds_per_feature),
-        latency=Fraction(case.latency),
-        slowdown=slowdown,
-        w0=data.x0,
-    )
+    with patch.object(reference._World, "pass_over_the_data", shared_pass):
+        return reference.simulate(
+            case.method,
+            data.X,
+            data.y,
+            data.blocks,
+            run.random.order,
+            len(run.random.order),
+            case.step_size,
+            loss,
+            regulariser,
+            case.weight,
+            dominators=case.active,
+            synchronous=case.synchronous,
+            inner=case.inner,
+            seconds_per_feature=Fraction(UNIT * case.seconds_per_feature),
+            latency=Fraction(UNIT * case.latency),
+            slowdown=slowdown,
+            w0=data.x0,
+        )
+
+
+pass_over_the_data = reference._World.pass_over_the_data
+
+
+def shared_pass(world: Any, now: reference.Seconds) -> reference.Seconds:
+    """The reference's pass, but all threads of a party share its work."""
+    pass_over_the_data(world, now)
+    work = Fraction(world.n) * max(world.share_time) / world.m
+    return now + 2 * work + (2 + world.depth) * world.latency
 
 
 def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float = 1e-10) -> None:
@@ -651,9 +667,9 @@ def test_more_rounds_than_samples_are_refused():
 
 @pytest.mark.parametrize("method", ["sgd", "saga"])
 def test_a_straggler_slows_synchronous_methods_more(method):
-    # q = 4 of three features each at 1/2 s, no latency: r = 1.5 s, the straggler's r' = s r.
+    # q = 4 of three features each, 1/2 a unit, no latency: r = 1.5, the straggler's r' = s r.
     # Dominators repeat after max r + r; behind a barrier after 2 max r. Both end with a sum.
-    r, samples, m = 1.5, 16, 2
+    r, samples, m = 1.5 * UNIT, 16, 2
     epoch = {}
     for synchronous in (False, True):
         for straggler in (1.0, 1.5):
@@ -663,7 +679,7 @@ def test_a_straggler_slows_synchronous_methods_more(method):
             )  # fmt: skip
             run = Run(case)
             start = run.counters.simulated_time
-            assert start == (2 * samples * straggler * r if method == "saga" else 0.0)
+            assert start == (2 * samples * straggler * r / m if method == "saga" else 0.0)
             seconds = run.round().counters.simulated_time - start
             period = 2 * straggler * r if synchronous else (straggler + 1) * r
             assert seconds == (samples // m - 1) * period + straggler * r
@@ -673,14 +689,19 @@ def test_a_straggler_slows_synchronous_methods_more(method):
     assert epoch[False, 1.5] < epoch[True, 1.5] == 1.5 * epoch[True, 1.0]
 
 
-def test_a_full_pass_takes_its_time():
-    # n max r + Λ + ⌈log2 q⌉ Λ for the sums, Λ + n max r for the rest
-    case = Case("saga", sizes=(4, 2, 3, 1, 2), latency=0.25, straggler=1.5)
-    assert Run(case).counters.simulated_time == 2 * (16 * 2.0) + 2 * 0.25 + 3 * 0.25
-    slow = replace(case, straggler=4.0)
-    assert Run(slow).counters.simulated_time == 2 * (16 * 4.0) + 2 * 0.25 + 3 * 0.25
-    single = replace(case, sizes=(4,), active=1, straggler=4.0)  # neither messages nor others
-    assert Run(single).counters.simulated_time == 2 * (16 * 2.0)
+@pytest.mark.parametrize("active", [1, 3, 5])
+def test_a_full_pass_takes_its_time(active):
+    # n max r / k + Λ + ⌈log2 q⌉ Λ for the sums, Λ + n max r / k for the rest
+    case = Case("saga", sizes=(4, 2, 3, 1, 2), active=active, latency=0.25, straggler=1.5)
+    messages = (1 + 3) * 0.25 + 0.25
+    assert seconds_of_start(case) == 2 * 16 * 2.0 / active + messages
+    assert seconds_of_start(replace(case, straggler=8.0)) == 2 * 16 * 8.0 / active + messages
+    single = replace(case, sizes=(4,), active=1, straggler=8.0)  # neither messages nor others
+    assert seconds_of_start(single) == 2 * 16 * 2.0
+
+
+def seconds_of_start(case: Case) -> float:
+    return pytest.approx(Run(case).counters.simulated_time / UNIT, rel=1e-15)
 
 
 # ------------------------------------------------------------------------------- pure and alike
@@ -753,10 +774,8 @@ def test_a_run_continues_from_its_arrays(tmp_path: Path, method, layout, synchro
     case = Case(method, layout=layout, synchronous=synchronous, straggler=1.5)
     whole = Run(case).round(9)
     first = Run(case).round(cut)
-    header: dict[str, Any] = {"counters": asdict(first.counters)}
-    checkpoints.save(
-        tmp_path / "x", "me", header, checkpoints.state_arrays(first.state, np.asarray)
-    )
+    saved = checkpoints.state_arrays(first.state, np.asarray)
+    checkpoints.save(tmp_path / "x", "me", {"counters": asdict(first.counters)}, saved)
     loaded = checkpoints.load(tmp_path / "x", "me")
     assert loaded is not None
     header, arrays = loaded

@@ -156,7 +156,7 @@ def test_an_empty_side_is_refused(test, rows, side):
 
 
 def test_more_samples_than_rows_are_refused():
-    with pytest.raises(FedatlasError, match="samples 10 exceeds the 9 rows .*; lower samples"):
+    with pytest.raises(FedatlasError, match=r"samples 10 exceeds the 9 rows .*; lower samples"):
         train_and_test_rows(vertical(samples=10), 9)
 
 
@@ -212,6 +212,18 @@ def test_equal_rows_have_equal_names(one, other):
 
     assert re.fullmatch(r"[A-Za-z0-9._-]+", one.rows_slug)
     assert (one.rows_slug == other.rows_slug) == (rows(one) == rows(other))
+
+
+@given(specifications(), specifications())
+def test_partitions_with_equal_rows_are_pooled_alike(one, other):
+    pooled = one.pooled
+    assert (pooled.parties, pooled.active) == (1, 1)
+    assert pooled.rows_slug == one.rows_slug.replace("seedNone", f"seed{pooled.seed}")
+    assert (pooled == other.pooled) == (one.rows_slug == other.rows_slug)
+    for left, right in zip(
+        train_and_test_rows(pooled, 150), train_and_test_rows(one, 150), strict=True
+    ):
+        np.testing.assert_array_equal(left, right)
 
 
 def test_names_stay_what_they_were():
