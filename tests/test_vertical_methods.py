@@ -700,7 +700,7 @@ def test_a_full_pass_takes_its_time(active):
     assert seconds_of_start(single) == 2 * 16 * 2.0
 
 
-def seconds_of_start(case: Case) -> float:
+def seconds_of_start(case: Case) -> Any:
     return pytest.approx(Run(case).counters.simulated_time / UNIT, rel=1e-15)
 
 
