@@ -1,0 +1,184 @@
+"""Optima: against scikit-learn and closed forms, with a true bound of the gap."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+import reference_vertical as reference
+from fedatlas.errors import FedatlasError
+from fedatlas.objectives import Objective
+from fedatlas.optimum import ACCURACY, Optimum, read_optimum, solve, write_optimum
+from fedatlas.party_shards import PartyRows
+
+both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])
+few_examples = settings(max_examples=30, deadline=None, derandomize=True)
+
+
+def make_rows(
+    layout: str, n: int = 60, d: int = 8, seed: int = 0, labels: str = "classes"
+) -> PartyRows:
+    random = np.random.default_rng(seed)
+    features = np.where(random.random((n, d)) < 0.6, random.normal(size=(n, d)), 0.0)
+    score = features @ random.normal(size=d) + random.normal(size=n)
+    label = np.where(score > 0, 1.0, -1.0) if labels == "classes" else score
+    starts = np.array([0, d // 2, d])
+    return PartyRows(sparse.csr_array(features) if layout == "sparse" else features, label, starts)
+
+
+def dense_of(rows: PartyRows) -> np.ndarray:
+    return rows.features.toarray() if sparse.issparse(rows.features) else rows.features
+
+
+def value(rows: PartyRows, w: np.ndarray, loss: str, regulariser: str, weight: float) -> float:
+    return reference.objective(dense_of(rows), rows.label, w, loss, regulariser, weight)
+
+
+def ridge_in_closed_form(rows: PartyRows, weight: float) -> np.ndarray:
+    """(2/n XᵀX + λI) w = 2/n Xᵀy."""
+    X, n = dense_of(rows), len(rows)
+    matrix = 2 / n * X.T @ X + weight * np.eye(X.shape[1])
+    return np.linalg.solve(matrix, 2 / n * X.T @ rows.label)
+
+
+@both_layouts
+@pytest.mark.parametrize("weight", [1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_logistic_regression_matches_scikit_learn(layout, weight, seed):
+    rows = make_rows(layout, seed=seed)
+    other = LogisticRegression(
+        C=1 / (len(rows) * weight), fit_intercept=False, solver="newton-cholesky", tol=1e-13,
+        max_iter=1000,
+    )  # fmt: skip
+    trusted = other.fit(dense_of(rows), rows.label).coef_[0]
+    w, found = solve(rows, Objective(name="logistic_l2", weight=weight))
+    least = value(rows, trusted, "logistic", "l2", weight)
+    assert found.objective == pytest.approx(least, abs=1e-12)
+    assert found.objective == pytest.approx(value(rows, w, "logistic", "l2", weight), abs=1e-14)
+    np.testing.assert_allclose(w, trusted, atol=1e-5)
+    assert found.gap is not None
+    assert found.gap <= ACCURACY
+    assert found.objective - least <= found.gap + 1e-15
+
+
+@both_layouts
+@few_examples
+@given(
+    seed=st.integers(0, 1000),
+    weight=st.sampled_from([1e-6, 1e-4, 0.1, 10.0]),
+    n=st.integers(1, 40),
+    d=st.integers(2, 12),
+)
+def test_ridge_regression_matches_its_closed_form(layout, seed, weight, n, d):
+    rows = make_rows(layout, n, d, seed, "real")
+    trusted = ridge_in_closed_form(rows, weight)
+    least = value(rows, trusted, "square", "l2", weight)
+    w, found = solve(rows, Objective(name="ridge_regression", weight=weight))
+    assert found.objective == pytest.approx(least, abs=1e-10)
+    assert found.objective >= least - 1e-13
+    assert found.gap is not None
+    # ‖w − w*‖² λ/2 is no more than the gap, by strong convexity
+    assert weight / 2 * float(((w - trusted) ** 2).sum()) <= found.gap * (1 + 1e-6) + 1e-16
+    assert found.objective - least <= found.gap + 1e-14
+
+
+@pytest.mark.parametrize("scale", [1e2, 1e4, 1e8])
+@pytest.mark.parametrize("name", ["logistic_l2", "ridge_regression"])
+def test_badly_scaled_features_are_solved_or_refused(name, scale):
+    rows = make_rows("dense", labels="classes")
+    rows.features[:, ::2] *= scale
+    objective = Objective(name=name, weight=1e-6)
+    try:
+        _, found = solve(rows, objective)
+    except FedatlasError as error:
+        assert "more than 1e-10: are the features badly scaled?" in str(error)
+        assert str(error).startswith(f"optimum of {objective.slug}: ")
+        return
+    assert found.gap is not None
+    assert found.gap <= ACCURACY
+    if name == "ridge_regression":
+        least = value(rows, ridge_in_closed_form(rows, 1e-6), "square", "l2", 1e-6)
+        assert found.objective == pytest.approx(least, abs=2e-10)
+
+
+def test_what_is_not_solved_is_refused():
+    rows = make_rows("dense")
+    rows.features[:] *= np.logspace(-8, 8, 8)
+    with pytest.raises(FedatlasError, match=r"f − f\* up to .*are the features badly scaled\?"):
+        solve(rows, Objective(name="logistic_l2", weight=1e-9))
+
+
+@both_layouts
+@pytest.mark.parametrize("name", ["logistic_nonconvex", "robust_regression"])
+def test_others_end_at_a_stationary_point_below_the_start(layout, name):
+    rows = make_rows(layout, labels="classes" if name == "logistic_nonconvex" else "real")
+    weight = None if name == "robust_regression" else 1e-3
+    loss, regulariser = ("robust", "none") if weight is None else ("logistic", "nonconvex")
+    w, found = solve(rows, Objective(name=name, weight=weight))
+    rest = (loss, regulariser, weight or 0.0)
+    assert found.gap is None
+    assert found.objective == pytest.approx(value(rows, w, *rest), abs=1e-14)
+    assert found.objective < value(rows, np.zeros(8), *rest)
+    gradient = reference.gradient(dense_of(rows), rows.label, w, *rest)
+    assert found.gradient_norm == pytest.approx(np.linalg.norm(gradient), abs=1e-12)
+    assert found.gradient_norm < 1e-8
+
+
+def test_layouts_and_repetitions_agree():
+    objective = Objective(name="logistic_l2", weight=1e-3)
+    first, again = (solve(make_rows("sparse"), objective) for _ in range(2))
+    np.testing.assert_array_equal(first[0], again[0])
+    assert first[1] == again[1]
+    dense = solve(make_rows("dense"), objective)[1]
+    assert dense.objective == pytest.approx(first[1].objective, abs=1e-12)
+
+
+# ------------------------------------------------------------------------------------------ files
+
+
+@pytest.mark.parametrize("gap", [None, 3.25e-13])
+def test_what_is_written_is_read(tmp_path, gap):
+    optimum = Optimum(objective=0.1 + 0.2, gradient_norm=1e-300, gap=gap, solver="a solver")
+    write_optimum(optimum, tmp_path / "deep" / "f.json")
+    assert read_optimum(tmp_path / "deep" / "f.json") == optimum
+    assert {path.name for path in (tmp_path / "deep").iterdir()} == {"f.json"}
+    content = (tmp_path / "deep" / "f.json").read_bytes()
+    write_optimum(optimum, tmp_path / "deep" / "f.json")
+    assert (tmp_path / "deep" / "f.json").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", r"f\.json: cannot be read as JSON: .*Make it again"),
+        ('{"objective": 1', r"f\.json: cannot be read as JSON"),
+        ('{"objective": 1}', r"f\.json: missing key 'gap'"),
+        ("[]", r"f\.json: .*valid dictionary"),
+        (
+            '{"objective": NaN, "gradient_norm": 0, "gap": null, "solver": ""}',
+            r"f\.json: key 'objective', value nan",
+        ),
+        (
+            '{"objective": 1, "gradient_norm": "x", "gap": null, "solver": ""}',
+            r"f\.json: key 'gradient_norm', value 'x'",
+        ),
+        (
+            '{"objective": 1, "gradient_norm": 0, "gap": null, "solver": "", "more": 1}',
+            r"f\.json: unknown key 'more'",
+        ),
+    ],
+)
+def test_a_damaged_file_is_refused_by_name(tmp_path, content, message):
+    (tmp_path / "f.json").write_text(content)
+    with pytest.raises(FedatlasError, match=message):
+        read_optimum(tmp_path / "f.json")
+
+
+def test_a_missing_or_binary_file_is_refused_by_name(tmp_path):
+    with pytest.raises(FedatlasError, match=r"f\.json: cannot be read as JSON: .*No such file"):
+        read_optimum(tmp_path / "f.json")
+    (tmp_path / "f.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(FedatlasError, match=r"f\.json: cannot be read as JSON"):
+        read_optimum(tmp_path / "f.json")
