@@ -78,7 +78,8 @@ def compose(
         axes[line, -1].legend(handles=_legend(curves, marked), **legend_beside())
     for place in axes.flat:
         # Only when all is drawn: a limit that is set stays, also for panels that share it.
-        place.set_xlim(left=0)
+        if place.get_xscale() == "linear":
+            place.set_xlim(left=0)
     for place, cost in zip(axes[-1], figure.costs, strict=True):
         place.set_xlabel(_COSTS[cost][0])
     seeds = seeds_of(traces)
@@ -137,10 +138,21 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
         place.plot(x, median, color=curve.colour, ls=curve.style, lw=width, zorder=3 + 0.1 * order)
     if not place.lines:
         place.text(0.5, 0.5, "every seed diverged", transform=place.transAxes, ha="center")
+    if _ends_far_apart(cost, curves):
+        place.set_xscale("log")
+        return
     place.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     unit = _COSTS[cost][1]
     if unit is not None:
         place.xaxis.set_major_formatter(EngFormatter(unit, sep=""))
+
+
+def _ends_far_apart(cost: str, curves: list[_Curve]) -> bool:
+    """Whether simulated times differ so much that the shorter runs could not be seen."""
+    if cost != "simulated_time":
+        return False
+    ends = [np.nanmax(cost_axis(curve.trace, cost)) for curve in curves]
+    return max(ends) > 8 * min(ends)
 
 
 def _is_logarithmic(measurement: str, curves: list[_Curve]) -> bool:

@@ -459,7 +459,8 @@ def _unmasked_sum(trees, masked, masks):
 def secure_margins(blocks, trees, mask_key, first_mask, mask_scale, w):
     """Algorithm 1 for every sample at w: margins (n,) and the largest error that masks left.
 
-    first_mask: number of the first mask, so that no two sums of a run share one.
+    trees: (2, q − 1, 2) aggregation steps (receiver, sender). first_mask: number of the first mask,
+    so that no two sums of a run share one.
     """
     parties = len(blocks.starts) - 1
     margins = np.empty(len(blocks.labels))
@@ -513,8 +514,8 @@ def decide_updates(
     """Run until `len(draws)` more dominated updates have been decided, on those samples; changes w,
     mean, reference, queues and tally.
 
-    trees: (2, q − 1, 2) aggregation steps (receiver, sender) of Algorithm 1's two trees.
-    Returns False if a queue overflowed.
+    trees: (m, 2, q − 1, 2) aggregation steps (receiver, sender) of Algorithm 1's two trees, for
+    each dominator. Returns False if a queue overflowed.
     """
     starts, dense, bounds, columns, values, labels = blocks
     regulariser, weight, step_size, estimator = (
@@ -567,7 +568,7 @@ def decide_updates(
             counts[READS] += 1
             numbers[READ_DELAYS] += lacking
             numbers[LARGEST_READ_DELAY] = max(numbers[LARGEST_READ_DELAY], lacking)
-        margin = _unmasked_sum(trees, masked, masks)
+        margin = _unmasked_sum(trees[dominator], masked, masks)
         numbers[MASK_ERROR] = max(numbers[MASK_ERROR], abs(margin - plain))
         slope = loss_derivative(rule.loss, margin, labels[row])
 

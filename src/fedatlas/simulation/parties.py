@@ -113,9 +113,11 @@ class PartyNetwork:
         latency = model.latency if rows.parties > 1 else 0.0
         depth = ceil(log2(rows.parties))
         self._timing = Timing(seconds, seconds, float(seconds.max()), latency, depth * latency)
-        self._trees = np.empty((2, 0, 2), np.int64)
+        self._trees = np.empty((active, 2, 0, 2), np.int64)
         if rows.parties > 1:
-            self._trees = np.stack([tree.arrays() for tree in two_trees(rows.parties)])
+            # Both end at the party that asked.
+            trees = (two_trees(rows.parties, root) for root in range(active))
+            self._trees = np.array([[tree.arrays() for tree in pair] for pair in trees])
         self._mask_scale = model.mask_scale
         self._mask_keys = np.random.SeedSequence([seed, 1]).generate_state(2, np.uint64)
 
@@ -187,7 +189,7 @@ class PartyNetwork:
         """w·x_i of all samples, (n,), by Algorithm 1; behind a barrier."""
         others = self.parties - 1
         margins, error = kernels.secure_margins(
-            self._blocks, self._trees, self._mask_keys[1],
+            self._blocks, self._trees[0], self._mask_keys[1],
             self._counters.full_passes * self.samples * self.parties, self._mask_scale, state.x,
         )  # fmt: skip
         numbers = state.tally.values
