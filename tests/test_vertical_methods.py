@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -29,10 +28,12 @@ from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import Objective
 from fedatlas.party_shards import PartyRows, PartySamples
+from fedatlas.problems import kernels
 from fedatlas.problems.vertical import VerticalProblem
 from fedatlas.randomness import RoundRandom
 from fedatlas.simulation.network_model import NetworkModel
 from fedatlas.simulation.parties import PartyCounters, PartyNetwork, PartyState
+from fedatlas.simulation.secure_sum import masked_sum, two_trees
 
 METHODS: dict[str, Callable[..., VerticalAlgorithm]] = {
     "sgd": Vfb2Sgd,
@@ -213,36 +214,25 @@ def replayed(run: Run) -> reference.Result:
         ]
     if case.parties > 1:
         slowdown[-1] *= Fraction(case.straggler)
-    with patch.object(reference._World, "pass_over_the_data", shared_pass):
-        return reference.simulate(
-            case.method,
-            data.X,
-            data.y,
-            data.blocks,
-            run.random.order,
-            len(run.random.order),
-            case.step_size,
-            loss,
-            regulariser,
-            case.weight,
-            dominators=case.active,
-            synchronous=case.synchronous,
-            inner=case.inner,
-            seconds_per_feature=Fraction(UNIT * case.seconds_per_feature),
-            latency=Fraction(UNIT * case.latency),
-            slowdown=slowdown,
-            w0=data.x0,
-        )
-
-
-pass_over_the_data = reference._World.pass_over_the_data
-
-
-def shared_pass(world: Any, now: reference.Seconds) -> reference.Seconds:
-    """The reference's pass, but all threads of a party share its work."""
-    pass_over_the_data(world, now)
-    work = Fraction(world.n) * max(world.share_time) / world.m
-    return now + 2 * work + (2 + world.depth) * world.latency
+    return reference.simulate(
+        case.method,
+        data.X,
+        data.y,
+        data.blocks,
+        run.random.order,
+        len(run.random.order),
+        case.step_size,
+        loss,
+        regulariser,
+        case.weight,
+        dominators=case.active,
+        synchronous=case.synchronous,
+        inner=case.inner,
+        seconds_per_feature=Fraction(UNIT * case.seconds_per_feature),
+        latency=Fraction(UNIT * case.latency),
+        slowdown=slowdown,
+        w0=data.x0,
+    )
 
 
 def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float = 1e-10) -> None:
@@ -261,6 +251,7 @@ def at_a_barrier(run: Run) -> bool:
 def assert_replayed(run: Run) -> reference.Result:
     """Blocks, times and delays of both sides agree, at the last sum and when nothing waits."""
     result, counters = replayed(run), run.counters
+    assert result.longest_wait == 0  # as many threads as dominators always suffice
     # At a barrier the package has applied everything already, see
     # test_updates_after_the_last_sum_of_a_synchronous_round_are_not_settled.
     now = result.drained_blocks if at_a_barrier(run) else result.blocks
@@ -329,6 +320,7 @@ def test_several_outer_loops(method, synchronous, inner_passes):
     )  # fmt: skip
     run = Run(case).round(4 * inner_passes * 2 + 3)
     assert run.counters.full_passes == 3
+    assert run.state.reference.shape == (1, 13)
     result = assert_replayed(run)
     assert len(result.starts) == 3
 
@@ -587,6 +579,25 @@ def test_without_masks_only_the_order_of_the_sum_differs():
     assert alone.counters.mask_error == 0.0
     pair = Run(Case(mask_scale=0.0, sizes=(5, 2), active=1)).round(3)
     assert pair.counters.mask_error == 0.0  # a + b either way
+
+
+def test_sums_go_up_the_trees_of_the_dominator_that_asked():
+    # At 0, with labels 0, a derivative is twice what the masks' rounding leaves of a sum of zeros.
+    case = Case(
+        "sgd", "ridge_regression", sizes=(1,) * 5, active=3, samples=15, rounds_per_epoch=5,
+        mask_scale=1e10,
+    )  # fmt: skip
+    data = make_data(case)
+    data.x0[:] = data.y[:] = 0.0
+    run = Run(case, data).round()
+    masks = np.array([1e10 * kernels._mask(run.network._mask_keys[0], k) for k in range(15)])
+    for dominator, theta in enumerate(run.state.queues.own_theta):
+        own = masks[5 * dominator : 5 * dominator + 5]
+        expected = {
+            root: 2 * masked_sum(np.zeros(5), own, two_trees(5, root)).value for root in range(3)
+        }
+        assert theta == expected[dominator]
+    assert len(set(expected.values())) > 1  # the trees make a difference
 
 
 def test_every_seed_has_masks_of_its_own():
