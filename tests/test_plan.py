@@ -76,9 +76,11 @@ def test_readable_formats_have_a_reader():
 
 def test_every_experiment_of_the_project_is_sound():
     plan = build_plan(ROOT / "config")
-    assert {"demo-fedpage", "fedpage-fig1a", "fedpage-fig6b"} <= set(plan.experiments)
+    assert {"demo-fedpage", "fedpage-fig1a", "fedpage-fig6b", "vfb2-table2-d1"} <= set(
+        plan.experiments
+    )
     for experiment in plan.experiments.values():
-        assert len(experiment.seeds) == 5
+        assert len(experiment.seeds) >= (3 if experiment.paper == "vfb2" else 5)
 
 
 def test_a_key_that_stands_twice_is_refused(config):

@@ -81,10 +81,14 @@ class Algorithm(Model, ABC):
             )
 
 
-@cache
 def algorithm_names() -> list[str]:
     """Every method there is: the files of `fedatlas.algorithms`, but for `_shared` ones."""
-    names = (module.name for module in pkgutil.iter_modules(algorithms.__path__))
+    return _names(tuple(algorithms.__path__))
+
+
+@cache
+def _names(folders: tuple[str, ...]) -> list[str]:
+    names = (module.name for module in pkgutil.iter_modules(folders))
     return sorted(name for name in names if not name.startswith("_"))
 
 
