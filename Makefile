@@ -37,6 +37,7 @@ check: environment
 
 bench: environment
 	$(BIN)/python benchmarks/rounds.py
+	$(BIN)/python benchmarks/parties.py
 	$(BIN)/python benchmarks/workflow.py
 
 clean:  # keeps what was downloaded

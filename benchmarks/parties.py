@@ -1,0 +1,139 @@
+"""Epochs of the methods over parties, one thread, beside scikit-learn's SGD; prints ratios.
+
+Dense rows of D1's shape (24,000 × 90) and sparse rows of news20's (17,996 × 1,355,191, some 455
+non-zeros each), made up, so that nothing is downloaded; q = 8, m = 3, l2-logistic regression. The
+yardstick, one epoch of scikit-learn's SGDClassifier on the pooled rows, is compiled as well, but
+has no parties, no clocks and no queues. All take turns.
+
+    python benchmarks/parties.py [--repeats 5] [--only dense|sparse]
+"""
+
+import argparse
+import os
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from scipy import sparse
+from sklearn.linear_model import SGDClassifier
+
+from fedatlas.algorithm import algorithm_class
+from fedatlas.data.catalogue import load_catalogue
+from fedatlas.data.formats import read_raw
+from fedatlas.objectives import Objective
+from fedatlas.party_shards import PartyRows, PartySamples
+from fedatlas.problems.vertical import VerticalProblem
+from fedatlas.randomness import RoundRandom
+from fedatlas.simulation.network_model import NetworkModel
+from fedatlas.simulation.parties import PartyCounters, PartyNetwork
+
+PARTIES, ACTIVE = 8, 3
+OBJECTIVE = Objective(name="logistic_l2", weight=1e-4)
+METHODS = {
+    "VFB²-SGD": ("vfb2_sgd", {}),
+    "VFB²-SVRG": ("vfb2_svrg", {}),
+    "VFB²-SAGA": ("vfb2_saga", {}),
+    "VFB-SGD": ("vfb2_sgd", {"synchronous": True}),
+}
+
+
+def dense_rows() -> PartyRows:
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(24_000, 90))
+    margins = features @ generator.normal(size=90) + generator.normal(size=24_000)
+    starts = np.array([0, 12, 24, *(24 + 11 * np.arange(1, 7))])
+    return PartyRows(features, np.where(margins > 0, 1.0, -1.0), starts)
+
+
+def sparse_rows() -> PartyRows:
+    catalogue = load_catalogue(Path(__file__).parents[1] / "config/datasets.yaml")
+    samples = read_raw(catalogue["standin-news20"], "train", [])
+    order = np.random.default_rng(0).permutation(samples.features.shape[1])
+    features = sparse.csr_array(sparse.csc_array(samples.features)[:, order])[:17_996]
+    starts = np.linspace(0, len(order), PARTIES + 1).astype(int)
+    return PartyRows(features, samples.label[:17_996], starts)
+
+
+def epoch_of(name: str, rows: PartyRows) -> Callable[[], float]:
+    """A function that runs the next epoch of a method and returns its seconds."""
+    algorithm_name, values = METHODS[name]
+    algorithm = algorithm_class(algorithm_name)(step_size=0.01, **values)
+    problem = VerticalProblem(PartySamples(rows, None, {}), OBJECTIVE)
+    network = PartyNetwork(
+        rows, OBJECTIVE, ACTIVE, NetworkModel(straggler=1.4), PartyCounters(), seed=0
+    )
+    random = RoundRandom(0)
+    state = algorithm.start(problem, network, np.zeros(problem.dimension))
+    done = 0
+
+    def epoch() -> float:
+        nonlocal state, done
+        began = time.perf_counter()
+        for _ in range(10):
+            state = algorithm.round(state, problem, network, random.at(done))
+            done += 1
+        return time.perf_counter() - began
+
+    return epoch
+
+
+def yardstick(rows: PartyRows) -> float:
+    """Seconds of one epoch of compiled, centralised SGD with the same objective."""
+    model = SGDClassifier(
+        loss="log_loss", alpha=OBJECTIVE.regularisation_weight, fit_intercept=False, max_iter=1,
+        tol=None, learning_rate="constant", eta0=0.01,
+    )  # fmt: skip
+    features = rows.features
+    if not isinstance(features, np.ndarray):
+        # It knows no sparse arrays with other than 32-bit indices.
+        features = sparse.csr_matrix(features)
+        features.indices, features.indptr = (
+            part.astype(np.int32) for part in (features.indices, features.indptr)
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        began = time.perf_counter()
+        model.fit(features, rows.label)
+        return time.perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", choices=("dense", "sparse"))
+    arguments = parser.parse_args()
+    for kind, make in (("dense", dense_rows), ("sparse", sparse_rows)):
+        if arguments.only not in (None, kind):
+            continue
+        rows = make()
+        epochs = {name: epoch_of(name, rows) for name in METHODS}
+        for epoch in epochs.values():
+            epoch()  # compile, or load the compiled code
+        seconds: dict[str, list[float]] = {name: [] for name in (*METHODS, "scikit-learn SGD")}
+        for _ in range(arguments.repeats):
+            for name, epoch in epochs.items():
+                seconds[name].append(epoch())
+            seconds["scikit-learn SGD"].append(yardstick(rows))
+        n, d = rows.features.shape
+        print(f"{kind}, {n:,} × {d:,}: seconds per epoch, median (range) of {arguments.repeats}")
+        base = statistics.median(seconds["scikit-learn SGD"])
+        for name, values in seconds.items():
+            middle = statistics.median(values)
+            updates = (
+                ""
+                if name not in METHODS
+                else f", {n * PARTIES / middle / 1e6:.2f} M block updates/s"
+            )
+            print(
+                f"  {name:<17}{middle:>8.3f}  ({min(values):.3f} to {max(values):.3f})"
+                f"   {middle / base:.2f} × scikit-learn{updates}"
+            )
+
+
+if __name__ == "__main__":
+    main()
