@@ -1,6 +1,7 @@
 """The vertical oracle and the linear model below it: values, gradients, measurements."""
 
 import itertools
+import os
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.metrics import accuracy_score, mean_squared_error
+from threadpoolctl import threadpool_limits
 
 import reference_vertical as reference
 from fedatlas.errors import FedatlasError
@@ -168,6 +170,19 @@ def test_smoothness_bounds_every_samples_curvature(name, layout):
     if name == "ridge_regression":
         squares = (dense_of(rows) ** 2).sum(axis=1)
         assert problem.smoothness == pytest.approx(2 * squares.max() + WEIGHT)
+
+
+@pytest.mark.xfail(strict=True, reason="BLAS adds in another order on two threads")
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="BLAS has one thread only")
+def test_gradients_do_not_depend_on_threads():
+    # The mean of SVRG and SAGA; margins only decide what is measured.
+    rows = make_rows("ridge_regression", "dense", n=24_000, d=90)
+    problem = problem_of("ridge_regression", rows)
+    gradients = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            gradients.append(problem.data_gradient(rows.label))
+    np.testing.assert_array_equal(*gradients)
 
 
 # ------------------------------------------------------------------------------- measurements
