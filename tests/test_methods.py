@@ -121,9 +121,7 @@ class Run:
         self.network = StarNetwork(engine.clients, self.counters)
         self.random = random(seed)
         self.x0 = start_point(engine.dimension) if x0 is None else x0
-        self.state = algorithm.start(
-            self.problem, self.network, engine.array(self.x0.copy())
-        )
+        self.state = algorithm.start(self.problem, self.network, engine.array(self.x0.copy()))
         self.round_number = 0
 
     def round(self) -> Draws:

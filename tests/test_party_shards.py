@@ -413,7 +413,6 @@ def test_files_of_other_data_are_refused(tmp_path):
         read_party_shards([*files[:2], others[2]])
 
 
-@pytest.mark.xfail(strict=True, reason="the digest of the test split is not compared")
 def test_files_of_other_test_data_are_refused(tmp_path):
     samples, spec = make_samples(30, 8, 0.5, "sparse"), vertical(test="test")
     files = shard(tmp_path / "one", samples, spec, make_samples(9, 8, 0.5, "sparse", seed=1))
@@ -448,7 +447,6 @@ def test_labels_under_another_name_in_a_passive_file_are_refused(files):
         read_party_shards(files)
 
 
-@pytest.mark.xfail(strict=True, reason="a passive party's file may have labels unnoticed")
 def test_labels_in_a_passive_file_are_refused(files):
     def add(group: pa.Table) -> pa.Table:
         return group.add_column(1, "label", pa.array(np.ones(group.num_rows)))

@@ -191,7 +191,6 @@ def test_no_two_specifications_of_a_dense_grid_share_a_slug():
     assert horizontal.slug not in {spec.slug for spec in specs}
 
 
-@pytest.mark.xfail(strict=True, reason="names of splits are not told from other parts of a slug")
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -294,7 +293,6 @@ def test_a_bad_specification_names_key_and_value(values, message):
     assert re.search(message, str(caught.value)), str(caught.value)
 
 
-@pytest.mark.xfail(strict=True, reason="one message for each kind of 'test', with pydantic's names")
 @pytest.mark.parametrize("test", [1.5, True, 3])
 def test_a_bad_test_share_is_one_message(test):
     values = {"parties": 3, "active": 1, "test": test}

@@ -172,7 +172,6 @@ def test_smoothness_bounds_every_samples_curvature(name, layout):
         assert problem.smoothness == pytest.approx(2 * squares.max() + WEIGHT)
 
 
-@pytest.mark.xfail(strict=True, reason="BLAS adds in another order on two threads")
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="BLAS has one thread only")
 def test_gradients_do_not_depend_on_threads():
     # The mean of SVRG and SAGA; margins only decide what is measured.
@@ -257,7 +256,6 @@ def test_labels_other_than_plus_and_minus_one_are_refused(name, label):
     assert str(label).removesuffix(".0") in str(caught.value)
 
 
-@pytest.mark.xfail(strict=True, reason="the first five labels are shown, whatever they are")
 def test_the_message_shows_a_label_that_is_not_plus_or_minus_one():
     rows = make_rows("logistic_l2", "dense")
     rows.label[9] = 7.5
@@ -273,7 +271,6 @@ def test_regression_takes_any_labels_and_tells_classes(name):
     assert "train_accuracy" in problem_of(name, rows).measure(np.zeros(6))
 
 
-@pytest.mark.xfail(strict=True, reason="test labels are not looked at")
 @pytest.mark.parametrize("name", ["logistic_l2", "logistic_nonconvex"])
 def test_test_labels_other_than_plus_and_minus_one_are_refused(name):
     test = make_rows(name, "dense", seed=1)

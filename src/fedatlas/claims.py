@@ -41,8 +41,10 @@ LINEAR_SHARE = 0.25
 LINEAR_DECADES = 2.0
 #: Where spans end: below, sub-optimality nears the accuracy of the optimum.
 CONVERGED = 1e-9
-#: "Near linear speed-up": time to a target falls at least as parties to this power.
-NEAR_LINEAR_SPEED_UP = -0.8
+#: "Near linear speed-up": time to a target falls as parties to a power in this range.
+NEAR_LINEAR_POWERS = (-1.2, -0.8)
+#: "Much better scalability": that power is lower by this much, a fifth of the time at 8 times q.
+CLEARLY_LOWER_POWER = -0.1
 
 
 class PairTest(Model):

@@ -186,9 +186,12 @@ def audit(
     from fedatlas.party_shards import read_party_shards
 
     objective = validated(Objective, _json(spec), "--spec")
-    rows = read_party_shards(shards).train
+    data = read_party_shards(shards)
+    rows, active = data.train, data.metadata["partition"]["active"]
     w, _ = solve(rows, objective)
-    findings = audit_leaks(objective, rows.label, 0 * rows.label, rows.features @ w, rows.parties)
+    findings = audit_leaks(
+        objective, rows.label, 0 * rows.label, rows.features @ w, rows.parties, active
+    )
     write_audit(findings, output)
 
 

@@ -1,6 +1,6 @@
 """Who holds what: typed partition specifications and the assignments they describe."""
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -107,9 +107,17 @@ class VerticalPartition(Model):
     active: int = Field(ge=1)
     assignment: Literal["shuffled", "consecutive"] = "shuffled"
     samples: int | None = Field(default=None, ge=1)
-    test: Annotated[float, Field(gt=0, lt=1)] | str | None = None
+    test: float | str | None = None
     standardise: bool = False
     seed: int | None = Field(default=None, ge=0)
+
+    @field_validator("test", mode="before")
+    @classmethod
+    def _share_or_split(cls, test: Any) -> Any:
+        share = isinstance(test, float) and 0 < test < 1
+        if not (test is None or share or (isinstance(test, str) and test)):
+            raise ValueError("must be a share between 0 and 1, or the name of a split")
+        return test
 
     @model_validator(mode="after")
     def _active_parties_are_parties(self) -> Self:
@@ -136,15 +144,21 @@ class VerticalPartition(Model):
     @property
     def rows_slug(self) -> str:
         """A file-name-safe name of which rows train and which test, and how they are scaled."""
+        # Nothing is random about them otherwise: all trials share one name.
+        seed = [f"seed{self.seed}"] if isinstance(self.test, float) else []
+        return "-".join([*seed, *self._rows_parts])
+
+    @property
+    def _rows_parts(self) -> list[str]:
         parts = ["rows", "all" if self.samples is None else str(self.samples)]
-        if self.test is not None:
-            parts.append(f"test-{self.test}")
         if self.standardise:
             parts.append("standardised")
-        # Nothing is random about them otherwise: all trials share one name.
         if isinstance(self.test, float):
-            parts.append(f"seed{self.seed}")
-        return "-".join(parts)
+            parts.append(f"test{self.test!r}")
+        elif self.test is not None:
+            # Last, as the name of a split may look like anything.
+            parts.append(f"on-{self.test}")
+        return parts
 
     @property
     def pooled(self) -> "VerticalPartition":
@@ -157,10 +171,8 @@ class VerticalPartition(Model):
     @property
     def slug(self) -> str:
         """A file-name-safe name that no other specification has; not meant to be parsed."""
-        parts = [self.kind, self.assignment, f"q{self.parties}", f"m{self.active}", self.rows_slug]
-        if not parts[-1].endswith(f"seed{self.seed}"):
-            parts.append(f"seed{self.seed}")
-        return "-".join(parts)
+        blocks = [self.kind, self.assignment, f"q{self.parties}", f"m{self.active}"]
+        return "-".join([*blocks, f"seed{self.seed}", *self._rows_parts])
 
 
 Partition: TypeAlias = Annotated[

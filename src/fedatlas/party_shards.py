@@ -20,7 +20,9 @@ from fedatlas.files import file_digest
 from fedatlas.partition import VerticalPartition, feature_blocks, train_and_test_rows
 from fedatlas.shards import manifest_of, read_prepared_table, write_row_groups
 
-PARTY_KEYS = (*PREPARED_KEYS, "partition", "silo", "columns", "labelled", "groups", "scaling")
+# The same in the files of all parties, and what each party has of its own.
+_COMMON_KEYS = ("dataset", "split", "partition", "prepared_digest", "test_digest", "groups")
+PARTY_KEYS = (*PREPARED_KEYS, *_COMMON_KEYS, "silo", "columns", "labelled", "scaling")
 
 Features: TypeAlias = np.ndarray | sparse.csr_array
 
@@ -99,8 +101,11 @@ def write_party_shards(
         for name, part in groups.items()
     }
     numeric = metadata.get("numeric_columns")
+    # Not what the prepared file says of all columns and of labels: every party knows its own only.
+    kept = ("dataset", "split", "task", "layout", "features")
     shard_metadata = {
-        **metadata,
+        **{key: metadata[key] for key in kept if key in metadata},
+        "rows": sum(part.num_rows for part in groups.values()),
         "partition": spec.model_dump(mode="json"),
         "prepared_digest": digests["train"],
         "test_digest": digests.get("test"),
@@ -115,10 +120,12 @@ def write_party_shards(
                 scaling = _scaling(parts["train"], np.isin(block, scaled), prepared)
                 parts = {name: _standardised(part, scaling) for name, part in parts.items()}
             labelled = number < spec.active
+            names = metadata.get("feature_names")
             description = {
                 "silo": number,
                 "columns": block.tolist(),
                 "features": len(block),
+                "feature_names": names and [names[column] for column in block],
                 "labelled": labelled,
                 "scaling": scaling,
             }
@@ -145,13 +152,14 @@ def read_party_shards(paths: Sequence[Path]) -> PartySamples:
         with open_parquet(path) as file:
             metadata = read_metadata(file, path, PARTY_KEYS)
             first = first or metadata
-            same = all(
-                metadata[key] == first[key]
-                for key in ("dataset", "split", "partition", "prepared_digest", "groups")
-            )
+            same = all(metadata[key] == first[key] for key in _COMMON_KEYS)
             if not same or metadata["silo"] != number:
                 raise FedatlasError(
                     f"{path}: is not party {number} of the partition of {paths[0]}; shard again"
+                )
+            if ("label" in file.schema_arrow.names) != metadata["labelled"]:
+                raise FedatlasError(
+                    f"{path}: must{'' if metadata['labelled'] else ' not'} hold labels; shard again"
                 )
             if file.num_row_groups != len(metadata["groups"]):
                 raise FedatlasError(

@@ -26,7 +26,8 @@ class VerticalAlgorithm(Algorithm):
     only cuts time for records: 1/rounds_per_epoch of n dominated updates, with nothing waiting at
     its end.
 
-    step_size: γ. synchronous: a barrier after every dominator's update, the paper's "VFB".
+    step_size: γ. synchronous: a barrier whenever each dominator has made one update, the paper's
+    "VFB".
     """
 
     partition_kind: ClassVar[str] = "vertical"

@@ -10,8 +10,9 @@ from fedatlas.simulation.update_rule import UpdateRule
 class AfsvrgVp(Vfb2Svrg):
     """AFSVRG-VP (Gu et al. 2020, arXiv:2008.06233), where only active parties know labels.
 
-    Snapshots and inner loop as VFB²-SVRG, but ϑ stays with the dominator, who alone updates its
-    block: blocks of passive parties stay at w⁰ = 0, though they take part in the sums.
+    Snapshots and inner loop as VFB²-SVRG, but ϑ stays with active parties (that of a snapshot) or
+    with the dominator, who alone updates its block: blocks of passive parties stay at w⁰ = 0,
+    though they take part in the sums. Every active block has n/m of an epoch's n updates.
     """
 
     title: ClassVar[str] = "AFSVRG-VP"

@@ -25,8 +25,9 @@ class Vfb2Saga(VerticalAlgorithm):
 
     title: ClassVar[str] = "VFB²-SAGA"
     source: ClassVar[str] = (
-        "Zhang, Gu, Deng, Huang 2021, Algorithms 6 and 7, with λ∇g (printed without λ), taken "
-        "exactly and not through the table, our choice, as is w⁰ = 0"
+        "Zhang, Gu, Deng, Huang 2021, Algorithms 6 and 7, with λ∇g (Algorithm 7 is printed without "
+        "λ), taken exactly where an update is applied and not through the table, our choice, as is "
+        "w⁰ = 0"
     )
 
     @property

@@ -207,6 +207,8 @@ class Dataset(Model):
     bundled: name of the set inside scikit-learn, for format `bundled`; csv and synthetic likewise
         describe the sets of the formats of their names.
     standardise: zero mean and unit variance per column, by the statistics of split `train`.
+    centre: false leaves the mean and makes the mean square 1, where labels have a mean that a model
+        without intercept could not reach from centred columns.
     scale_labels: `min_max` maps regression labels by the minimum and maximum of split `train` to
         0 and 1; labels of other splits may lie outside.
     """
@@ -224,6 +226,7 @@ class Dataset(Model):
     classes: int | None = Field(default=None, gt=1)
     labels: dict[str, float] | None = None
     standardise: bool = False
+    centre: bool = True
     scale_labels: Literal["min_max"] | None = None
     bundled: Literal["breast_cancer", "digits"] | None = None
     csv: CsvTable | None = None
@@ -259,6 +262,8 @@ class Dataset(Model):
             raise ValueError(f"'labels' must map to classes 0 to {self.classes - 1}")
         if self.scale_labels is not None and self.task != "regression":
             raise ValueError("'scale_labels' goes with 'task: regression' only")
+        if not self.centre and not self.standardise:
+            raise ValueError("'centre: false' goes with 'standardise: true'")
         if self.scaled_by_train and "train" not in self.splits:
             raise ValueError(
                 "'standardise' and 'scale_labels' take their statistics from a split named 'train'"

@@ -112,7 +112,9 @@ def _scaling(
         )
     if split == "train":
         return {
-            "standardised": _mean_and_scale(samples.features) if dataset.standardise else None,
+            "standardised": _mean_and_scale(samples.features, dataset.centre)
+            if dataset.standardise
+            else None,
             "scaled_labels": _extremes(samples.label, where) if dataset.scale_labels else None,
         }
     if train is None:
@@ -130,14 +132,13 @@ def _scaling(
     return scaling
 
 
-def _mean_and_scale(features: np.ndarray) -> dict[str, list[float]]:
-    """Of each column; the scale of a constant column is 0."""
+def _mean_and_scale(features: np.ndarray, centre: bool) -> dict[str, list[float]]:
+    """Of each column: mean and deviation, or 0 and root mean square; scale 0 for constant ones."""
     constant = features.min(axis=0) == features.max(axis=0)
-    return {
-        "mean": features.mean(axis=0).tolist(),
-        # Rounding would leave a constant column a tiny deviation, and blow it up.
-        "scale": np.where(constant, 0.0, features.std(axis=0)).tolist(),
-    }
+    mean = features.mean(axis=0) if centre else np.zeros(features.shape[1])
+    scale = np.sqrt(((features - mean) ** 2).mean(axis=0))
+    # Rounding would leave a constant column a tiny deviation, and blow it up.
+    return {"mean": mean.tolist(), "scale": np.where(constant, 0.0, scale).tolist()}
 
 
 def _extremes(label: np.ndarray, where: str) -> dict[str, float]:
@@ -150,7 +151,7 @@ def _extremes(label: np.ndarray, where: str) -> dict[str, float]:
 
 
 def _scaled(samples: Samples, scaling: dict[str, dict[str, Any] | None]) -> Samples:
-    """Features of zero mean and unit variance, labels from 0 to 1, as `scaling` says."""
+    """Features of unit variance or mean square, labels from 0 to 1, as `scaling` says."""
     features, label = samples.features, samples.label
     if columns := scaling["standardised"]:
         mean, scale = np.array(columns["mean"]), np.array(columns["scale"])

@@ -111,13 +111,15 @@ class Groups:
     example: str
 
 
-def collusion_table(parties: int, largest_group: int = _LARGEST_GROUP) -> list[Groups]:
-    """What groups of 1 to `largest_group` colluders unmask in `two_trees(parties)`."""
-    trees = two_trees(parties)
+def collusion_table(
+    parties: int, active: int = 1, largest_group: int = _LARGEST_GROUP
+) -> list[Groups]:
+    """What groups of 1 to `largest_group` colluders unmask, over the trees of all dominators."""
+    pairs = [two_trees(parties, root) for root in range(active)]
     table = []
     for size in range(1, min(largest_group, parties - 1) + 1):
         unmasked = {
-            group: sorted(collusion(trees, group).shares)
+            group: sorted({share for trees in pairs for share in collusion(trees, group).shares})
             for group in combinations(range(parties), size)
         }
         found = {group: shares for group, shares in unmasked.items() if shares}
@@ -137,12 +139,15 @@ def _listed(parties: Sequence[int]) -> str:
 class Finding:
     """One attack: who learns what, how well, and whether the paper's claim survives it.
 
-    measured says what `value` is. Surviving one attack proves nothing.
+    assumes: what the attacker knows besides what it is sent; the paper holds that passive parties
+    do not know the form of the loss. measured says what `value` is. Surviving one attack proves
+    nothing.
     """
 
     attack: str
     who: str
     learns: str
+    assumes: str
     measured: str
     value: float
     paper_claim: str
@@ -158,8 +163,10 @@ def audit(
     margins_at_start: np.ndarray,
     margins_trained: np.ndarray,
     parties: int,
+    active: int,
 ) -> list[Finding]:
-    """Every attack on one model: labels and margins at w⁰ and after training (n,), and q parties.
+    """Every attack on one model: labels and margins at w⁰ and at the optimum (n,), and q parties,
+    m of them active.
 
     FedatlasError for fewer than two parties: a party alone sends nothing.
     """
@@ -170,7 +177,7 @@ def audit(
     if loss is Loss.LOGISTIC:
         findings.append(_score_finding(trained, margins_trained))
     findings.append(_snapshot_finding(loss, at_start, labels))
-    return [*findings, *(_collusion_finding(groups) for groups in collusion_table(parties))]
+    return [*findings, *(_collusion_finding(groups) for groups in collusion_table(parties, active))]
 
 
 def _sign_finding(sent: np.ndarray, labels: np.ndarray) -> Finding:
@@ -178,13 +185,14 @@ def _sign_finding(sent: np.ndarray, labels: np.ndarray) -> Finding:
     binary = _are_signs(labels)
     usual = max(float(np.mean(sides == 1)), float(np.mean(sides == -1)))
     return Finding(
-        attack="the sign of ϑ, after training",
+        attack="the sign of ϑ, at the optimum",
         who="any passive party",
         learns="labels" if binary else "whether a label lies above the mean",
+        assumes="a loss that falls with the margin" if binary else "nothing",
         measured=f"share guessed right (always the more frequent side: {usual:.3f})",
         value=told,
         paper_claim="Theorem 7: it is impossible to exactly infer the labels",
-        verdict=_verdict(survives=not binary or told < 1),
+        verdict=_verdict(survives=not binary or told <= usual),
     )
 
 
@@ -192,9 +200,10 @@ def _score_finding(sent: np.ndarray, margins: np.ndarray) -> Finding:
     errors = np.abs(scores_from_derivative(sent) - margins)
     finite = errors[np.isfinite(errors)]
     return Finding(
-        attack="the size of ϑ, after training",
+        attack="the size of ϑ, at the optimum",
         who="any passive party",
         learns="the margin w·x of every sample, to which all parties contribute",
+        assumes="the form of the loss",
         measured=f"largest error ({len(finite)} of {len(errors)} samples; rounding |ϑ| to 0 or 1 "
         "hides the others)",
         value=float(finite.max(initial=0.0)),
@@ -210,6 +219,9 @@ def _snapshot_finding(loss: Loss, sent: np.ndarray, labels: np.ndarray) -> Findi
         attack="ϑ of all samples at the start, sent by SVRG and SAGA",
         who="any passive party",
         learns=f"labels{either}",
+        assumes="a loss that falls with the margin"
+        if loss is Loss.LOGISTIC
+        else "the form of the loss",
         measured=f"share recovered within {_RECOVERED:g} (RMSE over all: {recovery.rmse:.3g})",
         value=recovery.share,
         paper_claim="Theorem 7: it is impossible to exactly infer the labels",
@@ -223,6 +235,7 @@ def _collusion_finding(table: Groups) -> Finding:
         attack="what was seen of a secure sum",
         who="one party alone" if alone else f"{table.size} colluding parties",
         learns="another party's share w_ℓ·x_ℓ" + (f" ({table.example})" if table.unmasking else ""),
+        assumes="nothing" if alone else "what the others of the group were sent",
         measured=f"share of {table.groups} groups that unmask one (at most {table.largest} each)",
         value=table.unmasking / table.groups,
         paper_claim="Theorem 7: a party without allies cannot access another's share"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from fedatlas.claims import NEAR_LINEAR_SPEED_UP, ScalingTest
+from fedatlas.claims import CLEARLY_LOWER_POWER, NEAR_LINEAR_POWERS, ScalingTest
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import Finding, bounds, level, number
 from fedatlas.evaluation.levels import cost_to_reach, difference
@@ -44,19 +44,25 @@ def judge_scaling(
     slopes, told = _slopes(test, series)
     subject = f"simulated seconds to {test.measurement} ≤ {number(np.log10(test.target))}"
     if not other:
+        if not np.isfinite(slopes).any():
+            return Finding("", "inconclusive", f"{subject}: {told}; the budget is too small")
         interval = difference(slopes, np.zeros(len(slopes)))
-        evidence = f"{subject}: {told}; slope {bounds(interval)}"
-        verdict = interval.verdict(-np.inf, NEAR_LINEAR_SPEED_UP)
-        return Finding("", verdict, f"{evidence}, claimed at most {NEAR_LINEAR_SPEED_UP:g}")
+        low, high = NEAR_LINEAR_POWERS
+        evidence = f"{subject}: {told}; slope {bounds(interval)}, claimed {low:g} to {high:g}"
+        return Finding("", interval.verdict(low, high), evidence)
     if parties(series).tolist() != parties(other).tolist():
         raise FedatlasError(
             f"claims: series and compare_with have {_listed(parties(series))} and "
             f"{_listed(parties(other))} parties: list runs with the same numbers"
         )
     other_slopes, other_told = _slopes(test, other)
+    if not np.isfinite([slopes, other_slopes]).all(axis=0).any():
+        reason = "the budget is too small to compare them"
+        return Finding("", "inconclusive", f"{subject}: {told}, against {other_told}; {reason}")
     interval = difference(slopes, other_slopes)
     evidence = f"{subject}: {told}, against {other_told}; slopes differ by {bounds(interval)}"
-    return Finding("", interval.verdict(-np.inf, 0.0), f"{evidence}, claimed below 0")
+    verdict = interval.verdict(-np.inf, CLEARLY_LOWER_POWER)
+    return Finding("", verdict, f"{evidence}, claimed below {CLEARLY_LOWER_POWER:g}")
 
 
 def _slopes(test: ScalingTest, series: Sequence[xr.Dataset]) -> tuple[np.ndarray, str]:

@@ -15,8 +15,10 @@ class LinearModel:
     ) -> None:
         """Hold the rows; label is (n,)."""
         self.samples, self.dimension = features.shape
-        self.has_classes = bool(np.isin(label, (-1.0, 1.0)).all())
-        self._features, self._label = features, label
+        self._features = (
+            np.ascontiguousarray(features) if isinstance(features, np.ndarray) else features
+        )
+        self._label = label
         self._loss = kernels.LOSS_CODES[objective.loss]
         self._penalty = (
             kernels.REGULARISER_CODES[objective.regulariser],
@@ -35,6 +37,8 @@ class LinearModel:
 
     def data_gradient(self, slopes: np.ndarray) -> np.ndarray:
         """1/n Σ_i slope_i x_i, (d,)."""
+        if isinstance(self._features, np.ndarray):
+            return kernels.weighted_rows(self._features, slopes) / self.samples
         return (self._features.T @ slopes) / self.samples
 
     def value_and_gradient(

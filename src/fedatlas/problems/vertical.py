@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import Loss, Objective
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
-    import numpy as np
-
     from fedatlas.party_shards import PartyRows, PartySamples
 
 
@@ -34,10 +34,13 @@ class VerticalProblem:
         self.smoothness = self._model.smoothness
         self.dimension = self._model.dimension
         self.samples = len(data.train)
-        if objective.loss is Loss.LOGISTIC and not self._model.has_classes:
+        labels = np.concatenate([rows.label for rows in (data.train, data.test) if rows])
+        others = labels[~np.isin(labels, (-1.0, 1.0))]
+        self._has_classes = not len(others)  # else accuracy has no meaning
+        if objective.loss is Loss.LOGISTIC and len(others):
             raise FedatlasError(
                 f"objective '{objective.name}' needs labels ±1, but data set "
-                f"'{data.metadata.get('dataset')}' has others, such as {data.train.label[:5]}"
+                f"'{data.metadata.get('dataset')}' has others, such as {others[0]:g}"
             )
 
     def derivatives(self, margins: np.ndarray) -> np.ndarray:
@@ -62,6 +65,6 @@ class VerticalProblem:
 
     def _quality(self, name: str, margins: np.ndarray, rows: PartyRows) -> dict[str, float]:
         """Accuracy where labels are ±1, otherwise the root mean square error."""
-        if self._model.has_classes:
+        if self._has_classes:
             return {f"{name}_accuracy": float(((margins > 0) == (rows.label > 0)).mean())}
         return {f"{name}_rmse": float(((margins - rows.label) ** 2).mean() ** 0.5)}

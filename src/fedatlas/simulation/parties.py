@@ -1,31 +1,34 @@
 """Parties that hold columns: who computes what when, event by event (VFB², arXiv:2103.00958).
 
-The model of time, in simulated seconds. Party ℓ has d_ℓ features (if rows are sparse: non-zeros per
-row, on average) and takes r_ℓ = seconds_per_feature · d_ℓ, the straggler longer, for a share
-w_ℓ·x_{i,ℓ}, and as long for an update of its block. A message takes the latency Λ (none with one
-party), a sum ⌈log2 q⌉ messages one after the other.
+The model of time, in simulated seconds, of whole nanoseconds; all of it our choice, as the paper
+measures and models none. Party ℓ has d_ℓ features (if rows are sparse: non-zeros per row, on
+average) and takes r_ℓ = seconds_per_feature · d_ℓ, the straggler longer, for a share w_ℓ·x_{i,ℓ},
+and as long for an update of its block. A message takes the latency Λ (none with one party), a sum
+⌈log2 q⌉ messages one after the other.
 
 - An iteration of a dominator that begins at t asks all parties for their shares of one sample; ℓ
-  answers with its block as it stands at t + Λ + r_ℓ. The sum is there at
-  S = t + Λ + max_ℓ r_ℓ + ⌈log2 q⌉ Λ, and ϑ = ∂L/∂z with it. The dominator updates its own block at
-  S + r_a and begins its next iteration at that moment: it waits for nobody.
-- (ϑ, i) reaches the collaborators at S + Λ and waits, first in, first out, for one of k = m
-  threads, which applies the update r_ℓ later. Both kinds of update are made of the block as it
-  then stands, in one piece: our choice for the regulariser of the dominator, which the paper takes
-  where the share was computed.
+  answers with its block as it stands at t + Λ + r_ℓ, which keeps none of its threads from their
+  work. The sum is there at S = t + Λ + max_ℓ r_ℓ + ⌈log2 q⌉ Λ, and ϑ = ∂L/∂z with it. The dominator
+  updates its own block at S + r_a and begins its next iteration at that moment: it waits for nobody.
+- (ϑ, i) reaches the collaborators at S + Λ and waits, first in, first out, for one of k threads,
+  which applies the update r_ℓ later; with k = m, as in the paper, it never has to wait. Both kinds
+  of update are made of the block as it then stands, in one piece: the paper takes the regulariser
+  of a dominator where the share was computed.
 - Of equal times the earlier sum, then the lower dominator, comes first; an update due at the time
   of a read is seen by it.
 - Synchronous methods: all dominators begin together, and again when the last update is applied;
-  the barrier itself costs nothing, our choice in their favour.
-- A pass over all samples (a snapshot of SVRG, the first table of SAGA) waits for all updates; the
-  k threads of a party share its work. It takes n max_ℓ r_ℓ / k + Λ + ⌈log2 q⌉ Λ for the sums and
-  Λ + n max_ℓ r_ℓ / k for spreading ϑ and forming the mean.
+  the barrier itself costs nothing, in their favour.
+- A pass over all samples (a snapshot of SVRG, the first table of SAGA) waits for all updates that
+  are decided; iterations without a sum are given up at no cost. The k threads of a party share its
+  work. It takes n max_ℓ r_ℓ / k + Λ + ⌈log2 q⌉ Λ for the sums, and Λ + n max_ℓ r_ℓ / k until ϑ is
+  spread and the mean is formed.
 
 Stale ϑ and inconsistent reads follow from these times. No clock but the parties' own is needed: all
 sums take equally long, so a block can be brought up to the time of each read when it is read.
 
-Counted as in the paper: 2(q − 1) numbers per sum towards the dominator; one number and one index to
-each collaborator, per dominated update; n numbers for n samples. Indices that go out with the
+Counted is what Algorithm 1 and the updates need: 2(q − 1) numbers per sum towards the dominator;
+one number and one index to each collaborator, per dominated update; for all samples, 2(q − 1)
+numbers each, and one to every other party that updates its block. Indices that go out with the
 request for shares are not counted (parties can derive them from a shared seed), their latency is.
 """
 
@@ -46,6 +49,7 @@ from fedatlas.simulation.secure_sum import two_trees
 from fedatlas.simulation.update_rule import UpdateRule
 
 _NUMBER_BYTES = 8
+_NANOSECONDS = 1e9  # of a second
 
 Arrays = TypeVar("Arrays", Queues, Tally)
 
@@ -104,15 +108,17 @@ class PartyNetwork:
     ) -> None:
         """seed: of the masks, which leave nothing but rounding errors behind."""
         self._counters, self._objective, self._active = counters, objective, active
+        self._threads = model.threads or active
         self.parties, self.samples = rows.parties, len(rows)
         self._blocks, widths = _blocks(rows)
         slowdown = np.ones(rows.parties)
         if rows.parties > 1:
             slowdown[-1] = model.straggler
-        seconds = model.seconds_per_feature * widths * slowdown
-        latency = model.latency if rows.parties > 1 else 0.0
+        work = np.rint(model.seconds_per_feature * widths * slowdown * _NANOSECONDS)
+        work = np.maximum(work, 1.0)  # a party may have nothing but zeros
+        latency = float(np.rint(model.latency * _NANOSECONDS)) if rows.parties > 1 else 0.0
         depth = ceil(log2(rows.parties))
-        self._timing = Timing(seconds, seconds, float(seconds.max()), latency, depth * latency)
+        self._timing = Timing(work, work, float(work.max()), latency, depth * latency)
         self._trees = np.empty((active, 2, 0, 2), np.int64)
         if rows.parties > 1:
             # Both end at the party that asked.
@@ -124,8 +130,8 @@ class PartyNetwork:
     def start(self, x0: np.ndarray) -> PartyState:
         """All clocks at 0, nothing under way, no reference."""
         q, m = self.parties, self._active
-        # A dominator has at most three updates under way, whatever the latency.
-        ring = (q, 8 * m + 8)
+        # With k = m threads a dominator has at most three updates under way, whatever the latency.
+        ring = (q, 64 * m)
         touched = len(x0) if self._blocks.dense.shape[0] == 0 else 0
         queues = Queues(
             time=np.zeros(ring),
@@ -135,7 +141,7 @@ class PartyNetwork:
             own_time=np.full(m, inf),
             own_theta=np.zeros(m),
             own_origin=np.zeros((m, 3), np.int64),
-            threads=np.zeros((q, m)),
+            threads=np.zeros((q, self._threads)),
             begin=np.zeros(m),
             touched=np.zeros(touched, np.int64),
         )
@@ -154,8 +160,8 @@ class PartyNetwork:
         )  # fmt: skip
         if not in_time:
             raise FedatlasError(
-                "network: updates pile up at a party faster than it applies them; raise "
-                "seconds_per_feature or lower latency"
+                f"network: with {self._threads} threads updates pile up at a party faster than it "
+                "applies them; raise threads, up to the number of active parties"
             )
         counters, others = self._counters, self.parties - 1
         counters.iteration += len(samples)
@@ -169,9 +175,13 @@ class PartyNetwork:
         return state
 
     def settled(self, state: PartyState, rule: UpdateRule) -> np.ndarray:
-        """(d,) all blocks at the present time: with every update that is due by the last sum."""
+        """(d,) all blocks at the present time: with every update that is due by the last sum.
+
+        The counters then tell of these updates, too.
+        """
         state = _copied(state, table=rule.reference == "table")
         self._apply(state, rule, float(state.tally.values[kernels.LAST_SUM]))
+        self._report(state)
         return state.x
 
     def barrier(self, state: PartyState, rule: UpdateRule) -> PartyState:
@@ -213,12 +223,13 @@ class PartyNetwork:
             reference=np.tile(derivatives, (rows, 1)),
         )
         timing = self._timing
-        work = self.samples * timing.slowest / self._active
+        work = float(np.rint(self.samples * timing.slowest / self._threads))
         sums = work + timing.latency + timing.aggregation
         spread = timing.latency + work
         state.tally.values[kernels.LAST_SUM] += sums + spread
         state.queues.begin[:] = state.tally.values[kernels.LAST_SUM]
-        counters, others = self._counters, self.parties - 1
+        counters = self._counters
+        others = (self.parties if rule.backward else self._active) - 1
         counters.full_passes += 1
         counters.gradient_evaluations += self.samples
         counters.bytes_down += others * self.samples * _NUMBER_BYTES
@@ -257,7 +268,7 @@ class PartyNetwork:
         counters = self._counters
         counters.update_epoch = float(counts[kernels.DECIDED] / self.samples)
         counters.block_updates = int(counts[kernels.BLOCK_UPDATES])
-        counters.simulated_time = float(numbers[kernels.LAST_SUM])
+        counters.simulated_time = float(numbers[kernels.LAST_SUM] / _NANOSECONDS)
         counters.read_delay_mean = float(numbers[kernels.READ_DELAYS] / reads)
         counters.read_delay_max = float(numbers[kernels.LARGEST_READ_DELAY])
         counters.update_delay_mean = float(numbers[kernels.UPDATE_DELAYS] / updates)
@@ -291,13 +302,7 @@ def _blocks(rows: PartyRows) -> tuple[Blocks, np.ndarray]:
     features = sparse.csr_array(rows.features)
     features.sort_indices()
     indptr = features.indptr.astype(np.int64)
-    party = np.searchsorted(starts, features.indices, side="right") - 1
-    row = np.repeat(np.arange(len(rows)), np.diff(indptr))
-    sizes = np.zeros((len(rows), rows.parties), np.int64)
-    np.add.at(sizes, (row, party), 1)
-    bounds = indptr[:-1, None] + np.concatenate(
-        [np.zeros((len(rows), 1), np.int64), np.cumsum(sizes, axis=1)], axis=1
-    )
     columns = features.indices.astype(np.int32)
+    bounds = kernels.party_bounds(indptr, columns, starts)
     blocks = Blocks(starts, np.zeros((0, 0)), bounds, columns, features.data, rows.label)
-    return blocks, sizes.mean(axis=0)
+    return blocks, np.diff(bounds, axis=1).mean(axis=0)
