@@ -500,7 +500,7 @@ def losses(loss, margins, labels):
 
 @njit(cache=True)
 def party_bounds(indptr, columns, starts):
-    """(n, q + 1) positions in sorted CSR rows where the columns of each party begin, and the end."""
+    """(n, q + 1) positions in sorted CSR rows where each party's columns begin, and the end."""
     parties = len(starts) - 1
     bounds = np.empty((len(indptr) - 1, parties + 1), dtype=np.int64)
     for row in range(len(bounds)):

@@ -8,8 +8,9 @@ and as long for an update of its block. A message takes the latency Λ (none wit
 
 - An iteration of a dominator that begins at t asks all parties for their shares of one sample; ℓ
   answers with its block as it stands at t + Λ + r_ℓ, which keeps none of its threads from their
-  work. The sum is there at S = t + Λ + max_ℓ r_ℓ + ⌈log2 q⌉ Λ, and ϑ = ∂L/∂z with it. The dominator
-  updates its own block at S + r_a and begins its next iteration at that moment: it waits for nobody.
+  work. The sum is there at S = t + Λ + max_ℓ r_ℓ + ⌈log2 q⌉ Λ, and ϑ = ∂L/∂z with it. The
+  dominator updates its own block at S + r_a and begins its next iteration at that moment: it waits
+  for nobody.
 - (ϑ, i) reaches the collaborators at S + Λ and waits, first in, first out, for one of k threads,
   which applies the update r_ℓ later; with k = m, as in the paper, it never has to wait. Both kinds
   of update are made of the block as it then stands, in one piece: the paper takes the regulariser
