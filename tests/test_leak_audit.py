@@ -157,6 +157,13 @@ def test_two_pairs_of_four_parties_unmask_the_other_two():
     assert alone.unmasking == 0
 
 
+def test_trees_of_more_dominators_give_colluders_more():
+    """By hand for q = 4: another root is another place in the trees, so another pair succeeds."""
+    _, one, _ = collusion_table(4)
+    _, all_roots, _ = collusion_table(4, active=4)
+    assert (one.unmasking, all_roots.unmasking) == (2, 4)
+
+
 def test_unmasked_shares_tell_the_only_feature_of_a_party():
     """Where a share is unmasked, as between two parties, Lemma 1 does not protect features.
 
@@ -181,9 +188,9 @@ def test_unmasked_shares_tell_the_only_feature_of_a_party():
 # --- the audit ---
 
 
-def by_attack(objective: Objective, labels, margins, parties=8, start=None):
+def by_attack(objective: Objective, labels, margins, parties=8, active=3, start=None):
     start = np.zeros(len(labels)) if start is None else start
-    findings = audit(objective, labels, start, margins, parties)
+    findings = audit(objective, labels, start, margins, parties, active)
     return {f"{f.attack.split(',')[0]}: {f.who}": f for f in findings}
 
 
@@ -203,7 +210,7 @@ def test_the_logistic_loss_hides_neither_labels_nor_margins():
     assert verdicts[start] == (1, "does not stand")
     seen = "what was seen of a secure sum: "
     assert verdicts[f"{seen}one party alone"] == (0, "stands")
-    assert verdicts[f"{seen}2 colluding parties"] == (2 / 28, "stands")
+    assert verdicts[f"{seen}2 colluding parties"] == (5 / 28, "stands")
     assert len(found) == 6
 
 
@@ -224,11 +231,11 @@ def test_regression_gives_labels_away_at_the_start_only(name):
 
 def test_two_parties_have_no_secret_share():
     objective = Objective(name="robust_regression")
-    found = by_attack(objective, np.ones(2), np.zeros(2), parties=2)
+    found = by_attack(objective, np.ones(2), np.zeros(2), parties=2, active=1)
     alone = found["what was seen of a secure sum: one party alone"]
     assert (alone.value, alone.verdict) == (1, "does not stand")
     with pytest.raises(FedatlasError, match="parties: 1"):
-        by_attack(objective, np.ones(2), np.zeros(2), parties=1)
+        by_attack(objective, np.ones(2), np.zeros(2), parties=1, active=1)
 
 
 def test_margins_beyond_float64_are_left_out_and_counted():
@@ -241,12 +248,12 @@ def test_margins_beyond_float64_are_left_out_and_counted():
 
 def test_findings_are_written_as_csv(tmp_path: Path):
     objective = Objective(name="logistic_l2", weight=1e-4)
-    findings = audit(objective, random_signs(), np.zeros(N), random_margins(), 4)
+    findings = audit(objective, random_signs(), np.zeros(N), random_margins(), 4, 2)
     write_audit(findings, tmp_path / "audit.csv")
     with (tmp_path / "audit.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert list(rows[0]) == [
-        *("attack", "who", "learns", "measured", "value", "paper_claim", "verdict")
+        *("attack", "who", "learns", "assumes", "measured", "value", "paper_claim", "verdict")
     ]
     assert [float(row["value"]) for row in rows] == [finding.value for finding in findings]
     assert [row["verdict"] for row in rows] == [finding.verdict for finding in findings]

@@ -227,10 +227,10 @@ def test_partitions_with_equal_rows_are_pooled_alike(one, other):
 
 def test_names_stay_what_they_were():
     spec = vertical(8, 3, samples=500, test=0.2, standardise=True, seed=4)
-    assert spec.rows_slug == "rows-500-test-0.2-standardised-seed4"
-    assert spec.slug == "vertical-shuffled-q8-m3-rows-500-test-0.2-standardised-seed4"
-    assert vertical(seed=2).slug == "vertical-shuffled-q3-m1-rows-all-seed2"
-    assert vertical(test="test").rows_slug == "rows-all-test-test"
+    assert spec.rows_slug == "seed4-rows-500-standardised-test0.2"
+    assert spec.slug == "vertical-shuffled-q8-m3-seed4-rows-500-standardised-test0.2"
+    assert vertical(seed=2).slug == "vertical-shuffled-q3-m1-seed2-rows-all"
+    assert vertical(test="test").rows_slug == "rows-all-on-test"
 
 
 # -------------------------------------------------------------------------------------- trials
@@ -272,8 +272,14 @@ def test_what_is_kept_for_testing():
         ({"parties": 3, "active": 4}, "'active' is 4, but there are only 3 parties"),
         ({"parties": 3, "active": 1, "samples": 0}, "key 'samples', value 0"),
         ({"parties": 3, "active": 1, "seed": -1}, "key 'seed', value -1: .*equal to 0"),
-        ({"parties": 3, "active": 1, "test": 0.0}, r"key 'test.*, value 0\.0: .*greater than 0"),
-        ({"parties": 3, "active": 1, "test": 1.0}, r"key 'test.*, value 1\.0: .*less than 1"),
+        (
+            {"parties": 3, "active": 1, "test": 0.0},
+            r"key 'test.*, value 0\.0: must be a share between 0 and 1",
+        ),
+        (
+            {"parties": 3, "active": 1, "test": 1.0},
+            r"key 'test.*, value 1\.0: must be a share between 0 and 1",
+        ),
         ({"parties": 3, "active": 1, "test": -0.5}, r"key 'test.*, value -0\.5"),
         ({"parties": 3, "active": 1, "test": float("nan")}, "key 'test.*, value nan"),
         ({"parties": 3, "active": 1, "test": ["a"]}, "key 'test"),
