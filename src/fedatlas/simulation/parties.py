@@ -164,6 +164,9 @@ class PartyNetwork:
                 f"network: with {self._threads} threads updates pile up at a party faster than it "
                 "applies them; raise threads, up to the number of active parties"
             )
+        if self._blocks.dense.shape[0] == 0:
+            # Once a round, or every record would do it again for all that came before.
+            kernels.catch_up_all(self._blocks, self._rule(rule), state.x, state.mean, state.queues)
         counters, others = self._counters, self.parties - 1
         counters.iteration += len(samples)
         counters.gradient_evaluations += len(samples)
