@@ -128,7 +128,7 @@ use rule collect_claims as collect_all_claims with:
 rule audit_leaks:
     input:
         rows=audited_rows,
-        code=code_of("fedatlas.evaluation.leak_audit", "fedatlas.optimum", "fedatlas.party_shards"),
+        code=code_of("fedatlas.evaluation.leak_audit", "fedatlas.solver", "fedatlas.party_shards"),
     output:
         report(
             "results/experiments/{experiment}/leaks.csv",

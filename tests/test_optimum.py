@@ -10,8 +10,9 @@ from sklearn.linear_model import LogisticRegression
 import reference_vertical as reference
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import Objective
-from fedatlas.optimum import ACCURACY, Optimum, read_optimum, solve, write_optimum
+from fedatlas.optimum import Optimum, read_optimum, write_optimum
 from fedatlas.party_shards import PartyRows
+from fedatlas.solver import ACCURACY, solve
 
 both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])
 few_examples = settings(max_examples=30, deadline=None, derandomize=True)

@@ -162,8 +162,9 @@ def optimum(
     """Find an objective's optimum on pooled training rows."""
     from fedatlas.models import validated
     from fedatlas.objectives import Objective
-    from fedatlas.optimum import solve, write_optimum
+    from fedatlas.optimum import write_optimum
     from fedatlas.party_shards import read_party_shards
+    from fedatlas.solver import solve
 
     objective = validated(Objective, _json(spec), "--spec")
     _, found = solve(read_party_shards(shards).train, objective)
@@ -182,8 +183,8 @@ def audit(
     from fedatlas.evaluation.leak_audit import write_audit
     from fedatlas.models import validated
     from fedatlas.objectives import Objective
-    from fedatlas.optimum import solve
     from fedatlas.party_shards import read_party_shards
+    from fedatlas.solver import solve
 
     objective = validated(Objective, _json(spec), "--spec")
     data = read_party_shards(shards)
