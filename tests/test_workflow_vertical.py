@@ -1,0 +1,113 @@
+"""The workflow over parties: trials, optima, audits, and what an edit reruns."""
+
+import csv
+import json
+import re
+
+import pytest
+
+from fedatlas.traces import read_trace
+from test_workflow import runs_in
+from workflow_copy import WorkflowCopy
+
+EXPERIMENT = """
+paper: vfb2
+title: "A small experiment over parties"
+source: "a test"
+dataset: breast-cancer
+partition: {kind: vertical, parties: 4, active: 2, test: 0.2, standardise: true}
+network: {latency: 2.0e-6, straggler: 1.4}
+objective: {name: logistic_l2, weight: 1.0e-2}
+rounds: 20
+record_every: 5
+seeds: [0, 1]
+runs:
+  saga: {algorithm: vfb2_saga, hyper_parameters: {step_size: 0.01}}
+  svrg: {algorithm: vfb2_svrg, hyper_parameters: {step_size: 0.05}}
+  nonf:
+    algorithm: vfb2_svrg
+    hyper_parameters: {step_size: 0.05}
+    partition: {kind: vertical, parties: 1, active: 1, test: 0.2, standardise: true}
+audit: true
+figure: {measurement: suboptimality, costs: [simulated_time, update_epoch]}
+claims:
+  - id: lossless
+    source: "a test"
+    statement: "VFB²-SVRG is NonF"
+    test: {kind: equal_final, first: svrg, second: nonf, measurement: test_accuracy, margin: 0.2}
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    copy = WorkflowCopy.create(tmp_path_factory.mktemp("vertical") / "copy")
+    copy.experiment.write_text(EXPERIMENT, encoding="utf-8")
+    outcome = copy.run()
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    return copy
+
+
+@pytest.fixture
+def workflow(finished, tmp_path):
+    return finished.clone(tmp_path / "copy")
+
+
+def test_every_trial_has_its_own_parties_and_optimum(finished):
+    shards = finished.results / "shards" / "breast-cancer" / "train"
+    slugs = {folder.name for folder in shards.iterdir()}
+    rows = "rows-all-standardised-test0.2"
+    cuts = [f"vertical-shuffled-q{q}-m{m}" for q, m in ((4, 2), (1, 1))]
+    assert slugs == {f"{cut}-seed{seed}-{rows}" for cut in cuts for seed in (0, 1)}
+    optima = list((finished.results / "optima").glob("**/*.json"))
+    assert {file.parent.name for file in optima} == {f"seed{seed}-{rows}" for seed in (0, 1)}
+    assert all(json.loads(file.read_text())["gap"] < 1e-10 for file in optima)
+    trace = read_trace(finished.trace("svrg"))
+    assert (trace["suboptimality"][:, -1] < trace["suboptimality"][:, 0]).all()
+    assert (trace["suboptimality"] > 0).all()
+    assert list(trace["full_passes"][0].to_numpy()) == [0, 1, 1, 2, 2]
+
+
+def test_the_audit_tells_that_labels_are_not_safe(finished):
+    folder = finished.results / "experiments" / "demo-small"
+    with (folder / "leaks.csv").open(encoding="utf-8") as stream:
+        findings = list(csv.DictReader(stream))
+    told = {row["attack"]: row for row in findings}["the sign of ϑ, at the optimum"]
+    assert (float(told["value"]), told["verdict"]) == (1.0, "does not stand")
+    assert (folder / "trees.svg").stat().st_size > 0
+
+
+def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):
+    assert workflow.planned() == []
+    workflow.touch_code("src/fedatlas/simulation/network.py")  # the star's
+    assert workflow.planned() == []
+    workflow.touch_code("src/fedatlas/algorithms/vfb2_saga.py")
+    assert runs_in(workflow.planned()) == ["saga/only"]
+    workflow.touch_code("src/fedatlas/solver.py")
+    planned = workflow.planned()
+    assert {file.split("/")[1] for file in planned if "optima" in file} == {"optima"}
+
+
+def test_another_number_of_parties_keeps_rows_and_optima(workflow):
+    old = "parties: 4, active: 2"
+    workflow.edit("config/experiments/demo/small.yaml", old, "parties: 5, active: 2")
+    planned = workflow.planned()
+    assert runs_in(planned) == ["saga/only", "svrg/only"]
+    assert not [file for file in planned if "optima" in file or "q1-m1" in file]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("parties: 4, active: 2", "parties: 31, active: 2", "31 parties.*only 30 features"),
+        ("parties: 4, active: 2", "parties: 4, active: 5", "'active' is 5.* only 4 parties"),
+        ("latency: 2.0e-6", "latency: -1", "network.latency.*greater than or equal to 0"),
+        ("test: 0.2, standardise: true}\nnetwork", "test: tests}\nnetwork", "no split 'tests'"),
+        ("algorithm: vfb2_saga", "algorithm: fedavg", "works on a horizontal partition"),
+        ("name: logistic_l2", "name: logistic_l1", "objective.name"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_runs(workflow, old, new, message):
+    workflow.edit("config/experiments/demo/small.yaml", old, new)
+    outcome = workflow.run("--dry-run")
+    assert outcome.returncode != 0
+    assert re.search(message, outcome.stdout + outcome.stderr), outcome.stderr
