@@ -82,7 +82,7 @@ def paper_results(*papers):
         if not chosen:
             raise WorkflowError(
                 f"no experiment of {', '.join(papers)} is selected: put behind the target "
-                "--configfile config/paper.yaml, or --config 'experiments=[\"fedpage-fig2a\"]'"
+                f"--configfile config/paper.yaml, or --config 'experiments=[\"{papers[0]}-*\"]'"
             )
         groups = sorted({group_of(name) for name in chosen})
         claims = [f"results/claims/{group}.{kind}" for group in groups for kind in ("csv", "html")]

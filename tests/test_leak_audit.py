@@ -152,13 +152,13 @@ def test_two_pairs_of_four_parties_unmask_the_other_two():
     """The paper's parties 2 and 3, and 1 and 4."""
     alone, pairs, triples = collusion_table(4)
     assert (pairs.unmasking, pairs.largest) == (2, 2)
-    assert pairs.example == "0, 3: 1, 2"
+    assert pairs.example == "0 and 3 unmask 1 and 2 in sums of 0"
     assert triples.unmasking == triples.groups == 4
     assert alone.unmasking == 0
 
 
 def test_trees_of_more_dominators_give_colluders_more():
-    """By hand for q = 4: another root is another place in the trees, so another pair succeeds."""
+    """By hand for q = 4: with other roots parties stand elsewhere, so that other pairs succeed."""
     _, one, _ = collusion_table(4)
     _, all_roots, _ = collusion_table(4, active=4)
     assert (one.unmasking, all_roots.unmasking) == (2, 4)

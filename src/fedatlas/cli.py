@@ -22,6 +22,12 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 Specification = Annotated[
     str, typer.Option("--spec", help="JSON, or @FILE for JSON in a file.", show_default=False)
 ]
+ObjectiveSpecification = Annotated[
+    str,
+    typer.Option(
+        "--spec", help='Objective as JSON: {"name": "logistic_l2", "weight": 1e-4}; or @FILE.'
+    ),
+]
 Catalogue = Annotated[Path, typer.Option(help="Catalogue of data sets.", exists=True)]
 Output = Annotated[Path, typer.Option(help="File to write.")]
 TraceFiles = Annotated[list[Path], typer.Argument(help="Trace files (.nc) of the experiment.")]
@@ -156,7 +162,7 @@ def shard(
 @app.command()
 def optimum(
     shards: Annotated[list[Path], typer.Argument(help="Files of all parties, in order.")],
-    spec: Specification,
+    spec: ObjectiveSpecification,
     output: Output,
 ) -> None:
     """Find an objective's optimum on pooled training rows."""
@@ -175,7 +181,7 @@ def optimum(
 @app.command()
 def audit(
     shards: Annotated[list[Path], typer.Argument(help="Files of all parties, in order.")],
-    spec: Specification,
+    spec: ObjectiveSpecification,
     output: Output,
 ) -> None:
     """Tabulate what curious or colluding parties learn from a vertical method's messages."""
@@ -205,7 +211,7 @@ def trees(
     from fedatlas.figures.trees import draw_trees
     from fedatlas.simulation.secure_sum import two_trees
 
-    titles = ("masked shares", "masks")
+    titles = ("masked shares, to party 0", "masks, to party 0")
     draw_trees(two_trees(parties), titles, output)
 
 

@@ -113,6 +113,7 @@ class Experiment(Model):
                     )
         for claim in self.claims:
             self._check_test(claim)
+        self._check_test_rows()
         for run, other in shared.items():
             if self.runs[run].grid != self.runs[other].grid:
                 raise ValueError(f"selection.shared: '{run}' and '{other}' must have the same grid")
@@ -140,6 +141,21 @@ class Experiment(Model):
             )
         if isinstance(test, ScalingTest):
             self._check_series(claim.id, test)
+
+    def _check_test_rows(self) -> None:
+        """What is measured on test rows needs some."""
+        looked_at = [
+            (f"claim '{claim.id}'", getattr(claim.test, "measurement", ""), claim.test.runs)
+            for claim in self.claims
+        ]
+        looked_at.append(("the figure", self.figure.measurement, tuple(self.runs)))
+        for what, measurement, runs in looked_at:
+            for run in runs if measurement.startswith("test_") else ():
+                if getattr(self.partition_of(run), "test", None) is None:
+                    raise ValueError(
+                        f"{what} looks at {measurement}, but run '{run}' keeps no test rows: give "
+                        "its partition a 'test'"
+                    )
 
     def _check_series(self, claim: str, test: ScalingTest) -> None:
         parties = [self._parties(run, claim) for run in test.series]

@@ -101,7 +101,7 @@ class Groups:
     """Of all groups of `size` colluders: how many there are, and how many unmask a single share.
 
     largest: the most shares that one group unmasks; example: the first group that unmasks one, and
-    whose, as "1, 2: 3" (empty without).
+    whose, and in whose sums, as "1 and 2 unmask 3 in sums of 0" (empty without).
     """
 
     size: int
@@ -123,16 +123,18 @@ def collusion_table(
             for group in combinations(range(parties), size)
         }
         found = {group: shares for group, shares in unmasked.items() if shares}
-        example = next(
-            (f"{_listed(group)}: {_listed(shares)}" for group, shares in found.items()), ""
-        )
+        example = ""
+        if found:
+            group, shares = next(iter(found.items()))
+            (root, *_) = (r for r, pair in enumerate(pairs) if collusion(pair, group).shares)
+            example = f"{_listed(group)} unmask {_listed(shares)} in sums of {root}"
         largest = max(len(shares) for shares in unmasked.values())
         table.append(Groups(size, len(unmasked), len(found), largest, example))
     return table
 
 
 def _listed(parties: Sequence[int]) -> str:
-    return ", ".join(str(party) for party in parties)
+    return " and ".join(str(party) for party in parties)
 
 
 @dataclass(frozen=True)
@@ -236,7 +238,8 @@ def _collusion_finding(table: Groups) -> Finding:
         who="one party alone" if alone else f"{table.size} colluding parties",
         learns="another party's share w_ℓ·x_ℓ" + (f" ({table.example})" if table.unmasking else ""),
         assumes="nothing" if alone else "what the others of the group were sent",
-        measured=f"share of {table.groups} groups that unmask one (at most {table.largest} each)",
+        measured=f"share of the {table.groups} groups that can compute one, from the sums of any "
+        f"dominator (at most {table.largest} shares each)",
         value=table.unmasking / table.groups,
         paper_claim="Theorem 7: a party without allies cannot access another's share"
         if alone

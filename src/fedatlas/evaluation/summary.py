@@ -25,7 +25,9 @@ def print_summary(results: Path, console: Console) -> None:
         for experiment, counter in counts.items():
             table.add_row(experiment, *(str(counter[kind]) for kind in _KINDS))
         console.print(table)
-    console.print("Where to look:" if any(results.iterdir()) else f"{results}: nothing yet")
+    # Not wrapped: a path is to be copied.
+    heading = "Where to look:" if any(results.iterdir()) else f"{results}: nothing yet"
+    console.print(heading, soft_wrap=True)
     places = (
         ("figures and tables", results / "experiments"),
         ("verdicts", claims),

@@ -120,6 +120,7 @@ def _row_title(figure: Figure, trace: xr.Dataset) -> str:
 
 
 def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) -> None:
+    logarithmic = _ends_far_apart(cost, curves)
     thicker = min(0.7, 1.4 / max(len(curves) - 1, 1))
     for above, curve in enumerate(reversed(curves)):
         healthy = ~diverged(curve.trace)
@@ -130,6 +131,8 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
         costs = cost_axis(curve.trace, cost)[healthy]
         values = np.maximum(column(curve.trace, measurement)[healthy], _floor(measurement))
         x, y = _at_equal_cost(costs, values)
+        if logarithmic:  # a start at no cost has no place there
+            x, y = x[x > 0], y[:, x > 0]
         low, high = y.min(axis=0), y.max(axis=0)
         place.fill_between(x, low, high, color=curve.colour, alpha=0.15, linewidth=0)
         # Thin edges tell bands apart where they overlap.
@@ -138,7 +141,7 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
         place.plot(x, median, color=curve.colour, ls=curve.style, lw=width, zorder=3 + 0.1 * order)
     if not place.lines:
         place.text(0.5, 0.5, "every seed diverged", transform=place.transAxes, ha="center")
-    if _ends_far_apart(cost, curves):
+    if logarithmic:
         place.set_xscale("log")
         return
     place.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
