@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fedatlas.algorithm import algorithm_class
+from fedatlas.algorithm import algorithm_class, algorithm_names
 from fedatlas.data.catalogue import READABLE_FORMATS, Catalogue, load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.experiments import Experiment, RunConfig, load_experiments
@@ -125,6 +125,14 @@ def _specification(
         record_every=experiment.record_every,
         seeds=experiment.seeds,
     )
+    if run.algorithm in algorithm_names():
+        # Before its hyper-parameters, which would be those of another world.
+        kind = algorithm_class(run.algorithm).partition_kind
+        if kind != partition.kind:
+            raise FedatlasError(
+                f"{where}: runs.{run_name}: {run.algorithm} works on a {kind} partition, but its "
+                f"partition is {partition.kind}"
+            )
     algorithm = spec.build_algorithm(f"{where}: runs.{run_name}.hyper_parameters")
     # As validated: 1e-2, which YAML reads as text, and 0.01 are one value and one name.
     validated = algorithm.model_dump(mode="json", exclude_unset=True)
