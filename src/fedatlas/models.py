@@ -97,6 +97,8 @@ def _keys(model: Any, location: tuple[Any, ...]) -> tuple[list[str], list[str]]:
         siblings = sorted(fields)
         field = fields.get(part)
         model = Annotated[field.annotation, None] if field is not None else None
-        if field is not None and hasattr(field.annotation, "model_fields"):
-            model = field.annotation
+        options = (field.annotation, *get_args(field.annotation)) if field is not None else ()
+        models = [option for option in options if hasattr(option, "model_fields")]
+        if len(models) == 1:  # itself, or optional
+            (model,) = models
     return path, siblings

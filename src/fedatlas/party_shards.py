@@ -15,6 +15,7 @@ from scipy import sparse
 
 from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata
 from fedatlas.data.samples import feature_columns, features_from_table
+from fedatlas.data.scaling import Scaling, scaled, scaling_of
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
 from fedatlas.partition import VerticalPartition, feature_blocks, train_and_test_rows
@@ -113,12 +114,12 @@ def write_party_shards(
     }
     with manifest_of(manifest, shard_metadata) as describe:
         for number, block in enumerate(feature_blocks(spec, metadata["features"])):
-            scaled = block if numeric is None else np.intersect1d(block, numeric)
             parts = {name: take(block) for name, take in columns.items()}
             scaling = None
             if spec.standardise:
-                scaling = _scaling(parts["train"], np.isin(block, scaled), prepared)
-                parts = {name: _standardised(part, scaling) for name, part in parts.items()}
+                scales = np.ones(len(block), bool) if numeric is None else np.isin(block, numeric)
+                scaling = _scaling(parts["train"], scales, prepared)
+                parts = {name: scaled(part, scaling) for name, part in parts.items()}
             labelled = number < spec.active
             names = metadata.get("feature_names")
             description = {
@@ -209,24 +210,17 @@ def _column_taker(features: Features) -> Callable[[np.ndarray], Features]:
     return take
 
 
-def _scaling(features: Features, numeric: np.ndarray, prepared: Path) -> dict[str, list[float]]:
-    """Mean and scale per column; indicators keep 0 and 1, constant columns get scale 0."""
+def _scaling(features: Features, numeric: np.ndarray, prepared: Path) -> Scaling:
+    """Mean and scale per column; indicators keep 0 and 1."""
     if not isinstance(features, np.ndarray):
         raise FedatlasError(
             f"{prepared}: the partition's 'standardise' would make sparse rows dense; remove it"
         )
-    constant = features.min(axis=0) == features.max(axis=0)
-    scale = np.where(constant, 0.0, features.std(axis=0))
+    columns = scaling_of(features)
     return {
-        "mean": np.where(numeric, features.mean(axis=0), 0.0).tolist(),
-        "scale": np.where(numeric, scale, 1.0).tolist(),
+        "mean": np.where(numeric, columns["mean"], 0.0).tolist(),
+        "scale": np.where(numeric, columns["scale"], 1.0).tolist(),
     }
-
-
-def _standardised(features: Features, scaling: dict[str, list[float]]) -> np.ndarray:
-    mean, scale = np.array(scaling["mean"]), np.array(scaling["scale"])
-    centred = features - mean
-    return np.divide(centred, scale, out=np.zeros_like(centred), where=scale > 0)
 
 
 def _table(group: pa.Table, features: Features, labelled: bool) -> pa.Table:

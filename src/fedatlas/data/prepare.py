@@ -11,6 +11,7 @@ from fedatlas.data.catalogue import Dataset
 from fedatlas.data.formats import read_raw
 from fedatlas.data.parquet import METADATA_KEY, PREPARED_KEYS, open_parquet, read_metadata
 from fedatlas.data.samples import Samples, from_table, to_table
+from fedatlas.data.scaling import scaled, scaling_of
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest, write_atomically
 
@@ -112,7 +113,7 @@ def _scaling(
         )
     if split == "train":
         return {
-            "standardised": _mean_and_scale(samples.features, dataset.centre)
+            "standardised": scaling_of(samples.features, dataset.centre)
             if dataset.standardise
             else None,
             "scaled_labels": _extremes(samples.label, where) if dataset.scale_labels else None,
@@ -132,15 +133,6 @@ def _scaling(
     return scaling
 
 
-def _mean_and_scale(features: np.ndarray, centre: bool) -> dict[str, list[float]]:
-    """Of each column: mean and deviation, or 0 and root mean square; scale 0 for constant ones."""
-    constant = features.min(axis=0) == features.max(axis=0)
-    mean = features.mean(axis=0) if centre else np.zeros(features.shape[1])
-    scale = np.sqrt(((features - mean) ** 2).mean(axis=0))
-    # Rounding would leave a constant column a tiny deviation, and blow it up.
-    return {"mean": mean.tolist(), "scale": np.where(constant, 0.0, scale).tolist()}
-
-
 def _extremes(label: np.ndarray, where: str) -> dict[str, float]:
     minimum, maximum = float(label.min()), float(label.max())
     if minimum == maximum:
@@ -154,10 +146,7 @@ def _scaled(samples: Samples, scaling: dict[str, dict[str, Any] | None]) -> Samp
     """Features of unit variance or mean square, labels from 0 to 1, as `scaling` says."""
     features, label = samples.features, samples.label
     if columns := scaling["standardised"]:
-        mean, scale = np.array(columns["mean"]), np.array(columns["scale"])
-        centred = features - mean
-        # Columns that are constant in train become 0.
-        features = np.divide(centred, scale, out=np.zeros_like(centred), where=scale > 0)
+        features = scaled(samples.features, columns)
     if extremes := scaling["scaled_labels"]:
         label = (label - extremes["minimum"]) / (extremes["maximum"] - extremes["minimum"])
     return Samples(samples.sample_id, label, features)
