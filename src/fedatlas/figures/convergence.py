@@ -154,8 +154,9 @@ def _ends_far_apart(cost: str, curves: list[_Curve]) -> bool:
     """Whether simulated times differ so much that the shorter runs could not be seen."""
     if cost != "simulated_time":
         return False
-    ends = [np.nanmax(cost_axis(curve.trace, cost)) for curve in curves]
-    return max(ends) > 8 * min(ends)
+    costs = [cost_axis(curve.trace, cost)[~diverged(curve.trace)] for curve in curves]
+    ends = [seeds.max() for seeds in costs if seeds.size]
+    return bool(ends) and max(ends) > 8 * min(ends)
 
 
 def _is_logarithmic(measurement: str, curves: list[_Curve]) -> bool:
