@@ -55,11 +55,12 @@ def train(
     algorithm = spec.build_algorithm()
     setting = open_setting(spec, shards, optima, device)
     code = source_digest(import_closure(*training_modules(spec.algorithm, spec.partition.kind)))
-    warnings = _step_warnings(spec, algorithm, setting)
+    rehearsal = setting.trial(spec.seeds[0])
+    warnings = _step_warnings(spec, algorithm, rehearsal.problem)
 
     identity = run_identity(spec, code, setting.data_digest)
     run = _Run(spec, algorithm, setting, checkpoint, identity)
-    run.train()
+    run.train(rehearsal)
     trace = run.trace(
         {
             "paper": spec.paper,
@@ -111,10 +112,10 @@ class _Run:
         self.status: list[str] = []
         self._saved = time.monotonic()
 
-    def train(self) -> None:
-        """Run all seeds, or what an earlier attempt left of them."""
+    def train(self, rehearsal: Trial) -> None:
+        """Run all seeds, or what an earlier attempt left of them; `rehearsal` is used up before."""
         resumed = self._resume()
-        self._warm_up()
+        self._warm_up(rehearsal)
         progress = _Progress(self.spec.name, self.spec.rounds * len(self.spec.seeds))
         for index in range(len(self.status), len(self.spec.seeds)):
             outcome = self._train_seed(index, resumed, progress)
@@ -124,9 +125,8 @@ class _Run:
             self._save_if_due({}, None)
         progress.close()
 
-    def _warm_up(self) -> None:
+    def _warm_up(self, trial: Trial) -> None:
         """Two rounds for nothing: loading compiled code is not the method's time."""
-        trial = self.setting.trial(self.spec.seeds[0])
         problem, network = trial.problem, trial.network
         random = RoundRandom(self.spec.seeds[0])
         state = self.algorithm.start(problem, network, trial.x0)
@@ -265,9 +265,8 @@ class _Progress:
         self._bar.close()
 
 
-def _step_warnings(spec: RunSpec, algorithm: Algorithm, setting: Setting) -> list[str]:
+def _step_warnings(spec: RunSpec, algorithm: Algorithm, problem: Any) -> list[str]:
     # Without any curvature (all features 0) every step is covered.
-    problem = setting.trial(spec.seeds[0]).problem
     bounds = algorithm.step_bounds(problem) if problem.smoothness else []
     warnings = [str(bound) for bound in bounds if bound.exceeded]
     for warning in warnings:

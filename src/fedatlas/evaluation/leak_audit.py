@@ -5,8 +5,8 @@ another party's features or weights, or the labels. Passive parties receive ϑ =
 margin z = w·x of every sample; the attacks here turn ϑ into labels and margins. What the secure sum
 gives away is `simulation.secure_sum.collusion`. Labels and margins are (n,) in one order.
 
-The loss counts as public: parties cannot agree on a step size without it. Lemma 1 assumes that it
-is secret, and that one number is known. Unmasked shares of all samples tell more: with the ϑ that
+Lemma 1 assumes that the loss is secret, and that one number is known; findings say which attacks
+assume the loss. Unmasked shares of all samples tell more: with the ϑ that
 were sent, a party's only feature up to its sign (tested, not audited: it needs its updates).
 """
 

@@ -258,14 +258,13 @@ class Blocks(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """Whole nanoseconds: share, update (q,) per operation; slowest, the largest share; latency of
-    a message; aggregation, of the messages up a tree.
+    """Whole nanoseconds: work (q,) of each party for a share or an update; slowest, the most of
+    these; latency of a message; aggregation, of the messages up a tree.
 
     As float64, whose sums are then exact (up to 100 days): times that ought to be equal are equal.
     """
 
-    share: np.ndarray
-    update: np.ndarray
+    work: np.ndarray
     slowest: float
     latency: float
     aggregation: float
@@ -589,7 +588,7 @@ def decide_updates(
     regulariser, weight, step_size, estimator = (
         rule.regulariser, rule.weight, rule.step_size, rule.reference
     )  # fmt: skip
-    share_seconds, update_seconds = timing.share, timing.update
+    work = timing.work
     time, theta, origin, position, own_time, own_theta, own_origin = queues[:7]
     threads, begin, touched = queues[7:]
     counts, numbers = tally
@@ -610,7 +609,7 @@ def decide_updates(
         for party in range(parties):
             # What is due before this read may be applied only now: nobody else saw the block.
             _apply_due(
-                party, asked + share_seconds[party], len(labels), starts, dense, bounds, columns,
+                party, asked + work[party], len(labels), starts, dense, bounds, columns,
                 values, regulariser, weight, step_size, decay, estimator,
                 w, mean, reference, time, theta, origin, position, own_time, own_theta, own_origin,
                 touched, counts, numbers,
@@ -640,7 +639,7 @@ def decide_updates(
         numbers[MASK_ERROR] = max(numbers[MASK_ERROR], abs(margin - plain))
         slope = loss_derivative(rule.loss, margin, labels[row])
 
-        own_time[dominator] = sum_time + update_seconds[dominator]
+        own_time[dominator] = sum_time + work[dominator]
         own_theta[dominator] = slope
         own_origin[dominator, SAMPLE] = row
         own_origin[dominator, ORDER] = number
@@ -655,7 +654,7 @@ def decide_updates(
                 for other in range(1, threads.shape[1]):
                     if threads[party, other] < threads[party, thread]:
                         thread = other
-                due = max(arrival, threads[party, thread]) + update_seconds[party]
+                due = max(arrival, threads[party, thread]) + work[party]
                 threads[party, thread] = due
                 if position[party, WAITING] == capacity:
                     return False

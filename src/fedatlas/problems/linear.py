@@ -1,5 +1,7 @@
 """A linear model over pooled rows: objective, gradient, smoothness."""
 
+from functools import cached_property
+
 import numpy as np
 from scipy import sparse
 
@@ -24,8 +26,13 @@ class LinearModel:
             kernels.REGULARISER_CODES[objective.regulariser],
             objective.regularisation_weight,
         )
-        squares = features**2
-        self.smoothness = objective.smoothness(float(squares.sum(axis=1).max(initial=0.0)) ** 0.5)
+        self._objective = objective
+
+    @cached_property
+    def smoothness(self) -> float:
+        """Lipschitz constant of the gradient of every sample; found when asked for."""
+        squares = (self._features**2).sum(axis=1)
+        return self._objective.smoothness(float(squares.max(initial=0.0)) ** 0.5)
 
     def margins(self, w: np.ndarray) -> np.ndarray:
         """w·x_i of every sample, (n,)."""

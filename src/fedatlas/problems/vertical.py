@@ -27,11 +27,9 @@ class VerticalProblem:
         from fedatlas.problems.linear import LinearModel
 
         self.rows = data.train
-        self.objective = objective
         self._model = LinearModel(data.train.features, data.train.label, objective)
         self._test = data.test
         self._optimum = optimum
-        self.smoothness = self._model.smoothness
         self.dimension = self._model.dimension
         self.samples = len(data.train)
         labels = np.concatenate([rows.label for rows in (data.train, data.test) if rows])
@@ -42,6 +40,11 @@ class VerticalProblem:
                 f"objective '{objective.name}' needs labels ±1, but data set "
                 f"'{data.metadata.get('dataset')}' has others, such as {others[0]:g}"
             )
+
+    @property
+    def smoothness(self) -> float:
+        """Lipschitz constant of the gradient of every sample."""
+        return self._model.smoothness
 
     def derivatives(self, margins: np.ndarray) -> np.ndarray:
         """ϑ_i = ∂L/∂z at the margins z_i of all samples, (n,)."""

@@ -119,7 +119,7 @@ class PartyNetwork:
         work = np.maximum(work, 1.0)  # a party may have nothing but zeros
         latency = float(np.rint(model.latency * _NANOSECONDS)) if rows.parties > 1 else 0.0
         depth = ceil(log2(rows.parties))
-        self._timing = Timing(work, work, float(work.max()), latency, depth * latency)
+        self._timing = Timing(work, float(work.max()), latency, depth * latency)
         self._trees = np.empty((active, 2, 0, 2), np.int64)
         if rows.parties > 1:
             # Both end at the party that asked.
