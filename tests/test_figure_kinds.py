@@ -144,6 +144,15 @@ def test_speed_up_is_the_ratio_of_times_by_seed():
     assert [f"{tick:g}" for tick in place.get_xticks()] == ["1", "2", "4", "8"]
 
 
+def test_speed_up_to_an_accuracy_says_at_least():
+    made, figure = speed_ups(target=0.8)
+    assert "simulated time to sub-optimality f(x) − f* ≤ 0.8; " in (
+        composed(made, figure).get_suptitle()
+    )
+    figure = figure.model_copy(update={"measurement": "test_accuracy"})
+    assert "accuracy on the test samples ≥ 0.8; " in composed(made, figure).get_suptitle()
+
+
 def test_speed_up_tells_which_seeds_missed_the_target():
     made, figure = speed_ups()
     made["a8"] = {"p": linear_trace([0.1, 0.1, 0.001, 0.1, 0.1], run="a8", parties=8)}
@@ -171,6 +180,9 @@ def test_final_shows_seeds_their_mean_interval_and_the_published_value():
     assert place.get_yticklabels()[0].get_text() == "VFB²-SVRG\n3 of 3 seeds diverged"
 
 
+GROUPED = {"kind": "scaling", "groups": {"a": ["x"]}}
+
+
 @pytest.mark.parametrize(
     ("figure", "message"),
     [
@@ -178,7 +190,9 @@ def test_final_shows_seeds_their_mean_interval_and_the_published_value():
         ({"kind": "final", "costs": ["round"]}, "'costs' is for figures of kind convergence"),
         ({"published": {"x": 1.0}}, "'published' is for figures of kind final"),
         ({"kind": "scaling", "measurement": "suboptimality"}, "needs groups"),
-        ({"kind": "scaling", "measurement": "test_accuracy", "groups": {"a": ["x"]}}, "that falls"),
+        ({**GROUPED, "measurement": "min_max_objective"}, "best value, not min_max_objective"),
+        ({**GROUPED, "measurement": "test_accuracy"}, "test_accuracy needs a 'target' of its own"),
+        ({**GROUPED, "measurement": "test_auroc", "target": 1}, "target: 1 of test_auroc must lie"),
         ({"dashed": {"x": "y"}}, "dashed needs points: selected"),
         ({"dashed": {"x": "x"}, "points": "selected"}, "dashed itself"),
         ({"costs": []}, "at least 1"),

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy import stats
 
-from fedatlas.claims import EqualFinalTest
-from test_judge import verdict
-from trace_factory import vertical_trace
+from fedatlas.claims import BetterFinalTest, EqualFinalTest, HighestTest
+from fedatlas.errors import FedatlasError
+from test_judge import verdict, verdicts
+from trace_factory import auroc_trace, vertical_trace
 
 NAN = np.nan
 NOISE = np.array([-2e-3, 1e-3, 0.0, -1e-3, 2e-3])
@@ -161,3 +162,184 @@ def test_published_error_keeps_its_sign():
         "test_rmse at the end: a 0.39; minus the published -0.01 (95 % -0.01 to -0.01); "
         "published 0.4 ± 0.05"
     )
+
+
+def test_no_direction_of_a_min_max_objective_is_better():
+    with pytest.raises(ValidationError, match="measurement"):
+        BetterFinalTest.model_validate(better("min_max_objective"))
+    EqualFinalTest.model_validate(equal(0.1, "min_max_objective"))
+
+
+# --- the best of several ---
+
+RIVALS = ("b", "c", "d")
+
+
+def highest(*among: str, **more: Any) -> dict[str, Any]:
+    return {"kind": "highest", "run": "a", "among": among, "measurement": "test_auroc", **more}
+
+
+def rising(ends: Any, **options: Any):
+    """An AUROC that rises evenly from 0.5 to one end per seed, in 40 rounds; NaN diverges."""
+    values = np.linspace(np.full(len(ends), 0.5), np.asarray(ends, dtype=float), 5).T
+    return auroc_trace(values, **options)
+
+
+def found(test: dict[str, Any], **runs: Any) -> dict[str, tuple[str, str]]:
+    """Case → verdict and evidence."""
+    judged = verdicts(test, selected_by="train_auroc", **runs)
+    return {v.claim.removeprefix("paper-figure/claim"): (v.verdict, v.evidence) for v in judged}
+
+
+def test_highest_has_a_verdict_of_its_own_and_one_per_rival():
+    runs = {"a": [0.95, 0.96], "b": [0.9, 0.91], "c": [0.8, 0.81]}
+    cases = found(
+        highest("b", "c", at_end=True), **{run: rising(ends) for run, ends in runs.items()}
+    )
+    assert cases == {
+        "": ("reproduced", "test_auroc at the end: a better than b, c"),
+        "[against b]": (
+            "reproduced",
+            "test_auroc at the end: a 0.955, b 0.905; difference 0.05 (95 % 0.05 to 0.05), "
+            "claimed above 0",
+        ),
+        "[against c]": (
+            "reproduced",
+            "test_auroc at the end: a 0.955, c 0.805; difference 0.15 (95 % 0.15 to 0.15), "
+            "claimed above 0",
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("leads", "expected", "told"),
+    [
+        ((0.02, 0.03, 0.01), "reproduced", "better than b, c, d"),
+        ((0.02, 0.0, 0.01), "inconclusive", "better than b, d; not told apart from c"),
+        ((0.02, -0.02, 0.01), "not reproduced", "better than b, d; worse than c"),
+        ((0.0, -0.02, 0.0), "not reproduced", "not told apart from b, d; worse than c"),
+        ((0.0, 0.0, 0.0), "inconclusive", "not told apart from b, c, d"),
+        ((-0.02, -0.02, -0.02), "not reproduced", "worse than b, c, d"),
+    ],
+)
+def test_highest_is_better_than_every_rival(leads, expected, told):
+    rivals = {
+        run: rising(0.9 - lead + NOISE[::-1]) for run, lead in zip(RIVALS, leads, strict=True)
+    }
+    cases = found(highest(*RIVALS), a=rising(0.9 + NOISE), **rivals)
+    assert cases[""] == (expected, f"test_auroc at the end: a {told}")
+
+
+def test_an_exact_tie_is_not_highest():
+    cases = found(highest("b"), a=rising([0.9] * 3), b=rising([0.9] * 3))
+    assert cases[""][0] == cases["[against b]"][0] == "inconclusive"
+
+
+@given(
+    ends=st.lists(
+        st.tuples(*[st.floats(0.6, 0.99)] * 3), min_size=2, max_size=5, unique_by=lambda x: x[0]
+    )
+)
+def test_each_rival_is_judged_as_better_final_judges_it(ends):
+    runs = dict(zip("abc", (rising(column) for column in zip(*ends, strict=True)), strict=True))
+    cases = found(highest("b", "c"), **runs)
+    for rival in "bc":
+        test = {**better("test_auroc"), "second": rival}
+        alone = found(test, **{run: runs[run] for run in ("a", rival)})
+        assert cases[f"[against {rival}]"] == alone[""]
+
+
+def test_highest_along_a_cost_compares_areas_under_curves():
+    # a rises at once and ends below b: means over 40 rounds by trapezoids of 10 rounds each are
+    # (0.7 + 0.9 + 0.9 + 0.9) / 4 = 0.85 and (0.55 + 0.65 + 0.75 + 0.875) / 4 = 0.70625.
+    a = auroc_trace([[0.5, 0.9, 0.9, 0.9, 0.9]] * 2)
+    b = auroc_trace([[0.5, 0.6, 0.7, 0.8, 0.95]] * 2)
+    along = found(highest("b", cost="round"), a=a, b=b)
+    assert along == {
+        "": ("reproduced", "mean test_auroc up to 40 rounds: a better than b"),
+        "[against b]": (
+            "reproduced",
+            "mean test_auroc up to 40 rounds: a 0.85, b 0.7063; "
+            "difference 0.144 (95 % 0.144 to 0.144), claimed above 0",
+        ),
+    }
+    assert found(highest("b"), a=a, b=b)[""][0] == "not reproduced"
+
+
+def test_means_end_where_the_cheapest_run_does():
+    # c ends after 20 rounds, so that all means are over 20: (0.7 + 0.9) / 2, (0.55 + 0.65) / 2 and
+    # (0.65 + 0.8) / 2. By bytes b pays half, and is by c's 20 kB where it ends, after 40 rounds.
+    a = auroc_trace([[0.5, 0.9, 0.9, 0.9, 0.9]] * 2)
+    b = auroc_trace([[0.5, 0.6, 0.7, 0.8, 0.95]] * 2, cost_scale=0.5)
+    c = auroc_trace([[0.5, 0.8, 0.8]] * 2)
+    by_round = found(highest("b", "c", cost="round"), a=a, b=b, c=c)
+    assert "mean test_auroc up to 20 rounds: a 0.8, b 0.6; " in by_round["[against b]"][1]
+    assert "mean test_auroc up to 20 rounds: a 0.8, c 0.725; " in by_round["[against c]"][1]
+    by_bytes = found(highest("b", "c", cost="bytes"), a=a, b=b, c=c)
+    assert "up to 2e+04 bytes: a 0.8, b 0.7063; " in by_bytes["[against b]"][1]
+
+
+def test_means_begin_where_all_have_a_record():
+    a = auroc_trace([[0.5, 0.6, 0.7]] * 2)
+    b = auroc_trace([[0.4, 0.5, 0.5]] * 2, schedule=[5, 10, 20])
+    cases = found(highest("b", cost="round"), a=a, b=b)
+    # From 5 to 20: a rises from 0.55 to 0.7; b is (5 · 0.45 + 10 · 0.5) / 15.
+    assert cases["[against b]"][1].startswith(
+        "mean test_auroc from 5 to 20 rounds: a 0.625, b 0.4833; "
+    )
+    late = auroc_trace([[0.4, 0.5]] * 2, schedule=[20, 30])
+    with pytest.raises(FedatlasError, match=r"'cost: round' has no range that a, b share"):
+        found(highest("b", cost="round"), a=a, b=late)
+
+
+@pytest.mark.parametrize("more", [{}, {"cost": "round"}])
+def test_highest_with_seeds_that_are_lost(more):
+    well, lost, some = rising([0.9, 0.91]), rising([NAN, NAN]), rising([0.95, NAN])
+    assert found(highest("b", **more), a=well, b=lost)[""][0] == "reproduced"
+    cases = found(highest("b", "c", **more), a=lost, b=well, c=lost)
+    assert [verdict for verdict, _ in cases.values()] == [
+        "not reproduced",
+        "not reproduced",
+        "inconclusive",
+    ]
+    assert "a none (0 of 2 seeds), b 0." in cases["[against b]"][1]
+    assert found(highest("b", **more), a=some, b=well)[""][0] == "inconclusive"
+    assert found(highest("b", **more), a=lost, b=lost)[""][0] == "inconclusive"
+    risen = rising([0.95, 0.96], objective=np.linspace([1, 1], [2, 2], 5).T)
+    assert found(highest("b", **more), a=risen, b=well)[""][0] == "not reproduced"
+
+
+def test_highest_says_which_run_is_at_the_edge_of_its_grid():
+    tried = [
+        rising([end] * 2, step=step, hyper_parameters={"step_size": step})
+        for step, end in ((0.1, 0.8), (0.2, 0.9))
+    ]
+    cases = found(highest("b"), a=tried, b=rising([0.7] * 2))
+    assert all(
+        evidence.endswith("; a at the edge of its grid in step_size")
+        for _, evidence in cases.values()
+    )
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        (highest(), "at least 1"),
+        (highest("b", "a"), "among: 'a' is the run itself"),
+        (highest("b", "b"), "among: a rival is listed twice in b, b"),
+        (highest("b", measurement="objective"), "'train_accuracy', 'test_accuracy'"),
+        (highest("b", at_end=True, cost="round"), "at_end: true and cost: round exclude"),
+        (highest("b", at_end=False), "Input should be True"),
+        (highest("b", cost="wall_time"), "Input should be 'round'"),
+    ],
+)
+def test_claims_of_highest_that_make_no_sense_are_refused(test, message):
+    with pytest.raises(ValidationError, match=message):
+        HighestTest.model_validate(test)
+
+
+def test_a_claim_of_highest_survives_json_and_names_all_runs():
+    for more in ({}, {"at_end": True}, {"cost": "bytes"}):
+        test = HighestTest.model_validate(highest("b", "c", **more))
+        assert HighestTest.model_validate_json(test.model_dump_json()) == test
+        assert test.runs == ("a", "b", "c")

@@ -1,23 +1,26 @@
 """Verdicts: every kind of test, each way it can come out, and what the evidence says."""
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from fedatlas.claims import Claim, ClaimTest, OrderTest, Selection
+from fedatlas.claims import Claim, ClaimTest, CostToTargetTest, OrderTest, ScalingTest, Selection
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.judge import judge
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.evaluation.verdicts import Verdict
-from trace_factory import falling_trace, levels_trace, make_trace
+from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace, vertical_trace
 
 NAN = np.nan
 SPREAD = np.array([0.9, 0.95, 1.0, 1.05, 1.1])  # five seeds, a few per cent apart
 
 
-def verdicts(test: dict[str, Any], **runs: Any) -> list[Verdict]:
+def verdicts(
+    test: dict[str, Any], *, selected_by: str = "gradient_norm", **runs: Any
+) -> list[Verdict]:
     """Judge one claim; a run is one trace or a list of traces, one per step size."""
     traces = {
         name: {
@@ -25,7 +28,7 @@ def verdicts(test: dict[str, Any], **runs: Any) -> list[Verdict]:
         }
         for name, given in runs.items()
     }
-    rule = Selection()
+    rule = Selection(measurement=selected_by)
     claim = Claim(
         id="claim",
         source="Figure 1",
@@ -146,9 +149,9 @@ def test_two_points_of_one_step_are_an_error_not_a_silent_loss():
         verdicts(test, a=twice, b=levels_trace([0.1], step=1))
 
 
-def test_accuracy_is_refused_rather_than_judged_upside_down():
+def test_a_min_max_objective_is_refused_as_no_direction_is_better():
     with pytest.raises(ValidationError, match="'objective', 'gradient_norm', 'suboptimality'"):
-        OrderTest.model_validate(order("faster", measurement="train_accuracy"))
+        OrderTest.model_validate(order("faster", measurement="min_max_objective"))
 
 
 def test_one_seed_is_inconclusive_whatever_the_gap():
@@ -272,6 +275,122 @@ def test_a_target_that_one_run_never_reaches():
     found = verdict(to_target("faster", target=0.01), a=fast, b=slow)
     assert found.verdict == "reproduced"
     assert "b none (0 of 3 seeds); ratio 0, " in found.evidence
+
+
+# --- what is best at 1 ---
+
+
+def auroc(*ends: float, records: int = 21, **options: Any):
+    """Runs that rise at once from 0.5 to one AUROC per seed; NaN diverges."""
+    values = np.repeat(np.array(ends)[:, None], records, axis=1)
+    values[:, 0] = 0.5
+    return auroc_trace(values, **options)
+
+
+def by_auroc(test: dict[str, Any], **runs: Any) -> Verdict:
+    (only,) = verdicts({"measurement": "test_auroc", **test}, selected_by="train_auroc", **runs)
+    return only
+
+
+def test_order_of_auroc_compares_distances_to_one_and_says_so():
+    good, better = auroc(0.96, 0.96), auroc(0.98, 0.98)
+    found = by_auroc(order("faster"), a=better, b=good)
+    assert found.verdict == "reproduced"
+    assert found.evidence == (
+        "1 − test_auroc by 200 rounds: a 0.02, b 0.04; ratio 0.5 (95 % 0.5 to 0.5), claimed below 1"
+    )
+    assert by_auroc(order("faster"), a=good, b=better).verdict == "not reproduced"
+    # Means of distances are geometric: of 0.1 and 0.4 it is 0.2.
+    found = by_auroc(order("similar"), a=auroc(0.9, 0.6), b=auroc(0.8, 0.8))
+    assert "1 − test_auroc by 200 rounds: a 0.2, b 0.2; ratio 1 (95 % " in found.evidence
+
+
+def test_a_lost_seed_has_no_auroc_to_compare():
+    risen = auroc(0.99, 0.99, objective=np.linspace([1, 1], [3, 3], 21).T)
+    found = by_auroc(order("faster"), a=risen, b=auroc(0.8, 0.8))
+    assert found.verdict == "not reproduced"
+    assert "a none (0 of 2 seeds), b 0.2" in found.evidence
+
+
+def test_cost_to_a_target_auroc_in_its_own_units():
+    rising = 1 - 0.5 * 0.8 ** np.arange(21)
+    slow = auroc_trace([1 - 0.5 * 0.9 ** np.arange(21)] * 2)
+    fast = auroc_trace([rising, rising])
+    # 0.5 · 0.8ⁿ ≤ 0.07 from n = 9 on, 0.5 · 0.9ⁿ from n = 19 on.
+    test = to_target("much_faster", target=0.93)
+    found = by_auroc(test, a=fast, b=slow)
+    assert found.verdict == "reproduced"
+    assert found.evidence == (
+        "rounds to test_auroc ≥ 0.93: a 90, b 190; ratio 0.474 (95 % 0.474 to 0.474), "
+        "claimed below 0.5"
+    )
+    # The best that both medians reach is the slower run's end, 1 − 0.5 · 0.9²⁰ = 0.93921.
+    found = by_auroc(to_target("faster"), a=fast, b=slow)
+    assert found.evidence.startswith("rounds to test_auroc ≥ 0.9392: a 100, b 200; ")
+    nobody = by_auroc(to_target("faster"), a=auroc(NAN, NAN), b=auroc(NAN, NAN))
+    assert nobody.evidence.startswith("rounds to test_auroc ≥ 1: a none (0 of 2 seeds), ")
+
+
+def test_a_target_close_to_one_keeps_its_digits():
+    close = auroc(0.99996, 0.99996)
+    found = by_auroc(to_target("faster"), a=close, b=close)
+    assert "test_auroc ≥ 0.99996: " in found.evidence
+
+
+@pytest.mark.parametrize("target", [1, 93])
+def test_a_target_that_no_auroc_surpasses_is_refused(target):
+    test = to_target("faster", measurement="test_auroc", target=target)
+    with pytest.raises(ValidationError, match=f"target: {target} of test_auroc must lie below 1"):
+        CostToTargetTest.model_validate(test)
+    CostToTargetTest.model_validate({**test, "measurement": "objective"})
+
+
+def test_monotone_by_auroc():
+    steps = [(0.3, 0.99), (0.1, 0.9), (0.03, 0.4)]
+    found = verdicts(
+        {**MONOTONE, "measurement": "train_auroc"},
+        selected_by="train_auroc",
+        a=[auroc(end, end, step=step, objective=np.ones((2, 21))) for step, end in steps],
+    )
+    # Training AUROC is (1 + test AUROC) / 2; the first step ends below its start.
+    assert [(v.claim.removeprefix("paper-figure/claim"), v.verdict) for v in found] == [
+        ("[step 0.03]", "inconclusive"),
+        ("[step 0.3 against 0.1]", "reproduced"),
+    ]
+    assert found[0].evidence.startswith(
+        "1 − train_auroc by 200 rounds: step 0.03 0.3, 0.25 at the start; "
+    )
+    assert "step 0.3 0.005, step 0.1 0.05; ratio 0.1 " in found[1].evidence
+
+
+def test_scaling_to_a_target_accuracy():
+    def series(parties: int):
+        accuracy = np.linspace([0.5, 0.5], [0.9, 0.9], 41).T
+        pace = {"parties": parties, "seconds_per_epoch": 8 / parties}
+        return vertical_trace(np.linspace([1, 1], [0.1, 0.1], 41).T, test_accuracy=accuracy, **pace)
+
+    test = {
+        "kind": "scaling",
+        "series": ["a", "b"],
+        "measurement": "test_accuracy",
+        "target": 0.689,
+    }
+    # 0.689 is first surpassed by the 19th record after the start: 9.5 epochs of 8 and 4 seconds.
+    found = verdict(test, a=series(1), b=series(2))
+    assert found.verdict == "reproduced"
+    assert found.evidence.startswith(
+        "simulated seconds to test_accuracy ≥ 0.689: 1 party 76, 2 parties 38; slope -1 "
+    )
+    del test["target"]
+    with pytest.raises(ValidationError, match="test_accuracy needs a 'target' of its own"):
+        ScalingTest.model_validate(test)
+    stated = ScalingTest.model_validate({**test, "target": 0.689})
+    assert ScalingTest.model_validate(json.loads(stated.model_dump_json())) == stated
+
+
+def test_a_claim_about_what_a_run_lacks_says_what_it_has():
+    with pytest.raises(FedatlasError, match=r"run 'first' has no 'gradient_norm'.*test_auroc"):
+        verdict(order("faster"), a=auroc(0.9), b=auroc(0.9))
 
 
 # --- monotone ---

@@ -1,25 +1,35 @@
 """Levels at equal cost, costs to a target, and the interval that verdicts rest on."""
 
+from itertools import pairwise
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
+from fedatlas.claims import LargerIsBetter, Level
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import (
     Interval,
     common_budget,
+    common_start,
     cost_axis,
     cost_to_reach,
     difference,
     diverged,
     log_measurement,
+    log_target,
     lowest_median,
+    mean_along,
     reached,
+    value_at,
 )
+from fedatlas.traces import LARGER_IS_BETTER
 from trace_factory import (
     BYTES_PER_ROUND,
+    auroc_trace,
     falling_trace,
     levels_trace,
     make_trace,
@@ -27,6 +37,7 @@ from trace_factory import (
 )
 
 NAN, INF = np.nan, np.inf
+LEVELS = get_args(Level)
 VALUES = st.floats(-15, 15)
 PAIRS = st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=8).map(
     lambda pairs: tuple(np.array(pairs).T)
@@ -73,9 +84,67 @@ def test_suboptimality_is_not_told_below_the_accuracy_of_the_optimum():
     assert log_measurement(trace, "suboptimality")[0] == pytest.approx([-1, -10, -10, -10, -10])
 
 
+def test_what_is_best_at_one_has_the_level_of_its_distance_to_one():
+    trace = auroc_trace([[0.0, 0.5, 0.9, 0.99, 0.93]], train_accuracy=[[0.2, 0.8, 0.9, 0.6, 0.5]])
+    assert log_measurement(trace, "test_auroc")[0] == pytest.approx(
+        [0, -0.30103, -1, -2, -1.154902], abs=1e-6
+    )
+    assert log_measurement(trace, "train_accuracy")[0] == pytest.approx(
+        [-0.09691, -0.69897, -1, -0.39794, -0.30103], abs=1e-5
+    )
+
+
+def test_a_perfect_record_has_a_level_a_millionth_from_one():
+    levels = log_measurement(auroc_trace([[0.5, 1.0, 1 - 1e-9, 1 - 1e-5]]), "test_auroc")[0]
+    assert levels[1:] == pytest.approx([-6, -6, -5])
+
+
+def test_a_run_that_left_its_start_has_no_level_whatever_its_auroc():
+    trace = auroc_trace([[0.5, 0.9, 0.95]], objective=[[1.0, 0.4, 1.2]])
+    assert log_measurement(trace, "test_auroc")[0].tolist()[1:] == [pytest.approx(-1), INF]
+
+
+@given(pair=st.tuples(st.floats(0, 1), st.floats(0, 1)), measurement=st.sampled_from(LEVELS))
+def test_levels_are_in_the_order_of_what_is_better(pair, measurement):
+    worse, better = sorted(pair, reverse=measurement not in LARGER_IS_BETTER)
+    trace = make_trace([[1.0, 1.0]])
+    trace[measurement] = (("seed", "record"), [[worse, better]])
+    levels = log_measurement(trace, measurement)[0]
+    assert levels[0] >= levels[1]
+    # Beyond rounding, and beyond what is not told apart, the order is strict.
+    if abs(better - worse) > 1e-5:
+        assert levels[0] > levels[1]
+
+
+@given(target=st.floats(1e-4, 0.9999), measurement=st.sampled_from(LEVELS))
+def test_a_target_becomes_a_level_and_returns(target, measurement):
+    assert value_at(measurement, log_target(measurement, target)) == pytest.approx(target, rel=1e-9)
+
+
+def test_targets_are_stated_in_units_of_the_measurement():
+    assert log_target("test_auroc", 0.9) == pytest.approx(-1)
+    assert log_target("test_accuracy", 0.75) == pytest.approx(-0.60206)
+    assert log_target("test_rmse", 0.01) == pytest.approx(-2)
+    assert value_at("train_auroc", -2) == pytest.approx(0.99)
+    assert value_at("suboptimality", -2) == pytest.approx(0.01)
+
+
+@given(auroc=st.floats(0.5, 0.999))
+def test_a_record_of_just_the_target_meets_it(auroc):
+    trace = auroc_trace([[0.4, auroc - 0.01, auroc]])
+    target = log_target("test_auroc", auroc)
+    assert cost_to_reach(trace, "test_auroc", "round", target).tolist() == [20]
+
+
+def test_larger_is_better_of_the_same_measurements_in_claims_and_traces():
+    assert set(get_args(LargerIsBetter)) == LARGER_IS_BETTER
+
+
 def test_what_a_run_does_not_count_is_an_error_that_says_what_it_counts():
     with pytest.raises(FedatlasError, match=r"run 'a' has no 'simulated_time'.*round.*objective"):
         cost_axis(falling_trace([0.5], run="a"), "simulated_time")
+    with pytest.raises(FedatlasError, match=r"'auc' has no 'gradient_norm'.*train_auroc, test_au"):
+        log_measurement(auroc_trace([[0.5, 0.9]], run="auc"), "gradient_norm")
     with pytest.raises(FedatlasError, match="run 'first' has no 'suboptimality'"):
         log_measurement(falling_trace([0.5]), "suboptimality")
 
@@ -128,7 +197,81 @@ def test_a_diverged_seed_has_an_infinite_level():
     assert reached(levels_trace([NAN]), "gradient_norm", "round", 0, 0.1).tolist() == [INF]
 
 
+def test_levels_of_auroc_are_means_of_logarithms_by_window():
+    trace = auroc_trace([[0.5, 0.9, 0.99], [0.5, 0.99, 0.999]])  # rounds 0, 10, 20
+    assert reached(trace, "test_auroc", "round", 20, 0.1) == pytest.approx([-2, -3])
+    assert reached(trace, "test_auroc", "round", 20, 0.6) == pytest.approx([-1.5, -2.5])
+
+
+# --- means along a cost ---
+
+
+def test_the_mean_is_the_area_under_straight_lines_over_its_base():
+    trace = auroc_trace([[0.5, 0.9, 1.0], [0.5, NAN, NAN], [0.5, 0.5, 0.7]])
+    # 10 · (0.5 + 0.9)/2 + 10 · (0.9 + 1)/2 = 16.5, over 20; the third: 5 + 6 = 11
+    assert mean_along(trace, "test_auroc", "round", 0, 20) == pytest.approx(
+        [0.825, NAN, 0.55], nan_ok=True
+    )
+    # 7 + 5 · (0.9 + 0.95)/2 = 11.625, over 15; the third: 5 + 2.75 = 7.75
+    assert mean_along(trace, "test_auroc", "round", 0, 15) == pytest.approx(
+        [0.775, NAN, 7.75 / 15], nan_ok=True
+    )
+    # 5 · (0.7 + 0.9)/2 + 4.625 = 8.625, over 10
+    assert mean_along(trace, "test_auroc", "round", 5, 15)[0] == pytest.approx(0.8625)
+
+
+def test_a_mean_within_a_jump_between_records_takes_both_sides_of_it():
+    trace = auroc_trace([[0.5, 0.7, 0.9, 0.9]], schedule=[0, 10, 10, 20])
+    # 10 · (0.5 + 0.7)/2 + 10 · 0.9 = 15
+    assert mean_along(trace, "test_auroc", "round", 0, 20) == pytest.approx([0.75])
+
+
+def test_means_are_along_each_seeds_own_cost():
+    trace = auroc_trace([[0.5, 0.7, 0.9]] * 2, cost_scale=[1, 2])
+    # By half of the budget the second is where the first is by a quarter of it.
+    budget = common_budget([trace], "bytes")
+    assert mean_along(trace, "test_auroc", "bytes", 0, budget) == pytest.approx([0.7, 0.6])
+
+
+@given(
+    values=st.lists(st.floats(0, 1), min_size=3, max_size=8),
+    shares=st.tuples(st.floats(0.05, 0.5), st.floats(0.5, 0.95)),
+)
+def test_means_add_up_and_lie_between_the_extremes(values, shares):
+    trace = auroc_trace([values])
+    end = 10.0 * (len(values) - 1)
+    cuts = [0.0, *(share * end for share in shares), end]
+    parts = [
+        mean_along(trace, "test_auroc", "round", low, high)[0] * (high - low)
+        for low, high in pairwise(cuts)
+        if high > low
+    ]
+    (whole,) = mean_along(trace, "test_auroc", "round", 0, end)
+    assert sum(parts) / end == pytest.approx(whole, abs=1e-9)
+    assert min(values) - 1e-9 <= whole <= max(values) + 1e-9
+
+
+def test_the_common_start_is_where_the_last_healthy_seed_begins():
+    early, late = auroc_trace([[0.5, 0.9]] * 2), auroc_trace([[0.5, 0.9]], schedule=[4, 10])
+    lost = auroc_trace([[0.5, NAN]], schedule=[7, 10])
+    assert common_start([early], "round") == 0
+    assert common_start([early, late, lost], "round") == 4
+    assert common_start([lost], "round") == 0
+
+
 # --- cost to a target ---
+
+
+def test_cost_of_the_first_record_at_or_above_a_target_auroc():
+    trace = auroc_trace([[0.5, 0.8, 0.93, 0.95], [0.5, 0.94, 0.9, 0.97], [0.5, 0.99, NAN, NAN]])
+    for target, costs in ((0.93, [20, 10, INF]), (0.931, [30, 10, INF]), (0.96, [INF, 30, INF])):
+        level = log_target("test_auroc", target)
+        assert cost_to_reach(trace, "test_auroc", "round", level).tolist() == costs
+
+
+def test_lowest_median_of_auroc_is_its_highest_median():
+    trace = auroc_trace([[0.5, 0.9, 0.8], [0.5, 0.92, 0.85], [0.5, 0.999, 0.9]])
+    assert value_at("test_auroc", lowest_median(trace, "test_auroc")) == pytest.approx(0.92)
 
 
 def test_cost_of_the_first_record_at_or_below_the_target():

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from fedatlas.claims import Selection
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import Choice, by_run, choices, hyper_parameters, select
-from trace_factory import falling_trace, levels_trace, make_trace
+from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
 NAN = np.nan
 
@@ -70,6 +70,20 @@ def test_the_measurement_is_the_rules():
     traces = {"run": {"norm": norm_low, "objective": objective_low}}
     assert chosen(traces, measurement="gradient_norm").point == "norm"
     assert chosen(traces, measurement="objective").point == "objective"
+
+
+def test_the_highest_auroc_is_chosen_by_its_distance_to_one():
+    def ending(*ends: float):
+        return auroc_trace([[0.5, 0.6, end] for end in ends], schedule=[0, 50, 100])
+
+    traces = {"run": {"good": ending(0.9, 0.96), "better": ending(0.99, 0.9)}}
+    record = select(traces, Selection(measurement="test_auroc"))
+    scores = [tried["scores_by_seed"] for tried in record["runs"]["run"]["candidates"]]
+    # log10 of 0.1, 0.04, 0.01 and 0.1
+    assert scores == [pytest.approx([-1, -1.39794]), pytest.approx([-2, -1])]
+    assert choices(record) == {"run": Choice("better", ("better", "good"))}
+    with pytest.raises(FedatlasError, match="has no 'gradient_norm'"):
+        select(traces, Selection())
 
 
 def test_a_single_seed_and_a_zero_are_scored():

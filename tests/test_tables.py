@@ -22,7 +22,7 @@ from fedatlas.evaluation.verdicts import (
     verdict_summary,
     verdicts_to_csv,
 )
-from trace_factory import levels_trace, linear_trace, make_trace
+from trace_factory import auroc_trace, levels_trace, linear_trace, make_trace
 
 NAN = np.nan
 AWKWARD = 'η̃, "quoted"; two\nlines\r\nand \t ‖∇f(x)‖ <b>&amp;</b> {0} %'
@@ -86,6 +86,19 @@ def test_columns_are_those_that_the_runs_count():
     assert both[0].keys() == both[1].keys() > row.keys()
     assert math.isnan(both[0]["simulated_time_median"])
     assert math.isnan(both[1]["full_participations_median"])
+
+
+def test_a_table_shows_what_is_there():
+    ends = (0.9, 0.96, 0.93)
+    trace = auroc_trace([[0.5, 0.8, end] for end in ends])
+    (row,) = results_table({"fmgda": {"p": trace}}, {"fmgda": Choice("p", ())})
+    assert not any(name.startswith("gradient_norm") for name in row)
+    assert row["test_auroc_median"] == row["test_auroc_mean"] == pytest.approx(0.93)
+    assert row["test_auroc_deviation"] == pytest.approx(0.03)
+    assert (row["test_auroc_lowest"], row["test_auroc_highest"]) == (0.9, 0.96)
+    assert row["train_auroc_median"] == pytest.approx(0.965)
+    assert row["min_max_objective_median"] == pytest.approx(-0.56)
+    assert row["seeds_above_start"] == 0
 
 
 def test_one_seed_has_no_deviation():

@@ -18,7 +18,7 @@ from fedatlas.traces import (
     record_schedule,
     write_trace,
 )
-from trace_factory import falling_trace, linear_trace, make_trace
+from trace_factory import auroc_trace, falling_trace, linear_trace, make_trace
 
 
 @given(rounds=st.integers(1, 5000), every=st.integers(1, 6000))
@@ -45,7 +45,9 @@ def test_record_schedule_examples(rounds, every, expected):
     assert record_schedule(rounds, every).tolist() == expected
 
 
-@pytest.mark.parametrize("trace", [falling_trace([0.5, 0.6]), linear_trace([0.1, 0.2])])
+@pytest.mark.parametrize(
+    "trace", [falling_trace([0.5, 0.6]), linear_trace([0.1, 0.2]), auroc_trace([[0.5, 0.9]])]
+)
 def test_every_variable_and_coordinate_says_what_it_is_in_which_unit(trace: xr.Dataset):
     for name in [*trace.data_vars, *trace.coords]:
         assert trace[name].attrs["long_name"], name

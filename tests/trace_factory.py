@@ -33,25 +33,11 @@ def make_trace(
     multiplies bytes and gradient evaluations; measured: further or other measurements.
     """
     values = np.asarray(gradient_norm, dtype=float)
-    seeds, records = values.shape
-    rounds = np.asarray(
-        record_schedule(10 * (records - 1), 10) if schedule is None else schedule, dtype=float
-    )
     lost = np.isnan(values)
-    round_axis = np.where(lost, np.nan, np.broadcast_to(rounds, values.shape))
-    spent = round_axis * np.broadcast_to(cost_scale, (seeds,))[:, None]
-    variables = {
-        "round": round_axis,
-        "iteration": 10 * round_axis,
-        "epoch": spent * GRADIENTS_PER_ROUND / SAMPLES,
-        "gradient_evaluations": spent * GRADIENTS_PER_ROUND,
-        "bytes_up": spent * BYTES_PER_ROUND * 0.25,
-        "bytes_down": spent * BYTES_PER_ROUND * 0.75,
-        "messages": 20 * round_axis,
+    variables = _star_costs(lost, schedule, cost_scale) | {
         "full_participations": np.where(
             lost, np.nan, 0.0 if full_participations is None else full_participations
         ),
-        "wall_time": 0.001 * round_axis,
         "objective": values**2,
         "gradient_norm": values,
         "train_accuracy": np.where(lost, np.nan, 0.9),
@@ -60,13 +46,72 @@ def make_trace(
     return _assembled(
         variables,
         lost,
-        rounds=int(rounds[-1]),
+        rounds=int(_rounds(lost, schedule)[-1]),
         partition={"assignment": "consecutive", "clients": clients, "samples": int(SAMPLES)},
         run=run,
         step=step,
         point=point,
         hyper_parameters=hyper_parameters,
     )
+
+
+def auroc_trace(
+    test_auroc: Any,
+    *,
+    run: str = "first",
+    step: float = 0.1,
+    point: str | None = None,
+    hyper_parameters: dict[str, Any] | None = None,
+    schedule: Sequence[int] | None = None,
+    cost_scale: Any = 1.0,
+    **measured: Any,
+) -> xr.Dataset:
+    """A star's trace of AUC maximisation with the given test AUROC (seeds, records).
+
+    It has no gradient norm; the objective is twice the ranking error: 1 for a constant scorer.
+    """
+    values = np.asarray(test_auroc, dtype=float)
+    lost = np.isnan(values)
+    variables = _star_costs(lost, schedule, cost_scale) | {
+        "objective": 2 * (1 - values),
+        "min_max_objective": 2 * (1 - values) - 0.7,
+        "train_auroc": (1 + values) / 2,
+        "test_auroc": values,
+    }
+    variables |= {name: np.asarray(value, dtype=float) for name, value in measured.items()}
+    return _assembled(
+        variables,
+        lost,
+        rounds=int(_rounds(lost, schedule)[-1]),
+        partition={"assignment": "consecutive", "clients": 16, "samples": int(SAMPLES)},
+        run=run,
+        step=step,
+        point=point,
+        hyper_parameters=hyper_parameters,
+    )
+
+
+def _rounds(lost: np.ndarray, schedule: Sequence[int] | None) -> np.ndarray:
+    """(records,) the round of each record."""
+    rounds = record_schedule(10 * (lost.shape[1] - 1), 10) if schedule is None else schedule
+    return np.asarray(rounds, dtype=float)
+
+
+def _star_costs(
+    lost: np.ndarray, schedule: Sequence[int] | None, cost_scale: Any
+) -> dict[str, np.ndarray]:
+    rounds = np.where(lost, np.nan, np.broadcast_to(_rounds(lost, schedule), lost.shape))
+    spent = rounds * np.broadcast_to(cost_scale, (len(lost),))[:, None]
+    return {
+        "round": rounds,
+        "iteration": 10 * rounds,
+        "epoch": spent * GRADIENTS_PER_ROUND / SAMPLES,
+        "gradient_evaluations": spent * GRADIENTS_PER_ROUND,
+        "bytes_up": spent * BYTES_PER_ROUND * 0.25,
+        "bytes_down": spent * BYTES_PER_ROUND * 0.75,
+        "messages": 20 * rounds,
+        "wall_time": 0.001 * rounds,
+    }
 
 
 def vertical_trace(

@@ -11,20 +11,18 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, model_validator
 
 from fedatlas.models import Model
 
-Measurement = Literal[
-    "objective",
-    "gradient_norm",
-    "suboptimality",
-    "train_accuracy",
-    "test_accuracy",
-    "train_rmse",
-    "test_rmse",
+# What is best at 1; the same as `fedatlas.traces.LARGER_IS_BETTER`, spelt for validation.
+LargerIsBetter = Literal["train_accuracy", "test_accuracy", "train_auroc", "test_auroc"]
+# What has a best value, 0 or 1: the logarithm of the distance to it tells how far a run got.
+Level = Literal[
+    "objective", "gradient_norm", "suboptimality", "train_rmse", "test_rmse", LargerIsBetter
 ]
-# What falls towards zero, so that its logarithm tells how far a run got.
-Level = Literal["objective", "gradient_norm", "suboptimality", "train_rmse", "test_rmse"]
+# A min–max objective falls with θ and rises with w: of it neither less nor more is better.
+Measurement = Literal[Level, "min_max_objective"]
 Cost = Literal["round", "epoch", "update_epoch", "gradient_evaluations", "bytes", "simulated_time"]
 
-#: How papers' words are read as ratios of `first` to `second` (smaller is better): our choice.
+#: How papers' words are read as ratios of `first` to `second`, of measurements that are best at 0
+#: and of distances to 1 of those that are best there: our choice.
 RELATION_FACTORS: dict[str, tuple[float, float]] = {
     "faster": (0.0, 1.0),
     "at_least_as_fast": (0.0, 1.1),  # "≥"
@@ -45,6 +43,16 @@ CONVERGED = 1e-9
 NEAR_LINEAR_POWERS = (-1.2, -0.8)
 #: "Much better scalability": that power is lower by this much, a fifth of the time at 8 times q.
 CLEARLY_LOWER_POWER = -0.1
+
+
+def _check_target(model: Model, measurement: str, target: float | None) -> None:
+    """A target is in units of the measurement: 0.93 of an AUROC, whose level is that of 0.07."""
+    if measurement not in get_args(LargerIsBetter) or target is None:
+        return
+    if "target" not in model.model_fields_set:
+        raise ValueError(f"measurement: {measurement} needs a 'target' of its own, such as 0.9")
+    if target >= 1:
+        raise ValueError(f"target: {target:g} of {measurement} must lie below 1, its best value")
 
 
 class PairTest(Model):
@@ -80,8 +88,14 @@ class CostToTargetTest(PairTest):
 
     kind: Literal["cost_to_target"]
     target: PositiveFloat | None = Field(
-        default=None, description="None: the lowest level that both runs' medians reach"
+        default=None,
+        description="in units of the measurement; None: the best that both runs' medians reach",
     )
+
+    @model_validator(mode="after")
+    def _target_can_be_surpassed(self) -> Self:
+        _check_target(self, self.measurement, self.target)
+        return self
 
 
 class MonotoneTest(Model):
@@ -150,13 +164,45 @@ class BetterFinalTest(Model):
     kind: Literal["better_final"]
     first: str
     second: str
-    measurement: Measurement
+    measurement: Level
     by_at_least: NonNegativeFloat = Field(default=0.0, description="in units of the measurement")
 
     @property
     def runs(self) -> tuple[str, ...]:
         """Runs that the test looks at."""
         return (self.first, self.second)
+
+
+class HighestTest(Model):
+    """One run is better than each of its rivals: one case per rival, and all of them together.
+
+    Without a `cost` the measurements that runs end with are compared. With one their means along
+    it are, the area under the curve from where all begin to the largest cost that all reached.
+    """
+
+    kind: Literal["highest"]
+    run: str
+    among: tuple[str, ...] = Field(min_length=1, description="the rivals")
+    measurement: LargerIsBetter
+    at_end: Literal[True] | None = Field(
+        default=None, description="may be stated where no `cost` is: compare where runs end"
+    )
+    cost: Cost | None = Field(default=None, description="compare means along this cost")
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Runs that the test looks at."""
+        return (self.run, *self.among)
+
+    @model_validator(mode="after")
+    def _rivals_are_others(self) -> Self:
+        if self.run in self.among:
+            raise ValueError(f"among: '{self.run}' is the run itself; name its rivals only")
+        if len(set(self.among)) != len(self.among):
+            raise ValueError(f"among: a rival is listed twice in {', '.join(self.among)}")
+        if self.at_end and self.cost is not None:
+            raise ValueError(f"at_end: true and cost: {self.cost} exclude each other; remove one")
+        return self
 
 
 class PublishedMeasurementTest(Model):
@@ -202,7 +248,7 @@ class ScalingTest(Model):
     series: tuple[str, ...] = Field(min_length=2, description="by rising number of parties")
     compare_with: tuple[str, ...] = ()
     measurement: Level = "suboptimality"
-    target: PositiveFloat = 1e-3
+    target: PositiveFloat = Field(default=1e-3, description="in units of the measurement")
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -210,9 +256,10 @@ class ScalingTest(Model):
         return (*self.series, *self.compare_with)
 
     @model_validator(mode="after")
-    def _series_are_as_long(self) -> Self:
+    def _series_are_as_long_and_can_reach_the_target(self) -> Self:
         if self.compare_with and len(self.compare_with) != len(self.series):
             raise ValueError("compare_with needs a run for each of series, or none at all")
+        _check_target(self, self.measurement, self.target)
         return self
 
 
@@ -224,6 +271,7 @@ ClaimTest = Annotated[
     | SelectedOrderTest
     | EqualFinalTest
     | BetterFinalTest
+    | HighestTest
     | PublishedMeasurementTest
     | ConvergenceOrderTest
     | ScalingTest,
@@ -243,8 +291,9 @@ class Claim(Model):
 class Selection(Model):
     """How a grid's best point is chosen, on training data, by the same rule for every run.
 
-    Score of a seed: mean log10 of the measurement over the last `window` of the rounds; of a point:
-    the median over seeds. A point with a diverged seed is chosen only if all have one.
+    Score of a seed: mean log10 of the measurement over the last `window` of the rounds, of what is
+    best at 1 (accuracy, AUROC) mean log10(1 − value), so that the lowest score is the best; of a
+    point: the median over seeds. A point with a diverged seed is chosen only if all have one.
     """
 
     measurement: Level = "gradient_norm"
@@ -284,7 +333,7 @@ class Figure(Model):
     groups: dict[str, tuple[str, ...]] = Field(
         default={}, description="label → runs by rising number of parties"
     )
-    target: PositiveFloat = Field(default=1e-3, description="level to which time is taken")
+    target: PositiveFloat = Field(default=1e-3, description="value to which time is taken")
     published: dict[str, float] = Field(
         default={}, description="run → the number that the paper prints"
     )
@@ -316,8 +365,11 @@ class Figure(Model):
             raise ValueError("kind scaling needs groups: a label and its runs by number of parties")
         if self.kind == "scaling" and self.measurement not in get_args(Level):
             raise ValueError(
-                f"kind scaling needs a measurement that falls: {', '.join(get_args(Level))}"
+                f"kind scaling needs a measurement with a best value, not {self.measurement}: "
+                f"{', '.join(get_args(Level))}"
             )
+        if self.kind == "scaling":
+            _check_target(self, self.measurement, self.target)
         return self
 
 

@@ -40,6 +40,9 @@ MEASUREMENTS = {
     "suboptimality": ("sub-optimality f(x) − f*", "1"),
     "train_accuracy": ("accuracy on the training samples", "1"),
     "test_accuracy": ("accuracy on the test samples", "1"),
+    "train_auroc": ("area under the ROC curve on the training samples", "1"),
+    "test_auroc": ("area under the ROC curve on the test samples", "1"),
+    "min_max_objective": ("min–max objective F(θ, w)", "1"),
     "train_rmse": ("root mean square error on the training samples", "1"),
     "test_rmse": ("root mean square error on the test samples", "1"),
     "read_delay_mean": ("updates that a read of a block lacked, mean so far", "1"),
@@ -49,8 +52,8 @@ MEASUREMENTS = {
     "mask_error": ("largest rounding error left by masks in a sum so far", "1"),
 }
 
-#: Measurements of which more is better; of all others less is.
-LARGER_IS_BETTER = frozenset({"train_accuracy", "test_accuracy"})
+#: Measurements of which more is better, 1 the best; of others less is, if either is.
+LARGER_IS_BETTER = frozenset({"train_accuracy", "test_accuracy", "train_auroc", "test_auroc"})
 
 
 def record_schedule(rounds: int, every: int) -> np.ndarray:

@@ -1,12 +1,14 @@
 """What evidence says: numbers, costs, levels and intervals in few words."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedatlas.claims import RELATION_FACTORS
-from fedatlas.evaluation.levels import Interval, difference
+from fedatlas.evaluation.levels import Interval, difference, smallest, value_at
+from fedatlas.traces import LARGER_IS_BETTER
 
 UNITS: dict[str, str] = {
     "round": "rounds",
@@ -64,6 +66,20 @@ def number(logarithm: float) -> str:
         return "∞" if logarithm > 0 else "0"
     value = 10**logarithm
     return f"{value:.0f}" if 1000 <= value < 100000 else f"{value:.3g}"
+
+
+def level_name(measurement: str) -> str:
+    """What ten to the power of the measurement's level is: itself, or its distance to 1."""
+    return f"1 − {measurement}" if measurement in LARGER_IS_BETTER else measurement
+
+
+def target_name(measurement: str, level: float) -> str:
+    """A level to be reached, in units of the measurement."""
+    if measurement not in LARGER_IS_BETTER:
+        return f"{measurement} ≤ {number(level)}"
+    # Three digits of the distance to 1, or 0.99996 were 1.
+    decimals = 2 - math.floor(max(level, np.log10(smallest(measurement))))
+    return f"{measurement} ≥ {round(value_at(measurement, level), decimals):.9g}"
 
 
 def spent(cost: str, budget: float) -> str:

@@ -1,5 +1,7 @@
 """Claims about the measurement that runs end with: equal, better, or as printed."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import xarray as xr
 
@@ -18,7 +20,7 @@ from fedatlas.traces import LARGER_IS_BETTER
 
 def judge_equal(test: EqualFinalTest, first: xr.Dataset, second: xr.Dataset) -> Finding:
     """The difference lies within the margin, its borders included."""
-    interval, evidence = _compared(test, first, second)
+    interval, evidence = _at_the_end(test, first, second)
     margin = test.margin + ROUNDING
     return Finding(
         "", interval.verdict(-margin, margin), f"{evidence}, claimed within {test.margin:g}"
@@ -27,7 +29,7 @@ def judge_equal(test: EqualFinalTest, first: xr.Dataset, second: xr.Dataset) -> 
 
 def judge_better(test: BetterFinalTest, first: xr.Dataset, second: xr.Dataset) -> Finding:
     """The difference lies beyond the lead; a tie is no lead."""
-    interval, evidence = _compared(test, first, second)
+    interval, evidence = _at_the_end(test, first, second)
     # Differences of decimal fractions carry rounding errors: 0.82 − 0.8 < 0.02.
     border = ROUNDING - test.by_at_least if test.by_at_least else 0.0
     lead = -_sign(test.measurement) * test.by_at_least
@@ -39,7 +41,7 @@ def judge_better(test: BetterFinalTest, first: xr.Dataset, second: xr.Dataset) -
 
 def judge_published(test: PublishedMeasurementTest, trace: xr.Dataset) -> Finding:
     """The mean over seeds lies within the tolerance, its borders included."""
-    losses = _losses(trace, test.measurement)
+    losses = final_losses(trace, test.measurement)
     interval = difference(losses, np.full(len(losses), _sign(test.measurement) * test.value))
     tolerance = test.tolerance + ROUNDING
     shown = _signed(interval, test.measurement)
@@ -50,23 +52,36 @@ def judge_published(test: PublishedMeasurementTest, trace: xr.Dataset) -> Findin
     return Finding("", interval.verdict(-tolerance, tolerance), evidence)
 
 
-def _compared(
+def _at_the_end(
     test: EqualFinalTest | BetterFinalTest, first: xr.Dataset, second: xr.Dataset
 ) -> tuple[Interval, str]:
-    """The interval of the losses' difference, and evidence in the measurement's own direction."""
-    losses = [_losses(trace, test.measurement) for trace in (first, second)]
+    losses = [final_losses(trace, test.measurement) for trace in (first, second)]
+    return contrasted(f"{test.measurement} at the end", test.runs, losses, test.measurement)
+
+
+def contrasted(
+    subject: str, runs: Sequence[str], losses: Sequence[np.ndarray], measurement: str
+) -> tuple[Interval, str]:
+    """The interval of two losses' difference, and evidence in the measurement's own direction."""
     interval = difference(*losses)
     ends = ", ".join(
-        _ends(run, values, test.measurement) for run, values in zip(test.runs, losses, strict=True)
+        _ends(run, values, measurement) for run, values in zip(runs, losses, strict=True)
     )
-    shown = bounds(_signed(interval, test.measurement))
-    return interval, f"{test.measurement} at the end: {ends}; difference {shown}"
+    return interval, f"{subject}: {ends}; difference {bounds(_signed(interval, measurement))}"
 
 
-def _losses(trace: xr.Dataset, measurement: str) -> np.ndarray:
-    """(seeds,) the last record, negative where larger is better; +inf for a seed that is lost."""
+def final_losses(trace: xr.Dataset, measurement: str) -> np.ndarray:
+    """(seeds,) the losses of the last record."""
+    return as_losses(trace, measurement, column(trace, measurement)[:, -1])
+
+
+def as_losses(trace: xr.Dataset, measurement: str, values: np.ndarray) -> np.ndarray:
+    """(seeds,) values, negative where larger is better; +inf for a seed that is lost.
+
+    Lost are seeds that diverged or whose objective ends above its start.
+    """
     lost = diverged(trace) | above_start(trace)[:, -1]
-    return np.where(lost, np.inf, _sign(measurement) * column(trace, measurement)[:, -1])
+    return np.where(lost, np.inf, _sign(measurement) * values)
 
 
 def _sign(measurement: str) -> int:

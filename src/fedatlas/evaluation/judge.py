@@ -12,6 +12,7 @@ from fedatlas.claims import (
     ConvergenceOrderTest,
     CostToTargetTest,
     EqualFinalTest,
+    HighestTest,
     MonotoneTest,
     OrderTest,
     PublishedMeasurementTest,
@@ -22,12 +23,23 @@ from fedatlas.claims import (
 )
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.convergence_order import judge_convergence_order
-from fedatlas.evaluation.evidence import UNITS, Finding, compared, level, number, spent
+from fedatlas.evaluation.evidence import (
+    UNITS,
+    Finding,
+    compared,
+    level,
+    level_name,
+    number,
+    spent,
+    target_name,
+)
 from fedatlas.evaluation.final_values import judge_better, judge_equal, judge_published
+from fedatlas.evaluation.highest import judge_highest
 from fedatlas.evaluation.levels import (
     common_budget,
     cost_to_reach,
     log_measurement,
+    log_target,
     lowest_median,
     reached,
 )
@@ -80,6 +92,10 @@ class _Judge:
                 yield self._at_edges(judge_equal(test, *self._selected(*test.runs)), test.runs)
             case BetterFinalTest() as test:
                 yield self._at_edges(judge_better(test, *self._selected(*test.runs)), test.runs)
+            case HighestTest() as test:
+                run, *rivals = self._selected(*test.runs)
+                findings = judge_highest(test, run, rivals)
+                yield from (self._at_edges(finding, test.runs) for finding in findings)
             case PublishedMeasurementTest() as test:
                 yield self._at_edges(judge_published(test, *self._selected(test.run)), test.runs)
             case ConvergenceOrderTest() as test:
@@ -136,7 +152,8 @@ class _Judge:
             for trace in (first, second)
         ]
         named = zip(test.runs, levels, strict=True)
-        return compared(f"{test.measurement} by {spent(test.cost, budget)}", named, test.relation)
+        subject = f"{level_name(test.measurement)} by {spent(test.cost, budget)}"
+        return compared(subject, named, test.relation)
 
     def _cost_to_target(self, test: CostToTargetTest) -> Finding:
         traces = self._selected(*test.runs)
@@ -145,12 +162,12 @@ class _Judge:
             # A run whose seeds mostly diverged reaches no level: the other sets the target.
             target = max((level for level in lowest if np.isfinite(level)), default=-np.inf)
         else:
-            target = float(np.log10(test.target))
+            target = log_target(test.measurement, test.target)
         costs = [
             np.log10(cost_to_reach(trace, test.measurement, test.cost, target)) for trace in traces
         ]
         named = zip(test.runs, costs, strict=True)
-        subject = f"{UNITS[test.cost]} to {test.measurement} ≤ {number(target)}"
+        subject = f"{UNITS[test.cost]} to {target_name(test.measurement, target)}"
         return self._at_edges(compared(subject, named, test.relation), test.runs)
 
     def _monotone(self, test: MonotoneTest) -> Iterator[Finding]:
@@ -158,7 +175,7 @@ class _Judge:
         if len(by_step) < 2:
             raise FedatlasError(f"claims: run '{test.run}' has one step size, nothing to compare")
         budget = common_budget(list(by_step.values()), "round")
-        subject = f"{test.measurement} by {spent('round', budget)}"
+        subject = f"{level_name(test.measurement)} by {spent('round', budget)}"
         smaller: tuple[float, np.ndarray] | None = None
         for step, trace in by_step.items():
             levels = reached(trace, test.measurement, "round", budget, self._window)

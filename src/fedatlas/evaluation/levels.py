@@ -1,17 +1,20 @@
 """What a trace reached: per-seed levels at equal cost, cost to a target, intervals over seeds.
 
-Levels are decimal logarithms of a positive measurement, smaller being better; a diverged seed has
-level +inf. Nothing is extrapolated: a cost beyond a seed's last record has no level.
+Levels are decimal logarithms of how far a measurement is from its best value, smaller being better:
+of the measurement itself where that is 0, of its distance to 1 where it is 1 (the error rate, the
+ranking error 1 − AUROC). A diverged seed has level +inf. Nothing is extrapolated: a cost beyond a
+seed's last record has no level.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy import stats
 
 from fedatlas.errors import FedatlasError
-from fedatlas.traces import COSTS, MEASUREMENTS
+from fedatlas.traces import COSTS, LARGER_IS_BETTER, MEASUREMENTS
 
 CONFIDENCE = 0.95
 # Below the rounding error of float64 measurements are not told apart: exact zeros have a level too,
@@ -19,12 +22,33 @@ CONFIDENCE = 0.95
 _SMALLEST = float(np.finfo(np.float64).eps)
 # f* is known to 1e-10; a difference from it may be smaller, or negative, by rounding.
 _SMALLEST_SUBOPTIMALITY = 1e-10
+# A perfect record has a level too, and one that does not decide a mean alone: error rates tell no
+# less below a million samples, and ranking errors hardly do.
+_SMALLEST_DISTANCE_TO_ONE = 1e-6
 ROUNDING = 1e-12  # levels closer than this are equal
 
 
 def smallest(measurement: str) -> float:
-    """The value below which a measurement's values are not told apart."""
+    """The distance to its best value below which a measurement's values are not told apart."""
+    if measurement in LARGER_IS_BETTER:
+        return _SMALLEST_DISTANCE_TO_ONE
     return _SMALLEST_SUBOPTIMALITY if measurement == "suboptimality" else _SMALLEST
+
+
+def log_target(measurement: str, target: float) -> float:
+    """The level of a value that is stated in units of the measurement, such as an AUROC of 0.93."""
+    return float(np.log10(_distance(measurement, target)))
+
+
+def value_at(measurement: str, level: float) -> float:
+    """The value of the measurement, in its own units, that has this level."""
+    # From value to distance and back is the same step.
+    return float(_distance(measurement, 10**level))
+
+
+def _distance(measurement: str, values: Any) -> Any:
+    """To the best value: 0, or 1 where more is better."""
+    return 1 - values if measurement in LARGER_IS_BETTER else values
 
 
 def column(trace: xr.Dataset, name: str) -> np.ndarray:
@@ -46,12 +70,13 @@ def cost_axis(trace: xr.Dataset, cost: str) -> np.ndarray:
 
 
 def log_measurement(trace: xr.Dataset, measurement: str) -> np.ndarray:
-    """log10 of a measurement by record, (seeds, records); smaller is better.
+    """Levels of a measurement by record, (seeds, records); smaller is better.
 
     +inf where the objective stands above its start: a run that left has not converged, however
     small its gradient (the robust loss is flat far away).
     """
-    levels = np.log10(np.maximum(column(trace, measurement), smallest(measurement)))
+    distances = _distance(measurement, column(trace, measurement))
+    levels = np.log10(np.maximum(distances, smallest(measurement)))
     return np.where(above_start(trace), np.inf, levels)
 
 
@@ -72,10 +97,35 @@ def common_budget(traces: list[xr.Dataset], cost: str) -> float:
     return float(ends.min()) if len(ends) else 0.0
 
 
+def common_start(traces: list[xr.Dataset], cost: str) -> float:
+    """The smallest cost by which every healthy seed of every trace has a record; 0 if none is."""
+    starts = np.concatenate([cost_axis(trace, cost)[~diverged(trace), 0] for trace in traces])
+    return float(starts.max()) if len(starts) else 0.0
+
+
+def mean_along(
+    trace: xr.Dataset, measurement: str, cost: str, start: float, end: float
+) -> np.ndarray:
+    """(seeds,) mean of the measurement over costs from start to end; NaN for a diverged seed.
+
+    The area under the curve through the records, by straight lines, over the length of its base,
+    which must lie within what every healthy seed recorded.
+    """
+    costs, values = cost_axis(trace, cost), column(trace, measurement)
+    means = np.full(len(costs), np.nan)
+    for seed in np.flatnonzero(~diverged(trace)):
+        inside = (costs[seed] > start) & (costs[seed] < end)
+        first, last = np.interp([start, end], costs[seed], values[seed])
+        x = np.concatenate([[start], costs[seed, inside], [end]])
+        y = np.concatenate([[first], values[seed, inside], [last]])
+        means[seed] = np.trapezoid(y, x) / (end - start)
+    return means
+
+
 def reached(
     trace: xr.Dataset, measurement: str, cost: str, budget: float, window: float
 ) -> np.ndarray:
-    """(seeds,) mean log10 measurement over the records in the last `window` share of the budget.
+    """(seeds,) mean level over the records in the last `window` share of the budget.
 
     If no record falls there, the last one within the budget counts.
     """
@@ -90,20 +140,20 @@ def reached(
     return levels
 
 
-def cost_to_reach(trace: xr.Dataset, measurement: str, cost: str, log_target: float) -> np.ndarray:
-    """(seeds,) cost of the first record at or below the target; +inf where it is never reached.
+def cost_to_reach(trace: xr.Dataset, measurement: str, cost: str, target: float) -> np.ndarray:
+    """(seeds,) cost of the first record at or below the target level; +inf where none is.
 
     A seed that diverged has reached nothing, however low it came before. A start that meets the
     target costs as much as the record after it: ratios need a cost, and records tell no less.
     """
-    below = log_measurement(trace, measurement) <= log_target
+    below = log_measurement(trace, measurement) <= target
     first = np.maximum(below.argmax(axis=1), 1)
     costs = cost_axis(trace, cost)[np.arange(len(below)), first]
     return np.where(below.any(axis=1) & ~diverged(trace), costs, np.inf)
 
 
 def lowest_median(trace: xr.Dataset, measurement: str) -> float:
-    """The lowest log10 measurement that the median over seeds reaches at any record.
+    """The lowest level that the median over seeds reaches at any record.
 
     Diverged seeds count as +inf, and so does the result if they are the majority.
     """

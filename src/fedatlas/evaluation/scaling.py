@@ -8,8 +8,8 @@ import xarray as xr
 
 from fedatlas.claims import CLEARLY_LOWER_POWER, NEAR_LINEAR_POWERS, ScalingTest
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.evidence import Finding, bounds, level, number
-from fedatlas.evaluation.levels import cost_to_reach, difference
+from fedatlas.evaluation.evidence import Finding, bounds, level, target_name
+from fedatlas.evaluation.levels import cost_to_reach, difference, log_target
 
 
 def parties(traces: Sequence[xr.Dataset]) -> np.ndarray:
@@ -33,7 +33,10 @@ def parties(traces: Sequence[xr.Dataset]) -> np.ndarray:
 def times(traces: Sequence[xr.Dataset], measurement: str, target: float) -> np.ndarray:
     """(runs, seeds) simulated time until the target is met, +inf where it never is."""
     return np.stack(
-        [cost_to_reach(trace, measurement, "simulated_time", np.log10(target)) for trace in traces]
+        [
+            cost_to_reach(trace, measurement, "simulated_time", log_target(measurement, target))
+            for trace in traces
+        ]
     )
 
 
@@ -42,7 +45,8 @@ def judge_scaling(
 ) -> Finding:
     """The slope of log time against log parties, by itself or against another method's."""
     slopes, told = _slopes(test, series)
-    subject = f"simulated seconds to {test.measurement} ≤ {number(np.log10(test.target))}"
+    target = target_name(test.measurement, log_target(test.measurement, test.target))
+    subject = f"simulated seconds to {target}"
     if not other:
         if not np.isfinite(slopes).any():
             return Finding("", "inconclusive", f"{subject}: {told}; the budget is too small")

@@ -12,7 +12,7 @@ from fedatlas.claims import Figure
 from fedatlas.evaluation.scaling import parties, times
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.figures.style import DASHED, colours, legend_beside, put_title, seeds_of
-from fedatlas.traces import MEASUREMENTS
+from fedatlas.traces import LARGER_IS_BETTER, MEASUREMENTS
 
 _MARKERS = "osD^vP*"
 
@@ -73,7 +73,8 @@ def compose(
     seeds = seeds_of(traces)
     spread = f"median and range of {seeds} seeds" if seeds > 1 else "one seed"
     level = MEASUREMENTS[figure.measurement][0]
-    put_title(canvas, title, f"simulated time to {level} ≤ {figure.target:g}; {spread}")
+    sign = "≥" if figure.measurement in LARGER_IS_BETTER else "≤"
+    put_title(canvas, title, f"simulated time to {level} {sign} {figure.target:g}; {spread}")
     return canvas
 
 
