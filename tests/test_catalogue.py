@@ -28,7 +28,8 @@ def test_every_data_set_of_the_papers_is_listed():
     catalogue = load_catalogue(CATALOGUE)
     assert set(catalogue) >= {
         *("a9a", "w8a", "australian", "splice", "news20.binary", "webspam", "e2006-tfidf"),
-        *("year-prediction-msd", "fashion-mnist", "mnist", "cifar-10", "tiny-imagenet"),
+        *("year-prediction-msd", "fashion-mnist", "mnist", "cifar-10", "cifar-10-binary"),
+        "tiny-imagenet",
         *("uci-credit-card", "give-me-some-credit", "modelnet40"),
         *("mimic3-in-hospital-mortality", "breast-cancer", "digits"),
     }
@@ -79,6 +80,8 @@ def test_local_path_drops_only_what_is_undone(path, changes, expected):
     assert RawFile(path=path, urls=("https://example.org/x",), **changes).local_path == expected
 
 
+IMAGES = {"format": "cifar", "shape": [3, 1, 1]}
+HALF = {"mean": [0.5], "deviation": [0.5]}
 URLS = ["https://example.org/a"]
 
 
@@ -103,6 +106,27 @@ URLS = ["https://example.org/a"]
         ({"splits": {"train": {}}}, "give 'files'"),
         (
             {"standardise": True, "splits": {"all": ENTRY["splits"]["train"]}},
+            "a split named 'train'",
+        ),
+        ({"format": "idx"}, "images need 'shape': [channels, height, width]"),
+        ({"format": "cifar", "shape": [3]}, "images need 'shape'"),
+        ({"normalise": "from_train"}, "'normalise' needs 'shape': [channels, height, width]"),
+        ({"normalise": "train"}, "must be 'from_train', or hold 'mean' and 'deviation'"),
+        ({"normalise": {"mean": [0.5]}}, "missing key 'normalise.deviation'"),
+        ({"normalise": {**HALF, "scale": 2}}, "unknown key 'normalise.scale'"),
+        ({"normalise": {**HALF, "deviation": [0.5, 0.5]}}, "must hold one number per channel each"),
+        ({"normalise": {**HALF, "deviation": None}}, "must hold one number per channel each"),
+        ({"normalise": {**HALF, "mean": [127]}}, "'mean' is of pixels scaled to [0, 1]"),
+        ({"normalise": {**HALF, "deviation": [0]}}, "a 'deviation' of 0 or less cannot be divided"),
+        ({**IMAGES, "format": "libsvm", "normalise": HALF}, "only formats of images hold"),
+        ({**IMAGES, "normalise": HALF}, "'normalise' is of 1 channels, 'shape' has 3"),
+        ({**IMAGES, "normalise": "from_train", "standardise": True}, "not both"),
+        (
+            {
+                **IMAGES,
+                "normalise": "from_train",
+                "splits": {"all": ENTRY["splits"]["train"]},
+            },
             "a split named 'train'",
         ),
         (file_entry(urls=["ftp://example.org/a"]), "urls.0"),
@@ -216,6 +240,16 @@ def test_synthetic_sets_say_what_they_are():
     for one in made:
         assert one.title.startswith("Synthetic") and one.note.startswith("Synthetic")
         assert one.name.startswith("standin-")
+
+
+def test_images_are_normalised_by_channel():
+    catalogue = load_catalogue(CATALOGUE)
+    assert catalogue["mnist"].normalise.mean == (0.1307,)
+    assert catalogue["cifar-10"].normalise == catalogue["cifar-10-binary"].normalise
+    assert len(catalogue["cifar-10"].normalise.deviation) == 3
+    assert not catalogue["cifar-10"].scaled_by_train
+    assert catalogue["digits"].normalise.from_train and catalogue["digits"].scaled_by_train
+    assert catalogue["a9a"].normalise is None
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "a9a"])

@@ -61,6 +61,7 @@ def test_sparse_rows_come_back_with_their_description(tmp_path, sparse_file):
         "feature_names": None,
         "numeric_columns": None,
         "standardised": None,
+        "normalisation": None,
         "scaled_labels": None,
     }
     text = pq.read_schema(output).metadata[b"fedatlas"].decode()

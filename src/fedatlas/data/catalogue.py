@@ -12,10 +12,14 @@ from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, read_yaml, validated
 
 # Formats that `fedatlas.data.formats` can read; the others await the papers that need them.
-READABLE_FORMATS = frozenset({"bundled", "csv", "libsvm", "synthetic"})
+READABLE_FORMATS = frozenset({"bundled", "cifar", "csv", "idx", "libsvm", "synthetic"})
 
 # Formats whose data are not read from files.
 FILELESS_FORMATS = frozenset({"bundled", "synthetic"})
+
+# Formats of images, whose samples are pixels from 0 to `PIXEL_MAXIMUM`.
+IMAGE_FORMATS = frozenset({"cifar", "idx"})
+PIXEL_MAXIMUM = 255
 
 # Fields of a CSV table that hold no value.
 MISSING = frozenset({"", "NA"})
@@ -198,17 +202,56 @@ class Synthetic(Model):
     range: tuple[float, float] | None = None
 
 
+class Normalisation(Model):
+    """What the channels of images are normalised by: (x − mean) / deviation.
+
+    mean, deviation: one number per channel, of pixels scaled to [0, 1]; None, written as the text
+        `from_train`, stands for the statistics of split `train`.
+    """
+
+    mean: tuple[float, ...] | None
+    deviation: tuple[float, ...] | None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _text_stands_for_statistics(cls, value: Any) -> Any:
+        if value == "from_train":
+            return {"mean": None, "deviation": None}
+        if not isinstance(value, Mapping | cls):
+            raise ValueError("must be 'from_train', or hold 'mean' and 'deviation' per channel")
+        return value
+
+    @model_validator(mode="after")
+    def _is_of_the_same_channels(self) -> Self:
+        if self.mean is None and self.deviation is None:
+            return self
+        if self.mean is None or self.deviation is None or len(self.mean) != len(self.deviation):
+            raise ValueError("'mean' and 'deviation' must hold one number per channel each")
+        if not all(0 <= mean <= 1 for mean in self.mean):
+            raise ValueError("'mean' is of pixels scaled to [0, 1] and lies there, too")
+        if not all(deviation > 0 for deviation in self.deviation):
+            raise ValueError("a 'deviation' of 0 or less cannot be divided by")
+        return self
+
+    @property
+    def from_train(self) -> bool:
+        """Whether the numbers are those of split `train`."""
+        return self.mean is None
+
+
 class Dataset(Model):
     """One data set.
 
     features: number of columns d, of a CSV table once it is encoded; shape: that of one sample
-        where it is an image.
+        where it is an image, channels first.
     labels: raw label → value, compared as numbers where both are numbers; binary sets map to ±1.
     bundled: name of the set inside scikit-learn, for format `bundled`; csv and synthetic likewise
         describe the sets of the formats of their names.
     standardise: zero mean and unit variance per column, by the statistics of split `train`.
     centre: false leaves the mean and makes the mean square 1, where labels have a mean that a model
         without intercept could not reach from centred columns.
+    normalise: the channels of images, by stated numbers or those of split `train`. Data are stored
+        raw all the same, with these numbers beside them.
     scale_labels: `min_max` maps regression labels by the minimum and maximum of split `train` to
         0 and 1; labels of other splits may lie outside.
     """
@@ -227,6 +270,7 @@ class Dataset(Model):
     labels: dict[str, float] | None = None
     standardise: bool = False
     centre: bool = True
+    normalise: Normalisation | None = None
     scale_labels: Literal["min_max"] | None = None
     bundled: Literal["breast_cancer", "digits"] | None = None
     csv: CsvTable | None = None
@@ -266,18 +310,40 @@ class Dataset(Model):
             raise ValueError("'centre: false' goes with 'standardise: true'")
         if self.scaled_by_train and "train" not in self.splits:
             raise ValueError(
-                "'standardise' and 'scale_labels' take their statistics from a split named 'train'"
+                "'standardise', 'normalise: from_train' and 'scale_labels' take their statistics "
+                "from a split named 'train'"
             )
         for name, split in self.splits.items():
             if bool(split.files) == (self.format in FILELESS_FORMATS):
                 raise ValueError(
                     f"split '{name}': give 'files', unless the data are bundled or synthetic"
                 )
+        if self.format in IMAGE_FORMATS and (self.shape is None or len(self.shape) != 3):
+            raise ValueError("images need 'shape': [channels, height, width]")
+        if self.normalise is not None:
+            self._check_normalisation(self.normalise)
         if self.csv is not None:
             self._check_csv(self.csv)
         if self.synthetic is not None:
             self._check_synthetic(self.synthetic)
         return self
+
+    def _check_normalisation(self, normalise: Normalisation) -> None:
+        if self.standardise:
+            raise ValueError("give 'normalise', by channel, or 'standardise', by column, not both")
+        if self.shape is None or len(self.shape) != 3:
+            raise ValueError("'normalise' needs 'shape': [channels, height, width]")
+        if normalise.mean is None:
+            return
+        if self.format not in IMAGE_FORMATS:
+            raise ValueError(
+                "the numbers of 'normalise' are of pixels, which only formats of images hold; "
+                "say 'from_train'"
+            )
+        if len(normalise.mean) != self.shape[0]:
+            raise ValueError(
+                f"'normalise' is of {len(normalise.mean)} channels, 'shape' has {self.shape[0]}"
+            )
 
     def _check_csv(self, table: CsvTable) -> None:
         width = len(table.feature_names)
@@ -308,7 +374,8 @@ class Dataset(Model):
     @property
     def scaled_by_train(self) -> bool:
         """Whether other splits need the prepared split `train`."""
-        return self.standardise or self.scale_labels is not None
+        normalised = self.normalise is not None and self.normalise.from_train
+        return self.standardise or normalised or self.scale_labels is not None
 
     def split(self, name: str) -> Split:
         """The split called `name`; FedatlasError names the ones that exist."""

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from fedatlas.data.catalogue import Dataset, label_key, plain_number
 from fedatlas.data.csv import read_csv
+from fedatlas.data.images import read_cifar, read_idx
 from fedatlas.data.samples import Samples
 from fedatlas.data.synthetic import make_samples
 from fedatlas.errors import FedatlasError
@@ -172,7 +173,7 @@ def _numeric(labels: Mapping[str, float] | None, path: Path) -> dict[float, floa
     keys = {raw: label_key(raw) for raw in labels}
     for raw, key in keys.items():
         if isinstance(key, str):
-            raise FedatlasError(f"{path}: LIBSVM labels are numbers, the catalogue maps '{raw}'")
+            raise FedatlasError(f"{path}: its labels are numbers, the catalogue maps '{raw}'")
     return {float(keys[raw]): value for raw, value in labels.items()}
 
 
@@ -234,6 +235,48 @@ def _one_csv(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
     return samples
 
 
+def _one_idx(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
+    if len(raw) != 2:
+        raise FedatlasError(
+            f"data set '{dataset.name}', split '{split}': IDX takes two files, images and labels"
+        )
+    assert dataset.shape is not None  # the catalogue's own rule for formats of images
+    pixels, labels = read_idx(raw[0], raw[1], dataset.shape)
+    return _of_images([pixels], [_image_labels(labels, dataset, raw[1])])
+
+
+def _cifar_batches(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
+    assert dataset.shape is not None  # the catalogue's own rule for formats of images
+    batches = [read_cifar(path, dataset.shape) for path in raw]
+    labels = [
+        _image_labels(labels, dataset, path) for path, (_, labels) in zip(raw, batches, strict=True)
+    ]
+    return _of_images([pixels for pixels, _ in batches], labels)
+
+
+def _image_labels(raw: np.ndarray, dataset: Dataset, path: Path) -> np.ndarray:
+    """(n,) mapped labels of one file."""
+    label = _mapped(raw.astype(np.float64), _numeric(dataset.labels, path))
+    if np.isnan(label).any():
+        sample = int(np.argmax(np.isnan(label)))
+        raise FedatlasError(
+            f"{path}: label {raw[sample]} of sample {sample} is not one of those under 'labels' in "
+            "the catalogue"
+        )
+    if dataset.classes is not None:
+        _check_classes(label, dataset, str(path))
+    return label
+
+
+def _of_images(pixels: list[np.ndarray], labels: list[np.ndarray]) -> Samples:
+    label = np.concatenate(labels)
+    return Samples(
+        np.arange(len(label), dtype=np.int64),
+        label,
+        pixels[0] if len(pixels) == 1 else np.concatenate(pixels),
+    )
+
+
 def _synthetic(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
     rows = dataset.split(split).rows
     assert dataset.synthetic is not None and rows is not None  # the catalogue's own rules
@@ -244,5 +287,7 @@ READERS: dict[str, Reader] = {
     "libsvm": _one_libsvm,
     "bundled": _bundled,
     "csv": _one_csv,
+    "idx": _one_idx,
+    "cifar": _cifar_batches,
     "synthetic": _synthetic,
 }

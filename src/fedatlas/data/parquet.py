@@ -1,6 +1,7 @@
 """Reading Parquet files that fedatlas wrote: prepared splits and shards."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,4 +56,17 @@ def read_metadata(file: pq.ParquetFile, path: Path, keys: Sequence[str]) -> dict
             f"{path}: has the columns {', '.join(schema.names)}; expected sample_id, label and "
             "either features, or indices and values"
         )
+    _check_tensors(schema, metadata["features"], path)
     return metadata
+
+
+def _check_tensors(schema: pa.Schema, features: int, path: Path) -> None:
+    """Images must be tensors of as many bytes as there are features."""
+    stored = schema.field("features").type if "features" in schema.names else None
+    if isinstance(stored, pa.BaseExtensionType):
+        pixels = isinstance(stored, pa.FixedShapeTensorType) and stored.value_type == pa.uint8()
+        if not pixels or math.prod(stored.shape) != features:
+            raise FedatlasError(
+                f"{path}: its column 'features' is of type {stored}; expected tensors of "
+                f"{features} uint8 values"
+            )

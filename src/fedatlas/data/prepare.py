@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from fedatlas.data.catalogue import Dataset
+from fedatlas.data.catalogue import PIXEL_MAXIMUM, Dataset
 from fedatlas.data.formats import read_raw
 from fedatlas.data.parquet import METADATA_KEY, PREPARED_KEYS, open_parquet, read_metadata
 from fedatlas.data.samples import Samples, from_table, to_table
-from fedatlas.data.scaling import scaled, scaling_of
+from fedatlas.data.scaling import ChannelScaling, channel_scaling_of, scaled, scaling_of
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest, write_atomically
 
@@ -20,6 +20,8 @@ DENSE_FROM = 0.5
 # Large enough for fast columns, small enough to read a part of a data set of images.
 ROW_GROUP_BYTES = 16 << 20
 ROW_GROUP_ROWS = 1 << 16
+# The metadata that say how values are scaled.
+SCALING_KEYS = ("standardised", "normalisation", "scaled_labels")
 
 
 def prepare(
@@ -29,20 +31,19 @@ def prepare(
 
     raw: the split's files in the order of the catalogue, empty for bundled and synthetic data.
     train: the prepared split `train`, needed by the other splits of a data set that is scaled.
-    The layout is dense if the format is, or if more than half of the values are not zero;
-    otherwise sparse. Schema metadata `fedatlas` is canonical JSON with: dataset, split, task,
-    classes, shape, rows, features, non_zeros, layout, labels, raw (name and digest of each file),
+    The layout is tensor for images; dense if the format is, or if more than half of the values are
+    not zero; otherwise sparse. Schema metadata `fedatlas` is canonical JSON with: dataset, split,
+    task, classes, shape, rows, features, non_zeros, layout, labels, raw (name and digest of files),
     feature_names (of a CSV table, else None), numeric_columns (indices of the features that are no
-    indicators; None: all), standardised (None, or mean and scale per column) and scaled_labels
-    (None, or the minimum and maximum that became 0 and 1).
+    indicators; None: all), standardised (None, or mean and scale per column), normalisation (None,
+    or the mean and deviation per channel, of the values as stored, by which readers are to
+    normalise them) and scaled_labels (None, or the minimum and maximum that became 0 and 1).
     Raises FedatlasError when the raw files cannot be read as the catalogue describes them.
     """
     samples = _laid_out(read_raw(dataset, split, raw))
     non_zeros = _non_zeros(samples)
-    scaling: dict[str, Any] = {"standardised": None, "scaled_labels": None}
-    if dataset.scaled_by_train:
-        scaling = _scaling(dataset, split, samples, train)
-        samples = _scaled(samples, scaling)
+    scaling = _scaling(dataset, split, samples, train)
+    samples = _scaled(samples, scaling)
     rows, features = samples.features.shape
     metadata = {
         "dataset": dataset.name,
@@ -53,14 +54,16 @@ def prepare(
         "rows": rows,
         "features": features,
         "non_zeros": non_zeros,
-        "layout": "sparse" if samples.is_sparse else "dense",
+        "layout": samples.layout,
         "labels": dataset.labels,
         "raw": [{"file": path.name, "sha256": file_digest(path)} for path in raw],
         "feature_names": dataset.csv.feature_names if dataset.csv else None,
         "numeric_columns": dataset.csv.numeric_columns if dataset.csv else None,
         **scaling,
     }
-    table = to_table(samples).replace_schema_metadata({METADATA_KEY: canonical_json(metadata)})
+    table = to_table(samples, dataset.shape).replace_schema_metadata(
+        {METADATA_KEY: canonical_json(metadata)}
+    )
     group = ROW_GROUP_BYTES * rows // max(table.nbytes, 1)
     with write_atomically(output) as temporary:
         pq.write_table(
@@ -102,28 +105,35 @@ def _laid_out(samples: Samples) -> Samples:
     return Samples(samples.sample_id, samples.label, features.toarray())
 
 
-def _scaling(
-    dataset: Dataset, split: str, samples: Samples, train: Path | None
-) -> dict[str, dict[str, Any] | None]:
-    """How the split is scaled: the metadata `standardised` and `scaled_labels` of split train."""
+Scalings = dict[str, dict[str, Any] | None]
+
+
+def _scaling(dataset: Dataset, split: str, samples: Samples, train: Path | None) -> Scalings:
+    """How the split is scaled: the metadata `SCALING_KEYS` of split train."""
     where = f"data set '{dataset.name}', split '{split}'"
-    if dataset.standardise and samples.is_sparse:
-        raise FedatlasError(
-            f"{where}: 'standardise' would make sparse rows dense; leave it out of the catalogue"
-        )
-    if split == "train":
+    for key in ("standardise", "normalise"):
+        if getattr(dataset, key) and samples.is_sparse:
+            raise FedatlasError(
+                f"{where}: '{key}' would make sparse rows dense; leave it out of the catalogue"
+            )
+    if split == "train" or not dataset.scaled_by_train:
         return {
             "standardised": scaling_of(samples.features, dataset.centre)
             if dataset.standardise
             else None,
+            "normalisation": _normalisation(dataset, samples, where),
             "scaled_labels": _extremes(samples.label, where) if dataset.scale_labels else None,
         }
     if train is None:
         raise FedatlasError(f"{where}: scaling needs the prepared split 'train'")
     with open_parquet(train) as file:
-        metadata = read_metadata(file, train, (*PREPARED_KEYS, "standardised", "scaled_labels"))
-    scaling = {key: metadata[key] for key in ("standardised", "scaled_labels")}
-    declared = (dataset.standardise, dataset.scale_labels is not None)
+        metadata = read_metadata(file, train, (*PREPARED_KEYS, *SCALING_KEYS))
+    scaling = {key: metadata[key] for key in SCALING_KEYS}
+    declared = (
+        dataset.standardise,
+        dataset.normalise is not None,
+        dataset.scale_labels is not None,
+    )
     if (metadata["dataset"], metadata["split"]) != (dataset.name, "train") or declared != tuple(
         value is not None for value in scaling.values()
     ):
@@ -131,6 +141,23 @@ def _scaling(
             f"{train}: is not the split 'train' of '{dataset.name}', scaled as the catalogue says"
         )
     return scaling
+
+
+def _normalisation(dataset: Dataset, samples: Samples, where: str) -> ChannelScaling | None:
+    """Mean and deviation per channel of the values as stored, stated or those of the samples."""
+    stated = dataset.normalise
+    if stated is None:
+        return None
+    assert dataset.shape is not None  # the catalogue's own rule
+    if stated.mean is None or stated.deviation is None:
+        try:
+            return channel_scaling_of(samples.features, channels=dataset.shape[0])
+        except FedatlasError as error:
+            raise FedatlasError(f"{where}: {error}") from None
+    return {
+        "mean": [PIXEL_MAXIMUM * mean for mean in stated.mean],
+        "deviation": [PIXEL_MAXIMUM * deviation for deviation in stated.deviation],
+    }
 
 
 def _extremes(label: np.ndarray, where: str) -> dict[str, float]:
@@ -142,7 +169,7 @@ def _extremes(label: np.ndarray, where: str) -> dict[str, float]:
     return {"minimum": minimum, "maximum": maximum}
 
 
-def _scaled(samples: Samples, scaling: dict[str, dict[str, Any] | None]) -> Samples:
+def _scaled(samples: Samples, scaling: Scalings) -> Samples:
     """Features of unit variance or mean square, labels from 0 to 1, as `scaling` says."""
     features, label = samples.features, samples.label
     if columns := scaling["standardised"]:

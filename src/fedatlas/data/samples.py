@@ -1,5 +1,6 @@
 """Samples in memory and as Parquet: the one table format of prepared data and of shards."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,9 @@ class Samples:
     """Labelled rows.
 
     sample_id: (n,) int64, the row's position in the prepared split, from 0.
-    label: (n,) float64, ±1 for classification, any real for regression.
-    features: (n, d) float64, a dense array or a CSR matrix with sorted indices.
+    label: (n,) float64: ±1, a class from 0, or any real number, by the task.
+    features: (n, d) float64, a dense array or a CSR matrix with sorted indices; or a dense array of
+        uint8, the pixels of images, channels first.
     """
 
     sample_id: np.ndarray
@@ -27,18 +29,25 @@ class Samples:
         """Whether the features are stored as CSR."""
         return sparse.issparse(self.features)
 
+    @property
+    def layout(self) -> str:
+        """How the features are stored: `sparse`, `tensor` (of pixels) or `dense`."""
+        if self.is_sparse:
+            return "sparse"
+        return "tensor" if self.features.dtype == np.uint8 else "dense"
+
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.label)
 
 
-def to_table(samples: Samples) -> pa.Table:
-    """Columns sample_id, label and either `features` (fixed-size list) or `indices`, `values`."""
+def to_table(samples: Samples, shape: tuple[int, ...] | None = None) -> pa.Table:
+    """Columns sample_id, label and those of `feature_columns`."""
     return pa.table(
         {
             "sample_id": pa.array(samples.sample_id, pa.int64()),
             "label": pa.array(samples.label, pa.float64()),
-            **feature_columns(samples.features),
+            **feature_columns(samples.features, shape),
         }
     )
 
@@ -52,10 +61,18 @@ def from_table(table: pa.Table, features: int) -> Samples:
     )
 
 
-def feature_columns(features: np.ndarray | sparse.csr_array) -> dict[str, pa.Array]:
-    """Columns of features (n, d): `features`, or `indices` and `values` of a CSR matrix."""
+def feature_columns(
+    features: np.ndarray | sparse.csr_array, shape: tuple[int, ...] | None = None
+) -> dict[str, pa.Array]:
+    """Columns of features (n, d): `features`, or `indices` and `values` of a CSR matrix.
+
+    `features` is a fixed-size list of float64 or, of uint8, a tensor of the shape of one sample:
+    shape, or (d,) without it.
+    """
     n, d = features.shape
     if not isinstance(features, sparse.csr_array):
+        if features.dtype == np.uint8:
+            return {"features": _tensors(features, (d,) if shape is None else shape)}
         flat = pa.array(np.ascontiguousarray(features, dtype=np.float64).reshape(n * d))
         return {"features": pa.FixedSizeListArray.from_arrays(flat, d)}
     offsets = pa.array(features.indptr.astype(np.int64), pa.int64())
@@ -68,10 +85,12 @@ def feature_columns(features: np.ndarray | sparse.csr_array) -> dict[str, pa.Arr
 
 
 def features_from_table(table: pa.Table, features: int) -> np.ndarray | sparse.csr_array:
-    """Inverse of `feature_columns`: (n, d) with d = `features`."""
+    """Inverse of `feature_columns`: (n, d) with d = `features`, not copied if it is one chunk."""
     table = table.combine_chunks()
     if "features" in table.column_names:
-        flat = _single_chunk(table["features"]).flatten().to_numpy(zero_copy_only=False)
+        column = _single_chunk(table["features"])
+        rows = column.storage if isinstance(column, pa.ExtensionArray) else column
+        flat = rows.flatten().to_numpy(zero_copy_only=False)
         return flat.reshape(table.num_rows, features)
     indices = _single_chunk(table["indices"])
     values = _single_chunk(table["values"])
@@ -90,6 +109,16 @@ def features_from_table(table: pa.Table, features: int) -> np.ndarray | sparse.c
             "are declared"
         )
     return matrix
+
+
+def _tensors(features: np.ndarray, shape: tuple[int, ...]) -> pa.ExtensionArray:
+    """(n, d) uint8 → n tensors of `shape`."""
+    n, d = features.shape
+    if math.prod(shape) != d:
+        raise FedatlasError(f"samples of shape {shape} do not hold {d} features")
+    flat = pa.array(np.ascontiguousarray(features).reshape(n * d))
+    tensor = pa.fixed_shape_tensor(pa.uint8(), shape)
+    return pa.ExtensionArray.from_storage(tensor, pa.FixedSizeListArray.from_arrays(flat, d))
 
 
 def _single_chunk(column: pa.ChunkedArray) -> pa.Array:

@@ -1,6 +1,10 @@
-"""Columns of features brought to a common scale."""
+"""Columns of features, or channels of images, brought to a common scale."""
+
+from collections.abc import Iterator
 
 import numpy as np
+
+from fedatlas.errors import FedatlasError
 
 #: Mean and scale of each column, as metadata keep them.
 Scaling = dict[str, list[float]]
@@ -22,3 +26,37 @@ def scaled(features: np.ndarray, scaling: Scaling) -> np.ndarray:
     mean, scale = np.array(scaling["mean"]), np.array(scaling["scale"])
     centred = features - mean
     return np.divide(centred, scale, out=np.zeros_like(centred), where=scale > 0)
+
+
+#: Mean and deviation of each channel, in units of the stored values, as metadata keep them.
+ChannelScaling = dict[str, list[float]]
+
+# Pixels that are float64 at a time: 32 MiB of them.
+BLOCK_VALUES = 1 << 22
+
+
+def channel_scaling_of(features: np.ndarray, channels: int) -> ChannelScaling:
+    """Mean and deviation of each channel of images (n, d), channels first, → (channels,).
+
+    Images of bytes are never float64 as a whole. Raises FedatlasError when a channel is constant.
+    """
+    images = features.reshape(len(features), channels, -1)
+    values = images.shape[0] * images.shape[2]
+    mean = sum(block.sum(axis=(0, 2), dtype=np.float64) for block in _blocks(images)) / values
+    squares = sum(
+        ((block - mean[:, np.newaxis]) ** 2).sum(axis=(0, 2)) for block in _blocks(images)
+    )
+    # By its extremes: rounding would leave a constant channel a tiny deviation.
+    constant = images.min(axis=(0, 2)) == images.max(axis=(0, 2))
+    if constant.any():
+        channel = int(np.argmax(constant))
+        raise FedatlasError(
+            f"channel {channel} is {images[0, channel, 0]:g} in every image: its deviation is 0 "
+            "and it cannot be normalised; remove 'normalise' from the catalogue"
+        )
+    return {"mean": mean.tolist(), "deviation": np.sqrt(squares / values).tolist()}
+
+
+def _blocks(images: np.ndarray) -> Iterator[np.ndarray]:
+    rows = max(1, BLOCK_VALUES // (images.shape[1] * images.shape[2]))
+    return (images[start : start + rows] for start in range(0, len(images), rows))
