@@ -338,6 +338,8 @@ def test_damaged_idx_files_give_samples_or_an_error_with_the_file(scratch, image
         check_samples_or_error(lambda raw=paths: read_raw(idx_set(), "train", raw), paths, 3, 6)
 
 
+# The library that lists opcodes looks at escapes in text, which batches do not hold.
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")
 @settings(max_examples=1500, deadline=None)
 @given(damaged(BATCH))
 def test_damaged_batches_give_samples_or_an_error_with_the_file(scratch, content):
@@ -461,6 +463,14 @@ def test_prepared_images_come_back_with_their_description(tmp_path, records):
     assert metadata["normalisation"] is None
     stored = pq.read_schema(output).field("features").type
     assert stored == pa.fixed_shape_tensor(pa.uint8(), SHAPE)
+
+
+def test_row_groups_of_images_are_bounded_in_values(tmp_path, records, monkeypatch):
+    monkeypatch.setattr("fedatlas.data.prepare.ROW_GROUP_BYTES", 3 * D * 8)
+    prepare(binary_set(), "train", [records], tmp_path / "train.parquet")
+    metadata = pq.read_metadata(tmp_path / "train.parquet")
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [3, 1]
+    assert np.array_equal(read_prepared(tmp_path / "train.parquet")[0].features, PIXELS)
 
 
 def test_tensors_of_another_size_or_type_are_refused(tmp_path, records):

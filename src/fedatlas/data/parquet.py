@@ -16,6 +16,7 @@ METADATA_KEY = b"fedatlas"
 PREPARED_KEYS = ("dataset", "split", "rows", "features", "layout")
 DENSE_COLUMNS = {"sample_id", "label", "features"}
 SPARSE_COLUMNS = {"sample_id", "label", "indices", "values"}
+TENSOR = pa.FixedShapeTensorType
 
 
 @contextmanager
@@ -34,6 +35,16 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
             f"{path}: is truncated, damaged or no Parquet file ({reason}); "
             "delete it and make it again"
         ) from error
+
+
+def read_rows(file: pq.ParquetFile) -> pa.Table:
+    """All rows of a file, in as many chunks as it has row groups where these hold images."""
+    if not file.num_row_groups or not isinstance(_features_type(file.schema_arrow), TENSOR):
+        return file.read()
+    # Read at once, a column of lists takes twelve bytes per value before it is made: of bytes,
+    # that is twelve times the data. Group by group only the data themselves are held.
+    groups = range(file.num_row_groups)
+    return pa.concat_tables([file.read_row_group(group) for group in groups])
 
 
 def read_metadata(file: pq.ParquetFile, path: Path, keys: Sequence[str]) -> dict[str, Any]:
@@ -62,11 +73,15 @@ def read_metadata(file: pq.ParquetFile, path: Path, keys: Sequence[str]) -> dict
 
 def _check_tensors(schema: pa.Schema, features: int, path: Path) -> None:
     """Images must be tensors of as many bytes as there are features."""
-    stored = schema.field("features").type if "features" in schema.names else None
+    stored = _features_type(schema)
     if isinstance(stored, pa.BaseExtensionType):
-        pixels = isinstance(stored, pa.FixedShapeTensorType) and stored.value_type == pa.uint8()
+        pixels = isinstance(stored, TENSOR) and stored.value_type == pa.uint8()
         if not pixels or math.prod(stored.shape) != features:
             raise FedatlasError(
                 f"{path}: its column 'features' is of type {stored}; expected tensors of "
                 f"{features} uint8 values"
             )
+
+
+def _features_type(schema: pa.Schema) -> pa.DataType | None:
+    return schema.field("features").type if "features" in schema.names else None

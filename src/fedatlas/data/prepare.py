@@ -9,7 +9,13 @@ import pyarrow.parquet as pq
 
 from fedatlas.data.catalogue import PIXEL_MAXIMUM, Dataset
 from fedatlas.data.formats import read_raw
-from fedatlas.data.parquet import METADATA_KEY, PREPARED_KEYS, open_parquet, read_metadata
+from fedatlas.data.parquet import (
+    METADATA_KEY,
+    PREPARED_KEYS,
+    open_parquet,
+    read_metadata,
+    read_rows,
+)
 from fedatlas.data.samples import Samples, from_table, to_table
 from fedatlas.data.scaling import ChannelScaling, channel_scaling_of, scaled, scaling_of
 from fedatlas.errors import FedatlasError
@@ -64,7 +70,9 @@ def prepare(
     table = to_table(samples, dataset.shape).replace_schema_metadata(
         {METADATA_KEY: canonical_json(metadata)}
     )
-    group = ROW_GROUP_BYTES * rows // max(table.nbytes, 1)
+    # Writing and reading takes as much memory for a byte of an image as for a float64.
+    size = 8 * rows * features if samples.layout == "tensor" else table.nbytes
+    group = ROW_GROUP_BYTES * rows // max(size, 1)
     with write_atomically(output) as temporary:
         pq.write_table(
             table,
@@ -83,7 +91,7 @@ def read_prepared(path: Path) -> tuple[Samples, dict[str, Any]]:
     # Not read_table: that would take a folder called `seed=1` for a column.
     with open_parquet(path) as file:
         metadata = read_metadata(file, path, PREPARED_KEYS)
-        table = file.read()
+        table = read_rows(file)
     if table.num_rows != metadata["rows"]:
         raise FedatlasError(
             f"{path}: holds {table.num_rows} rows, its metadata say {metadata['rows']}; prepare it "
