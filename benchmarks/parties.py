@@ -25,7 +25,7 @@ from sklearn.linear_model import SGDClassifier
 from fedatlas.algorithm import algorithm_class
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.formats import read_raw
-from fedatlas.objectives import Objective
+from fedatlas.objectives import LinearObjective
 from fedatlas.party_shards import PartyRows, PartySamples
 from fedatlas.problems.vertical import VerticalProblem
 from fedatlas.randomness import RoundRandom
@@ -33,7 +33,7 @@ from fedatlas.simulation.network_model import NetworkModel
 from fedatlas.simulation.parties import PartyCounters, PartyNetwork
 
 PARTIES, ACTIVE = 8, 3
-OBJECTIVE = Objective(name="logistic_l2", weight=1e-4)
+OBJECTIVE = LinearObjective(name="logistic_l2", weight=1e-4)
 METHODS = {
     "VFB²-SGD": ("vfb2_sgd", {}),
     "VFB²-SVRG": ("vfb2_svrg", {}),

@@ -20,7 +20,7 @@ from scipy import sparse
 from fedatlas.algorithm import Algorithm, algorithm_class
 from fedatlas.counters import Counters
 from fedatlas.data.samples import Samples
-from fedatlas.objectives import Objective
+from fedatlas.objectives import LinearObjective
 from fedatlas.problems.engine import Engine, build_engine
 from fedatlas.problems.horizontal import HorizontalProblem
 from fedatlas.randomness import RoundRandom
@@ -89,8 +89,8 @@ def main() -> None:
     arguments = parser.parse_args()
     data = made_up_data()
     for objective in (
-        Objective(name="robust_regression"),
-        Objective(name="logistic_nonconvex", weight=0.1),
+        LinearObjective(name="robust_regression"),
+        LinearObjective(name="logistic_nonconvex", weight=0.1),
     ):
         engine = build_engine(data, objective, "cpu")
         methods = {name: algorithm_class(name)(**values) for name, values in METHODS.items()}

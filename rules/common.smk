@@ -6,7 +6,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from fedatlas.closure import import_closure, training_modules
+from fedatlas.closure import import_closure
 from fedatlas.config import export_to_jobs, load_config
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
@@ -186,8 +186,13 @@ def audited_rows(wildcards):
 
 def training_code(wildcards):
     """Source files that a training job depends on."""
-    spec = run_spec(wildcards)
-    return code_of(*training_modules(spec.algorithm, spec.partition.kind))
+    return code_of(*run_spec(wildcards).code)
+
+
+def tuning_of(wildcards):
+    """The selection from which a training job takes its hyper-parameters, if it is tuned elsewhere."""
+    tuned_in = run_spec(wildcards).tuned_in
+    return f"results/experiments/{tuned_in}/selection.json" if tuned_in else []
 
 
 def test_split_of(wildcards):

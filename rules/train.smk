@@ -6,6 +6,7 @@ rule train_run:
         shards=shards_of,
         manifests=manifests_of,
         optima=optima_of,
+        tuning=tuning_of,
         code=training_code,
     output:
         "results/experiments/{experiment}/traces/{run}/{point}.nc",
@@ -24,9 +25,10 @@ rule train_run:
         optima=lambda wildcards, input: (
             f"--optima results/optima/{split_of_run(wildcards)}" if input.optima else ""
         ),
+        tuning=lambda wildcards, input: f"--tuning {input.tuning}" if input.tuning else "",
         # Outside the declared outputs: Snakemake deletes those when a job is interrupted.
         checkpoint=lambda wildcards: f"results/checkpoints/{'/'.join(wildcards)}.npz",
     shell:
         "OMP_NUM_THREADS={threads} fedatlas train --spec {params.spec:q} --shards {params.shards:q}"
-        " {params.optima} --checkpoint {params.checkpoint:q} --output {output:q}"
+        " {params.optima} {params.tuning} --checkpoint {params.checkpoint:q} --output {output:q}"
         " > {log:q} 2>&1"

@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
 from fedatlas.models import validated
-from fedatlas.partition import HorizontalPartition, assign
+from fedatlas.partition import HorizontalPartition, share_out
+
+
+def assign(spec: HorizontalPartition, labels: np.ndarray) -> np.ndarray:
+    """Client of each row that is kept."""
+    clients, test = share_out(spec, labels)
+    assert len(test) == 0
+    client = np.full(len(labels), -1)
+    for number, rows in enumerate(clients):
+        assert (client[rows] == -1).all()
+        client[rows] = number
+    return client[: spec.samples]
 
 
 def dirichlet(clients: int, concentration: float, seed: int = 0) -> HorizontalPartition:
@@ -24,7 +35,7 @@ def shuffled(clients: int, seed: int = 0) -> HorizontalPartition:
 
 @st.composite
 def specifications(draw: st.DrawFn) -> HorizontalPartition:
-    assignment = draw(st.sampled_from(["consecutive", "shuffled", "dirichlet"]))
+    assignment = draw(st.sampled_from(["consecutive", "shuffled", "by_class", "dirichlet"]))
     clients = draw(st.integers(1, 40))
     values = {
         "assignment": assignment,

@@ -62,8 +62,8 @@ def test_files_that_would_not_be_found_are_refused(config, name):
 
 
 def test_a_data_set_without_a_reader_is_refused(config):
-    change(config, "breast-cancer", "mnist")
-    with pytest.raises(FedatlasError, match=r"format 'idx', which cannot be read yet.*libsvm"):
+    change(config, "breast-cancer", "modelnet40")
+    with pytest.raises(FedatlasError, match=r"format 'folder', which cannot be read yet.*libsvm"):
         build_plan(config)
 
 

@@ -14,7 +14,7 @@ from scipy import sparse
 from fedatlas.data.samples import Samples, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest
-from fedatlas.partition import HorizontalPartition, assign
+from fedatlas.partition import HorizontalPartition, share_out
 from fedatlas.shards import read_client, read_shard, write_shards
 
 one_folder_for_all_examples = settings(
@@ -95,16 +95,16 @@ def test_every_kept_sample_comes_back_once_with_its_client(layout, tmp_path, dat
         layout,
     )
     silo, manifest = shard(tmp_path, samples, spec)
-    client = assign(spec, samples.label)
+    clients, _ = share_out(spec, samples.label)
 
     read = read_shard(silo)
     assert read.clients == spec.clients
     assert read.offsets.dtype == np.int64
     assert read.offsets[0] == 0
     np.testing.assert_array_equal(np.sort(read.samples.sample_id), np.arange(spec.samples or rows))
-    assert_same_rows(read.samples, samples, np.argsort(client, kind="stable"))
+    assert_same_rows(read.samples, samples, np.concatenate(clients))
     for number, entry in enumerate(manifest["silos"][0]["clients"]):
-        held = np.flatnonzero(client == number)
+        held = clients[number]
         assert read.offsets[number + 1] - read.offsets[number] == len(held) == entry["samples"]
         assert entry["row_group"] == number
         listed = [i for start, stop in entry["sample_ids"] for i in range(start, stop)]
@@ -125,7 +125,7 @@ def test_manifest_and_metadata_tell_where_a_shard_comes_from(tmp_path):
         "prepared_digest": prepared_digest,
         "partition": spec.model_dump(),
         "seed": 3,
-        "silos": [{"file": "silo-0.parquet", "digest": file_digest(silo)}],
+        "silos": [{"file": "silo-0.parquet", "digest": file_digest(silo), "test_samples": 0}],
     }
     assert read_shard(silo).metadata == {
         "dataset": "toy",
@@ -136,7 +136,10 @@ def test_manifest_and_metadata_tell_where_a_shard_comes_from(tmp_path):
         "partition": spec.model_dump(),
         "silo": 0,
         "client_samples": [3, 2],
+        "test_samples": 0,
+        "positive_rate": 0.4,
         "prepared_digest": prepared_digest,
+        "test_digest": None,
     }
 
 

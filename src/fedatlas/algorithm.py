@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from fedatlas import algorithms
 from fedatlas.errors import FedatlasError
 from fedatlas.models import Model
+from fedatlas.objectives import Objective
 from fedatlas.partition import Partition
 from fedatlas.randomness import RoundRandom
 
@@ -42,14 +43,15 @@ class StepBound:
 class Algorithm(Model, ABC):
     """Hyper-parameters of a method (validated, immutable) and its two functions.
 
-    The problem and the network are those of the partition's kind, see `fedatlas.settings`. A state
-    is an immutable dataclass; its fields are arrays, ClientRows, numbers, None, or tuples and
+    The problem and the network are those of the run's setting, see `fedatlas.settings`. A state is
+    an immutable dataclass; its fields are arrays, ClientRows, numbers, None, or tuples and
     dataclasses of these.
     """
 
     title: ClassVar[str]  # as figures and tables print it
     source: ClassVar[str]  # paper, algorithm, and what was reconstructed or chosen
     partition_kind: ClassVar[str]  # of the partitions that it works on
+    min_max: ClassVar[bool] = False  # whether it solves min–max problems, or minimises
 
     @abstractmethod
     def start(self, problem: Any, network: Any, x0: Any) -> Any:
@@ -61,7 +63,7 @@ class Algorithm(Model, ABC):
 
     @abstractmethod
     def point(self, state: Any, network: Any) -> Any:
-        """The model (d,) that is measured."""
+        """What is measured, shaped as x0: the model (d,), or a tuple of arrays."""
 
     @property
     @abstractmethod
@@ -72,13 +74,22 @@ class Algorithm(Model, ABC):
         """Theorems' step bounds at this problem's smoothness; none by default."""
         return []
 
-    def check_partition(self, partition: Partition) -> None:
-        """Refuse, with a FedatlasError, a partition on which this method cannot run."""
-        if partition.kind != self.partition_kind:
+    @classmethod
+    def check_setting(cls, partition: Partition, objective: Objective) -> None:
+        """Refuse, with a FedatlasError, a setting that is not this method's."""
+        if partition.kind != cls.partition_kind:
             raise FedatlasError(
-                f"{self.title} works on a {self.partition_kind} partition, but 'partition' is "
+                f"{cls.title} works on a {cls.partition_kind} partition, but its partition is "
                 f"{partition.kind}"
             )
+        if objective.min_max != cls.min_max:
+            raise FedatlasError(
+                f"{cls.title} {'solves min–max problems' if cls.min_max else 'minimises'}, but its "
+                f"objective, {objective.name}, is {'' if objective.min_max else 'not '}min–max"
+            )
+
+    def check_partition(self, partition: Partition) -> None:
+        """Refuse, with a FedatlasError, a partition on which these hyper-parameters cannot run."""
 
 
 def algorithm_names() -> list[str]:

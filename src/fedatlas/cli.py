@@ -152,7 +152,7 @@ def shard(
     if isinstance(partition, HorizontalPartition):
         from fedatlas.shards import write_shards
 
-        write_shards(data, partition, silo, manifest)
+        write_shards(data, partition, silo, manifest, test)
     else:
         from fedatlas.party_shards import write_party_shards
 
@@ -167,12 +167,12 @@ def optimum(
 ) -> None:
     """Find an objective's optimum on pooled training rows."""
     from fedatlas.models import validated
-    from fedatlas.objectives import Objective
+    from fedatlas.objectives import LinearObjective
     from fedatlas.optimum import write_optimum
     from fedatlas.party_shards import read_party_shards
     from fedatlas.solver import solve
 
-    objective = validated(Objective, _json(spec), "--spec")
+    objective = validated(LinearObjective, _json(spec), "--spec")
     _, found = solve(read_party_shards(shards).train, objective)
     write_optimum(found, output)
     logging.getLogger(__name__).info("%s", found)
@@ -188,11 +188,11 @@ def audit(
     from fedatlas.evaluation.leak_audit import audit as audit_leaks
     from fedatlas.evaluation.leak_audit import write_audit
     from fedatlas.models import validated
-    from fedatlas.objectives import Objective
+    from fedatlas.objectives import LinearObjective
     from fedatlas.party_shards import read_party_shards
     from fedatlas.solver import solve
 
-    objective = validated(Objective, _json(spec), "--spec")
+    objective = validated(LinearObjective, _json(spec), "--spec")
     data = read_party_shards(shards)
     rows, active = data.train, data.metadata["partition"]["active"]
     w, _ = solve(rows, objective)
@@ -223,6 +223,10 @@ def train(
     optima: Annotated[
         Path | None, typer.Option(help="Folder of the split's optima, if f* is needed.")
     ] = None,
+    tuning: Annotated[
+        Path | None,
+        typer.Option(help="Selection record of the experiment in which the run is tuned."),
+    ] = None,
     device: Annotated[
         str, typer.Option(help="auto, cpu, cuda or cuda:N.", envvar=DEVICE_VARIABLE)
     ] = "auto",
@@ -238,6 +242,13 @@ def train(
     from fedatlas.training import train as train_run
 
     run = validated(RunSpec, _json(spec), "--spec")
+    if (tuning is None) != (run.tuned_in is None):
+        raise FedatlasError(
+            f"{run.name}: is tuned in {run.tuned_in or 'no other experiment'}: "
+            f"{'remove' if tuning else 'give'} --tuning"
+        )
+    if tuning is not None:
+        run = run.tuned(_json(f"@{tuning}"))
     policy = CheckpointPolicy(checkpoint, checkpoint_every) if checkpoint else None
     train_run(run, shards, output, optima=optima, device=device, checkpoint=policy)
 

@@ -28,17 +28,6 @@ def import_closure(*modules: str) -> list[Path]:
     return sorted(found)
 
 
-def training_modules(algorithm: str, partition_kind: str) -> tuple[str, ...]:
-    """The modules whose closure decides what a run of `algorithm` on such a partition computes."""
-    method = f"{_PACKAGE}.algorithms.{algorithm}"
-    return f"{_PACKAGE}.training", method, setting_module(partition_kind)
-
-
-def setting_module(partition_kind: str) -> str:
-    """The module in which runs on such a partition find what they run in."""
-    return f"{_PACKAGE}.settings.{partition_kind}"
-
-
 def source_digest(files: Iterable[Path]) -> str:
     """One digest over names and contents of source files."""
     return text_digest(

@@ -36,6 +36,10 @@ class RunConfig(Model):
     grid: dict[str, list[Any]] = Field(
         default={}, description="hyper-parameter → values; all combinations are run"
     )
+    tuned_in: str | None = Field(
+        default=None,
+        description="an experiment that chooses, for its run of the same name, what is not stated",
+    )
     partition: Partition | None = Field(default=None, description="the experiment's by default")
     objective: Objective | None = Field(default=None, description="the experiment's by default")
 
@@ -46,6 +50,8 @@ class RunConfig(Model):
                 raise ValueError(f"'{key}' stands both in hyper_parameters and in grid")
             if not values:
                 raise ValueError(f"grid '{key}' lists no value")
+        if self.tuned_in is not None and self.grid:
+            raise ValueError("'tuned_in' takes the place of a grid: remove one of the two")
         return self
 
 
@@ -113,7 +119,7 @@ class Experiment(Model):
                     )
         for claim in self.claims:
             self._check_test(claim)
-        self._check_test_rows()
+        self._check_measurements()
         for run, other in shared.items():
             if self.runs[run].grid != self.runs[other].grid:
                 raise ValueError(f"selection.shared: '{run}' and '{other}' must have the same grid")
@@ -130,7 +136,7 @@ class Experiment(Model):
         if isinstance(test, PublishedValueTest | SelectedOrderTest):
             for run in test.runs:
                 stated = self.runs[run].hyper_parameters | self.runs[run].grid
-                if test.hyper_parameter not in stated:
+                if self.runs[run].tuned_in is None and test.hyper_parameter not in stated:
                     raise ValueError(
                         f"claim '{claim.id}': run '{run}' states no hyper-parameter "
                         f"'{test.hyper_parameter}'; it states {', '.join(stated)}"
@@ -142,16 +148,24 @@ class Experiment(Model):
         if isinstance(test, ScalingTest):
             self._check_series(claim.id, test)
 
-    def _check_test_rows(self) -> None:
-        """What is measured on test rows needs some."""
+    def _check_measurements(self) -> None:
+        """What is looked at must be measured, and on test rows only if there are any."""
+        runs = tuple(self.runs)
         looked_at = [
             (f"claim '{claim.id}'", getattr(claim.test, "measurement", ""), claim.test.runs)
             for claim in self.claims
         ]
-        looked_at.append(("the figure", self.figure.measurement, tuple(self.runs)))
-        for what, measurement, runs in looked_at:
-            for run in runs if measurement.startswith("test_") else ():
-                if getattr(self.partition_of(run), "test", None) is None:
+        looked_at.append(("the figure", self.figure.measurement, runs))
+        looked_at.append(("the selection", self.selection.measurement, runs))
+        for what, measurement, named in looked_at:
+            for run in named if measurement else ():
+                known = self.objective_of(run).measurements
+                if measurement not in known:
+                    raise ValueError(
+                        f"{what} looks at {measurement}, which run '{run}' does not measure: name "
+                        f"one of {', '.join(known)}"
+                    )
+                if measurement.startswith("test_") and self.partition_of(run).test is None:
                     raise ValueError(
                         f"{what} looks at {measurement}, but run '{run}' keeps no test rows: give "
                         "its partition a 'test'"

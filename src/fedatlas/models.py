@@ -1,7 +1,7 @@
 """The base of every typed configuration model, and errors that name file, key and value."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -53,7 +53,7 @@ def read_yaml(path: Path) -> Any:
 def validated(model: type[M], value: Any, where: str) -> M:
     """Build `model` from plain data; every error is listed with its key, value and remedy.
 
-    model: a Model, or a union of Models that `kind` tells apart.
+    model: a Model, or a union of Models that one of their keys tells apart.
     """
     try:
         return TypeAdapter(model).validate_python(value)
@@ -71,7 +71,12 @@ def _explain(model: Any, item: Any, where: str) -> str:
     if item["type"] == "missing":
         return f"{where}: missing key '{key}'"
     if item["type"] == "union_tag_not_found":
-        return f"{where}: missing key '{'.'.join([*path, 'kind'])}'"
+        key = item["ctx"]["discriminator"].strip("'")
+        return f"{where}: missing key '{'.'.join([*path, key])}'"
+    if item["type"] == "union_tag_invalid":
+        tag, known = item["ctx"]["tag"], item["ctx"]["expected_tags"]
+        key = ".".join([*path, item["ctx"]["discriminator"].strip("'")])
+        return f"{where}: key '{key}', value '{tag}': must be one of {known}"
     message = item["msg"].removeprefix("Value error, ")
     if isinstance(item["input"], dict | list):
         return f"{where}: {f'key {key!r}: ' if path else ''}{message}"
@@ -86,8 +91,10 @@ def _keys(model: Any, location: tuple[Any, ...]) -> tuple[list[str], list[str]]:
         tagged = [
             option
             for option in get_args(get_args(model)[0] if get_args(model) else model)
-            if "kind" in getattr(option, "model_fields", {})
-            and option.model_fields["kind"].annotation == Literal[part]
+            if any(
+                get_origin(field.annotation) is Literal and part in get_args(field.annotation)
+                for field in getattr(option, "model_fields", {}).values()
+            )
         ]
         if tagged:
             (model,) = tagged

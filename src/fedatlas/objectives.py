@@ -1,15 +1,17 @@
-"""Objectives of linear models: which loss, which regulariser, how smooth.
+"""Objectives: of linear models, and min–max ones of networks.
 
-The sum over a client's samples is f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x).
-The formulas themselves live with each engine (`problems.kernels`, `problems.on_torch`).
+Of linear models: which loss, which regulariser, how smooth. The sum over a client's samples is
+f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x). Formulas live where they are
+computed: `problems.kernels`, `problems.on_torch`, `problems.auc`.
 
 Sources: robust regression and logistic regression with a nonconvex regulariser, FedPAGE section 6
 (arXiv:2108.04755) and VFB² problems (18) and (7) (arXiv:2103.00958; their λ/2 is our weight of the
-nonconvex regulariser); l2-regularised logistic and ridge regression, VFB² (13) and (17).
+nonconvex regulariser); l2-regularised logistic and ridge regression, VFB² (13) and (17). AUC
+maximisation as a min–max problem: FMGDA eq. (2)–(4), after Ying et al. 2016.
 """
 
 from enum import Enum, auto
-from typing import Literal, Self
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -45,8 +47,22 @@ _PARTS = {
 }
 
 
-class Objective(Model):
-    """One of the objectives of linear models."""
+class LinearObjective(Model):
+    """One of the objectives of linear models.
+
+    measurements: what runs may measure: accuracy of labels ±1, root mean square error of others.
+    """
+
+    min_max: ClassVar[bool] = False
+    measurements: ClassVar[tuple[str, ...]] = (
+        "objective",
+        "gradient_norm",
+        "suboptimality",
+        "train_accuracy",
+        "test_accuracy",
+        "train_rmse",
+        "test_rmse",
+    )
 
     name: Literal["robust_regression", "logistic_nonconvex", "logistic_l2", "ridge_regression"]
     weight: float | None = Field(
@@ -87,3 +103,36 @@ class Objective(Model):
             _LOSS_CURVATURE[self.loss] * largest_row_norm**2
             + _REGULARISER_CURVATURE[self.regulariser] * self.regularisation_weight
         )
+
+
+class AucObjective(Model):
+    """AUC maximisation with the squared surrogate, as a min–max problem over a network's scores.
+
+    min over θ = (m, a, b), max over w of the mean of f(m, a, b, w; x, y), see `problems.auc`; p,
+    the share of positives, is that of all clients' samples.
+
+    measurements: what runs measure; `objective` is the pairwise squared loss P(m) of eq. (2).
+    model: the network that scores: a file of `fedatlas.architectures`.
+    scores: `sigmoid` bounds them to (0, 1); with `linear` ones gradients are unbounded, and runs
+        may diverge.
+    """
+
+    min_max: ClassVar[bool] = True
+    measurements: ClassVar[tuple[str, ...]] = (
+        "objective",
+        "min_max_objective",
+        "train_auroc",
+        "test_auroc",
+    )
+
+    name: Literal["auc_min_max"]
+    model: str
+    scores: Literal["sigmoid", "linear"] = "sigmoid"
+
+    @property
+    def slug(self) -> str:
+        """A file-name-safe name that no other objective has."""
+        return f"{self.name}-{self.model}-{self.scores}"
+
+
+Objective: TypeAlias = Annotated[LinearObjective | AucObjective, Field(discriminator="name")]

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.models import Model
@@ -14,6 +14,76 @@ MOST_CLASSES = 1000
 FEWEST_SAMPLES_PER_CLASS = 5
 
 
+def _share_or_split(test: Any) -> Any:
+    share = isinstance(test, float) and 0 < test < 1
+    if not (test is None or share or (isinstance(test, str) and test)):
+        raise ValueError("must be a share between 0 and 1, or the name of a split")
+    return test
+
+
+#: Rows kept for testing: a share, the name of a split, or None.
+TestRows: TypeAlias = Annotated[float | str | None, BeforeValidator(_share_or_split)]
+
+
+def _test_parts(test: float | str | None) -> list[str]:
+    """Parts of a slug; they come last, as the name of a split may look like anything."""
+    if test is None:
+        return []
+    return [f"test{test!r}" if isinstance(test, float) else f"on-{test}"]
+
+
+class BinaryClasses(Model):
+    """Labels made binary, and one class made rare among the training rows.
+
+    positive: labels of the data set that become +1, as a list or as {from: 5, to: 9}; all others
+        become −1.
+    keep_negative, keep_positive: share of the training rows of either class that is kept, drawn
+        uniformly without replacement; test rows are all kept. The FMGDA paper thins negatives to
+        0.2, the AUC literature positives.
+    """
+
+    positive: tuple[float, ...] = Field(min_length=1)
+    keep_negative: float = Field(default=1.0, gt=0, le=1)
+    keep_positive: float = Field(default=1.0, gt=0, le=1)
+
+    @field_validator("positive", mode="before")
+    @classmethod
+    def _range(cls, positive: Any) -> Any:
+        if not isinstance(positive, dict):
+            return positive
+        if set(positive) != {"from", "to"} or not all(
+            isinstance(n, int) for n in positive.values()
+        ):
+            raise ValueError("a range of labels is {from: first, to: last}, in whole numbers")
+        return tuple(range(positive["from"], positive["to"] + 1))
+
+    @field_validator("positive")
+    @classmethod
+    def _each_once(cls, positive: tuple[float, ...]) -> tuple[float, ...]:
+        if len(set(positive)) < len(positive):
+            raise ValueError("a label is listed twice")
+        return tuple(sorted(positive))
+
+    @property
+    def thins(self) -> bool:
+        """Whether training rows are left out."""
+        return self.keep_negative < 1 or self.keep_positive < 1
+
+    @property
+    def slug(self) -> str:
+        """A file-name-safe name that no other specification has."""
+        first, last = self.positive[0], self.positive[-1]
+        if len(self.positive) > 2 and self.positive == tuple(np.arange(first, last + 1)):
+            labels = f"{first:g}to{last:g}"
+        else:
+            labels = ".".join(f"{label:g}" for label in self.positive)
+        return f"positive{labels}-keep{self.keep_negative!r}-{self.keep_positive!r}"
+
+    def labels(self, raw: np.ndarray) -> np.ndarray:
+        """±1 of each raw label, (n,) float64."""
+        return np.where(np.isin(raw, self.positive), 1.0, -1.0)
+
+
 class HorizontalPartition(Model):
     """Every client holds whole samples, in one silo.
 
@@ -21,18 +91,25 @@ class HorizontalPartition(Model):
         `consecutive`: equal blocks of consecutive rows; sizes differ by at most one, the first
         clients being the larger.
         `shuffled`: the same after a uniform random permutation of the rows.
-        `dirichlet`: skewed by label; see `assign`.
+        `by_class`: the same after sorting a permutation by label, so that a client holds few
+        classes of the data set.
+        `dirichlet`: skewed by label; see `share_out`.
     clients: number of clients, each with at least one sample.
     samples: keep only the first so many rows (before shuffling); null keeps all.
+    test: what is kept for testing: a share of the rows at random, the name of a split of the data
+        set, or null for nothing. The other rows are for training.
+    binary: labels made ±1, one class made rare; null leaves labels as they are.
     concentration: of the Dirichlet distribution: small is skewed, large is uniform.
-    seed: of the random assignments, 0 unless given; `consecutive` has none, so that equal
+    seed: of everything random here, 0 unless given; where nothing is, there is none, so that equal
         partitions have equal names.
     """
 
     kind: Literal["horizontal"] = "horizontal"
-    assignment: Literal["consecutive", "shuffled", "dirichlet"] = "consecutive"
+    assignment: Literal["consecutive", "shuffled", "by_class", "dirichlet"] = "consecutive"
     clients: int = Field(ge=1)
     samples: int | None = Field(default=None, ge=1, validate_default=True)
+    test: TestRows = None
+    binary: BinaryClasses | None = None
     # Far below the bound the split is uniform already; it keeps sums finite and slugs free of "+".
     concentration: float | None = Field(default=None, gt=0, le=1e9, validate_default=True)
     seed: int | None = Field(default=None, ge=0, validate_default=True)
@@ -51,19 +128,20 @@ class HorizontalPartition(Model):
         assignment = info.data.get("assignment")
         if assignment == "dirichlet" and concentration is None:
             raise ValueError("assignment 'dirichlet' needs a concentration above 0, such as 0.5")
-        if assignment in ("consecutive", "shuffled") and concentration is not None:
+        if assignment not in ("dirichlet", None) and concentration is not None:
             raise ValueError(f"assignment '{assignment}' takes no concentration; remove it")
         return concentration
 
     @field_validator("seed")
     @classmethod
     def _only_where_random(cls, seed: int | None, info: ValidationInfo) -> int | None:
-        assignment = info.data.get("assignment")
-        if assignment == "consecutive" and seed is not None:
-            raise ValueError("assignment 'consecutive' is not random; remove the seed")
-        if assignment in ("shuffled", "dirichlet") and seed is None:
-            return 0
-        return seed
+        binary = info.data.get("binary")
+        random = isinstance(info.data.get("test"), float) or (binary is not None and binary.thins)
+        if info.data.get("assignment") == "consecutive" and not random:
+            if seed is not None:
+                raise ValueError("assignment 'consecutive' is not random; remove the seed")
+            return None
+        return 0 if seed is None else seed
 
     def of_trial(self, seed: int) -> "HorizontalPartition":
         """The partition of one trial: all share this one."""
@@ -75,6 +153,11 @@ class HorizontalPartition(Model):
         return 1
 
     @property
+    def test_split(self) -> str | None:
+        """The split of the data set that is kept for testing, if it is a whole split."""
+        return self.test if isinstance(self.test, str) else None
+
+    @property
     def slug(self) -> str:
         """A file-name-safe name that no other specification has; not meant to be parsed."""
         parts = [self.kind, self.assignment, str(self.clients)]
@@ -83,9 +166,11 @@ class HorizontalPartition(Model):
         if self.concentration is not None:
             # repr is exact, so close values keep distinct names.
             parts.append(f"concentration{self.concentration!r}")
+        if self.binary is not None:
+            parts.append(self.binary.slug)
         if self.seed is not None:
             parts.append(f"seed{self.seed}")
-        return "-".join(parts)
+        return "-".join([*parts, *_test_parts(self.test)])
 
 
 class VerticalPartition(Model):
@@ -107,17 +192,9 @@ class VerticalPartition(Model):
     active: int = Field(ge=1)
     assignment: Literal["shuffled", "consecutive"] = "shuffled"
     samples: int | None = Field(default=None, ge=1)
-    test: float | str | None = None
+    test: TestRows = None
     standardise: bool = False
     seed: int | None = Field(default=None, ge=0)
-
-    @field_validator("test", mode="before")
-    @classmethod
-    def _share_or_split(cls, test: Any) -> Any:
-        share = isinstance(test, float) and 0 < test < 1
-        if not (test is None or share or (isinstance(test, str) and test)):
-            raise ValueError("must be a share between 0 and 1, or the name of a split")
-        return test
 
     @model_validator(mode="after")
     def _active_parties_are_parties(self) -> Self:
@@ -153,12 +230,7 @@ class VerticalPartition(Model):
         parts = ["rows", "all" if self.samples is None else str(self.samples)]
         if self.standardise:
             parts.append("standardised")
-        if isinstance(self.test, float):
-            parts.append(f"test{self.test!r}")
-        elif self.test is not None:
-            # Last, as the name of a split may look like anything.
-            parts.append(f"on-{self.test}")
-        return parts
+        return [*parts, *_test_parts(self.test)]
 
     @property
     def pooled(self) -> "VerticalPartition":
@@ -180,10 +252,10 @@ Partition: TypeAlias = Annotated[
 ]
 
 # Independent streams of one partition seed: rows must not depend on the number of parties.
-_ROWS, _FEATURES = 0, 1
+_ROWS, _FEATURES, _THINNING = 0, 1, 2
 
 
-def train_and_test_rows(spec: VerticalPartition, rows: int) -> tuple[np.ndarray, np.ndarray]:
+def train_and_test_rows(spec: Partition, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Ascending row numbers for training and for testing, out of `rows`; a cover without overlap.
 
     They depend on `samples`, `test` and `seed` only: partitions among other numbers of parties
@@ -224,47 +296,83 @@ def feature_blocks(spec: VerticalPartition, features: int) -> list[np.ndarray]:
     return [np.sort(block) for block in np.split(order, cuts)]
 
 
-def _generator(spec: VerticalPartition, stream: int) -> np.random.Generator:
+def _generator(spec: Partition, stream: int) -> np.random.Generator:
     # PCG64 by name: numpy may change what `default_rng` stands for.
     return np.random.Generator(np.random.PCG64([spec.seed or 0, stream]))
 
 
-def assign(spec: HorizontalPartition, labels: np.ndarray) -> np.ndarray:
-    """Client of each kept row, (n,) int64, where n is `spec.samples` or all rows.
+def share_out(spec: HorizontalPartition, labels: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    """Ascending row numbers of each client, and those kept for testing; no row is in two of them.
 
     `labels` (rows,) are those of the whole data set, in row order. The result depends on nothing
-    but the arguments (PCG64 under `spec.seed`), and every client gets at least one sample.
+    but the arguments (PCG64 under `spec.seed`), and every client gets at least one sample. Rows
+    beyond `samples`, and rows of a class that is made rare, are nobody's.
 
     `dirichlet` follows Yurochkin et al. (2019): for every class, the proportions of its samples
     that go to the clients are drawn from Dirichlet(concentration, …, concentration), so client
     sizes vary. (Hsu et al. 2019 draw the class mix of equally sized clients instead.) A client
     left empty takes the last row of the then largest client.
 
-    Raises FedatlasError when there are fewer rows than `samples` or `clients`, or when a
-    `dirichlet` assignment meets labels that are not classes.
+    Raises FedatlasError when there are fewer rows than `samples` or `clients`, when `by_class` or
+    `dirichlet` meet labels that are not classes, or when a class of `binary` has no training row.
     """
-    if spec.samples is not None and spec.samples > len(labels):
+    train, test = train_and_test_rows(spec, len(labels))
+    if spec.binary is not None:
+        train = _thinned(spec, spec.binary, train, labels)
+    client = _assigned(spec, labels[train])
+    sizes = np.bincount(client, minlength=spec.clients)
+    return np.split(train[np.argsort(client, kind="stable")], np.cumsum(sizes)[:-1]), test
+
+
+def _thinned(
+    spec: HorizontalPartition, binary: BinaryClasses, rows: np.ndarray, labels: np.ndarray
+) -> np.ndarray:
+    """The rows that are kept, ascending: the declared share of either class."""
+    unknown = sorted(set(binary.positive) - set(labels.tolist()))
+    if unknown:
         raise FedatlasError(
-            f"partition: samples {spec.samples} exceeds the {len(labels)} rows of the data set; "
-            "lower samples or remove it"
+            f"partition: binary.positive names the label {unknown[0]:g}, which no row has; labels "
+            f"are {', '.join(f'{label:g}' for label in np.unique(labels)[:20])}"
         )
-    kept = labels[: spec.samples]
-    if spec.clients > len(kept):
+    generator = _generator(spec, _THINNING)
+    sign = binary.labels(labels[rows])
+    kept = []
+    for value, share in ((-1.0, binary.keep_negative), (1.0, binary.keep_positive)):
+        of_class = rows[sign == value]
+        size = round(share * len(of_class))
+        if size == 0:
+            name = "positive" if value > 0 else "negative"
+            raise FedatlasError(
+                f"partition: no {name} row is left to train on: {len(of_class)} rows, of which "
+                f"binary.keep_{name} keeps {share:g}; both classes are needed"
+            )
+        kept.append(generator.choice(of_class, size, replace=False))
+    return np.sort(np.concatenate(kept))
+
+
+def _assigned(spec: HorizontalPartition, labels: np.ndarray) -> np.ndarray:
+    """Client of each row, (n,) int64."""
+    if spec.clients > len(labels):
         raise FedatlasError(
-            f"partition: clients {spec.clients} exceeds the {len(kept)} samples to share out; "
+            f"partition: clients {spec.clients} exceeds the {len(labels)} samples to share out; "
             "lower clients"
         )
-    blocks = np.repeat(np.arange(spec.clients), _near_equal_sizes(len(kept), spec.clients))
+    blocks = np.repeat(np.arange(spec.clients), _near_equal_sizes(len(labels), spec.clients))
     if spec.assignment == "consecutive":
         return blocks
     # PCG64 by name: numpy may change what `default_rng` stands for.
     generator = np.random.Generator(np.random.PCG64(spec.seed))
-    if spec.assignment == "shuffled":
-        client = np.empty_like(blocks)
-        client[generator.permutation(len(kept))] = blocks
-        return client
-    assert spec.concentration is not None  # the model guarantees it for dirichlet
-    return _skewed_by_label(kept, spec.clients, spec.concentration, generator)
+    if spec.assignment == "dirichlet":
+        assert spec.concentration is not None  # the model guarantees it
+        _require_classes(spec, labels)
+        return _skewed_by_label(labels, spec.clients, spec.concentration, generator)
+    order = generator.permutation(len(labels))
+    if spec.assignment == "by_class":
+        _require_classes(spec, labels)
+        order = order[np.argsort(labels[order], kind="stable")]
+    client = np.empty_like(blocks)
+    client[order] = blocks
+    return client
 
 
 def _near_equal_sizes(samples: int, clients: int) -> np.ndarray:
@@ -277,7 +385,6 @@ def _skewed_by_label(
     labels: np.ndarray, clients: int, concentration: float, generator: np.random.Generator
 ) -> np.ndarray:
     classes, class_of_row = np.unique(labels, return_inverse=True)
-    _require_classes(len(classes), len(labels))
     client = np.empty(len(labels), np.int64)
     for number in range(len(classes)):
         rows = generator.permutation(np.flatnonzero(class_of_row == number))
@@ -294,11 +401,13 @@ def _skewed_by_label(
     return client
 
 
-def _require_classes(classes: int, samples: int) -> None:
+def _require_classes(spec: HorizontalPartition, labels: np.ndarray) -> None:
+    classes, samples = len(np.unique(labels)), len(labels)
     # Two values are classes however few the samples.
     if classes > 2 and (classes > MOST_CLASSES or classes * FEWEST_SAMPLES_PER_CLASS > samples):
         raise FedatlasError(
-            f"partition: assignment 'dirichlet' skews by class, but the {samples} samples have "
-            f"{classes} distinct labels (at most {MOST_CLASSES}, with {FEWEST_SAMPLES_PER_CLASS} "
-            "samples each on average): this looks like regression; use 'consecutive' or 'shuffled'"
+            f"partition: assignment '{spec.assignment}' goes by class, but the {samples} samples "
+            f"have {classes} distinct labels (at most {MOST_CLASSES}, with "
+            f"{FEWEST_SAMPLES_PER_CLASS} samples each on average): this looks like regression; use "
+            "'consecutive' or 'shuffled'"
         )

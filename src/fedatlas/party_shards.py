@@ -19,7 +19,12 @@ from fedatlas.data.scaling import Scaling, scaled, scaling_of
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
 from fedatlas.partition import VerticalPartition, feature_blocks, train_and_test_rows
-from fedatlas.shards import manifest_of, read_prepared_table, write_row_groups
+from fedatlas.shards import (
+    manifest_of,
+    read_prepared_table,
+    read_test_table,
+    write_row_groups,
+)
 
 # The same in the files of all parties, and what each party has of its own.
 _COMMON_KEYS = ("dataset", "split", "partition", "prepared_digest", "test_digest", "groups")
@@ -79,22 +84,12 @@ def write_party_shards(
             f"{manifest}: {spec.parties} parties are as many files in the manifest's folder, but "
             f"these were given: {', '.join(map(str, silos)) or 'none'}"
         )
-    if (test is None) != (spec.test_split is None):
-        raise FedatlasError(
-            f"{manifest}: the partition's test is {spec.test!r}, but the test file given is {test}"
-        )
     table, metadata = read_prepared_table(prepared)
     train_rows, test_rows = train_and_test_rows(spec, table.num_rows)
     groups = {"train": table.take(train_rows)}
-    digests = {"train": file_digest(prepared)}
-    if test is not None:
-        groups["test"], test_metadata = read_prepared_table(test)
-        if test_metadata["features"] != metadata["features"]:
-            raise FedatlasError(
-                f"{test}: has {test_metadata['features']} features, but {prepared} has "
-                f"{metadata['features']}"
-            )
-        digests["test"] = file_digest(test)
+    test_table = read_test_table(test, spec, manifest, prepared, metadata)
+    if test_table is not None:
+        groups["test"] = test_table
     elif len(test_rows):
         groups["test"] = table.take(test_rows)
     columns = {
@@ -108,8 +103,8 @@ def write_party_shards(
         **{key: metadata[key] for key in kept if key in metadata},
         "rows": sum(part.num_rows for part in groups.values()),
         "partition": spec.model_dump(mode="json"),
-        "prepared_digest": digests["train"],
-        "test_digest": digests.get("test"),
+        "prepared_digest": file_digest(prepared),
+        "test_digest": file_digest(test) if test else None,
         "groups": [[name, part.num_rows] for name, part in groups.items()],
     }
     with manifest_of(manifest, shard_metadata) as describe:

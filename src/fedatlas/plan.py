@@ -11,14 +11,18 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fedatlas.algorithm import algorithm_class, algorithm_names
-from fedatlas.data.catalogue import READABLE_FORMATS, Catalogue, load_catalogue
+from fedatlas.algorithm import algorithm_class
+from fedatlas.architectures import architecture_names
+from fedatlas.data.catalogue import READABLE_FORMATS, Catalogue, Dataset, load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.experiments import Experiment, RunConfig, load_experiments
-from fedatlas.objectives import Loss, Objective
+from fedatlas.objectives import AucObjective, LinearObjective, Loss
 from fedatlas.partition import HorizontalPartition, Partition, VerticalPartition
 from fedatlas.simulation.network_model import NetworkModel
 from fedatlas.specs import RunSpec
+
+#: The point of a run that is tuned in another experiment.
+TUNED = "tuned"
 
 
 def group_of(experiment: str) -> str:
@@ -35,7 +39,7 @@ class Plan:
     runs: dict[tuple[str, str, str], RunSpec]  # (experiment, run, point) → specification
     partitions: dict[str, Partition]  # of every trial, by slug
     pooled: dict[str, VerticalPartition]  # rows on which an optimum is found, by rows_slug
-    objectives: dict[str, Objective]  # by slug
+    objectives: dict[str, LinearObjective]  # by slug, of which optima may be found
 
     def run(self, experiment: str, run: str, point: str) -> RunSpec:
         """The specification of a training job."""
@@ -71,9 +75,9 @@ def build_plan(config_folder: Path) -> Plan:
     runs: dict[tuple[str, str, str], RunSpec] = {}
     partitions: dict[str, Partition] = {}
     pooled: dict[str, VerticalPartition] = {}
-    objectives: dict[str, Objective] = {}
+    objectives: dict[str, LinearObjective] = {}
     for name, experiment in experiments.items():
-        where = str(folder / f"{name.replace('-', '/', 1)}.yaml")
+        where = _file_of(name, folder)
         _check_dataset(experiment, catalogue, where)
         for run_name, run in experiment.runs.items():
             _check_name(run_name, f"{where}: run")
@@ -92,8 +96,11 @@ def build_plan(config_folder: Path) -> Plan:
                     if spec.optimum and isinstance(partition, VerticalPartition):
                         pooled[partition.rows_slug] = partition.pooled
                         partitions[partition.pooled.slug] = partition.pooled
-                objectives[spec.objective.slug] = spec.objective
-    return Plan(catalogue, experiments, runs, partitions, pooled, objectives)
+                if isinstance(spec.objective, LinearObjective):
+                    objectives[spec.objective.slug] = spec.objective
+    plan = Plan(catalogue, experiments, runs, partitions, pooled, objectives)
+    _check_tuning(plan, folder)
+    return plan
 
 
 def _specification(
@@ -121,24 +128,53 @@ def _specification(
         optimum=experiment.measures_suboptimality,
         algorithm=run.algorithm,
         hyper_parameters=values,
+        tuned_in=run.tuned_in,
         rounds=experiment.rounds,
         record_every=experiment.record_every,
         seeds=experiment.seeds,
     )
-    if run.algorithm in algorithm_names():
-        # Before its hyper-parameters, which would be those of another world.
-        kind = algorithm_class(run.algorithm).partition_kind
-        if kind != partition.kind:
-            raise FedatlasError(
-                f"{where}: runs.{run_name}: {run.algorithm} works on a {kind} partition, but its "
-                f"partition is {partition.kind}"
-            )
+    if run.tuned_in is not None:
+        # Which point is chosen is known when it is; that the method accepts one is checked later.
+        return spec.model_copy(update={"point": TUNED})
     algorithm = spec.build_algorithm(f"{where}: runs.{run_name}.hyper_parameters")
     # As validated: 1e-2, which YAML reads as text, and 0.01 are one value and one name.
     validated = algorithm.model_dump(mode="json", exclude_unset=True)
     point = "_".join(f"{key}-{validated[key]}" for key in run.grid) or "only"
     _check_name(point, f"{where}: runs.{run_name}.grid")
     return spec.model_copy(update={"hyper_parameters": validated, "point": point})
+
+
+def _check_tuning(plan: Plan, folder: Path) -> None:
+    """Runs that are tuned elsewhere: by the same method, on other seeds."""
+    for spec in plan.runs.values():
+        if spec.tuned_in is None:
+            continue
+        where = f"{_file_of(spec.experiment, folder)}: runs.{spec.run}.tuned_in"
+        tried = [
+            candidate
+            for candidate in plan.runs.values()
+            if (candidate.experiment, candidate.run) == (spec.tuned_in, spec.run)
+        ]
+        if not tried:
+            raise FedatlasError(
+                f"{where}: there is no run '{spec.run}' in an experiment '{spec.tuned_in}'"
+            )
+        other = tried[0]
+        if other.algorithm != spec.algorithm or other.tuned_in is not None:
+            raise FedatlasError(
+                f"{where}: {other.experiment}/{other.run} must choose a point of {spec.algorithm}"
+            )
+        if not set(other.seeds).isdisjoint(spec.seeds):
+            raise FedatlasError(
+                f"{where}: shares the seeds {sorted({*other.seeds} & {*spec.seeds})} with "
+                f"{spec.tuned_in}: what was tuned on a seed must not be judged by it"
+            )
+        stated = other.hyper_parameters | spec.hyper_parameters
+        spec.model_copy(update={"hyper_parameters": stated}).build_algorithm(where)
+
+
+def _file_of(experiment: str, folder: Path) -> str:
+    return str(folder / f"{experiment.replace('-', '/', 1)}.yaml")
 
 
 def _check_name(name: str, where: str) -> None:
@@ -160,14 +196,29 @@ def _check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> 
             f"which cannot be read yet; readable are {', '.join(sorted(READABLE_FORMATS))}"
         )
     for run in experiment.runs:
-        objective = experiment.objective_of(run)
-        logistic = objective.loss is Loss.LOGISTIC
-        if dataset.task == "multiclass" or (logistic and dataset.task != "binary"):
+        objective, partition = experiment.objective_of(run), experiment.partition_of(run)
+        # Of a partition that makes labels binary, whatever they were.
+        binary = dataset.task == "binary" or getattr(partition, "binary", None) is not None
+        needs_signs = isinstance(objective, AucObjective) or objective.loss is Loss.LOGISTIC
+        if (needs_signs and not binary) or (dataset.task == "multiclass" and not binary):
             raise FedatlasError(
                 f"{where}: key 'objective', value '{objective.name}': needs "
-                f"{'labels ±1' if logistic else 'labels ±1 or real ones'}, but "
-                f"{experiment.dataset} is a {dataset.task} data set"
+                f"{'labels ±1' if needs_signs else 'labels ±1 or real ones'}, but "
+                f"{experiment.dataset} is a {dataset.task} data set; a partition's 'binary' says "
+                "which labels are positive"
             )
+        if isinstance(objective, AucObjective):
+            _check_model(objective, dataset, f"{where}: key 'objective.model'")
+
+
+def _check_model(objective: AucObjective, dataset: Dataset, where: str) -> None:
+    if objective.model not in architecture_names():
+        raise FedatlasError(
+            f"{where}, value '{objective.model}': no such network; there are: "
+            f"{', '.join(architecture_names())}"
+        )
+    if dataset.shape is None:
+        raise FedatlasError(f"{where}: networks need samples with a shape; {dataset.name} has none")
 
 
 def _check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
@@ -189,7 +240,7 @@ def _check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
             f"{where}: the partition asks for {wanted} rows or clients, but {spec.dataset} has "
             f"{rows} rows"
         )
-    if isinstance(partition, VerticalPartition) and partition.test_split is not None:
+    if partition.test_split is not None:
         try:
             dataset.split(partition.test_split)
         except FedatlasError as error:

@@ -1,8 +1,9 @@
 """Shards: the samples of each client in one row group of a Parquet file.
 
 A silo is one file and every client is one of its row groups, so a client reads its own samples
-and nobody else's. A horizontal partition has one silo with all columns; a partition by features
-has one silo per column block, with the same clients in the same order.
+and nobody else's. Rows kept for testing, which are the server's, are one more row group at the end.
+A horizontal partition has one silo with all columns; a partition by features has one silo per
+column block, with the same clients in the same order.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,14 +16,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from scipy import sparse
 
 from fedatlas.data.parquet import METADATA_KEY, PREPARED_KEYS, open_parquet, read_metadata
-from fedatlas.data.samples import Samples, from_table
+from fedatlas.data.samples import Samples, from_table, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest, write_atomically
-from fedatlas.partition import HorizontalPartition, assign
+from fedatlas.partition import BinaryClasses, HorizontalPartition, Partition, share_out
 
-SHARD_KEYS = (*PREPARED_KEYS, "partition", "silo", "client_samples", "prepared_digest")
+SHARD_KEYS = (
+    *PREPARED_KEYS,
+    "partition",
+    "silo",
+    "client_samples",
+    "test_samples",
+    "positive_rate",
+    "prepared_digest",
+)
 
 # Measured on a9a with 3250 clients: statistics and dictionaries cost 20-40 % of the writing and
 # reading time and more bytes than they save in groups of ten rows; zstd sets up a context per
@@ -43,12 +53,15 @@ class ClientSamples:
     samples: client i holds rows offsets[i] to offsets[i + 1], in their original order.
     offsets: (clients + 1,) int64, from 0.
     metadata: what the shard says of itself: data set, split, features, partition and digest of
-        the prepared file.
+        the prepared file, and `positive_rate`, the share of clients' rows labelled +1 (None where
+        labels are not ±1).
+    test: rows that no client holds, None without any.
     """
 
     samples: Samples
     offsets: np.ndarray
     metadata: dict[str, Any]
+    test: Samples | None = None
 
     @property
     def clients(self) -> int:
@@ -57,18 +70,22 @@ class ClientSamples:
 
 
 def write_shards(
-    prepared: Path, spec: HorizontalPartition, silos: Sequence[Path], manifest: Path
+    prepared: Path,
+    spec: HorizontalPartition,
+    silos: Sequence[Path],
+    manifest: Path,
+    test: Path | None = None,
 ) -> None:
     """Share out a prepared file: one Parquet file per silo, then the manifest.
 
-    prepared: a Parquet file with the columns of `to_table` and `fedatlas` metadata.
+    prepared, test: files of `fedatlas.data.prepare`; `test` where the partition names a test split.
     silos: the `spec.silos` files to write, beside `manifest`.
     manifest: JSON that tells the partition, the digests of all files, and for every client of
         every silo its row group, number of samples and sample ids as [start, stop) ranges.
 
     Every file is written whole or not at all, and the manifest last: if it is there, so are the
-    files that it describes. Raises FedatlasError when the prepared file is missing, damaged or
-    lacks its metadata, or when its samples cannot be shared out as asked.
+    files that it describes. Raises FedatlasError when an input is missing, damaged or lacks its
+    metadata, or when its samples cannot be shared out as asked.
     """
     if len(silos) != spec.silos or any(silo.parent != manifest.parent for silo in silos):
         raise FedatlasError(
@@ -76,19 +93,25 @@ def write_shards(
             f"folder, but these were given: {', '.join(map(str, silos)) or 'none'}"
         )
     table, metadata = read_prepared_table(prepared)
-    client = assign(spec, table["label"].to_numpy())
-    sizes = np.bincount(client, minlength=spec.clients)
-    rows_of_client = np.split(np.argsort(client, kind="stable"), np.cumsum(sizes)[:-1])
-    digest = file_digest(prepared)
+    rows_of_client, test_rows = share_out(spec, table["label"].to_numpy())
+    test_table = read_test_table(test, spec, manifest, prepared, metadata)
+    if len(test_rows):
+        test_table = table.take(test_rows)
+    sample_id = table["sample_id"].to_numpy()
+    if spec.binary is not None:
+        table = _relabelled(table, spec.binary)
+        test_table = test_table and _relabelled(test_table, spec.binary)
+    sizes = [len(rows) for rows in rows_of_client]
     shard_metadata = {
         **metadata,
-        "rows": len(client),
+        "rows": sum(sizes) + (test_table.num_rows if test_table else 0),
         "partition": spec.model_dump(mode="json"),
-        "client_samples": sizes.tolist(),
-        "prepared_digest": digest,
+        "client_samples": sizes,
+        "test_samples": test_table.num_rows if test_table else 0,
+        "positive_rate": _positive_rate(table["label"].to_numpy()[np.concatenate(rows_of_client)]),
+        "prepared_digest": file_digest(prepared),
+        "test_digest": file_digest(test) if test else None,
     }
-
-    sample_id = table["sample_id"].to_numpy()
     clients = [
         {"row_group": number, "samples": len(rows), "sample_ids": _ranges(sample_id[rows])}
         for number, rows in enumerate(rows_of_client)
@@ -97,12 +120,41 @@ def write_shards(
         for number, silo in enumerate(silos):
             # Taken per client, not reordered as a whole: that would hold the table twice.
             groups = (table.take(rows) for rows in rows_of_client)
-            write_row_groups(silo, groups, {**shard_metadata, "silo": number})
-            describe(silo, clients=clients)
+            kept = [test_table] if test_table else []
+            write_row_groups(silo, chain(groups, kept), {**shard_metadata, "silo": number})
+            describe(silo, clients=clients, test_samples=shard_metadata["test_samples"])
+
+
+def read_test_table(
+    test: Path | None, spec: Partition, manifest: Path, prepared: Path, metadata: dict[str, Any]
+) -> pa.Table | None:
+    """The rows of the split that a partition keeps for testing; None if it names none.
+
+    metadata: of `prepared`, with which the test rows must agree.
+    """
+    if (test is None) != (spec.test_split is None):
+        raise FedatlasError(
+            f"{manifest}: the partition's test is {spec.test!r}, but the test file given is {test}"
+        )
+    if test is None:
+        return None
+    table, test_metadata = read_prepared_table(test)
+    if test_metadata["features"] != metadata["features"]:
+        raise FedatlasError(
+            f"{test}: has {test_metadata['features']} features, but {prepared} has "
+            f"{metadata['features']}"
+        )
+    if test_metadata["layout"] == metadata["layout"]:
+        return table
+    # Either split is stored as is smaller for it, but row groups of one file are alike.
+    samples = from_table(table, metadata["features"])
+    rows = sparse.csr_array(samples.features)
+    features = rows.toarray() if samples.is_sparse else rows
+    return to_table(Samples(samples.sample_id, samples.label, features))
 
 
 def read_shard(path: Path) -> ClientSamples:
-    """Read the samples of all clients of a silo.
+    """Read the samples of all clients of a silo, and the test rows.
 
     Raises FedatlasError when the file is missing, truncated or damaged, is no shard, or has other
     row groups than its metadata say.
@@ -111,7 +163,13 @@ def read_shard(path: Path) -> ClientSamples:
         metadata = _shard_metadata(file, path)
         table = file.read()
     offsets = np.concatenate([[0], np.cumsum(metadata["client_samples"], dtype=np.int64)])
-    return ClientSamples(from_table(table, metadata["features"]), offsets, metadata)
+    held, kept = table.slice(0, offsets[-1]), table.slice(offsets[-1])
+    return ClientSamples(
+        from_table(held, metadata["features"]),
+        offsets,
+        metadata,
+        from_table(kept, metadata["features"]) if kept.num_rows else None,
+    )
 
 
 def read_client(path: Path, client: int) -> Samples:
@@ -122,9 +180,10 @@ def read_client(path: Path, client: int) -> Samples:
     """
     with open_parquet(path) as file:
         metadata = _shard_metadata(file, path)
-        if not 0 <= client < file.num_row_groups:
+        clients = len(metadata["client_samples"])
+        if not 0 <= client < clients:
             raise FedatlasError(
-                f"{path}: has no client {client}; its clients are 0 to {file.num_row_groups - 1}"
+                f"{path}: has no client {client}; its clients are 0 to {clients - 1}"
             )
         table = file.read_row_group(client)
     return from_table(table, metadata["features"])
@@ -194,10 +253,20 @@ def _shard_metadata(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
     metadata = read_metadata(file, path, SHARD_KEYS)
     footer = file.metadata
     sizes = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
-    if sizes != metadata["client_samples"]:
+    named, test = metadata["client_samples"], metadata["test_samples"]
+    if sizes != [*named, *([test] if test else [])]:
         raise FedatlasError(
-            f"{path}: its {len(sizes)} row groups with {sum(sizes)} rows are not the "
-            f"{len(metadata['client_samples'])} clients with {sum(metadata['client_samples'])} "
-            "samples that its metadata name; shard it again"
+            f"{path}: its {len(sizes)} row groups with {sum(sizes)} rows are not the {len(named)} "
+            f"clients with {sum(named)} samples and the {test} test rows that its metadata name; "
+            "shard it again"
         )
     return metadata
+
+
+def _relabelled(table: pa.Table, binary: BinaryClasses) -> pa.Table:
+    place = table.column_names.index("label")
+    return table.set_column(place, "label", pa.array(binary.labels(table["label"].to_numpy())))
+
+
+def _positive_rate(labels: np.ndarray) -> float | None:
+    return float((labels > 0).mean()) if np.isin(labels, (-1.0, 1.0)).all() else None

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from fedatlas.errors import FedatlasError
-from fedatlas.objectives import Objective, Regulariser
+from fedatlas.objectives import LinearObjective, Regulariser
 from fedatlas.optimum import Optimum
 from fedatlas.party_shards import PartyRows
 from fedatlas.problems.linear import LinearModel
@@ -15,7 +15,7 @@ ACCURACY = 1e-10
 _GAIN = 1e-12
 
 
-def solve(rows: PartyRows, objective: Objective) -> tuple[np.ndarray, Optimum]:
+def solve(rows: PartyRows, objective: LinearObjective) -> tuple[np.ndarray, Optimum]:
     """Minimise from w = 0 by L-BFGS (scipy), restarted while it improves: w* and f*.
 
     Raises FedatlasError when a strongly convex objective is not solved to ACCURACY.

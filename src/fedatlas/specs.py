@@ -4,6 +4,7 @@ Device, threads, mirror and paths are not part of it. Experiment files are expan
 `fedatlas.plan`; the workflow hands them to jobs as canonical JSON.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from fedatlas.algorithm import Algorithm, algorithm_class
 from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, validated
-from fedatlas.objectives import Objective
+from fedatlas.objectives import AucObjective, Objective
 from fedatlas.partition import Partition, VerticalPartition
 from fedatlas.simulation.network_model import NetworkModel
 
@@ -21,6 +22,7 @@ class RunSpec(Model):
     """One (experiment, run, grid point) with all its seeds.
 
     network: of vertical runs. optimum: whether sub-optimality is measured, which needs f*.
+    tuned_in: experiment whose run of the same name gives the hyper-parameters that are not stated.
     """
 
     paper: str
@@ -35,6 +37,7 @@ class RunSpec(Model):
     optimum: bool = False
     algorithm: str
     hyper_parameters: dict[str, Any]
+    tuned_in: str | None = None
     rounds: PositiveInt
     record_every: PositiveInt
     seeds: tuple[NonNegativeInt, ...]
@@ -55,11 +58,41 @@ class RunSpec(Model):
         assert isinstance(partition, VerticalPartition)  # as the plan has checked
         return folder / partition.rows_slug / f"{self.objective.slug}.json"
 
+    @property
+    def setting(self) -> str:
+        """The module of `fedatlas.settings` in which the run takes place."""
+        return f"{self.partition.kind}_min_max" if self.objective.min_max else self.partition.kind
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The modules whose import closure decides what the run computes."""
+        modules = ["training", f"algorithms.{self.algorithm}", f"settings.{self.setting}"]
+        if isinstance(self.objective, AucObjective):
+            modules.append(f"architectures.{self.objective.model}")
+        return tuple(f"fedatlas.{module}" for module in modules)
+
+    def tuned(self, selection: Mapping[str, Any]) -> "RunSpec":
+        """With the hyper-parameters that another experiment's selection record chose."""
+        entry = selection["runs"].get(self.run)
+        if entry is None:
+            raise FedatlasError(
+                f"{self.name}: is tuned in {self.tuned_in}, whose selection has no run '{self.run}'"
+            )
+        (chosen,) = (
+            candidate["hyper_parameters"]
+            for candidate in entry["candidates"]
+            if candidate["point"] == entry["selected"]
+        )
+        return self.model_copy(
+            update={"hyper_parameters": chosen | self.hyper_parameters, "tuned_in": None}
+        )
+
     def build_algorithm(self, where: str | None = None) -> Algorithm:
         """The validated method; FedatlasError names the hyper-parameter at fault."""
         where = where or self.name
         try:
             method = algorithm_class(self.algorithm)
+            method.check_setting(self.partition, self.objective)
         except FedatlasError as error:
             raise FedatlasError(f"{where}: {error}") from None
         algorithm = validated(method, self.hyper_parameters, f"{where} ({self.algorithm})")

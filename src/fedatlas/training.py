@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from fedatlas import checkpoints
 from fedatlas.algorithm import Algorithm
-from fedatlas.closure import import_closure, source_digest, training_modules
+from fedatlas.closure import import_closure, source_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, text_digest
 from fedatlas.randomness import RoundRandom
@@ -54,7 +54,7 @@ def train(
     """
     algorithm = spec.build_algorithm()
     setting = open_setting(spec, shards, optima, device)
-    code = source_digest(import_closure(*training_modules(spec.algorithm, spec.partition.kind)))
+    code = source_digest(import_closure(*spec.code))
     rehearsal = setting.trial(spec.seeds[0])
     warnings = _step_warnings(spec, algorithm, rehearsal.problem)
 
@@ -77,7 +77,7 @@ def train(
             "source_digest": code,
             "shard_digest": setting.data_digest,
             "device": setting.device,
-            "versions": canonical_json(_versions(setting.device)),
+            "versions": canonical_json(_versions(setting.uses_torch)),
         }
     )
     write_trace(trace, output)
@@ -133,12 +133,11 @@ class _Run:
         for round_number in range(2):
             state = self.algorithm.round(state, problem, network, random.at(round_number))
             point = self.algorithm.point(state, network)
-            shape = tuple(getattr(point, "shape", ()))
-            if shape != (problem.dimension,):
+            given, expected = (_shapes(value) for value in (point, trial.x0))
+            if given != expected:
                 raise FedatlasError(
-                    f"{self.spec.name}: {type(self.algorithm).__name__}.point must give a model of "
-                    f"the shape ({problem.dimension},); it gave {type(point).__name__} of shape "
-                    f"{shape}"
+                    f"{self.spec.name}: {type(self.algorithm).__name__}.point must have the shape "
+                    f"of the start, {expected}; it gave {type(point).__name__} of shape {given}"
                 )
 
     def _train_seed(
@@ -166,12 +165,11 @@ class _Run:
                 for round_number in range(previous, int(self.schedule[record])):
                     state = self.algorithm.round(state, problem, network, random.at(round_number))
             point = self.algorithm.point(state, network)
-            values = self.setting.numpy(point)  # waits for the device
+            # Waits for the device, too.
+            finite = all(np.isfinite(self.setting.numpy(array)).all() for array in _arrays(point))
             wall_time += time.perf_counter() - began
             progress.advance_to(index * self.spec.rounds + int(self.schedule[record]))
-            healthy = np.isfinite(values).all() and self._record(
-                index, record, trial, point, wall_time
-            )
+            healthy = finite and self._record(index, record, trial, point, wall_time)
             if not healthy:
                 return "diverged"
             counted = asdict(trial.counters)
@@ -184,8 +182,8 @@ class _Run:
         measured = trial.problem.measure(point)
         first = self.variables["objective"][index, 0] if record else measured["objective"]
         limit = DIVERGENCE_FACTOR * max(1.0, first)
-        finite = np.isfinite([measured["objective"], measured["gradient_norm"]]).all()
-        if not finite or measured["objective"] > limit:
+        finite = np.isfinite([measured.get(name, 0.0) for name in ("objective", "gradient_norm")])
+        if not finite.all() or measured["objective"] > limit:
             return False
         values: dict[str, float] = {
             "round": float(self.schedule[record]),
@@ -265,17 +263,25 @@ class _Progress:
         self._bar.close()
 
 
+def _arrays(point: Any) -> tuple[Any, ...]:
+    return point if isinstance(point, tuple) else (point,)
+
+
+def _shapes(point: Any) -> list[tuple[int, ...]]:
+    return [tuple(getattr(array, "shape", ())) for array in _arrays(point)]
+
+
 def _step_warnings(spec: RunSpec, algorithm: Algorithm, problem: Any) -> list[str]:
     # Without any curvature (all features 0) every step is covered.
-    bounds = algorithm.step_bounds(problem) if problem.smoothness else []
+    bounds = algorithm.step_bounds(problem) if getattr(problem, "smoothness", 0) else []
     warnings = [str(bound) for bound in bounds if bound.exceeded]
     for warning in warnings:
         log.warning("%s: %s", spec.name, warning)
     return warnings
 
 
-def _versions(device: str) -> dict[str, str]:
+def _versions(torch: bool) -> dict[str, str]:
     names = ["fedatlas", "numpy", "numba", "scipy", "pyarrow", "xarray"]
-    if device != "cpu":
+    if torch:
         names.append("torch")
     return {"python": platform.python_version()} | {name: version(name) for name in names}

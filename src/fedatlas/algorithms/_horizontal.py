@@ -24,7 +24,6 @@ class HorizontalAlgorithm(Algorithm):
 
     def check_partition(self, partition: Partition) -> None:
         """See Algorithm; there must be clients enough."""
-        super().check_partition(partition)
         assert isinstance(partition, HorizontalPartition)
         if self.clients_per_round > partition.clients:
             raise FedatlasError(

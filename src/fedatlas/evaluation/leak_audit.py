@@ -20,7 +20,7 @@ import numpy as np
 
 from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.files import write_text
-from fedatlas.objectives import Loss, Objective
+from fedatlas.objectives import LinearObjective, Loss
 from fedatlas.simulation.secure_sum import collusion, two_trees
 
 _RECOVERED = 1e-9  # a label within this of the truth is recovered
@@ -160,7 +160,7 @@ _COLUMNS = [field.name for field in fields(Finding)]
 
 
 def audit(
-    objective: Objective,
+    objective: LinearObjective,
     labels: np.ndarray,
     margins_at_start: np.ndarray,
     margins_trained: np.ndarray,

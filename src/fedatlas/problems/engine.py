@@ -1,40 +1,16 @@
 """The arithmetic behind the horizontal oracle: what every engine shares and must offer."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.objectives import Loss, Objective
-from fedatlas.problems.kernels import draw_minibatches
+from fedatlas.objectives import LinearObjective, Loss
+from fedatlas.problems.minibatches import Minibatches, draw
+from fedatlas.problems.quality import quality
 from fedatlas.randomness import RoundRandom
 from fedatlas.shards import ClientSamples
-
-
-@dataclass(frozen=True)
-class Minibatches:
-    """Which samples each of S clients uses at each of `steps` steps.
-
-    starts, sizes: (S,) the client's first row and its minibatch size.
-    rows: (S, steps, size) row numbers, or (0, 0, 0) for the whole local data set at every step.
-    """
-
-    starts: np.ndarray
-    sizes: np.ndarray
-    rows: np.ndarray
-    steps: int
-
-    @property
-    def gradient_evaluations(self) -> int:
-        """Per-sample gradients of one pass over all clients and steps."""
-        return int(self.sizes.sum()) * self.steps
-
-    def at(self, step: int) -> "Minibatches":
-        """The minibatches of one step."""
-        rows = self.rows[:, step : step + 1] if self.rows.size else self.rows
-        return replace(self, rows=rows, steps=1)
 
 
 class Engine(ABC):
@@ -43,9 +19,15 @@ class Engine(ABC):
     Points x, y are (d,) or (S, d) in the engine's own array type; so are results (S, d).
     """
 
-    def __init__(self, data: ClientSamples, objective: Objective) -> None:
+    def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         """Keep the layout of the rows, which are ordered by client."""
-        labels = data.samples.label
+        if data.samples.features.dtype == np.uint8:
+            raise FedatlasError(
+                f"objective '{objective.name}': data set '{data.metadata.get('dataset')}' holds "
+                "images, which linear models here do not take"
+            )
+        tested = [] if data.test is None else [data.test.label]
+        labels = np.concatenate([data.samples.label, *tested])
         self.has_classes = bool(np.isin(labels, (-1.0, 1.0)).all())  # else accuracy has no meaning
         if objective.loss is Loss.LOGISTIC and not self.has_classes:
             raise FedatlasError(
@@ -57,6 +39,7 @@ class Engine(ABC):
         self.samples = len(data.samples)
         self.objective = objective
         self._offsets = data.offsets
+        self._test = data.test
         sizes = np.diff(data.offsets)
         self._row_weights = np.repeat(1.0 / (self.clients * np.maximum(sizes, 1)), sizes)
         row_norms = np.sqrt((data.samples.features**2).sum(axis=1))
@@ -66,13 +49,7 @@ class Engine(ABC):
         self, random: RoundRandom, clients: np.ndarray, size: int | None, steps: int
     ) -> Minibatches:
         """Draw on the CPU whatever the device, so that devices see the same samples."""
-        starts = self._offsets[clients]
-        local = self._offsets[clients + 1] - starts
-        if size is None or size >= local.max():
-            return Minibatches(starts, local, np.empty((0, 0, 0), np.int64), steps)
-        sizes = np.minimum(local, size)
-        uniform = random.uniform(len(clients), steps, size)
-        return Minibatches(starts, sizes, draw_minibatches(uniform, starts, local, sizes), steps)
+        return draw(random, self._offsets, clients, size, steps)
 
     @abstractmethod
     def zeros(self, *shape: int) -> Any:
@@ -104,8 +81,15 @@ class Engine(ABC):
     def measure(self, x: Any) -> dict[str, float]:
         """Objective, gradient norm and accuracy over all training samples at x (d,)."""
 
+    def test_quality(self, x: Any) -> dict[str, float]:
+        """Accuracy or error on the test samples at x (d,), if there are any."""
+        if self._test is None:
+            return {}
+        margins = self._test.features @ self.numpy(x)
+        return quality("test", margins, self._test.label, self.has_classes)
 
-def build_engine(data: ClientSamples, objective: Objective, device: str) -> Engine:
+
+def build_engine(data: ClientSamples, objective: LinearObjective, device: str) -> Engine:
     """Compiled loops on "cpu"; torch, imported only here, on any other device."""
     if device == "cpu":
         from fedatlas.problems.on_cpu import CompiledEngine

@@ -18,7 +18,8 @@ from fedatlas.simulation.client_rows import ClientRows
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
     import numpy as np
 
-    from fedatlas.problems.engine import Engine, Minibatches
+    from fedatlas.problems.engine import Engine
+    from fedatlas.problems.minibatches import Minibatches
 
 
 class HorizontalProblem:
@@ -81,8 +82,8 @@ class HorizontalProblem:
         return self._engine.local_recursive_steps(y, previous, estimate, batch, step_size)
 
     def measure(self, x: Any) -> dict[str, float]:
-        """Every measurement, over all training samples; never counted."""
-        return self._engine.measure(x)
+        """Every measurement, over all training and test samples; never counted."""
+        return self._engine.measure(x) | self._engine.test_quality(x)
 
     def _count(self, batch: Minibatches, points: int = 1) -> None:
         self._counters.gradient_evaluations += points * batch.gradient_evaluations

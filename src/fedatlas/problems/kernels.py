@@ -94,31 +94,6 @@ def _add_row(indptr, indices, values, row, scale, out):
 
 
 @njit(cache=True)
-def draw_minibatches(uniform, starts, sizes, batch_sizes):
-    """Row numbers of minibatches drawn uniformly without replacement.
-
-    uniform: (clients, steps, size) in [0, 1); starts, sizes: (clients,) first row and row count;
-    batch_sizes: (clients,), at most `size`; entries beyond it are left at 0.
-    """
-    clients, steps, size = uniform.shape
-    rows = np.zeros((clients, steps, size), dtype=np.int64)
-    deck = np.arange(sizes.max())
-    swapped = np.empty(size, dtype=np.int64)
-    for s in range(clients):
-        for k in range(steps):
-            # A partial Fisher–Yates shuffle, undone afterwards so that the deck is never rebuilt.
-            for t in range(batch_sizes[s]):
-                j = t + int(uniform[s, k, t] * (sizes[s] - t))
-                deck[t], deck[j] = deck[j], deck[t]
-                swapped[t] = j
-                rows[s, k, t] = starts[s] + deck[t]
-            for t in range(batch_sizes[s] - 1, -1, -1):
-                j = swapped[t]
-                deck[t], deck[j] = deck[j], deck[t]
-    return rows
-
-
-@njit(cache=True)
 def client_gradients(
     indptr, indices, values, labels, starts, batch_sizes, rows, loss, regulariser, weight, points
 ):

@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from fedatlas.objectives import Objective
+from fedatlas.objectives import LinearObjective
 from fedatlas.problems import kernels
 
 
@@ -13,7 +13,7 @@ class LinearModel:
     """f(w) = 1/n Σ_i L(w·x_i, y_i) + weight · regulariser(w) over dense or CSR rows (n, d)."""
 
     def __init__(
-        self, features: np.ndarray | sparse.csr_array, label: np.ndarray, objective: Objective
+        self, features: np.ndarray | sparse.csr_array, label: np.ndarray, objective: LinearObjective
     ) -> None:
         """Hold the rows; label is (n,)."""
         self.samples, self.dimension = features.shape

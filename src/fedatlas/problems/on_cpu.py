@@ -6,16 +6,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fedatlas.objectives import Objective
+from fedatlas.objectives import LinearObjective
 from fedatlas.problems import kernels
-from fedatlas.problems.engine import Engine, Minibatches
+from fedatlas.problems.engine import Engine
+from fedatlas.problems.minibatches import Minibatches
 from fedatlas.shards import ClientSamples
 
 
 class CompiledEngine(Engine):
     """The engine of the CPU; its arrays are numpy float64."""
 
-    def __init__(self, data: ClientSamples, objective: Objective) -> None:
+    def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         """Hold the rows of all clients as CSR."""
         super().__init__(data, objective)
         rows = sparse.csr_array(data.samples.features)

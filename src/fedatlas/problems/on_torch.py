@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from fedatlas.errors import FedatlasError
-from fedatlas.objectives import Loss, Objective, Regulariser
-from fedatlas.problems.engine import Engine, Minibatches
+from fedatlas.objectives import LinearObjective, Loss, Regulariser
+from fedatlas.problems.engine import Engine
+from fedatlas.problems.minibatches import Minibatches
+from fedatlas.problems.torch_device import available
 from fedatlas.shards import ClientSamples
 
 
@@ -55,11 +56,11 @@ def penalty_derivative(regulariser: Regulariser, x: torch.Tensor) -> torch.Tenso
 class TorchEngine(Engine):
     """The engine of other devices; its arrays are float64 tensors, its rows dense."""
 
-    def __init__(self, data: ClientSamples, objective: Objective, device: str) -> None:
+    def __init__(self, data: ClientSamples, objective: LinearObjective, device: str) -> None:
         """Move all rows to the device."""
         super().__init__(data, objective)
         dense = sparse.csr_array(data.samples.features).toarray()
-        self._device = _available(device)
+        self._device = available(device)
         self._features = torch.as_tensor(dense, dtype=torch.float64, device=self._device)
         self._labels = self.array(data.samples.label)
         self._weights = self.array(self._row_weights)
@@ -78,7 +79,7 @@ class TorchEngine(Engine):
 
     def client_gradients(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
         """See Engine."""
-        rows, share = self._rows(batch)
+        rows, share = (self.array(part) for part in batch.padded())
         features = self._features[rows]  # (S, b, d)
         points = x.expand(len(rows), self.dimension)
         margins = torch.matmul(features, points.unsqueeze(-1)).squeeze(-1)
@@ -130,27 +131,3 @@ class TorchEngine(Engine):
         if not self.has_classes:
             return math.nan
         return float(((margins > 0) == (self._labels > 0)).double().mean())
-
-    def _rows(self, batch: Minibatches) -> tuple[torch.Tensor, torch.Tensor]:
-        """Row numbers (S, b) of a single step and each row's share 1/size, 0 beyond the size."""
-        longest = int(batch.sizes.max())
-        place = np.arange(longest)
-        valid = place < batch.sizes[:, None]
-        if batch.rows.size:
-            rows = batch.rows[:, 0]
-        else:
-            rows = np.where(valid, batch.starts[:, None] + place, 0)
-        share = valid / np.maximum(batch.sizes[:, None], 1)
-        return self.array(rows), self.array(share)
-
-
-def _available(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise FedatlasError(
-            f"device '{name}' cannot be used: {str(error).splitlines()[0]}. Set device to cpu or "
-            f"auto, or install a build of torch for it (this one is {torch.__version__})."
-        ) from error
-    return device

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.objectives import Loss, Objective
+from fedatlas.objectives import LinearObjective, Loss
+from fedatlas.problems.quality import quality
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
-    from fedatlas.party_shards import PartyRows, PartySamples
+    from fedatlas.party_shards import PartySamples
 
 
 class VerticalProblem:
     """The oracle that vertical algorithms ask; what it costs is counted by the network."""
 
     def __init__(
-        self, data: PartySamples, objective: Objective, optimum: float | None = None
+        self, data: PartySamples, objective: LinearObjective, optimum: float | None = None
     ) -> None:
         """optimum: f*, where sub-optimality is to be measured."""
         from fedatlas.problems.linear import LinearModel
@@ -61,13 +62,8 @@ class VerticalProblem:
         measured = {"objective": value, "gradient_norm": float((gradient**2).sum() ** 0.5)}
         if self._optimum is not None:
             measured["suboptimality"] = value - self._optimum
-        measured |= self._quality("train", margins, self.rows)
+        measured |= quality("train", margins, self.rows.label, self._has_classes)
         if self._test is not None:
-            measured |= self._quality("test", self._test.features @ x, self._test)
+            predicted = self._test.features @ x
+            measured |= quality("test", predicted, self._test.label, self._has_classes)
         return measured
-
-    def _quality(self, name: str, margins: np.ndarray, rows: PartyRows) -> dict[str, float]:
-        """Accuracy where labels are ±1, otherwise the root mean square error."""
-        if self._has_classes:
-            return {f"{name}_accuracy": float(((margins > 0) == (rows.label > 0)).mean())}
-        return {f"{name}_rmse": float(((margins - rows.label) ** 2).mean() ** 0.5)}

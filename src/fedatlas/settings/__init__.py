@@ -1,7 +1,7 @@
-"""What methods run in: data, arithmetic and network, one module for each kind of partition.
+"""What methods run in: data, arithmetic and network, one module for each kind of setting.
 
-`horizontal.py`, `vertical.py`: each has one subclass of Setting. They are loaded by name, so that a
-run depends on the code of its own kind only.
+`horizontal.py`, `vertical.py` and `horizontal_min_max.py` have one subclass of Setting each. They
+are loaded by name, so that a run depends on the code of its own kind only.
 """
 
 import importlib
@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from fedatlas.closure import setting_module
+from fedatlas.errors import FedatlasError
+from fedatlas.files import file_digest
+from fedatlas.partition import HorizontalPartition
+from fedatlas.shards import ClientSamples, read_shard
 from fedatlas.specs import RunSpec
 
 
@@ -21,6 +24,7 @@ class Trial:
     """What one seed of a run has of its own: an oracle and a network that count, and the start.
 
     counters: a dataclass of running totals, named as the costs and measurements of a trace.
+    x0: where to start: a model (d,), or a tuple of arrays.
     samples: training samples, by which epochs are counted.
     """
 
@@ -44,6 +48,11 @@ class Setting(ABC):
     def __init__(self, spec: RunSpec, shards: Path, optima: Path | None, device: str) -> None:
         """Find the run's files; see `open_setting`."""
 
+    @property
+    def uses_torch(self) -> bool:
+        """Whether torch does the arithmetic."""
+        return self.device != "cpu"
+
     @abstractmethod
     def trial(self, seed: int) -> Trial:
         """A fresh start for one seed."""
@@ -63,13 +72,27 @@ def open_setting(spec: RunSpec, shards: Path, optima: Path | None, device: str) 
     shards: the folder with a folder for each partition, by its slug; optima: the same for optima.
     device: "auto", "cpu", or a torch device such as "cuda", which a setting may decline.
     """
-    module = importlib.import_module(setting_module(spec.partition.kind))
+    module = importlib.import_module(f"{__name__}.{spec.setting}")
     (setting,) = (
         member
         for member in vars(module).values()
         if isinstance(member, type) and member.__module__ == module.__name__
     )
     return setting(spec, shards, optima, device)
+
+
+def read_clients(spec: RunSpec, shards: Path) -> tuple[ClientSamples, str]:
+    """The samples of a horizontal run and the digest of their file."""
+    partition = spec.partition
+    assert isinstance(partition, HorizontalPartition)
+    (path,) = shard_files(shards / partition.slug, partition.silos)
+    data = read_shard(path)
+    if data.clients != partition.clients:
+        raise FedatlasError(
+            f"{path}: holds {data.clients} clients, but {spec.name} expects {partition.clients}. "
+            "Delete it and run again."
+        )
+    return data, file_digest(path)
 
 
 def shard_files(folder: Path, silos: int) -> list[Path]:

@@ -6,13 +6,10 @@ from typing import Any
 import numpy as np
 
 from fedatlas.counters import Counters
-from fedatlas.errors import FedatlasError
-from fedatlas.files import file_digest
-from fedatlas.partition import HorizontalPartition
+from fedatlas.objectives import LinearObjective
 from fedatlas.problems.engine import build_engine
 from fedatlas.problems.horizontal import HorizontalProblem
-from fedatlas.settings import Setting, Trial, shard_files
-from fedatlas.shards import read_shard
+from fedatlas.settings import Setting, Trial, read_clients
 from fedatlas.simulation.network import StarNetwork
 from fedatlas.specs import RunSpec
 
@@ -25,17 +22,9 @@ class HorizontalSetting(Setting):
 
     def __init__(self, spec: RunSpec, shards: Path, optima: Path | None, device: str) -> None:
         """Read the shard into an engine of the device."""
-        partition = spec.partition
-        assert isinstance(partition, HorizontalPartition)
-        (path,) = shard_files(shards / partition.slug, partition.silos)
-        data = read_shard(path)
-        if data.clients != partition.clients:
-            raise FedatlasError(
-                f"{path}: holds {data.clients} clients, but {spec.name} expects "
-                f"{partition.clients}. Delete it and run again."
-            )
+        data, self.data_digest = read_clients(spec, shards)
         self.device = "cpu" if device == "auto" else device
-        self.data_digest = file_digest(path)
+        assert isinstance(spec.objective, LinearObjective)
         self._engine = build_engine(data, spec.objective, self.device)
 
     def trial(self, seed: int) -> Trial:

@@ -6,6 +6,7 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest, text_digest
+from fedatlas.objectives import LinearObjective
 from fedatlas.optimum import read_optimum
 from fedatlas.partition import VerticalPartition
 from fedatlas.party_shards import PartySamples, read_party_shards
@@ -25,7 +26,8 @@ class VerticalSetting(Setting):
         """Find the files; they are read trial by trial."""
         partition = spec.partition
         assert isinstance(partition, VerticalPartition)
-        self._spec, self._optima = spec, optima
+        assert isinstance(spec.objective, LinearObjective)
+        self._spec, self._optima, self._objective = spec, optima, spec.objective
         if spec.optimum and optima is None:
             raise FedatlasError(f"{spec.name}: measures sub-optimality: give --optima, too")
         self._partitions = {seed: partition.of_trial(seed) for seed in spec.seeds}
@@ -43,12 +45,12 @@ class VerticalSetting(Setting):
         data = self._samples(self._partitions[seed])
         file = self._optimum_file(seed)
         problem = VerticalProblem(
-            data, self._spec.objective, None if file is None else read_optimum(file).objective
+            data, self._objective, None if file is None else read_optimum(file).objective
         )
         counters = PartyCounters()
         network = PartyNetwork(
             data.train,
-            self._spec.objective,
+            self._objective,
             self._partitions[seed].active,
             self._spec.network or NetworkModel(),
             counters,

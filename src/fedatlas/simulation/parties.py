@@ -41,7 +41,7 @@ import numpy as np
 from scipy import sparse
 
 from fedatlas.errors import FedatlasError
-from fedatlas.objectives import Objective, Regulariser
+from fedatlas.objectives import LinearObjective, Regulariser
 from fedatlas.party_shards import PartyRows
 from fedatlas.problems import kernels
 from fedatlas.problems.kernels import Blocks, Queues, Rule, Tally, Timing
@@ -101,7 +101,7 @@ class PartyNetwork:
     def __init__(
         self,
         rows: PartyRows,
-        objective: Objective,
+        objective: LinearObjective,
         active: int,
         model: NetworkModel,
         counters: PartyCounters,

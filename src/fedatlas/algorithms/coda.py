@@ -1,0 +1,105 @@
+"""CODA: local descent and ascent in proximal stages, with a dual restart after each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import PositiveInt
+
+from fedatlas.algorithms._staged_min_max import Stage, StagedMinMaxAlgorithm
+from fedatlas.problems.min_max import MinMaxProblem, PrimalDual
+from fedatlas.randomness import RoundRandom
+
+if TYPE_CHECKING:
+    from fedatlas.simulation.network import StarNetwork
+
+
+@dataclass(frozen=True)
+class State:
+    """The averages θ, (d,), and w, (1,); the sums of both over the steps of the stage so far.
+
+    summed: how many steps that are. stage: where the schedule stands; theta_ref: θ at the start of
+    the stage, (d,).
+    """
+
+    theta: Any
+    w: Any
+    theta_sum: Any
+    w_sum: Any
+    summed: int
+    theta_ref: Any
+    stage: Stage
+
+
+class Coda(StagedMinMaxAlgorithm):
+    """CODA (Guo et al. 2020, arXiv:2005.02426).
+
+    A stage's result is the average of θ over workers and steps, and the next stage's reference;
+    w then restarts from what it should be there, b* − a*, by the scores of restart_batch_size
+    samples of every worker (None: all of them).
+    """
+
+    title: ClassVar[str] = "CODA"
+    source: ClassVar[str] = (
+        "Guo et al. 2020, recalled. Separate steps for θ and w and constant local steps q are "
+        "ours; no gradient clipping and no weight decay, which the public code has"
+    )
+
+    restart_batch_size: PositiveInt | None = None
+
+    def start(self, problem: MinMaxProblem, network: StarNetwork, x0: PrimalDual) -> State:
+        """θ_0 and w_0, the reference θ_0."""
+        return self._stage(x0, self.first_stage)
+
+    def round(
+        self, state: State, problem: MinMaxProblem, network: StarNetwork, random: RoundRandom
+    ) -> State:
+        """q local steps on the regularised objective, then averages; at a stage's end a restart."""
+        primal_step, dual_step = self.step_sizes(state.stage)
+        theta, w = problem.copies(state.theta), problem.copies(state.w)
+        theta_sum, w_sum = state.theta_sum, state.w_sum
+        batches = problem.minibatches(random, self.batch_size, self.local_steps)
+        for step in range(self.local_steps):
+            gradient = problem.gradients(theta, w, batches.at(step))
+            pull = self.proximal_weight * (theta - state.theta_ref)
+            theta = theta - primal_step * (gradient.theta + pull)
+            w = w + dual_step * gradient.w
+            # Workers keep sums of their own until the stage ends; their mean is all that matters.
+            theta_sum, w_sum = theta_sum + theta.mean(0), w_sum + w.mean(0)
+            problem.step_done()
+        stage = self.after_round(state.stage)
+        summed = state.summed + self.local_steps
+        if stage.begins:
+            # The stage's averages take the place of the last iterates, on the wire too.
+            theta, w = problem.copies(theta_sum / summed), problem.copies(w_sum / summed)
+        theta, w = network.gather(theta, w)
+        theta, w = network.broadcast(theta.mean(0), w.mean(0), to=problem.workers)
+        if not stage.begins:
+            return State(theta, w, theta_sum, w_sum, summed, state.theta_ref, stage)
+        return self._stage(
+            PrimalDual(theta, self.next_dual(theta, w, problem, network, random)), stage
+        )
+
+    def next_dual(
+        self,
+        theta: Any,
+        w: Any,
+        problem: MinMaxProblem,
+        network: StarNetwork,
+        random: RoundRandom,
+    ) -> Any:
+        """w of the next stage: mean over workers of their negatives' less their positives' scores.
+
+        A worker without one class has no say about it; if all lack it, w stays.
+        """
+        samples = problem.minibatches(random, self.restart_batch_size)
+        negative, positive = network.gather(*problem.class_means(theta, samples))
+        restarted = negative.nanmean(0) - positive.nanmean(0)
+        (restarted,) = network.broadcast(restarted, to=problem.workers)
+        return w if restarted.isnan().any() else restarted
+
+    def _stage(self, point: PrimalDual, stage: Stage) -> State:
+        """The first state of a stage."""
+        theta, w = point
+        return State(theta, w, 0 * theta, 0 * w, 0, theta, stage)

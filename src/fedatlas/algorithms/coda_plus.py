@@ -1,0 +1,30 @@
+"""CODA+: CODA without the dual restart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fedatlas.algorithms.coda import Coda
+from fedatlas.problems.min_max import MinMaxProblem
+from fedatlas.randomness import RoundRandom
+
+if TYPE_CHECKING:
+    from fedatlas.simulation.network import StarNetwork
+
+
+class CodaPlus(Coda):
+    """CODA+ (Yuan et al. 2021, arXiv:2102.04635): a stage's averaged w goes on."""
+
+    title: ClassVar[str] = "CODA+"
+    source: ClassVar[str] = "Yuan et al. 2021, recalled; else as CODA here"
+
+    def next_dual(
+        self,
+        theta: Any,
+        w: Any,
+        problem: MinMaxProblem,
+        network: StarNetwork,
+        random: RoundRandom,
+    ) -> Any:
+        """w as averaged over workers and steps of the stage."""
+        return w

@@ -1,0 +1,89 @@
+"""FMGDA: federated descent and ascent along recursive-momentum (STORM) estimators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
+
+from fedatlas.algorithms._min_max import MinMaxAlgorithm
+from fedatlas.problems.min_max import MinMaxProblem, PrimalDual
+from fedatlas.randomness import RoundRandom
+
+if TYPE_CHECKING:
+    from fedatlas.simulation.network import StarNetwork
+
+
+@dataclass(frozen=True)
+class State:
+    """The averages θ, (d,), and w, (1,); each worker's estimators u, (N, d), and v, (N, 1).
+
+    u and v are None before round 0.
+    """
+
+    theta: Any
+    w: Any
+    u: Any
+    v: Any
+
+
+class Fmgda(MinMaxAlgorithm):
+    """FMGDA ("On the Convergence of Federated Deep AUC Maximization", Algorithm 1).
+
+    α, β = primal_momentum, dual_momentum; ĉη = primal_step_size and cη = dual_step_size, constant;
+    B = initial_batch_size (None: b q, as in the paper's Remark 1).
+
+    A round is q iterations t = rq + 1 … (r + 1)q, the last of which averages: u and v before the
+    step, θ and w after it. Averages are taken when all workers have arrived (as printed, worker 1
+    would average what others have not computed yet), and the correction of an averaging iteration
+    takes the gradient at the worker's own point of the iteration before, not at the average.
+    """
+
+    title: ClassVar[str] = "FMGDA"
+    source: ClassVar[str] = (
+        "FMGDA paper, Algorithm 1, with the loop over workers closed before averages are taken; "
+        "constant step sizes and α, β, as in its experiments"
+    )
+
+    primal_momentum: float = Field(gt=0, le=1)
+    dual_momentum: float = Field(gt=0, le=1)
+    initial_batch_size: int | None = Field(default=None, gt=0)
+
+    def start(self, problem: MinMaxProblem, network: StarNetwork, x0: PrimalDual) -> State:
+        """θ_0 and w_0; u_1 and v_1 are taken at them in round 0, when B_0 can be drawn."""
+        return State(x0.theta, x0.w, None, None)
+
+    def round(
+        self, state: State, problem: MinMaxProblem, network: StarNetwork, random: RoundRandom
+    ) -> State:
+        """q iterations; lines 11–12 of Algorithm 1, in the last lines 6–9, and in all 14–16."""
+        theta, w = problem.copies(state.theta), problem.copies(state.w)
+        u, v = state.u, state.v
+        if u is None:  # line 2
+            u, v = problem.gradients(theta, w, self._first_batch(problem, random))
+        batches = problem.minibatches(random, self.batch_size, self.local_steps)
+        for step in range(self.local_steps):
+            previous = PrimalDual(theta, w)
+            averaging = step == self.local_steps - 1
+            if averaging:
+                theta, w, u, v = network.gather(theta, w, u, v)
+                u, v = u.mean(0), v.mean(0)
+            theta = theta - self.primal_step_size * u
+            w = w + self.dual_step_size * v
+            if averaging:
+                averages = theta.mean(0), w.mean(0), u, v
+                theta, w, u, v = network.broadcast(*averages, to=problem.workers)
+            batch = batches.at(step)
+            now = problem.gradients(theta, w, batch)
+            before = problem.gradients(*previous, batch)
+            u = now.theta + (1 - self.primal_momentum) * (u - before.theta)
+            v = now.w + (1 - self.dual_momentum) * (v - before.w)
+            problem.step_done()
+        return State(theta, w, u, v)
+
+    def _first_batch(self, problem: MinMaxProblem, random: RoundRandom) -> Any:
+        size = self.initial_batch_size
+        if size is None and self.batch_size is not None:
+            size = self.batch_size * self.local_steps
+        return problem.minibatches(random, size)

@@ -1,0 +1,63 @@
+"""AUC maximisation with the squared surrogate, as a min–max problem (FMGDA eq. 2–4).
+
+For a sample with score h, label y = ±1 and p = Pr(y = 1):
+
+f = (1−p)(h−a)² 1[y=1] + p(h−b)² 1[y=−1] + 2(1+w)(p h 1[y=−1] − (1−p) h 1[y=1]) − p(1−p) w²,
+
+minimised over the scorer, a and b, maximised over w. At the optimum a and b are the mean scores of
+positives and negatives, w = b − a, and the value is p(1−p)(P − 1), where P is the pairwise squared
+loss E[(1 − h₊ + h₋)²] of eq. (2) that is to be minimised.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+
+class Auxiliary(NamedTuple):
+    """The variables beside the scorer's, one number each or one per client, (…, 1)."""
+
+    a: torch.Tensor
+    b: torch.Tensor
+    w: torch.Tensor
+
+
+@dataclass(frozen=True)
+class AucLoss:
+    """f and its derivatives; p: the share of positives among all clients' samples, in (0, 1)."""
+
+    p: float
+
+    def value(self, h: torch.Tensor, positive: torch.Tensor, at: Auxiliary) -> torch.Tensor:
+        """f of each sample, shaped as h (…, n); positive: h's shape, truth values."""
+        p = self.p
+        linear = 2 * (1 + at.w) * h
+        of_positive = (1 - p) * ((h - at.a) ** 2 - linear)
+        of_negative = p * ((h - at.b) ** 2 + linear)
+        return torch.where(positive, of_positive, of_negative) - p * (1 - p) * at.w**2
+
+    def score_slopes(self, h: torch.Tensor, positive: torch.Tensor, at: Auxiliary) -> torch.Tensor:
+        """∂f/∂h of each sample, shaped as h."""
+        p = self.p
+        of_positive = 2 * (1 - p) * (h - at.a - 1 - at.w)
+        of_negative = 2 * p * (h - at.b + 1 + at.w)
+        return torch.where(positive, of_positive, of_negative)
+
+    def auxiliary_gradient(
+        self, h: torch.Tensor, positive: torch.Tensor, share: torch.Tensor, at: Auxiliary
+    ) -> Auxiliary:
+        """∂/∂a, ∂/∂b, ∂/∂w of Σ share · f, (…, 1); share: each sample's weight, summing to 1."""
+        p = self.p
+        of_positive, of_negative = share * positive, share * ~positive
+        a = -2 * (1 - p) * (of_positive * (h - at.a)).sum(-1, keepdim=True)
+        b = -2 * p * (of_negative * (h - at.b)).sum(-1, keepdim=True)
+        spread = ((p * of_negative - (1 - p) * of_positive) * h).sum(-1, keepdim=True)
+        return Auxiliary(a, b, 2 * spread - 2 * p * (1 - p) * at.w)
+
+
+def pairwise_squared_loss(h: torch.Tensor, positive: torch.Tensor) -> torch.Tensor:
+    """P = mean over pairs of (1 − h₊ + h₋)² of scores (n,), from means and variances."""
+    above, below = h[positive], h[~positive]
+    gap = 1 - above.mean() + below.mean()
+    return gap**2 + above.var(correction=0) + below.var(correction=0)

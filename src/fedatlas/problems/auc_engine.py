@@ -1,0 +1,197 @@
+"""The arithmetic behind AUC maximisation: images on a device, networks, scores, gradients."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.metrics import roc_auc_score
+
+from fedatlas.architectures import architecture
+from fedatlas.data.samples import Samples
+from fedatlas.errors import FedatlasError
+from fedatlas.objectives import AucObjective
+from fedatlas.problems.auc import AucLoss, Auxiliary, pairwise_squared_loss
+from fedatlas.problems.batched_network import BatchedNetwork
+from fedatlas.problems.min_max import PrimalDual
+from fedatlas.problems.minibatches import Minibatches, draw
+from fedatlas.problems.torch_device import available
+from fedatlas.randomness import RoundRandom
+from fedatlas.shards import ClientSamples
+
+
+class AucEngine:
+    """Scores and gradients of all workers' minibatches at once."""
+
+    def __init__(
+        self,
+        data: ClientSamples,
+        objective: AucObjective,
+        device: str,
+        dtype: torch.dtype = torch.float32,
+        vectorised: bool | None = None,
+    ) -> None:
+        """Move all samples to the device; FedatlasError if there is nothing to rank."""
+        self._device, self._dtype = available(device), dtype
+        self._sigmoid = objective.scores == "sigmoid"
+        shape = tuple(data.metadata["shape"] or ())
+        build = architecture(objective.model)
+        self.network = BatchedNetwork(lambda: build(shape, 1), self._device, dtype, vectorised)
+        self._loss = AucLoss(_positive_rate(data))
+        self._offsets = data.offsets
+        self.workers = np.arange(data.clients)
+        self.samples = len(data.samples)
+        self._train = _Images(data.samples, data.metadata, self._device, dtype)
+        self._test = None
+        if data.test is not None:
+            self._test = _Images(data.test, data.metadata, self._device, dtype)
+        sizes = np.diff(data.offsets)
+        weights = np.repeat(1.0 / (data.clients * sizes), sizes)
+        self._row_weights = torch.as_tensor(weights, dtype=dtype, device=self._device)
+        self._last_inputs: tuple[Minibatches, Any] | None = None
+
+    def start(self, seed: int) -> PrimalDual:
+        """The network as it is initialised under a seed, a = b = 0, w = 0."""
+        m = self.network.initial(seed)
+        return PrimalDual(torch.cat([m, m.new_zeros(2)]), m.new_zeros(1))
+
+    def minibatches(self, random: RoundRandom, size: int | None, steps: int) -> Minibatches:
+        """See MinMaxProblem."""
+        return draw(random, self._offsets, self.workers, size, steps)
+
+    def gradients(self, theta: torch.Tensor, w: torch.Tensor, batch: Minibatches) -> PrimalDual:
+        """See MinMaxProblem."""
+        theta, w = self._per_worker(theta), self._per_worker(w)
+        inputs, positive, share = self._inputs(batch)
+        at = Auxiliary(theta[:, -2:-1], theta[:, -1:], w)
+
+        def pullback(outputs: torch.Tensor, workers: slice) -> torch.Tensor:
+            h = self._scores(outputs)
+            part = Auxiliary(*(variable[workers] for variable in at))
+            slopes = share[workers] * self._loss.score_slopes(h, positive[workers], part)
+            if self._sigmoid:
+                slopes = slopes * h * (1 - h)
+            return slopes.unsqueeze(-1)
+
+        outputs, of_network = self.network.gradients(theta[:, :-2], inputs, pullback)
+        others = self._loss.auxiliary_gradient(self._scores(outputs), positive, share, at)
+        return PrimalDual(torch.cat([of_network, others.a, others.b], dim=1), others.w)
+
+    def class_means(
+        self, theta: torch.Tensor, batch: Minibatches
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """See MinMaxProblem."""
+        inputs, positive, share = self._inputs(batch)
+        h = torch.stack(
+            [
+                self._scores(self.network.outputs(point[:-2], images.__getitem__, len(images)))
+                for point, images in zip(self._per_worker(theta), inputs, strict=True)
+            ]
+        )
+        drawn = share > 0
+        negative, positive = (
+            (h * members).sum(-1, keepdim=True) / members.sum(-1, keepdim=True)
+            for members in (drawn & ~positive, drawn & positive)
+        )
+        return negative, positive
+
+    def measure(self, point: PrimalDual) -> dict[str, float]:
+        """See MinMaxProblem."""
+        at = Auxiliary(point.theta[-2:-1], point.theta[-1:], point.w)
+        h, positive = self._all_scores(point, self._train), self._train.positive
+        measured = {
+            "objective": float(pairwise_squared_loss(h.double(), positive)),
+            "min_max_objective": float(self._row_weights @ self._loss.value(h, positive, at)),
+            "train_auroc": _auroc(h, positive),
+        }
+        if self._test is not None:
+            h = self._all_scores(point, self._test)
+            measured["test_auroc"] = _auroc(h, self._test.positive)
+        return measured
+
+    def array(self, values: np.ndarray) -> torch.Tensor:
+        """The values on the engine's device."""
+        return torch.tensor(values, device=self._device)
+
+    def _all_scores(self, point: PrimalDual, images: "_Images") -> torch.Tensor:
+        rows = torch.arange(len(images.positive), device=self._device)
+        outputs = self.network.outputs(
+            point.theta[:-2], lambda part: images.at(rows[part]), len(rows)
+        )
+        return self._scores(outputs)
+
+    def _scores(self, outputs: torch.Tensor) -> torch.Tensor:
+        """(…, n, 1) → (…, n)."""
+        return torch.sigmoid(outputs.squeeze(-1)) if self._sigmoid else outputs.squeeze(-1)
+
+    def _per_worker(self, array: torch.Tensor) -> torch.Tensor:
+        return array.expand(len(self.workers), array.shape[-1])
+
+    def _inputs(self, batch: Minibatches) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Images (N, b, *shape), whether they are positive and their shares, (N, b).
+
+        Those of the last minibatch are kept: some methods ask for it at two points.
+        """
+        if self._last_inputs is None or self._last_inputs[0] is not batch:
+            rows, share = (self.array(part) for part in batch.padded())
+            images = self._train.at(rows), self._train.positive[rows], share.to(self._dtype)
+            self._last_inputs = batch, images
+        inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = self._last_inputs[1]
+        return inputs
+
+
+class _Images:
+    """Samples on a device, as they are stored; normalised when they are taken."""
+
+    def __init__(
+        self, samples: Samples, metadata: dict[str, Any], device: torch.device, dtype: torch.dtype
+    ) -> None:
+        features = samples.features
+        if not isinstance(features, np.ndarray):
+            raise FedatlasError(
+                f"data set '{metadata['dataset']}': networks take images or dense samples, not "
+                "sparse rows"
+            )
+        shape = tuple(metadata["shape"])
+        values = torch.as_tensor(features.reshape(len(samples), *shape))
+        # Channels last: convolutions on a CPU are a third faster.
+        self._last = len(shape) == 3
+        if self._last:
+            values = values.movedim(1, -1).contiguous()
+        stored = torch.uint8 if values.dtype == torch.uint8 else dtype
+        self._values = values.to(device, stored)
+        self._dtype = dtype
+        normalisation = metadata.get("normalisation") or {"mean": [0.0], "deviation": [1.0]}
+        self._mean, self._deviation = (
+            torch.tensor(normalisation[key], device=device, dtype=dtype)
+            for key in ("mean", "deviation")
+        )
+        self.positive = torch.as_tensor(samples.label > 0, device=device)
+
+    def at(self, rows: torch.Tensor) -> torch.Tensor:
+        """The samples of these rows (…,), normalised, (…, *shape)."""
+        taken = (self._values[rows].to(self._dtype) - self._mean) / self._deviation
+        return taken.movedim(-1, -3) if self._last else taken
+
+
+def _positive_rate(data: ClientSamples) -> float:
+    rate = data.metadata["positive_rate"]
+    if rate is None or not 0 < rate < 1:
+        found = "labels that are not ±1" if rate is None else f"a share of positives of {rate:g}"
+        raise FedatlasError(
+            f"objective 'auc_min_max' ranks positives above negatives, but the training samples of "
+            f"data set '{data.metadata['dataset']}' have {found}; the partition's 'binary' says "
+            "which labels are positive"
+        )
+    if data.test is not None and len(np.unique(data.test.label)) < 2:
+        raise FedatlasError(
+            f"the test samples of data set '{data.metadata['dataset']}' are all of one class: the "
+            "area under their ROC curve is not defined"
+        )
+    return float(rate)
+
+
+def _auroc(h: torch.Tensor, positive: torch.Tensor) -> float:
+    scores = h.double().cpu().numpy()
+    if not np.isfinite(scores).all():
+        return float("nan")
+    return float(roc_auc_score(positive.cpu().numpy(), scores))
