@@ -1,5 +1,6 @@
 """Figures of vertical runs: time and epochs, speed-up with parties, final values."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from fedatlas.claims import Figure
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.draw import compose, draw
 from test_scaling import runs
-from trace_factory import falling_trace, linear_trace, vertical_trace
+from trace_factory import auroc_trace, falling_trace, linear_trace, vertical_trace
 
 NAN = np.nan
 TITLES = {"async": "VFB²-SVRG", "sync": "VFB-SVRG", "pooled": "NonF"}
@@ -58,6 +59,22 @@ def legend(place: Any) -> list[str]:
     return [text.get_text() for text in place.get_legend().get_texts()]
 
 
+PUBLISHED = {"async": 0.9382, "sync": 0.9366}
+
+
+def aurocs(*ends: float, spread: float = 0.001) -> dict[str, Any]:
+    """Runs of five seeds about the given ends."""
+    seeds = spread * np.array([-1, -0.5, 0, 0.5, 1])
+    return {
+        run: {"p": auroc_trace(np.stack([np.full(5, 0.5), end + seeds], axis=1))}
+        for run, end in zip(TITLES, ends, strict=False)
+    }
+
+
+def final_auroc(**published: float) -> Figure:
+    return Figure(kind="final", measurement="test_auroc", published=published)
+
+
 TIME = Figure(
     measurement="suboptimality",
     costs=("simulated_time", "update_epoch"),
@@ -74,8 +91,22 @@ CASES: dict[str, tuple[dict[str, Any], Figure]] = {
     "final": (traces(), Figure(kind="final", measurement="test_accuracy", published={"sync": 0.8})),
     "final, one seed": ({"async": {"p": linear_trace([0.1])}}, Figure(kind="final")),
     "final, lost": (lost(), Figure(kind="final", measurement="test_accuracy")),
+    "final, AUROC": (aurocs(0.937, 0.9375, 0.938), final_auroc(**PUBLISHED)),
+    "final, AUROC apart": (aurocs(0.969, 0.9695, 0.971), final_auroc(**PUBLISHED)),
+    "final, min-max": (aurocs(0.9, 0.6), Figure(kind="final", measurement="min_max_objective")),
     "final, levels": (traces(), Figure(kind="final", measurement="suboptimality")),
 }
+
+
+def test_time_on_a_logarithmic_axis_keeps_all_of_its_accuracies():
+    slow = linear_trace([0.1] * 5, seconds_per_epoch=100.0, test_accuracy=ACCURACY)
+    made = {"async": {"p": linear_trace([0.1] * 5, test_accuracy=ACCURACY)}, "sync": {"p": slow}}
+    figure = Figure(measurement="test_accuracy", costs=("simulated_time",), points="selected")
+    (place,) = composed(made, figure).axes
+    assert place.get_xscale() == "log"
+    # Of 41 records the second has no less than 0.5 + 0.3 / 40; the best ends with 0.84.
+    margin = 0.05 * (0.84 - 0.5075)
+    assert place.get_ylim() == pytest.approx((0.5075 - margin, 0.84 + margin))
 
 
 @pytest.mark.filterwarnings("error")
@@ -178,6 +209,57 @@ def test_final_shows_seeds_their_mean_interval_and_the_published_value():
     assert legend(place) == ["seed", "geometric mean, 95 % interval"]
     (place,) = composed(lost(), Figure(kind="final", measurement="test_accuracy")).axes
     assert place.get_yticklabels()[0].get_text() == "VFB²-SVRG\n3 of 3 seeds diverged"
+
+
+def test_final_keeps_what_is_far_apart_readable():
+    left, right = composed(*CASES["final, AUROC apart"]).axes
+    # Ours reach from 0.968 to 0.972, the published from 0.9366 to 0.9382.
+    assert left.get_xlim() == pytest.approx((0.9362, 0.9386))
+    assert right.get_xlim() == pytest.approx((0.9676, 0.9724))
+    assert [tick.get_text() for tick in left.get_yticklabels()] == list(TITLES.values())
+    steps = [np.diff(place.get_xticks()) for place in (left, right)]
+    assert np.concatenate(steps) == pytest.approx(steps[0][0])
+    assert left.get_xlabel() == right.get_xlabel() == ""
+    assert left.figure.get_supxlabel() == "area under the ROC curve on the test samples"
+    assert right.get_legend() is not None and left.get_legend() is None
+    left.figure.draw_without_rendering()
+    widths = [place.get_position().width for place in (left, right)]
+    assert widths[1] / widths[0] == pytest.approx(2, rel=0.01)  # one scale
+
+
+@pytest.mark.parametrize("case", ["final, AUROC", "final, AUROC apart"])
+def test_labels_of_final_values_do_not_overlap(case):
+    canvas = composed(*CASES[case])
+    canvas.draw_without_rendering()
+    shown = [
+        label.get_window_extent()
+        for place in canvas.axes
+        for label, at in zip(place.get_xticklabels(), place.get_xticks(), strict=True)
+        if place.get_xlim()[0] <= at <= place.get_xlim()[1]
+    ]
+    assert all(left.x1 < right.x0 for left, right in pairwise(shown))
+
+
+def test_final_of_one_scale_has_one_panel():
+    for ends, published in (
+        ((0.937, 0.9375, 0.938), PUBLISHED),
+        ((0.9, 0.95), {"async": 0.99}),  # as far beyond ours as ours are apart
+        ((0.97, 0.97), {}),
+    ):
+        (place,) = composed(aurocs(*ends), final_auroc(**published)).axes
+        assert place.get_xlabel() == "area under the ROC curve on the test samples"
+    # One value of each kind: nothing to tell apart.
+    one = {"async": {"p": auroc_trace([[0.5, 0.97]])}}
+    assert len(composed(one, final_auroc(**{"async": 0.93})).axes) == 1
+    gone = {"async": {"p": auroc_trace([[NAN, NAN]] * 2)}}
+    assert len(composed(gone, final_auroc(**{"async": 0.93})).axes) == 1
+
+
+def test_final_of_a_min_max_objective_keeps_its_sign():
+    (place,) = composed(*CASES["final, min-max"]).axes
+    # 2 (1 − 0.9) − 0.7 and 2 (1 − 0.6) − 0.7
+    means = [line.get_xdata()[0] for line in place.lines if line.get_markersize() == 6.5]
+    assert means == pytest.approx([-0.5, 0.1])
 
 
 GROUPED = {"kind": "scaling", "groups": {"a": ["x"]}}

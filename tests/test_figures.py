@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 from fedatlas.claims import Figure
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.draw import compose, draw
-from trace_factory import falling_trace, levels_trace, make_trace
+from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
 NAN = np.nan
 STEPS = (0.1, 0.03)
@@ -32,6 +32,13 @@ def by_step():
         "page": {f"p{s}": noisy(0.6, step=s, full_participations=full) for s in STEPS},
         "avg": {f"p{s}": noisy(0.8, step=s) for s in STEPS},
     }
+
+
+def rising(*ends: float, first: float = 0.9, **options: Any):
+    """Rounds 0 to 200: a constant's AUROC, one of 0.7, `first` by round 20, evenly to the ends."""
+    values = np.linspace(np.full(len(ends), first), ends, 19).T
+    start = np.full((len(ends), 2), [0.5, 0.7])
+    return auroc_trace(np.hstack([start, values]), **options)
 
 
 def by_partition():
@@ -76,6 +83,21 @@ CASES = {
     "selected points": (by_step(), Figure(points="selected"), TITLES),
     "objective": (by_step(), Figure(measurement="objective"), TITLES),
     "accuracy": (by_step(), Figure(measurement="train_accuracy"), TITLES),
+    "AUROC": (
+        {"page": {"p": rising(0.94, 0.95)}, "avg": {"p": rising(0.92, 0.93, cost_scale=2)}},
+        Figure(measurement="test_auroc"),
+        TITLES,
+    ),
+    "min-max objective": (
+        {"page": {"p": rising(0.94, 0.95)}},
+        Figure(measurement="min_max_objective"),
+        TITLES,
+    ),
+    "AUROC, all diverged": (
+        {"page": {"p": auroc_trace([[NAN, NAN]])}},
+        Figure(measurement="test_auroc"),
+        TITLES,
+    ),
     "one run diverged": (
         {"page": {"p": levels_trace([NAN, NAN])}, "avg": {"p": falling_trace([0.5, 0.6])}},
         Figure(),
@@ -131,6 +153,39 @@ def test_labels_and_title_say_what_is_shown():
 def test_accuracy_is_not_on_a_logarithmic_scale():
     axes = grid_of(composed(by_step(), Figure(measurement="train_accuracy")))
     assert {place.get_yscale() for place in axes.flat} == {"linear"}
+
+
+def test_auroc_is_not_squeezed_by_its_start():
+    traces = {"page": {"p": rising(0.94, 0.96)}, "avg": {"p": rising(0.93, 0.95, first=0.91)}}
+    axes = grid_of(composed(traces, Figure(measurement="test_auroc")))
+    for place in axes.flat:
+        assert place.get_yscale() == "linear"
+        # From 0.9 after the first tenth of the rounds to the best seed's end, and a twentieth more.
+        assert place.get_ylim() == pytest.approx((0.897, 0.963))
+        assert place.yaxis.get_major_formatter().get_useOffset() is False
+    assert axes[0, 0].get_ylabel() == "area under the ROC curve on the\ntest samples"
+    low, high = medians(axes[0, 0]).values()
+    assert {low[0, 1], high[0, 1]} == {0.5}  # drawn from its start on
+
+
+def test_a_cheap_run_is_not_left_out_of_the_limits():
+    cheap, dear = rising(0.7, 0.7, first=0.6, cost_scale=0.05), rising(0.94, 0.95)
+    figure = Figure(measurement="test_auroc", costs=("bytes",))
+    (place,) = composed({"page": {"p": cheap}, "avg": {"p": dear}}, figure).axes
+    assert place.get_ylim() == pytest.approx((0.5825, 0.9675))
+
+
+def test_a_constant_accuracy_has_an_axis():
+    axes = grid_of(composed(by_step(), Figure(measurement="train_accuracy")))
+    assert axes[0, 0].get_ylim() == pytest.approx((0.899, 0.901))
+
+
+def test_a_min_max_objective_is_drawn_with_its_sign():
+    axes = grid_of(composed(*CASES["min-max objective"][:2]))
+    (line,) = medians(axes[0, 0]).values()
+    assert axes[0, 0].get_yscale() == "linear"
+    # 2 (1 − AUROC) − 0.7, of 0.5 and of the mean of 0.94 and 0.95
+    assert line[[0, -1], 1] == pytest.approx([0.3, -0.59])
 
 
 def test_bytes_have_units_on_their_ticks():

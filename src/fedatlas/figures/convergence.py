@@ -1,6 +1,7 @@
 """Convergence figures: a measurement against what runs have spent."""
 
 import json
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,7 @@ from fedatlas.figures.style import (
     put_title,
     seeds_of,
 )
-from fedatlas.traces import MEASUREMENTS
+from fedatlas.traces import LARGER_IS_BETTER, MEASUREMENTS
 
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
 # Labels of cost axes, and the unit of ticks such as 2.5k and 2.5MB; None: plain numbers.
@@ -35,6 +36,9 @@ _COSTS: dict[str, tuple[str, str | None]] = {
     "gradient_evaluations": ("per-sample gradients", ""),
     "simulated_time": ("simulated time in seconds", None),
 }
+
+
+_LETTERS_OF_LABEL = 34  # that the height of a panel has room for
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,10 @@ def compose(
             _draw_panel(place, figure.measurement, cost, curves)
             if _is_logarithmic(figure.measurement, curves):
                 place.set_yscale("log")
-        label = MEASUREMENTS[figure.measurement][0]
+        if figure.measurement in LARGER_IS_BETTER:
+            axes[line, 0].set_ylim(_heights(figure, curves))  # the row shares them
+            axes[line, 0].ticklabel_format(axis="y", useOffset=False)
+        label = textwrap.fill(MEASUREMENTS[figure.measurement][0], _LETTERS_OF_LABEL)
         axes[line, 0].set_ylabel(f"{row_title}\n{label}" if row_title else label)
         marked = _mark_full_rounds(axes[line, 0], curves)
         axes[line, -1].legend(handles=_legend(curves, marked), **legend_beside())
@@ -123,16 +130,11 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
     logarithmic = _ends_far_apart(cost, curves)
     thicker = min(0.7, 1.4 / max(len(curves) - 1, 1))
     for above, curve in enumerate(reversed(curves)):
-        healthy = ~diverged(curve.trace)
-        if not healthy.any():
-            continue
         # Later curves lie on earlier ones; widths keep both to be seen where they coincide.
         order, width = -above, 1.3 + thicker * above
-        costs = cost_axis(curve.trace, cost)[healthy]
-        values = np.maximum(column(curve.trace, measurement)[healthy], _floor(measurement))
-        x, y = _at_equal_cost(costs, values)
-        if logarithmic:  # a start at no cost has no place there
-            x, y = x[x > 0], y[:, x > 0]
+        x, y = _healthy_seeds(curve, measurement, cost, logarithmic)
+        if not len(y):
+            continue
         low, high = y.min(axis=0), y.max(axis=0)
         place.fill_between(x, low, high, color=curve.colour, alpha=0.15, linewidth=0)
         # Thin edges tell bands apart where they overlap.
@@ -148,6 +150,41 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
     unit = _COSTS[cost][1]
     if unit is not None:
         place.xaxis.set_major_formatter(EngFormatter(unit, sep=""))
+
+
+def _heights(figure: Figure, curves: list[_Curve]) -> tuple[float | None, float | None]:
+    """Limits of a row's y axis, from what curves are after the first tenth of their x range.
+
+    All start with a constant's score and end a few hundredths apart, which would be squeezed: lines
+    may enter the panel from below. Where x is logarithmic, starts take no more room than ends.
+    """
+    kept = [np.empty(0)]
+    for cost in figure.costs:
+        logarithmic = _ends_far_apart(cost, curves)
+        for curve in curves:
+            x, y = _healthy_seeds(curve, figure.measurement, cost, logarithmic)
+            if len(y):
+                kept.append(y[:, x >= (0 if logarithmic else x[-1] / 10)].ravel())
+    values = np.concatenate(kept)
+    if not len(values):
+        return None, None
+    low, high = values.min(), values.max()
+    margin = max(0.05 * (high - low), 1e-3)
+    return low - margin, high + margin
+
+
+def _healthy_seeds(
+    curve: _Curve, measurement: str, cost: str, logarithmic: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Costs (points,) and values (seeds, points) to draw; no seeds if every one diverged."""
+    healthy = ~diverged(curve.trace)
+    if not healthy.any():
+        return np.empty(0), np.empty((0, 0))
+    costs = cost_axis(curve.trace, cost)[healthy]
+    values = np.maximum(column(curve.trace, measurement)[healthy], _floor(measurement))
+    x, y = _at_equal_cost(costs, values)
+    # A start at no cost has no place on a logarithmic axis.
+    return (x[x > 0], y[:, x > 0]) if logarithmic else (x, y)
 
 
 def _ends_far_apart(cost: str, curves: list[_Curve]) -> bool:

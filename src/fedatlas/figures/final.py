@@ -1,11 +1,14 @@
 """Final values: where the seeds of every run ended, beside what the paper prints."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from fedatlas.claims import Figure
 from fedatlas.evaluation.levels import column, diverged, mean_interval, smallest
@@ -14,6 +17,25 @@ from fedatlas.figures.style import LOGARITHMIC, colours, legend_beside, put_titl
 from fedatlas.traces import MEASUREMENTS
 
 _OFFSET = 0.22  # of seeds above their run's mean, in rows
+_EMPTY = 2 / 3  # share of an axis that may be empty between published values and ours
+_BREAK: Any = {"marker": [(-0.5, -1), (0.5, 1)], "ms": 7, "mew": 1, "ls": "", "clip_on": False}
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A run: the ends of seeds that did not diverge, their mean and its interval if any."""
+
+    label: str
+    colour: str
+    ends: np.ndarray
+    mean: float | None
+    bounds: tuple[float, float] | None
+    published: float | None
+
+    @property
+    def ours(self) -> list[float]:
+        """Everything drawn but what the paper prints."""
+        return [*self.ends, *(self.bounds or ())]
 
 
 def compose(
@@ -23,40 +45,114 @@ def compose(
     traces: Traces,
     chosen: Mapping[str, Choice],
 ) -> Canvas:
-    """One row per run: its seeds as dots, their mean and its 95 % interval, the published value."""
-    canvas = Canvas(figsize=(7.5, 1.3 + 0.5 * len(traces)), layout="constrained")
-    place = canvas.subplots()
-    colour_of = colours({run: run_titles[run] for run in traces}, {})
+    """One row per run: its seeds as dots, their mean and its 95 % interval, the published value.
+
+    Published values far from all of ours stand in a panel of their own, by the same scale.
+    """
     logarithmic = figure.measurement in LOGARITHMIC
-    labels = []
-    for row, (run, points) in enumerate(traces.items()):
-        trace, colour = points[chosen[run].point], colour_of[run_titles[run]]
-        gone = diverged(trace)
-        ends = np.maximum(
-            column(trace, figure.measurement)[~gone, -1], smallest(figure.measurement)
-        )
-        note = f"\n{gone.sum()} of {len(gone)} seeds diverged" if gone.any() else ""
-        labels.append(run_titles[run] + note)
-        place.plot(
-            ends, np.full(len(ends), row - _OFFSET), "o", color=colour, ms=4, alpha=0.45, mew=0
-        )
-        if len(ends):
-            mean, *bounds = _mean(ends, logarithmic)
-            if len(ends) > 1:
-                place.plot(bounds, [row, row], color=colour, lw=1.8, solid_capstyle="butt")
-            place.plot(mean, row, "o", color=colour, ms=6.5, zorder=4)
-        if run in figure.published:
-            place.plot(figure.published[run], row + _OFFSET, "D", mfc="white", mec="black", ms=5)
-    place.set_yticks(range(len(labels)), labels)
-    place.set_ylim(len(labels) - 0.5, -0.5)
-    place.grid(axis="y", visible=False)
-    if logarithmic:
-        place.set_xscale("log")
-    place.set_xlabel(MEASUREMENTS[figure.measurement][0])
-    place.legend(handles=_legend(logarithmic, bool(figure.published)), **legend_beside())
+    rows = list(_rows(figure, run_titles, traces, chosen, logarithmic))
+    spans = [] if logarithmic else _spans_apart(rows)
+    canvas = Canvas(figsize=(7.5, 1.3 + 0.5 * len(rows)), layout="constrained")
+    places = canvas.subplots(
+        1,
+        max(len(spans), 1),
+        squeeze=False,
+        sharey=True,
+        width_ratios=[high - low for low, high in spans] or None,
+    )[0]
+    for place in places:
+        for height, row in enumerate(rows):
+            _draw_row(place, height, row)
+        place.grid(axis="y", visible=False)
+        if logarithmic:
+            place.set_xscale("log")
+        else:
+            place.ticklabel_format(axis="x", useOffset=False)
+    places[0].set_yticks(range(len(rows)), [row.label for row in rows])
+    places[0].set_ylim(len(rows) - 0.5, -0.5)
+    label = MEASUREMENTS[figure.measurement][0]
+    if spans:
+        _break_axis(places[0], places[1], spans)
+        canvas.supxlabel(label, fontsize="medium")
+    else:
+        places[0].set_xlabel(label)
+    places[-1].legend(handles=_legend(logarithmic, bool(figure.published)), **legend_beside())
     seeds = seeds_of(traces)
     put_title(canvas, title, f"{seeds} seeds" if seeds > 1 else "one seed")
     return canvas
+
+
+def _rows(
+    figure: Figure,
+    run_titles: Mapping[str, str],
+    traces: Traces,
+    chosen: Mapping[str, Choice],
+    logarithmic: bool,
+) -> Iterator[_Row]:
+    colour_of = colours({run: run_titles[run] for run in traces}, {})
+    for run, points in traces.items():
+        trace, label = points[chosen[run].point], run_titles[run]
+        gone = diverged(trace)
+        ends = column(trace, figure.measurement)[~gone, -1]
+        if logarithmic:
+            ends = np.maximum(ends, smallest(figure.measurement))
+        note = f"\n{gone.sum()} of {len(gone)} seeds diverged" if gone.any() else ""
+        found = _mean(ends, logarithmic).tolist() if len(ends) else []
+        yield _Row(
+            label=label + note,
+            colour=colour_of[label],
+            ends=ends,
+            mean=found[0] if found else None,
+            bounds=(found[1], found[2]) if len(ends) > 1 else None,
+            published=figure.published.get(run),
+        )
+
+
+def _draw_row(place: Axes, height: int, row: _Row) -> None:
+    at = np.full(len(row.ends), height - _OFFSET)
+    place.plot(row.ends, at, "o", color=row.colour, ms=4, alpha=0.45, mew=0)
+    if row.bounds is not None:
+        place.plot(row.bounds, [height] * 2, color=row.colour, lw=1.8, solid_capstyle="butt")
+    if row.mean is not None:
+        place.plot(row.mean, height, "o", color=row.colour, ms=6.5, zorder=4)
+    if row.published is not None:
+        place.plot(row.published, height + _OFFSET, "D", mfc="white", mec="black", ms=5)
+
+
+def _spans_apart(rows: list[_Row]) -> list[tuple[float, float]]:
+    """Spans of two panels, from left to right, where most of a single axis would be empty.
+
+    That is, where published values and ours lie so far from each other that neither runs nor seeds
+    could be told apart. One panel has no span to keep.
+    """
+    ours = np.array([value for row in rows for value in row.ours])
+    published = np.array([row.published for row in rows if row.published is not None])
+    if not len(ours) or not len(published):
+        return []
+    (_, below), (above, _) = sorted((part.min(), part.max()) for part in (ours, published))
+    inhabited = max(np.ptp(ours), np.ptp(published))
+    whole = max(ours.max(), published.max()) - min(ours.min(), published.min())
+    if not inhabited or above - below <= _EMPTY * whole:
+        return []
+    # One scale in both panels; the narrower is widened, so that its ticks have room.
+    spans = []
+    for part in (ours, published):
+        middle = (part.min() + part.max()) / 2
+        half = 0.6 * max(np.ptp(part), inhabited / 2)
+        spans.append((float(middle - half), float(middle + half)))
+    return sorted(spans)
+
+
+def _break_axis(left: Axes, right: Axes, spans: list[tuple[float, float]]) -> None:
+    """Two panels look like one axis that is interrupted: by strokes, with ticks at one distance."""
+    steps = MaxNLocator(6).tick_values(0, sum(high - low for low, high in spans))
+    for place, span in zip((left, right), spans, strict=True):
+        place.set_xlim(span)
+        place.xaxis.set_major_locator(MultipleLocator(steps[1] - steps[0]))
+    right.spines["left"].set_visible(False)
+    right.tick_params(axis="y", length=0)
+    left.plot(1, 0, color="black", transform=left.transAxes, **_BREAK)
+    right.plot(0, 0, color="black", transform=right.transAxes, **_BREAK)
 
 
 def _mean(ends: np.ndarray, logarithmic: bool) -> np.ndarray:
