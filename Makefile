@@ -38,6 +38,7 @@ check: environment
 bench: environment
 	$(BIN)/python benchmarks/rounds.py
 	$(BIN)/python benchmarks/parties.py
+	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/workflow.py
 
 clean:  # keeps what was downloaded

@@ -152,7 +152,9 @@ class _Images:
                 "sparse rows"
             )
         shape = tuple(metadata["shape"])
-        values = torch.as_tensor(features.reshape(len(samples), *shape))
+        # A copy where Arrow's memory cannot be written to, which torch wants of all that it holds.
+        writable = np.require(features.reshape(len(samples), *shape), requirements="W")
+        values = torch.from_numpy(writable)
         # Channels last: convolutions on a CPU are a third faster.
         self._last = len(shape) == 3
         if self._last:

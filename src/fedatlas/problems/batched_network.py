@@ -1,7 +1,9 @@
 """Any torch module as a batched oracle: clients are the leading axis, parameters are flat.
 
-Two ways with the same numbers: a loop over clients, or one call for all of them by `torch.func`.
-On a CPU the loop is faster (benchmarks/networks.py), on a GPU the one call is; the device decides.
+Two ways with the same numbers, up to rounding: a loop over clients, or one call for all of them by
+`torch.func`. On a GPU the one call is faster; on a CPU it is so for small networks on few numbers,
+where Python's share of the loop counts (benchmarks/networks.py). Device and sizes decide, not
+clocks: a resumed run goes on as it began.
 """
 
 from collections.abc import Callable
@@ -17,6 +19,10 @@ from fedatlas.errors import FedatlasError
 #: minimised with respect to them, (C, b, k).
 Pullback = Callable[[torch.Tensor, slice], torch.Tensor]
 
+# Below both of these numbers one call is faster on a CPU: measured, 16 clients, three networks.
+_FEW_INPUTS = 16_000  # of one client's minibatch
+_FEW_PARAMETERS = 100_000
+
 # Numbers of one chunk of samples in passes over many: a CPU's cache, a GPU's appetite.
 _CHUNK = {"cpu": 200_000, "other": 50_000_000}
 
@@ -31,10 +37,9 @@ class BatchedNetwork:
         dtype: torch.dtype = torch.float32,
         vectorised: bool | None = None,
     ) -> None:
-        """build: makes a fresh module; vectorised: None lets the device decide."""
+        """build: makes a fresh module; vectorised: None lets device and sizes decide."""
         self._build = build
-        self._device, self._dtype = device, dtype
-        self.vectorised = device.type != "cpu" if vectorised is None else vectorised
+        self._device, self._dtype, self._vectorised = device, dtype, vectorised
         module = self._fresh(0)
         if any(True for _ in module.buffers()):
             raise FedatlasError(
@@ -78,9 +83,16 @@ class BatchedNetwork:
 
         inputs: (S, b, *shape). pullback: says how outputs matter, see `Pullback`.
         """
-        if self.vectorised:
+        if self.is_vectorised(inputs[0].numel()):
             return self._all_at_once(points, inputs, pullback)
         return self._one_by_one(points, inputs, pullback)
+
+    def is_vectorised(self, inputs: int) -> bool:
+        """Whether gradients on so many input numbers per client are taken in one call."""
+        if self._vectorised is not None:
+            return self._vectorised
+        few = inputs < _FEW_INPUTS and self.dimension < _FEW_PARAMETERS
+        return self._device.type != "cpu" or few
 
     def _all_at_once(
         self, points: torch.Tensor, inputs: torch.Tensor, pullback: Pullback

@@ -1,0 +1,122 @@
+"""Gradients of 16 workers' networks: one by one, all at once, by grouped layers, as one step.
+
+Every way makes the same gradients, which is checked first; times are medians over interleaved
+repetitions, so that a busy machine slows all ways alike. "grouped" is written by hand for the
+convolutions and dense layers of each network: convolutions with a group for each worker, products
+of batched matrices. "joint" is one gradient of one network on all samples: what the arithmetic
+costs without any clients.
+
+    python benchmarks/networks.py [--device cuda] [--repetitions 20]
+"""
+
+import argparse
+import statistics
+import time
+
+import torch
+from torch import nn
+
+from fedatlas.architectures import architecture
+from fedatlas.problems.batched_network import BatchedNetwork
+
+WORKERS = 16
+CASES = [("cnn_8x8", (1, 8, 8), 10), ("cnn_28x28", (1, 28, 28), 50), ("cnn_32x32", (3, 32, 32), 50)]
+
+
+def grouped(module: nn.Sequential, flat: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+    """Gradients (S, d) of the summed outputs, layer by layer for all workers."""
+    workers, size = inputs.shape[:2]
+    leaves, at = [], 0
+    x, images = inputs, True
+    x = inputs.transpose(0, 1).reshape(size, -1, *inputs.shape[3:])  # (b, S·c, h, w)
+    for layer in module:
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            shapes = (layer.weight.shape, layer.bias.shape)
+            parts = []
+            for shape in shapes:
+                numbers = shape.numel()
+                part = flat[:, at : at + numbers].reshape(workers, *shape).detach()
+                parts.append(part.requires_grad_())
+                at += numbers
+            leaves += parts
+            weight, bias = parts
+            if isinstance(layer, nn.Conv2d):
+                x = nn.functional.conv2d(
+                    x, weight.flatten(0, 1), bias.flatten(), padding=layer.padding, groups=workers
+                )
+            else:
+                x = torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))
+        elif isinstance(layer, nn.Flatten):
+            x = x.reshape(size, workers, -1).transpose(0, 1)  # (S, b, k)
+            images = False
+        else:
+            x = layer(x)
+    assert not images
+    gradients = torch.autograd.grad(x, leaves, torch.ones_like(x))
+    return torch.cat([gradient.flatten(1) for gradient in gradients], dim=1)
+
+
+def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetitions: int) -> None:
+    where = torch.device(device)
+    torch.manual_seed(0)
+    build = architecture(name)
+    ways = {
+        way: BatchedNetwork(lambda: build(shape, 1), where, vectorised=vectorised)
+        for way, vectorised in (("one by one", False), ("all at once", True))
+    }
+    chosen = BatchedNetwork(lambda: build(shape, 1), where)
+    module = build(shape, 1).to(where)
+    flat = torch.stack([chosen.initial(seed) for seed in range(WORKERS)])
+    stored = torch.randn(WORKERS, batch, *shape[1:], shape[0], device=where)
+    inputs = stored.movedim(-1, -3)  # channels last, as the engine stores them
+
+    def pull(outputs: torch.Tensor, workers: slice) -> torch.Tensor:
+        return torch.ones_like(outputs)
+
+    def joint() -> torch.Tensor:
+        outputs = module(inputs.flatten(0, 1))
+        parts = torch.autograd.grad(outputs, list(module.parameters()), torch.ones_like(outputs))
+        return torch.cat([part.flatten() for part in parts])
+
+    calls = {
+        "one by one": lambda: ways["one by one"].gradients(flat, inputs, pull)[1],
+        "all at once": lambda: ways["all at once"].gradients(flat, inputs, pull)[1],
+        "grouped": lambda: grouped(module, flat, inputs),
+        "chosen": lambda: chosen.gradients(flat, inputs, pull)[1],
+        "joint": joint,
+    }
+    reference = calls["one by one"]()
+    for way in ("all at once", "grouped"):
+        torch.testing.assert_close(calls[way](), reference, rtol=1e-3, atol=1e-4)
+    times: dict[str, list[float]] = {way: [] for way in calls}
+    for repetition in range(repetitions + 2):
+        for way, call in calls.items():
+            began = time.perf_counter()
+            call()
+            if where.type == "cuda":
+                torch.cuda.synchronize()
+            if repetition >= 2:
+                times[way].append(time.perf_counter() - began)
+    medians = {way: statistics.median(values) for way, values in times.items()}
+    fastest = min(medians[way] for way in ("one by one", "all at once", "grouped"))
+    print(f"\n{name}, {WORKERS} workers, batch {batch}, {device}: {chosen.dimension:,} parameters")
+    for way, seconds in medians.items():
+        print(
+            f"  {way:12s} {1e3 * seconds:8.2f} ms  {seconds / fastest:5.2f} × the fastest of three"
+        )
+    way = "all at once" if chosen.is_vectorised(inputs[0].numel()) else "one by one"
+    print(f"  chosen: {way}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--repetitions", type=int, default=20)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    for name, shape, batch in CASES:
+        measure(name, shape, batch, arguments.device, arguments.repetitions)
+
+
+if __name__ == "__main__":
+    main()
