@@ -80,6 +80,13 @@ def test_local_path_drops_only_what_is_undone(path, changes, expected):
     assert RawFile(path=path, urls=("https://example.org/x",), **changes).local_path == expected
 
 
+def image_folder(split="train", **places):
+    return {
+        "format": "image_folder",
+        "image_folder": {"classes": "names.txt", "splits": {split: places}},
+    }
+
+
 IMAGES = {"format": "cifar", "shape": [3, 1, 1]}
 HALF = {"mean": [0.5], "deviation": [0.5]}
 URLS = ["https://example.org/a"]
@@ -110,6 +117,13 @@ URLS = ["https://example.org/a"]
         ),
         ({"format": "idx"}, "images need 'shape': [channels, height, width]"),
         ({"format": "cifar", "shape": [3]}, "images need 'shape'"),
+        ({"format": "image_folder"}, "'image_folder' goes with"),
+        ({**IMAGES, **image_folder(images="a/b")}, "give 'labels', or '{class}' within 'images'"),
+        ({**IMAGES, **image_folder(images="{class}", labels="a")}, "and not both"),
+        ({**IMAGES, **image_folder(images="../{class}")}, "plain relative path"),
+        ({**IMAGES, **image_folder(split="test", images="{class}")}, "has the splits test, 'spl"),
+        ({**IMAGES, **image_folder(images="{class}")}, "an 'image_folder' is one archive to 'unp"),
+        ({**image_folder(images="{class}"), "shape": [1, 1, 3]}, "have 3 channels in 'shape'"),
         ({"normalise": "from_train"}, "'normalise' needs 'shape': [channels, height, width]"),
         ({"normalise": "train"}, "must be 'from_train', or hold 'mean' and 'deviation'"),
         ({"normalise": {"mean": [0.5]}}, "missing key 'normalise.deviation'"),
@@ -250,6 +264,7 @@ def test_images_are_normalised_by_channel():
     assert not catalogue["cifar-10"].scaled_by_train
     assert catalogue["digits"].normalise.from_train and catalogue["digits"].scaled_by_train
     assert catalogue["a9a"].normalise is None
+    assert catalogue["tiny-imagenet"].normalise.from_train
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "a9a"])

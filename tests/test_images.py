@@ -1,3 +1,4 @@
+import io
 import os
 import pickle
 import struct
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from catalogue_entry import image_entry
 from fedatlas.data.catalogue import Dataset, load_catalogue
@@ -302,6 +304,194 @@ def test_a_pickle_that_is_too_large_is_not_even_read(tmp_path):
         read_batches(path)
 
 
+# ---------------------------------------------------------------------------------------- folders
+
+COLOURS = {"n03": (250, 0, 0), "n01": (0, 250, 0), "n02": (0, 0, 250)}
+
+
+def jpeg(path, colour, size=(4, 2), mode="RGB", **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, size, colour).save(path, "JPEG", **options)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder laid out as Tiny-ImageNet: three classes, each of one colour."""
+    top = tmp_path / "unpacked" / "tiny"
+    for name, colour in COLOURS.items():
+        for number in range(2):
+            jpeg(top / "train" / name / "images" / f"{name}_{number}.JPEG", colour)
+        (top / "train" / name / f"{name}_boxes.txt").write_text("no image")
+    for number, colour in enumerate(COLOURS.values()):
+        jpeg(top / "val" / "images" / f"val_{number}.JPEG", colour)
+    (top / "wnids.txt").write_text("n03\nn01\nn02\n")
+    (top / "val" / "val_annotations.txt").write_text(
+        "val_2.JPEG\tn02\t0\t0\t1\t1\nval_0.JPEG\tn03\t0\t0\t1\t1\nval_1.JPEG\tn01\n"
+    )
+    return top.parent
+
+
+def folder_set(**changes):
+    plain = image_entry(name="tiny", files=1, shape=(3, 2, 4), format="image_folder")
+    file = {**plain["splits"]["train"]["files"][0], "unpack": "zip"}
+    plain["splits"] = {"train": {"files": [file]}, "test": {"files": [file]}}
+    plain["image_folder"] = {
+        "classes": "tiny/wnids.txt",
+        "splits": {
+            "train": {"images": "tiny/train/{class}/images"},
+            "test": {"images": "tiny/val/images", "labels": "tiny/val/val_annotations.txt"},
+        },
+    }
+    return Dataset.model_validate({**plain, **changes})
+
+
+def channel_means(samples):
+    return samples.features.reshape(len(samples), 3, 8).mean(axis=2).round(-1).tolist()
+
+
+def test_a_folder_of_classes_is_read_in_the_order_of_their_names(folder):
+    samples = read_raw(folder_set(), "train", [folder])
+    assert samples.features.shape == (6, 24) and samples.layout == "tensor"
+    assert samples.label.tolist() == [0, 0, 1, 1, 2, 2]
+    green, blue, red = [0, 250, 0], [0, 0, 250], [250, 0, 0]
+    assert channel_means(samples) == [green, green, blue, blue, red, red]
+
+
+def test_a_list_of_labels_gives_order_and_classes(folder):
+    samples = read_raw(folder_set(), "test", [folder])
+    assert samples.label.tolist() == [1, 2, 0]
+    assert channel_means(samples) == [[0, 0, 250], [250, 0, 0], [0, 250, 0]]
+
+
+def test_pixels_are_those_that_pillow_decodes(folder):
+    path = folder / "tiny" / "train" / "n01" / "images" / "n01_1.JPEG"
+    noise = np.random.default_rng(0).integers(0, 256, (2, 4, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(path, "JPEG", quality=95)
+    samples = read_raw(folder_set(), "train", [folder])
+    expected = np.asarray(Image.open(path)).transpose(2, 0, 1)
+    assert np.array_equal(samples.features[1].reshape(3, 2, 4), expected)
+
+
+def test_grey_images_become_rgb(folder):
+    jpeg(folder / "tiny" / "train" / "n01" / "images" / "n01_0.JPEG", 90, mode="L")
+    samples = read_raw(folder_set(), "train", [folder])
+    assert samples.features[0].tolist() == [90] * 24
+
+
+TRAIN = "tiny/train/n02/images"
+LISTED = "tiny/val/val_annotations.txt"
+
+
+def with_size(content, width, height):
+    """A JPEG file that claims another size."""
+    start = content.index(b"\xff\xc0") + 5
+    return content[:start] + struct.pack(">HH", height, width) + content[start + 4 :]
+
+
+@pytest.mark.parametrize(
+    ("split", "file", "change", "problem"),
+    [
+        ("train", TRAIN + "/n02_0.JPEG", lambda x: x[:-30], "cannot be read as a JPEG image"),
+        ("train", TRAIN + "/n02_0.JPEG", lambda x: b"", "cannot be read as a JPEG image"),
+        ("train", TRAIN + "/n02_0.JPEG", lambda x: b"\x89PNG\r\n" + x, "cannot be read as a JPEG"),
+        ("train", TRAIN + "/x.jpg", lambda x: b"GIF89a", "cannot be read as a JPEG"),
+        (
+            "train",
+            TRAIN + "/n02_0.JPEG",
+            lambda x: with_size(x, 9, 5),
+            "holds 9 × 5 pixels of kind RGB, expected 4 × 2 of kind RGB or L",
+        ),
+        (
+            "train",
+            TRAIN + "/n02_0.JPEG",
+            lambda x: with_size(x, 11000, 11000),
+            "decompression bomb",
+        ),
+        (
+            "train",
+            TRAIN + "/n02_0.JPEG",
+            lambda x: with_size(x, 60000, 60000),
+            "decompression bomb",
+        ),
+        ("train", "tiny/wnids.txt", lambda x: x + b"n04\n", "lists 4 classes, expected 3"),
+        ("train", "tiny/wnids.txt", lambda x: b"n01\nn02\nn01\n", "class 'n01' is listed twice"),
+        ("train", "tiny/wnids.txt", lambda x: b"n01\nn02\n..\n", "'..' is no name of a class"),
+        ("train", "tiny/wnids.txt", lambda x: b"n01\nn02\nn/3", "'n/3' is no name of a class"),
+        ("train", "tiny/wnids.txt", lambda x: b"\xff", "is not UTF-8 text"),
+        (
+            "train",
+            "tiny/wnids.txt",
+            lambda x: b"n01\nn02\nn09",
+            "n09.images: cannot be read: No such",
+        ),
+        (
+            "test",
+            LISTED,
+            lambda x: b"",
+            "lists no class of 'val_0.JPEG' in .*images; it may be cut",
+        ),
+        ("test", LISTED, lambda x: x[:-10], "txt:3: is not the name of an image and its class"),
+        (
+            "test",
+            LISTED,
+            lambda x: x[:-1] + b"1",
+            "txt:3: is not the name of an image and its class",
+        ),
+        ("test", LISTED, lambda x: x + b"val_0.JPEG\tn01", "txt:4: 'val_0.JPEG' is listed twice"),
+        ("test", LISTED, lambda x: b"../val_0.JPEG\tn01\n" + x, "no JPEG image in"),
+    ],
+)
+def test_folders_that_are_not_as_declared_are_refused(folder, split, file, change, problem):
+    path = folder / file
+    path.write_bytes(change(path.read_bytes() if path.exists() else b""))
+    with pytest.raises(FedatlasError, match=problem) as caught:
+        read_raw(folder_set(), split, [folder])
+    assert str(caught.value).startswith(str(folder / "tiny"))
+
+
+def test_other_kinds_of_jpeg_are_refused(folder):
+    path = jpeg(folder / TRAIN / "n02_0.JPEG", (1, 2, 3, 4), mode="CMYK")
+    with pytest.raises(FedatlasError, match=r"n02_0\.JPEG: holds 4 × 2 pixels of kind CMYK"):
+        read_raw(folder_set(), "train", [folder])
+    path.unlink()
+    (folder / TRAIN / "n02_1.JPEG").unlink()
+    with pytest.raises(FedatlasError, match="n02/images: holds no JPEG images"):
+        read_raw(folder_set(), "train", [folder])
+
+
+@pytest.mark.parametrize(
+    "linked", ["tiny", "tiny/wnids.txt", "tiny/train/n02", TRAIN, TRAIN + "/n02_0.JPEG"]
+)
+def test_links_are_refused(folder, tmp_path, linked):
+    path = folder / linked
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FedatlasError, match=r"(a link|n02_0\.JPEG: is no plain file).*refused"):
+        read_raw(folder_set(), "train", [folder])
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path):
+    (tmp_path / "unpacked").write_text("x")
+    with pytest.raises(FedatlasError, match=r"wnids\.txt: cannot be read: Not a directory"):
+        read_raw(folder_set(), "train", [tmp_path / "unpacked"])
+
+
+def test_a_prepared_folder_says_which_files_it_was_made_of(folder, tmp_path):
+    images = folder_set(normalise="from_train")
+    train, test = tmp_path / "train.parquet", tmp_path / "test.parquet"
+    prepare(images, "train", [folder], train)
+    prepare(images, "test", [folder], test, train=train)
+    samples, metadata = read_prepared(test)
+    assert samples.label.tolist() == [1, 2, 0] and metadata["layout"] == "tensor"
+    assert metadata["normalisation"]["mean"] == pytest.approx([250 / 3] * 3, abs=2)
+    assert metadata["normalisation"] == read_prepared(train)[1]["normalisation"]
+    assert metadata["raw"] == read_prepared(train)[1]["raw"]
+    (folder / "tiny" / "words.txt").write_text("one file more")
+    prepare(images, "test", [folder], test, train=train)
+    assert read_prepared(test)[1]["raw"] != metadata["raw"]
+
+
 # ----------------------------------------------------------------------------------------- damage
 
 
@@ -352,6 +542,32 @@ def test_damaged_batches_give_samples_or_an_error_with_the_file(scratch, content
 def test_damaged_records_give_samples_or_an_error_with_the_file(scratch, content):
     path = batch_file(scratch, content, "a.bin")
     check_samples_or_error(lambda: read_batches(path), [path], 4, D)
+
+
+JPEG = io.BytesIO()
+Image.fromarray(some_pixels(2).reshape(2, 4, 3)).save(JPEG, "JPEG")
+
+
+@settings(max_examples=600, deadline=None)
+@given(damaged(JPEG.getvalue()))
+def test_damaged_jpegs_give_samples_or_an_error_with_the_file(scratch, content):
+    path = scratch / "tiny" / "all" / "x.JPEG"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    (scratch / "tiny" / "wnids.txt").write_text("all")
+    places = {"train": {"images": "tiny/{class}"}, "test": {"images": "tiny/{class}"}}
+    one = folder_set(
+        task="binary",
+        classes=None,
+        labels={0: -1, 1: 1},
+        image_folder={"classes": "tiny/wnids.txt", "splits": places},
+    )
+    try:
+        samples = read_raw(one, "train", [scratch])
+    except FedatlasError as error:
+        assert str(error).startswith(f"{path}: ")
+        return
+    assert samples.features.shape == (1, 24) and samples.label.tolist() == [-1]
 
 
 @settings(max_examples=600, deadline=None)

@@ -6,19 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, read_yaml, validated
 
 # Formats that `fedatlas.data.formats` can read; the others await the papers that need them.
-READABLE_FORMATS = frozenset({"bundled", "cifar", "csv", "idx", "libsvm", "synthetic"})
+READABLE_FORMATS = frozenset(
+    {"bundled", "cifar", "csv", "idx", "image_folder", "libsvm", "synthetic"}
+)
 
 # Formats whose data are not read from files.
 FILELESS_FORMATS = frozenset({"bundled", "synthetic"})
 
 # Formats of images, whose samples are pixels from 0 to `PIXEL_MAXIMUM`.
-IMAGE_FORMATS = frozenset({"cifar", "idx"})
+IMAGE_FORMATS = frozenset({"cifar", "idx", "image_folder"})
 PIXEL_MAXIMUM = 255
 
 # Fields of a CSV table that hold no value.
@@ -27,6 +29,16 @@ MISSING = frozenset({"", "NA"})
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$")]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
+
+
+def _plain_relative(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    if path != "/".join(parts) or path.startswith("/") or ".." in parts or "\\" in path:
+        raise ValueError("must be a plain relative path with '/' between folders")
+    return path
+
+
+RelativePath = Annotated[Text, AfterValidator(_plain_relative)]
 Checksum = Annotated[str, StringConstraints(pattern=r"^(md5:[0-9a-f]{32}|sha256:[0-9a-f]{64})$")]
 
 
@@ -43,7 +55,7 @@ class RawFile(Model):
     unpacked_limit_gib: refuse to write more than this many GiB.
     """
 
-    path: Text
+    path: RelativePath
     urls: tuple[Url, ...] = ()
     checksum: Checksum | None = None
     decompress: Literal["gz", "bz2", "xz"] | None = None
@@ -52,14 +64,6 @@ class RawFile(Model):
     member: Text | None = None
     login: Text | None = None
     unpacked_limit_gib: float = Field(default=8.0, gt=0)
-
-    @field_validator("path")
-    @classmethod
-    def _stays_inside_the_folder(cls, path: str) -> str:
-        parts = PurePosixPath(path).parts
-        if path != "/".join(parts) or path.startswith("/") or ".." in parts or "\\" in path:
-            raise ValueError("must be a plain relative path with '/' between folders")
-        return path
 
     @model_validator(mode="after")
     def _can_be_had(self) -> Self:
@@ -202,6 +206,34 @@ class Synthetic(Model):
     range: tuple[float, float] | None = None
 
 
+class ImagePlaces(Model):
+    """Where a folder keeps the images of one split.
+
+    images: their folder; or, with `{class}` in the place of a class's name, that of each class.
+    labels: a file that lists the name and the class of each image, one a line, a tab between.
+    """
+
+    images: RelativePath
+    labels: RelativePath | None = None
+
+    @model_validator(mode="after")
+    def _tells_the_class(self) -> Self:
+        if ("{class}" in self.images) == (self.labels is not None):
+            raise ValueError("give 'labels', or '{class}' within 'images', and not both")
+        return self
+
+
+class ImageFolder(Model):
+    """A folder of JPEG images, all of one size.
+
+    classes: a file that lists the names of the classes, one a line; their sorted order numbers
+        them. splits: where the images of each split are.
+    """
+
+    classes: RelativePath
+    splits: dict[Name, ImagePlaces]
+
+
 class Normalisation(Model):
     """What the channels of images are normalised by: (x − mean) / deviation.
 
@@ -245,8 +277,8 @@ class Dataset(Model):
     features: number of columns d, of a CSV table once it is encoded; shape: that of one sample
         where it is an image, channels first.
     labels: raw label → value, compared as numbers where both are numbers; binary sets map to ±1.
-    bundled: name of the set inside scikit-learn, for format `bundled`; csv and synthetic likewise
-        describe the sets of the formats of their names.
+    bundled: name of the set inside scikit-learn, for format `bundled`; csv, image_folder and
+        synthetic likewise describe the sets of the formats of their names.
     standardise: zero mean and unit variance per column, by the statistics of split `train`.
     centre: false leaves the mean and makes the mean square 1, where labels have a mean that a model
         without intercept could not reach from centred columns.
@@ -274,6 +306,7 @@ class Dataset(Model):
     scale_labels: Literal["min_max"] | None = None
     bundled: Literal["breast_cancer", "digits"] | None = None
     csv: CsvTable | None = None
+    image_folder: ImageFolder | None = None
     synthetic: Synthetic | None = None
     splits: dict[Name, Split] = Field(min_length=1)
 
@@ -292,7 +325,7 @@ class Dataset(Model):
     def _is_consistent(self) -> Self:
         if self.shape is not None and math.prod(self.shape) != self.features:
             raise ValueError(f"shape {self.shape} does not hold {self.features} features")
-        for block in ("bundled", "csv", "synthetic"):
+        for block in ("bundled", "csv", "image_folder", "synthetic"):
             if (getattr(self, block) is not None) != (self.format == block):
                 raise ValueError(f"'{block}' goes with 'format: {block}', and only with it")
         if (self.classes is not None) != (self.task == "multiclass"):
@@ -320,6 +353,8 @@ class Dataset(Model):
                 )
         if self.format in IMAGE_FORMATS and (self.shape is None or len(self.shape) != 3):
             raise ValueError("images need 'shape': [channels, height, width]")
+        if self.image_folder is not None:
+            self._check_image_folder(self.image_folder)
         if self.normalise is not None:
             self._check_normalisation(self.normalise)
         if self.csv is not None:
@@ -327,6 +362,18 @@ class Dataset(Model):
         if self.synthetic is not None:
             self._check_synthetic(self.synthetic)
         return self
+
+    def _check_image_folder(self, folder: ImageFolder) -> None:
+        if self.shape is not None and self.shape[0] != 3:
+            raise ValueError("images of an 'image_folder' have 3 channels in 'shape'")
+        if set(folder.splits) != set(self.splits):
+            raise ValueError(
+                f"'image_folder' has the splits {', '.join(folder.splits)}, 'splits' has "
+                f"{', '.join(self.splits)}"
+            )
+        for name, split in self.splits.items():
+            if len(split.files) != 1 or not split.files[0].is_folder:
+                raise ValueError(f"split '{name}': an 'image_folder' is one archive to 'unpack'")
 
     def _check_normalisation(self, normalise: Normalisation) -> None:
         if self.standardise:

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from fedatlas.data.catalogue import Dataset, label_key, plain_number
 from fedatlas.data.csv import read_csv
+from fedatlas.data.image_folder import read_image_folder
 from fedatlas.data.images import read_cifar, read_idx
 from fedatlas.data.samples import Samples
 from fedatlas.data.synthetic import make_samples
@@ -254,6 +255,14 @@ def _cifar_batches(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
     return _of_images([pixels for pixels, _ in batches], labels)
 
 
+def _image_folder(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
+    assert dataset.image_folder is not None and dataset.shape is not None  # the catalogue's rules
+    pixels, labels = read_image_folder(
+        raw[0], dataset.image_folder, split, dataset.shape, dataset.classes
+    )
+    return _of_images([pixels], [_image_labels(labels, dataset, raw[0])])
+
+
 def _image_labels(raw: np.ndarray, dataset: Dataset, path: Path) -> np.ndarray:
     """(n,) mapped labels of one file."""
     label = _mapped(raw.astype(np.float64), _numeric(dataset.labels, path))
@@ -289,5 +298,6 @@ READERS: dict[str, Reader] = {
     "csv": _one_csv,
     "idx": _one_idx,
     "cifar": _cifar_batches,
+    "image_folder": _image_folder,
     "synthetic": _synthetic,
 }

@@ -1,5 +1,6 @@
 """Raw files → one Parquet file per split, which says of itself what it holds."""
 
+import hashlib
 import math
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def prepare(
         "non_zeros": non_zeros,
         "layout": samples.layout,
         "labels": dataset.labels,
-        "raw": [{"file": path.name, "sha256": file_digest(path)} for path in raw],
+        "raw": [{"file": path.name, "sha256": _digest(path)} for path in raw],
         "feature_names": dataset.csv.feature_names if dataset.csv else None,
         "numeric_columns": dataset.csv.numeric_columns if dataset.csv else None,
         **scaling,
@@ -98,6 +99,15 @@ def read_prepared(path: Path) -> tuple[Samples, dict[str, Any]]:
             "again"
         )
     return from_table(table, metadata["features"]), metadata
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file; of a folder that of its files' names and digests, as sha256sum lists."""
+    if not path.is_dir():
+        return file_digest(path)
+    files = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
+    listed = "".join(f"{file_digest(path / file)}  {file}\n" for file in files)
+    return hashlib.sha256(listed.encode()).hexdigest()
 
 
 def _non_zeros(samples: Samples) -> int:
