@@ -217,6 +217,20 @@ def test_the_bundled_sets_hold_what_their_publishers_say():
     ]
 
 
+def test_the_two_points_are_those_of_the_paper():
+    """FMGDA section 5.3: x = 1 is positive, x = -1 negative."""
+    two_points = dataset(
+        format="bundled",
+        bundled="two_points",
+        features=1,
+        labels={-1: -1, 1: 1},
+        splits={"train": {"rows": 2}},
+    )
+    samples = read_raw(two_points, "train", [])
+    assert samples.features.tolist() == [[1.0], [-1.0]]
+    assert samples.label.tolist() == [1.0, -1.0]
+
+
 def test_bundled_data_that_the_entry_describes_wrongly_are_refused():
     bundled = {"format": "bundled", "bundled": "breast_cancer", "splits": {"train": {}}}
     with pytest.raises(FedatlasError, match="29 features are declared, found 30"):

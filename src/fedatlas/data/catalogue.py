@@ -275,10 +275,10 @@ class Dataset(Model):
     """One data set.
 
     features: number of columns d, of a CSV table once it is encoded; shape: that of one sample
-        where it is an image, channels first.
+        as networks take it, of images channels first.
     labels: raw label → value, compared as numbers where both are numbers; binary sets map to ±1.
-    bundled: name of the set inside scikit-learn, for format `bundled`; csv, image_folder and
-        synthetic likewise describe the sets of the formats of their names.
+    bundled: name of the set inside scikit-learn, or of one made here, for format `bundled`; csv,
+        image_folder and synthetic likewise describe the sets of the formats of their names.
     standardise: zero mean and unit variance per column, by the statistics of split `train`.
     centre: false leaves the mean and makes the mean square 1, where labels have a mean that a model
         without intercept could not reach from centred columns.
@@ -304,7 +304,7 @@ class Dataset(Model):
     centre: bool = True
     normalise: Normalisation | None = None
     scale_labels: Literal["min_max"] | None = None
-    bundled: Literal["breast_cancer", "digits"] | None = None
+    bundled: Literal["breast_cancer", "digits", "two_points"] | None = None
     csv: CsvTable | None = None
     image_folder: ImageFolder | None = None
     synthetic: Synthetic | None = None

@@ -196,12 +196,9 @@ def _one_libsvm(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
 
 
 def _bundled(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
-    """Data that come with scikit-learn, unscaled."""
-    from sklearn import datasets
-
-    load = {"breast_cancer": datasets.load_breast_cancer, "digits": datasets.load_digits}
+    """Data that come with scikit-learn, unscaled, or are written here."""
     assert dataset.bundled is not None  # the catalogue's own rule for this format
-    features, target = load[dataset.bundled](return_X_y=True)
+    features, target = _load_bundled(dataset.bundled)
     where = f"data set '{dataset.name}'"
     if features.shape[1] != dataset.features:
         raise FedatlasError(
@@ -213,6 +210,18 @@ def _bundled(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
     if dataset.classes is not None:
         _check_classes(label, dataset, where)
     return Samples(np.arange(len(label), dtype=np.int64), label, features.astype(np.float64))
+
+
+def _load_bundled(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Features (n, d) and labels (n,) as they are published."""
+    if name == "two_points":
+        return np.array([[1.0], [-1.0]]), np.array([1, -1])
+    # Imported here: it takes a second, and only these sets need it.
+    from sklearn import datasets
+
+    load = {"breast_cancer": datasets.load_breast_cancer, "digits": datasets.load_digits}
+    features, target = load[name](return_X_y=True)
+    return features, target
 
 
 def _check_classes(label: np.ndarray, dataset: Dataset, where: str) -> None:
