@@ -22,7 +22,7 @@ report: "workflow/report/workflow.rst"
 
 
 # Papers that have experiments; every one is a target.
-PAPERS = ["fedpage", "vfb2"]
+PAPERS = ["fedpage", "fmgda", "vfb2"]
 
 
 # What is selected: the demo, unless the configuration says otherwise.
@@ -47,6 +47,12 @@ rule paper:
 rule fedpage:
     input:
         paper_results("fedpage"),
+    localrule: True
+
+
+rule fmgda:
+    input:
+        paper_results("fmgda"),
     localrule: True
 
 

@@ -50,7 +50,7 @@ def code_of(*modules):
 def traces_of(experiment):
     """All traces of an experiment, in the order of its file."""
     return [
-        f"results/experiments/{experiment}/traces/{spec.run}/{spec.point}.nc"
+        f"results/experiments/{spec.experiment}/traces/{spec.run}/{spec.point}.nc"
         for spec in PLAN.runs_of(experiment)
     ]
 

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from fedatlas.data.samples import Samples
-from fedatlas.objectives import Objective
+from fedatlas.objectives import LinearObjective
 from fedatlas.shards import ClientSamples
 
 Vector = np.ndarray
@@ -119,13 +119,13 @@ class Problem:
 OBJECTIVES = ("robust_regression", "logistic_nonconvex", "logistic_l2", "ridge_regression")
 
 
-def objective_of(name: str, weight: float = 0.1) -> Objective:
+def objective_of(name: str, weight: float = 0.1) -> LinearObjective:
     """The package's name for each of the objectives."""
-    return Objective(name=name, weight=None if name == "robust_regression" else weight)
+    return LinearObjective(name=name, weight=None if name == "robust_regression" else weight)
 
 
 def random_problem(
-    objective: Objective,
+    objective: LinearObjective,
     sizes: Sequence[int],
     dimension: int,
     seed: int,

@@ -20,7 +20,7 @@ from fedatlas.evaluation.leak_audit import (
     scores_from_derivative,
     write_audit,
 )
-from fedatlas.objectives import Loss, Objective
+from fedatlas.objectives import Loss, LinearObjective
 from fedatlas.problems import kernels
 
 N = 20_000
@@ -188,14 +188,14 @@ def test_unmasked_shares_tell_the_only_feature_of_a_party():
 # --- the audit ---
 
 
-def by_attack(objective: Objective, labels, margins, parties=8, active=3, start=None):
+def by_attack(objective: LinearObjective, labels, margins, parties=8, active=3, start=None):
     start = np.zeros(len(labels)) if start is None else start
     findings = audit(objective, labels, start, margins, parties, active)
     return {f"{f.attack.split(',')[0]}: {f.who}": f for f in findings}
 
 
 def test_the_logistic_loss_hides_neither_labels_nor_margins():
-    objective = Objective(name="logistic_l2", weight=1e-4)
+    objective = LinearObjective(name="logistic_l2", weight=1e-4)
     found = by_attack(objective, random_signs(), random_margins())
     verdicts = {attack: (finding.value, finding.verdict) for attack, finding in found.items()}
     sign, size, start = (
@@ -216,7 +216,7 @@ def test_the_logistic_loss_hides_neither_labels_nor_margins():
 
 @pytest.mark.parametrize("name", ["robust_regression", "ridge_regression"])
 def test_regression_gives_labels_away_at_the_start_only(name):
-    objective = Objective(name=name, weight=1e-4 if name == "ridge_regression" else None)
+    objective = LinearObjective(name=name, weight=1e-4 if name == "ridge_regression" else None)
     random = np.random.default_rng(5)
     labels = random.random(N)
     margins = labels + random.normal(0, 0.05, N)
@@ -230,7 +230,7 @@ def test_regression_gives_labels_away_at_the_start_only(name):
 
 
 def test_two_parties_have_no_secret_share():
-    objective = Objective(name="robust_regression")
+    objective = LinearObjective(name="robust_regression")
     found = by_attack(objective, np.ones(2), np.zeros(2), parties=2, active=1)
     alone = found["what was seen of a secure sum: one party alone"]
     assert (alone.value, alone.verdict) == (1, "does not stand")
@@ -239,7 +239,7 @@ def test_two_parties_have_no_secret_share():
 
 
 def test_margins_beyond_float64_are_left_out_and_counted():
-    objective = Objective(name="logistic_l2", weight=1e-4)
+    objective = LinearObjective(name="logistic_l2", weight=1e-4)
     found = by_attack(objective, np.ones(3), np.array([2.0, 800.0, -50.0]))
     size = found["the size of ϑ: any passive party"]
     assert size.value < 1e-14
@@ -247,7 +247,7 @@ def test_margins_beyond_float64_are_left_out_and_counted():
 
 
 def test_findings_are_written_as_csv(tmp_path: Path):
-    objective = Objective(name="logistic_l2", weight=1e-4)
+    objective = LinearObjective(name="logistic_l2", weight=1e-4)
     findings = audit(objective, random_signs(), np.zeros(N), random_margins(), 4, 2)
     write_audit(findings, tmp_path / "audit.csv")
     with (tmp_path / "audit.csv").open(encoding="utf-8", newline="") as stream:

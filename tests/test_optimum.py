@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 import reference_vertical as reference
 from fedatlas.errors import FedatlasError
-from fedatlas.objectives import Objective
+from fedatlas.objectives import LinearObjective
 from fedatlas.optimum import Optimum, read_optimum, write_optimum
 from fedatlas.party_shards import PartyRows
 from fedatlas.solver import ACCURACY, solve
@@ -54,7 +54,7 @@ def test_logistic_regression_matches_scikit_learn(layout, weight, seed):
         max_iter=1000,
     )  # fmt: skip
     trusted = other.fit(dense_of(rows), rows.label).coef_[0]
-    w, found = solve(rows, Objective(name="logistic_l2", weight=weight))
+    w, found = solve(rows, LinearObjective(name="logistic_l2", weight=weight))
     least = value(rows, trusted, "logistic", "l2", weight)
     assert found.objective == pytest.approx(least, abs=1e-12)
     assert found.objective == pytest.approx(value(rows, w, "logistic", "l2", weight), abs=1e-14)
@@ -76,7 +76,7 @@ def test_ridge_regression_matches_its_closed_form(layout, seed, weight, n, d):
     rows = make_rows(layout, n, d, seed, "real")
     trusted = ridge_in_closed_form(rows, weight)
     least = value(rows, trusted, "square", "l2", weight)
-    w, found = solve(rows, Objective(name="ridge_regression", weight=weight))
+    w, found = solve(rows, LinearObjective(name="ridge_regression", weight=weight))
     assert found.objective == pytest.approx(least, abs=1e-10)
     assert found.objective >= least - 1e-13
     assert found.gap is not None
@@ -90,7 +90,7 @@ def test_ridge_regression_matches_its_closed_form(layout, seed, weight, n, d):
 def test_badly_scaled_features_are_solved_or_refused(name, scale):
     rows = make_rows("dense", labels="classes")
     rows.features[:, ::2] *= scale
-    objective = Objective(name=name, weight=1e-6)
+    objective = LinearObjective(name=name, weight=1e-6)
     try:
         _, found = solve(rows, objective)
     except FedatlasError as error:
@@ -108,7 +108,7 @@ def test_what_is_not_solved_is_refused():
     rows = make_rows("dense")
     rows.features[:] *= np.logspace(-8, 8, 8)
     with pytest.raises(FedatlasError, match=r"f − f\* up to .*are the features badly scaled\?"):
-        solve(rows, Objective(name="logistic_l2", weight=1e-9))
+        solve(rows, LinearObjective(name="logistic_l2", weight=1e-9))
 
 
 @both_layouts
@@ -117,7 +117,7 @@ def test_others_end_at_a_stationary_point_below_the_start(layout, name):
     rows = make_rows(layout, labels="classes" if name == "logistic_nonconvex" else "real")
     weight = None if name == "robust_regression" else 1e-3
     loss, regulariser = ("robust", "none") if weight is None else ("logistic", "nonconvex")
-    w, found = solve(rows, Objective(name=name, weight=weight))
+    w, found = solve(rows, LinearObjective(name=name, weight=weight))
     rest = (loss, regulariser, weight or 0.0)
     assert found.gap is None
     assert found.objective == pytest.approx(value(rows, w, *rest), abs=1e-14)
@@ -128,7 +128,7 @@ def test_others_end_at_a_stationary_point_below_the_start(layout, name):
 
 
 def test_layouts_and_repetitions_agree():
-    objective = Objective(name="logistic_l2", weight=1e-3)
+    objective = LinearObjective(name="logistic_l2", weight=1e-3)
     first, again = (solve(make_rows("sparse"), objective) for _ in range(2))
     np.testing.assert_array_equal(first[0], again[0])
     assert first[1] == again[1]

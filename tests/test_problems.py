@@ -17,8 +17,9 @@ from scipy import stats
 
 from fedatlas.counters import Counters
 from fedatlas.errors import FedatlasError
-from fedatlas.problems.engine import Engine, Minibatches, build_engine
+from fedatlas.problems.engine import Engine, build_engine
 from fedatlas.problems.horizontal import HorizontalProblem
+from fedatlas.problems.minibatches import Minibatches
 from fedatlas.problems.on_torch import TorchEngine
 from fedatlas.randomness import RoundRandom
 from reference import OBJECTIVES, Problem, objective_of, random_problem, shard_of

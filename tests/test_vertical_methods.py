@@ -26,7 +26,7 @@ from fedatlas.algorithms.vfb2_saga import Vfb2Saga
 from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.errors import FedatlasError
-from fedatlas.objectives import Objective
+from fedatlas.objectives import LinearObjective
 from fedatlas.party_shards import PartyRows, PartySamples
 from fedatlas.problems import kernels
 from fedatlas.problems.vertical import VerticalProblem
@@ -87,9 +87,9 @@ class Case:
         return len(self.sizes)
 
     @property
-    def spec(self) -> Objective:
+    def spec(self) -> LinearObjective:
         weight = None if self.objective == "robust_regression" else self.weight
-        return Objective(name=self.objective, weight=weight)  # type: ignore[arg-type]
+        return LinearObjective(name=self.objective, weight=weight)  # type: ignore[arg-type]
 
     @property
     def algorithm(self) -> VerticalAlgorithm:

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 import reference_vertical as reference
 from fedatlas.errors import FedatlasError
-from fedatlas.objectives import Objective
+from fedatlas.objectives import LinearObjective
 from fedatlas.party_shards import PartyRows, PartySamples
 from fedatlas.problems.linear import LinearModel
 from fedatlas.problems.vertical import VerticalProblem
@@ -32,9 +32,9 @@ both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])
 few_examples = settings(max_examples=50, deadline=None, derandomize=True)
 
 
-def objective_of(name: str) -> Objective:
+def objective_of(name: str) -> LinearObjective:
     weight = None if name == "robust_regression" else WEIGHT
-    return Objective(name=name, weight=weight)  # type: ignore[arg-type]
+    return LinearObjective(name=name, weight=weight)  # type: ignore[arg-type]
 
 
 def make_rows(

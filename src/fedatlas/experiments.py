@@ -62,6 +62,10 @@ class Experiment(Model):
     title: str
     source: str = Field(description="where it stands in the paper")
     notes: str = Field(default="", description="what was reconstructed or chosen here")
+    runs_of: str | None = Field(
+        default=None,
+        description="an experiment whose runs are shown and judged here; there are none of its own",
+    )
     dataset: str
     split: str = "train"
     partition: Partition
@@ -188,9 +192,23 @@ class Experiment(Model):
         return partition.parties
 
 
+# What an experiment that shows another's runs takes over from it.
+_OF_RUNS = (
+    "dataset",
+    "split",
+    "partition",
+    "network",
+    "objective",
+    "rounds",
+    "record_every",
+    "seeds",
+    "runs",
+)
+
+
 def load_experiments(folder: Path) -> dict[str, Experiment]:
     """All experiments by name, `<folder>-<file>`; FedatlasError names file, key and value."""
-    experiments = {}
+    contents: dict[str, tuple[Path, dict[str, Any]]] = {}
     for path in sorted([*folder.glob("*/*.yaml"), *folder.glob("*/*.yml")]):
         if not re.fullmatch(r"[a-z0-9]+/[a-z0-9-]+\.yaml", f"{path.parent.name}/{path.name}"):
             raise FedatlasError(
@@ -201,7 +219,27 @@ def load_experiments(folder: Path) -> dict[str, Experiment]:
         content = read_yaml(path)
         if not isinstance(content, dict):
             raise FedatlasError(f"{path}: must be a mapping of keys to values")
-        experiments[name] = validated(Experiment, content, str(path))
-    if not experiments:
+        contents[name] = path, content
+    if not contents:
         raise FedatlasError(f"{folder}: holds no experiment (expected <group>/<name>.yaml)")
-    return experiments
+    return {
+        name: validated(Experiment, _with_runs(path, content, contents), str(path))
+        for name, (path, content) in contents.items()
+    }
+
+
+def _with_runs(
+    path: Path, content: dict[str, Any], contents: dict[str, tuple[Path, dict[str, Any]]]
+) -> dict[str, Any]:
+    """The content with what decides the runs, which may be another experiment's."""
+    other = content.get("runs_of")
+    if other is None:
+        return content
+    stated = [key for key in _OF_RUNS if key in content]
+    if stated:
+        raise FedatlasError(f"{path}: key '{stated[0]}': is that of '{other}' ('runs_of')")
+    if other not in contents or "runs_of" in contents[other][1]:
+        raise FedatlasError(
+            f"{path}: key 'runs_of': '{other}' is no experiment with runs of its own"
+        )
+    return {key: contents[other][1][key] for key in _OF_RUNS if key in contents[other][1]} | content

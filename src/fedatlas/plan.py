@@ -47,7 +47,8 @@ class Plan:
 
     def runs_of(self, experiment: str) -> list[RunSpec]:
         """All training jobs of an experiment, in the order of its file."""
-        return [spec for (name, _, _), spec in self.runs.items() if name == experiment]
+        owner = self.experiments[experiment].runs_of or experiment
+        return [spec for (name, _, _), spec in self.runs.items() if name == owner]
 
     def run_titles(self, experiment: str) -> dict[str, str]:
         """What figures call the runs of an experiment."""
@@ -79,6 +80,13 @@ def build_plan(config_folder: Path) -> Plan:
     for name, experiment in experiments.items():
         where = _file_of(name, folder)
         _check_dataset(experiment, catalogue, where)
+        if experiment.runs_of is not None:
+            needs = experiment.measures_suboptimality
+            if needs and not experiments[experiment.runs_of].measures_suboptimality:
+                raise FedatlasError(
+                    f"{where}: looks at suboptimality, which {experiment.runs_of} does not measure"
+                )
+            continue
         for run_name, run in experiment.runs.items():
             _check_name(run_name, f"{where}: run")
             for combination in product(*run.grid.values()):
