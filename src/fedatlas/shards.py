@@ -18,7 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
-from fedatlas.data.parquet import METADATA_KEY, PREPARED_KEYS, open_parquet, read_metadata
+from fedatlas.data.parquet import (
+    METADATA_KEY,
+    PREPARED_KEYS,
+    open_parquet,
+    read_metadata,
+    read_rows,
+)
 from fedatlas.data.samples import Samples, from_table, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest, write_atomically
@@ -161,7 +167,7 @@ def read_shard(path: Path) -> ClientSamples:
     """
     with open_parquet(path) as file:
         metadata = _shard_metadata(file, path)
-        table = file.read()
+        table = read_rows(file)
     offsets = np.concatenate([[0], np.cumsum(metadata["client_samples"], dtype=np.int64)])
     held, kept = table.slice(0, offsets[-1]), table.slice(offsets[-1])
     return ClientSamples(

@@ -1,0 +1,206 @@
+"""The workflow over min–max problems: tuning in one experiment, judging in two others."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from fedatlas.errors import FedatlasError
+from fedatlas.plan import build_plan
+from fedatlas.shards import read_shard
+from fedatlas.traces import read_trace
+from test_workflow import EVALUATION, runs_in
+from workflow_copy import ROOT, WorkflowCopy
+
+EXPERIMENTS = {
+    "grid": """
+paper: fmgda
+title: "Steps"
+source: "a test"
+dataset: digits
+partition: &partition
+  kind: horizontal
+  assignment: shuffled
+  clients: 4
+  test: 0.2
+  binary: {positive: {from: 5, to: 9}, keep_negative: 0.2}
+objective: &objective {name: auc_min_max, model: cnn_8x8}
+rounds: 3
+record_every: 3
+seeds: [7]
+runs:
+  fmgda:
+    algorithm: fmgda
+    hyper_parameters: {local_steps: 2, batch_size: 5, dual_step_size: 0.01, primal_momentum: 0.1, dual_momentum: 0.9}
+    grid: {primal_step_size: [0.3, 0.00001]}
+  sgda:
+    algorithm: local_sgda
+    hyper_parameters: {local_steps: 2, batch_size: 5, dual_step_size: 0.01, primal_step_size: 0.2}
+selection: {measurement: train_auroc}
+figure: {kind: final, measurement: train_auroc}
+""",
+    "small": """
+paper: fmgda
+title: "A small experiment"
+source: "a test"
+dataset: digits
+partition: {kind: horizontal, assignment: shuffled, clients: 4, test: 0.2, binary: {positive: {from: 5, to: 9}, keep_negative: 0.2}}
+objective: {name: auc_min_max, model: cnn_8x8}
+rounds: 4
+record_every: 2
+seeds: [0, 1]
+runs:
+  fmgda: {algorithm: fmgda, tuned_in: demo-grid, hyper_parameters: {local_steps: 3}}
+  sgda: {algorithm: local_sgda, tuned_in: demo-grid}
+selection: {measurement: train_auroc}
+figure: {measurement: test_auroc, points: selected}
+claims:
+  - id: higher
+    source: "a test"
+    statement: "FMGDA ends higher"
+    test: {kind: highest, run: fmgda, among: [sgda], measurement: test_auroc}
+""",
+    "table": """
+paper: fmgda
+title: "A small table"
+source: "a test"
+runs_of: demo-small
+selection: {measurement: train_auroc}
+figure: {kind: final, measurement: test_auroc, published: {fmgda: 0.9}}
+""",
+}
+TUNED = ["fmgda/tuned", "sgda/tuned"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    copy = WorkflowCopy.create(tmp_path_factory.mktemp("min-max") / "copy")
+    for name, text in EXPERIMENTS.items():
+        copy.experiment.with_name(f"{name}.yaml").write_text(text, encoding="utf-8")
+    outcome = copy.run()
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    return copy
+
+
+@pytest.fixture
+def workflow(finished, tmp_path):
+    return finished.clone(tmp_path / "copy")
+
+
+def of(experiment, planned):
+    """Names of an experiment's evaluation files among planned outputs."""
+    prefix = f"results/experiments/demo-{experiment}/"
+    return {file.removeprefix(prefix) for file in planned if file.startswith(prefix)} & EVALUATION
+
+
+def test_runs_take_what_another_experiment_chose(finished):
+    selection = json.loads(
+        (finished.results / "experiments" / "demo-grid" / "selection.json").read_text()
+    )
+    assert selection["runs"]["fmgda"]["selected"] == "primal_step_size-0.3"
+    trace = read_trace(finished.trace("fmgda", "tuned"))
+    taken = json.loads(trace.attrs["specification"])["hyper_parameters"]
+    assert (taken["primal_step_size"], taken["dual_momentum"]) == (0.3, 0.9)
+    assert taken["local_steps"] == 3  # stated, which goes before
+    assert list(trace["seed"].to_numpy()) == [0, 1]
+    assert json.loads(trace.attrs["versions"])["torch"]
+    assert (trace["status"] == "ok").all()
+
+
+def test_costs_are_those_of_the_method(finished):
+    trace = read_trace(finished.trace("fmgda", "tuned"))
+    np.testing.assert_array_equal(trace["round"][0], [0, 2, 4])
+    np.testing.assert_array_equal(trace["iteration"][0], [0, 6, 12])
+    # Two gradients a step on 4 workers' 5 samples; B = b q = 15 of each at first.
+    np.testing.assert_array_equal(trace["gradient_evaluations"][0], [0, 300, 540])
+    numbers = 2 * 4 * (4241 + 3) * 4  # float32 up: θ and u, w and v, of 4 workers
+    np.testing.assert_array_equal(trace["bytes_up"][0], [0, 2 * numbers, 4 * numbers])
+
+
+def test_shards_hold_binary_thinned_rows_and_whole_test_rows(finished):
+    (silo,) = (finished.results / "shards" / "digits" / "train").glob("*/silo-0.parquet")
+    data = read_shard(silo)
+    assert set(data.samples.label) == {-1.0, 1.0}
+    assert data.metadata["positive_rate"] == (data.samples.label > 0).mean() > 0.8
+    assert len(data.test) == 359
+    assert 0.45 < (data.test.label > 0).mean() < 0.55
+    assert not set(data.test.sample_id) & set(data.samples.sample_id)
+
+
+def test_another_experiments_runs_are_not_trained_twice(finished):
+    table = finished.results / "experiments" / "demo-table"
+    assert not (table / "traces").exists()
+    assert {file.name for file in table.iterdir()} == EVALUATION
+
+
+def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):
+    assert workflow.planned() == []
+    for unrelated in ("problems/on_cpu", "simulation/parties", "architectures/cnn_28x28"):
+        workflow.touch_code(f"src/fedatlas/{unrelated}.py")
+    assert workflow.planned() == []
+    workflow.touch_code("src/fedatlas/algorithms/fmgda.py")
+    planned = workflow.planned()
+    points = ["fmgda/primal_step_size-0.3", "fmgda/primal_step_size-1e-05"]
+    # What is tuned may be chosen anew, so all tuned runs wait for the selection.
+    assert set(points) | {"fmgda/tuned"} <= set(runs_in(planned))
+    assert "sgda/only" not in runs_in(planned)
+    assert of("table", planned) == EVALUATION
+
+
+def test_an_edited_network_reruns_its_runs(workflow):
+    workflow.touch_code("src/fedatlas/architectures/cnn_8x8.py")
+    assert set(TUNED) < set(runs_in(workflow.planned()))
+
+
+def test_an_edited_claim_or_figure_trains_nothing(workflow):
+    experiments = "config/experiments/demo"
+    workflow.edit(f"{experiments}/small.yaml", "FMGDA ends higher", "FMGDA ends highest")
+    planned = workflow.planned()
+    assert (runs_in(planned), of("small", planned)) == ([], {"claims.csv"})
+    workflow.edit(f"{experiments}/table.yaml", "fmgda: 0.9", "fmgda: 0.8")
+    planned = workflow.planned()
+    assert runs_in(planned) == []
+    assert of("table", planned) == {"figure.png", "figure.svg"}
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("small", "tuned_in: demo-grid}", "tuned_in: demo-grids}", "no run 'sgda' in.*demo-grids"),
+        ("small", "seeds: [0, 1]", "seeds: [0, 7]", r"shares the seeds \[7\] with demo-grid"),
+        ("small", "algorithm: local_sgda,", "algorithm: coda,", "must choose a point of coda"),
+        ("small", "{local_steps: 3}", "{local_step: 3}", "local_step"),
+        ("small", "model: cnn_8x8", "model: cnn_9x9", "no such network; there are:.*cnn_8x8"),
+        ("small", "measurement: test_auroc, points", "measurement: gradient_norm, points", "does not measure"),
+        ("small", "test: 0.2, ", "", "keeps no test rows"),
+        ("small", ", binary: {positive: {from: 5, to: 9}, keep_negative: 0.2}", "", "partition's 'binary'"),
+        ("grid", "dataset: digits", "dataset: a9a", "a9a has none"),
+        ("grid", "algorithm: local_sgda", "algorithm: fedavg", "FedAvg minimises.*is min–max"),
+        ("grid", "{name: auc_min_max, model: cnn_8x8}", "{name: robust_regression}", "'fmgda' does not measure"),
+        ("small", "model: cnn_8x8}", "model: cnn_8x8, scores: tanh}", "scores"),
+        ("grid", "{name: auc_min_max, model: cnn_8x8}", "{name: auc_max, model: cnn_8x8}", "objective.name.*auc_max.*auc_min_max"),
+        ("grid", "{from: 5, to: 9}", "{from: 5}", "from: first, to: last"),
+        ("table", "runs_of: demo-small", "runs_of: demo-table", "no experiment with runs of its own"),
+        ("table", "runs_of: demo-small", "runs_of: demo-small\nrounds: 9", "'rounds'.*demo-small"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_before_anything_runs(tmp_path, file, old, new, message):
+    folder = tmp_path / "config" / "experiments" / "demo"
+    folder.mkdir(parents=True)
+    shutil.copy2(ROOT / "config" / "datasets.yaml", tmp_path / "config")
+    for name, text in EXPERIMENTS.items():
+        assert name != file or old in text
+        changed = text.replace(old, new) if name == file else text
+        (folder / f"{name}.yaml").write_text(changed, encoding="utf-8")
+    with pytest.raises(FedatlasError, match=message):
+        build_plan(tmp_path / "config")
+
+
+def test_what_only_data_can_tell_stops_before_training(workflow):
+    workflow.edit("config/experiments/demo/small.yaml", "{from: 5, to: 9}", "[11]")
+    outcome = workflow.run("results/experiments/demo-small/claims.csv")
+    assert outcome.returncode != 0
+    logs = [file.read_text() for file in (workflow.folder / "logs" / "shard").glob("*.log")]
+    message = "binary.positive names the label 11, which no row has; labels are 0, 1, 2"
+    assert any(message in log for log in logs), logs
