@@ -4,7 +4,8 @@ Every way makes the same gradients, which is checked first; times are medians ov
 repetitions, so that a busy machine slows all ways alike. "grouped" is written by hand for the
 convolutions and dense layers of each network: convolutions with a group for each worker, products
 of batched matrices. "joint" is one gradient of one network on all samples: what the arithmetic
-costs without any clients.
+costs without any clients. "FMGDA step" is a whole iteration of the method, with its two gradients,
+the taking of samples and the updates, beside two of the fastest gradients.
 
     python benchmarks/networks.py [--device cuda] [--repetitions 20]
 """
@@ -12,12 +13,23 @@ costs without any clients.
 import argparse
 import statistics
 import time
+from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import nn
 
+from fedatlas.algorithms.fmgda import Fmgda
 from fedatlas.architectures import architecture
+from fedatlas.counters import Counters
+from fedatlas.data.samples import Samples
+from fedatlas.objectives import AucObjective
+from fedatlas.problems.auc_engine import AucEngine
 from fedatlas.problems.batched_network import BatchedNetwork
+from fedatlas.problems.min_max import MinMaxProblem
+from fedatlas.randomness import RoundRandom
+from fedatlas.shards import ClientSamples
+from fedatlas.simulation.network import StarNetwork
 
 WORKERS = 16
 CASES = [("cnn_8x8", (1, 8, 8), 10), ("cnn_28x28", (1, 28, 28), 50), ("cnn_32x32", (3, 32, 32), 50)]
@@ -56,6 +68,40 @@ def grouped(module: nn.Sequential, flat: torch.Tensor, inputs: torch.Tensor) -> 
     return torch.cat([gradient.flatten(1) for gradient in gradients], dim=1)
 
 
+STEPS = 10
+
+
+def fmgda_round(name: str, shape: tuple[int, ...], batch: int, device: str) -> Callable[[], None]:
+    """A round of FMGDA with STEPS iterations, on random images."""
+    rows, numbers = 20 * batch, np.prod(shape)
+    images = np.random.default_rng(0).integers(0, 256, (WORKERS * rows, numbers), dtype=np.uint8)
+    label = np.where(np.arange(WORKERS * rows) % 6, 1.0, -1.0)
+    channels = shape[0]
+    metadata = {
+        "dataset": "random images",
+        "shape": shape,
+        "positive_rate": float((label > 0).mean()),
+        "normalisation": {"mean": [127.0] * channels, "deviation": [74.0] * channels},
+    }
+    samples = Samples(np.arange(len(label)), label, images)
+    data = ClientSamples(samples, rows * np.arange(WORKERS + 1), metadata)
+    engine = AucEngine(data, AucObjective(name="auc_min_max", model=name), device)
+    counters = Counters()
+    problem, network = MinMaxProblem(engine, counters), StarNetwork(WORKERS, counters)
+    method = Fmgda(
+        local_steps=STEPS,
+        batch_size=batch,
+        primal_step_size=0.01,
+        dual_step_size=0.01,
+        primal_momentum=0.1,
+        dual_momentum=0.1,
+    )
+    random = RoundRandom(0)
+    state = method.start(problem, network, engine.start(0))
+    state = method.round(state, problem, network, random.at(0))  # with the large first batch
+    return lambda: method.round(state, problem, network, random.at(1)) and None
+
+
 def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetitions: int) -> None:
     where = torch.device(device)
     torch.manual_seed(0)
@@ -84,6 +130,7 @@ def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetiti
         "grouped": lambda: grouped(module, flat, inputs),
         "chosen": lambda: chosen.gradients(flat, inputs, pull)[1],
         "joint": joint,
+        "FMGDA step": fmgda_round(name, shape, batch, device),
     }
     reference = calls["one by one"]()
     for way in ("all at once", "grouped"):
@@ -98,6 +145,7 @@ def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetiti
             if repetition >= 2:
                 times[way].append(time.perf_counter() - began)
     medians = {way: statistics.median(values) for way, values in times.items()}
+    medians["FMGDA step"] /= 2 * STEPS
     fastest = min(medians[way] for way in ("one by one", "all at once", "grouped"))
     print(f"\n{name}, {WORKERS} workers, batch {batch}, {device}: {chosen.dimension:,} parameters")
     for way, seconds in medians.items():
