@@ -20,7 +20,7 @@ from fedatlas.evaluation.leak_audit import (
     scores_from_derivative,
     write_audit,
 )
-from fedatlas.objectives import Loss, LinearObjective
+from fedatlas.objectives import LinearObjective, Loss
 from fedatlas.problems import kernels
 
 N = 20_000
