@@ -60,6 +60,8 @@ def experiment_files(experiment):
     names = ["figure.svg", "figure.png", "table.csv", "selection.json", "claims.csv"]
     if PLAN.experiments[experiment].audit:
         names += ["leaks.csv", "trees.svg", "trees.png"]
+    if PLAN.experiments[experiment].landscape:
+        names += ["landscape.json", "landscape.svg", "landscape.png"]
     files = [f"results/experiments/{experiment}/{name}" for name in names]
     return files + traces_of(experiment)
 
@@ -177,11 +179,29 @@ def optima_of(wildcards):
     return sorted(str(file) for file in files if file)
 
 
-def audited_rows(wildcards):
-    """Party files of the first trial of an experiment."""
+def rows_of_experiment(wildcards):
+    """Shard files of the first trial of an experiment."""
     experiment = PLAN.experiments[wildcards.experiment]
     partition = experiment.partition.of_trial(experiment.seeds[0])
     return silos_of(experiment.dataset, experiment.split, partition)
+
+
+def landscape_code(wildcards):
+    """Source files that a landscape depends on."""
+    model = PLAN.experiments[wildcards.experiment].objective.model
+    return code_of("fedatlas.evaluation.landscape", f"fedatlas.architectures.{model}")
+
+
+def landscape_spec(wildcards):
+    """What a landscape depends on besides samples."""
+    experiment = PLAN.experiments[wildcards.experiment].model_dump(mode="json")
+    return canonical_json({key: experiment[key] for key in ("objective", "landscape")})
+
+
+def landscape_of(wildcards):
+    """The landscape that an experiment's claims may be about, if it has one."""
+    wanted = PLAN.experiments[wildcards.experiment].landscape
+    return f"results/experiments/{wildcards.experiment}/landscape.json" if wanted else []
 
 
 def training_code(wildcards):
@@ -214,12 +234,18 @@ def claims_spec(wildcards):
     return canonical_json({"experiment": wildcards.experiment, **kept})
 
 
+def figure_title(wildcards):
+    """What stands above an experiment's figures."""
+    experiment = PLAN.experiments[wildcards.experiment]
+    return f"{experiment.title} — {experiment.source}"
+
+
 def figure_spec(wildcards):
     """What a figure depends on besides traces."""
     experiment = PLAN.experiments[wildcards.experiment]
     return canonical_json(
         {
-            "title": f"{experiment.title} — {experiment.source}",
+            "title": figure_title(wildcards),
             "figure": experiment.figure.model_dump(mode="json"),
             "runs": PLAN.run_titles(wildcards.experiment),
         }

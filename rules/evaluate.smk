@@ -74,6 +74,7 @@ rule judge_claims:
     input:
         traces=lambda wildcards: traces_of(wildcards.experiment),
         selection="results/experiments/{experiment}/selection.json",
+        landscape=landscape_of,
         code=code_of("fedatlas.evaluation.judge", "fedatlas.evaluation.verdicts"),
     output:
         "results/experiments/{experiment}/claims.csv",
@@ -84,9 +85,12 @@ rule judge_claims:
         runtime=15,
     params:
         spec=claims_spec,
+        landscape=lambda wildcards, input: (
+            f"--landscape {input.landscape}" if input.landscape else ""
+        ),
     shell:
-        "fedatlas judge --spec {params.spec:q} --selection {input.selection:q} --output {output:q}"
-        " {input.traces:q} > {log:q} 2>&1"
+        "fedatlas judge --spec {params.spec:q} --selection {input.selection:q} {params.landscape}"
+        " --output {output:q} {input.traces:q} > {log:q} 2>&1"
 
 
 rule collect_claims:
@@ -127,7 +131,7 @@ use rule collect_claims as collect_all_claims with:
 
 rule audit_leaks:
     input:
-        rows=audited_rows,
+        rows=rows_of_experiment,
         code=code_of("fedatlas.evaluation.leak_audit", "fedatlas.solver", "fedatlas.party_shards"),
     output:
         report(
@@ -173,3 +177,47 @@ rule draw_trees:
     shell:
         "fedatlas trees {params.parties} --output {output.svg:q} --output {output.png:q}"
         " > {log:q} 2>&1"
+
+
+rule compute_landscape:
+    input:
+        rows=rows_of_experiment,
+        code=landscape_code,
+    output:
+        "results/experiments/{experiment}/landscape.json",
+    log:
+        "logs/landscape/{experiment}.log",
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        spec=landscape_spec,
+    shell:
+        "OMP_NUM_THREADS={threads} fedatlas landscape {input.rows:q} --spec {params.spec:q}"
+        " --output {output:q} > {log:q} 2>&1"
+
+
+rule draw_landscape:
+    input:
+        landscape="results/experiments/{experiment}/landscape.json",
+        code=code_of("fedatlas.figures.landscape"),
+    output:
+        svg=report(
+            "results/experiments/{experiment}/landscape.svg",
+            caption="../workflow/report/landscape.rst",
+            category="Experiments",
+            subcategory="{experiment}",
+            labels=report_labels("loss surface"),
+        ),
+        png="results/experiments/{experiment}/landscape.png",
+    log:
+        "logs/landscape-figure/{experiment}.log",
+    resources:
+        mem_mb=1000,
+        runtime=15,
+    params:
+        title=figure_title,
+    shell:
+        "fedatlas landscape-figure {input.landscape:q} --title {params.title:q}"
+        " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"

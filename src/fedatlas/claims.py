@@ -263,6 +263,19 @@ class ScalingTest(Model):
         return self
 
 
+class StationaryPointTest(Model):
+    """The loss surface has a stationary point of a class, far above the lowest value found."""
+
+    kind: Literal["stationary_point"]
+    classification: Literal["minimum", "saddle", "maximum", "degenerate"]
+    above_optimum_by: NonNegativeFloat = Field(description="in units of the surface")
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """None: the surface is the objective's, whatever is trained."""
+        return ()
+
+
 ClaimTest = Annotated[
     OrderTest
     | CostToTargetTest
@@ -274,7 +287,8 @@ ClaimTest = Annotated[
     | HighestTest
     | PublishedMeasurementTest
     | ConvergenceOrderTest
-    | ScalingTest,
+    | ScalingTest
+    | StationaryPointTest,
     Field(discriminator="kind"),
 ]
 
@@ -309,6 +323,22 @@ class Selection(Model):
                 raise ValueError(
                     f"shared: '{run}' takes the point of '{other}', which chooses none itself"
                 )
+        return self
+
+
+class Landscape(Model):
+    """The range over which the loss surface of a network with two parameters is looked at."""
+
+    first: tuple[float, float] = Field(description="lowest and highest value of m_1")
+    second: tuple[float, float] = Field(description="lowest and highest value of m_2")
+    points: int = Field(default=121, ge=2, le=2001, description="of the grid along either axis")
+
+    @model_validator(mode="after")
+    def _ranges_ascend(self) -> Self:
+        for key in ("first", "second"):
+            low, high = getattr(self, key)
+            if not low < high:
+                raise ValueError(f"{key}: {low:g} to {high:g} must ascend")
         return self
 
 

@@ -216,6 +216,47 @@ def trees(
 
 
 @app.command()
+def landscape(
+    shard: Annotated[Path, typer.Argument(help="Shard file of all clients.")],
+    spec: Annotated[
+        str,
+        typer.Option(
+            "--spec", help="JSON with objective and landscape, or @FILE for one in a file."
+        ),
+    ],
+    output: Output,
+) -> None:
+    """Compute the loss surface of a network with two parameters and its stationary points."""
+    from fedatlas.claims import Landscape
+    from fedatlas.evaluation.landscape import AucSurface, explore
+    from fedatlas.evaluation.stationary_points import described, write_surface
+    from fedatlas.models import validated
+    from fedatlas.objectives import AucObjective
+    from fedatlas.shards import read_shard
+
+    content = _members(spec, "objective", "landscape")
+    objective = validated(AucObjective, content["objective"], "--spec: objective")
+    region = validated(Landscape, content["landscape"], "--spec: landscape")
+    surface = explore(AucSurface(read_shard(shard), objective), region)
+    write_surface(surface, output)
+    for point in surface.stationary_points:
+        logging.getLogger(__name__).info("%s", described(point))
+
+
+@app.command()
+def landscape_figure(
+    surface: Annotated[Path, typer.Argument(help="Landscape (.json).", exists=True)],
+    title: Annotated[str, typer.Option(help="Title of the figure.")],
+    output: Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")],
+) -> None:
+    """Draw a loss surface with its stationary points."""
+    from fedatlas.evaluation.stationary_points import read_surface
+    from fedatlas.figures.landscape import draw_landscape
+
+    draw_landscape(title, read_surface(surface), output)
+
+
+@app.command()
 def train(
     spec: Specification,
     shards: Annotated[Path, typer.Option(help="Folder of the split's partitions.", exists=True)],
@@ -272,11 +313,15 @@ def judge(
     traces: TraceFiles,
     selection: Annotated[Path, typer.Option(help="Selection record.", exists=True)],
     output: Output,
+    landscape: Annotated[
+        Path | None, typer.Option(help="Landscape (.json), if a claim is about one.")
+    ] = None,
 ) -> None:
     """Judge an experiment's claims."""
     from fedatlas.claims import Claim, Selection
     from fedatlas.evaluation import judge as judging
     from fedatlas.evaluation.selection import choices
+    from fedatlas.evaluation.stationary_points import read_surface
     from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
     from fedatlas.files import write_text
     from fedatlas.models import validated
@@ -290,6 +335,7 @@ def judge(
         _traces(traces),
         choices(record),
         validated(Selection, record["rule"], str(selection)),
+        read_surface(landscape) if landscape else None,
     )
     write_text(output, verdicts_to_csv(verdicts))
     logging.getLogger(__name__).info("%s", verdict_summary(verdicts))

@@ -14,15 +14,17 @@ from fedatlas.claims import (
     Claim,
     ConvergenceOrderTest,
     Figure,
+    Landscape,
     OrderTest,
     PublishedValueTest,
     ScalingTest,
     SelectedOrderTest,
     Selection,
+    StationaryPointTest,
 )
 from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, read_yaml, validated
-from fedatlas.objectives import Objective
+from fedatlas.objectives import AucObjective, Objective
 from fedatlas.partition import Partition, VerticalPartition
 from fedatlas.simulation.network_model import NetworkModel
 
@@ -83,6 +85,9 @@ class Experiment(Model):
     audit: bool = Field(
         default=False, description="tabulate what parties learn from each other's messages"
     )
+    landscape: Landscape | None = Field(
+        default=None, description="draw the loss surface of a network with two parameters"
+    )
 
     @property
     def measures_suboptimality(self) -> bool:
@@ -107,6 +112,15 @@ class Experiment(Model):
             raise ValueError("'network' belongs to vertical partitions; remove it")
         if self.audit and self.partition.kind != "vertical":
             raise ValueError("'audit' belongs to a vertical 'partition'; remove it")
+        return self
+
+    @model_validator(mode="after")
+    def _landscape_is_that_of_a_network(self) -> Self:
+        if self.landscape is not None and not isinstance(self.objective, AucObjective):
+            raise ValueError(
+                f"'landscape' belongs to the objective auc_min_max, not {self.objective.name}; "
+                "remove it"
+            )
         return self
 
     @model_validator(mode="after")
@@ -149,6 +163,8 @@ class Experiment(Model):
             raise ValueError(
                 f"claim '{claim.id}': 'at' is {test.at:g}, but there are {self.rounds} rounds"
             )
+        if isinstance(test, StationaryPointTest) and self.landscape is None:
+            raise ValueError(f"claim '{claim.id}': kind stationary_point needs a 'landscape'")
         if isinstance(test, ScalingTest):
             self._check_series(claim.id, test)
 

@@ -20,6 +20,7 @@ from fedatlas.claims import (
     ScalingTest,
     SelectedOrderTest,
     Selection,
+    StationaryPointTest,
 )
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.convergence_order import judge_convergence_order
@@ -45,6 +46,7 @@ from fedatlas.evaluation.levels import (
 )
 from fedatlas.evaluation.scaling import judge_scaling
 from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
+from fedatlas.evaluation.stationary_points import Surface, judge_stationary_point
 from fedatlas.evaluation.verdicts import Verdict
 
 
@@ -55,9 +57,10 @@ def judge(
     traces: Traces,
     chosen: dict[str, Choice],
     rule: Selection,
+    surface: Surface | None = None,
 ) -> list[Verdict]:
-    """One verdict per claim and case."""
-    judged = _Judge(traces, chosen, rule.window)
+    """One verdict per claim and case; surface: the experiment's landscape, if it has one."""
+    judged = _Judge(traces, chosen, rule.window, surface)
     return [
         Verdict(
             claim=f"{experiment}/{claim.id}{finding.case}",
@@ -73,8 +76,11 @@ def judge(
 
 
 class _Judge:
-    def __init__(self, traces: Traces, chosen: dict[str, Choice], window: float) -> None:
+    def __init__(
+        self, traces: Traces, chosen: dict[str, Choice], window: float, surface: Surface | None
+    ) -> None:
         self._traces, self._chosen, self._window = traces, chosen, window
+        self._surface = surface
 
     def findings(self, claim: Claim) -> Iterator[Finding]:
         match claim.test:
@@ -104,6 +110,10 @@ class _Judge:
             case ScalingTest() as test:
                 series, other = self._selected(*test.series), self._selected(*test.compare_with)
                 yield self._at_edges(judge_scaling(test, series, other), test.runs)
+            case StationaryPointTest() as test:
+                if self._surface is None:
+                    raise FedatlasError(f"claim '{claim.id}': needs the landscape, --landscape")
+                yield judge_stationary_point(test, self._surface)
 
     def _selected(self, *runs: str) -> list[xr.Dataset]:
         return [self._traces[run][self._chosen[run].point] for run in runs]

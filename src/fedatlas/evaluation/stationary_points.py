@@ -1,0 +1,127 @@
+"""A loss surface over two parameters with its stationary points: how it is kept, how it is judged.
+
+It is computed by `evaluation.landscape`.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from fedatlas.claims import StationaryPointTest
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.evidence import Finding
+from fedatlas.evaluation.levels import ROUNDING
+from fedatlas.files import write_text
+
+Classification = Literal["minimum", "saddle", "maximum", "degenerate"]
+
+
+@dataclass(frozen=True)
+class StationaryPoint:
+    """Where the gradient vanishes: one point, or a set of degenerate ones that share their value.
+
+    classification: by the eigenvalues of the surface's Hessian; degenerate if one is nearly 0.
+    m: the point; of a set its member nearest to the middle of the range. a, b: the best ones there.
+    value: of the surface; above_lowest: minus the lowest value found.
+    gradient_norm: of the surface, the largest of a set.
+    eigenvalues: at m, ascending, of the Hessian of the surface min_{a,b} Φ(m, a, b).
+    eigenvalues_of_phi: likewise of Φ in all four variables (m_1, m_2, a, b).
+    starts: how many searches ended here. points: (k, 2), the set's members as far as they were
+        found, or the point itself.
+    """
+
+    classification: Classification
+    m: Sequence[float]
+    a: float
+    b: float
+    value: float
+    above_lowest: float
+    gradient_norm: float
+    eigenvalues: Sequence[float]
+    eigenvalues_of_phi: Sequence[float]
+    starts: int
+    points: Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The surface over a grid, and its stationary points from low to high.
+
+    lowest: the lowest value found, on the grid or at a stationary point.
+    starts: how many searches there were; lost: how many of them ended where the gradient is not 0.
+    gradient_tolerance, eigenvalue_tolerance: what counts as 0.
+    first, second: (k,) grid values of m_1 and m_2; values: (k, k), a row for each of `second`.
+    """
+
+    lowest: float
+    starts: int
+    lost: int
+    gradient_tolerance: float
+    eigenvalue_tolerance: float
+    stationary_points: Sequence[StationaryPoint]
+    first: Sequence[float]
+    second: Sequence[float]
+    values: Sequence[Sequence[float]]
+
+
+def write_surface(surface: Surface, path: Path) -> None:
+    """Write a surface as JSON, a line for each of its keys."""
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in asdict(surface).items()]
+    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def read_surface(path: Path) -> Surface:
+    """Read what `write_surface` wrote; FedatlasError for anything else."""
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        points = [StationaryPoint(**point) for point in content.pop("stationary_points")]
+        return Surface(stationary_points=points, **content)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        keys = ", ".join(field.name for field in fields(Surface))
+        raise FedatlasError(
+            f"{path}: is no landscape, a JSON object of {keys} ({error}). Delete it and run again."
+        ) from None
+
+
+def judge_stationary_point(test: StationaryPointTest, surface: Surface) -> Finding:
+    """A point of the class stands at least so much above the lowest value found.
+
+    There is nothing random here, and no interval. Finding none proves less than finding one.
+    """
+    of_class = [
+        point for point in surface.stationary_points if point.classification == test.classification
+    ]
+    high = [point for point in of_class if point.above_lowest >= test.above_optimum_by - ROUNDING]
+    claimed = f"claimed a {test.classification} at least {test.above_optimum_by:g} above"
+    searched = (
+        f"lowest value found {surface.lowest:.4g}; {surface.starts} searches in "
+        f"{_span(surface.first)} × {_span(surface.second)}"
+    )
+    # The highest of those that will do, or of those that will not.
+    told = [described(point) for point in sorted(high or of_class, key=_height)[-1:]]
+    evidence = "; ".join([*(told or [f"no {test.classification} found"]), claimed, searched])
+    return Finding("", "reproduced" if high else "not reproduced", evidence)
+
+
+def _height(point: StationaryPoint) -> float:
+    return point.above_lowest
+
+
+def described(point: StationaryPoint) -> str:
+    """A stationary point in words, its members by their number."""
+    others = f" and {len(point.points) - 1} others" if len(point.points) > 1 else ""
+    return (
+        f"{point.classification} at ({_numbers(point.m)}){others}: {point.above_lowest:.4g} above "
+        f"the lowest value, gradient norm {point.gradient_norm:.2g}, Hessian's eigenvalues "
+        f"{_numbers(point.eigenvalues)} (of Φ in (m, a, b): {_numbers(point.eigenvalues_of_phi)})"
+    )
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return ", ".join(f"{round(value, 9) + 0.0:.3g}" for value in values)
+
+
+def _span(grid: Sequence[float]) -> str:
+    return f"[{grid[0]:g}, {grid[-1]:g}]"

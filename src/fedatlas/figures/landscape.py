@@ -1,0 +1,149 @@
+"""A loss surface over two parameters, seen from above and as contours, with its stationary points.
+
+Colours follow the cube root of the height above the lowest value: a surface that is high at the
+rim is flat where it matters.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+
+from fedatlas.evaluation.stationary_points import StationaryPoint, Surface
+from fedatlas.figures.style import STYLE, put_title
+from fedatlas.files import write_atomically
+
+_NAMES = ("$m_1$", "$m_2$")
+_VALUE = r"$\min_{a,b}\,\Phi(m, a, b)$"
+_COLOURS = matplotlib.colormaps["viridis"]
+_POWER = 1 / 3
+_LEVELS = 25  # of contours
+_TICKS = 7  # of the colour bar
+_RELIEF = 121  # places of the relief along either axis, at most
+_VIEW = {"elev": 62, "azim": -72}  # degrees
+# Small where points may fill a curve. Orange stands out on all of viridis.
+_MARKS: dict[str, dict[str, Any]] = {
+    "minimum": {"marker": "o", "ms": 8, "mew": 0.7},
+    "saddle": {"marker": "X", "ms": 10, "mew": 0.7},
+    "maximum": {"marker": "^", "ms": 9, "mew": 0.7},
+    "degenerate": {"marker": "o", "ms": 3, "mew": 0},
+}
+
+
+def draw_landscape(title: str, surface: Surface, outputs: list[Path]) -> None:
+    """Draw a surface to each of `outputs` (.svg, .png)."""
+    with matplotlib.rc_context(STYLE):
+        canvas = compose_landscape(title, surface)
+        for output in outputs:
+            with write_atomically(output) as temporary:
+                metadata = {"Date": None} if output.suffix == ".svg" else None
+                canvas.savefig(temporary, dpi=150, metadata=metadata)
+
+
+def compose_landscape(title: str, surface: Surface) -> Canvas:
+    """The figure as an object of matplotlib; its look is set by `draw_landscape`."""
+    canvas = Canvas(figsize=(9.5, 4.9), layout="constrained")
+    values = np.array(surface.values)
+    lowest = surface.lowest
+    highest = max(float(values.max()), lowest + 1e-12)  # a flat surface has no levels otherwise
+    norm = PowerNorm(_POWER, lowest, highest)
+    _draw_relief(canvas, surface, values, norm)
+    contours = canvas.add_subplot(1, 2, 2)
+    shares = np.linspace(0, 1, _LEVELS) ** (1 / _POWER)
+    filled = contours.contourf(
+        surface.first,
+        surface.second,
+        values,
+        levels=lowest + (highest - lowest) * shares,
+        cmap=_COLOURS,
+        norm=norm,
+    )
+    _draw_saddle_levels(contours, surface, values)
+    for point in surface.stationary_points:
+        contours.plot(*np.transpose(point.points), **_mark(point))
+    contours.set(xlabel=_NAMES[0], ylabel=_NAMES[1], aspect="auto")
+    contours.grid(False)
+    bar = canvas.colorbar(filled, ax=contours, label=_VALUE)
+    bar.set_ticks(ticks := _ticks(lowest, highest), labels=[f"${tick:g}$" for tick in ticks])
+    canvas.legend(
+        handles=_legend(surface), loc="outside lower center", ncols=2, frameon=False, fontsize=8
+    )
+    put_title(canvas, title, "stationary points by the eigenvalues of the Hessian")
+    return canvas
+
+
+def _draw_relief(canvas: Canvas, surface: Surface, values: np.ndarray, norm: PowerNorm) -> None:
+    relief: Any = canvas.add_subplot(1, 2, 1, projection="3d", computed_zorder=False)
+    relief.plot_surface(
+        *np.meshgrid(surface.first, surface.second),
+        values,
+        facecolors=_COLOURS(norm(values)),
+        rcount=_RELIEF,
+        ccount=_RELIEF,
+        linewidth=0,
+        antialiased=False,
+        shade=False,  # colours are those of the bar
+        rasterized=True,  # thousands of polygons otherwise
+    )
+    for point in surface.stationary_points:
+        heights = np.full(len(point.points), point.value)
+        relief.plot(*np.transpose(point.points), heights, **_mark(point), zorder=10)
+    relief.view_init(**_VIEW)
+    relief.set(xlabel=_NAMES[0], ylabel=_NAMES[1])
+
+
+def _draw_saddle_levels(place: Axes, surface: Surface, values: np.ndarray) -> None:
+    """Where the surface is as high as its saddles: what must be crossed on the way around them."""
+    inside = {
+        point.value
+        for point in surface.stationary_points
+        if point.classification == "saddle" and values.min() < point.value < values.max()
+    }
+    if inside:
+        place.contour(
+            surface.first,
+            surface.second,
+            values,
+            levels=sorted(inside),
+            colors="white",
+            linewidths=0.8,
+            linestyles="dashed",
+        )
+
+
+def _ticks(lowest: float, highest: float) -> list[float]:
+    """Round numbers, spread as colours are."""
+    shares = np.linspace(0, 1, _TICKS) ** (1 / _POWER)
+    rounded = {float(f"{lowest + (highest - lowest) * share:.1g}") for share in shares}
+    return sorted(tick for tick in {lowest, *rounded} if lowest <= tick <= highest)
+
+
+def _mark(point: StationaryPoint) -> dict[str, Any]:
+    return {"ls": "none", "mfc": "#E69F00", "mec": "black", **_MARKS[point.classification]}
+
+
+def _legend(surface: Surface) -> list[Line2D]:
+    """An entry for each class, with how high its points stand, and one for the dashes."""
+    classes: dict[str, list[StationaryPoint]] = {}
+    for point in surface.stationary_points:
+        classes.setdefault(point.classification, []).append(point)
+    handles = [
+        Line2D([], [], label=f"{name}: {_heights(points)}", **_mark(points[0]))
+        for name, points in classes.items()
+    ]
+    if "saddle" in classes:
+        handles.append(Line2D([], [], color="grey", ls="--", lw=0.8, label="as high as a saddle"))
+    return handles
+
+
+def _heights(points: list[StationaryPoint]) -> str:
+    heights = [round(point.above_lowest, 6) for point in points]
+    if not any(heights):
+        return "at the lowest value found"
+    low, high = (f"{limit:.3g}" for limit in (min(heights), max(heights)))
+    return f"{low if low == high else f'{low} to {high}'} above the lowest value found"
