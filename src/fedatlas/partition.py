@@ -39,7 +39,7 @@ class BinaryClasses(Model):
         become −1.
     keep_negative, keep_positive: share of the training rows of either class that is kept, drawn
         uniformly without replacement; test rows are all kept. The FMGDA paper thins negatives to
-        0.2, the AUC literature positives.
+        0.2, the code of CODASCA positives.
     """
 
     positive: tuple[float, ...] = Field(min_length=1)
@@ -251,8 +251,9 @@ Partition: TypeAlias = Annotated[
     HorizontalPartition | VerticalPartition, Field(discriminator="kind")
 ]
 
-# Independent streams of one partition seed: rows must not depend on the number of parties.
-_ROWS, _FEATURES, _THINNING = 0, 1, 2
+# Independent streams of one partition seed: rows must not depend on the number of parties. The
+# first is also that of clients' assignments, which take the seed itself: their rows have the last.
+_ROWS, _FEATURES, _THINNING, _ROWS_OF_CLIENTS = 0, 1, 2, 3
 
 
 def train_and_test_rows(spec: Partition, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -275,7 +276,8 @@ def train_and_test_rows(spec: Partition, rows: int) -> tuple[np.ndarray, np.ndar
             f"partition: test {spec.test} of {kept} rows leaves no row for "
             f"{'training' if held_out else 'testing'}"
         )
-    order = _generator(spec, _ROWS).permutation(kept)
+    stream = _ROWS if isinstance(spec, VerticalPartition) else _ROWS_OF_CLIENTS
+    order = _generator(spec, stream).permutation(kept)
     return np.sort(order[held_out:]), np.sort(order[:held_out])
 
 

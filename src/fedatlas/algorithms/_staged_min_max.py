@@ -25,8 +25,9 @@ class Stage:
 class StagedMinMaxAlgorithm(MinMaxAlgorithm):
     """Stages of regularised descent and ascent on F(θ, w) + proximal_weight/2 · ‖θ − θ_ref‖².
 
-    first_stage_rounds: R_1 (None: one stage only). stage_growth: R_{s+1} = stage_growth · R_s, and
-    steps of a stage are those of the one before, divided by step_decay. proximal_weight: 1/γ.
+    first_stage_rounds: R_1 (None, or more than a run has: one stage, whose end is never reached).
+    stage_growth: R_{s+1} = stage_growth · R_s. step_decay: steps of a stage are those of the one
+    before, divided by it. proximal_weight: 1/γ, by default that of CODASCA's public code.
     """
 
     first_stage_rounds: PositiveInt | None = None

@@ -37,20 +37,22 @@ class Coda(StagedMinMaxAlgorithm):
 
     A stage's result is the average of θ over workers and steps, and the next stage's reference;
     w then restarts from what it should be there, b* − a*, by the scores of restart_batch_size
-    samples of every worker (None: all of them).
+    samples of every worker (None: all of them). Within a stage the point is the last average of
+    iterates. The restart's forward passes are no gradients and not counted as such.
     """
 
     title: ClassVar[str] = "CODA"
     source: ClassVar[str] = (
-        "Guo et al. 2020, recalled. Separate steps for θ and w and constant local steps q are "
-        "ours; no gradient clipping and no weight decay, which the public code has"
+        "Guo et al. 2020, recalled. Separate steps for θ and w, constant local steps q, the first "
+        "reference θ_0 and all samples at restarts are ours; no gradient clipping and no weight "
+        "decay, which CODASCA's public code has"
     )
 
     restart_batch_size: PositiveInt | None = None
 
     def start(self, problem: MinMaxProblem, network: StarNetwork, x0: PrimalDual) -> State:
         """θ_0 and w_0, the reference θ_0."""
-        return self._stage(x0, self.first_stage)
+        return self._begin_stage(x0, self.first_stage)
 
     def round(
         self, state: State, problem: MinMaxProblem, network: StarNetwork, random: RoundRandom
@@ -71,13 +73,13 @@ class Coda(StagedMinMaxAlgorithm):
         stage = self.after_round(state.stage)
         summed = state.summed + self.local_steps
         if stage.begins:
-            # The stage's averages take the place of the last iterates, on the wire too.
+            # The last iterates are not needed any more, and not sent.
             theta, w = problem.copies(theta_sum / summed), problem.copies(w_sum / summed)
         theta, w = network.gather(theta, w)
         theta, w = network.broadcast(theta.mean(0), w.mean(0), to=problem.workers)
         if not stage.begins:
             return State(theta, w, theta_sum, w_sum, summed, state.theta_ref, stage)
-        return self._stage(
+        return self._begin_stage(
             PrimalDual(theta, self.next_dual(theta, w, problem, network, random)), stage
         )
 
@@ -91,7 +93,8 @@ class Coda(StagedMinMaxAlgorithm):
     ) -> Any:
         """w of the next stage: mean over workers of their negatives' less their positives' scores.
 
-        A worker without one class has no say about it; if all lack it, w stays.
+        Two numbers from each worker, not their difference: one without a class has no say about
+        it. If all lack one, w stays.
         """
         samples = problem.minibatches(random, self.restart_batch_size)
         negative, positive = network.gather(*problem.class_means(theta, samples))
@@ -99,7 +102,7 @@ class Coda(StagedMinMaxAlgorithm):
         (restarted,) = network.broadcast(restarted, to=problem.workers)
         return w if restarted.isnan().any() else restarted
 
-    def _stage(self, point: PrimalDual, stage: Stage) -> State:
+    def _begin_stage(self, point: PrimalDual, stage: Stage) -> State:
         """The first state of a stage."""
         theta, w = point
         return State(theta, w, 0 * theta, 0 * w, 0, theta, stage)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class State:
-    """The server's θ, (d,), and w, (1,); control variates of the server, c, and of the workers.
+    """The server's θ, (d,), and w, (1,); its control variates, (d,) and (1,).
 
+    worker_c_theta, worker_c_w: those of the workers, (N, d) and (N, 1).
     stage: where the schedule stands; theta_ref: θ at the start of the stage, (d,).
     """
 
@@ -49,7 +50,7 @@ class Codasca(StagedMinMaxAlgorithm):
 
     def start(self, problem: MinMaxProblem, network: StarNetwork, x0: PrimalDual) -> State:
         """θ_0 and w_0, the reference θ_0, all variates zero."""
-        return self._stage(PrimalDual(x0.theta, x0.w), problem, self.first_stage)
+        return self._begin_stage(PrimalDual(x0.theta, x0.w), problem, self.first_stage)
 
     def round(
         self, state: State, problem: MinMaxProblem, network: StarNetwork, random: RoundRandom
@@ -75,11 +76,11 @@ class Codasca(StagedMinMaxAlgorithm):
         theta, w, c_theta, c_w = network.broadcast(*averages, to=problem.workers)
         stage = self.after_round(state.stage)
         if stage.begins:
-            return self._stage(PrimalDual(theta, w), problem, stage)
+            return self._begin_stage(PrimalDual(theta, w), problem, stage)
         return State(theta, w, c_theta, c_w, c_theta_i, c_w_i, state.theta_ref, stage)
 
-    def _stage(self, point: PrimalDual, problem: MinMaxProblem, stage: Stage) -> State:
+    def _begin_stage(self, point: PrimalDual, problem: MinMaxProblem, stage: Stage) -> State:
         """The first state of a stage."""
         theta, w = point
-        worker_c = problem.client_zeros(theta), problem.client_zeros(w)
+        worker_c = problem.worker_zeros(theta), problem.worker_zeros(w)
         return State(theta, w, 0 * theta, 0 * w, *worker_c, theta, stage)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from fedatlas.algorithms._min_max import MinMaxAlgorithm
 from fedatlas.problems.min_max import MinMaxProblem, PrimalDual
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class State:
     """The averages θ, (d,), and w, (1,); each worker's estimators u, (N, d), and v, (N, 1).
 
-    u and v are None before round 0.
+    Before round 0 the estimators are None.
     """
 
     theta: Any
@@ -32,7 +32,8 @@ class Fmgda(MinMaxAlgorithm):
     """FMGDA ("On the Convergence of Federated Deep AUC Maximization", Algorithm 1).
 
     α, β = primal_momentum, dual_momentum; ĉη = primal_step_size and cη = dual_step_size, constant;
-    B = initial_batch_size (None: b q, as in the paper's Remark 1).
+    B = initial_batch_size (None: b q, as in the paper's Remark 1, or all local samples if they are
+    fewer; the experiments do not say). The output is the last averages, not a random one (line 19).
 
     A round is q iterations t = rq + 1 … (r + 1)q, the last of which averages: u and v before the
     step, θ and w after it. Averages are taken when all workers have arrived (as printed, worker 1
@@ -43,12 +44,13 @@ class Fmgda(MinMaxAlgorithm):
     title: ClassVar[str] = "FMGDA"
     source: ClassVar[str] = (
         "FMGDA paper, Algorithm 1, with the loop over workers closed before averages are taken; "
-        "constant step sizes and α, β, as in its experiments"
+        "constant step sizes and α, β, as its experiments imply; B = b q and the last averages as "
+        "output are our choices"
     )
 
     primal_momentum: float = Field(gt=0, le=1)
     dual_momentum: float = Field(gt=0, le=1)
-    initial_batch_size: int | None = Field(default=None, gt=0)
+    initial_batch_size: PositiveInt | None = None
 
     def start(self, problem: MinMaxProblem, network: StarNetwork, x0: PrimalDual) -> State:
         """θ_0 and w_0; u_1 and v_1 are taken at them in round 0, when B_0 can be drawn."""

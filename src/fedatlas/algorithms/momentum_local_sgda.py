@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from fedatlas.algorithms._min_max import MinMaxAlgorithm
 from fedatlas.problems.min_max import MinMaxProblem, PrimalDual
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class State:
-    """The averages θ, (d,), w, (1,), and of the momenta d_θ and d_w; None before round 0."""
+    """The averages θ, (d,), and w, (1,), and of the momenta d_θ, (d,), and d_w, (1,).
+
+    Before round 0 the momenta are None.
+    """
 
     theta: Any
     w: Any
@@ -31,6 +34,9 @@ class MomentumLocalSgda(MinMaxAlgorithm):
     momentum: ρ, the weight of a new gradient; it stands for the β α of the source, whose α is
     absorbed in the step sizes.
     initial_batch_size: of the gradient that the momenta start from (None: batch_size).
+
+    The gradient of a round's last step is taken at a worker's own point, before averages. With
+    ρ = 1 this is local SGDA for one worker; for several it is local SGDA averaged one step later.
     """
 
     title: ClassVar[str] = "momentum local SGDA"
@@ -40,7 +46,7 @@ class MomentumLocalSgda(MinMaxAlgorithm):
     )
 
     momentum: float = Field(gt=0, le=1)
-    initial_batch_size: int | None = Field(default=None, gt=0)
+    initial_batch_size: PositiveInt | None = None
 
     def start(self, problem: MinMaxProblem, network: StarNetwork, x0: PrimalDual) -> State:
         """θ_0 and w_0; momenta are taken at them when minibatches can be drawn, in round 0."""

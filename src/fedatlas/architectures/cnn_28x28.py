@@ -1,9 +1,10 @@
 """The CNN for Fashion-MNIST of the FMGDA experiments, as far as it is known.
 
-The paper defers its layers to a supplement that is not public and names Huang et al. 2021, whose
-code is not public either. These are the layers and the initialisation of the nearest public code
-(second author of both papers, "Fair Classification" of a federated minimax paper of 2023); that
-they are FMGDA's is inferred. 25,711 parameters with one output.
+The paper names Huang et al. 2021, whose code is not public, and defers its layers to a supplement
+that the text at hand lacks. These are the layers and the initialisation of the nearest public code
+(a repository of Huang et al.'s second author, for a federated minimax paper of 2023); that they are
+FMGDA's is inferred. One output in place of ten is ours, and by the same rule makes the last bias 1
+where ten outputs would have 0.1, so that scores start high. 25,711 parameters with one output.
 """
 
 import torch

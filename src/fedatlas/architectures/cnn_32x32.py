@@ -1,6 +1,7 @@
 """The CNN for CIFAR-10 of the FMGDA experiments, as far as it is known (see `cnn_28x28`).
 
-torch's default initialisation. 581,281 parameters with one output.
+torch's default initialisation, as in that code; Huang et al. state Xavier-normal weights. One
+output in place of ten is ours. 581,281 parameters with one output.
 """
 
 from torch import nn

@@ -1,8 +1,9 @@
 """ResNet-18 (He et al. 2016) with the stem for small images: 3×3, stride 1, no pooling.
 
-With GroupNorm in place of BatchNorm, our choice: a client's running statistics would be a second
-state beside its parameters, which no method here sends or averages. Weights start at random, as
-the FMGDA paper names no pre-training (the nearest public code takes ImageNet's weights).
+The stem, GroupNorm in place of BatchNorm and torch's default initialisation are our choices. A
+client's running statistics would be a second state beside its parameters, which no method here
+sends or averages. The FMGDA paper names neither stem nor pre-training; the nearest public code
+takes ImageNet's weights and images of 224 × 224.
 11,169,345 parameters with one output and three channels.
 """
 

@@ -6,7 +6,9 @@ f = (1−p)(h−a)² 1[y=1] + p(h−b)² 1[y=−1] + 2(1+w)(p h 1[y=−1] − (1
 
 minimised over the scorer, a and b, maximised over w. At the optimum a and b are the mean scores of
 positives and negatives, w = b − a, and the value is p(1−p)(P − 1), where P is the pairwise squared
-loss E[(1 − h₊ + h₋)²] of eq. (2) that is to be minimised.
+loss E[(1 − h₊ + h₋)²] of eq. (2) that is to be minimised. That is so where p is the share
+of positives under the weights of the mean; with workers of unequal sizes, which F weighs equally,
+it is near.
 """
 
 from dataclasses import dataclass

@@ -88,36 +88,34 @@ class AucEngine:
             ]
         )
         drawn = share > 0
-        negative, positive = (
+        below, above = (
             (h * members).sum(-1, keepdim=True) / members.sum(-1, keepdim=True)
             for members in (drawn & ~positive, drawn & positive)
         )
-        return negative, positive
+        return below, above
 
     def measure(self, point: PrimalDual) -> dict[str, float]:
         """See MinMaxProblem."""
         at = Auxiliary(point.theta[-2:-1], point.theta[-1:], point.w)
-        h, positive = self._all_scores(point, self._train), self._train.positive
+        outputs, positive = self._all_outputs(point, self._train), self._train.positive
+        h = self._scores(outputs)
         measured = {
             "objective": float(pairwise_squared_loss(h.double(), positive)),
             "min_max_objective": float(self._row_weights @ self._loss.value(h, positive, at)),
-            "train_auroc": _auroc(h, positive),
+            "train_auroc": _auroc(outputs, positive),
         }
         if self._test is not None:
-            h = self._all_scores(point, self._test)
-            measured["test_auroc"] = _auroc(h, self._test.positive)
+            outputs = self._all_outputs(point, self._test)
+            measured["test_auroc"] = _auroc(outputs, self._test.positive)
         return measured
 
     def array(self, values: np.ndarray) -> torch.Tensor:
         """The values on the engine's device."""
         return torch.tensor(values, device=self._device)
 
-    def _all_scores(self, point: PrimalDual, images: "_Images") -> torch.Tensor:
+    def _all_outputs(self, point: PrimalDual, images: "_Images") -> torch.Tensor:
         rows = torch.arange(len(images.positive), device=self._device)
-        outputs = self.network.outputs(
-            point.theta[:-2], lambda part: images.at(rows[part]), len(rows)
-        )
-        return self._scores(outputs)
+        return self.network.outputs(point.theta[:-2], lambda part: images.at(rows[part]), len(rows))
 
     def _scores(self, outputs: torch.Tensor) -> torch.Tensor:
         """(…, n, 1) → (…, n)."""
@@ -152,6 +150,12 @@ class _Images:
                 "sparse rows"
             )
         shape = tuple(metadata["shape"])
+        normalisation = metadata.get("normalisation") or {"mean": [0.0], "deviation": [1.0]}
+        if features.dtype == np.uint8 and not metadata.get("normalisation"):
+            raise FedatlasError(
+                f"data set '{metadata['dataset']}': networks would see pixels from 0 to 255; say "
+                "'normalise' in the catalogue"
+            )
         # A copy where Arrow's memory cannot be written to, which torch wants of all that it holds.
         writable = np.require(features.reshape(len(samples), *shape), requirements="W")
         values = torch.from_numpy(writable)
@@ -162,7 +166,6 @@ class _Images:
         stored = torch.uint8 if values.dtype == torch.uint8 else dtype
         self._values = values.to(device, stored)
         self._dtype = dtype
-        normalisation = metadata.get("normalisation") or {"mean": [0.0], "deviation": [1.0]}
         self._mean, self._deviation = (
             torch.tensor(normalisation[key], device=device, dtype=dtype)
             for key in ("mean", "deviation")
@@ -192,8 +195,9 @@ def _positive_rate(data: ClientSamples) -> float:
     return float(rate)
 
 
-def _auroc(h: torch.Tensor, positive: torch.Tensor) -> float:
-    scores = h.double().cpu().numpy()
+def _auroc(outputs: torch.Tensor, positive: torch.Tensor) -> float:
+    """By the network's outputs, which rank as scores do; a sigmoid near 1 would make ties."""
+    scores = outputs.squeeze(-1).double().cpu().numpy()
     if not np.isfinite(scores).all():
         return float("nan")
     return float(roc_auc_score(positive.cpu().numpy(), scores))

@@ -40,7 +40,7 @@ class MinMaxProblem:
         """A row for each worker, (N, …), of an array that all share."""
         return array.expand(len(self.workers), *array.shape)
 
-    def client_zeros(self, like: torch.Tensor) -> torch.Tensor:
+    def worker_zeros(self, like: torch.Tensor) -> torch.Tensor:
         """Zeros for each worker, shaped as `like`, (N, …)."""
         return self.copies(like).clone().zero_()
 
