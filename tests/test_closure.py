@@ -23,21 +23,25 @@ def names(paths):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "kind"), [("scaffold", "horizontal"), ("vfb2_saga", "vertical")]
+    ("algorithm", "kind"),
+    [
+        ("scaffold", "horizontal"),
+        ("vfb2_saga", "vertical"),
+        ("coda_plus", "horizontal_min_max"),
+    ],
 )
 def test_closure_covers_all_that_training_imports(algorithm, kind):
     program = (
         f"import sys, fedatlas.training, fedatlas.algorithms.{algorithm}\n"
-        f"import fedatlas.settings.{kind}, fedatlas.problems.on_cpu\n"
-        "print(*(m.__file__ for n, m in sys.modules.items() if n.split('.')[0] == 'fedatlas'))"
+        f"import fedatlas.settings.{kind}\n"
+        + ("import fedatlas.problems.on_cpu\n" if kind == "horizontal" else "")
+        + "print(*(m.__file__ for n, m in sys.modules.items() if n.split('.')[0] == 'fedatlas'))"
     )
     output = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout
     imported = {path.removeprefix(ROOT + "/") for path in output.split()}
-    lazily = {"problems/on_cpu.py", "problems/engine.py", "problems/minibatches.py"}
-    assert imported - lazily <= names(run_closure(algorithm, kind))
-    assert lazily <= names(run_closure("scaffold"))
+    assert imported <= names(run_closure(algorithm, kind))
 
 
 def test_a_methods_closure_holds_its_file_and_no_other_methods():
@@ -51,6 +55,10 @@ def test_runs_depend_on_the_code_of_their_own_kind_of_partition():
     horizontal, vertical = names(run_closure("fedpage")), names(run_closure("vfb2_sgd", "vertical"))
     assert {"settings/horizontal.py", "problems/horizontal.py"} <= horizontal - vertical
     assert {"settings/vertical.py", "simulation/parties.py"} <= vertical - horizontal
+    min_max = names(run_closure("fmgda", "horizontal_min_max"))
+    assert {"problems/auc_engine.py", "problems/batched_network.py"} <= min_max - horizontal
+    assert not {"problems/kernels.py", "simulation/parties.py"} & min_max
+    assert not {name for name in min_max if name.startswith("architectures/cnn")}
 
 
 def test_training_does_not_depend_on_evaluation_or_the_workflow():
