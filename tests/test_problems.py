@@ -5,6 +5,7 @@ formulas written here, against finite differences of its own objective, and agai
 """
 
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import sparse, stats
 
 from fedatlas.counters import Counters
+from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.problems.engine import Engine, build_engine
 from fedatlas.problems.horizontal import HorizontalProblem
@@ -470,3 +472,35 @@ def test_clients_are_sampled_uniformly_without_replacement() -> None:
     assert set(count) == set(combinations(range(5), 2))  # ascending, distinct
     assert stats.chisquare(list(count.values())).pvalue > 1e-3
     np.testing.assert_array_equal(random.at(0).sample(5, 5), np.arange(5))
+
+
+# ------------------------------------------------------------------- test rows
+
+
+@every_engine
+def test_test_rows_are_measured_and_nothing_else_changes(kind):
+    problem = toy("logistic_l2")
+    objective, data = objective_of("logistic_l2", 0.1), shard_of(problem, "sparse")
+    generator = np.random.default_rng(3)
+    rows, label = generator.normal(size=(9, 6)), np.where(np.arange(9) % 3, 1.0, -1.0)
+    for layout in (rows, sparse.csr_array(rows)):
+        tested = replace(data, test=Samples(np.arange(9), label, layout))
+        engines = [
+            TorchEngine(held, objective, "cpu")
+            if kind == "torch"
+            else build_engine(held, objective, "cpu")
+            for held in (data, tested)
+        ]
+        x = generator.normal(size=6)
+        without, measured = (
+            HorizontalProblem(engine, Counters()).measure(engine.array(x)) for engine in engines
+        )
+        assert measured.pop("test_accuracy") == np.mean(np.sign(rows @ x) == label)
+        assert measured == without
+
+
+def test_images_are_not_for_linear_models():
+    data = shard_of(toy("robust_regression"), "dense")
+    pixels = replace(data.samples, features=np.zeros(data.samples.features.shape, np.uint8))
+    with pytest.raises(FedatlasError, match="holds images"):
+        build_engine(replace(data, samples=pixels), objective_of("robust_regression"), "cpu")
