@@ -263,8 +263,8 @@ def test_where_nothing_is_stationary_nothing_is_found():
     ("data", "model", "message"),
     [
         (samples(np.zeros((2, 64)), [1, -1], shape=[1, 8, 8]), "cnn_8x8", "two parameters.*has 4"),
-        (samples([1, 2], [1, 1]), "sigmoid_unit", "needs positive and negative samples"),
-        (samples([1, 2], [3, 1], positive_rate=None), "sigmoid_unit", "labelled ±1"),
+        (samples([1, 2], [1, 1]), "sigmoid_unit", "have a share of positives of"),
+        (samples([1, 2], [3, 1], positive_rate=None), "sigmoid_unit", "labels that are not ±1"),
         (samples(sparse.csr_array([[1.0], [0]]), [1, -1]), "sigmoid_unit", "not of sparse samples"),
         (samples([[1, 2], [3, 4]], [1, -1], shape=[2]), "sigmoid_unit", r"not \(2,\) to 1"),
     ],

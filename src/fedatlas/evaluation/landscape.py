@@ -23,7 +23,7 @@ from fedatlas.claims import Landscape
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.stationary_points import Classification, StationaryPoint, Surface
 from fedatlas.objectives import AucObjective
-from fedatlas.problems.auc import AucLoss, Auxiliary
+from fedatlas.problems.auc import AucLoss, Auxiliary, positive_rate
 from fedatlas.shards import ClientSamples
 
 #: What counts as stationary. A search ends far below this unless its point is degenerate.
@@ -59,7 +59,7 @@ class AucSurface:
         self._module, self._inputs = module, inputs
         self._sigmoid = objective.scores == "sigmoid"
         self._positive = torch.as_tensor(labels > 0)
-        self._loss = AucLoss(_positive_rate(data))
+        self._loss = AucLoss(positive_rate(data))
         sizes = np.diff(data.offsets)
         # F is the mean over clients of means over their samples.
         self._share = torch.from_numpy(np.repeat(1.0 / (data.clients * sizes), sizes))
@@ -139,16 +139,6 @@ def _samples(data: ClientSamples) -> tuple[torch.Tensor, np.ndarray]:
     shape = tuple(metadata["shape"] or features.shape[1:])
     inputs = torch.tensor(features, dtype=torch.float64)
     return inputs.reshape(len(features), *shape), data.samples.label
-
-
-def _positive_rate(data: ClientSamples) -> float:
-    rate = data.metadata["positive_rate"]
-    if rate is None or not 0 < rate < 1:
-        raise FedatlasError(
-            f"data set '{data.metadata['dataset']}': a landscape of AUC maximisation needs "
-            "positive and negative samples, labelled ±1"
-        )
-    return float(rate)
 
 
 def _on_grid(surface: AucSurface, first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -16,6 +16,9 @@ from typing import NamedTuple
 
 import torch
 
+from fedatlas.errors import FedatlasError
+from fedatlas.shards import ClientSamples
+
 
 class Auxiliary(NamedTuple):
     """The variables beside the scorer's, one number each or one per client, (…, 1)."""
@@ -63,3 +66,16 @@ def pairwise_squared_loss(h: torch.Tensor, positive: torch.Tensor) -> torch.Tens
     above, below = h[positive], h[~positive]
     gap = 1 - above.mean() + below.mean()
     return gap**2 + above.var(correction=0) + below.var(correction=0)
+
+
+def positive_rate(data: ClientSamples) -> float:
+    """p of all clients' samples; FedatlasError if there are not both positives and negatives."""
+    rate = data.metadata["positive_rate"]
+    if rate is None or not 0 < rate < 1:
+        found = "labels that are not ±1" if rate is None else f"a share of positives of {rate:g}"
+        raise FedatlasError(
+            f"objective 'auc_min_max' ranks positives above negatives, but the training samples of "
+            f"data set '{data.metadata['dataset']}' have {found}; the partition's 'binary' says "
+            "which labels are positive"
+        )
+    return float(rate)

@@ -10,7 +10,7 @@ from fedatlas.architectures import architecture
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import AucObjective
-from fedatlas.problems.auc import AucLoss, Auxiliary, pairwise_squared_loss
+from fedatlas.problems.auc import AucLoss, Auxiliary, pairwise_squared_loss, positive_rate
 from fedatlas.problems.batched_network import BatchedNetwork
 from fedatlas.problems.min_max import PrimalDual
 from fedatlas.problems.minibatches import Minibatches, draw
@@ -36,7 +36,8 @@ class AucEngine:
         shape = tuple(data.metadata["shape"] or ())
         build = architecture(objective.model)
         self.network = BatchedNetwork(lambda: build(shape, 1), self._device, dtype, vectorised)
-        self._loss = AucLoss(_positive_rate(data))
+        _check_test_rows(data)
+        self._loss = AucLoss(positive_rate(data))
         self._offsets = data.offsets
         self.workers = np.arange(data.clients)
         self.samples = len(data.samples)
@@ -178,21 +179,12 @@ class _Images:
         return taken.movedim(-1, -3) if self._last else taken
 
 
-def _positive_rate(data: ClientSamples) -> float:
-    rate = data.metadata["positive_rate"]
-    if rate is None or not 0 < rate < 1:
-        found = "labels that are not ±1" if rate is None else f"a share of positives of {rate:g}"
-        raise FedatlasError(
-            f"objective 'auc_min_max' ranks positives above negatives, but the training samples of "
-            f"data set '{data.metadata['dataset']}' have {found}; the partition's 'binary' says "
-            "which labels are positive"
-        )
+def _check_test_rows(data: ClientSamples) -> None:
     if data.test is not None and len(np.unique(data.test.label)) < 2:
         raise FedatlasError(
             f"the test samples of data set '{data.metadata['dataset']}' are all of one class: the "
             "area under their ROC curve is not defined"
         )
-    return float(rate)
 
 
 def _auroc(outputs: torch.Tensor, positive: torch.Tensor) -> float:
