@@ -1,0 +1,480 @@
+"""AUC as a min–max problem: the formulas, their closed forms, and the engine around them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from torch import nn
+
+import reference_min_max as reference
+from fedatlas.counters import Counters
+from fedatlas.data.samples import Samples, to_table
+from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json
+from fedatlas.objectives import AucObjective
+from fedatlas.partition import BinaryClasses, HorizontalPartition
+from fedatlas.problems import auc_engine
+from fedatlas.problems.auc import AucLoss, Auxiliary, pairwise_squared_loss
+from fedatlas.problems.auc_engine import AucEngine
+from fedatlas.problems.min_max import MinMaxProblem, PrimalDual
+from fedatlas.randomness import RoundRandom
+from fedatlas.shards import ClientSamples, read_shard, write_shards
+
+numbers = st.floats(-3, 3)
+shares = st.floats(0.01, 0.99)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    # Two that share busy cores wait for each other, up to ten times longer than the work takes.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@st.composite
+def scored(draw: st.DrawFn, most: int = 12) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and labels ±1, of both classes."""
+    n = draw(st.integers(2, most))
+    y = np.array(draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=n, max_size=n)))
+    assume(len(set(y)) == 2)
+    return np.array(draw(st.lists(numbers, min_size=n, max_size=n))), y
+
+
+def tensor(values: Any) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def at(a: float, b: float, w: float) -> Auxiliary:
+    return Auxiliary(tensor([a]), tensor([b]), tensor([w]))
+
+
+class Scores:
+    """In the place of the reference's network: its "parameters" are the scores themselves."""
+
+    def scores(self, m: np.ndarray, x: Any) -> np.ndarray:
+        return m
+
+    def gradient(self, m: np.ndarray, x: Any, slopes: np.ndarray) -> np.ndarray:
+        return slopes
+
+
+# --------------------------------------------------------------------------------- the formulas
+
+
+@settings(deadline=None)
+@given(scored(), numbers, numbers, numbers, shares)
+def test_values_and_derivatives_are_the_references(data, a, b, w, p):
+    h, y = data
+    loss, point = AucLoss(p), at(a, b, w)
+    scores, positive = tensor(h), torch.tensor(y > 0)
+    even = torch.full_like(scores, 1 / len(h))
+    value = float(loss.value(scores, positive, point).mean())
+    expected = reference.auc_value(h, a, b, w, None, y, p, Scores())
+    assert value == pytest.approx(expected, rel=1e-11, abs=1e-11)
+    of_theta, of_w = reference.auc_gradients(h, a, b, w, h, y, p, Scores())
+    slopes = even * loss.score_slopes(scores, positive, point)
+    others = loss.auxiliary_gradient(scores, positive, even, point)
+    ours = np.concatenate([slopes, others.a, others.b, others.w])
+    np.testing.assert_allclose(ours, [*of_theta, of_w], rtol=1e-11, atol=1e-11)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 6), shares)
+def test_derivatives_are_those_of_autograd(seed, workers, n, p):
+    """With a row for each worker, a point of its own, and shares that are not even."""
+    rng = np.random.default_rng(seed)
+    h = tensor(rng.normal(size=(workers, n))).requires_grad_()
+    positive = torch.tensor(rng.random((workers, n)) < 0.5)
+    share = tensor(rng.dirichlet(np.ones(n), workers))
+    point = Auxiliary(*(tensor(of).requires_grad_() for of in rng.normal(size=(3, workers, 1))))
+    loss = AucLoss(p)
+    values = loss.value(h, positive, point)
+    assert values.shape == h.shape
+    expected = torch.autograd.grad((share * values).sum(), [h, *point])
+    with torch.no_grad():
+        slopes = share * loss.score_slopes(h, positive, point)
+        others = loss.auxiliary_gradient(h, positive, share, point)
+    for ours, theirs in zip((slopes, *others), expected, strict=True):
+        assert ours.shape == theirs.shape
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_a_value_by_hand():
+    """p = 1/4, h = 1/2, a = 1, b = −1, w = 2: 3/4 (1/4 − 3) − 3/4 and 1/4 (9/4 + 3) − 3/4."""
+    values = AucLoss(0.25).value(tensor([0.5, 0.5]), torch.tensor([True, False]), at(1, -1, 2))
+    assert values.tolist() == [-2.8125, 0.5625]
+
+
+# ------------------------------------------------------------------------------ closed forms
+
+
+@settings(deadline=None)
+@given(scored())
+def test_the_saddle_point_is_where_all_derivatives_vanish(data):
+    h, y = data
+    p = float((y > 0).mean())
+    scores, positive = tensor(h), torch.tensor(y > 0)
+    a, b = h[y > 0].mean(), h[y < 0].mean()
+    even = torch.full_like(scores, 1 / len(h))
+    gradient = AucLoss(p).auxiliary_gradient(scores, positive, even, at(a, b, b - a))
+    np.testing.assert_allclose([float(part) for part in gradient], 0, atol=1e-12)
+
+
+@settings(deadline=None)
+@given(scored(), numbers, numbers, numbers)
+def test_the_value_at_the_saddle_point_is_the_loss_over_pairs(data, da, db, dw):
+    """max_w min_{a,b} F = p(1−p)(P − 1), with P by a loop over pairs."""
+    h, y = data
+    p = float((y > 0).mean())
+    pairs = [(1 - plus + minus) ** 2 for plus in h[y > 0] for minus in h[y < 0]]
+    loss, scores, positive = AucLoss(p), tensor(h), torch.tensor(y > 0)
+    a, b = h[y > 0].mean(), h[y < 0].mean()
+
+    def value(a: float, b: float, w: float) -> float:
+        return float(loss.value(scores, positive, at(a, b, w)).mean())
+
+    saddle = value(a, b, b - a)
+    assert saddle == pytest.approx(p * (1 - p) * (np.mean(pairs) - 1), rel=1e-10, abs=1e-10)
+    # Least in a and b, greatest in w: F has no products of w with them.
+    assert value(a + da, b + db, b - a) >= saddle - 1e-12
+    assert value(a, b, b - a + dw) <= saddle + 1e-12
+    assert float(pairwise_squared_loss(scores, positive)) == pytest.approx(
+        np.mean(pairs), rel=1e-10, abs=1e-12
+    )
+    assert np.mean(pairs) == pytest.approx(reference.pairwise_squared_loss(h, y))
+
+
+@settings(deadline=None)
+@given(scored(), numbers, numbers, shares)
+def test_the_objective_is_strongly_concave_in_w(data, one, other, p):
+    """∂F/∂w falls by exactly 2p(1−p) a unit, whatever the samples' own share of positives."""
+    assume(abs(one - other) > 1e-2)
+    h, y = data
+    scores, positive = tensor(h), torch.tensor(y > 0)
+    even = torch.full_like(scores, 1 / len(h))
+    slopes = [
+        float(AucLoss(p).auxiliary_gradient(scores, positive, even, at(0.1, 0.2, w)).w)
+        for w in (one, other)
+    ]
+    concavity = (slopes[0] - slopes[1]) / (one - other)
+    assert concavity == pytest.approx(-2 * p * (1 - p), rel=1e-9, abs=1e-9)
+
+
+# ------------------------------------------------------------------------------ the engine
+
+
+def identity(shape: tuple[int, ...], outputs: int) -> nn.Module:
+    """h = weight · x + bias of one number x."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(int(np.prod(shape)), outputs))
+
+
+def named(name: str) -> Any:
+    return identity
+
+
+def one_number_each(
+    *workers: list[tuple[float, float]], test: list[tuple[float, float]] | None = None
+) -> ClientSamples:
+    """Workers' samples as pairs of a feature and a label."""
+    rows = np.array([pair for worker in workers for pair in worker])
+    offsets = np.cumsum([0, *(len(worker) for worker in workers)])
+    metadata = {
+        "dataset": "made-up",
+        "shape": [1],
+        "positive_rate": float((rows[:, 1] > 0).mean()),
+    }
+    kept = None
+    if test is not None:
+        of_test = np.array(test)
+        kept = Samples(np.arange(len(test)), of_test[:, 1].copy(), of_test[:, :1].copy())
+    samples = Samples(np.arange(len(rows)), rows[:, 1].copy(), rows[:, :1].copy())
+    return ClientSamples(samples, offsets, metadata, kept)
+
+
+def engine_of(data: ClientSamples, scores: str = "linear") -> AucEngine:
+    objective = AucObjective(name="auc_min_max", model="identity", scores=scores)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(auc_engine, "architecture", named)
+        return AucEngine(data, objective, "cpu", torch.float64)
+
+
+def ordered(h: np.ndarray, y: np.ndarray) -> float:
+    """The fraction of pairs whose positive scores higher; ties count half."""
+    pairs = [
+        1.0 if plus > minus else 0.5 if plus == minus else 0.0
+        for plus in h[y > 0]
+        for minus in h[y < 0]
+    ]
+    return float(np.mean(pairs))
+
+
+@st.composite
+def grouped(draw: st.DrawFn) -> list[list[tuple[float, float]]]:
+    """Workers with a few samples each, both classes among them all, scores with ties."""
+    sample = st.tuples(st.integers(-2, 2).map(float), st.sampled_from([-1.0, 1.0]))
+    worker = st.lists(sample, min_size=1, max_size=5)
+    workers = draw(st.lists(worker, min_size=1, max_size=4))
+    assume(len({label for worker in workers for _, label in worker}) == 2)
+    return workers
+
+
+POINT = PrimalDual(tensor([1.0, 0.0, 0.3, -0.4]), tensor([0.7]))  # weight, bias, a, b; w
+
+
+@settings(deadline=None)
+@given(grouped())
+def test_measurements(workers):
+    """Workers weigh the same in the min–max objective, samples in all else."""
+    rows = np.array([pair for worker in workers for pair in worker])
+    h, y = rows.T
+    measured = engine_of(one_number_each(*workers, test=[(2, 1), (1, 1), (1, -1)])).measure(POINT)
+    assert set(measured) == {"objective", "min_max_objective", "train_auroc", "test_auroc"}
+    assert measured["train_auroc"] == pytest.approx(ordered(h, y), abs=1e-12)
+    assert measured["test_auroc"] == pytest.approx(0.75)
+    assert measured["objective"] == pytest.approx(reference.pairwise_squared_loss(h, y))
+    p = (y > 0).mean()
+    values = [
+        reference.auc_value_of_scores(*of_h, 0.3, -0.4, 0.7, *of_y, p)
+        for of_h, of_y in (([[x for x, _ in w]], [[label for _, label in w]]) for w in workers)
+    ]
+    assert measured["min_max_objective"] == pytest.approx(np.mean(values), abs=1e-12)
+
+
+def test_without_test_rows_there_is_no_test_auroc():
+    measured = engine_of(one_number_each([(1, 1), (0, -1)])).measure(POINT)
+    assert set(measured) == {"objective", "min_max_objective", "train_auroc"}
+    assert measured["train_auroc"] == 1.0
+
+
+def test_auroc_ranks_what_a_sigmoid_would_make_alike():
+    engine = engine_of(one_number_each([(100, 1), (99, -1), (98, -1)], test=[(70, 1), (71, -1)]),
+                       "sigmoid")  # fmt: skip
+    measured = engine.measure(POINT)
+    assert measured["train_auroc"] == 1.0
+    assert measured["test_auroc"] == 0.0
+    assert measured["objective"] == 1.0  # all scores are 1
+
+
+def test_scores_that_are_no_numbers_have_no_auroc():
+    measured = engine_of(one_number_each([(1, 1), (0, -1)])).measure(
+        PrimalDual(tensor([np.inf, 0.0, 0.0, 0.0]), tensor([0.0]))
+    )
+    assert np.isnan(measured["train_auroc"])
+    assert np.isnan(measured["objective"])
+
+
+@settings(deadline=None)
+@given(grouped(), st.integers(1, 6), st.sampled_from(["sigmoid", "linear"]))
+def test_padded_rows_change_nothing(workers, size, scores):
+    """Each worker's gradient is the one that it has alone, under the p of all of them."""
+    data = one_number_each(*workers)
+    engine = engine_of(data, scores)
+    batch = engine.minibatches(RoundRandom(0), size, 1)
+    together = engine.gradients(POINT.theta, POINT.w, batch)
+    assert together.theta.shape == (len(workers), 4)
+    assert together.w.shape == (len(workers), 1)
+    for number in range(len(workers)):
+        if batch.rows.size:
+            rows = batch.rows[number, 0, : batch.sizes[number]]
+        else:
+            rows = np.arange(data.offsets[number], data.offsets[number + 1])
+        x, y = data.samples.features[rows, 0], data.samples.label[rows]
+        h = x if scores == "linear" else 1 / (1 + np.exp(-x))
+        p = data.metadata["positive_rate"]
+        of_h, of_w = reference.auc_gradients(h, 0.3, -0.4, 0.7, h, y, p, Scores())
+        slopes = of_h[:-2] * (1 if scores == "linear" else h * (1 - h))
+        expected = [(slopes * x).sum(), slopes.sum(), *of_h[-2:]]
+        np.testing.assert_allclose(together.theta[number], expected, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(together.w[number], [of_w], rtol=1e-10, atol=1e-12)
+
+
+def test_what_pads_a_batch_is_not_looked_at():
+    """Rows that pad are those of the first worker's first sample: nobody else depends on it."""
+    rest = [[(0.5, 1.0)], [(1.0, -1.0), (2.0, 1.0)]]
+    gradients = []
+    for first in (0.25, 1e6):
+        engine = engine_of(one_number_each([(first, 1.0), (0.1, 1.0), (0.2, -1.0)], *rest))
+        batch = engine.minibatches(RoundRandom(0), None, 1)
+        gradients.append(engine.gradients(POINT.theta, POINT.w, batch))
+    for one, other in zip(*gradients, strict=True):
+        assert torch.equal(one[1:], other[1:])
+        assert not torch.equal(one[0], other[0])
+
+
+def test_a_minibatch_at_two_points_and_two_minibatches_at_one():
+    """Inputs are kept for as long as the minibatch is the same, and no longer."""
+    engine = engine_of(one_number_each([(0.5, 1), (1.5, -1)], [(2, 1), (-1, -1)]))
+    whole = engine.minibatches(RoundRandom(0), None, 1)
+    parts = engine.minibatches(RoundRandom(0), 1, 2)
+    elsewhere = PrimalDual(2 * POINT.theta, POINT.w)
+    asked = [(POINT, parts.at(0)), (elsewhere, parts.at(0)), (POINT, parts.at(1)), (POINT, whole)]
+    asked[1] = (elsewhere, asked[0][1])
+    kept = [engine.gradients(point.theta, point.w, batch) for point, batch in asked]
+    for (point, batch), gradient in zip(asked, kept, strict=True):
+        fresh = engine_of(one_number_each([(0.5, 1), (1.5, -1)], [(2, 1), (-1, -1)]))
+        expected = fresh.gradients(point.theta, point.w, batch)
+        assert torch.equal(gradient.theta, expected.theta)
+        assert torch.equal(gradient.w, expected.w)
+
+
+def test_start_has_zeros_beside_the_network():
+    engine = engine_of(one_number_each([(1, 1), (0, -1)]))
+    theta, w = engine.start(3)
+    assert theta.shape == (4,)
+    assert torch.equal(theta[:2], engine.network.initial(3))
+    assert torch.equal(theta[2:], tensor([0.0, 0.0]))
+    assert torch.equal(w, tensor([0.0]))
+    assert not torch.equal(engine.start(4).theta, theta)
+
+
+def test_p_is_the_share_among_all_samples_though_workers_have_one_class_each():
+    workers = [[(0.5, 1.0)] * 3, [(0.2, -1.0)], [(0.1, 1.0), (0.7, 1.0)]]
+    engine = engine_of(one_number_each(*workers))
+    p = 5 / 6
+    problem = MinMaxProblem(engine, Counters())
+    gradient = problem.gradients(*POINT, problem.minibatches(RoundRandom(0), None))
+    for number, worker in enumerate(workers):
+        h, y = np.array(worker).T
+        of_h, of_w = reference.auc_gradients(h, 0.3, -0.4, 0.7, h, y, p, Scores())
+        np.testing.assert_allclose(gradient.theta[number, 2:], of_h[-2:], rtol=1e-12)
+        np.testing.assert_allclose(gradient.w[number], of_w, rtol=1e-12)
+    assert np.isfinite(list(problem.measure(POINT).values())).all()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float64])
+def test_images_are_normalised_by_channel(dtype):
+    """Stored channels first; two channels of 2 × 3 cells."""
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (4, 12)).astype(dtype)
+    metadata = {
+        "dataset": "made-up",
+        "shape": [2, 2, 3],
+        "positive_rate": 0.5,
+        "normalisation": {"mean": [10.0, 100.0], "deviation": [2.0, 50.0]},
+    }
+    y = np.array([1.0, -1.0, 1.0, -1.0])
+    samples = Samples(np.arange(4), y, pixels)
+    engine = engine_of(ClientSamples(samples, np.array([0, 3, 4]), metadata))
+    normal = pixels.reshape(4, 2, 6).astype(float)
+    normal = (normal - [[10.0], [100.0]]) / [[2.0], [50.0]]
+    theta, w = engine.start(1)
+    h = normal.reshape(4, 12) @ theta[:12].numpy() + float(theta[12])
+    measured = engine.measure(PrimalDual(theta, w))
+    assert measured["objective"] == pytest.approx(reference.pairwise_squared_loss(h, y))
+    batch = engine.minibatches(RoundRandom(0), None, 1)
+    gradient = engine.gradients(theta, w, batch).theta
+    of_h, _ = reference.auc_gradients(h[:3], 0, 0, 0, h[:3], y[:3], 0.5, Scores())
+    expected = of_h[:3] @ normal.reshape(4, 12)[:3]
+    np.testing.assert_allclose(gradient[0, :12], expected, rtol=1e-10)
+
+
+# --------------------------------------------------------------------- what cannot be ranked
+
+
+def sharded(
+    folder: Path,
+    label: np.ndarray,
+    test: np.ndarray | None = None,
+    *,
+    sparse_rows: bool = False,
+    clients: int = 2,
+    binary: BinaryClasses | None = None,
+) -> ClientSamples:
+    """Samples of 8 × 8 cells as they come out of the workflow."""
+
+    def prepared(name: str, label: np.ndarray) -> Path:
+        features: Any = np.random.default_rng(0).random((len(label), 64))
+        features = sparse.csr_array(features) if sparse_rows else features
+        samples = Samples(np.arange(len(label)), label, features)
+        metadata = {
+            "dataset": "made-up",
+            "split": name,
+            "rows": len(label),
+            "features": 64,
+            "layout": samples.layout,
+            "shape": [1, 8, 8],
+        }
+        table = to_table(samples).replace_schema_metadata({"fedatlas": canonical_json(metadata)})
+        pq.write_table(table, folder / f"{name}.parquet")
+        return folder / f"{name}.parquet"
+
+    spec = HorizontalPartition(
+        clients=clients, test="test" if test is not None else None, binary=binary
+    )
+    silo = folder / "silo-0.parquet"
+    held_out = prepared("test", test) if test is not None else None
+    write_shards(prepared("train", label), spec, [silo], folder / "manifest.json", held_out)
+    return read_shard(silo)
+
+
+def cnn(data: ClientSamples) -> AucEngine:
+    return AucEngine(data, AucObjective(name="auc_min_max", model="cnn_8x8"), "cpu")
+
+
+@pytest.mark.parametrize(("sign", "rate"), [(1.0, 1), (-1.0, 0)])
+def test_samples_of_one_class_cannot_be_ranked(tmp_path, sign, rate):
+    data = sharded(tmp_path, np.full(6, sign))
+    assert data.metadata["positive_rate"] == rate
+    with pytest.raises(
+        FedatlasError, match=rf"data set 'made-up' have a share of positives of {rate};.*'binary'"
+    ):
+        cnn(data)
+
+
+def test_labels_must_be_signs(tmp_path):
+    data = sharded(tmp_path, np.arange(6) % 3.0)
+    assert data.metadata["positive_rate"] is None
+    with pytest.raises(
+        FedatlasError, match=r"data set 'made-up' have labels that are not ±1;.*'binary' says"
+    ):
+        cnn(data)
+    binary = BinaryClasses(positive=(2,))
+    assert cnn(sharded(tmp_path, np.arange(6) % 3.0, binary=binary)).samples == 6
+
+
+def test_test_rows_of_one_class_cannot_be_ranked(tmp_path):
+    signs = np.array([1.0, -1.0, 1.0, -1.0])
+    data = sharded(tmp_path, signs, np.ones(3))
+    with pytest.raises(FedatlasError, match=r"test samples of data set 'made-up' are all of one"):
+        cnn(data)
+    engine = cnn(sharded(tmp_path, signs, signs))
+    assert "test_auroc" in engine.measure(engine.start(0))
+
+
+def test_sparse_rows_are_no_images(tmp_path):
+    data = sharded(tmp_path, np.array([1.0, -1.0, 1.0, -1.0]), sparse_rows=True)
+    with pytest.raises(FedatlasError, match=r"set 'made-up': networks take .* not sparse rows"):
+        cnn(data)
+
+
+def test_pixels_must_be_normalised():
+    pixels = np.arange(24, dtype=np.uint8).reshape(2, 12)
+    metadata = {"dataset": "made-up", "shape": [3, 2, 2], "positive_rate": 0.5}
+    samples = Samples(np.arange(2), np.array([1.0, -1.0]), pixels)
+    data = ClientSamples(samples, np.array([0, 2]), metadata | {"normalisation": None})
+    with pytest.raises(FedatlasError, match=r"'made-up': networks would see pixels .* 'normalise'"):
+        engine_of(data)
+
+
+def test_more_workers_than_samples_are_refused(tmp_path):
+    with pytest.raises(FedatlasError, match=r"clients 5 exceeds the 4 samples .*lower clients"):
+        sharded(tmp_path, np.array([1.0, -1.0, 1.0, -1.0]), clients=5)
+
+
+def test_a_worker_may_have_one_class_only(tmp_path):
+    data = sharded(tmp_path, np.array([1.0, 1.0, 1.0, -1.0, -1.0, 1.0]))
+    assert data.metadata["positive_rate"] == pytest.approx(4 / 6)
+    engine = cnn(data)
+    theta, w = engine.start(0)
+    gradient = engine.gradients(theta, w, engine.minibatches(RoundRandom(0), None, 1))
+    assert torch.isfinite(gradient.theta).all()
+    assert gradient.theta[0, -1] == 0  # ∂/∂b where there are no negatives
+    assert np.isfinite(list(engine.measure(PrimalDual(theta, w)).values())).all()

@@ -1,0 +1,497 @@
+"""Binary classes of horizontal partitions: thinning, test rows, names, and the shards of them."""
+
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from scipy import sparse
+
+from fedatlas.data.samples import Samples, to_table
+from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json
+from fedatlas.models import validated
+from fedatlas.partition import BinaryClasses, HorizontalPartition, share_out
+from fedatlas.shards import ClientSamples, read_shard, write_shards
+
+# In random specifications: few, so that thinned rows do not look like those of a regression.
+CLASSES = 4
+
+
+def labels_of(rows: int, seed: int = 0, classes: int = 10) -> np.ndarray:
+    """Every class is there, in no order."""
+    rng = np.random.default_rng(seed)
+    others = rng.integers(0, classes, rows - classes)
+    return rng.permutation(np.concatenate([np.arange(classes), others])).astype(float)
+
+
+@st.composite
+def binaries(draw: st.DrawFn, classes: int = CLASSES, least: float = 0.3) -> BinaryClasses:
+    positive = draw(st.sets(st.integers(0, classes - 1), min_size=1, max_size=classes - 1))
+    share = st.sampled_from([1.0, 0.5, 1 / 3, least]) | st.floats(least, 1)
+    return BinaryClasses(
+        positive=tuple(positive), keep_negative=draw(share), keep_positive=draw(share)
+    )
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> HorizontalPartition:
+    values: dict[str, Any] = {
+        "assignment": draw(st.sampled_from(["consecutive", "shuffled", "by_class", "dirichlet"])),
+        "clients": draw(st.integers(1, 6)),
+        "samples": draw(st.none() | st.integers(130, 150)),
+        "test": draw(st.none() | st.sampled_from([0.1, 0.2, 0.37, "test"])),
+        "binary": draw(binaries()),
+    }
+    if values["assignment"] == "dirichlet":
+        values["concentration"] = draw(st.sampled_from([0.1, 1.0, 100.0]))
+    thins = values["binary"].thins or isinstance(values["test"], float)
+    if values["assignment"] != "consecutive" or thins:
+        values["seed"] = draw(st.integers(0, 2**40))
+    return HorizontalPartition.model_validate(values)
+
+
+def rounded(share: float, of: int) -> int:
+    """The whole number next to share · of, as Python rounds it: the even one of two."""
+    return round(share * of)
+
+
+# ------------------------------------------------------------------------------ who holds what
+
+
+@settings(deadline=None)
+@given(partitions(), st.integers(150, 200), st.integers(0, 3))
+def test_rows_are_thinned_by_exact_counts_and_shared_out_once(spec, rows, seed):
+    labels = labels_of(rows, seed, CLASSES)
+    plain = spec.model_copy(update={"binary": None})
+    offered, expected_test = share_out(plain, labels)
+    offered = np.concatenate(offered)
+    clients, test = share_out(spec, labels)
+    held = np.concatenate(clients)
+
+    # Test rows are those without `binary`: neither thinned nor anybody's.
+    np.testing.assert_array_equal(test, expected_test)
+    kept = spec.samples or rows
+    assert len(test) == (rounded(spec.test, kept) if isinstance(spec.test, float) else 0)
+    assert len(set(held.tolist())) == len(held)
+    assert not set(held.tolist()) & set(test.tolist())
+    assert set(held.tolist()) <= set(offered.tolist())
+    assert len(offered) + len(test) == kept
+    assert max(held.tolist()) < kept
+
+    is_positive = np.isin(labels, spec.binary.positive)
+    for sign, share in (
+        (True, spec.binary.keep_positive), (False, spec.binary.keep_negative)
+    ):  # fmt: skip
+        there = (is_positive[offered] == sign).sum()
+        assert (is_positive[held] == sign).sum() == rounded(share, there)
+
+    assert len(clients) == spec.clients
+    for held_by_one in clients:
+        assert len(held_by_one) >= 1
+        assert (np.diff(held_by_one) > 0).all()
+    if spec.assignment != "dirichlet":
+        sizes = [len(held_by_one) for held_by_one in clients]
+        assert max(sizes) - min(sizes) <= 1
+
+    again, test_again = share_out(spec, labels)
+    np.testing.assert_array_equal(test_again, test)
+    for one, other in zip(again, clients, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def spec_of(assignment: str = "shuffled", **changes: Any) -> HorizontalPartition:
+    binary = {"positive": {"from": 5, "to": 9}, "keep_negative": 0.2}
+    values = {"assignment": assignment, "clients": 4, "binary": binary, **changes}
+    return HorizontalPartition.model_validate(values)
+
+
+def test_the_papers_share_of_positives():
+    """80 % of the negatives of a balanced set removed: 5/6 are positive."""
+    labels = np.repeat(np.arange(10.0), 60)
+    clients, _ = share_out(spec_of(clients=16), labels)
+    held = np.concatenate(clients)
+    assert Fraction(int((labels[held] >= 5).sum()), len(held)) == Fraction(5, 6)
+
+
+def test_what_is_kept_depends_on_the_seed_alone():
+    labels = labels_of(300)
+    held = {
+        (assignment, clients, seed): frozenset(
+            np.concatenate(
+                share_out(spec_of(assignment, clients=clients, seed=seed), labels)[0]
+            ).tolist()
+        )
+        for assignment in ("consecutive", "shuffled", "by_class")
+        for clients in (1, 4, 16)
+        for seed in (0, 1)
+    }
+    assert len(set(held.values())) == 2
+    assert len({rows for (*_, seed), rows in held.items() if seed == 0}) == 1
+
+
+def test_thinned_rows_come_from_everywhere():
+    """Uniformly, without replacement: every negative is kept by a fifth of the seeds."""
+    labels = np.concatenate([np.zeros(40), np.full(10, 7.0)])
+    times = np.zeros(50)
+    for seed in range(400):
+        clients, _ = share_out(spec_of(seed=seed, clients=2), labels_with_all(labels))
+        times[np.concatenate(clients)[np.concatenate(clients) < 50]] += 1
+    assert (times[40:] == 400).all()
+    share = times[:40] / 400
+    assert abs(share.mean() - 0.2) < 0.01
+    assert (np.abs(share - 0.2) < 4.5 * (0.16 / 400) ** 0.5).all()
+
+
+def labels_with_all(labels: np.ndarray) -> np.ndarray:
+    """Labels that lack none of 5 to 9, by rows at the end."""
+    return np.concatenate([labels, np.arange(5.0, 10.0)])
+
+
+def test_positives_are_thinned_likewise():
+    labels = labels_of(200)
+    binary = {"positive": [1, 2, 3], "keep_positive": 0.1}
+    clients, _ = share_out(spec_of(binary=binary), labels)
+    held = labels[np.concatenate(clients)]
+    positives = np.isin(labels, [1, 2, 3])
+    assert np.isin(held, [1, 2, 3]).sum() == round(0.1 * positives.sum())
+    assert (~np.isin(held, [1, 2, 3])).sum() == (~positives).sum()
+
+
+@settings(deadline=None)
+@given(st.integers(1, 30), st.integers(100, 300), st.integers(2, 10), binaries(10, 0.05))
+def test_by_class_workers_hold_few_classes(clients, rows, classes, binary):
+    """Of the data set, not of the two: blocks of sorted labels have N + C − 1 pairs at most."""
+    labels = labels_of(rows, classes=classes)
+    assume(set(binary.positive) < set(labels.tolist()))
+    spec = HorizontalPartition(assignment="by_class", clients=clients, binary=binary, seed=1)
+    try:
+        held, _ = share_out(spec, labels)
+    except FedatlasError as error:  # too few rows are left
+        assert "no " in str(error) or "exceeds" in str(error) or "goes by class" in str(error)
+        return
+    everybody = np.concatenate(held)
+    pairs = sum(len(np.unique(labels[rows])) for rows in held)
+    assert pairs <= clients + len(np.unique(labels[everybody])) - 1
+    tops = [labels[rows].max() for rows in held]
+    bottoms = [labels[rows].min() for rows in held]
+    assert all(top <= bottom for top, bottom in zip(tops, bottoms[1:], strict=False))
+    assert len(set(everybody.tolist())) == len(everybody)
+    if not binary.thins:
+        assert len(everybody) == rows
+
+
+def test_within_a_class_by_class_draws_at_random():
+    labels = np.repeat([0.0, 1.0], 50)
+    first, second = (
+        share_out(HorizontalPartition(assignment="by_class", clients=4, seed=seed), labels)[0]
+        for seed in (0, 1)
+    )
+    assert not np.array_equal(first[0], second[0])
+    assert first[0].max() > 30  # from everywhere in the class
+    assert {frozenset(np.unique(labels[rows]).tolist()) for rows in first} == {
+        frozenset({0.0}), frozenset({1.0})
+    }  # fmt: skip
+
+
+# ------------------------------------------------------------------------------ what is refused
+
+
+def test_a_positive_label_that_is_not_there_is_named():
+    labels = labels_of(100, classes=7)
+    with pytest.raises(
+        FedatlasError,
+        match=r"binary\.positive names the label 7, which no row has; labels are 0, 1",
+    ):
+        share_out(spec_of(), labels)
+
+
+@pytest.mark.parametrize(
+    ("binary", "labels", "message"),
+    [
+        (
+            {"positive": [0, 1]},
+            [0, 1, 1],
+            r"no negative row is left to train on: 0 rows, of which binary\.keep_negative keeps 1;",
+        ),
+        (
+            {"positive": [1], "keep_positive": 0.1},
+            [0, 0, 1, 1],
+            r"no positive row is left .*: 2 rows, of which binary\.keep_positive keeps 0\.1;",
+        ),
+        (
+            {"positive": [1], "keep_negative": 0.2},
+            [0, 0, 1, 1],
+            r"no negative row is left .*: 2 rows, of which binary\.keep_negative keeps 0\.2;",
+        ),
+    ],
+)
+def test_a_class_without_rows_is_named(binary, labels, message):
+    spec = HorizontalPartition(assignment="shuffled", clients=1, binary=binary)
+    with pytest.raises(FedatlasError, match=message):
+        share_out(spec, np.array(labels, float))
+
+
+def test_a_class_may_be_missing_among_the_first_samples():
+    labels = np.array([0.0, 0.0, 0.0, 1.0, 1.0])
+    with pytest.raises(FedatlasError, match="no positive row is left to train on: 0 rows"):
+        share_out(HorizontalPartition(clients=1, samples=3, binary={"positive": [1]}), labels)
+
+
+def test_more_clients_than_thinned_rows_are_refused():
+    labels = np.repeat([0.0, 1.0], [50, 2])
+    spec = spec_of(clients=13, binary={"positive": [1], "keep_negative": 0.2})
+    with pytest.raises(FedatlasError, match=r"clients 13 exceeds the 12 samples to share out"):
+        share_out(spec, labels)
+
+
+@pytest.mark.parametrize(
+    ("binary", "message"),
+    [
+        ({"positive": []}, "positive"),
+        ({"positive": [1, 2, 1]}, "a label is listed twice"),
+        ({"positive": {"from": 9, "to": 5}}, "positive"),
+        ({"positive": {"from": 5}}, r"\{from: first, to: last\}"),
+        ({"positive": {"from": 5, "to": 9, "by": 2}}, r"\{from: first, to: last\}"),
+        ({"positive": {"from": 5.0, "to": 9}}, "whole numbers"),
+        ({"positive": [float("nan")]}, "positive"),
+        ({"positive": [1], "keep_negative": 0}, "keep_negative"),
+        ({"positive": [1], "keep_negative": 1.1}, "keep_negative"),
+        ({"positive": [1], "keep_positive": -0.1}, "keep_positive"),
+    ],
+)
+def test_a_bad_specification_names_its_key(binary, message):
+    with pytest.raises(ValidationError):
+        BinaryClasses.model_validate(binary)
+    values = {"clients": 2, "binary": binary}
+    with pytest.raises(FedatlasError, match=rf"^e: key 'binary.*{message}"):
+        validated(HorizontalPartition, values, "e")
+
+
+def test_keys_of_binary_are_checked():
+    values = {"clients": 2, "binary": {"positive": [1], "keep": 0.5}}
+    with pytest.raises(FedatlasError, match=r"^e: unknown key 'binary\.keep'"):
+        validated(HorizontalPartition, values, "e")
+    with pytest.raises(FedatlasError, match=r"^e: missing key 'binary\.positive'"):
+        validated(HorizontalPartition, {"clients": 2, "binary": {}}, "e")
+
+
+def test_a_range_is_its_labels_in_any_order():
+    assert BinaryClasses.model_validate({"positive": {"from": 3, "to": 5}}).positive == (3, 4, 5)
+    assert BinaryClasses(positive=(5, 3, 4)) == BinaryClasses(positive=(3, 4, 5))
+    assert BinaryClasses.model_validate({"positive": {"from": -1, "to": -1}}).positive == (-1,)
+
+
+def test_there_is_a_seed_where_something_is_random():
+    whole = {"clients": 2, "binary": {"positive": [1]}}
+    thinned = {"clients": 2, "binary": {"positive": [1], "keep_negative": 0.5}}
+    assert HorizontalPartition.model_validate(whole).seed is None
+    assert HorizontalPartition.model_validate(thinned).seed == 0
+    assert HorizontalPartition.model_validate({**thinned, "seed": 4}).seed == 4
+    assert HorizontalPartition(clients=2, test=0.5).seed == 0
+    assert HorizontalPartition(clients=2, test="test").seed is None
+    with pytest.raises(ValidationError, match="remove the seed"):
+        HorizontalPartition.model_validate({**whole, "seed": 4})
+    with pytest.raises(ValidationError, match="remove the seed"):
+        HorizontalPartition(clients=2, test="test", seed=4)
+
+
+# ------------------------------------------------------------------------------ names
+
+
+@settings(deadline=None)
+@given(partitions(), partitions())
+def test_slugs_are_file_names_and_differ_exactly_when_specifications_do(one, other):
+    assert re.fullmatch(r"[A-Za-z0-9._-]+", one.slug)
+    assert (one.slug == other.slug) == (one == other)
+    read_again = HorizontalPartition.model_validate(json.loads(one.model_dump_json()))
+    assert read_again == one
+    assert read_again.slug == one.slug
+
+
+def test_no_two_specifications_of_a_dense_grid_share_a_slug():
+    # Lists that digits of neighbours could make alike, ranges beside their ends.
+    lists = [(1,), (2,), (12,), (1, 2), (1, 2, 3), (1, 3), (1, 23), (12, 3), (11, 12, 13), (1, 13)]
+    lists += [(0, 1, 2), (0, 2), (2, 3, 4, 5), (2, 5), (2, 3, 5), (2, 4, 5), (-1,), (-1, 0, 1)]
+    lists += [tuple(range(100, 200)), tuple(range(100, 199)), tuple(range(10, 20)), (-1, 1)]
+    specs = [
+        HorizontalPartition(
+            clients=2,
+            test=test,
+            binary=BinaryClasses(positive=positive, keep_negative=negative, keep_positive=kept),
+        )
+        for positive in lists
+        for negative in (0.2, 1.0, 0.1, 0.1 + 0.2, 0.3)
+        for kept in (0.2, 1.0)
+        for test in (None, 0.2, "test", "0.2")
+    ] + [HorizontalPartition(clients=2), HorizontalPartition(clients=2, test=0.2)]
+    slugs = [spec.slug for spec in specs]
+    assert len(set(slugs)) == len(slugs)
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+", slug) for slug in slugs)
+
+
+def test_slugs_of_a_hundred_classes_are_short():
+    binary = {"positive": {"from": 100, "to": 199}, "keep_negative": 0.2}
+    spec = spec_of(binary=binary, clients=16, test="validation")
+    assert spec.slug == "horizontal-shuffled-16-positive100to199-keep0.2-1.0-seed0-on-validation"
+    assert BinaryClasses(positive=(5, 6)).slug == "positive5.6-keep1.0-1.0"
+    assert BinaryClasses(positive=(5, 7, 9)).slug == "positive5.7.9-keep1.0-1.0"
+
+
+# ------------------------------------------------------------------------------ shards
+
+
+def samples_of(labels: np.ndarray, kind: str, seed: int = 0) -> Samples:
+    rng = np.random.default_rng(seed)
+    if kind == "tensor":
+        pixels = rng.integers(0, 256, (len(labels), 12), dtype=np.uint8)
+        return Samples(np.arange(len(labels)), labels, pixels)
+    present = rng.random((len(labels), 12)) < 0.4
+    rows = np.where(present, rng.normal(size=present.shape), 0.0)
+    return Samples(
+        np.arange(len(labels)), labels, sparse.csr_array(rows) if kind == "sparse" else rows
+    )
+
+
+def write_prepared(path: Path, samples: Samples, **changes: Any) -> Path:
+    metadata = {
+        "dataset": "toy",
+        "split": path.stem,
+        "rows": len(samples),
+        "features": 12,
+        "layout": samples.layout,
+        "shape": [3, 2, 2],
+        **changes,
+    }
+    table = to_table(samples, (3, 2, 2) if samples.layout == "tensor" else None)
+    pq.write_table(table.replace_schema_metadata({"fedatlas": canonical_json(metadata)}), path)
+    return path
+
+
+def shard(
+    folder: Path, spec: HorizontalPartition, train: Samples, test: Samples | None = None
+) -> ClientSamples:
+    prepared = write_prepared(folder / "train.parquet", train)
+    held_out = write_prepared(folder / "test.parquet", test) if test is not None else None
+    write_shards(prepared, spec, [folder / "silo-0.parquet"], folder / "manifest.json", held_out)
+    return read_shard(folder / "silo-0.parquet")
+
+
+def as_dense(samples: Samples) -> np.ndarray:
+    return samples.features.toarray() if samples.is_sparse else samples.features
+
+
+def signs(labels: np.ndarray, spec: HorizontalPartition) -> np.ndarray:
+    return np.array([1.0 if label in spec.binary.positive else -1.0 for label in labels])
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "tensor"])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(spec=partitions())
+def test_shards_hold_signs_and_the_rows_that_are_kept(kind, tmp_path, spec):
+    train = samples_of(labels_of(160, 0, CLASSES), kind)
+    test = samples_of(labels_of(30, 1, CLASSES), kind, 1)
+    read = shard(tmp_path, spec, train, test if spec.test == "test" else None)
+    clients, test_rows = share_out(spec, train.label)
+    rows = np.concatenate(clients)
+    np.testing.assert_array_equal(read.samples.sample_id, rows)
+    np.testing.assert_array_equal(read.samples.label, signs(train.label[rows], spec))
+    np.testing.assert_array_equal(as_dense(read.samples), as_dense(train)[rows])
+    np.testing.assert_array_equal(np.diff(read.offsets), [len(held) for held in clients])
+    assert read.samples.layout == kind
+    positives = np.isin(train.label[rows], spec.binary.positive)
+    assert read.metadata["positive_rate"] == pytest.approx(positives.mean(), abs=1e-15)
+
+    if spec.test is None:
+        assert read.test is None
+        assert read.metadata["test_samples"] == 0
+        return
+    source, of_test = (test, np.arange(30)) if spec.test == "test" else (train, test_rows)
+    assert read.metadata["test_samples"] == len(of_test)
+    np.testing.assert_array_equal(read.test.sample_id, of_test)
+    np.testing.assert_array_equal(read.test.label, signs(source.label[of_test], spec))
+    np.testing.assert_array_equal(as_dense(read.test), as_dense(source)[of_test])
+
+
+def test_the_manifest_lists_the_kept_rows_of_each_client(tmp_path):
+    labels = labels_of(100)
+    spec = spec_of(test=0.2)
+    shard(tmp_path, spec, samples_of(labels, "dense"))
+    clients, test = share_out(spec, labels)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    (silo,) = manifest["silos"]
+    listed = [
+        [row for start, stop in client["sample_ids"] for row in range(start, stop)]
+        for client in silo["clients"]
+    ]
+    assert listed == [rows.tolist() for rows in clients]
+    assert silo["test_samples"] == len(test) == 20
+    assert manifest["partition"] == spec.model_dump(mode="json")
+
+
+@pytest.mark.parametrize("kinds", [("dense", "sparse"), ("sparse", "dense")])
+def test_the_test_split_may_be_stored_otherwise(kinds, tmp_path):
+    """Either is stored as is smaller for it; in the shard both are as the training rows are."""
+    spec = spec_of(test="test")
+    train = samples_of(labels_of(100), kinds[0])
+    test = samples_of(labels_of(20, 1), kinds[1], 1)
+    read = shard(tmp_path, spec, train, test)
+    assert read.samples.layout == read.test.layout == kinds[0]
+    np.testing.assert_array_equal(as_dense(read.test), as_dense(test))
+    np.testing.assert_array_equal(read.test.label, signs(test.label, spec))
+    np.testing.assert_array_equal(read.test.sample_id, np.arange(20))
+
+
+def test_a_test_split_without_binary_keeps_its_labels(tmp_path):
+    spec = HorizontalPartition(clients=2, test="test")
+    train, test = (samples_of(labels_of(rows), "dense") for rows in (50, 20))
+    read = shard(tmp_path, spec, train, test)
+    np.testing.assert_array_equal(read.samples.label, train.label)
+    np.testing.assert_array_equal(read.test.label, test.label)
+    assert read.metadata["positive_rate"] is None
+
+
+def test_labels_that_are_signs_have_a_share_of_positives(tmp_path):
+    labels = np.array([1.0, -1.0, -1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
+    spec = HorizontalPartition(clients=2, samples=5)
+    assert shard(tmp_path, spec, samples_of(labels, "dense")).metadata["positive_rate"] == 0.6
+
+
+def test_the_test_split_must_be_given_where_it_is_named(tmp_path):
+    train, test = (samples_of(labels_of(rows), "dense") for rows in (50, 20))
+    with pytest.raises(FedatlasError, match=r"partition's test is 'test', but the test file"):
+        shard(tmp_path, spec_of(test="test"), train)
+    with pytest.raises(FedatlasError, match=r"partition's test is 0\.2, but the test file given"):
+        shard(tmp_path, spec_of(test=0.2), train, test)
+    prepared = write_prepared(tmp_path / "train.parquet", train)
+    other = Samples(test.sample_id, test.label, test.features[:, :11])
+    fewer = write_prepared(tmp_path / "test.parquet", other, features=11)
+    with pytest.raises(FedatlasError, match=r"test\.parquet: has 11 features, but .* has 12"):
+        write_shards(
+            prepared,
+            spec_of(test="test"),
+            [tmp_path / "silo-0.parquet"],
+            tmp_path / "manifest.json",
+            fewer,
+        )
+
+
+def test_a_test_split_changes_the_shard_and_is_told_by_its_digest(tmp_path):
+    spec = spec_of(test="test")
+    train = samples_of(labels_of(50), "dense")
+    first, second = (
+        shard(tmp_path, spec, train, samples_of(labels_of(20, seed), "dense", seed)).metadata
+        for seed in (1, 2)
+    )
+    assert first["test_digest"] != second["test_digest"]
+    assert first["prepared_digest"] == second["prepared_digest"]
+    assert first["positive_rate"] == second["positive_rate"]
