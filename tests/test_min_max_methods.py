@@ -469,6 +469,31 @@ def test_without_both_classes_in_the_restart_w_goes_on():
     assert_same(run.trace, kept.trace, 1e-15)
 
 
+# ----------------------------------------------------------------------- CODASCA's variates
+
+
+def test_variates_are_the_local_directions_of_the_last_round():
+    """With q = 1: gradients at the round's start, with the pull. Steps show differences only."""
+    toy = Toy()
+    run = Run(build("codasca", local_steps=1, proximal_weight=0.4), toy).rounds(4)
+    theta, w = run.trace[-2]
+    for number in range(toy.workers):
+        of_theta, of_w = toy.gradient_on(rows_of(run.draws[-1][0], number), theta, w)
+        of_theta = of_theta + 0.4 * (theta - toy.theta0)
+        np.testing.assert_allclose(run.state.worker_c_theta[number], of_theta, atol=1e-12)
+        np.testing.assert_allclose(run.state.worker_c_w[number], [of_w], atol=1e-12)
+    np.testing.assert_allclose(run.state.c_theta, run.state.worker_c_theta.mean(0), atol=1e-15)
+    np.testing.assert_allclose(run.state.c_w, run.state.worker_c_w.mean(0), atol=1e-15)
+
+
+def test_variates_start_every_stage_at_zero():
+    run = Run(build("codasca", first_stage_rounds=2), Toy()).rounds(1)
+    names = ("c_theta", "c_w", "worker_c_theta", "worker_c_w")
+    assert all(getattr(run.state, name).abs().min() > 0 for name in names)
+    run.round()
+    assert all((getattr(run.state, name) == 0).all() for name in names)
+
+
 # ------------------------------------------------------------------------ (c) where methods meet
 
 
