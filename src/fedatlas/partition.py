@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from fedatlas.errors import FedatlasError
+from fedatlas.files import text_digest
 from fedatlas.models import Model
 
 # Labels count as classes when there are few of them and each is met repeatedly; otherwise they
@@ -62,7 +63,7 @@ class BinaryClasses(Model):
     def _each_once(cls, positive: tuple[float, ...]) -> tuple[float, ...]:
         if len(set(positive)) < len(positive):
             raise ValueError("a label is listed twice")
-        return tuple(sorted(positive))
+        return tuple(sorted(label + 0.0 for label in positive))  # of zeros the positive one
 
     @property
     def thins(self) -> bool:
@@ -73,10 +74,13 @@ class BinaryClasses(Model):
     def slug(self) -> str:
         """A file-name-safe name that no other specification has."""
         first, last = self.positive[0], self.positive[-1]
-        if len(self.positive) > 2 and self.positive == tuple(np.arange(first, last + 1)):
-            labels = f"{first:g}to{last:g}"
-        else:
-            labels = ".".join(f"{label:g}" for label in self.positive)
+        whole = all(label.is_integer() for label in self.positive)
+        names = [str(int(label) if label.is_integer() else label) for label in self.positive]
+        labels = "_".join(names)
+        if whole and len(names) > 2 and last - first == len(names) - 1:
+            labels = f"{names[0]}to{names[-1]}"
+        elif len(labels) > 40:  # file names have an end
+            labels = text_digest(labels)[:16]
         return f"positive{labels}-keep{self.keep_negative!r}-{self.keep_positive!r}"
 
     def labels(self, raw: np.ndarray) -> np.ndarray:
@@ -319,6 +323,8 @@ def share_out(spec: HorizontalPartition, labels: np.ndarray) -> tuple[list[np.nd
     `dirichlet` meet labels that are not classes, or when a class of `binary` has no training row.
     """
     train, test = train_and_test_rows(spec, len(labels))
+    if spec.assignment in ("by_class", "dirichlet"):
+        _require_classes(spec, labels[train])
     if spec.binary is not None:
         train = _thinned(spec, spec.binary, train, labels)
     client = _assigned(spec, labels[train])
@@ -366,11 +372,9 @@ def _assigned(spec: HorizontalPartition, labels: np.ndarray) -> np.ndarray:
     generator = np.random.Generator(np.random.PCG64(spec.seed))
     if spec.assignment == "dirichlet":
         assert spec.concentration is not None  # the model guarantees it
-        _require_classes(spec, labels)
         return _skewed_by_label(labels, spec.clients, spec.concentration, generator)
     order = generator.permutation(len(labels))
     if spec.assignment == "by_class":
-        _require_classes(spec, labels)
         order = order[np.argsort(labels[order], kind="stable")]
     client = np.empty_like(blocks)
     client[order] = blocks

@@ -81,14 +81,15 @@ class AucEngine:
         self, theta: torch.Tensor, batch: Minibatches
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """See MinMaxProblem."""
-        inputs, positive, share = self._inputs(batch)
+        rows, share = (self.array(part) for part in batch.padded())
+        positive, drawn = self._train.positive[rows], share > 0
+        # Worker by worker: all local samples at once may be most of the memory.
         h = torch.stack(
             [
-                self._scores(self.network.outputs(point[:-2], images.__getitem__, len(images)))
-                for point, images in zip(self._per_worker(theta), inputs, strict=True)
+                self._scores(self._outputs(own, self._train, of_worker))
+                for own, of_worker in zip(self._per_worker(theta), rows, strict=True)
             ]
         )
-        drawn = share > 0
         below, above = (
             (h * members).sum(-1, keepdim=True) / members.sum(-1, keepdim=True)
             for members in (drawn & ~positive, drawn & positive)
@@ -98,7 +99,7 @@ class AucEngine:
     def measure(self, point: PrimalDual) -> dict[str, float]:
         """See MinMaxProblem."""
         at = Auxiliary(point.theta[-2:-1], point.theta[-1:], point.w)
-        outputs, positive = self._all_outputs(point, self._train), self._train.positive
+        outputs, positive = self._all_outputs(point.theta, self._train), self._train.positive
         h = self._scores(outputs)
         measured = {
             "objective": float(pairwise_squared_loss(h.double(), positive)),
@@ -106,7 +107,7 @@ class AucEngine:
             "train_auroc": _auroc(outputs, positive),
         }
         if self._test is not None:
-            outputs = self._all_outputs(point, self._test)
+            outputs = self._all_outputs(point.theta, self._test)
             measured["test_auroc"] = _auroc(outputs, self._test.positive)
         return measured
 
@@ -114,9 +115,13 @@ class AucEngine:
         """The values on the engine's device."""
         return torch.tensor(values, device=self._device)
 
-    def _all_outputs(self, point: PrimalDual, images: "_Images") -> torch.Tensor:
+    def _outputs(self, theta: torch.Tensor, images: "_Images", rows: torch.Tensor) -> torch.Tensor:
+        """The network's outputs (n, 1) for these rows (n,)."""
+        return self.network.outputs(theta[:-2], lambda part: images.at(rows[part]), len(rows))
+
+    def _all_outputs(self, theta: torch.Tensor, images: "_Images") -> torch.Tensor:
         rows = torch.arange(len(images.positive), device=self._device)
-        return self.network.outputs(point.theta[:-2], lambda part: images.at(rows[part]), len(rows))
+        return self._outputs(theta, images, rows)
 
     def _scores(self, outputs: torch.Tensor) -> torch.Tensor:
         """(…, n, 1) → (…, n)."""

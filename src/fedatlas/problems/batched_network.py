@@ -134,7 +134,7 @@ class BatchedNetwork:
         }
 
     def _fresh(self, seed: int) -> nn.Module:
-        # On the CPU and under torch's global generator, which is put back: modules draw from it.
+        # On the CPU and under its global generator, which is put back: modules draw from it.
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
             return self._build().to(self._device, self._dtype)
