@@ -342,7 +342,7 @@ def test_slugs_of_a_hundred_classes_are_short():
     spec = spec_of(binary=binary, clients=16, test="validation")
     assert spec.slug == "horizontal-shuffled-16-positive100to199-keep0.2-1.0-seed0-on-validation"
     assert BinaryClasses(positive=(5, 6)).slug == "positive5_6-keep1.0-1.0"
-    assert BinaryClasses(positive=(5, 7, 9)).slug == "positive5.7.9-keep1.0-1.0"
+    assert BinaryClasses(positive=(5, 7, 9)).slug == "positive5_7_9-keep1.0-1.0"
 
 
 # ------------------------------------------------------------------------------ shards
@@ -499,7 +499,7 @@ def test_a_test_split_changes_the_shard_and_is_told_by_its_digest(tmp_path):
 
 def test_slugs_tell_labels_apart_and_stay_short():
     labels = [(1, 2), (1.2,), (1.5, 2), (1, 5.2), (1234567,), (1234568,), (0, 1, 1e12), (1e22,)]
-    labels += [tuple(range(100, 199)) + (200,), tuple(range(100, 199)) + (201,), (100, 101, 102)]
+    labels += [(*range(100, 199), 200), (*range(100, 199), 201), (100, 101, 102)]
     slugs = [BinaryClasses(positive=positive).slug for positive in labels]
     assert len(set(slugs)) == len(slugs)
     assert all(re.fullmatch(r"[A-Za-z0-9._-]{1,80}", slug) for slug in slugs), slugs
