@@ -137,8 +137,9 @@ def test_lost_seeds_are_worse_than_any_number():
     found = verdict(published(0.7, 0.1), a=lost)
     assert found.verdict == "not reproduced"
     assert "a none (0 of 3 seeds)" in found.evidence
+    # An accuracy says itself how good a model is.
     risen = ending([0.9] * 3, objective=np.linspace([1] * 3, [9] * 3, 5).T)
-    assert verdict(better(), a=risen, b=well).verdict == "not reproduced"
+    assert verdict(better(), a=risen, b=well).verdict == "reproduced"
 
 
 @pytest.mark.parametrize(
@@ -306,7 +307,7 @@ def test_highest_with_seeds_that_are_lost(more):
     assert found(highest("b", **more), a=some, b=well)[""][0] == "inconclusive"
     assert found(highest("b", **more), a=lost, b=lost)[""][0] == "inconclusive"
     risen = rising([0.95, 0.96], objective=np.linspace([1, 1], [2, 2], 5).T)
-    assert found(highest("b", **more), a=risen, b=well)[""][0] == "not reproduced"
+    assert found(highest("b", **more), a=risen, b=well)[""][0] == "reproduced"
 
 
 def test_highest_says_which_run_is_at_the_edge_of_its_grid():

@@ -99,9 +99,11 @@ def test_a_perfect_record_has_a_level_a_millionth_from_one():
     assert levels[1:] == pytest.approx([-6, -6, -5])
 
 
-def test_a_run_that_left_its_start_has_no_level_whatever_its_auroc():
-    trace = auroc_trace([[0.5, 0.9, 0.95]], objective=[[1.0, 0.4, 1.2]])
-    assert log_measurement(trace, "test_auroc")[0].tolist()[1:] == [pytest.approx(-1), INF]
+def test_auroc_counts_wherever_the_objective_is():
+    """A short run may leave a constant's loss of 1 upwards, and rank better than it did."""
+    trace = auroc_trace([[0.5, 0.9, 0.99]], objective=[[1.0, 0.4, 1.2]])
+    assert log_measurement(trace, "test_auroc")[0].tolist()[1:] == pytest.approx([-1, -2])
+    assert log_measurement(trace, "objective")[0, 2] == INF
 
 
 @given(pair=st.tuples(st.floats(0, 1), st.floats(0, 1)), measurement=st.sampled_from(LEVELS))

@@ -10,8 +10,8 @@ from fedatlas.evaluation.evidence import Finding, bounds, mean_of
 from fedatlas.evaluation.levels import (
     ROUNDING,
     Interval,
-    above_start,
     column,
+    deceptive,
     difference,
     diverged,
 )
@@ -78,9 +78,9 @@ def final_losses(trace: xr.Dataset, measurement: str) -> np.ndarray:
 def as_losses(trace: xr.Dataset, measurement: str, values: np.ndarray) -> np.ndarray:
     """(seeds,) values, negative where larger is better; +inf for a seed that is lost.
 
-    Lost are seeds that diverged or whose objective ends above its start.
+    Lost are seeds that diverged, or where the measurement is deceptive at the end.
     """
-    lost = diverged(trace) | above_start(trace)[:, -1]
+    lost = diverged(trace) | deceptive(trace, measurement)[:, -1]
     return np.where(lost, np.inf, _sign(measurement) * values)
 
 

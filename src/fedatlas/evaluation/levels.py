@@ -70,14 +70,20 @@ def cost_axis(trace: xr.Dataset, cost: str) -> np.ndarray:
 
 
 def log_measurement(trace: xr.Dataset, measurement: str) -> np.ndarray:
-    """Levels of a measurement by record, (seeds, records); smaller is better.
-
-    +inf where the objective stands above its start: a run that left has not converged, however
-    small its gradient (the robust loss is flat far away).
-    """
+    """Levels by record, (seeds, records); smaller is better, +inf where deceptive."""
     distances = _distance(measurement, column(trace, measurement))
     levels = np.log10(np.maximum(distances, smallest(measurement)))
-    return np.where(above_start(trace), np.inf, levels)
+    return np.where(deceptive(trace, measurement), np.inf, levels)
+
+
+def deceptive(trace: xr.Dataset, measurement: str) -> np.ndarray:
+    """(seeds, records) where the objective stands above its start, and the measurement hides it.
+
+    A run that left has not converged, however small its gradient (the robust loss is flat far
+    away). Accuracy and AUROC say themselves how good a model is, wherever it is.
+    """
+    left = above_start(trace)
+    return left & (measurement not in LARGER_IS_BETTER)
 
 
 def above_start(trace: xr.Dataset) -> np.ndarray:
