@@ -22,13 +22,7 @@ SHAPES = {
 every_network = pytest.mark.parametrize("name", SHAPES)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    # Two that share busy cores wait for each other, up to ten times longer than the work takes.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(autouse=True)

@@ -30,13 +30,7 @@ numbers = st.floats(-3, 3)
 shares = st.floats(0.01, 0.99)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    # Two that share busy cores wait for each other, up to ten times longer than the work takes.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @st.composite

@@ -43,13 +43,7 @@ FIGURE_1 = ROOT / "config" / "experiments" / "fmgda" / "fig1.yaml"
 WIDE = Landscape(first=(-6, 6), second=(-6, 6), points=25)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    # Two that share busy cores wait for each other, up to ten times longer than the work takes.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

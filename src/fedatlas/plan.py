@@ -154,20 +154,16 @@ def _specification(
 
 def _check_tuning(plan: Plan, folder: Path) -> None:
     """Runs that are tuned elsewhere: by the same method, on other seeds."""
+    first_points = {(spec.experiment, spec.run): spec for spec in reversed(plan.runs.values())}
     for spec in plan.runs.values():
         if spec.tuned_in is None:
             continue
         where = f"{_file_of(spec.experiment, folder)}: runs.{spec.run}.tuned_in"
-        tried = [
-            candidate
-            for candidate in plan.runs.values()
-            if (candidate.experiment, candidate.run) == (spec.tuned_in, spec.run)
-        ]
-        if not tried:
+        other = first_points.get((spec.tuned_in, spec.run))
+        if other is None:
             raise FedatlasError(
                 f"{where}: there is no run '{spec.run}' in an experiment '{spec.tuned_in}'"
             )
-        other = tried[0]
         if other.algorithm != spec.algorithm or other.tuned_in is not None:
             raise FedatlasError(
                 f"{where}: {other.experiment}/{other.run} must choose a point of {spec.algorithm}"

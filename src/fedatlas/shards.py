@@ -74,6 +74,12 @@ class ClientSamples:
         """Number of clients."""
         return len(self.offsets) - 1
 
+    @property
+    def row_weights(self) -> np.ndarray:
+        """(n,) weights of rows in a mean over clients of means over their samples."""
+        sizes = np.diff(self.offsets)
+        return np.repeat(1.0 / (self.clients * np.maximum(sizes, 1)), sizes)
+
 
 def write_shards(
     prepared: Path,

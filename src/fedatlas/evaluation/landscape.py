@@ -60,9 +60,7 @@ class AucSurface:
         self._sigmoid = objective.scores == "sigmoid"
         self._positive = torch.as_tensor(labels > 0)
         self._loss = AucLoss(positive_rate(data))
-        sizes = np.diff(data.offsets)
-        # F is the mean over clients of means over their samples.
-        self._share = torch.from_numpy(np.repeat(1.0 / (data.clients * sizes), sizes))
+        self._share = torch.from_numpy(data.row_weights)
         self.samples = len(labels)
 
     def phi(self, theta: torch.Tensor) -> torch.Tensor:

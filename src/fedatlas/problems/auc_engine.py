@@ -45,9 +45,7 @@ class AucEngine:
         self._test = None
         if data.test is not None:
             self._test = _Images(data.test, data.metadata, self._device, dtype)
-        sizes = np.diff(data.offsets)
-        weights = np.repeat(1.0 / (data.clients * sizes), sizes)
-        self._row_weights = torch.as_tensor(weights, dtype=dtype, device=self._device)
+        self._row_weights = self.array(data.row_weights).to(dtype)
         self._last_inputs: tuple[Minibatches, Any] | None = None
 
     def start(self, seed: int) -> PrimalDual:

@@ -40,8 +40,7 @@ class Engine(ABC):
         self.objective = objective
         self._offsets = data.offsets
         self._test = data.test
-        sizes = np.diff(data.offsets)
-        self._row_weights = np.repeat(1.0 / (self.clients * np.maximum(sizes, 1)), sizes)
+        self._row_weights = data.row_weights
         row_norms = np.sqrt((data.samples.features**2).sum(axis=1))
         self.smoothness = objective.smoothness(float(row_norms.max(initial=0.0)))
 
