@@ -1,0 +1,674 @@
+"""The reference of the decentralised methods against itself, by independent routes."""
+
+import itertools
+from collections import deque
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference_decentralised import (
+    binomial_gradients,
+    dp_gt_compact,
+    dp_gt_literal,
+    dp_gt_released_trackers,
+    gaussian_gradients,
+    growing_samples,
+    lattice_rounded,
+    online_states,
+    quantised_states,
+    step_rounded,
+    ternary,
+    ternary_states,
+)
+
+ALPHA, BETA, GAMMA = 0.3, 0.2, 0.15
+LIMIT, BOUND, LEVELS, TRIALS, QUANTUM = 6.0, 0.8, 6, 9, 0.25
+
+ring = np.roll(np.eye(5), 1, axis=0)
+"""Directed: i receives from i − 1 alone, with weight 1."""
+
+undirected_ring = (ring + ring.T) / 2
+
+unbalanced = np.array(
+    [
+        [0.0, 0.0, 0.5, 0.5, 1.0],
+        [1.0, 0.0, 0.0, 0.0, 0.0],
+        [0.0, 1.0, 0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.5, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 0.5, 0.0],
+    ]
+)
+"""A directed ring with two shortcuts to agent 0; DP-1's row sums, and column sums of 1."""
+
+
+class Problem:
+    """Agents with different, curved data: a gradient at another point or over other rows shows."""
+
+    def __init__(self, seed=0, agents=5, size=3, samples=8, iterations=6):
+        random = np.random.default_rng(seed)
+        self.agents, self.size, self.iterations = agents, size, iterations
+        self.a = random.normal(size=(agents, samples, size))
+        self.b = random.normal(size=(agents, samples)) + np.arange(agents)[:, None]
+        self.x0 = random.normal(size=(agents, size))
+        self.rows = [
+            [random.choice(samples, 2 + k % 3, replace=False) for i in range(agents)]
+            for k in range(iterations + 1)
+        ]
+        shape = (iterations, agents, size)
+        self.zeta, self.eta = random.laplace(size=shape), random.laplace(size=shape)
+        self.uniforms = random.random(shape)
+        self.binomials = random.binomial(TRIALS, 0.5, size=shape)
+        # Positive diagonals: nothing may read them.
+        present = random.random((2, agents, agents)) < 0.6
+        self.R, self.C = np.where(present, random.random((2, agents, agents)), 0.0)
+        self.R[np.diag_indices(agents)] = self.C[np.diag_indices(agents)] = 0.7
+        self.W = (self.R + self.R.T) / 2
+        self.kappa = [0.4 / (k + 1) ** 0.3 for k in range(iterations)]
+        self.gamma = [0.3 / (k + 1) ** 0.6 for k in range(iterations)]
+
+    def gradient(self, agent, x, rows):
+        total = np.zeros_like(x)
+        for row in rows:
+            a = self.a[agent, row]
+            total = total + np.tanh(a @ x - self.b[agent, row]) * a + 0.1 * x
+        return total / len(rows)
+
+    def gradients(self, x, rows):
+        return np.array([self.gradient(i, x[i], rows[i]) for i in range(self.agents)])
+
+    def tracking(self, method, **other):
+        noises = {"zeta": self.zeta, "eta": self.eta}
+        if method is dp_gt_released_trackers:
+            del noises["zeta"]
+        given = {"x0": self.x0, "rows": self.rows, "R": self.R, "C": self.C, **noises}
+        given |= {"alpha": ALPHA, "beta": BETA, "gamma": GAMMA, **other}
+        return method(self.gradient, **given)
+
+    def compared(self, method, **other):
+        """One of the methods without trackers, with all that it is to be given."""
+        rows, zeta = {"rows": self.rows[:-1]}, {"zeta": self.zeta}
+        uniforms = {"uniforms": self.uniforms}
+        varying = {"kappa": self.kappa, "gamma": self.gamma}
+        constant = {"kappa": ALPHA, "gamma": GAMMA}
+        given = {
+            gaussian_gradients: {**rows, "noise": self.zeta, **varying},
+            ternary_states: {**rows, **uniforms, "limit": LIMIT, **varying},
+            binomial_gradients: {
+                **rows,
+                **uniforms,
+                "binomials": self.binomials,
+                "bound": BOUND,
+                "levels": LEVELS,
+                "trials": TRIALS,
+                **constant,
+            },
+            online_states: {"arrivals": self.rows[:-1], **zeta, **varying},
+            growing_samples: {**rows, **zeta, **varying},
+            quantised_states: {**rows, **zeta, **uniforms, "quantiser_step": QUANTUM, **constant},
+        }[method]
+        return method(self.gradient, **{"x0": self.x0, "W": self.W, **given, **other})
+
+
+TRACKING = (dp_gt_literal, dp_gt_compact, dp_gt_released_trackers)
+COMPARED = (
+    gaussian_gradients,
+    ternary_states,
+    binomial_gradients,
+    online_states,
+    growing_samples,
+    quantised_states,
+)
+OWN_VALUE_AS_SENT = (gaussian_gradients, ternary_states, binomial_gradients, online_states)
+"""Where w_ij and w_ji meet the same difference, so that a symmetric W cannot move the mean."""
+
+
+def zeros(iterations, agents, size):
+    return np.zeros((iterations, agents, size))
+
+
+def off_diagonal(weights):
+    return weights - np.diag(np.diag(weights))
+
+
+def in_laplacian(weights):
+    return np.diag(off_diagonal(weights).sum(axis=1)) - off_diagonal(weights)
+
+
+def out_laplacian(weights):
+    return np.diag(off_diagonal(weights).sum(axis=0)) - off_diagonal(weights)
+
+
+def null_left(matrix):
+    """The v with vᵀ matrix = 0, its sum 1."""
+    v = np.linalg.svd(matrix)[0][:, -1]
+    return v / v.sum()
+
+
+def assert_close(one, other):
+    np.testing.assert_allclose(one, other, rtol=0, atol=1e-11)
+
+
+def centralised(gradient, x, rows, gamma):
+    """SGD of one agent, with the rows of every step; its states."""
+    states = [x]
+    for k, row in enumerate(rows):
+        x = x - (gamma if np.isscalar(gamma) else gamma[k]) * gradient(x, row)
+        states.append(x)
+    return states
+
+
+# --- The loops against the stacked equations ------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_literal_form_is_its_stacked_equations(seed):
+    p = Problem(seed)
+    R, C = off_diagonal(p.R), off_diagonal(p.C)
+    x, y = p.x0, p.gradients(p.x0, p.rows[0])
+    points = p.tracking(dp_gt_literal)
+    for k in range(p.iterations):
+        assert_close(points[k].x, x)
+        assert_close(points[k].y, y)
+        assert_close(points[k].sent_x, x + p.zeta[k])
+        assert_close(points[k].sent_y, y + p.eta[k])
+        g = p.gradients(x, p.rows[k])
+        # DP-1: noise terms +αRζ and +βCη, both own factors from row sums
+        x_new = x - ALPHA * in_laplacian(p.R) @ x + ALPHA * R @ p.zeta[k] - GAMMA * y
+        y = y - BETA * in_laplacian(p.C) @ y + BETA * C @ p.eta[k]
+        x, y = x_new, y + p.gradients(x_new, p.rows[k + 1]) - g
+    assert_close(points[-1].x, x)
+    assert_close(points[-1].y, y)
+    assert len(points) == p.iterations + 1
+    assert points[-1].sent_x is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_compact_form_is_equations_7_and_8(seed):
+    p = Problem(seed)
+    L1, L2 = in_laplacian(p.R), out_laplacian(p.C)
+    # (7) and (8) have L1 and L2 of the matrices with any diagonal: it drops out
+    assert_close(L1, np.diag(p.R.sum(axis=1)) - p.R)
+    assert_close(L2, np.diag(p.C.sum(axis=0)) - p.C)
+    x, y = p.x0, p.gradients(p.x0, p.rows[0])
+    points = p.tracking(dp_gt_compact)
+    for k in range(p.iterations):
+        assert_close(points[k].sent_x, x + p.zeta[k])
+        assert_close(points[k].sent_y, y + p.eta[k])
+        g = p.gradients(x, p.rows[k])
+        x_new = x - ALPHA * L1 @ x - ALPHA * L1 @ p.zeta[k] - GAMMA * y
+        y = y - BETA * L2 @ y - BETA * L2 @ p.eta[k] + p.gradients(x_new, p.rows[k + 1]) - g
+        x = x_new
+        assert_close(points[k + 1].x, x)
+        assert_close(points[k + 1].y, y)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_variant_descends_along_what_it_released(seed):
+    p = Problem(seed)
+    x, y = p.x0, p.gradients(p.x0, p.rows[0])
+    points = p.tracking(dp_gt_released_trackers)
+    for k in range(p.iterations):
+        assert_close(points[k].sent_x, x)
+        assert_close(points[k].sent_y, y + p.eta[k])
+        g = p.gradients(x, p.rows[k])
+        x_new = x - ALPHA * in_laplacian(p.R) @ x - GAMMA * (y + p.eta[k])
+        y = y - BETA * out_laplacian(p.C) @ (y + p.eta[k])
+        x, y = x_new, y + p.gradients(x_new, p.rows[k + 1]) - g
+        assert_close(points[k + 1].x, x)
+        assert_close(points[k + 1].y, y)
+
+
+@pytest.mark.parametrize("method", COMPARED)
+@pytest.mark.parametrize("seed", range(3))
+def test_compared_methods_are_their_stacked_equations(method, seed):
+    p = Problem(seed)
+    p.W = p.R  # the methods have a symmetric W; this one shows that i reads row i of it
+    W, L = off_diagonal(p.W), in_laplacian(p.W)
+    degrees = W.sum(axis=1, keepdims=True)
+    x = p.x0
+    points = p.compared(method)
+    assert len(points) == p.iterations + 1
+    for k in range(p.iterations):
+        kappa, gamma, u = p.kappa[k], p.gamma[k], p.uniforms[k]
+        g, sent = p.gradients(x, p.rows[k]), x
+        if method is gaussian_gradients:
+            g = g + p.zeta[k]
+            pull = -L @ x
+        elif method is ternary_states:
+            sent = np.where(u < np.abs(x) / LIMIT, LIMIT * np.sign(x), 0.0)
+            pull = -L @ sent
+        elif method is binomial_gradients:
+            kappa, gamma, spacing = ALPHA, GAMMA, 2 * BOUND / (LEVELS - 1)
+            clipped = np.clip(g, -BOUND, BOUND)
+            # ⌈t − u⌉ is the upper neighbour of t exactly where u is below its fraction
+            g = -BOUND + spacing * np.ceil((clipped + BOUND) / spacing - u)
+            g = g + spacing * p.binomials[k] - spacing * TRIALS / 2
+            pull = -L @ x
+        elif method is online_states:
+            g = p.gradients(
+                x, [np.concatenate([p.rows[s][i] for s in range(k + 1)]) for i in range(p.agents)]
+            )
+            sent = x + p.zeta[k]
+            pull = -L @ sent
+        elif method is growing_samples:
+            sent = x + p.zeta[k]
+            pull = W @ sent - degrees * x
+        else:
+            kappa, gamma = ALPHA, GAMMA
+            sent = QUANTUM * np.ceil((x + p.zeta[k]) / QUANTUM - u)
+            pull = W @ sent - degrees * x
+        assert_close(points[k].x, x)
+        assert_close(points[k].gradient, g)
+        assert_close(points[k].sent_x, sent)
+        assert points[k].y is None
+        assert points[k].sent_y is None
+        x = x + kappa * pull - gamma * g
+    assert_close(points[-1].x, x)
+    assert points[-1].gradient is None
+
+
+@pytest.mark.parametrize("method", TRACKING + COMPARED)
+def test_other_draws_and_weights_give_other_states(method):
+    """Every argument is used: each one alone, changed, moves the last state."""
+    p = Problem()
+    run = p.tracking if method in TRACKING else p.compared
+    last = run(method)[-1].x
+    changes = {"x0": p.x0 + 0.1}
+    if method in TRACKING:
+        changes |= {"R": p.R * 1.1, "C": p.C * 1.1, "alpha": 0.31, "beta": 0.21, "gamma": 0.16}
+        changes |= {"eta": p.eta * 1.1, "rows": [p.rows[0], p.rows[0], *p.rows[2:]]}
+        if method is not dp_gt_released_trackers:
+            changes |= {"zeta": p.zeta * 1.1}
+    else:
+        rows = "arrivals" if method is online_states else "rows"
+        changes |= {"W": p.W * 1.1, "kappa": 0.33, "gamma": 0.17}
+        changes |= {rows: [p.rows[1], *p.rows[1:-1]]}
+    for name, value in changes.items():
+        assert np.abs(run(method, **{name: value})[-1].x - last).max() > 1e-6, name
+
+
+def test_points_one_by_one_are_the_list():
+    p = Problem()
+    given = {"x0": p.x0, "rows": p.rows[:-1], "noise": p.zeta, "W": p.W, "kappa": 0.4, "gamma": 0.3}
+    points = gaussian_gradients.points(p.gradient, **given)
+    for one, other in zip(points, gaussian_gradients(p.gradient, **given), strict=True):
+        assert_close(one.x, other.x)
+
+
+@pytest.mark.parametrize(
+    "method", [gaussian_gradients, ternary_states, online_states, growing_samples]
+)
+def test_a_number_as_step_is_the_same_number_every_time(method):
+    p = Problem()
+    number = p.compared(method, kappa=0.4, gamma=0.3)
+    sequence = p.compared(method, kappa=[0.4] * p.iterations, gamma=[0.3] * p.iterations)
+    assert_close(number[-1].x, sequence[-1].x)
+
+
+@pytest.mark.parametrize("method", TRACKING + COMPARED)
+def test_draws_have_to_be_given_for_the_same_iterations(method):
+    p = Problem()
+    short = {"rows": p.rows[:-2]}
+    if method is online_states:
+        short = {"arrivals": p.rows[:-2]}
+    with pytest.raises(ValueError, match="iterations"):
+        (p.tracking if method in TRACKING else p.compared)(method, **short)
+
+
+# --- Invariants -----------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 10**6),
+    agents=st.integers(1, 6),
+    beta=st.floats(0, 1.5),
+    method=st.sampled_from([dp_gt_compact, dp_gt_released_trackers]),
+)
+def test_trackers_sum_to_the_gradients_whatever_the_noise(seed, agents, beta, method):
+    p = Problem(seed, agents=agents, iterations=4)
+    for k, point in enumerate(p.tracking(method, beta=beta)):
+        assert_close(point.gradient, p.gradients(point.x, p.rows[k]))
+        scale = 1 + np.abs(point.y).max()
+        assert_close(point.y.sum(axis=0) / scale, point.gradient.sum(axis=0) / scale)
+
+
+def test_literal_trackers_do_not_sum_to_the_gradients():
+    p = Problem()
+    silent = zeros(p.iterations, p.agents, p.size)
+    point = p.tracking(dp_gt_literal, zeta=silent, eta=silent)[-1]
+    assert np.abs(point.y.sum(axis=0) - point.gradient.sum(axis=0)).max() > 0.01
+    # without noise, equal row and column sums are enough
+    point = p.tracking(dp_gt_literal, zeta=silent, eta=silent, C=ring)[-1]
+    assert_close(point.y.sum(axis=0), point.gradient.sum(axis=0))
+
+
+def test_noise_of_states_does_not_move_their_weighted_mean():
+    """E.2: v1ᵀx⁺ = v1ᵀx − γ v1ᵀy, with y̆ in place of y where that is what is released."""
+    p = Problem()
+    v = null_left(in_laplacian(p.R))
+    for method, slope in ((dp_gt_compact, "y"), (dp_gt_released_trackers, "sent_y")):
+        points = p.tracking(method)
+        for now, later in itertools.pairwise(points):
+            assert_close(v @ later.x, v @ now.x - GAMMA * v @ getattr(now, slope))
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 10**6),
+    agents=st.integers(1, 6),
+    method=st.sampled_from(COMPARED),
+)
+def test_mean_state_descends_along_the_mean_gradient(seed, agents, method):
+    """For symmetric W; in [43] and [44], κ W times the disturbance of what is sent comes on top."""
+    p = Problem(seed, agents=agents, iterations=4)
+    points = p.compared(method, kappa=0.4, gamma=0.3)
+    for now, later in itertools.pairwise(points):
+        moved = later.x.mean(axis=0) - now.x.mean(axis=0) + 0.3 * now.gradient.mean(axis=0)
+        if method not in OWN_VALUE_AS_SENT:
+            moved = moved - 0.4 * (off_diagonal(p.W) @ (now.sent_x - now.x)).mean(axis=0)
+        assert_close(moved, 0.0)
+
+
+def test_without_noise_the_forms_agree_where_the_graph_is_balanced():
+    p = Problem()
+    silent = zeros(p.iterations, p.agents, p.size)
+    noise = {"zeta": silent, "eta": silent}
+    compact = p.tracking(dp_gt_compact, **noise, C=ring)[-1]
+    assert_close(p.tracking(dp_gt_literal, **noise, C=ring)[-1].x, compact.x)
+    assert_close(p.tracking(dp_gt_released_trackers, eta=silent, C=ring)[-1].x, compact.x)
+    compact = p.tracking(dp_gt_compact, **noise)[-1]
+    assert np.abs(p.tracking(dp_gt_literal, **noise)[-1].x - compact.x).max() > 1e-3
+    assert_close(p.tracking(dp_gt_released_trackers, eta=silent)[-1].x, compact.x)
+
+
+# --- Reductions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", TRACKING + COMPARED)
+def test_one_agent_alone_does_sgd(method):
+    """Noise counts only where it is part of the descent: it has nobody to come from."""
+    p = Problem(agents=1)
+    noisy = {gaussian_gradients: p.zeta, dp_gt_released_trackers: p.eta}.get(method)
+    points = (p.tracking if method in TRACKING else p.compared)(method)
+    steps = [GAMMA] * p.iterations
+    if method in (gaussian_gradients, ternary_states, online_states, growing_samples):
+        steps = p.gamma
+    x = p.x0[0]
+    for k in range(p.iterations):
+        rows = p.rows[k][0]
+        if method is online_states:
+            rows = np.concatenate([p.rows[s][0] for s in range(k + 1)])
+        g = p.gradient(0, x, rows)
+        if method is binomial_gradients:
+            spacing = 2 * BOUND / (LEVELS - 1)
+            g = lattice_rounded(g, BOUND, LEVELS, p.uniforms[k, 0])
+            g = g + spacing * (p.binomials[k, 0] - TRIALS / 2)
+        if noisy is not None:
+            g = g + noisy[k, 0]
+        x = x - steps[k] * g
+        assert_close(points[k + 1].x[0], x)
+
+
+@pytest.mark.parametrize("method", [*TRACKING, gaussian_gradients, online_states, growing_samples])
+def test_agents_with_the_same_data_do_sgd_together(method):
+    p = Problem()
+    p.x0 = np.repeat(p.x0[:1], p.agents, axis=0)
+    p.a[:], p.b[:] = p.a[:1], p.b[:1]
+    p.rows = [[rows[0]] * p.agents for rows in p.rows]
+    p.zeta = p.eta = zeros(p.iterations, p.agents, p.size)
+    run = p.tracking if method in TRACKING else p.compared
+    points = run(method, C=ring) if method in TRACKING else run(method, gamma=GAMMA)
+    rows = [rows[0] for rows in p.rows[:-1]]
+    if method is online_states:
+        rows = [np.concatenate(rows[: k + 1]) for k in range(p.iterations)]
+    states = centralised(lambda x, row: p.gradient(0, x, row), p.x0[0], rows, GAMMA)
+    for point, x in zip(points, states, strict=True):
+        assert_close(point.x, np.repeat(x[None], p.agents, axis=0))
+
+
+@pytest.mark.parametrize("method", [*TRACKING, *OWN_VALUE_AS_SENT, growing_samples])
+def test_complete_graph_with_uniform_averaging_is_centralised_sgd(method):
+    """With κ = 1 and w_ij = 1/n every agent starts its step from the mean state.
+
+    The mean of gradients at the agents' own states is the gradient at the mean state where all
+    have the same curvature; so then the mean state does SGD on the mean of the agents' samples.
+    """
+    p = Problem()
+    curvature = np.array([[1.0, 0.2, 0.0], [0.2, 0.5, 0.1], [0.0, 0.1, 0.8]])
+    centres = np.random.default_rng(1).normal(size=(p.agents, 8, p.size))
+
+    def gradient(agent, x, rows):
+        return curvature @ (x - centres[agent, rows].mean(axis=0))
+
+    p.gradient = gradient
+    uniform = np.full((p.agents, p.agents), 1 / p.agents)
+    silent = zeros(p.iterations, p.agents, p.size)
+    noise = silent
+    if method in TRACKING:
+        p.zeta = p.eta = silent
+        points = p.tracking(method, R=uniform, C=uniform, alpha=1.0, beta=1.0)
+    else:
+        if method is growing_samples:
+            p.zeta = silent
+        if method is gaussian_gradients:
+            noise = p.zeta  # the original of D.36: one server, p_i = 1/n
+        points = p.compared(method, W=uniform, kappa=1.0, gamma=GAMMA)
+    x = p.x0.mean(axis=0)
+    for k in range(p.iterations):
+        rows = p.rows[k]
+        if method is online_states:
+            rows = [np.concatenate([p.rows[s][i] for s in range(k + 1)]) for i in range(p.agents)]
+        point = points[k + 1]
+        if method is binomial_gradients:
+            x = x - GAMMA * points[k].gradient.mean(axis=0)  # rounding sees the agents' own states
+        else:
+            slopes = [gradient(i, x, rows[i]) + noise[k, i] for i in range(p.agents)]
+            x = x - GAMMA * np.mean(slopes, axis=0)
+        assert_close(point.x.mean(axis=0), x)
+        if method in (gaussian_gradients, binomial_gradients, growing_samples):
+            assert_close(point.x, points[k].x.mean(axis=0) - GAMMA * points[k].gradient)
+
+
+# --- Quantisers -----------------------------------------------------------------------------------
+
+
+def averaged(quantiser, x, count=2000):
+    """The mean over numbers spread evenly in [0, 1), each coordinate in an order of its own."""
+    even = (np.arange(count) + 0.5) / count
+    random = np.random.default_rng(0)
+    uniforms = np.stack([random.permutation(even) for _ in x], axis=1)
+    return np.mean([quantiser(x, u) for u in uniforms], axis=0)
+
+
+entries = st.lists(st.floats(-4, 4), min_size=1, max_size=4).map(np.array)
+
+
+@settings(deadline=None, max_examples=15)
+@given(x=entries)
+def test_quantisers_are_unbiased(x):
+    """An even spread of 2000 numbers misses a probability by 1/2000 at most."""
+    for quantiser, gap in (
+        (lambda x, u: ternary(x, 4.5, u), 4.5),
+        (lambda x, u: lattice_rounded(x, 4.0, LEVELS, u), 8 / (LEVELS - 1)),
+        (lambda x, u: step_rounded(x, QUANTUM, u), QUANTUM),
+    ):
+        np.testing.assert_allclose(averaged(quantiser, x), x, rtol=0, atol=gap / 2000 + 1e-12)
+
+
+@settings(deadline=None, max_examples=50)
+@given(x=entries, seed=st.integers(0, 10**6))
+def test_quantised_values_are_on_their_lattices_and_near(x, seed):
+    u = np.random.default_rng(seed).random(len(x))
+    assert set(np.abs(ternary(x, 4.5, u))) <= {0.0, 4.5}
+    q = step_rounded(x, QUANTUM, u)
+    assert_close(q / QUANTUM, np.round(q / QUANTUM))
+    assert np.all(np.abs(q - x) < QUANTUM)
+    q, spacing = lattice_rounded(x, BOUND, LEVELS, u), 2 * BOUND / (LEVELS - 1)
+    levels = (q + BOUND) / spacing
+    assert_close(levels, np.round(levels))
+    assert np.all((levels > -0.5) & (levels < LEVELS - 0.5))
+    assert np.all(np.abs(q - np.clip(x, -BOUND, BOUND)) < spacing)
+
+
+def test_quantisers_go_up_or_away_from_zero_below_the_probability():
+    x = np.array([-0.3, 0.3, 0.0])
+    low, high = np.full(3, 0.1), np.full(3, 0.9)
+    assert_close(ternary(x, 1.0, low), [-1.0, 1.0, 0.0])
+    assert_close(ternary(x, 1.0, high), [0.0, 0.0, 0.0])
+    assert_close(step_rounded(x, 0.2, low), [-0.2, 0.4, 0.0])
+    assert_close(step_rounded(x, 0.2, high), [-0.4, 0.2, 0.0])
+    # four levels: −0.6, −0.2, 0.2, 0.6
+    assert_close(lattice_rounded(x, 0.6, 4, low), [-0.2, 0.6, 0.2])
+    assert_close(lattice_rounded(x, 0.6, 4, high), [-0.6, 0.2, -0.2])
+    # at the ends, and clipped to them
+    ends = np.array([-0.6, 0.6, 7.0])
+    for u in (np.zeros(3), high):
+        assert_close(lattice_rounded(ends, 0.6, 4, u), [-0.6, 0.6, 0.6])
+    assert_close(ternary(np.array([-7.0, 1.0, 2.0]), 1.0, np.full(3, 0.999)), [-1.0, 1.0, 1.0])
+
+
+# --- DP-1 -----------------------------------------------------------------------------------------
+
+
+def test_literal_form_misses_the_optimum_of_an_unbalanced_graph():
+    """DP-1: (6) weighs the agents by the left null vector of the *row* Laplacian of C."""
+    assert_close(unbalanced.sum(axis=1), [2, 1, 1, 0.5, 0.5])
+    assert_close(unbalanced.sum(axis=0), 1.0)
+    curvature = np.array([1.0, 2.0, 0.5, 1.5, 1.0])
+    centre = np.array([-1.0, 0.0, 0.5, 1.5, 1.5])
+
+    def gradient(agent, x, rows):
+        return curvature[agent] * (x - centre[agent])
+
+    iterations = 1500
+    silent = zeros(iterations, 5, 1)
+    given = {
+        "x0": np.zeros((5, 1)),
+        "rows": [[()] * 5] * (iterations + 1),
+        "R": unbalanced.T,  # row sums of 1, so no balance either
+        "C": unbalanced,
+        "alpha": 0.4,
+        "beta": 0.4,
+        "gamma": 0.05,
+    }
+    optimum = curvature @ centre / curvature.sum()
+
+    for point in (
+        dp_gt_compact(gradient, zeta=silent, eta=silent, **given)[-1],
+        dp_gt_released_trackers(gradient, eta=silent, **given)[-1],
+    ):
+        np.testing.assert_allclose(point.x, optimum, rtol=0, atol=1e-9)
+        assert_close(point.y.sum(), point.gradient.sum())
+
+    point = dp_gt_literal(gradient, zeta=silent, eta=silent, **given)[-1]
+    weights = null_left(in_laplacian(unbalanced))
+    assert_close(weights, [0.1, 0.2, 0.2, 0.3, 0.2])
+    weighted = (weights * curvature) @ centre / (weights * curvature).sum()
+    np.testing.assert_allclose(point.x, weighted, rtol=0, atol=1e-9)
+    assert weighted - optimum > 0.2
+    # the trackers vanish and the gradients do not
+    missed = -(curvature @ (weighted - centre))
+    assert (point.y - point.gradient).sum() == pytest.approx(missed, abs=1e-8)
+    assert missed < -1
+
+
+class UnitNoise:
+    """Laplace numbers of scale 1 of both kinds; only those of the last iteration are kept."""
+
+    def __init__(self, agents, size):
+        self.shape, self.k, self.draws = (2, agents, size), None, None
+
+    def of(self, k):
+        if k != self.k:
+            self.k, self.draws = k, np.random.default_rng([7, k]).laplace(size=self.shape)
+        return self.draws
+
+
+class Scaled:
+    """Noises of one kind for every iteration, at its scale."""
+
+    def __init__(self, unit, kind, sigma):
+        self.unit, self.kind, self.sigma = unit, kind, sigma
+
+    def __len__(self):
+        return ITERATIONS
+
+    def __getitem__(self, k):
+        return self.sigma(k) * self.unit.of(k)[self.kind]
+
+
+ITERATIONS, REPLICATES = 2000, 2000
+GRAPHS = {"undirected": undirected_ring, "directed": ring}
+SETTINGS = {
+    "S1": (0.04, 0.005, 0.05, lambda k: (k + 1) ** 0.1),
+    "S2": (0.1, 0.01, 0.1, lambda k: 0.9996**2000),
+}
+# of errata DP-1: the mean state, the distance to it and the sum of trackers
+PRINTED = {
+    ("undirected", "S1", dp_gt_literal): (14.7, 0.205, 1.38),
+    ("undirected", "S1", dp_gt_compact): (0.0, 0.466, 0.0),
+    ("directed", "S1", dp_gt_literal): (14.5, 0.407, 1.36),
+    ("directed", "S1", dp_gt_compact): (0.0, 0.574, 0.0),
+    ("undirected", "S2", dp_gt_literal): (14.6, 0.068, 0.62),
+    ("undirected", "S2", dp_gt_compact): (0.0, 0.152, 0.0),
+    ("directed", "S2", dp_gt_literal): (14.7, 0.137, 0.63),
+    ("directed", "S2", dp_gt_compact): (0.0, 0.195, 0.0),
+}
+
+
+def exact_deviations(weights, setting, literal):
+    """The three standard deviations from the covariance of (x, y), without a draw."""
+    alpha, beta, gamma, sigma = SETTINGS[setting]
+    L, unit, none = in_laplacian(weights), np.eye(5), np.zeros((5, 5))  # a ring: L1 = L2
+    noise = weights if literal else -L
+    step = np.block([[unit - alpha * L, -gamma * unit], [none, unit - beta * L]])
+    drive = np.block([[alpha * noise, none], [none, beta * noise]])
+    covariance = np.zeros((10, 10))
+    for k in range(ITERATIONS):
+        covariance = step @ covariance @ step.T + 2 * sigma(k) ** 2 * drive @ drive.T
+    mean = np.full(5, 0.2)
+    states, trackers = covariance[:5, :5], covariance[5:, 5:]
+    around = unit - np.outer(np.ones(5), mean)
+    variances = (
+        mean @ states @ mean,
+        np.trace(around @ states @ around.T) / 5,
+        trackers.sum(),
+    )
+    return np.sqrt(np.maximum(variances, 0.0))
+
+
+def test_noise_alone_moves_the_states_as_printed():
+    """DP-1's table for the two rings, from the loops and from the covariances."""
+
+    def gradient(agent, x, rows):
+        return np.zeros(REPLICATES)
+
+    unit = UnitNoise(5, REPLICATES)
+    runs = []
+    for graph, setting, method in PRINTED:
+        alpha, beta, gamma, sigma = SETTINGS[setting]
+        runs.append(
+            method.points(
+                gradient,
+                x0=np.zeros((5, REPLICATES)),
+                rows=[[()] * 5] * (ITERATIONS + 1),
+                zeta=Scaled(unit, 0, sigma),
+                eta=Scaled(unit, 1, sigma),
+                R=GRAPHS[graph],
+                C=GRAPHS[graph],
+                alpha=alpha,
+                beta=beta,
+                gamma=gamma,
+            )
+        )
+    [last] = deque(zip(*runs, strict=True), maxlen=1)
+    for ((graph, setting, method), printed), point in zip(PRINTED.items(), last, strict=True):
+        mean = point.x.mean(axis=0)
+        sampled = (mean.std(), (point.x - mean).std(), point.y.sum(axis=0).std())
+        exact = exact_deviations(GRAPHS[graph], setting, method is dp_gt_literal)
+        # a standard deviation from 2000 replicates has a relative error of 1/√4000 = 1.6 %
+        np.testing.assert_allclose(sampled, exact, rtol=4 * 0.016, atol=1e-6)
+        np.testing.assert_allclose(exact, printed, rtol=0.03, atol=1e-6)
