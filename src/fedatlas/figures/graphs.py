@@ -1,0 +1,258 @@
+"""Weighted directed graphs side by side: who sends to whom, by which weights, and the roots."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch
+
+from fedatlas.figures.style import STYLE, put_title
+from fedatlas.files import write_atomically
+from fedatlas.graphs import roots
+
+_WHOSE = {"states": "roots reach everyone", "trackers": "everyone reaches roots"}
+_ROOT, _ROOT_HERE, _NO_ROOT = "#0072B2", "#A6D3F0", "white"
+_LINE = "#555555"
+# Lengths are in points.
+_NODE = 9.0  # radius
+_MARGIN = 4.0  # around nodes
+_ROOM = 42.0  # of the circle, for an agent
+_SMALLEST = 78.0  # radius of the circle
+_RADIUS_PER_WEIGHT = 5.0  # for many weights to be written
+_CLEAR = 15.0  # from the middle of a node to arrows of others, at least
+_BEND, _FURTHER = 0.15, 0.25  # of chords that need it; of the second of two opposite ones
+_LABELLED = 24  # edges of a graph whose weights can be read, at most
+_CROWDED = 50  # edges that are drawn thinner
+_STEPS = np.linspace(0, 1, 41)  # along an arrow
+_LETTERING = np.array([0.45, 1.0])  # a weight is wider than high
+
+
+@dataclass(frozen=True)
+class _Arrow:
+    """A quadratic Bézier curve from sender to receiver, or between two who both send."""
+
+    start: np.ndarray
+    end: np.ndarray
+    bend: float  # to the right of its way, as matplotlib's `rad`
+    weight: float
+    both_ways: bool
+
+    def along(self, shares: np.ndarray) -> np.ndarray:
+        """The places (n, 2) after these shares (n,) of the way."""
+        way = self.end - self.start
+        control = (self.start + self.end) / 2 + self.bend * np.array([way[1], -way[0]])
+        share = shares[:, None]
+        places: np.ndarray = (
+            (1 - share) ** 2 * self.start + 2 * (1 - share) * share * control + share**2 * self.end
+        )
+        return places
+
+
+def draw_graphs(title: str, graphs: Mapping[str, np.ndarray], outputs: list[Path]) -> None:
+    """Draw weighted graphs side by side to each of `outputs` (.svg, .png).
+
+    graphs: the weights (n, n) of "states", and of "trackers" where there are any; [i, j] > 0 iff i
+    receives from j.
+    """
+    with matplotlib.rc_context(STYLE):
+        canvas = compose_graphs(title, graphs)
+        for output in outputs:
+            with write_atomically(output) as temporary:
+                metadata = {"Date": None} if output.suffix == ".svg" else None
+                canvas.savefig(temporary, dpi=150, metadata=metadata)
+
+
+def compose_graphs(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
+    """The figure as an object of matplotlib; its look is set by `draw_graphs`."""
+    nodes = _nodes(graphs)
+    width, height = (np.ptp(nodes, axis=0) + 2 * (_NODE + _MARGIN)) / 72
+    canvas = Canvas(figsize=(max((width + 0.5) * len(graphs), 5.5), height + 1.5))
+    canvas.set_layout_engine("constrained", h_pad=0.08, w_pad=0.12)
+    # Trackers gather where states spread from: their roots are those of the reversed graph.
+    own = {name: set(roots(w.T if name == "trackers" else w)) for name, w in graphs.items()}
+    everywhere = set.intersection(*own.values())
+    (axes,) = canvas.subplots(1, len(graphs), squeeze=False)
+    shown: set[str] = set()
+    plain = False
+    for place, (name, weights) in zip(axes, graphs.items(), strict=True):
+        colours = [
+            _ROOT if agent in everywhere else _ROOT_HERE if agent in own[name] else _NO_ROOT
+            for agent in range(len(nodes))
+        ]
+        shown |= set(colours)
+        arrows = _arrows(weights, nodes)
+        undirected = all(arrow.both_ways for arrow in arrows)
+        plain |= undirected
+        _draw_arrows(place, arrows, heads=not undirected)
+        if _are_written(weights):
+            _draw_weights(place, arrows, nodes)
+        _draw_agents(place, nodes, colours)
+        place.set_title(f"{name}: {_WHOSE[name]}\n{_about_weights(weights)}", fontsize=9)
+    names = {
+        _ROOT: "root of both graphs" if len(graphs) > 1 else "root",
+        _ROOT_HERE: "root of this graph only",
+        _NO_ROOT: "not a root",
+    }
+    canvas.legend(
+        handles=[_mark(colour, name) for colour, name in names.items() if colour in shown],
+        loc="outside lower center",
+        ncols=3,
+        frameon=False,
+        fontsize=8,
+    )
+    note = "arrows lead from sender to receiver"
+    put_title(canvas, title, f"{note}, plain lines both ways" if plain else note)
+    return canvas
+
+
+def _nodes(graphs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Places (n, 2) of agents: on a circle, clockwise from the top."""
+    agents = len(graphs["states"])
+    written = max(np.count_nonzero(w) if _are_written(w) else 0 for w in graphs.values())
+    radius = max(_SMALLEST, agents * _ROOM / (2 * np.pi), written * _RADIUS_PER_WEIGHT)
+    angle = 2 * np.pi * np.arange(agents) / agents
+    nodes: np.ndarray = radius * np.stack([np.sin(angle), np.cos(angle)], axis=1)
+    return nodes
+
+
+def _mark(colour: str, name: str) -> Line2D:
+    return Line2D([], [], ls="", marker="o", ms=9, mfc=colour, mec="black", mew=0.8, label=name)
+
+
+def _draw_agents(place: Axes, nodes: np.ndarray, colours: list[str]) -> None:
+    x, y = nodes.T
+    place.scatter(x, y, s=(2 * _NODE) ** 2, c=colours, edgecolors="black", lw=0.8, zorder=3)
+    for agent, colour in enumerate(colours):
+        ink = "white" if colour == _ROOT else "black"
+        place.text(
+            x[agent],
+            y[agent],
+            str(agent),
+            color=ink,
+            ha="center",
+            va="center",
+            fontsize=8,
+            zorder=4,
+        )
+    around = _NODE + _MARGIN
+    place.set(
+        xlim=(x.min() - around, x.max() + around),
+        ylim=(y.min() - around, y.max() + around),
+        aspect="equal",
+    )
+    place.set_axis_off()
+
+
+def _draw_arrows(place: Axes, arrows: list[_Arrow], heads: bool) -> None:
+    crowded = len(arrows) > _CROWDED
+    for arrow in arrows:
+        place.add_patch(
+            FancyArrowPatch(
+                tuple(arrow.start),
+                tuple(arrow.end),
+                connectionstyle=f"arc3,rad={arrow.bend}",
+                arrowstyle="-" if not heads else "<|-|>" if arrow.both_ways else "-|>",
+                mutation_scale=7 if crowded else 9,
+                shrinkA=_NODE,
+                shrinkB=_NODE,
+                color=_LINE,
+                lw=0.7 if crowded else 1.1,
+            )
+        )
+
+
+def _draw_weights(place: Axes, arrows: list[_Arrow], nodes: np.ndarray) -> None:
+    for arrow, (x, y) in zip(arrows, _label_places(arrows, nodes), strict=True):
+        place.text(
+            x,
+            y,
+            f"{arrow.weight:.3g}",
+            ha="center",
+            va="center",
+            fontsize=7.5,
+            bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"},
+        )
+
+
+def _label_places(arrows: list[_Arrow], nodes: np.ndarray) -> np.ndarray:
+    """Where weights stand, (arrows, 2): on their own arrow, far from other weights and arrows."""
+    # Outwards from the middle, which wins where all are clear by the size of a node.
+    shares = 0.5 + 0.04 * np.array([0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6])
+    ways = [arrow.along(_STEPS) for arrow in arrows]
+    places = np.array([arrow.along(shares[:1])[0] for arrow in arrows])
+    for _ in range(3):  # earlier ones make room for later ones
+        for number, arrow in enumerate(arrows):
+            spots = arrow.along(shares)
+            lines = np.concatenate([nodes, *ways[:number], *ways[number + 1 :]])
+            weights = np.delete(places, number, axis=0)
+            # Two weights touch at twice the distance of a weight and a line.
+            clear = np.minimum(
+                _clearance(spots * _LETTERING, lines * _LETTERING),
+                _clearance(spots * _LETTERING, weights * _LETTERING) / 2,
+            )
+            places[number] = spots[np.argmax(np.minimum(clear, _NODE))]
+    return places
+
+
+def _arrows(weights: np.ndarray, nodes: np.ndarray) -> list[_Arrow]:
+    """One for each edge, or for two opposite ones whose weights are equal or not written."""
+    arrows = []
+    written = _are_written(weights)
+    for one, other in combinations(range(len(weights)), 2):
+        there, back = float(weights[other, one]), float(weights[one, other])
+        edges = [(one, other, there)] * (there > 0) + [(other, one, back)] * (back > 0)
+        both_ways = len(edges) == 2 and (there == back or not written)
+        if edges:
+            arrows += _bent(edges[:1] if both_ways else edges, both_ways, nodes)
+    return arrows
+
+
+def _bent(edges: list[tuple[int, int, float]], both_ways: bool, nodes: np.ndarray) -> list[_Arrow]:
+    """One edge, or two opposite ones, such that they pass by each other and by other agents."""
+    sender, receiver, _ = edges[0]
+    # Clockwise, the middle of the circle is to the right.
+    inwards = 1 if 2 * ((receiver - sender) % len(nodes)) <= len(nodes) else -1
+    choices = [[0.0], [inwards * _BEND]]
+    if len(edges) == 2:
+        choices = [[_BEND, _BEND], [inwards * _BEND, -inwards * (_BEND + _FURTHER)]]
+    others = np.delete(nodes, [sender, receiver], axis=0)
+    for bends in choices:
+        arrows = [
+            _Arrow(nodes[start], nodes[end], bend, weight, both_ways)
+            for (start, end, weight), bend in zip(edges, bends, strict=True)
+        ]
+        if all(_clearance(arrow.along(_STEPS), others).min() >= _CLEAR for arrow in arrows):
+            break
+    return arrows
+
+
+def _clearance(places: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """How far each place (n, 2) is from the nearest of the others (m, 2); (n,)."""
+    distances = np.linalg.norm(places[:, None] - others, axis=2)
+    nearest: np.ndarray = distances.min(1, initial=np.inf)
+    return nearest
+
+
+def _are_written(weights: np.ndarray) -> bool:
+    """Whether weights stand on their arrows: not if they are equal, or too many."""
+    return _differ(weights) and int(np.count_nonzero(weights)) <= _LABELLED
+
+
+def _about_weights(weights: np.ndarray) -> str:
+    positive = weights[weights > 0]
+    if not _differ(weights):
+        return f"every weight is {positive[0]:.3g}"
+    if _are_written(weights):
+        return "weights on the arrows"
+    return f"weights from {positive.min():.3g} to {positive.max():.3g}"
+
+
+def _differ(weights: np.ndarray) -> bool:
+    positive = weights[weights > 0]
+    return bool(np.ptp(positive) > 1e-9 * positive.max())
