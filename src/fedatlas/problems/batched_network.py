@@ -3,7 +3,8 @@
 Two ways with the same numbers, up to rounding: a loop over clients, or one call for all of them by
 `torch.func`. On a GPU the one call is faster; on a CPU it is so for small networks on few numbers,
 where Python's share of the loop counts (benchmarks/networks.py). Device and sizes decide, not
-clocks: a resumed run goes on as it began.
+clocks: a resumed run goes on as it began. Gradients of single samples, which clipping needs, have
+ways of their own, see `sample_gradients`.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,15 @@ from torch import nn
 from torch.func import functional_call, vjp, vmap
 
 from fedatlas.errors import FedatlasError
+from fedatlas.problems.clipping import Clipping
+from fedatlas.problems.sample_gradients import (
+    all_at_once,
+    by_layers,
+    clipped_sum,
+    is_chain,
+    leaves,
+    one_by_one,
+)
 
 #: From a module's outputs (C, b, k) and which clients they belong to: the gradient of what is
 #: minimised with respect to them, (C, b, k).
@@ -26,6 +36,11 @@ _FEW_PARAMETERS = 100_000
 # Numbers of one chunk of samples in passes over many: a CPU's cache, a GPU's appetite.
 _CHUNK = {"cpu": 200_000, "other": 50_000_000}
 
+# Numbers of one chunk of samples and all their gradients, 96 MB and 1.6 GB in float32, beside what
+# the layers in between hold. Fewer give a CPU too many small calls, more leave its cache; of eleven
+# million parameters it takes two samples, a GPU 35.
+_HELD = {"cpu": 24_000_000, "other": 400_000_000}
+
 
 class BatchedNetwork:
     """A module whose parameters are a flat vector (d,), or one per client, (S, d)."""
@@ -37,7 +52,10 @@ class BatchedNetwork:
         dtype: torch.dtype = torch.float32,
         vectorised: bool | None = None,
     ) -> None:
-        """build: makes a fresh module; vectorised: None lets device and sizes decide."""
+        """build: makes a fresh module; vectorised: None lets device and sizes decide.
+
+        With False there are loops, over clients and over the samples whose gradients are clipped.
+        """
         self._build = build
         self._device, self._dtype, self._vectorised = device, dtype, vectorised
         module = self._fresh(0)
@@ -51,6 +69,9 @@ class BatchedNetwork:
         self._shapes = [parameter.shape for parameter in module.parameters()]
         self._sizes = [prod(shape) for shape in self._shapes]
         self.dimension = sum(self._sizes)
+        self._sample_gradients = by_layers if is_chain(module) else all_at_once
+        if vectorised is False:
+            self._sample_gradients = one_by_one
 
     def initial(self, seed: int) -> torch.Tensor:
         """The parameters (d,) that the module starts with; the same on every device."""
@@ -65,8 +86,7 @@ class BatchedNetwork:
         inputs: the samples of a slice, (…, *shape).
         """
         parameters = self._parameters(point)
-        numbers = _CHUNK["cpu" if self._device.type == "cpu" else "other"]
-        chunk = max(1, numbers // prod(inputs(slice(0, 1)).shape))
+        chunk = max(1, self._limit(_CHUNK) // prod(inputs(slice(0, 1)).shape))
         with torch.no_grad():
             parts = [
                 functional_call(
@@ -86,6 +106,39 @@ class BatchedNetwork:
         if self.is_vectorised(inputs[0].numel()):
             return self._all_at_once(points, inputs, pullback)
         return self._one_by_one(points, inputs, pullback)
+
+    def clipped_gradients(
+        self,
+        points: torch.Tensor,
+        inputs: torch.Tensor,
+        pullback: Pullback,
+        clipping: Clipping,
+        share: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Outputs (S, b, k) and Σ_j share_j · clip(∇loss_j), (S, d), at each client's point (S, d).
+
+        Samples must not influence each other in the module's forward pass, see `sample_gradients`.
+
+        inputs: (S, b, *shape). pullback: here the slopes of each sample's own loss, which is not
+        divided by b. share: (S, b), what each clipped gradient counts, such as 1/b; samples of
+        share 0 are not differentiated.
+        """
+        chunk = max(1, self._limit(_HELD) // (self.dimension + prod(inputs.shape[2:])))
+        gradients = torch.zeros_like(points, memory_format=torch.contiguous_format)
+        all_outputs = []
+        for client, point in enumerate(points):
+            # Ahead of any gradient, as a pullback takes the outputs of all samples.
+            outputs = self.outputs(point, inputs[client].__getitem__, inputs.shape[1])
+            slopes = pullback(outputs[None], slice(client, client + 1))[0]
+            for rows in share[client].nonzero().squeeze(1).split(chunk):
+                if len(rows) == 0:  # of a client without any samples
+                    continue
+                own = self._sample_gradients(
+                    self._module, self._parameters(point), inputs[client, rows], slopes[rows]
+                )
+                gradients[client] += clipped_sum(own, clipping, share[client, rows])
+            all_outputs.append(outputs)
+        return torch.stack(all_outputs), gradients
 
     def is_vectorised(self, inputs: int) -> bool:
         """Whether gradients on so many input numbers per client are taken in one call."""
@@ -110,11 +163,7 @@ class BatchedNetwork:
         gradients = torch.empty_like(points, memory_format=torch.contiguous_format)
         all_outputs = []
         for client in range(len(points)):
-            # Leaves of their own: through views of the flat vector autograd would add zeros.
-            parameters = {
-                name: part.detach().requires_grad_()
-                for name, part in self._parameters(points[client]).items()
-            }
+            parameters = leaves(self._parameters(points[client]))
             outputs = functional_call(self._module, parameters, (inputs[client],))
             slopes = pullback(outputs.detach()[None], slice(client, client + 1))[0]
             parts = torch.autograd.grad(outputs, list(parameters.values()), slopes)
@@ -132,6 +181,9 @@ class BatchedNetwork:
             name: part.view(shape)
             for name, part, shape in zip(self._names, parts, self._shapes, strict=True)
         }
+
+    def _limit(self, limits: dict[str, int]) -> int:
+        return limits["cpu" if self._device.type == "cpu" else "other"]
 
     def _fresh(self, seed: int) -> nn.Module:
         # On the CPU and under its global generator, which is put back: modules draw from it.
