@@ -49,15 +49,24 @@ def code_of(*modules):
 
 def traces_of(experiment):
     """All traces of an experiment, in the order of its file."""
+    trained = PLAN.experiments[experiment].trained
     return [
         f"results/experiments/{spec.experiment}/traces/{spec.run}/{spec.point}.nc"
-        for spec in PLAN.runs_of(experiment)
+        for spec in (PLAN.runs_of(experiment) if trained else [])
     ]
 
 
 def experiment_files(experiment):
     """What is made of every experiment; its traces too, so that a lost one is made again."""
-    names = ["figure.svg", "figure.png", "table.csv", "selection.json", "claims.csv"]
+    names = ["selection.json", "claims.csv"]
+    if PLAN.experiments[experiment].trained:
+        names += ["figure.svg", "figure.png", "table.csv"]
+    if PLAN.experiments[experiment].budgets:
+        names += ["budgets.nc", "budgets.svg", "budgets.png", "conditions.csv"]
+    if PLAN.experiments[experiment].graphs and not PLAN.experiments[experiment].runs_of:
+        names += ["graphs.svg", "graphs.png"]
+    if PLAN.experiments[experiment].privacy_audit:
+        names += ["privacy-audit.csv"]
     if PLAN.experiments[experiment].audit:
         names += ["leaks.csv", "trees.svg", "trees.png"]
     if PLAN.experiments[experiment].landscape:
@@ -202,6 +211,55 @@ def landscape_of(wildcards):
     """The landscape that an experiment's claims may be about, if it has one."""
     wanted = PLAN.experiments[wildcards.experiment].landscape
     return f"results/experiments/{wildcards.experiment}/landscape.json" if wanted else []
+
+
+def privacy_spec(study):
+    """What is computed of all runs of an experiment by its key `study` depends on."""
+
+    def spec(wildcards):
+        key = getattr(PLAN.experiments[wildcards.experiment], study).model_dump(mode="json")
+        runs = [spec.model_dump(mode="json") for spec in PLAN.runs_of(wildcards.experiment)]
+        return canonical_json({study: key, "runs": runs})
+
+    return spec
+
+
+def budgets_code(wildcards):
+    """Source files that privacy budgets depend on."""
+    methods = {spec.algorithm for spec in PLAN.runs_of(wildcards.experiment)}
+    return code_of(
+        "fedatlas.evaluation.budgets", *(f"fedatlas.algorithms.{name}" for name in sorted(methods))
+    )
+
+
+def budgets_of(wildcards):
+    """The budgets that an experiment's claims may be about, if it has any."""
+    wanted = PLAN.experiments[wildcards.experiment].budgets
+    return f"results/experiments/{wildcards.experiment}/budgets.nc" if wanted else []
+
+
+def privacy_audit_of(wildcards):
+    """The privacy audit that an experiment's claims may be about, if it has one."""
+    wanted = PLAN.experiments[wildcards.experiment].privacy_audit
+    return f"results/experiments/{wildcards.experiment}/privacy-audit.csv" if wanted else []
+
+
+def budgets_titles(wildcards):
+    """What a figure of budgets says."""
+    runs = PLAN.run_titles(wildcards.experiment)
+    return canonical_json({"title": figure_title(wildcards), "runs": runs})
+
+
+def graphs_spec(wildcards):
+    """What a drawing of an experiment's graphs depends on."""
+    experiment = PLAN.experiments[wildcards.experiment]
+    return canonical_json(
+        {
+            "title": figure_title(wildcards),
+            "graphs": experiment.graphs.model_dump(mode="json"),
+            "agents": experiment.partition.clients,
+        }
+    )
 
 
 def training_code(wildcards):

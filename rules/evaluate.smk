@@ -75,6 +75,8 @@ rule judge_claims:
         traces=lambda wildcards: traces_of(wildcards.experiment),
         selection="results/experiments/{experiment}/selection.json",
         landscape=landscape_of,
+        budgets=budgets_of,
+        audit=privacy_audit_of,
         code=code_of("fedatlas.evaluation.judge", "fedatlas.evaluation.verdicts"),
     output:
         "results/experiments/{experiment}/claims.csv",
@@ -88,9 +90,11 @@ rule judge_claims:
         landscape=lambda wildcards, input: (
             f"--landscape {input.landscape}" if input.landscape else ""
         ),
+        budgets=lambda wildcards, input: f"--budgets {input.budgets}" if input.budgets else "",
+        audit=lambda wildcards, input: f"--audit {input.audit}" if input.audit else "",
     shell:
         "fedatlas judge --spec {params.spec:q} --selection {input.selection:q} {params.landscape}"
-        " --output {output:q} {input.traces:q} > {log:q} 2>&1"
+        " {params.budgets} {params.audit} --output {output:q} {input.traces:q} > {log:q} 2>&1"
 
 
 rule collect_claims:
@@ -221,3 +225,101 @@ rule draw_landscape:
     shell:
         "fedatlas landscape-figure {input.landscape:q} --title {params.title:q}"
         " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
+
+
+rule compute_budgets:
+    input:
+        code=budgets_code,
+    output:
+        budgets="results/experiments/{experiment}/budgets.nc",
+        conditions=report(
+            "results/experiments/{experiment}/conditions.csv",
+            caption="../workflow/report/conditions.rst",
+            category="Privacy",
+            subcategory="{experiment}",
+            labels=report_labels("conditions of theorems"),
+        ),
+    log:
+        "logs/budgets/{experiment}.log",
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        spec=privacy_spec("budgets"),
+    shell:
+        "OMP_NUM_THREADS={threads} fedatlas budgets --spec {params.spec:q}"
+        " --output {output.budgets:q} --conditions {output.conditions:q} > {log:q} 2>&1"
+
+
+rule draw_budgets:
+    input:
+        budgets="results/experiments/{experiment}/budgets.nc",
+        code=code_of("fedatlas.figures.budgets", "fedatlas.evaluation.budgets"),
+    output:
+        svg=report(
+            "results/experiments/{experiment}/budgets.svg",
+            caption="../workflow/report/budgets.rst",
+            category="Privacy",
+            subcategory="{experiment}",
+            labels=report_labels("privacy budgets"),
+        ),
+        png="results/experiments/{experiment}/budgets.png",
+    log:
+        "logs/budgets-figure/{experiment}.log",
+    resources:
+        mem_mb=1000,
+        runtime=15,
+    params:
+        spec=budgets_titles,
+    shell:
+        "fedatlas budgets-figure {input.budgets:q} --spec {params.spec:q}"
+        " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
+
+
+rule draw_graphs:
+    input:
+        code=code_of("fedatlas.figures.graphs"),
+    output:
+        svg=report(
+            "results/experiments/{experiment}/graphs.svg",
+            caption="../workflow/report/graphs.rst",
+            category="Experiments",
+            subcategory="{experiment}",
+            labels=report_labels("who sends to whom"),
+        ),
+        png="results/experiments/{experiment}/graphs.png",
+    log:
+        "logs/graphs/{experiment}.log",
+    resources:
+        mem_mb=1000,
+        runtime=15,
+    params:
+        spec=graphs_spec,
+    shell:
+        "fedatlas graphs --spec {params.spec:q} --output {output.svg:q} --output {output.png:q}"
+        " > {log:q} 2>&1"
+
+
+rule audit_privacy:
+    input:
+        code=code_of("fedatlas.evaluation.privacy_audit"),
+    output:
+        report(
+            "results/experiments/{experiment}/privacy-audit.csv",
+            caption="../workflow/report/privacy-audit.rst",
+            category="Privacy",
+            subcategory="{experiment}",
+            labels=report_labels("attacks on claimed budgets"),
+        ),
+    log:
+        "logs/privacy-audit/{experiment}.log",
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        spec=privacy_spec("privacy_audit"),
+    shell:
+        "OMP_NUM_THREADS={threads} fedatlas privacy-audit --spec {params.spec:q} --output {output:q}"
+        " > {log:q} 2>&1"

@@ -138,7 +138,7 @@ def test_labels_and_title_say_what_is_shown():
     axes = grid_of(composed(by_step(), Figure(rows="effective_step_size")))
     assert [place.get_xlabel() for place in axes[-1]] == [
         "communication rounds",
-        "bytes communicated, both directions",
+        "bytes communicated",
         "per-sample gradients",
     ]
     assert [row[0].get_ylabel() for row in axes] == [

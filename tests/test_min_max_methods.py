@@ -695,7 +695,7 @@ def test_hyper_parameters_are_checked(name):
 def test_linear_models_are_not_theirs(name):
     objective = LinearObjective(name="logistic_l2", weight=0.1)
     with pytest.raises(FedatlasError, match=r"solves min–max problems, but its objective"):
-        build(name).check_setting(HorizontalPartition(clients=2), objective)
+        build(name).check_setting(HorizontalPartition(clients=2), objective, None)
 
 
 # ---------------------------------------------------------------------- (e) checkpoints, training

@@ -10,11 +10,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
+import numpy as np
+
 from fedatlas import algorithms
 from fedatlas.errors import FedatlasError
+from fedatlas.graphs import Graphs
 from fedatlas.models import Model
-from fedatlas.objectives import Objective
+from fedatlas.objectives import ClassificationObjective, Objective
 from fedatlas.partition import Partition
+from fedatlas.privacy.accountants import Budget
+from fedatlas.privacy.conditions import Condition
+from fedatlas.privacy.exposure import Exposure
 from fedatlas.randomness import RoundRandom
 
 
@@ -52,6 +58,7 @@ class Algorithm(Model, ABC):
     source: ClassVar[str]  # paper, algorithm, and what was reconstructed or chosen
     partition_kind: ClassVar[str]  # of the partitions that it works on
     min_max: ClassVar[bool] = False  # whether it solves min–max problems, or minimises
+    on_graphs: ClassVar[bool] = False  # whether clients are agents on graphs, without a server
 
     @abstractmethod
     def start(self, problem: Any, network: Any, x0: Any) -> Any:
@@ -74,8 +81,36 @@ class Algorithm(Model, ABC):
         """Theorems' step bounds at this problem's smoothness; none by default."""
         return []
 
+    def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
+        """What so many iterations spend of privacy, by accounting, the paper's first.
+
+        Empty, by default, for methods that promise none.
+        """
+        return {}
+
+    def budgets_by_horizon(self, exposure: Exposure, last: int) -> dict[str, Budget]:
+        """What whole runs of k = 0 … K spend, for K = 1 … last, by accounting as `budgets`.
+
+        By default what one run has spent by then: hyper-parameters do not know the horizon.
+        """
+        return {
+            accounting: Budget(budget.epsilon[1:], budget.delta[1:])
+            for accounting, budget in self.budgets(exposure, last + 1).items()
+        }
+
+    @property
+    def privacy_statement(self) -> str:
+        """What its budgets rest on; empty for methods that have none."""
+        return ""
+
+    def conditions(self, exposure: Exposure) -> tuple[Condition, ...]:
+        """What theorems ask of hyper-parameters and graphs, whether it holds; none by default."""
+        return ()
+
     @classmethod
-    def check_setting(cls, partition: Partition, objective: Objective) -> None:
+    def check_setting(
+        cls, partition: Partition, objective: Objective, graphs: Graphs | None
+    ) -> None:
         """Refuse, with a FedatlasError, a setting that is not this method's."""
         if partition.kind != cls.partition_kind:
             raise FedatlasError(
@@ -87,6 +122,19 @@ class Algorithm(Model, ABC):
                 f"{cls.title} {'solves min–max problems' if cls.min_max else 'minimises'}, but its "
                 f"objective, {objective.name}, is {'' if objective.min_max else 'not '}min–max"
             )
+
+        if cls.on_graphs and graphs is None:
+            raise FedatlasError(f"{cls.title} works on graphs: say 'graphs'")
+        if not cls.on_graphs and graphs is not None:
+            raise FedatlasError(f"{cls.title} does not work on graphs: remove 'graphs'")
+        if not cls.on_graphs and isinstance(objective, ClassificationObjective):
+            raise FedatlasError(f"{cls.title} does not take the objective {objective.name} here")
+
+    def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
+        """Refuse, with a FedatlasError, weights (n, n) on which the method cannot run."""
+
+    def check_rounds(self, rounds: int) -> None:
+        """Refuse, with a FedatlasError, more rounds than the method's schedules know."""
 
     def check_partition(self, partition: Partition) -> None:
         """Refuse, with a FedatlasError, a partition on which these hyper-parameters cannot run."""

@@ -7,19 +7,35 @@ Every test compares a number per seed with a declared region, by one rule (see
 
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, model_validator
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
 
 from fedatlas.models import Model
 
 # What is best at 1; the same as `fedatlas.traces.LARGER_IS_BETTER`, spelt for validation.
-LargerIsBetter = Literal["train_accuracy", "test_accuracy", "train_auroc", "test_auroc"]
+LargerIsBetter = Literal[
+    "train_accuracy",
+    "test_accuracy",
+    "test_accuracy_of_agents",
+    "test_accuracy_of_worst_agent",
+    "train_auroc",
+    "test_auroc",
+]
 # What has a best value, 0 or 1: the logarithm of the distance to it tells how far a run got.
 Level = Literal[
     "objective", "gradient_norm", "suboptimality", "train_rmse", "test_rmse", LargerIsBetter
 ]
 # A min–max objective falls with θ and rises with w: of it neither less nor more is better.
 Measurement = Literal[Level, "min_max_objective"]
-Cost = Literal["round", "epoch", "update_epoch", "gradient_evaluations", "bytes", "simulated_time"]
+Cost = Literal[
+    "round", "epoch", "update_epoch", "gradient_evaluations", "bytes", "simulated_time", "epsilon"
+]
 
 #: How papers' words are read as ratios of `first` to `second`, of measurements that are best at 0
 #: and of distances to 1 of those that are best there: our choice.
@@ -276,6 +292,63 @@ class StationaryPointTest(Model):
         return ()
 
 
+class BudgetOrderTest(Model):
+    """One run spends less privacy than others, ε over all iterations; one case per rival."""
+
+    kind: Literal["budget_order"]
+    smaller: str
+    than: tuple[str, ...] = Field(min_length=1)
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Runs that the test looks at."""
+        return (self.smaller, *self.than)
+
+
+class BudgetFallsTest(Model):
+    """The ε of a whole run falls with every larger horizon, from one on."""
+
+    kind: Literal["budget_falls"]
+    run: str
+    from_horizon: PositiveInt
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Runs that the test looks at."""
+        return (self.run,)
+
+
+class DeltaReachesOneTest(Model):
+    """The δ of a run reaches 1 after a number of iterations."""
+
+    kind: Literal["delta_reaches_one"]
+    run: str
+    after: PositiveInt
+    tolerance: NonNegativeInt = Field(description="iterations more or less that still agree")
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Runs that the test looks at."""
+        return (self.run,)
+
+
+class AuditStandsTest(Model):
+    """No attack of the privacy audit shows more than the ε that a run's paper claims.
+
+    An audit refutes, it proves nothing: what it does not refute is `inconclusive`.
+    """
+
+    kind: Literal["audit_stands"]
+    run: str
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Runs that the test looks at."""
+        return (self.run,)
+
+
+BudgetTest = BudgetOrderTest | BudgetFallsTest | DeltaReachesOneTest
+
 ClaimTest = Annotated[
     OrderTest
     | CostToTargetTest
@@ -288,7 +361,11 @@ ClaimTest = Annotated[
     | PublishedMeasurementTest
     | ConvergenceOrderTest
     | ScalingTest
-    | StationaryPointTest,
+    | StationaryPointTest
+    | BudgetOrderTest
+    | BudgetFallsTest
+    | DeltaReachesOneTest
+    | AuditStandsTest,
     Field(discriminator="kind"),
 ]
 
@@ -340,6 +417,31 @@ class Landscape(Model):
             if not low < high:
                 raise ValueError(f"{key}: {low:g} to {high:g} must ascend")
         return self
+
+
+class BudgetStudy(Model):
+    """What privacy budgets depend on besides hyper-parameters and graphs, stated without any data.
+
+    samples: D, of each agent. dimension: d, of the model. last_horizon: budgets of whole runs are
+    computed for every horizon up to it.
+    """
+
+    samples: PositiveInt
+    dimension: PositiveInt
+    last_horizon: PositiveInt
+
+
+class PrivacyAudit(Model):
+    """How claimed budgets are attacked, see `fedatlas.privacy.audit`; no data set is used.
+
+    samples: D of every agent of the tiny problem. curvatures: h, for each of which it is attacked.
+    runs: on either of two adjacent data sets. seed: of all of them.
+    """
+
+    samples: PositiveInt
+    curvatures: tuple[float, ...] = Field(min_length=1)
+    runs: int = Field(ge=100)
+    seed: NonNegativeInt = 0
 
 
 class Figure(Model):

@@ -31,6 +31,9 @@ ObjectiveSpecification = Annotated[
 Catalogue = Annotated[Path, typer.Option(help="Catalogue of data sets.", exists=True)]
 Output = Annotated[Path, typer.Option(help="File to write.")]
 TraceFiles = Annotated[list[Path], typer.Argument(help="Trace files (.nc) of the experiment.")]
+AnyTraceFiles = Annotated[
+    list[Path] | None, typer.Argument(help="Trace files (.nc) of the experiment, if it has any.")
+]
 
 
 @app.callback()
@@ -257,6 +260,96 @@ def landscape_figure(
 
 
 @app.command()
+def budgets(
+    spec: Annotated[
+        str,
+        typer.Option("--spec", help="JSON with budgets and runs, or @FILE for one in a file."),
+    ],
+    output: Output,
+    conditions: Annotated[Path, typer.Option(help="Table of theorems' conditions to write.")],
+) -> None:
+    """Compute what runs spend of privacy, and list theorems' conditions; nothing is trained."""
+    from fedatlas.claims import BudgetStudy
+    from fedatlas.evaluation.budgets import (
+        CONDITION_COLUMNS,
+        compute_budgets,
+        tabulate_conditions,
+        write_budgets,
+    )
+    from fedatlas.evaluation.comma_separated import to_csv
+    from fedatlas.files import write_text
+    from fedatlas.models import validated
+    from fedatlas.specs import RunSpec
+
+    content = _members(spec, "budgets", "runs")
+    runs = [validated(RunSpec, run, "--spec: runs") for run in content["runs"]]
+    study = validated(BudgetStudy, content["budgets"], "--spec: budgets")
+    write_budgets(compute_budgets(runs, study), output)
+    write_text(conditions, to_csv(tabulate_conditions(runs, study), CONDITION_COLUMNS))
+
+
+@app.command()
+def privacy_audit(
+    spec: Annotated[
+        str,
+        typer.Option(
+            "--spec", help="JSON with privacy_audit and runs, or @FILE for one in a file."
+        ),
+    ],
+    output: Output,
+) -> None:
+    """Attack what runs claim of privacy, on a tiny problem."""
+    from fedatlas.claims import PrivacyAudit
+    from fedatlas.evaluation.privacy_audit import attack
+    from fedatlas.evaluation.privacy_audit import write_audit as write_attacks
+    from fedatlas.models import validated
+    from fedatlas.specs import RunSpec
+
+    content = _members(spec, "privacy_audit", "runs")
+    runs = [validated(RunSpec, run, "--spec: runs") for run in content["runs"]]
+    study = validated(PrivacyAudit, content["privacy_audit"], "--spec: privacy_audit")
+    write_attacks(attack(runs, study), output)
+
+
+@app.command()
+def budgets_figure(
+    budgets: Annotated[Path, typer.Argument(help="Budgets (.nc).", exists=True)],
+    spec: Annotated[
+        str, typer.Option("--spec", help="JSON with title and runs, or @FILE for one in a file.")
+    ],
+    output: Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")],
+) -> None:
+    """Draw privacy budgets by iteration and by horizon."""
+    from fedatlas.evaluation.budgets import read_budgets
+    from fedatlas.figures.budgets import draw_budgets
+
+    content = _members(spec, "title", "runs")
+    draw_budgets(content["title"], content["runs"], read_budgets(budgets), output)
+
+
+@app.command()
+def graphs(
+    spec: Annotated[
+        str, typer.Option("--spec", help="JSON with title, graphs and agents, or @FILE.")
+    ],
+    output: Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")],
+) -> None:
+    """Draw who sends to whom."""
+    from fedatlas.figures.graphs import draw_graphs
+    from fedatlas.graphs import Graphs, weight_matrix
+    from fedatlas.models import validated
+
+    content = _members(spec, "title", "graphs", "agents")
+    pair = validated(Graphs, content["graphs"], "--spec: graphs")
+    weights = {
+        name: weight_matrix(graph, content["agents"], name)
+        for name, graph in (("states", pair.states), ("trackers", pair.trackers))
+        if graph is not None
+    }
+    draw_graphs(content["title"], weights, output)
+
+
+@app.command()
 def train(
     spec: Specification,
     shards: Annotated[Path, typer.Option(help="Folder of the split's partitions.", exists=True)],
@@ -295,7 +388,7 @@ def train(
 
 
 @app.command()
-def select(spec: Specification, traces: TraceFiles, output: Output) -> None:
+def select(spec: Specification, output: Output, traces: AnyTraceFiles = None) -> None:
     """Choose each run's grid point by the experiment's rule."""
     from fedatlas.claims import Selection
     from fedatlas.evaluation.selection import select as select_points
@@ -303,23 +396,31 @@ def select(spec: Specification, traces: TraceFiles, output: Output) -> None:
     from fedatlas.models import validated
 
     rule = validated(Selection, _json(spec), "--spec")
-    record = select_points(_traces(traces), rule)
+    record = select_points(_traces(traces or []), rule)
     write_text(output, json.dumps(record, indent=2) + "\n")
 
 
 @app.command()
 def judge(
     spec: Specification,
-    traces: TraceFiles,
     selection: Annotated[Path, typer.Option(help="Selection record.", exists=True)],
     output: Output,
+    traces: AnyTraceFiles = None,
     landscape: Annotated[
         Path | None, typer.Option(help="Landscape (.json), if a claim is about one.")
+    ] = None,
+    budgets: Annotated[
+        Path | None, typer.Option(help="Budgets (.nc), if a claim is about them.")
+    ] = None,
+    audit: Annotated[
+        Path | None, typer.Option(help="Privacy audit (.csv), if a claim is about one.")
     ] = None,
 ) -> None:
     """Judge an experiment's claims."""
     from fedatlas.claims import Claim, Selection
     from fedatlas.evaluation import judge as judging
+    from fedatlas.evaluation.budgets import read_budgets
+    from fedatlas.evaluation.privacy_audit import read_audit
     from fedatlas.evaluation.selection import choices
     from fedatlas.evaluation.stationary_points import read_surface
     from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
@@ -332,10 +433,12 @@ def judge(
         content["experiment"],
         content["paper"],
         [validated(Claim, claim, "--spec") for claim in content["claims"]],
-        _traces(traces),
+        _traces(traces or []),
         choices(record),
         validated(Selection, record["rule"], str(selection)),
         read_surface(landscape) if landscape else None,
+        read_budgets(budgets) if budgets else None,
+        read_audit(audit) if audit else None,
     )
     write_text(output, verdicts_to_csv(verdicts))
     logging.getLogger(__name__).info("%s", verdict_summary(verdicts))

@@ -1,7 +1,7 @@
 """Experiment files: one YAML per figure or table of a paper, typed and validated.
 
 A folder of `config/experiments` is a group; `config/experiments/fedpage/fig2a.yaml` is the
-experiment `fedpage-fig2a`.
+experiment `fedpage-fig2a`. One that is `like` another takes over all keys that it does not state.
 """
 
 import re
@@ -11,11 +11,15 @@ from typing import Any, Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from fedatlas.claims import (
+    AuditStandsTest,
+    BudgetStudy,
+    BudgetTest,
     Claim,
     ConvergenceOrderTest,
     Figure,
     Landscape,
     OrderTest,
+    PrivacyAudit,
     PublishedValueTest,
     ScalingTest,
     SelectedOrderTest,
@@ -23,6 +27,7 @@ from fedatlas.claims import (
     StationaryPointTest,
 )
 from fedatlas.errors import FedatlasError
+from fedatlas.graphs import Graphs
 from fedatlas.models import Model, read_yaml, validated
 from fedatlas.objectives import AucObjective, Objective
 from fedatlas.partition import Partition, VerticalPartition
@@ -44,6 +49,7 @@ class RunConfig(Model):
     )
     partition: Partition | None = Field(default=None, description="the experiment's by default")
     objective: Objective | None = Field(default=None, description="the experiment's by default")
+    graphs: Graphs | None = Field(default=None, description="the experiment's by default")
 
     @model_validator(mode="after")
     def _grid_is_sound(self) -> Self:
@@ -68,11 +74,26 @@ class Experiment(Model):
         default=None,
         description="an experiment whose runs are shown and judged here; there are none of its own",
     )
+    only: tuple[str, ...] = Field(
+        default=(), description="with runs_of: the runs that are shown; all by default"
+    )
+    trained: bool = Field(
+        default=True, description="false: nothing is, only privacy budgets are computed and judged"
+    )
+    budgets: BudgetStudy | None = Field(
+        default=None, description="tabulate what runs spend of privacy, which needs no training"
+    )
+    privacy_audit: PrivacyAudit | None = Field(
+        default=None, description="attack what runs claim of privacy, on a tiny problem"
+    )
     dataset: str
     split: str = "train"
     partition: Partition
     network: NetworkModel | None = Field(
         default=None, description="speeds of parties and links, of vertical partitions only"
+    )
+    graphs: Graphs | None = Field(
+        default=None, description="who sends to whom, of runs without a server only"
     )
     objective: Objective
     rounds: PositiveInt
@@ -112,6 +133,15 @@ class Experiment(Model):
             raise ValueError("'network' belongs to vertical partitions; remove it")
         if self.audit and self.partition.kind != "vertical":
             raise ValueError("'audit' belongs to a vertical 'partition'; remove it")
+        return self
+
+    @model_validator(mode="after")
+    def _untrained_ones_have_something(self) -> Self:
+        computed = self.budgets or self.privacy_audit
+        if not self.trained and (computed is None or self.runs_of is not None):
+            raise ValueError(
+                "'trained: false' needs 'budgets' or 'privacy_audit', and runs of its own"
+            )
         return self
 
     @model_validator(mode="after")
@@ -165,11 +195,19 @@ class Experiment(Model):
             )
         if isinstance(test, StationaryPointTest) and self.landscape is None:
             raise ValueError(f"claim '{claim.id}': kind stationary_point needs a 'landscape'")
+        if isinstance(test, BudgetTest) and self.budgets is None:
+            raise ValueError(f"claim '{claim.id}': kind {test.kind} needs 'budgets'")
+        if isinstance(test, AuditStandsTest) and self.privacy_audit is None:
+            raise ValueError(f"claim '{claim.id}': kind {test.kind} needs 'privacy_audit'")
+        if not isinstance(test, BudgetTest | AuditStandsTest) and not self.trained:
+            raise ValueError(f"claim '{claim.id}': kind {test.kind} needs 'trained: true'")
         if isinstance(test, ScalingTest):
             self._check_series(claim.id, test)
 
     def _check_measurements(self) -> None:
         """What is looked at must be measured, and on test rows only if there are any."""
+        if not self.trained:
+            return
         runs = tuple(self.runs)
         looked_at = [
             (f"claim '{claim.id}'", getattr(claim.test, "measurement", ""), claim.test.runs)
@@ -214,6 +252,7 @@ _OF_RUNS = (
     "split",
     "partition",
     "network",
+    "graphs",
     "objective",
     "rounds",
     "record_every",
@@ -238,10 +277,28 @@ def load_experiments(folder: Path) -> dict[str, Experiment]:
         contents[name] = path, content
     if not contents:
         raise FedatlasError(f"{folder}: holds no experiment (expected <group>/<name>.yaml)")
+    complete = {name: (path, _complete(name, contents)) for name, (path, _) in contents.items()}
     return {
-        name: validated(Experiment, _with_runs(path, content, contents), str(path))
-        for name, (path, content) in contents.items()
+        name: validated(Experiment, _with_runs(path, content, complete), str(path))
+        for name, (path, content) in complete.items()
     }
+
+
+def _complete(
+    name: str, contents: dict[str, tuple[Path, dict[str, Any]]], passed: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The content, with what it takes over from the experiment that it is `like`."""
+    path, content = contents[name]
+    model = content.get("like")
+    if model is None:
+        return content
+    if model not in contents or model in (*passed, name):
+        raise FedatlasError(f"{path}: key 'like': '{model}' is no other experiment")
+    stated = {key: value for key, value in content.items() if key != "like"}
+    taken = _complete(model, contents, (*passed, name))
+    if "runs_of" in stated:
+        taken = {key: value for key, value in taken.items() if key not in _OF_RUNS}
+    return taken | stated
 
 
 def _with_runs(
@@ -250,6 +307,8 @@ def _with_runs(
     """The content with what decides the runs, which may be another experiment's."""
     other = content.get("runs_of")
     if other is None:
+        if "only" in content:
+            raise FedatlasError(f"{path}: key 'only': belongs to 'runs_of'; remove it")
         return content
     stated = [key for key in _OF_RUNS if key in content]
     if stated:
@@ -258,4 +317,12 @@ def _with_runs(
         raise FedatlasError(
             f"{path}: key 'runs_of': '{other}' is no experiment with runs of its own"
         )
-    return {key: contents[other][1][key] for key in _OF_RUNS if key in contents[other][1]} | content
+    taken = {key: contents[other][1][key] for key in _OF_RUNS if key in contents[other][1]}
+    unknown = set(content.get("only", ())) - set(taken["runs"])
+    if unknown:
+        raise FedatlasError(
+            f"{path}: key 'only': {other} has no run '{min(unknown)}'; its runs are "
+            f"{', '.join(taken['runs'])}"
+        )
+    shown = content.get("only") or taken["runs"]
+    return taken | {"runs": {run: taken["runs"][run] for run in shown}} | content

@@ -1,4 +1,4 @@
-"""Objectives: of linear models, and min–max ones of networks.
+"""Objectives: of linear models, of classifiers, and min–max ones of networks.
 
 Of linear models: which loss, which regulariser, how smooth. The sum over a client's samples is
 f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x). Formulas live where they are
@@ -135,4 +135,37 @@ class AucObjective(Model):
         return f"{self.name}-{self.model}-{self.scores}"
 
 
-Objective: TypeAlias = Annotated[LinearObjective | AucObjective, Field(discriminator="name")]
+class ClassificationObjective(Model):
+    """The mean cross-entropy of a network with an output for each class, F(x) = 1/N Σ_i f_i(x).
+
+    measurements: of the agents' mean x̄ where nothing else is said; `test_accuracy_of_agents` is
+        the mean over agents of each one's own, `test_accuracy_of_worst_agent` the lowest of them;
+        `disagreement` is the root mean square over agents of ‖x_i − x̄‖.
+    model: a file of `fedatlas.architectures`.
+    """
+
+    min_max: ClassVar[bool] = False
+    measurements: ClassVar[tuple[str, ...]] = (
+        "objective",
+        "train_accuracy",
+        "test_accuracy",
+        "test_accuracy_of_agents",
+        "test_accuracy_of_worst_agent",
+        "disagreement",
+    )
+
+    name: Literal["cross_entropy"]
+    model: str
+
+    @property
+    def slug(self) -> str:
+        """A file-name-safe name that no other objective has."""
+        return f"{self.name}-{self.model}"
+
+
+#: Objectives of networks, which name one as their `model`.
+NetworkObjective: TypeAlias = AucObjective | ClassificationObjective
+
+Objective: TypeAlias = Annotated[
+    LinearObjective | AucObjective | ClassificationObjective, Field(discriminator="name")
+]

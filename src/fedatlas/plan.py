@@ -11,12 +11,18 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fedatlas.algorithm import algorithm_class
+from fedatlas.algorithm import algorithm_class, algorithm_names
 from fedatlas.architectures import architecture_names
 from fedatlas.data.catalogue import READABLE_FORMATS, Catalogue, Dataset, load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.experiments import Experiment, RunConfig, load_experiments
-from fedatlas.objectives import AucObjective, LinearObjective, Loss
+from fedatlas.objectives import (
+    AucObjective,
+    ClassificationObjective,
+    LinearObjective,
+    Loss,
+    NetworkObjective,
+)
 from fedatlas.partition import HorizontalPartition, Partition, VerticalPartition
 from fedatlas.simulation.network_model import NetworkModel
 from fedatlas.specs import RunSpec
@@ -48,7 +54,10 @@ class Plan:
     def runs_of(self, experiment: str) -> list[RunSpec]:
         """All training jobs of an experiment, in the order of its file."""
         owner = self.experiments[experiment].runs_of or experiment
-        return [spec for (name, _, _), spec in self.runs.items() if name == owner]
+        shown = self.experiments[experiment].runs
+        return [
+            spec for (name, run, _), spec in self.runs.items() if name == owner and run in shown
+        ]
 
     def run_titles(self, experiment: str) -> dict[str, str]:
         """What figures call the runs of an experiment."""
@@ -123,6 +132,9 @@ def _specification(
     network = experiment.network
     if partition.kind == "vertical" and network is None:
         network = NetworkModel()
+    graphs = run.graphs
+    if run.algorithm in algorithm_names() and algorithm_class(run.algorithm).on_graphs:
+        graphs = graphs or experiment.graphs
     spec = RunSpec(
         paper=experiment.paper,
         experiment=name,
@@ -132,6 +144,7 @@ def _specification(
         split=experiment.split,
         partition=partition,
         network=network,
+        graphs=graphs,
         objective=experiment.objective_of(run_name),
         optimum=experiment.measures_suboptimality,
         algorithm=run.algorithm,
@@ -203,6 +216,14 @@ def _check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> 
         objective, partition = experiment.objective_of(run), experiment.partition_of(run)
         # Of a partition that makes labels binary, whatever they were.
         binary = dataset.task == "binary" or getattr(partition, "binary", None) is not None
+        if isinstance(objective, ClassificationObjective):
+            _check_model(objective, dataset, f"{where}: key 'objective.model'")
+            if dataset.task == "regression":
+                raise FedatlasError(
+                    f"{where}: key 'objective', value '{objective.name}': needs classes, but "
+                    f"{experiment.dataset} is a regression data set"
+                )
+            continue
         needs_signs = isinstance(objective, AucObjective) or objective.loss is Loss.LOGISTIC
         if (needs_signs and not binary) or (dataset.task == "multiclass" and not binary):
             raise FedatlasError(
@@ -215,7 +236,7 @@ def _check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> 
             _check_model(objective, dataset, f"{where}: key 'objective.model'")
 
 
-def _check_model(objective: AucObjective, dataset: Dataset, where: str) -> None:
+def _check_model(objective: NetworkObjective, dataset: Dataset, where: str) -> None:
     if objective.model not in architecture_names():
         raise FedatlasError(
             f"{where}, value '{objective.model}': no such network; there are: "

@@ -43,3 +43,12 @@ class RoundRandom:
     def indices(self, population: int, size: int) -> np.ndarray:
         """(size,) int64 indices below `population`, uniformly, with replacement."""
         return self._generator.integers(population, size=size)
+
+    def key(self) -> int:
+        """64 random bits as a signed number: the key of draws that a device makes by itself."""
+        return int(self._generator.integers(-(2**63), 2**63, dtype=np.int64))
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """The stream itself, for distributions that only some methods need."""
+        return self._generator

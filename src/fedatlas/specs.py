@@ -8,20 +8,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import NonNegativeInt, PositiveInt
 
 from fedatlas.algorithm import Algorithm, algorithm_class
 from fedatlas.errors import FedatlasError
+from fedatlas.graphs import Graphs, weight_matrix
 from fedatlas.models import Model, validated
-from fedatlas.objectives import AucObjective, Objective
-from fedatlas.partition import Partition, VerticalPartition
+from fedatlas.objectives import NetworkObjective, Objective
+from fedatlas.partition import HorizontalPartition, Partition, VerticalPartition
 from fedatlas.simulation.network_model import NetworkModel
 
 
 class RunSpec(Model):
     """One (experiment, run, grid point) with all its seeds.
 
-    network: of vertical runs. optimum: whether sub-optimality is measured, which needs f*.
+    network: of vertical runs. graphs: of runs without a server.
+    optimum: whether sub-optimality is measured, which needs f*.
     tuned_in: experiment whose run of the same name gives the hyper-parameters that are not stated.
     """
 
@@ -33,6 +36,7 @@ class RunSpec(Model):
     split: str
     partition: Partition
     network: NetworkModel | None = None
+    graphs: Graphs | None = None
     objective: Objective
     optimum: bool = False
     algorithm: str
@@ -59,15 +63,28 @@ class RunSpec(Model):
         return folder / partition.rows_slug / f"{self.objective.slug}.json"
 
     @property
+    def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Weights (n, n) of the graphs of states and of trackers, which a run may lack."""
+        assert self.graphs is not None and isinstance(self.partition, HorizontalPartition)
+        agents = self.partition.clients
+        trackers = self.graphs.trackers
+        return (
+            weight_matrix(self.graphs.states, agents, "graphs.states"),
+            None if trackers is None else weight_matrix(trackers, agents, "graphs.trackers"),
+        )
+
+    @property
     def setting(self) -> str:
         """The module of `fedatlas.settings` in which the run takes place."""
+        if self.graphs is not None:
+            return "decentralised"
         return f"{self.partition.kind}_min_max" if self.objective.min_max else self.partition.kind
 
     @property
     def code(self) -> tuple[str, ...]:
         """The modules whose import closure decides what the run computes."""
         modules = ["training", f"algorithms.{self.algorithm}", f"settings.{self.setting}"]
-        if isinstance(self.objective, AucObjective):
+        if isinstance(self.objective, NetworkObjective):
             modules.append(f"architectures.{self.objective.model}")
         return tuple(f"fedatlas.{module}" for module in modules)
 
@@ -92,12 +109,15 @@ class RunSpec(Model):
         where = where or self.name
         try:
             method = algorithm_class(self.algorithm)
-            method.check_setting(self.partition, self.objective)
+            method.check_setting(self.partition, self.objective, self.graphs)
         except FedatlasError as error:
             raise FedatlasError(f"{where}: {error}") from None
         algorithm = validated(method, self.hyper_parameters, f"{where} ({self.algorithm})")
         try:
             algorithm.check_partition(self.partition)
+            algorithm.check_rounds(self.rounds)
+            if self.graphs is not None:
+                algorithm.check_graphs(*self.weights)
         except FedatlasError as error:
             raise FedatlasError(f"{where}: {error}") from None
         return algorithm

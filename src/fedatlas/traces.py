@@ -27,9 +27,12 @@ COSTS = {
     "block_updates": ("updates of a party's block", "1"),
     "bytes_up": ("bytes towards a server or dominator", "byte"),
     "bytes_down": ("bytes from a server or dominator", "byte"),
+    "bytes_sent": ("bytes between agents", "byte"),
     "messages": ("messages", "1"),
     "full_participations": ("rounds in which every client took part", "1"),
     "simulated_time": ("simulated time", "s"),
+    "epsilon": ("privacy spent, ε", "1"),
+    "delta": ("privacy spent, δ", "1"),
     "wall_time": ("time spent in rounds, evaluation excluded", "s"),
 }
 
@@ -43,6 +46,9 @@ MEASUREMENTS = {
     "train_auroc": ("area under the ROC curve on the training samples", "1"),
     "test_auroc": ("area under the ROC curve on the test samples", "1"),
     "min_max_objective": ("min–max objective F(θ, w)", "1"),
+    "test_accuracy_of_agents": ("accuracy on the test samples, mean over agents", "1"),
+    "test_accuracy_of_worst_agent": ("accuracy on the test samples, of the worst agent", "1"),
+    "disagreement": ("root mean square distance of agents from their mean", "1"),
     "train_rmse": ("root mean square error on the training samples", "1"),
     "test_rmse": ("root mean square error on the test samples", "1"),
     "read_delay_mean": ("updates that a read of a block lacked, mean so far", "1"),
@@ -53,7 +59,16 @@ MEASUREMENTS = {
 }
 
 #: Measurements of which more is better, 1 the best; of others less is, if either is.
-LARGER_IS_BETTER = frozenset({"train_accuracy", "test_accuracy", "train_auroc", "test_auroc"})
+LARGER_IS_BETTER = frozenset(
+    {
+        "train_accuracy",
+        "test_accuracy",
+        "test_accuracy_of_agents",
+        "test_accuracy_of_worst_agent",
+        "train_auroc",
+        "test_auroc",
+    }
+)
 
 
 def record_schedule(rounds: int, every: int) -> np.ndarray:

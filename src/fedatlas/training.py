@@ -18,6 +18,7 @@ from fedatlas.algorithm import Algorithm
 from fedatlas.closure import import_closure, source_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, text_digest
+from fedatlas.privacy.accountants import Budget
 from fedatlas.randomness import RoundRandom
 from fedatlas.settings import Setting, Trial, open_setting
 from fedatlas.specs import RunSpec
@@ -56,7 +57,7 @@ def train(
     setting = open_setting(spec, shards, optima, device)
     code = source_digest(import_closure(*spec.code))
     rehearsal = setting.trial(spec.seeds[0])
-    warnings = _step_warnings(spec, algorithm, rehearsal.problem)
+    warnings = _warnings(spec, algorithm, rehearsal.problem, setting)
 
     identity = run_identity(spec, code, setting.data_digest)
     run = _Run(spec, algorithm, setting, checkpoint, identity)
@@ -72,6 +73,7 @@ def train(
             "algorithm_source": algorithm.source,
             "hyper_parameters": canonical_json(algorithm.model_dump(mode="json")),
             "effective_step_size": algorithm.effective_step_size,
+            "privacy_statement": algorithm.privacy_statement,
             "specification": canonical_json(spec.model_dump(mode="json")),
             "warnings": canonical_json(warnings),
             "source_digest": code,
@@ -108,6 +110,10 @@ class _Run:
         self.checkpoint = checkpoint
         self.identity = identity
         self.schedule = record_schedule(spec.rounds, spec.record_every)
+        budgets = {}
+        if setting.exposure is not None:
+            budgets = algorithm.budgets(setting.exposure, spec.rounds)
+        self.budget: Budget | None = next(iter(budgets.values()), None)
         self.variables: dict[str, np.ndarray] = {}  # as they are first recorded
         self.status: list[str] = []
         self._saved = time.monotonic()
@@ -190,6 +196,7 @@ class _Run:
             "epoch": trial.counters.gradient_evaluations / trial.samples,
             "wall_time": wall_time,
             **asdict(trial.counters),
+            **self._spent(int(self.schedule[record])),
             **measured,
         }
         shape = (len(self.spec.seeds), len(self.schedule))
@@ -197,6 +204,18 @@ class _Run:
             column = self.variables.setdefault(name, np.full(shape, np.nan))
             column[index, record] = value
         return True
+
+    def _spent(self, iterations: int) -> dict[str, float]:
+        """Privacy that so many iterations have spent, of methods that account for it."""
+        if self.budget is None:
+            return {}
+        if iterations == 0:
+            return {"epsilon": 0.0, "delta": 0.0}
+        last = iterations - 1
+        return {
+            "epsilon": float(self.budget.epsilon[last]),
+            "delta": float(self.budget.delta[last]),
+        }
 
     def _save_if_due(self, position: dict[str, Any], state: Any) -> None:
         """Freeze the finished seeds, and the one under way if its position and state are given."""
@@ -271,10 +290,13 @@ def _shapes(point: Any) -> list[tuple[int, ...]]:
     return [tuple(getattr(array, "shape", ())) for array in _arrays(point)]
 
 
-def _step_warnings(spec: RunSpec, algorithm: Algorithm, problem: Any) -> list[str]:
+def _warnings(spec: RunSpec, algorithm: Algorithm, problem: Any, setting: Setting) -> list[str]:
     # Without any curvature (all features 0) every step is covered.
     bounds = algorithm.step_bounds(problem) if getattr(problem, "smoothness", 0) else []
     warnings = [str(bound) for bound in bounds if bound.exceeded]
+    if setting.exposure is not None:
+        conditions = algorithm.conditions(setting.exposure)
+        warnings += [str(condition) for condition in conditions if condition.holds is False]
     for warning in warnings:
         log.warning("%s: %s", spec.name, warning)
     return warnings

@@ -17,6 +17,7 @@ UNITS: dict[str, str] = {
     "gradient_evaluations": "gradients",
     "bytes": "bytes",
     "simulated_time": "simulated seconds",
+    "epsilon": "of ε",
 }
 
 

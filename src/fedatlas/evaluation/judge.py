@@ -1,16 +1,20 @@
 """Judging claims: an interval over seeds against a declared region, with the numbers beside it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import xarray as xr
 
 from fedatlas.claims import (
+    AuditStandsTest,
     BetterFinalTest,
+    BudgetFallsTest,
+    BudgetOrderTest,
     Claim,
     ConvergenceOrderTest,
     CostToTargetTest,
+    DeltaReachesOneTest,
     EqualFinalTest,
     HighestTest,
     MonotoneTest,
@@ -23,6 +27,7 @@ from fedatlas.claims import (
     StationaryPointTest,
 )
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.budgets import judge_budget
 from fedatlas.evaluation.convergence_order import judge_convergence_order
 from fedatlas.evaluation.evidence import (
     UNITS,
@@ -44,6 +49,7 @@ from fedatlas.evaluation.levels import (
     lowest_median,
     reached,
 )
+from fedatlas.evaluation.privacy_audit import judge_audit
 from fedatlas.evaluation.scaling import judge_scaling
 from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
 from fedatlas.evaluation.stationary_points import Surface, judge_stationary_point
@@ -58,9 +64,11 @@ def judge(
     chosen: dict[str, Choice],
     rule: Selection,
     surface: Surface | None = None,
+    budgets: xr.Dataset | None = None,
+    audit: Sequence[Mapping[str, str]] | None = None,
 ) -> list[Verdict]:
-    """One verdict per claim and case; surface: the experiment's landscape, if it has one."""
-    judged = _Judge(traces, chosen, rule.window, surface)
+    """One verdict per claim and case; surface, budgets, audit: the experiment's, if it has any."""
+    judged = _Judge(traces, chosen, rule.window, surface, budgets, audit)
     return [
         Verdict(
             claim=f"{experiment}/{claim.id}{finding.case}",
@@ -77,10 +85,16 @@ def judge(
 
 class _Judge:
     def __init__(
-        self, traces: Traces, chosen: dict[str, Choice], window: float, surface: Surface | None
+        self,
+        traces: Traces,
+        chosen: dict[str, Choice],
+        window: float,
+        surface: Surface | None,
+        budgets: xr.Dataset | None,
+        audit: Sequence[Mapping[str, str]] | None,
     ) -> None:
         self._traces, self._chosen, self._window = traces, chosen, window
-        self._surface = surface
+        self._surface, self._budgets, self._audit = surface, budgets, audit
 
     def findings(self, claim: Claim) -> Iterator[Finding]:
         match claim.test:
@@ -114,6 +128,14 @@ class _Judge:
                 if self._surface is None:
                     raise FedatlasError(f"claim '{claim.id}': needs the landscape, --landscape")
                 yield judge_stationary_point(test, self._surface)
+            case BudgetOrderTest() | BudgetFallsTest() | DeltaReachesOneTest() as test:
+                if self._budgets is None:
+                    raise FedatlasError(f"claim '{claim.id}': needs the budgets, --budgets")
+                yield from judge_budget(test, self._budgets)
+            case AuditStandsTest() as test:
+                if self._audit is None:
+                    raise FedatlasError(f"claim '{claim.id}': needs the audit, --audit")
+                yield from judge_audit(test, self._audit)
 
     def _selected(self, *runs: str) -> list[xr.Dataset]:
         return [self._traces[run][self._chosen[run].point] for run in runs]

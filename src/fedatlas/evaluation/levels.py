@@ -63,7 +63,9 @@ def column(trace: xr.Dataset, name: str) -> np.ndarray:
 
 
 def cost_axis(trace: xr.Dataset, cost: str) -> np.ndarray:
-    """Cost by record, (seeds, records); "bytes" adds both directions. NaN after a divergence."""
+    """Cost by record, (seeds, records); "bytes" are all of them. NaN after a divergence."""
+    if cost == "bytes" and "bytes_sent" in trace:
+        return column(trace, "bytes_sent")
     if cost == "bytes":
         return column(trace, "bytes_up") + column(trace, "bytes_down")
     return column(trace, cost)

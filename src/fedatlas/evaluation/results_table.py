@@ -67,7 +67,9 @@ def _identity(run: str, point: str, trace: xr.Dataset, selected: bool) -> dict[s
 
 
 def _counts(trace: xr.Dataset, name: str) -> bool:
-    return name in trace or (name == "bytes" and "bytes_up" in trace)
+    if name == "bytes":
+        return "bytes_up" in trace or "bytes_sent" in trace
+    return name in trace
 
 
 def _statistic(trace: xr.Dataset, name: str, statistic: Statistic) -> float:

@@ -109,9 +109,11 @@ def _at_edge(chosen: str, candidates: Mapping[str, dict[str, Any]]) -> list[str]
     """Hyper-parameters of which no larger, or no smaller, value than the chosen one was tried."""
     edges = []
     for key, value in candidates[chosen].items():
-        tried = {parameters[key] for parameters in candidates.values()}
-        numbers = [number for number in tried if isinstance(number, int | float)]
-        if len(tried) > 1 and len(numbers) == len(tried) and value in (min(numbers), max(numbers)):
+        tried = [parameters[key] for parameters in candidates.values()]
+        numbers = {number for number in tried if isinstance(number, int | float)}
+        # Values that are no numbers, such as schemes, have no edge.
+        whole = all(isinstance(number, int | float) for number in tried)
+        if whole and len(numbers) > 1 and value in (min(numbers), max(numbers)):
             edges.append(key)
     return edges
 

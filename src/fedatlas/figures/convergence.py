@@ -15,7 +15,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from fedatlas.claims import Figure
 from fedatlas.evaluation.levels import column, cost_axis, diverged, smallest
-from fedatlas.evaluation.selection import Choice, Traces
+from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
 from fedatlas.figures.style import (
     DASHED,
     LOGARITHMIC,
@@ -32,9 +32,10 @@ _COSTS: dict[str, tuple[str, str | None]] = {
     "round": ("communication rounds", ""),
     "epoch": ("gradient evaluations per sample", None),
     "update_epoch": ("epochs (dominated updates per sample)", None),
-    "bytes": ("bytes communicated, both directions", "B"),
+    "bytes": ("bytes communicated", "B"),
     "gradient_evaluations": ("per-sample gradients", ""),
     "simulated_time": ("simulated time in seconds", None),
+    "epsilon": ("privacy spent, ε", ""),
 }
 
 
@@ -110,12 +111,22 @@ def _rows(
             trace = points[point]
             label, style = run_titles[run], DASHED if run in figure.dashed else "-"
             if figure.rows != "effective_step_size" and len(points) > 1:
-                label += f", step {trace.attrs['effective_step_size']:g}"
+                label += f", {_told_apart(trace, points)}"
                 style = style if number == 0 else _LINE_STYLES[number % len(_LINE_STYLES)]
             grouped.setdefault(_row_title(figure, trace), []).append(
                 _Curve(label, colour, style, trace)
             )
     yield from grouped.items()
+
+
+def _told_apart(trace: xr.Dataset, points: Mapping[str, xr.Dataset]) -> str:
+    """What a grid point has of its own: its step where only steps differ, or all that differs."""
+    own = hyper_parameters(trace)
+    others = [hyper_parameters(point) for point in points.values()]
+    varied = [key for key, value in own.items() if any(other[key] != value for other in others)]
+    if all(key.endswith("step_size") for key in varied):
+        return f"step {trace.attrs['effective_step_size']:g}"
+    return ", ".join(f"{key.replace('_', ' ')} {own[key]}" for key in varied)
 
 
 def _row_title(figure: Figure, trace: xr.Dataset) -> str:
@@ -188,8 +199,8 @@ def _healthy_seeds(
 
 
 def _ends_far_apart(cost: str, curves: list[_Curve]) -> bool:
-    """Whether simulated times differ so much that the shorter runs could not be seen."""
-    if cost != "simulated_time":
+    """Whether simulated times, or privacy spent, differ so that the shortest could not be seen."""
+    if cost not in ("simulated_time", "epsilon"):
         return False
     costs = [cost_axis(curve.trace, cost)[~diverged(curve.trace)] for curve in curves]
     ends = [seeds.max() for seeds in costs if seeds.size]

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure as Canvas
 from fedatlas.claims import Figure
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.figures import convergence, final, scaling
-from fedatlas.figures.style import STYLE
-from fedatlas.files import write_atomically
+from fedatlas.figures.style import STYLE, save
 
 _KINDS = {
     "convergence": convergence.compose,
@@ -29,11 +28,7 @@ def draw(
 ) -> None:
     """Draw one experiment's figure and write it to each of `outputs` (.svg, .png)."""
     with matplotlib.rc_context(STYLE):
-        canvas = compose(title, figure, run_titles, traces, chosen)
-        for output in outputs:
-            with write_atomically(output) as temporary:
-                metadata = {"Date": None} if output.suffix == ".svg" else None
-                canvas.savefig(temporary, dpi=150, metadata=metadata)
+        save(compose(title, figure, run_titles, traces, chosen), outputs)
 
 
 def compose(

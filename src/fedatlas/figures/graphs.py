@@ -12,8 +12,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 
-from fedatlas.figures.style import STYLE, put_title
-from fedatlas.files import write_atomically
+from fedatlas.figures.style import STYLE, put_title, save
 from fedatlas.graphs import roots
 
 _WHOSE = {"states": "roots reach everyone", "trackers": "everyone reaches roots"}
@@ -61,11 +60,7 @@ def draw_graphs(title: str, graphs: Mapping[str, np.ndarray], outputs: list[Path
     receives from j.
     """
     with matplotlib.rc_context(STYLE):
-        canvas = compose_graphs(title, graphs)
-        for output in outputs:
-            with write_atomically(output) as temporary:
-                metadata = {"Date": None} if output.suffix == ".svg" else None
-                canvas.savefig(temporary, dpi=150, metadata=metadata)
+        save(compose_graphs(title, graphs), outputs)
 
 
 def compose_graphs(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:

@@ -15,8 +15,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from fedatlas.evaluation.stationary_points import StationaryPoint, Surface
-from fedatlas.figures.style import STYLE, put_title
-from fedatlas.files import write_atomically
+from fedatlas.figures.style import STYLE, put_title, save
 
 _NAMES = ("$m_1$", "$m_2$")
 _VALUE = r"$\min_{a,b}\,\Phi(m, a, b)$"
@@ -38,11 +37,7 @@ _MARKS: dict[str, dict[str, Any]] = {
 def draw_landscape(title: str, surface: Surface, outputs: list[Path]) -> None:
     """Draw a surface to each of `outputs` (.svg, .png)."""
     with matplotlib.rc_context(STYLE):
-        canvas = compose_landscape(title, surface)
-        for output in outputs:
-            with write_atomically(output) as temporary:
-                metadata = {"Date": None} if output.suffix == ".svg" else None
-                canvas.savefig(temporary, dpi=150, metadata=metadata)
+        save(compose_landscape(title, surface), outputs)
 
 
 def compose_landscape(title: str, surface: Surface) -> Canvas:

@@ -2,12 +2,14 @@
 
 import textwrap
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
 from fedatlas.evaluation.selection import Traces
+from fedatlas.files import write_atomically
 
 # Okabe and Ito's palette: told apart by readers with any colour vision, and in print.
 _COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
@@ -55,6 +57,14 @@ def put_title(canvas: Canvas, title: str, note: str) -> None:
     even = len(title) // (len(title) // widest + 1) + 10
     lines = textwrap.wrap(title, min(widest, even))
     canvas.suptitle("\n".join([*lines, note]), fontsize=10)
+
+
+def save(canvas: Canvas, outputs: list[Path]) -> None:
+    """Write a figure to each of `outputs` (.svg, .png), whole or not at all."""
+    for output in outputs:
+        with write_atomically(output) as temporary:
+            metadata = {"Date": None} if output.suffix == ".svg" else None
+            canvas.savefig(temporary, dpi=150, metadata=metadata)
 
 
 def seeds_of(traces: Traces) -> int:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from fedatlas.files import write_atomically
+from fedatlas.figures.style import save
 from fedatlas.simulation.secure_sum import AggregationTree
 
 _MESSAGE, _KEPT = "#0072B2", "#999999"  # told apart by readers with any colour vision
@@ -38,11 +38,7 @@ def draw_trees(
 ) -> None:
     """Draw trees side by side, from parties below to the root on top, to `outputs` (.svg, .png)."""
     with matplotlib.rc_context(_STYLE):
-        canvas = compose_trees(trees, titles)
-        for output in outputs:
-            with write_atomically(output) as temporary:
-                metadata = {"Date": None} if output.suffix == ".svg" else None
-                canvas.savefig(temporary, dpi=150, metadata=metadata)
+        save(compose_trees(trees, titles), outputs)
 
 
 def compose_trees(trees: Sequence[AggregationTree], titles: Sequence[str]) -> Canvas:

@@ -12,6 +12,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.objectives import AucObjective
 from fedatlas.problems.auc import AucLoss, Auxiliary, pairwise_squared_loss, positive_rate
 from fedatlas.problems.batched_network import BatchedNetwork
+from fedatlas.problems.device_samples import DeviceSamples
 from fedatlas.problems.min_max import PrimalDual
 from fedatlas.problems.minibatches import Minibatches, draw
 from fedatlas.problems.torch_device import available
@@ -141,45 +142,14 @@ class AucEngine:
         return inputs
 
 
-class _Images:
-    """Samples on a device, as they are stored; normalised when they are taken."""
+class _Images(DeviceSamples):
+    """Samples of two classes."""
 
     def __init__(
         self, samples: Samples, metadata: dict[str, Any], device: torch.device, dtype: torch.dtype
     ) -> None:
-        features = samples.features
-        if not isinstance(features, np.ndarray):
-            raise FedatlasError(
-                f"data set '{metadata['dataset']}': networks take images or dense samples, not "
-                "sparse rows"
-            )
-        shape = tuple(metadata["shape"])
-        normalisation = metadata.get("normalisation") or {"mean": [0.0], "deviation": [1.0]}
-        if features.dtype == np.uint8 and not metadata.get("normalisation"):
-            raise FedatlasError(
-                f"data set '{metadata['dataset']}': networks would see pixels from 0 to 255; say "
-                "'normalise' in the catalogue"
-            )
-        # A copy where Arrow's memory cannot be written to, which torch wants of all that it holds.
-        writable = np.require(features.reshape(len(samples), *shape), requirements="W")
-        values = torch.from_numpy(writable)
-        # Channels last: convolutions on a CPU are a third faster.
-        self._last = len(shape) == 3
-        if self._last:
-            values = values.movedim(1, -1).contiguous()
-        stored = torch.uint8 if values.dtype == torch.uint8 else dtype
-        self._values = values.to(device, stored)
-        self._dtype = dtype
-        self._mean, self._deviation = (
-            torch.tensor(normalisation[key], device=device, dtype=dtype)
-            for key in ("mean", "deviation")
-        )
-        self.positive = torch.as_tensor(samples.label > 0, device=device)
-
-    def at(self, rows: torch.Tensor) -> torch.Tensor:
-        """The samples of these rows (…,), normalised, (…, *shape)."""
-        taken = (self._values[rows].to(self._dtype) - self._mean) / self._deviation
-        return taken.movedim(-1, -3) if self._last else taken
+        super().__init__(samples, metadata, device, dtype)
+        self.positive = self.label > 0
 
 
 def _check_test_rows(data: ClientSamples) -> None:

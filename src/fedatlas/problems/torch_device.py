@@ -16,3 +16,10 @@ def available(name: str) -> torch.device:
             f"auto, or install a build of torch for it (this one is {torch.__version__})."
         ) from error
     return device
+
+
+def chosen(name: str) -> str:
+    """The device that "auto" stands for: a GPU where there is one; any other name itself."""
+    if name != "auto":
+        return name
+    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,7 +1,7 @@
 """What methods run in: data, arithmetic and network, one module for each kind of setting.
 
-`horizontal.py`, `vertical.py` and `horizontal_min_max.py` have one subclass of Setting each. They
-are loaded by name, so that a run depends on the code of its own kind only.
+`horizontal.py`, `vertical.py`, `horizontal_min_max.py` and `decentralised.py` have one subclass of
+Setting each. They are loaded by name, so that a run depends on the code of its own kind only.
 """
 
 import importlib
@@ -15,6 +15,7 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
 from fedatlas.partition import HorizontalPartition
+from fedatlas.privacy.exposure import Exposure
 from fedatlas.shards import ClientSamples, read_shard
 from fedatlas.specs import RunSpec
 
@@ -39,10 +40,12 @@ class Setting(ABC):
     """Data and arithmetic of a run.
 
     device: where it computes. data_digest: of all files that it reads.
+    exposure: what privacy depends on here; None where no method of the setting is private.
     """
 
     device: str
     data_digest: str
+    exposure: Exposure | None = None
 
     @abstractmethod
     def __init__(self, spec: RunSpec, shards: Path, optima: Path | None, device: str) -> None:

@@ -10,6 +10,7 @@ from fedatlas.counters import Counters
 from fedatlas.objectives import AucObjective
 from fedatlas.problems.auc_engine import AucEngine
 from fedatlas.problems.min_max import MinMaxProblem
+from fedatlas.problems.torch_device import chosen
 from fedatlas.settings import Setting, Trial, read_clients
 from fedatlas.simulation.network import StarNetwork
 from fedatlas.specs import RunSpec
@@ -21,11 +22,9 @@ class HorizontalMinMaxSetting(Setting):
     def __init__(self, spec: RunSpec, shards: Path, optima: Path | None, device: str) -> None:
         """Read the shard into an engine of the device."""
         data, self.data_digest = read_clients(spec, shards)
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.device = device
+        self.device = chosen(device)
         assert isinstance(spec.objective, AucObjective)
-        self._engine = AucEngine(data, spec.objective, device)
+        self._engine = AucEngine(data, spec.objective, self.device)
 
     @property
     def uses_torch(self) -> bool:

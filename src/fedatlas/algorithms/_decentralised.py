@@ -1,0 +1,108 @@
+"""What methods of agents on graphs have in common: clipping, checks, samples, quantisers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log2
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import PositiveFloat, PositiveInt
+
+from fedatlas.algorithm import Algorithm
+from fedatlas.graphs import check_connected_and_balanced
+from fedatlas.privacy.accountants import Budget, worst_agent
+from fedatlas.privacy.exposure import Exposure
+from fedatlas.problems.clipping import Clipping
+from fedatlas.problems.decentralised import DecentralisedProblem
+
+if TYPE_CHECKING:
+    from fedatlas.randomness import RoundRandom
+    from fedatlas.simulation.graph_network import GraphNetwork
+
+
+class DecentralisedAlgorithm(Algorithm):
+    """Agents on graphs; a state has the field `x`, (n, d), each agent's model.
+
+    The problem is a DecentralisedProblem, the network a GraphNetwork. A round is one iteration.
+
+    gradient_bound: C, by which the gradients of two samples at one point differ at most.
+    clipping: the norm in which every sample's gradient is cut to C/2, which makes C true; with
+        "none" C is assumed, as in the papers, and so is every ε that it enters.
+    """
+
+    partition_kind: ClassVar[str] = "horizontal"
+    on_graphs: ClassVar[bool] = True
+
+    gradient_bound: PositiveFloat = 1.0
+    clipping: Literal["l1", "l2", "none"] = "l1"
+
+    def point(self, state: Any, network: GraphNetwork) -> Any:
+        """Every agent's model, (n, d)."""
+        return state.x
+
+    @property
+    def privacy_statement(self) -> str:
+        """What its ε and δ rest on."""
+        bound = f"C = {self.gradient_bound:g}"
+        if self.clipping == "none":
+            return f"assumes {bound}: nothing bounds the gradients"
+        return f"{bound} in the {self.clipping} norm by clipping every sample's gradient to C/2"
+
+    @property
+    def clipping_rule(self) -> Clipping | None:
+        """How every sample's gradient is cut; None if it is not."""
+        if self.clipping == "none":
+            return None
+        return Clipping(self.clipping, self.gradient_bound / 2)
+
+    def _l1_bound(self, dimension: int) -> float:
+        """C in the l1 norm, which is that of Laplace noise: √d times one in l2."""
+        return self.gradient_bound * (dimension**0.5 if self.clipping == "l2" else 1.0)
+
+
+class UndirectedAlgorithm(DecentralisedAlgorithm):
+    """Methods over one undirected graph with symmetric weights w_ij.
+
+    coupling: κ, of neighbours. step_size: γ, of gradients. samples: m, drawn at every iteration.
+    """
+
+    coupling: PositiveFloat
+    step_size: PositiveFloat
+    samples: PositiveInt
+
+    def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
+        """See Algorithm: connected, symmetric weights; trackers are not used."""
+        check_connected_and_balanced(states)
+
+    @property
+    def effective_step_size(self) -> float:
+        """γ."""
+        return self.step_size
+
+    def _worst_agent(self, exposure: Exposure, budget: Callable[[float], Budget]) -> Budget:
+        """budget: of an agent that receives a sum of weights."""
+        weights = exposure.received_state_weights
+        return worst_agent(lambda weight, _: budget(weight), weights, np.zeros_like(weights))
+
+    def _gradients(
+        self, x: Any, problem: DecentralisedProblem, random: RoundRandom, samples: int | None = None
+    ) -> Any:
+        """g_i of fresh samples at each agent's own point, (n, d)."""
+        batch = problem.minibatches(random, self.samples if samples is None else samples)
+        return problem.gradients(x, batch, self.clipping_rule)
+
+
+def on_lattice(values: Any, spacing: float, uniform: Any) -> Any:
+    """Multiples of `spacing` next to the values, the upper as likely as the value is near it.
+
+    uniform: in (0, 1), shaped as the values; the result is unbiased.
+    """
+    places = values / spacing
+    below = places // 1
+    return spacing * (below + (uniform < places - below))
+
+
+def packed_bytes(values: int, levels: float) -> float:
+    """Bytes of so many numbers that have so many levels each."""
+    return values * log2(levels) / 8

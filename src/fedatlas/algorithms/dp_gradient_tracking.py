@@ -1,0 +1,196 @@
+"""DP-GT: gradient tracking over two directed graphs, with Laplace noise on all that is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import nan
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import PositiveInt, model_validator
+
+from fedatlas.algorithms._decentralised import DecentralisedAlgorithm
+from fedatlas.errors import FedatlasError
+from fedatlas.graphs import check_common_root
+from fedatlas.privacy.accountants import (
+    Budget,
+    fresh_laplace,
+    laplace_composition,
+    subsampled_laplace,
+    worst_agent,
+)
+from fedatlas.privacy.conditions import Condition, conditions
+from fedatlas.privacy.exposure import Exposure
+from fedatlas.privacy.schemes import Scheme
+from fedatlas.privacy.sensitivity import Accounting, compact_form, lemma_2, summation_by_parts
+from fedatlas.problems.decentralised import DecentralisedProblem
+from fedatlas.randomness import RoundRandom
+
+if TYPE_CHECKING:
+    from fedatlas.simulation.graph_network import GraphNetwork
+
+
+@dataclass(frozen=True)
+class State:
+    """Iteration k, models x and trackers y, and the gradients g at x, (n, d) each.
+
+    Before iteration 0, which draws the first samples, y and g are None.
+    """
+
+    k: int
+    x: Any
+    y: Any
+    g: Any
+
+
+class DpGradientTracking(DecentralisedAlgorithm):
+    """DP-GT (Chen, Wang, Zhang, "Differentially Private Gradient-Tracking-Based …", Algorithm 1).
+
+    scheme: α_K, β_K, γ_K, m_K and the scales σ_k of the noises ζ and η, of the horizon K.
+    form:
+        `compact`: (7) and (8), which the convergence proofs are about: an agent counts its own
+            sent, noisy value, and trackers leave by the weights of their receivers, so that
+            Σ_i y_i = Σ_i g_i whatever the noise.
+        `literal`: (4) and (6) as printed, which the privacy proof is about: an agent counts its own
+            exact value, and its tracker loses what it receives instead of what it sends.
+        `provable`: ours. As compact, but agents step along the trackers that they released and send
+            their models exactly: models, and with them the points of all gradients, are functions
+            of what was released, so that every release depends on fresh samples only.
+    All agents start from one model.
+    """
+
+    title: ClassVar[str] = "DP-GT"
+    source: ClassVar[str] = (
+        "Chen, Wang, Zhang, Algorithm 1, by default in its compact form (7)/(8), from which the "
+        "printed steps (4)/(6) differ. The graphs, their weights, the network and one start for "
+        "all agents are our choices, and so is the form `provable`"
+    )
+
+    scheme: Scheme
+    horizon: PositiveInt
+    form: Literal["compact", "literal", "provable"] = "compact"
+
+    @model_validator(mode="after")
+    def _provable_is_proved(self) -> Self:
+        if self.form == "provable" and self.clipping != "l1":
+            raise ValueError("form provable rests on clipping: l1, the norm of Laplace noise")
+        return self
+
+    def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
+        """See Algorithm: Assumption 1."""
+        if trackers is None:
+            raise FedatlasError(f"{self.title} needs a second graph: say 'graphs.trackers'")
+        check_common_root(states, trackers)
+
+    def check_rounds(self, rounds: int) -> None:
+        """See Algorithm: k = 0 … K."""
+        if rounds > self.horizon + 1:
+            raise FedatlasError(
+                f"horizon {self.horizon} has {self.horizon + 1} iterations, fewer than the "
+                f"{rounds} rounds"
+            )
+
+    @property
+    def effective_step_size(self) -> float:
+        """γ_K."""
+        return self.scheme.steps(self.horizon).step_size
+
+    def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
+        """See Algorithm; by DP-GT's own lemmas, and by tighter bounds for either form."""
+        steps, bound = self.scheme.steps(self.horizon), self._l1_bound(exposure.dimension)
+        states = self.scheme.state_noise(self.horizon)[:iterations]
+        trackers = self.scheme.tracker_noise(self.horizon)[:iterations]
+        if self.form == "provable":
+            fresh = bound, steps.samples
+            return {
+                "fresh samples, amplified": subsampled_laplace(
+                    *fresh, exposure.samples, trackers, iterations
+                ),
+                "fresh samples": fresh_laplace(*fresh, trackers, iterations),
+            }
+
+        def by(accounting: Accounting) -> Budget:
+            return worst_agent(
+                lambda state_weight, tracker_weight: laplace_composition(
+                    accounting(steps, state_weight, tracker_weight, iterations - 1),
+                    bound,
+                    states,
+                    trackers,
+                ),
+                exposure.received_state_weights,
+                exposure.received_tracker_weights,
+            )
+
+        return {
+            "Lemmas 2 and 3": by(lemma_2),
+            "summation by parts, form (4)/(6)": by(summation_by_parts),
+            "form (7)/(8)": by(compact_form),
+        }
+
+    def budgets_by_horizon(self, exposure: Exposure, last: int) -> dict[str, Budget]:
+        """See Algorithm; NaN where a horizon asks for more samples than there are."""
+        columns: dict[str, list[tuple[float, float]]] = {}
+        for horizon in range(1, last + 1):
+            other = type(self).model_validate(self.model_dump() | {"horizon": horizon})
+            for name, budget in other._whole_run(exposure).items():
+                columns.setdefault(name, []).append(budget)
+        return {name: Budget(*np.array(ends).T) for name, ends in columns.items()}
+
+    def _whole_run(self, exposure: Exposure) -> dict[str, tuple[float, float]]:
+        available = self.scheme.steps(self.horizon).samples <= exposure.samples
+        if self.form == "provable" and not available:
+            return dict.fromkeys(("fresh samples, amplified", "fresh samples"), (nan, nan))
+        budgets = self.budgets(exposure, self.horizon + 1)
+        return {name: budget.final for name, budget in budgets.items()}
+
+    def conditions(self, exposure: Exposure) -> tuple[Condition, ...]:
+        """See Algorithm: Assumptions 4 and 5 and Theorems 4 and 5; L and μ are not known."""
+        assert exposure.trackers is not None
+        return conditions(self.scheme, self.horizon, exposure.states, exposure.trackers)
+
+    @cached_property
+    def _state_noise(self) -> np.ndarray:
+        """(K + 1,) σ_k of ζ."""
+        return self.scheme.state_noise(self.horizon)
+
+    @cached_property
+    def _tracker_noise(self) -> np.ndarray:
+        """(K + 1,) σ_k of η."""
+        return self.scheme.tracker_noise(self.horizon)
+
+    def start(self, problem: DecentralisedProblem, network: GraphNetwork, x0: Any) -> State:
+        """x_0; y_0 = g_0 are taken at it in iteration 0, when samples can be drawn."""
+        return State(0, x0, None, None)
+
+    def round(
+        self,
+        state: State,
+        problem: DecentralisedProblem,
+        network: GraphNetwork,
+        random: RoundRandom,
+    ) -> State:
+        """Iteration k."""
+        steps = self.scheme.steps(self.horizon)
+        assert network.trackers is not None  # as `check_graphs` has made sure
+        x, y, g = state.x, state.y, state.g
+        if g is None:
+            first = problem.minibatches(random, steps.samples)
+            y = g = problem.gradients(x, first, self.clipping_rule)
+        y_sent = network.trackers.release(y, self._tracker_noise[state.k], random)
+        if self.form == "provable":
+            x_sent, y_stepped = network.states.send(x), y_sent
+        else:
+            x_sent = network.states.release(x, self._state_noise[state.k], random)
+            y_stepped = y
+        alpha, beta = steps.state_coupling, steps.tracker_coupling
+        if self.form == "literal":
+            x = x + alpha * network.states.towards(x, x_sent)
+            y = y + beta * network.trackers.towards(y, y_sent)
+        else:
+            x = x - alpha * (network.states.in_laplacian @ x_sent)
+            y = y - beta * (network.trackers.out_laplacian @ y_sent)
+        x = x - steps.step_size * y_stepped
+        batch = problem.minibatches(random, steps.samples)
+        g_next = problem.gradients(x, batch, self.clipping_rule)
+        return State(state.k + 1, x, y + g_next - g, g_next)

@@ -1,0 +1,195 @@
+"""What runs spend of privacy, by iteration and in all as a function of the horizon."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from fedatlas.claims import (
+    BudgetFallsTest,
+    BudgetOrderTest,
+    BudgetStudy,
+    BudgetTest,
+    DeltaReachesOneTest,
+)
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.evidence import Finding
+from fedatlas.files import write_atomically
+from fedatlas.privacy.accountants import Budget
+from fedatlas.privacy.conditions import Condition
+from fedatlas.privacy.exposure import Exposure
+from fedatlas.specs import RunSpec
+
+FORMAT = "fedatlas budgets 1"
+CONDITION_COLUMNS = ["run", *(field.name for field in fields(Condition))]
+
+
+def exposure_of(spec: RunSpec, study: BudgetStudy) -> Exposure:
+    """What a run's budget depends on, from its graphs and the study's sizes."""
+    states, trackers = spec.weights
+    return Exposure(study.samples, study.dimension, states, trackers)
+
+
+def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
+    """Budgets of the runs that account for any, a `case` for each run and accounting.
+
+    Variables: epsilon, delta (case, iteration) after so many iterations of the run as it is;
+    final_epsilon, final_delta (case, horizon) of a whole run of k = 0 … K, whose steps, samples and
+    noise are those of the horizon K. Coordinates: run, accounting, statement (what it rests on) and
+    paper (whether it is the paper's own accounting) of each case.
+    """
+    rounds = max(spec.rounds for spec in specs)
+    horizons = np.arange(1, study.last_horizon + 1)
+    rows: list[tuple[str, str, bool, str, Budget, Budget]] = []
+    for spec in specs:
+        algorithm, exposure = spec.build_algorithm(), exposure_of(spec, study)
+        by_iteration = algorithm.budgets(exposure, spec.rounds)
+        by_horizon = algorithm.budgets_by_horizon(exposure, study.last_horizon)
+        for place, (accounting, budget) in enumerate(by_iteration.items()):
+            statement = algorithm.privacy_statement
+            rows.append(
+                (spec.run, accounting, place == 0, statement, budget, by_horizon[accounting])
+            )
+    if not rows:
+        raise FedatlasError("budgets: no run of the experiment accounts for privacy")
+    names, accountings, own, statements, budgets, finals = zip(*rows, strict=True)
+    return xr.Dataset(
+        {
+            "epsilon": (("case", "iteration"), _padded([b.epsilon for b in budgets], rounds)),
+            "delta": (("case", "iteration"), _padded([b.delta for b in budgets], rounds)),
+            "final_epsilon": (("case", "horizon"), np.array([b.epsilon for b in finals])),
+            "final_delta": (("case", "horizon"), np.array([b.delta for b in finals])),
+        },
+        coords={
+            "run": ("case", list(names)),
+            "accounting": ("case", list(accountings)),
+            "paper": ("case", list(own)),
+            "statement": ("case", list(statements)),
+            "iteration": np.arange(1, rounds + 1),
+            "horizon": horizons,
+        },
+        attrs={
+            "format": FORMAT,
+            "samples": study.samples,
+            "dimension": study.dimension,
+        },
+    )
+
+
+def tabulate_conditions(specs: Sequence[RunSpec], study: BudgetStudy) -> list[dict[str, object]]:
+    """What theorems ask of the runs, a row for each run and condition; no value is not known."""
+    return [
+        {"run": spec.run, **asdict(condition)}
+        for spec in specs
+        for condition in spec.build_algorithm().conditions(exposure_of(spec, study))
+    ]
+
+
+def _padded(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
+    """Rows of unequal lengths with NaN behind."""
+    return np.array([np.pad(row, (0, length - len(row)), constant_values=np.nan) for row in rows])
+
+
+def write_budgets(budgets: xr.Dataset, path: Path) -> None:
+    """Write the file whole or not at all."""
+    with write_atomically(path) as temporary:
+        budgets.to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
+
+
+def read_budgets(path: Path) -> xr.Dataset:
+    """Read it back; a damaged or foreign file is refused by name."""
+    try:
+        budgets = xr.load_dataset(path, engine="netcdf4")
+    except (OSError, RuntimeError, ValueError) as error:
+        raise FedatlasError(
+            f"{path}: not a readable netCDF file ({error}). Delete it and run again."
+        ) from error
+    if budgets.attrs.get("format") != FORMAT:
+        raise FedatlasError(f"{path}: holds no budgets. Delete it and run again.")
+    return budgets
+
+
+def judge_budget(test: BudgetTest, budgets: xr.Dataset) -> Iterator[Finding]:
+    """Findings of a claim about budgets, which are numbers without spread."""
+    match test:
+        case BudgetOrderTest():
+            yield from _judge_order(test, budgets)
+        case BudgetFallsTest():
+            yield _judge_falls(test, budgets)
+        case DeltaReachesOneTest():
+            yield _judge_delta(test, budgets)
+
+
+def _judge_order(test: BudgetOrderTest, budgets: xr.Dataset) -> Iterator[Finding]:
+    """A case per rival, by each paper's own accounting; other accountings are evidence."""
+    ours = _totals(budgets, test.smaller)
+    for rival in test.than:
+        theirs = _totals(budgets, rival)
+        (own, mine), (other, its) = next(iter(ours.items())), next(iter(theirs.items()))
+        evidence = (
+            f"ε in all: {test.smaller} {mine:.5g} ({own}), {rival} {its:.5g} ({other})"
+            f"{_others(test.smaller, ours)}{_others(rival, theirs)}"
+            f"{_resting_on(budgets, test.smaller, rival)}"
+        )
+        verdict = "reproduced" if mine < its else "not reproduced"
+        yield Finding(f"[than {rival}]" if len(test.than) > 1 else "", verdict, evidence)
+
+
+def _totals(budgets: xr.Dataset, run: str) -> dict[str, float]:
+    """ε of all iterations by accounting, the paper's own first."""
+    cases = _cases(budgets, run)
+    return {
+        str(case["accounting"].item()): float(case["epsilon"].dropna("iteration")[-1])
+        for case in cases
+    }
+
+
+def _cases(budgets: xr.Dataset, run: str) -> list[xr.Dataset]:
+    cases = [budgets.isel(case=place) for place in np.flatnonzero(budgets["run"] == run)]
+    if not cases:
+        raise FedatlasError(f"claims: run '{run}' accounts for no privacy")
+    return cases
+
+
+def _others(run: str, totals: Mapping[str, float]) -> str:
+    further = [f"{value:.5g} ({name})" for name, value in list(totals.items())[1:]]
+    return f"; {run} {', '.join(further)}" if further else ""
+
+
+def _resting_on(budgets: xr.Dataset, *runs: str) -> str:
+    """What the budgets of runs rest on, once if it is the same."""
+    stated = {run: str(_cases(budgets, run)[0]["statement"].item()) for run in runs}
+    if len(set(stated.values())) == 1:
+        return f"; each {stated[runs[0]]}"
+    return "".join(f"; {run} {statement}" for run, statement in stated.items())
+
+
+def _judge_falls(test: BudgetFallsTest, budgets: xr.Dataset) -> Finding:
+    """Every horizon from the stated one on has a smaller ε than the one before."""
+    case = _cases(budgets, test.run)[0]
+    horizons, epsilon = case["horizon"].to_numpy(), case["final_epsilon"].to_numpy()
+    late = horizons >= test.from_horizon
+    rises = horizons[late][1:][np.diff(epsilon[late]) >= 0]
+    highest = horizons[late][epsilon[late].argmax()]
+    evidence = (
+        f"{test.run}, horizons {test.from_horizon} to {horizons[-1]}: ε is largest at K = "
+        f"{highest} ({epsilon[late].max():.5g}), {epsilon[late][0]:.5g} at the first and "
+        f"{epsilon[-1]:.5g} at the last; it rises at {len(rises)} of {late.sum() - 1} steps"
+    )
+    if len(rises):
+        evidence += f", last at K = {rises[-1]}"
+    return Finding("", "not reproduced" if len(rises) else "reproduced", evidence)
+
+
+def _judge_delta(test: DeltaReachesOneTest, budgets: xr.Dataset) -> Finding:
+    """The first iteration at which δ is 1."""
+    case = _cases(budgets, test.run)[0]
+    reached = case["iteration"].to_numpy()[case["delta"].to_numpy() >= 1]
+    if not len(reached):
+        last = float(case["delta"].dropna("iteration")[-1])
+        return Finding("", "not reproduced", f"{test.run}: δ reaches {last:.3g} only")
+    agrees = abs(int(reached[0]) - test.after) <= test.tolerance
+    evidence = f"{test.run}: δ = 1 after {reached[0]} iterations; claimed {test.after}"
+    return Finding("", "reproduced" if agrees else "not reproduced", evidence)

@@ -1,0 +1,318 @@
+"""From sensitivities and noise to budgets (ε, δ), cumulative by release.
+
+Laplace noise of scale σ on every coordinate asks for sensitivities in the l1 norm, Gaussian noise
+for the l2 norm. A release that has no sensitivity costs nothing, one without noise everything
+(ε = ∞). An ε is a bound under the sensitivities' assumptions, see `sensitivity`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from math import inf, log, sqrt
+from typing import Any
+
+import numpy as np
+
+from fedatlas.errors import FedatlasError
+from fedatlas.privacy.sensitivity import Sensitivities
+
+
+@dataclass(frozen=True)
+class Budget:
+    """(ε, δ) of the first k + 1 releases together, at place k; (releases,) each."""
+
+    epsilon: np.ndarray
+    delta: np.ndarray
+
+    @property
+    def final(self) -> tuple[float, float]:
+        """(ε, δ) of all releases."""
+        return float(self.epsilon[-1]), float(self.delta[-1])
+
+
+def l1_per_l2(dimension: int) -> float:
+    """√d: an l2 norm C of d coordinates allows an l1 norm of C√d."""
+    return sqrt(dimension)
+
+
+def noise_ratio(sensitivity: float | np.ndarray, noise: float | np.ndarray) -> np.ndarray:
+    """Δ/σ, broadcast; 0 where there is no sensitivity, ∞ where there is some and no noise."""
+    deltas, scales = np.broadcast_arrays(np.asarray(sensitivity, float), np.asarray(noise, float))
+    if (scales < 0).any() or (deltas < 0).any():
+        name, values = ("noise", scales) if (scales < 0).any() else ("sensitivity", deltas)
+        raise FedatlasError(f"privacy: {name} {values.min():g} is negative; state 0 or more")
+    result = np.where(deltas > 0, inf, 0.0)
+    return np.divide(deltas, scales, out=result, where=(deltas > 0) & (scales > 0))
+
+
+# --- composition ---
+
+
+def basic_composition(epsilon: np.ndarray, delta: float | np.ndarray = 0.0) -> Budget:
+    """Sums of what releases spend on their own, (releases,) each; δ ends at 1."""
+    deltas = np.cumsum(np.broadcast_to(delta, np.shape(epsilon)))
+    return Budget(np.cumsum(epsilon), np.minimum(deltas, 1.0))
+
+
+def worst_agent(
+    budget: Callable[[float, float], Budget],
+    state_weights: np.ndarray,
+    tracker_weights: np.ndarray,
+) -> Budget:
+    """The largest ε and δ of any agent at every release.
+
+    budget: of an agent that receives the weights R̄ and C̄. state_weights, tracker_weights: (n,)
+    R̄ and C̄ of all agents.
+    """
+    kinds = sorted(set(zip(state_weights.tolist(), tracker_weights.tolist(), strict=True)))
+    budgets = [budget(*weights) for weights in kinds]
+    return Budget(
+        np.max([each.epsilon for each in budgets], axis=0),
+        np.max([each.delta for each in budgets], axis=0),
+    )
+
+
+def by_horizon(quantity: Callable[[int], float], horizons: Iterable[int]) -> np.ndarray:
+    """A number of a whole run, such as its final ε, for each horizon K, with its own schedule."""
+    return np.array([quantity(int(horizon)) for horizon in horizons])
+
+
+# --- Laplace noise ---
+
+
+def laplace_composition(
+    sensitivities: Sensitivities,
+    bound: float,
+    state_noise: float | np.ndarray,
+    tracker_noise: float | np.ndarray,
+) -> Budget:
+    """DP-GT, Lemma 3: ε = C Σ_k (Δx_k/σ_k^(ζ) + Δy_k/σ_k^(η)).
+
+    bound: C in the l1 norm. Definition 3 of the paper states it in l2, which is a factor
+    `l1_per_l2` away.
+    """
+    states = noise_ratio(bound * sensitivities.state, state_noise)
+    return basic_composition(states + noise_ratio(bound * sensitivities.tracker, tracker_noise))
+
+
+def fresh_laplace(
+    bound: float, samples: int | np.ndarray, noise: float | np.ndarray, releases: int
+) -> Budget:
+    """ε = Σ_k C/(m_k σ_k) where every release depends on its own m_k samples only.
+
+    bound: C in l1. samples, noise: constants or arrays (releases,).
+    """
+    return basic_composition(_of_samples(bound, samples, noise, releases))
+
+
+def subsampled_laplace(
+    bound: float,
+    samples: int | np.ndarray,
+    data_size: int,
+    noise: float | np.ndarray,
+    releases: int,
+) -> Budget:
+    """`fresh_laplace`, amplified: nobody knows which m of the agent's D samples were drawn.
+
+    ε_k = ln(1 + (m_k/D)(e^{C/(m_k σ_k)} − 1)): sampling without replacement, anew at every release,
+    one sample replaced (Balle, Barthe, Gaboardi 2018, section 4). Releases that depend on samples
+    of earlier iterations, as states and trackers of DP-GT do, are not covered.
+    """
+    losses = _of_samples(bound, samples, noise, releases)
+    return basic_composition(_amplified(losses, _share(np.asarray(samples), data_size)))
+
+
+def tight_laplace(losses: np.ndarray, delta: float, share: float = 1.0) -> float:
+    """The smallest ε at δ of Laplace releases together, by privacy loss distributions.
+
+    losses: (releases,) Δ_k/σ_k of each, with Δ_k in l1. share: m/D, as of `subsampled_laplace`.
+
+    Of all shifts with one l1 norm, that along one coordinate is told apart most easily. A share
+    below 1 changes that pair's δ(ε) as Balle, Barthe and Gaboardi say; the result is taken for
+    either order of the two data sets, since composing only "added" and only "removed" is not enough
+    where samples are replaced (Lebeda, Regehr, Kamath, Steinke 2024). The grid errs upwards, by
+    far less than a thousandth. Every distinct loss takes a Fourier transform: equal ones are cheap.
+
+    Needs the package dp-accounting; FedatlasError without it.
+    """
+    try:
+        pld_pmf: Any = import_module("dp_accounting.pld.pld_pmf")
+    except ImportError:
+        raise FedatlasError(
+            "privacy: tight budgets of Laplace releases need the package dp-accounting: "
+            "pip install dp-accounting"
+        ) from None
+
+    _checked_delta(delta)
+    if not 0 < share <= 1:
+        raise FedatlasError(f"privacy: share {share:g} of samples must be above 0 and at most 1")
+    kinds, counts = np.unique(losses[losses > 0], return_counts=True)
+    if len(kinds) == 0:
+        return 0.0
+    if np.isinf(kinds[-1]):
+        return inf
+    spent = _amplified(kinds, share)
+    total_loss = float(spent @ counts)
+    fine = min(spent[0] / _CELLS_OF_LOSS, total_loss / _FEWEST_CELLS)
+    interval = max(fine, total_loss / _MOST_CELLS)
+    total = pld_pmf.create_pmf({0: 1.0}, interval, 0.0, True)
+    for loss, most, count in zip(kinds, spent, counts, strict=True):
+        top = int(np.ceil(most / interval))
+        deltas = _subsampled_laplace_profile(interval * np.arange(-top, top + 1), loss, share)
+        single = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -top, top, deltas)
+        total = pld_pmf.compose_pmfs(total, single.self_compose(int(count)))
+    return float(total.get_epsilon_for_delta(delta))
+
+
+# Of the grid of losses: within the smallest of them, and within the sum of all.
+_CELLS_OF_LOSS = 50
+_FEWEST_CELLS, _MOST_CELLS = 100_000, 10_000_000
+
+
+def _subsampled_laplace_profile(epsilon: np.ndarray, loss: float, share: float) -> np.ndarray:
+    """δ(ε) of one release, for ε of any sign."""
+    size = np.abs(epsilon)
+    delta = share * -np.expm1(np.minimum(_amplified(size, 1 / share) - loss, 0) / 2)
+    # With the two data sets exchanged: δ(−ε) = 1 − e^−ε + e^−ε δ(ε).
+    return np.where(epsilon < 0, -np.expm1(-size) + np.exp(-size) * delta, delta)
+
+
+def _of_samples(
+    bound: float, samples: int | np.ndarray, noise: float | np.ndarray, releases: int
+) -> np.ndarray:
+    if np.min(samples) < 1:
+        raise FedatlasError(f"privacy: {np.min(samples)} samples have no mean; draw 1 or more")
+    return np.broadcast_to(noise_ratio(bound / np.asarray(samples), noise), releases)
+
+
+def _share(samples: np.ndarray, data_size: int) -> np.ndarray:
+    if samples.max() > data_size:
+        raise FedatlasError(
+            f"privacy: {samples.max()} samples cannot be drawn without replacement from "
+            f"{data_size}; lower the samples or the horizon"
+        )
+    return np.asarray(samples / data_size)
+
+
+def _amplified(losses: np.ndarray, share: float | np.ndarray) -> np.ndarray:
+    """ln(1 + share (e^loss − 1)), also where e^loss is beyond all numbers."""
+    return np.asarray(losses + np.log1p((1 - share) * np.expm1(-losses)))
+
+
+# --- Gaussian noise ---
+
+
+def gaussian_basic(ratios: np.ndarray, delta_per_release: float) -> Budget:
+    """Σ_k √(2 ln(1.25/δ_0)) Δ_k/s_k at δ = Σ_k δ_0, what a linear curve of cumulative ε stands for.
+
+    ratios: (releases,) Δ_k/s_k in l2. The formula is a theorem for ε_k < 1 and remains true for a
+    while; ε is infinite from the first release where it does not, by the exact δ of that release.
+    """
+    _checked_delta(delta_per_release)
+    epsilon = sqrt(2 * log(1.25 / delta_per_release)) * ratios
+    true = _gaussian_profile(epsilon, ratios) <= delta_per_release
+    return basic_composition(np.where(true, epsilon, inf), delta_per_release)
+
+
+def gaussian_zcdp(ratios: np.ndarray, delta: float) -> Budget:
+    """ε = ρ + 2√(ρ ln 1/δ) with ρ = Σ_k (Δ_k/s_k)²/2 (Bun, Steinke 2016), δ the same throughout."""
+    _checked_delta(delta)
+    rho = np.cumsum(np.square(ratios)) / 2
+    return Budget(rho + 2 * np.sqrt(rho * log(1 / delta)), np.full(len(ratios), delta))
+
+
+def gaussian_tight(ratios: np.ndarray, delta: float) -> Budget:
+    """The smallest ε at δ, the same δ throughout.
+
+    Gaussian releases together are worth one with (Δ/s)² = Σ_k (Δ_k/s_k)² (Dong, Roth, Su 2022), of
+    which δ(ε) is known exactly (Balle, Wang 2018). No release-by-release bound is smaller.
+    """
+    zcdp = gaussian_zcdp(ratios, delta)
+    ratio = np.sqrt(np.cumsum(np.square(ratios)))
+    high = np.where(np.isfinite(zcdp.epsilon), zcdp.epsilon, 0.0)
+    low = np.zeros_like(high)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        true = _gaussian_profile(middle, ratio) <= delta
+        low, high = np.where(true, low, middle), np.where(true, middle, high)
+    return Budget(np.where(np.isfinite(ratio), high, inf), zcdp.delta)
+
+
+_BISECTIONS = 60  # as many as float64 has digits, and some
+
+
+def _gaussian_profile(epsilon: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+    """δ(ε) of one Gaussian release: Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), μ = Δ/s."""
+    from scipy.special import log_ndtr
+
+    mu = np.where((ratio > 0) & np.isfinite(ratio), ratio, 1.0)
+    steps = np.where(np.isfinite(epsilon), epsilon, 0.0) / mu
+    first = np.exp(log_ndtr(mu / 2 - steps))
+    exact = first - np.exp(steps * mu + log_ndtr(-mu / 2 - steps))
+    return np.where(np.isinf(ratio), 1.0, np.where(ratio > 0, exact, 0.0))
+
+
+# --- other mechanisms of the methods compared ---
+
+
+def ternary_delta(sensitivity: np.ndarray, value_range: float) -> Budget:
+    """(0, δ) of ternary quantisation: δ_k = min(1, ‖Δ_k‖₁/r), summed.
+
+    sensitivity: (releases,) in l1, C included. value_range: r, the magnitude that is sent. One
+    coordinate's law moves by |Δ|/r in total variation (r sign(x) with probability |x|/r, else 0).
+    """
+    if not value_range > 0:
+        raise FedatlasError(f"privacy: the quantiser's range {value_range:g} must be above 0")
+    deltas = np.minimum(sensitivity / value_range, 1.0)
+    return basic_composition(np.zeros(len(deltas)), deltas)
+
+
+@dataclass(frozen=True)
+class BinomialRelease:
+    """(ε, δ) of one release with binomial noise; ε is infinite where `invalid` says why."""
+
+    epsilon: float
+    delta: float
+    invalid: str | None = None
+
+
+def binomial_step(
+    l1: float,
+    l2: float,
+    linf: float,
+    *,
+    spacing: float,
+    trials: int,
+    dimension: int,
+    delta: float,
+    probability: float = 0.5,
+) -> BinomialRelease:
+    """Noise spacing (Bin(trials, p) − trials p) on d coordinates of a lattice with that spacing.
+
+    l1, l2, linf: sensitivity in the three norms, of the lattice's points. Agarwal, Suresh, Yu,
+    Kumar, McMahan 2018 (cpSGD), Theorem 1; it asks for
+    trials p(1−p) ≥ max(23 ln(10d/δ), 2 linf/spacing).
+    """
+    _checked_delta(delta)
+    p, q = probability, 1 - probability
+    v = trials * p * q
+    needed = max(23 * log(10 * dimension / delta), 2 * linf / spacing)
+    if v < needed:
+        return BinomialRelease(
+            inf,
+            delta,
+            f"the theorem needs a variance of {needed:.4g} trials, {trials} have {v:.4g}",
+        )
+    b = 2 / 3 * (p**2 + q**2) + (1 - 2 * p)
+    c = sqrt(2) * (3 * p**3 + 3 * q**3 + 2 * p**2 + 2 * q**2)
+    d = 4 / 3 * (p**2 + q**2)
+    of_l2 = l2 * sqrt(2 * log(1.25 / delta)) / sqrt(v)
+    of_l1 = (l2 * c * sqrt(log(10 / delta)) + l1 * b) / (v * (1 - delta / 10))
+    of_linf = 2 / 3 * linf * log(1.25 / delta)
+    of_linf += linf * d * log(20 * dimension / delta) * log(10 / delta)
+    return BinomialRelease((of_l2 + of_l1 + of_linf / v) / spacing, delta)
+
+
+def _checked_delta(delta: float) -> None:
+    if not 0 < delta < 1:
+        raise FedatlasError(f"privacy: δ {delta:g} must be between 0 and 1, such as 1e-5")

@@ -1,0 +1,293 @@
+"""What DP-GT's theorems ask of steps, samples and noise, condition by condition.
+
+Equations as printed in Assumptions 4 and 5 and Theorems 4 and 5. Graphs enter as weights R and C,
+(n, n), where [i, j] > 0 iff i receives from j; they must satisfy Assumption 1 (FedatlasError).
+"""
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from fedatlas.errors import FedatlasError
+from fedatlas.graph_quantities import GraphQuantities
+from fedatlas.privacy.schemes import S1, S2, Constant, TrackingSteps
+
+Relation: TypeAlias = Literal["<", "≤", ">", "≥"]
+
+_DECIMALS = 12  # of sums of exponents, which would miss their bounds by rounding otherwise
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition: value relation bound.
+
+    name: the condition in the paper's symbols. value: None where it is not known.
+    holds: None where that cannot be said without the value.
+    """
+
+    name: str
+    value: float | None
+    relation: Relation
+    bound: float
+    holds: bool | None
+    source: str
+
+    def __str__(self) -> str:
+        """One line."""
+        if self.value is None:
+            verdict = "cannot hold" if self.holds is False else "is not known"
+            numbers = f"must be {self.relation} {self.bound:.3g}, {verdict}"
+        else:
+            verdict = "holds" if self.holds else "does not hold"
+            numbers = f"{self.value:.4g} {self.relation} {self.bound:.4g} {verdict}"
+        return f"{self.source}: {self.name}: {numbers}"
+
+
+def conditions(
+    scheme: S1 | S2 | Constant,
+    horizon: int,
+    states: np.ndarray,
+    trackers: np.ndarray,
+    smoothness: float | None = None,
+    pl_constant: float | None = None,
+) -> tuple[Condition, ...]:
+    """All that theorems ask of a run: Lemma 1, convergence, a finite budget; see below."""
+    common = lemma_1(scheme.steps(horizon), states, trackers)
+    if isinstance(scheme, S1):
+        convergence = assumption_4(scheme, horizon, states, trackers, smoothness)
+        return (*common, *convergence, *theorem_4(scheme, states, trackers))
+    if isinstance(scheme, S2):
+        convergence = assumption_5(scheme, states, trackers, smoothness, pl_constant)
+        return (*common, *convergence, *theorem_5(scheme, states, trackers))
+    return common
+
+
+def lemma_1(
+    steps: TrackingSteps, states: np.ndarray, trackers: np.ndarray
+) -> tuple[Condition, ...]:
+    """DP-GT, Lemma 1: I − αL1 and I − βL2 nonnegative, and what it concludes from that.
+
+    The second is about what agents send; Assumptions 4 and 5 bound β by what they receive.
+    """
+    graphs = GraphQuantities.of(states, trackers, steps.state_coupling, steps.tracker_coupling)
+    received = float(np.diag(graphs.state_laplacian).max())
+    sent = float(np.diag(graphs.tracker_laplacian).max())
+    where = "Lemma 1"
+    return (
+        _known("α max_i Σ_j R_ij ≤ 1", steps.state_coupling * received, "≤", 1, where),
+        _known("β max_i Σ_j C_ji ≤ 1", steps.tracker_coupling * sent, "≤", 1, where),
+        _known("r_L1 > 0", graphs.state_rate, ">", 0, where),
+        _known("r_L2 > 0", graphs.tracker_rate, ">", 0, where),
+    )
+
+
+def assumption_4(
+    scheme: S1,
+    horizon: int,
+    states: np.ndarray,
+    trackers: np.ndarray,
+    smoothness: float | None = None,
+) -> tuple[Condition, ...]:
+    """DP-GT, Assumption 4: convergence under (S1).
+
+    horizon: K, at whose α_K and β_K r_L1 and r_L2 are taken. smoothness: L of all f_i; None lists
+    the L below which a condition would hold.
+    """
+    _check_positive(smoothness, "smoothness L")
+    steps, where = scheme.steps(horizon), "Assumption 4"
+    graphs = GraphQuantities.of(states, trackers, steps.state_coupling, steps.tracker_coupling)
+    a, b, g, m = scheme.p_alpha, scheme.p_beta, scheme.p_gamma, scheme.p_m
+    zeta, eta = scheme.p_zeta, scheme.p_eta
+    n, alignment = graphs.agents, graphs.alignment
+    return (
+        _known("1/2 < p_β", b, ">", 0.5, where),
+        _known("p_β < p_α", b, "<", a, where),
+        _known("p_α < p_γ", a, "<", g, where),
+        _known("p_γ < 1", g, "<", 1, where),
+        _exponents("2p_γ − p_α ≥ 1", 2 * g - a, "≥", 1, where),
+        _exponents("2p_α − 2p_ζ − p_β ≥ 1", 2 * a - 2 * zeta - b, "≥", 1, where),
+        _exponents("2p_α − p_β ≥ 1", 2 * a - b, "≥", 1, where),
+        _exponents("2p_β − 2p_η ≥ 1", 2 * b - 2 * eta, "≥", 1, where),
+        _exponents("p_m − p_β ≥ 1", m - b, "≥", 1, where),
+        _below("a3 < n/(4 v1ᵀv2 L)", scheme.gamma_factor, n / (4 * alignment), smoothness, where),
+        *_couplings("a1", scheme.alpha_factor, "a2", scheme.beta_factor, graphs, where),
+    )
+
+
+def assumption_5(
+    scheme: S2,
+    states: np.ndarray,
+    trackers: np.ndarray,
+    smoothness: float | None = None,
+    pl_constant: float | None = None,
+) -> tuple[Condition, ...]:
+    """DP-GT, Assumption 5: convergence under (S2).
+
+    smoothness: L of all f_i; None lists the L below which a condition would hold. pl_constant: μ of
+    the Polyak–Łojasiewicz inequality, at most L; None lists the μ above which a condition would
+    hold at that L, or, if L is None too, the L that would do at the largest μ there can be, L.
+    """
+    _check_positive(smoothness, "smoothness L")
+    _check_positive(pl_constant, "Polyak–Łojasiewicz constant μ")
+    alpha, beta, gamma, where = scheme.alpha, scheme.beta, scheme.gamma, "Assumption 5"
+    graphs = GraphQuantities.of(states, trackers, alpha, beta)
+    n, alignment, radius = graphs.agents, graphs.alignment, graphs.state_radius
+    r1, r2 = graphs.state_rate, graphs.tracker_rate
+    v1, v2 = (float(np.linalg.norm(v)) for v in (graphs.left_vector, graphs.right_vector))
+    # ρ_W1 = ρ_W2 = 1 are left out.
+    coupling = sqrt(330 * n) * alignment * r2 / (66 * n * v1 * radius)
+    q1 = (sqrt(n) * r1 / (8 * v2), sqrt(6 * n) * r1 / (24 * v2))
+    q1_with_mu = r1 * sqrt(n) / (2 * v2)
+    q2 = (
+        sqrt(2) * r2 / 6,
+        r1 * r2 / (24 * radius),
+        sqrt(2 * n * alignment**3) * r2 / (6 * v1 * v2),
+        alignment * r1 * r2 / (36 * v1 * v2) * sqrt(6 / (4 * radius**2 + r1**2)),
+        r2 * sqrt(alignment / (6 * n)),
+    )
+    q2_with_mu = alignment * r2 * sqrt(660) / (66 * v1 * v2)
+    mu = pl_constant
+    return (
+        _known("0 < p_ζ", scheme.p_zeta, ">", 0, where),
+        _known("p_ζ < 1", scheme.p_zeta, "<", 1, where),
+        _known("0 < p_η", scheme.p_eta, ">", 0, where),
+        _known("p_η < 1", scheme.p_eta, "<", 1, where),
+        _known("p_m > 1", scheme.samples_base, ">", 1, where),
+        *_couplings("α", alpha, "β", beta, graphs, where),
+        _known("α < √(330n) v1ᵀv2 r_L2 β/(66n ‖v1‖ ρ_W2 ρ_L1)", alpha, "<", coupling * beta, where),
+        _known("γ < 1", gamma, "<", 1, where),
+        _below("γ < n/(15 v1ᵀv2 L)", gamma, n / (15 * alignment), smoothness, where),
+        *(
+            _below(f"γ < Q1 α, term {term} of 3", gamma, factor * alpha, smoothness, where)
+            for term, factor in enumerate(q1, start=1)
+        ),
+        _below_with_mu("γ < Q1 α, term 3 of 3", gamma, q1_with_mu * alpha, smoothness, mu, where),
+        *(
+            _below(f"γ < Q2 β, term {term} of 6", gamma, factor * beta, smoothness, where)
+            for term, factor in enumerate(q2, start=1)
+        ),
+        _below_with_mu("γ < Q2 β, term 6 of 6", gamma, q2_with_mu * beta, smoothness, mu, where),
+    )
+
+
+def theorem_4(scheme: S1, states: np.ndarray, trackers: np.ndarray) -> tuple[Condition, ...]:
+    """DP-GT, Theorem 4: under (S1), a finite ε of every agent over an infinite horizon."""
+    where = "Theorem 4"
+    a1, a2 = scheme.alpha_factor, scheme.beta_factor
+    of_trackers = scheme.p_m - scheme.p_beta - max(0, 1 - scheme.p_eta)
+    of_states = scheme.p_m + min(0, scheme.p_gamma - scheme.p_alpha - scheme.p_beta)
+    of_states -= max(0, 1 - scheme.p_zeta)
+    return (
+        *_received("a1", a1, "R", states, where),
+        *_received("a2", a2, "C", trackers, where),
+        _exponents("p_m − p_β − max(0, 1 − p_η) > 0", of_trackers, ">", 0, where),
+        _exponents("p_m + min(0, p_γ − p_α − p_β) − max(0, 1 − p_ζ) > 0", of_states, ">", 0, where),
+    )
+
+
+def theorem_5(scheme: S2, states: np.ndarray, trackers: np.ndarray) -> tuple[Condition, ...]:
+    """DP-GT, Theorem 5: under (S2), a finite ε of every agent over an infinite horizon."""
+    where = "Theorem 5"
+    inverse = 1 / scheme.samples_base if scheme.samples_base > 0 else inf
+    return (
+        *_received("α", scheme.alpha, "R", states, where),
+        *_received("β", scheme.beta, "C", trackers, where),
+        _known("1/p_m < p_ζ", inverse, "<", scheme.p_zeta, where),
+        _known("1/p_m < p_η", inverse, "<", scheme.p_eta, where),
+    )
+
+
+def _check_positive(constant: float | None, name: str) -> None:
+    if constant is not None and not constant > 0:
+        raise FedatlasError(f"{name} {constant:g} must be above 0; leave it out if not known")
+
+
+def _known(name: str, value: float, relation: Relation, bound: float, source: str) -> Condition:
+    compare = {"<": operator.lt, "≤": operator.le, ">": operator.gt, "≥": operator.ge}[relation]
+    value, bound = float(value), float(bound)
+    return Condition(name, value, relation, bound, compare(value, bound), source)
+
+
+def _exponents(name: str, value: float, relation: Relation, bound: float, source: str) -> Condition:
+    return _known(name, round(value, _DECIMALS), relation, bound, source)
+
+
+def _couplings(
+    alpha_name: str,
+    alpha: float,
+    beta_name: str,
+    beta: float,
+    graphs: GraphQuantities,
+    source: str,
+) -> Iterator[Condition]:
+    """Below min_i 1/Σ_j R_ij and 1/r_L1, and likewise of trackers."""
+    for name, value, symbol, received, rate_name, rate in (
+        (alpha_name, alpha, "R", graphs.states_received, "r_L1", graphs.state_rate),
+        (beta_name, beta, "C", graphs.trackers_received, "r_L2", graphs.tracker_rate),
+    ):
+        # Assumption 1 leaves no graph without weights. A rate of 0 or less, at a coupling that is
+        # too large for Lemma 1, satisfies nothing.
+        yield _known(f"{name} < min_i 1/Σ_j {symbol}_ij", value, "<", 1 / received.max(), source)
+        bound = 1 / rate if rate > 0 else 0
+        yield _known(f"{name} < 1/{rate_name}", value, "<", bound, source)
+
+
+def _received(
+    name: str, factor: float, symbol: str, weights: np.ndarray, source: str
+) -> Iterator[Condition]:
+    """0 < factor Σ_j W_ij < 1 for all agents i."""
+    products = factor * weights.sum(axis=1)
+    total = f"Σ_j {symbol}_ij"
+    yield _known(f"0 < {name} min_i {total}", float(products.min()), ">", 0, source)
+    yield _known(f"{name} max_i {total} < 1", float(products.max()), "<", 1, source)
+
+
+def _below(
+    name: str, value: float, factor: float, smoothness: float | None, source: str
+) -> Condition:
+    """value < factor/L."""
+    if smoothness is not None:
+        return _known(name, value, "<", factor / smoothness, source)
+    return _unknown("L", name, "<", max(factor / value, 0.0), inf, source)
+
+
+def _below_with_mu(
+    name: str,
+    value: float,
+    factor: float,
+    smoothness: float | None,
+    mu: float | None,
+    source: str,
+) -> Condition:
+    """value < factor/L √(μ/(16L² + 3μ))."""
+    if smoothness is not None and mu is not None:
+        bound = factor / smoothness * sqrt(mu / (16 * smoothness**2 + 3 * mu))
+        return _known(name, value, "<", bound, source)
+    square = (max(factor, 0.0) / value) ** 2
+    if smoothness is not None:
+        # μ(factor² − 3 value²L²) > 16 value²L⁴
+        rest = square - 3 * smoothness**2
+        bound = 16 * smoothness**4 / rest if rest > 0 else inf
+        return _unknown("μ", name, ">", bound, smoothness, source)
+    if mu is not None:
+        # 16 L⁴ + 3μ L² < μ (factor/value)²
+        largest = sqrt((sqrt(9 * mu**2 + 64 * mu * square) - 3 * mu) / 32)
+    else:
+        # The same with μ = L: 16 L³ + 3 L² < (factor/value)²
+        zeros = np.roots([16, 3, 0, -square])
+        largest = float(zeros.real[zeros.imag == 0].max())
+    return _unknown("L", name, "<", largest, inf, source)
+
+
+def _unknown(
+    symbol: str, name: str, relation: Relation, bound: float, most: float, source: str
+) -> Condition:
+    """What a constant of the objective, above 0 and at most `most`, must be."""
+    possible = bound > 0 if relation == "<" else bound < most
+    return Condition(
+        f"{symbol} for {name}", None, relation, bound, None if possible else False, source
+    )

@@ -1,0 +1,148 @@
+"""How steps, samples and noise depend on the horizon: the schemes of the DP-GT paper."""
+
+from dataclasses import dataclass
+from math import floor, isfinite
+from typing import Annotated, Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from fedatlas.errors import FedatlasError
+from fedatlas.models import Model
+
+
+@dataclass(frozen=True)
+class TrackingSteps:
+    """Steps of gradient tracking, constant within a run: α_K, β_K, γ_K and m_K of the paper.
+
+    state_coupling: α, of neighbours' states. tracker_coupling: β, of neighbours' trackers.
+    step_size: γ, along the tracker. samples: m, that an agent draws at every iteration.
+    """
+
+    state_coupling: float
+    tracker_coupling: float
+    step_size: float
+    samples: int
+
+
+class S1(Model):
+    """Scheme (S1) of DP-GT, section 3.2: everything is a power of the horizon K or the index k.
+
+    α = alpha_factor/(K+1)^p_alpha, and so on; m = ⌊samples_factor K^p_m⌋ + 1; σ_k = (k+1)^p_zeta
+    of states, (k+1)^p_eta of trackers. (Section 4.1 divides by powers of K, not of K + 1.)
+    """
+
+    name: Literal["s1"] = "s1"
+    alpha_factor: PositiveFloat
+    beta_factor: PositiveFloat
+    gamma_factor: PositiveFloat
+    samples_factor: PositiveFloat
+    p_alpha: PositiveFloat
+    p_beta: PositiveFloat
+    p_gamma: PositiveFloat
+    p_m: NonNegativeFloat
+    p_zeta: float
+    p_eta: float
+
+    def steps(self, horizon: int) -> TrackingSteps:
+        """α_K, β_K, γ_K and m_K."""
+        base = _checked(horizon) + 1
+        return TrackingSteps(
+            state_coupling=self.alpha_factor / base**self.p_alpha,
+            tracker_coupling=self.beta_factor / base**self.p_beta,
+            step_size=self.gamma_factor / base**self.p_gamma,
+            samples=_samples(self.samples_factor, horizon, self.p_m),
+        )
+
+    def state_noise(self, horizon: int) -> np.ndarray:
+        """(K + 1,) scales σ_k^(ζ) of the noise on states."""
+        return _indices(horizon) ** self.p_zeta
+
+    def tracker_noise(self, horizon: int) -> np.ndarray:
+        """(K + 1,) scales σ_k^(η) of the noise on trackers."""
+        return _indices(horizon) ** self.p_eta
+
+
+class S2(Model):
+    """Scheme (S2) of DP-GT, section 3.2: constant steps, samples and noise exponential in K.
+
+    m = ⌊samples_base^K⌋ + 1; σ = p_zeta^K of states, p_eta^K of trackers, the same at all k.
+    Convergence and a finite budget need samples_base > 1, the definition does not.
+    """
+
+    name: Literal["s2"] = "s2"
+    alpha: PositiveFloat
+    beta: PositiveFloat
+    gamma: PositiveFloat
+    samples_base: NonNegativeFloat
+    p_zeta: float = Field(gt=0, lt=1)
+    p_eta: float = Field(gt=0, lt=1)
+
+    def steps(self, horizon: int) -> TrackingSteps:
+        """α, β, γ and m_K."""
+        samples = _samples(1.0, self.samples_base, _checked(horizon))
+        return TrackingSteps(self.alpha, self.beta, self.gamma, samples)
+
+    def state_noise(self, horizon: int) -> np.ndarray:
+        """(K + 1,) scales σ_k^(ζ) of the noise on states."""
+        return np.full(_checked(horizon) + 1, self.p_zeta**horizon)
+
+    def tracker_noise(self, horizon: int) -> np.ndarray:
+        """(K + 1,) scales σ_k^(η) of the noise on trackers."""
+        return np.full(_checked(horizon) + 1, self.p_eta**horizon)
+
+
+class Constant(Model):
+    """The same steps, samples and noise whatever the horizon; not a scheme of the paper.
+
+    Without noise (0) there is no privacy: ε is infinite.
+    """
+
+    name: Literal["constant"] = "constant"
+    alpha: PositiveFloat
+    beta: PositiveFloat
+    gamma: PositiveFloat
+    samples: PositiveInt
+    state_noise_scale: NonNegativeFloat
+    tracker_noise_scale: NonNegativeFloat
+
+    def steps(self, horizon: int) -> TrackingSteps:
+        """α, β, γ and m."""
+        _checked(horizon)
+        return TrackingSteps(self.alpha, self.beta, self.gamma, self.samples)
+
+    def state_noise(self, horizon: int) -> np.ndarray:
+        """(K + 1,) scales σ_k^(ζ) of the noise on states."""
+        return np.full(_checked(horizon) + 1, self.state_noise_scale)
+
+    def tracker_noise(self, horizon: int) -> np.ndarray:
+        """(K + 1,) scales σ_k^(η) of the noise on trackers."""
+        return np.full(_checked(horizon) + 1, self.tracker_noise_scale)
+
+
+Scheme: TypeAlias = Annotated[S1 | S2 | Constant, Field(discriminator="name")]
+
+
+def _checked(horizon: int) -> int:
+    if horizon < 0:
+        raise FedatlasError(f"horizon {horizon}: the last iteration cannot be below 0; state K ≥ 0")
+    return horizon
+
+
+def _indices(horizon: int) -> np.ndarray:
+    """1 … K + 1."""
+    return np.arange(1.0, _checked(horizon) + 2)
+
+
+def _samples(factor: float, base: float, exponent: float) -> int:
+    """⌊factor base^exponent⌋ + 1."""
+    try:
+        product = factor * base**exponent
+    except OverflowError:
+        product = float("inf")
+    if not isfinite(product):
+        raise FedatlasError(
+            f"scheme: {factor:g} · {base:g}^{exponent:g} samples at an iteration are beyond all "
+            "numbers; lower the horizon or the growth of the samples"
+        )
+    return floor(product) + 1

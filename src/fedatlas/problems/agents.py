@@ -1,0 +1,62 @@
+"""The arithmetic behind agents on a graph: what every engine shares and must offer."""
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fedatlas.problems.clipping import Clipping
+from fedatlas.problems.minibatches import Minibatches, draw
+from fedatlas.randomness import RoundRandom
+from fedatlas.shards import ClientSamples
+from fedatlas.simulation.draws import Draws
+
+
+class AgentEngine(ABC):
+    """Gradients of every agent's samples at its own point; points are (n, d).
+
+    draws: random numbers for the engine's own array type.
+    """
+
+    draws: Draws
+    dimension: int
+
+    def __init__(self, data: ClientSamples) -> None:
+        """Keep the layout of the rows, which are ordered by agent."""
+        self.agents = data.clients
+        self.samples = len(data.samples)
+        self.fewest_samples = int(np.diff(data.offsets).min())
+        self._offsets = data.offsets
+        self._everyone = np.arange(data.clients)
+
+    def minibatches(self, random: RoundRandom, size: int) -> Minibatches:
+        """See DecentralisedProblem; drawn on the CPU, so that devices see the same samples."""
+        return draw(random, self._offsets, self._everyone, size, 1)
+
+    def first_samples(self, size: int) -> Minibatches:
+        """See DecentralisedProblem."""
+        whole = Minibatches(
+            self._offsets[:-1], np.diff(self._offsets), np.empty((0, 0, 0), np.int64), 1
+        )
+        return replace(whole, sizes=np.minimum(whole.sizes, size))
+
+    @abstractmethod
+    def start(self, seed: int) -> Any:
+        """Where all agents start, one point for all of them, (n, d)."""
+
+    @abstractmethod
+    def array(self, values: np.ndarray) -> Any:
+        """The values in the engine's own array type."""
+
+    @abstractmethod
+    def numpy(self, array: Any) -> np.ndarray:
+        """The values as numpy; waits for the device."""
+
+    @abstractmethod
+    def gradients(self, points: Any, batch: Minibatches, clipping: Clipping | None) -> Any:
+        """See DecentralisedProblem."""
+
+    @abstractmethod
+    def measure(self, points: Any) -> dict[str, float]:
+        """See DecentralisedProblem."""

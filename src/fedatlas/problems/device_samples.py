@@ -1,0 +1,61 @@
+"""Samples on torch's device, as networks take them."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedatlas.data.samples import Samples
+from fedatlas.errors import FedatlasError
+
+
+class DeviceSamples:
+    """Samples on a device, as they are stored; normalised when they are taken.
+
+    label: (n,) float64.
+    """
+
+    def __init__(
+        self, samples: Samples, metadata: dict[str, Any], device: torch.device, dtype: torch.dtype
+    ) -> None:
+        """Move them; FedatlasError if they are no numbers that networks take.
+
+        metadata: of the shard: data set, shape of a sample, normalisation.
+        """
+        features = samples.features
+        if not isinstance(features, np.ndarray):
+            raise FedatlasError(
+                f"data set '{metadata['dataset']}': networks take images or dense samples, not "
+                "sparse rows"
+            )
+        shape = tuple(metadata["shape"])
+        normalisation = metadata.get("normalisation") or {"mean": [0.0], "deviation": [1.0]}
+        if features.dtype == np.uint8 and not metadata.get("normalisation"):
+            raise FedatlasError(
+                f"data set '{metadata['dataset']}': networks would see pixels from 0 to 255; say "
+                "'normalise' in the catalogue"
+            )
+        # A copy where Arrow's memory cannot be written to, which torch wants of all that it holds.
+        writable = np.require(features.reshape(len(samples), *shape), requirements="W")
+        values = torch.from_numpy(writable)
+        # Channels last: convolutions on a CPU are a third faster.
+        self._last = len(shape) == 3
+        if self._last:
+            values = values.movedim(1, -1).contiguous()
+        stored = torch.uint8 if values.dtype == torch.uint8 else dtype
+        self._values = values.to(device, stored)
+        self._dtype = dtype
+        self._mean, self._deviation = (
+            torch.tensor(normalisation[key], device=device, dtype=dtype)
+            for key in ("mean", "deviation")
+        )
+        self.label = torch.tensor(samples.label, device=device)
+
+    def __len__(self) -> int:
+        """Number of samples."""
+        return len(self.label)
+
+    def at(self, rows: torch.Tensor | slice) -> torch.Tensor:
+        """The samples of these rows (…,) or of a slice, normalised, (…, *shape)."""
+        taken = (self._values[rows].to(self._dtype) - self._mean) / self._deviation
+        return taken.movedim(-1, -3) if self._last else taken
