@@ -98,7 +98,7 @@ def laplace_composition(
 def fresh_laplace(
     bound: float, samples: int | np.ndarray, noise: float | np.ndarray, releases: int
 ) -> Budget:
-    """ε = Σ_k C/(m_k σ_k) where every release depends on its own m_k samples only.
+    """ε = Σ_k C/(m_k σ_k) where a release depends on its own m_k samples and earlier releases only.
 
     bound: C in l1. samples, noise: constants or arrays (releases,).
     """
@@ -115,7 +115,7 @@ def subsampled_laplace(
     """`fresh_laplace`, amplified: nobody knows which m of the agent's D samples were drawn.
 
     ε_k = ln(1 + (m_k/D)(e^{C/(m_k σ_k)} − 1)): sampling without replacement, anew at every release,
-    one sample replaced (Balle, Barthe, Gaboardi 2018, section 4). Releases that depend on samples
+    one sample replaced (Balle, Barthe, Gaboardi 2018). Releases that depend on samples
     of earlier iterations, as states and trackers of DP-GT do, are not covered.
     """
     losses = _of_samples(bound, samples, noise, releases)
