@@ -59,18 +59,3 @@ def test_a_file_is_known_by_its_place_in_the_mirror_too(tmp_path):
     assert outcome.returncode == 1
     assert "wrong checksum" in outcome.stderr
     assert not (tmp_path / "a9a").exists()
-
-
-def test_summary_counts_verdicts_and_marks_an_old_report(tmp_path):
-    results = tmp_path / "results"
-    results.mkdir()
-    assert "nothing yet" in fedatlas("summary", results).stdout
-    (results / "report.zip").write_bytes(b"old")
-    (results / "claims.csv").write_text(
-        "claim,paper,source,statement,verdict,evidence\n"
-        "demo-small/order,fedpage,a test,it holds,reproduced,numbers\n"
-    )
-    output = fedatlas("summary", results).stdout
-    assert "demo-small" in output
-    assert "claims.csv" in output
-    assert "report.zip  (older than the verdicts)" in output

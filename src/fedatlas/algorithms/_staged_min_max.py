@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from fedatlas.algorithms._min_max import MinMaxAlgorithm
+from fedatlas.errors import FedatlasError
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Stage:
 class StagedMinMaxAlgorithm(MinMaxAlgorithm):
     """Stages of regularised descent and ascent on F(θ, w) + proximal_weight/2 · ‖θ − θ_ref‖².
 
-    first_stage_rounds: R_1 (None, or more than a run has: one stage, whose end is never reached).
+    first_stage_rounds: R_1, fewer than a run has (None: one stage, whose end is never reached).
     stage_growth: R_{s+1} = stage_growth · R_s. step_decay: steps of a stage are those of the one
     before, divided by it. proximal_weight: 1/γ, by default that of CODASCA's public code.
     """
@@ -34,6 +35,14 @@ class StagedMinMaxAlgorithm(MinMaxAlgorithm):
     stage_growth: float = Field(default=3.0, ge=1)
     step_decay: float = Field(default=3.0, ge=1)
     proximal_weight: NonNegativeFloat = 1 / 500
+
+    def check_rounds(self, rounds: int) -> None:
+        """See Algorithm: stages are asked for, so there must be rounds for a second one."""
+        if self.first_stage_rounds is not None and self.first_stage_rounds >= rounds:
+            raise FedatlasError(
+                f"'first_stage_rounds' is {self.first_stage_rounds}, but a run has {rounds} "
+                "rounds: no second stage would begin; lower it, or leave it out for a single stage"
+            )
 
     @property
     def first_stage(self) -> Stage:

@@ -1,8 +1,8 @@
 """Networks that map samples to outputs: one file each, named as the network.
 
 A file has one function, `build(shape, outputs)`: a torch module from (n, *shape) to (n, outputs),
-initialised by torch's global generator, without buffers and without randomness in its forward pass;
-it raises FedatlasError for a shape that it cannot take.
+initialised by torch's global generator, without buffers, without randomness in its forward pass,
+each sample on its own; it raises FedatlasError for a shape that it cannot take.
 """
 
 import importlib
@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING
 from fedatlas.errors import FedatlasError
 
 if TYPE_CHECKING:  # names are needed where the workflow is parsed, torch is not
+    import torch
     from torch import nn
+
+# Outputs agree within this share of the largest: far more than rounding, far less than a fault.
+_AGREEMENT = 1e-3
 
 
 @cache
@@ -30,7 +34,98 @@ def architecture(name: str) -> "Callable[[tuple[int, ...], int], nn.Module]":
         raise FedatlasError(
             f"unknown network '{name}'; there are: {', '.join(architecture_names())}"
         )
-    build: Callable[[tuple[int, ...], int], nn.Module] = importlib.import_module(
-        f"{__name__}.{name}"
-    ).build
+    module = importlib.import_module(f"{__name__}.{name}")
+    if not hasattr(module, "build"):
+        raise FedatlasError(f"{module.__file__}: must define build(shape, outputs)")
+    build: Callable[[tuple[int, ...], int], nn.Module] = module.build
     return build
+
+
+def checked_build(name: str, shape: tuple[int, ...], outputs: int) -> "Callable[[], nn.Module]":
+    """What builds the network for samples of the shape, once a trial of it has shown no fault.
+
+    The trial passes two samples forward, and back, through a network of its own, in the mode that
+    it is built in; it leaves torch's global generator as it was. FedatlasError for a network that
+    does not take such samples, gives outputs of another shape, draws random numbers, lets samples
+    influence each other, or has a parameter that its outputs give no gradient.
+    """
+    import torch
+
+    build = architecture(name)
+    with torch.random.fork_rng(devices=[]):
+        _try_out(f"network '{name}'", build(shape, outputs), shape, outputs)
+    return lambda: build(shape, outputs)
+
+
+def _try_out(network: str, module: object, shape: tuple[int, ...], outputs: int) -> None:
+    """network: what errors call it."""
+    import torch
+
+    if not isinstance(module, torch.nn.Module):
+        raise FedatlasError(
+            f"{network}: build must return a torch.nn.Module, not {type(module).__name__}"
+        )
+    module = module.float()  # whatever it is built in; engines choose what they compute in
+    # Not zeros: layers may be random, or mix samples, without leaving a trace on those.
+    samples = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
+    before = torch.random.get_rng_state()
+    found = _outputs(network, module, samples)
+    expected = (2, outputs)
+    if found.shape != expected:
+        raise FedatlasError(
+            f"{network} gives outputs of shape {tuple(found.shape)} for samples of shape "
+            f"{tuple(samples.shape)}, expected {expected}"
+        )
+    again = _outputs(network, module, samples)
+    if not (torch.equal(before, torch.random.get_rng_state()) and _agree(found, again)):
+        raise FedatlasError(
+            f"{network} draws random numbers in its forward pass, as Dropout does: remove that "
+            "layer; randomness is the methods'"
+        )
+    if not _agree(found[:1], _outputs(network, module, samples[:1])):
+        raise FedatlasError(
+            f"{network} gives a sample other outputs alone than beside another, as BatchNorm does; "
+            "use GroupNorm or LayerNorm"
+        )
+    _check_parameters(network, module, found)
+
+
+def _outputs(network: str, module: "nn.Module", samples: "torch.Tensor") -> "torch.Tensor":
+    import torch
+
+    try:
+        found = module(samples)
+    # What layers raise for samples that are not theirs; other errors are not about samples.
+    except (IndexError, RuntimeError, TypeError, ValueError) as error:
+        raise FedatlasError(
+            f"{network} does not take samples of shape {tuple(samples.shape)}: {error}"
+        ) from error
+    if not isinstance(found, torch.Tensor):
+        raise FedatlasError(f"{network} must give a tensor, not {type(found).__name__}")
+    return found
+
+
+def _agree(first: "torch.Tensor", second: "torch.Tensor") -> bool:
+    # A comparison that NaN passes: what is not finite has its own error when it is measured.
+    return not bool((first - second).abs().max() > _AGREEMENT * first.abs().max())
+
+
+def _check_parameters(network: str, module: "nn.Module", outputs: "torch.Tensor") -> None:
+    """Every parameter must have a gradient, as methods take it."""
+    import torch
+
+    parameters = dict(module.named_parameters())
+    if not parameters:
+        raise FedatlasError(f"{network} has no parameters to train")
+    for name, parameter in parameters.items():
+        if not parameter.requires_grad:
+            raise FedatlasError(f"{network}: its parameter '{name}' is frozen; methods train all")
+    found: tuple[torch.Tensor | None, ...] = (None,) * len(parameters)
+    if outputs.requires_grad:
+        found = torch.autograd.grad(outputs.sum(), list(parameters.values()), allow_unused=True)
+    for name, gradient in zip(parameters, found, strict=True):
+        if gradient is None:
+            raise FedatlasError(
+                f"{network}: no output depends on its parameter '{name}', or not by "
+                "operations that have a gradient; remove it"
+            )

@@ -1,42 +1,99 @@
-"""What a run of the workflow made and where it lies, for the last lines on a terminal."""
+"""What runs of the workflow made and where it lies, for the last lines on a terminal."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from fedatlas.evaluation.verdicts import read_verdicts
+from fedatlas.evaluation.verdicts import Verdict, read_verdicts
+from fedatlas.plan import group_of
 
 _KINDS = ("reproduced", "not reproduced", "inconclusive")
+_READ_BY_PEOPLE = (".csv", ".svg")  # of figures .png lies beside
+_NAMED = 4  # experiments of a page, at most
 
 
 def print_summary(results: Path, console: Console) -> None:
-    """Print verdict counts by experiment and the places to look at."""
-    claims = results / "claims.csv"
-    if claims.is_file():
-        counts: dict[str, Counter[str]] = {}
-        for verdict in read_verdicts(claims):
-            counts.setdefault(verdict.claim.split("/")[0], Counter())[verdict.verdict] += 1
-        table = Table(title="Claims judged", title_justify="left")
-        table.add_column("experiment")
-        for kind in _KINDS:
-            table.add_column(kind, justify="right")
-        for experiment, counter in counts.items():
-            table.add_row(experiment, *(str(counter[kind]) for kind in _KINDS))
-        console.print(table)
-    # Not wrapped: a path is to be copied.
-    heading = "Where to look:" if any(results.iterdir()) else f"{results}: nothing yet"
-    console.print(heading, soft_wrap=True)
-    places = (
-        ("figures and tables", results / "experiments"),
-        ("verdicts", claims),
-        ("verdicts to read", claims.with_suffix(".html")),
-        ("report, offline", results / "report.zip"),
-    )
-    for name, path in places:
-        if path.exists():
-            # A report of other results misleads: say so rather than hide it.
-            stale = claims.exists() and path.stat().st_mtime < claims.stat().st_mtime
-            note = "  (older than the verdicts)" if path.suffix == ".zip" and stale else ""
-            console.print(f"  {name:<20}{path}{note}", highlight=False, soft_wrap=True)
+    """Print verdict counts of every judged experiment, whenever it ran, and what lies where.
+
+    Verdicts are read in the folders of experiments: pages are of a selection, as it was then.
+    """
+    judged = {file.parent.name: file for file in sorted(results.glob("experiments/*/claims.csv"))}
+    if judged:
+        console.print(_table({name: read_verdicts(file) for name, file in judged.items()}))
+    unfinished = {folder.name for folder in results.glob("experiments/*/")} - set(judged)
+    lines = [f"Not judged yet: {', '.join(sorted(unfinished))}"] if unfinished else []
+    places = {**_files(results / "experiments", judged), **_pages(results, judged)}
+    if places:
+        width = max(map(len, places))
+        lines.append("Where to look:")
+        lines += [f"  {place:<{width}}  {note}" for place, note in places.items()]
+    for line in lines or [f"{results}: nothing yet"]:
+        # Not wrapped: a path is to be copied.
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _table(verdicts: Mapping[str, list[Verdict]]) -> Table:
+    """A row for each experiment, and a section for each group: a paper, or the demo."""
+    table = Table(title="Claims judged", title_justify="left")
+    table.add_column("experiment", overflow="fold")
+    for kind in _KINDS:
+        table.add_column(kind, justify="right")
+    groups = [group_of(name) for name in verdicts]
+    for (name, own), group, following in zip(
+        verdicts.items(), groups, [*groups[1:], None], strict=True
+    ):
+        counts = Counter(verdict.verdict for verdict in own)
+        numbers = (str(counts[kind]) if own else "–" for kind in _KINDS)
+        table.add_row(name, *numbers, end_section=following != group)
+    return table
+
+
+def _files(folder: Path, judged: Mapping[str, Path]) -> dict[str, str]:
+    """What lies beside verdicts, as a pattern that shells expand, and of which experiments."""
+    having: dict[str, list[str]] = {}
+    for name, claims in judged.items():
+        for file in sorted(claims.parent.iterdir()):
+            if file.suffix in _READ_BY_PEOPLE and file != claims:
+                having.setdefault(file.name, []).append(name)
+    # Those of most experiments first.
+    ordered = sorted(having.items(), key=lambda item: (-len(item[1]), item[0]))
+    return {f"{folder}/*/{file}": _named(names, judged) for file, names in ordered}
+
+
+def _named(names: list[str], among: Iterable[str]) -> str:
+    """Which of the experiments, in the fewer words."""
+    others = [name for name in among if name not in names]
+    if not others:
+        return "all"
+    return ", ".join(names) if len(names) <= len(others) else f"all but {', '.join(others)}"
+
+
+def _pages(results: Path, judged: Mapping[str, Path]) -> dict[str, str]:
+    """The pages of verdicts, that of the last selection first, and the report."""
+    pages = {}
+    for page in [results / "claims.html", *sorted(results.glob("claims/*.html"))]:
+        if page.is_file():
+            held = list(_experiments_of(page.with_suffix(".csv")))
+            of = ", ".join(held) if len(held) <= _NAMED else f"{len(held)} experiments"
+            old = _older(page, [judged[name] for name in held if name in judged])
+            pages[str(page)] = f"verdicts of {of or 'none'}{old}"
+    report = results / "report.zip"
+    if report.is_file():
+        # A report of other results misleads: say so rather than hide it.
+        pages[str(report)] = f"report, offline{_older(report, judged.values())}"
+    return pages
+
+
+def _experiments_of(table: Path) -> Iterator[str]:
+    """Those whose claims a page shows, by the table beside it."""
+    verdicts = read_verdicts(table) if table.is_file() else []
+    yield from dict.fromkeys(verdict.claim.split("/")[0] for verdict in verdicts)
+
+
+def _older(file: Path, verdicts: Iterable[Path]) -> str:
+    made = file.stat().st_mtime
+    old = any(made < claims.stat().st_mtime for claims in verdicts)
+    return "  (older than the verdicts)" if old else ""

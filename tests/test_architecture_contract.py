@@ -1,0 +1,192 @@
+"""What a network's file must keep to: faults are named by the trial, before torch trips over them.
+
+Every network here is written to a folder of its own as a user would add it.
+"""
+
+import sys
+
+import pytest
+import torch
+
+from fedatlas import architectures
+from fedatlas.architectures import architecture, architecture_names, checked_build
+from fedatlas.errors import FedatlasError
+
+SHAPE = (1, 4, 4)
+HEADER = """
+import torch
+from torch import nn
+
+
+def build(shape, outputs):
+    wide = nn.Linear(16, 8)
+    last = nn.Linear(8, outputs)
+"""
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def add(tmp_path, monkeypatch):
+    """Writes a network's file; what `build` returns is written after two layers of its own."""
+    monkeypatch.setattr(architectures, "__path__", [*architectures.__path__, str(tmp_path)])
+    added = []
+
+    def write(name: str, result: str, header: str = HEADER) -> str:
+        (tmp_path / f"{name}.py").write_text(f"{header}    {result}\n")
+        added.append(f"{architectures.__name__}.{name}")
+        architecture_names.cache_clear()
+        return name
+
+    yield write
+    for module in added:
+        sys.modules.pop(module, None)
+        vars(architectures).pop(module.rsplit(".", 1)[1], None)
+    architecture_names.cache_clear()
+
+
+def chain(*layers: str) -> str:
+    return f"return nn.Sequential(nn.Flatten(), {', '.join(layers)})"
+
+
+# ------------------------------------------------------------------------------ without fault
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "outputs"),
+    [
+        ("cnn_8x8", (1, 8, 8), 1),
+        ("cnn_28x28", (1, 28, 28), 10),
+        ("cnn_32x32", (3, 32, 32), 1),
+        ("resnet18", (3, 16, 16), 10),
+        ("sigmoid_unit", (1,), 1),
+    ],
+)
+def test_the_networks_that_there_are_pass(name, shape, outputs):
+    built = checked_build(name, shape, outputs)()
+    assert built(torch.zeros(3, *shape)).shape == (3, outputs)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        chain("wide", "nn.ReLU()", "last"),
+        chain("wide", "nn.LayerNorm(8)", "last"),
+        chain("nn.Linear(16, 16)", "nn.Unflatten(1, (4, 4))", "nn.GroupNorm(2, 4)", "nn.Flatten()",
+              "nn.Linear(16, outputs)"),
+        chain("wide", "nn.Dropout(0.0)", "last"),
+        chain("wide", "nn.Dropout(0.5).eval()", "last"),
+        chain("wide", "nn.Softmax(1)", "last", "nn.Softmax(1)"),
+        f"{chain('wide', 'last')}.double()",
+    ],
+)  # fmt: skip
+def test_networks_that_keep_to_the_rules_pass(add, result):
+    assert isinstance(checked_build(add("fine", result), SHAPE, 3)(), torch.nn.Module)
+
+
+def test_the_trial_leaves_no_trace(add):
+    name = add("plain", chain("wide", "nn.Tanh()", "last"))
+    torch.manual_seed(3)
+    expected = [parameter.clone() for parameter in architecture(name)(SHAPE, 2).parameters()]
+    torch.manual_seed(3)
+    build = checked_build(name, SHAPE, 2)
+    found = build()
+    assert all(map(torch.equal, expected, found.parameters()))
+    assert all(parameter.grad is None for parameter in found.parameters())
+    assert build() is not found
+
+
+# ------------------------------------------------------------------------------ faulty ones
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ("return nn.Sequential(nn.Flatten(), nn.Linear(16, 10))",
+         r"gives outputs of shape \(2, 10\) for samples .* \(2, 1, 4, 4\), expected \(2, 3\)$"),
+        (chain("wide", "nn.Linear(8, 1)", "nn.Flatten(0)"), r"shape \(2,\) .* expected \(2, 3\)"),
+        (chain("nn.Linear(64, outputs)"), r"does not take samples of shape \(2, 1, 4, 4\): mat1"),
+        ("return nn.Conv2d(3, 3, 3)", r"does not take samples of shape \(2, 1, 4, 4\): "),
+        (chain("wide", "nn.Dropout(0.5)", "last"), "draws random numbers in its forward pass"),
+        (chain("wide", "nn.ReLU()", "nn.Dropout(0.01)", "last"), "draws random numbers"),
+        (chain("wide", "nn.RReLU()", "last"), "draws random numbers in its forward pass"),
+        (chain("wide", "nn.AlphaDropout(0.1)", "last"), "draws random numbers"),
+        (chain("wide", "nn.BatchNorm1d(8, track_running_stats=False)", "last"), "not take .*1 val"),
+        ("return nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), wide, last)",
+         "gives a sample other outputs alone than beside another"),
+        (chain("wide", "last", "nn.Softmax(0)"), "other outputs alone than beside another"),
+        ("return nn.Sequential(nn.Flatten(), nn.AdaptiveAvgPool1d(outputs))", "has no parameters"),
+        ("network = nn.Sequential(nn.Flatten(), wide, last); wide.spare = nn.Linear(2, 2); "
+         "return network", r"no output depends on its parameter '1\.spare\.weight'"),
+        ("wide.weight.requires_grad = False; return nn.Sequential(nn.Flatten(), wide, last)",
+         r"'1\.weight' is frozen"),
+        ("return 'a network'", "build must return a torch.nn.Module, not str"),
+        ("return nn.LSTM(4, outputs)", "not take samples"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_one_clear_error(add, result, expected):
+    with pytest.raises(FedatlasError, match=f"^network 'faulty'.*{expected}"):
+        checked_build(add("faulty", result), SHAPE, 3)
+
+
+MODULE = """
+import random
+
+import torch
+from torch import nn
+
+
+class Network(nn.Module):
+    def __init__(self, outputs):
+        super().__init__()
+        self.last = nn.Linear(16, outputs)
+
+    def forward(self, x):
+        {}
+
+
+def build(shape, outputs):
+"""
+
+
+@pytest.mark.parametrize(
+    ("forward", "expected"),
+    [
+        ("return random.random() * self.last(x.flatten(1))", "draws random numbers"),
+        ("return self.last(x.flatten(1) * torch.randint(0, 2, ()))", "draws random numbers"),
+        ("return self.last(x.flatten(1)) - self.last(x.flatten(1)).mean(0)", "alone than beside"),
+        ("return self.last(x.flatten(1)).round().long()", r"depends on .*'last\.weight'"),
+        ("return self.last(x.flatten(1)).detach()", r"depends on .*'last\.weight'"),
+        ("return self.last(x.flatten(1)), None", "must give a tensor, not tuple"),
+        ("raise NotImplementedError('not yet')", "does not take samples .*: not yet"),
+    ],
+)
+def test_a_faulty_forward_pass_is_one_clear_error(add, forward, expected):
+    name = add("faulty", "return Network(outputs)", MODULE.format(forward))
+    with pytest.raises(FedatlasError, match=f"^network 'faulty'.*{expected}"):
+        checked_build(name, SHAPE, 2)
+
+
+def test_numbers_that_are_not_finite_are_no_fault_of_the_file(add):
+    forward = "return self.last(x.flatten(1)) / 0"
+    assert checked_build(add("loud", "return Network(outputs)", MODULE.format(forward)), SHAPE, 2)
+
+
+def test_an_error_of_the_programmers_own_keeps_its_traceback(add):
+    name = add("faulty", "return Network(outputs)", MODULE.format("return self.lost(x)"))
+    with pytest.raises(AttributeError, match="lost"):
+        checked_build(name, SHAPE, 2)
+
+
+def test_a_network_that_refuses_a_shape_says_so_itself():
+    with pytest.raises(FedatlasError, match=r"^network 'cnn_8x8' takes samples of shape"):
+        checked_build("cnn_8x8", (1, 9, 9), 1)
+
+
+def test_a_file_without_build_is_named(add):
+    name = add("empty", "pass", "def other():\n")
+    assert name in architecture_names()
+    with pytest.raises(FedatlasError, match=r"empty\.py: must define build\(shape, outputs\)$"):
+        checked_build(name, SHAPE, 1)
+    with pytest.raises(FedatlasError, match=r"unknown network 'none'; there are: .*empty"):
+        checked_build("none", SHAPE, 1)
