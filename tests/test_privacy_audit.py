@@ -65,10 +65,19 @@ def test_bounds_that_leave_curvature_out_do_not_hold_where_there_is_some():
     assert found.lower_bound > max(found.claimed.values())
 
 
+@pytest.mark.parametrize("curvature", [0.0, -1.0, -6.0])
+def test_a_bound_that_knows_the_curvature_holds(curvature):
+    algorithm = method("literal", state_noise=160.0, tracker_noise=80.0)
+    found = attacked(algorithm, curvature=curvature)
+    bound = found.claimed["Lemmas 2 and 3, with the curvature"]
+    assert found.lower_bound <= bound
+    assert bound >= found.claimed["Lemmas 2 and 3"]
+
+
 def test_without_curvature_they_do():
     for form in ("literal", "compact"):
         found = attacked(method(form))
-        own = "form (7)/(8)" if form == "compact" else "summation by parts, form (4)/(6)"
+        own = "form (7)/(8)" if form == "compact" else "form (4)/(6), by parts"
         assert found.lower_bound <= found.claimed[own] <= found.claimed["Lemmas 2 and 3"]
 
 
@@ -78,7 +87,15 @@ def test_equal_data_tell_nothing_apart():
     assert found.lower_bound < 0.05
 
 
+def test_more_confidence_shows_less():
+    algorithm = method("compact", tracker_noise=1.0)
+    usual, sure = (attacked(algorithm, iterations=1, confidence=c) for c in (0.95, 0.999))
+    assert sure.lower_bound < usual.lower_bound
+
+
 def test_the_attack_refuses_what_it_cannot_compute():
+    with pytest.raises(FedatlasError, match="without noise there is nothing to attack"):
+        attacked(method("compact", tracker_noise=0.0))
     with pytest.raises(FedatlasError, match="draws 1 of 2 samples"):
         attacked(method("compact"), samples=2)
 
@@ -110,7 +127,7 @@ def specification(form):
 def test_table_and_verdicts(tmp_path):
     study = PrivacyAudit(samples=1, curvatures=(0.0, -2.0), runs=4000)
     rows = attack([specification("compact")], study)
-    assert len(rows) == 2 * 3  # curvatures by accountings
+    assert len(rows) == 2 * 2  # curvatures by accountings
     path = tmp_path / "privacy-audit.csv"
     write_audit(rows, path)
     flat, curved = judge_audit(

@@ -82,21 +82,19 @@ class Algorithm(Model, ABC):
         return []
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """What so many iterations spend of privacy, by accounting, the paper's first.
+        """What so many iterations spend of privacy, by accounting.
 
-        Empty, by default, for methods that promise none.
+        First the paper's own where it has one, or what holds for the update that runs under the
+        assumptions of `privacy_statement`. Empty, by default, for methods that promise none.
         """
         return {}
 
     def budgets_by_horizon(self, exposure: Exposure, last: int) -> dict[str, Budget]:
         """What whole runs of k = 0 … K spend, for K = 1 … last, by accounting as `budgets`.
 
-        By default what one run has spent by then: hyper-parameters do not know the horizon.
+        Empty, by default, for methods whose steps, samples and noise do not follow the horizon.
         """
-        return {
-            accounting: Budget(budget.epsilon[1:], budget.delta[1:])
-            for accounting, budget in self.budgets(exposure, last + 1).items()
-        }
+        return {}
 
     @property
     def privacy_statement(self) -> str:

@@ -325,6 +325,9 @@ class DeltaReachesOneTest(Model):
     run: str
     after: PositiveInt
     tolerance: NonNegativeInt = Field(description="iterations more or less that still agree")
+    fitted: str | None = Field(
+        default=None, description="what of the run was fitted to this claim: then it is not judged"
+    )
 
     @property
     def runs(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pydantic import PositiveFloat, PositiveInt
 
 from fedatlas.algorithm import Algorithm
 from fedatlas.graphs import check_connected_and_balanced
-from fedatlas.privacy.accountants import Budget, worst_agent
+from fedatlas.privacy.accountants import Budget, l1_per_l2, worst_agent
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.problems.clipping import Clipping
 from fedatlas.problems.decentralised import DecentralisedProblem
@@ -46,8 +46,18 @@ class DecentralisedAlgorithm(Algorithm):
         """What its ε and δ rest on."""
         bound = f"C = {self.gradient_bound:g}"
         if self.clipping == "none":
-            return f"assumes {bound}: nothing bounds the gradients"
-        return f"{bound} in the {self.clipping} norm by clipping every sample's gradient to C/2"
+            stated = f"assumes {bound}, though nothing bounds the gradients"
+        else:
+            stated = f"has {bound} in {self.clipping}, every sample's gradient being cut to C/2"
+        if self._points_are_released:
+            return stated
+        joint = ", and" if self.clipping == "none" else "; assumes"
+        return f"{stated}{joint} that gradients are taken at the same points on either data set"
+
+    @property
+    def _points_are_released(self) -> bool:
+        """Whether models follow from what was released, or can differ unseen."""
+        return False
 
     @property
     def clipping_rule(self) -> Clipping | None:
@@ -58,7 +68,7 @@ class DecentralisedAlgorithm(Algorithm):
 
     def _l1_bound(self, dimension: int) -> float:
         """C in the l1 norm, which is that of Laplace noise: √d times one in l2."""
-        return self.gradient_bound * (dimension**0.5 if self.clipping == "l2" else 1.0)
+        return self.gradient_bound * (l1_per_l2(dimension) if self.clipping == "l2" else 1.0)
 
 
 class UndirectedAlgorithm(DecentralisedAlgorithm):

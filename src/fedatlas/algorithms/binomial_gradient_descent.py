@@ -67,10 +67,17 @@ class BinomialGradientDescent(UndirectedAlgorithm):
         """n_b, the coins of one number's noise."""
         return ceil(4 * (self.noise / self.spacing) ** 2)
 
+    @property
+    def _points_are_released(self) -> bool:
+        return True
+
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See Algorithm; with the sensitivities of gradients before they are rounded."""
+        """See Algorithm; rounding, which moves a number by up to s more, is left out, as in [40].
+
+        Beyond the reach of the binomial mechanism's theorem ε is infinite.
+        """
         moved = self.gradient_bound / self.samples
-        l1 = moved if self.clipping == "l1" else moved * exposure.dimension**0.5
+        l1 = self._l1_bound(exposure.dimension) / self.samples
         release = binomial_step(
             l1,
             moved,
@@ -81,7 +88,7 @@ class BinomialGradientDescent(UndirectedAlgorithm):
             delta=self.delta_per_step,
         )
         return {
-            "basic composition": basic_composition(
+            "basic composition, rounding left out": basic_composition(
                 np.full(iterations, release.epsilon), release.delta
             )
         }

@@ -56,7 +56,8 @@ class DpGradientTracking(DecentralisedAlgorithm):
             exact value, and its tracker loses what it receives instead of what it sends.
         `provable`: ours. As compact, but agents step along the trackers that they released and send
             their models exactly: models, and with them the points of all gradients, are functions
-            of what was released, so that every release depends on fresh samples only.
+            of what was released, so that every release depends on fresh samples only (in exact
+            arithmetic; statistics by which data are normalised count as public).
     All agents start from one model.
     """
 
@@ -97,7 +98,11 @@ class DpGradientTracking(DecentralisedAlgorithm):
         return self.scheme.steps(self.horizon).step_size
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See Algorithm; by DP-GT's own lemmas, and by tighter bounds for either form."""
+        """See Algorithm: DP-GT's own lemmas, then bounds for the form that runs.
+
+        With clipping the last one needs no assumption: whatever the points, gradients over m
+        samples, each cut to C/2, are within C of each other, m times C/m.
+        """
         steps, bound = self.scheme.steps(self.horizon), self._l1_bound(exposure.dimension)
         states = self.scheme.state_noise(self.horizon)[:iterations]
         trackers = self.scheme.tracker_noise(self.horizon)[:iterations]
@@ -110,11 +115,11 @@ class DpGradientTracking(DecentralisedAlgorithm):
                 "fresh samples": fresh_laplace(*fresh, trackers, iterations),
             }
 
-        def by(accounting: Accounting) -> Budget:
+        def by(accounting: Accounting, gradients_apart: float) -> Budget:
             return worst_agent(
                 lambda state_weight, tracker_weight: laplace_composition(
                     accounting(steps, state_weight, tracker_weight, iterations - 1),
-                    bound,
+                    gradients_apart,
                     states,
                     trackers,
                 ),
@@ -122,32 +127,51 @@ class DpGradientTracking(DecentralisedAlgorithm):
                 exposure.received_tracker_weights,
             )
 
-        return {
-            "Lemmas 2 and 3": by(lemma_2),
-            "summation by parts, form (4)/(6)": by(summation_by_parts),
-            "form (7)/(8)": by(compact_form),
-        }
+        own = compact_form if self.form == "compact" else summation_by_parts
+        name = "form (7)/(8)" if self.form == "compact" else "form (4)/(6), by parts"
+        budgets = {"Lemmas 2 and 3": by(lemma_2, bound), name: by(own, bound)}
+        if self.clipping != "none":
+            budgets[f"{name}, at any points"] = by(own, steps.samples * bound)
+        return budgets
 
     def budgets_by_horizon(self, exposure: Exposure, last: int) -> dict[str, Budget]:
         """See Algorithm; NaN where a horizon asks for more samples than there are."""
         columns: dict[str, list[tuple[float, float]]] = {}
         for horizon in range(1, last + 1):
-            other = type(self).model_validate(self.model_dump() | {"horizon": horizon})
-            for name, budget in other._whole_run(exposure).items():
-                columns.setdefault(name, []).append(budget)
+            for name, ends in self._of_horizon(horizon, exposure).items():
+                columns.setdefault(name, []).append(ends)
         return {name: Budget(*np.array(ends).T) for name, ends in columns.items()}
 
-    def _whole_run(self, exposure: Exposure) -> dict[str, tuple[float, float]]:
-        available = self.scheme.steps(self.horizon).samples <= exposure.samples
-        if self.form == "provable" and not available:
-            return dict.fromkeys(("fresh samples, amplified", "fresh samples"), (nan, nan))
-        budgets = self.budgets(exposure, self.horizon + 1)
+    def _of_horizon(self, horizon: int, exposure: Exposure) -> dict[str, tuple[float, float]]:
+        """(ε, δ) of a whole run by accounting."""
+        if self.scheme.steps(horizon).samples > exposure.samples:
+            return dict.fromkeys(self.budgets(exposure, 1), (nan, nan))
+        other = type(self).model_validate(self.model_dump() | {"horizon": horizon})
+        budgets = other.budgets(exposure, horizon + 1)
         return {name: budget.final for name, budget in budgets.items()}
 
+    @property
+    def _points_are_released(self) -> bool:
+        return self.form == "provable"
+
+    @property
+    def privacy_statement(self) -> str:
+        """See Algorithm."""
+        proved = "; Lemmas 2 and 3 are proved for (4) and (6)" if self.form == "compact" else ""
+        return super().privacy_statement + proved
+
     def conditions(self, exposure: Exposure) -> tuple[Condition, ...]:
-        """See Algorithm: Assumptions 4 and 5 and Theorems 4 and 5; L and μ are not known."""
+        """See Algorithm: those of the form's theorems; L and μ are not known.
+
+        Lemma 1, and Assumptions 4 and 5 of convergence, which is that of (7) and (8); Theorems 4
+        and 5 of a finite ε, which the paper states for both forms.
+        """
         assert exposure.trackers is not None
-        return conditions(self.scheme, self.horizon, exposure.states, exposure.trackers)
+        every = conditions(self.scheme, self.horizon, exposure.states, exposure.trackers)
+        if self.form == "compact":
+            return every
+        others = ("Assumption",) if self.form == "literal" else ("Assumption", "Theorem")
+        return tuple(each for each in every if not each.source.startswith(others))
 
     @cached_property
     def _state_noise(self) -> np.ndarray:

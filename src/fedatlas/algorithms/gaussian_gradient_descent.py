@@ -45,6 +45,10 @@ class GaussianGradientDescent(UndirectedAlgorithm):
     noise: PositiveFloat
     delta_per_step: float = Field(default=1e-5, gt=0, lt=1)
 
+    @property
+    def _points_are_released(self) -> bool:
+        return True
+
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
         """See Algorithm; gradients leave with l2 sensitivity C/m at every iteration."""
         ratios = np.full(iterations, self.gradient_bound / self.samples / self.noise)

@@ -45,7 +45,7 @@ class TernaryGradientDescent(UndirectedAlgorithm):
     quantiser_range: PositiveFloat
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See Algorithm; with an agent's own exact value in the sum δ reaches 1 as printed."""
+        """See Algorithm; the range was deduced with an agent's own exact value in the sum."""
         bound = self._l1_bound(exposure.dimension)
 
         def by(own_broadcast: bool) -> Budget:
@@ -65,7 +65,7 @@ class TernaryGradientDescent(UndirectedAlgorithm):
                 ),
             )
 
-        return {"own value exact": by(False), "own value as sent": by(True)}
+        return {"own value as sent": by(True), "own value exact": by(False)}
 
     def start(self, problem: DecentralisedProblem, network: GraphNetwork, x0: Any) -> State:
         """One model for all agents."""

@@ -37,11 +37,13 @@ def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
 
     Variables: epsilon, delta (case, iteration) after so many iterations of the run as it is;
     final_epsilon, final_delta (case, horizon) of a whole run of k = 0 … K, whose steps, samples and
-    noise are those of the horizon K. Coordinates: run, accounting, statement (what it rests on) and
-    paper (whether it is the paper's own accounting) of each case.
+    noise are those of the horizon K; NaN for methods that do not follow it, and where it asks for
+    more samples than there are. Coordinates: run, accounting, statement (what it rests on) and
+    first (whether it is the run's first accounting, see Algorithm.budgets) of each case.
     """
     rounds = max(spec.rounds for spec in specs)
     horizons = np.arange(1, study.last_horizon + 1)
+    unknown = Budget(*np.full((2, study.last_horizon), np.nan))
     rows: list[tuple[str, str, bool, str, Budget, Budget]] = []
     for spec in specs:
         algorithm, exposure = spec.build_algorithm(), exposure_of(spec, study)
@@ -49,9 +51,8 @@ def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
         by_horizon = algorithm.budgets_by_horizon(exposure, study.last_horizon)
         for place, (accounting, budget) in enumerate(by_iteration.items()):
             statement = algorithm.privacy_statement
-            rows.append(
-                (spec.run, accounting, place == 0, statement, budget, by_horizon[accounting])
-            )
+            final = by_horizon.get(accounting, unknown)
+            rows.append((spec.run, accounting, place == 0, statement, budget, final))
     if not rows:
         raise FedatlasError("budgets: no run of the experiment accounts for privacy")
     names, accountings, own, statements, budgets, finals = zip(*rows, strict=True)
@@ -65,7 +66,7 @@ def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
         coords={
             "run": ("case", list(names)),
             "accounting": ("case", list(accountings)),
-            "paper": ("case", list(own)),
+            "first": ("case", list(own)),
             "statement": ("case", list(statements)),
             "iteration": np.arange(1, rounds + 1),
             "horizon": horizons,
@@ -123,7 +124,7 @@ def judge_budget(test: BudgetTest, budgets: xr.Dataset) -> Iterator[Finding]:
 
 
 def _judge_order(test: BudgetOrderTest, budgets: xr.Dataset) -> Iterator[Finding]:
-    """A case per rival, by each paper's own accounting; other accountings are evidence."""
+    """A case per rival, by each run's first accounting; other accountings are evidence."""
     ours = _totals(budgets, test.smaller)
     for rival in test.than:
         theirs = _totals(budgets, rival)
@@ -138,7 +139,7 @@ def _judge_order(test: BudgetOrderTest, budgets: xr.Dataset) -> Iterator[Finding
 
 
 def _totals(budgets: xr.Dataset, run: str) -> dict[str, float]:
-    """ε of all iterations by accounting, the paper's own first."""
+    """ε of all iterations by accounting."""
     cases = _cases(budgets, run)
     return {
         str(case["accounting"].item()): float(case["epsilon"].dropna("iteration")[-1])
@@ -170,13 +171,15 @@ def _judge_falls(test: BudgetFallsTest, budgets: xr.Dataset) -> Finding:
     """Every horizon from the stated one on has a smaller ε than the one before."""
     case = _cases(budgets, test.run)[0]
     horizons, epsilon = case["horizon"].to_numpy(), case["final_epsilon"].to_numpy()
-    late = horizons >= test.from_horizon
+    late = (horizons >= test.from_horizon) & np.isfinite(epsilon)
+    if late.sum() < 2:
+        raise FedatlasError(f"claims: run '{test.run}' has no budgets of such horizons")
     rises = horizons[late][1:][np.diff(epsilon[late]) >= 0]
     highest = horizons[late][epsilon[late].argmax()]
     evidence = (
-        f"{test.run}, horizons {test.from_horizon} to {horizons[-1]}: ε is largest at K = "
+        f"{test.run}, horizons {test.from_horizon} to {horizons[late][-1]}: ε is largest at K = "
         f"{highest} ({epsilon[late].max():.5g}), {epsilon[late][0]:.5g} at the first and "
-        f"{epsilon[-1]:.5g} at the last; it rises at {len(rises)} of {late.sum() - 1} steps"
+        f"{epsilon[late][-1]:.5g} at the last; it rises at {len(rises)} of {late.sum() - 1} steps"
     )
     if len(rises):
         evidence += f", last at K = {rises[-1]}"
@@ -185,11 +188,14 @@ def _judge_falls(test: BudgetFallsTest, budgets: xr.Dataset) -> Finding:
 
 def _judge_delta(test: DeltaReachesOneTest, budgets: xr.Dataset) -> Finding:
     """The first iteration at which δ is 1."""
-    case = _cases(budgets, test.run)[0]
-    reached = case["iteration"].to_numpy()[case["delta"].to_numpy() >= 1]
-    if not len(reached):
-        last = float(case["delta"].dropna("iteration")[-1])
-        return Finding("", "not reproduced", f"{test.run}: δ reaches {last:.3g} only")
-    agrees = abs(int(reached[0]) - test.after) <= test.tolerance
-    evidence = f"{test.run}: δ = 1 after {reached[0]} iterations; claimed {test.after}"
-    return Finding("", "reproduced" if agrees else "not reproduced", evidence)
+    found, agrees = [], []
+    for case in _cases(budgets, test.run):
+        delta = case["delta"].dropna("iteration").to_numpy()
+        reached = case["iteration"].to_numpy()[: len(delta)][delta >= 1]
+        agrees.append(len(reached) > 0 and abs(int(reached[0]) - test.after) <= test.tolerance)
+        end = f"after {reached[0]} iterations" if len(reached) else f"never ({delta[-1]:.3g})"
+        found.append(f"{end} ({case['accounting'].item()})")
+    evidence = f"{test.run}: δ = 1 {', '.join(found)}; claimed {test.after}"
+    if test.fitted:
+        return Finding("", "inconclusive", f"{evidence}; {test.fitted}")
+    return Finding("", "reproduced" if agrees[0] else "not reproduced", evidence)

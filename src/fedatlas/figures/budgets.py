@@ -52,7 +52,7 @@ def compose(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> C
         for name, style in _styles(titles, colour_of).items()
     ]
     handles.append(Line2D([], [], color="grey", label="first accounting"))
-    if not budgets["paper"].all():
+    if not budgets["first"].all():
         handles.append(Line2D([], [], color="grey", label="other accountings", **_OTHER))
     canvas.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     note = f"D = {budgets.attrs['samples']:,} samples per agent, d = "
@@ -94,10 +94,10 @@ def _draw(
     for case in range(budgets.sizes["case"]):
         one = budgets.isel(case=case)
         values = one[variable].to_numpy()
-        if not np.nanmax(values) > 0:  # nothing of this kind is spent
+        if not (values > 0).any():  # nothing of this kind is spent, or known
             continue
         title = titles[str(one["run"].item())]
         # Earlier lines are wider, so that both are seen where two coincide.
         own = {"ls": style[title], "lw": 2.6 - 1.4 * case / budgets.sizes["case"]}
-        look = own if bool(one["paper"]) else _OTHER
+        look = own if bool(one["first"]) else _OTHER
         place.plot(along, np.where(values > 0, values, np.nan), color=colour_of[title], **look)

@@ -5,11 +5,9 @@ for the l2 norm. A release that has no sensitivity costs nothing, one without no
 (ε = ∞). An ε is a bound under the sensitivities' assumptions, see `sensitivity`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from math import inf, log, sqrt
-from typing import Any
 
 import numpy as np
 
@@ -72,11 +70,6 @@ def worst_agent(
     )
 
 
-def by_horizon(quantity: Callable[[int], float], horizons: Iterable[int]) -> np.ndarray:
-    """A number of a whole run, such as its final ε, for each horizon K, with its own schedule."""
-    return np.array([quantity(int(horizon)) for horizon in horizons])
-
-
 # --- Laplace noise ---
 
 
@@ -120,61 +113,6 @@ def subsampled_laplace(
     """
     losses = _of_samples(bound, samples, noise, releases)
     return basic_composition(_amplified(losses, _share(np.asarray(samples), data_size)))
-
-
-def tight_laplace(losses: np.ndarray, delta: float, share: float = 1.0) -> float:
-    """The smallest ε at δ of Laplace releases together, by privacy loss distributions.
-
-    losses: (releases,) Δ_k/σ_k of each, with Δ_k in l1. share: m/D, as of `subsampled_laplace`.
-
-    Of all shifts with one l1 norm, that along one coordinate is told apart most easily. A share
-    below 1 changes that pair's δ(ε) as Balle, Barthe and Gaboardi say; the result is taken for
-    either order of the two data sets, since composing only "added" and only "removed" is not enough
-    where samples are replaced (Lebeda, Regehr, Kamath, Steinke 2024). The grid errs upwards, by
-    far less than a thousandth. Every distinct loss takes a Fourier transform: equal ones are cheap.
-
-    Needs the package dp-accounting; FedatlasError without it.
-    """
-    try:
-        pld_pmf: Any = import_module("dp_accounting.pld.pld_pmf")
-    except ImportError:
-        raise FedatlasError(
-            "privacy: tight budgets of Laplace releases need the package dp-accounting: "
-            "pip install dp-accounting"
-        ) from None
-
-    _checked_delta(delta)
-    if not 0 < share <= 1:
-        raise FedatlasError(f"privacy: share {share:g} of samples must be above 0 and at most 1")
-    kinds, counts = np.unique(losses[losses > 0], return_counts=True)
-    if len(kinds) == 0:
-        return 0.0
-    if np.isinf(kinds[-1]):
-        return inf
-    spent = _amplified(kinds, share)
-    total_loss = float(spent @ counts)
-    fine = min(spent[0] / _CELLS_OF_LOSS, total_loss / _FEWEST_CELLS)
-    interval = max(fine, total_loss / _MOST_CELLS)
-    total = pld_pmf.create_pmf({0: 1.0}, interval, 0.0, True)
-    for loss, most, count in zip(kinds, spent, counts, strict=True):
-        top = int(np.ceil(most / interval))
-        deltas = _subsampled_laplace_profile(interval * np.arange(-top, top + 1), loss, share)
-        single = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -top, top, deltas)
-        total = pld_pmf.compose_pmfs(total, single.self_compose(int(count)))
-    return float(total.get_epsilon_for_delta(delta))
-
-
-# Of the grid of losses: within the smallest of them, and within the sum of all.
-_CELLS_OF_LOSS = 50
-_FEWEST_CELLS, _MOST_CELLS = 100_000, 10_000_000
-
-
-def _subsampled_laplace_profile(epsilon: np.ndarray, loss: float, share: float) -> np.ndarray:
-    """δ(ε) of one release, for ε of any sign."""
-    size = np.abs(epsilon)
-    delta = share * -np.expm1(np.minimum(_amplified(size, 1 / share) - loss, 0) / 2)
-    # With the two data sets exchanged: δ(−ε) = 1 − e^−ε + e^−ε δ(ε).
-    return np.where(epsilon < 0, -np.expm1(-size) + np.exp(-size) * delta, delta)
 
 
 def _of_samples(

@@ -19,13 +19,14 @@ import numpy as np
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.counters import GraphCounters
 from fedatlas.errors import FedatlasError
+from fedatlas.privacy.accountants import laplace_composition, worst_agent
 from fedatlas.privacy.exposure import Exposure
+from fedatlas.privacy.sensitivity import smooth_lemma_2
 from fedatlas.problems.clipping import Clipping
 from fedatlas.randomness import RoundRandom
 from fedatlas.simulation.draws import NumpyDraws
 from fedatlas.simulation.graph_network import GraphNetwork, Links
 
-CONFIDENCE = 0.95
 _DECIMALS = 9
 
 
@@ -33,8 +34,8 @@ _DECIMALS = 9
 class Audit:
     """What an attack showed.
 
-    claimed: ε by accounting, the paper's first. lower_bound: of the true ε at level CONFIDENCE, 0
-    where nothing was shown. detected, mistaken: shares of runs on either data set that the attacker
+    claimed: ε by accounting, as Algorithm.budgets has them. lower_bound: of the true ε, 0 where
+    nothing was shown. detected, mistaken: shares of runs on either data set that the attacker
     takes for the first.
     """
 
@@ -55,6 +56,7 @@ def audit(
     samples: int,
     curvature: float,
     runs: int,
+    confidence: float = 0.95,
     seed: int = 0,
     agent: int = 0,
 ) -> Audit:
@@ -62,9 +64,12 @@ def audit(
 
     states, trackers: weights R and C, (n, n). samples: D of every agent. runs: on either data set;
     half of them choose the attacker's threshold, the other half are judged by it.
+    confidence: of the lower bound.
     FedatlasError where the likelihood is out of reach: forms that keep what they drew must draw all
     samples every time.
     """
+    if not algorithm.scheme.tracker_noise(algorithm.horizon).min() > 0:
+        raise FedatlasError("audit: without noise there is nothing to attack: state some")
     exposure = Exposure(samples, 1, states, trackers)
     drawn = algorithm.scheme.steps(algorithm.horizon).samples
     if algorithm.form != "provable" and drawn != samples:
@@ -86,11 +91,32 @@ def audit(
             evidence = _of_replays(algorithm, tape, states, trackers, centres, curvature)
         # Rounding errors tell data sets apart, too; here they are not what is attacked.
         ratios.append(evidence.round(_DECIMALS))
-    bound, detected, mistaken = _lower_bound(*ratios)
+    bound, detected, mistaken = _lower_bound(ratios[0], ratios[1], confidence)
     claimed = {
         name: budget.final[0] for name, budget in algorithm.budgets(exposure, iterations).items()
     }
+    if algorithm.form == "literal":
+        claimed["Lemmas 2 and 3, with the curvature"] = _with_curvature(
+            algorithm, exposure, iterations, abs(curvature)
+        )
     return Audit(curvature, claimed, bound, detected, mistaken, runs)
+
+
+def _with_curvature(
+    algorithm: DpGradientTracking, exposure: Exposure, iterations: int, smoothness: float
+) -> float:
+    """ε of Lemma 3 with sensitivities that allow for what states do to gradients."""
+    steps = algorithm.scheme.steps(algorithm.horizon)
+    return worst_agent(
+        lambda state_weight, tracker_weight: laplace_composition(
+            smooth_lemma_2(steps, state_weight, tracker_weight, iterations - 1, smoothness),
+            algorithm.gradient_bound,
+            algorithm.scheme.state_noise(algorithm.horizon)[:iterations],
+            algorithm.scheme.tracker_noise(algorithm.horizon)[:iterations],
+        ),
+        exposure.received_state_weights,
+        exposure.received_tracker_weights,
+    ).final[0]
 
 
 @dataclass
@@ -268,27 +294,29 @@ def _clipped(gradients: np.ndarray, clipping: Clipping | None) -> np.ndarray:
     return gradients if clipping is None else gradients.clip(-clipping.bound, clipping.bound)
 
 
-def _lower_bound(first: np.ndarray, second: np.ndarray) -> tuple[float, float, float]:
+def _lower_bound(
+    first: np.ndarray, second: np.ndarray, confidence: float
+) -> tuple[float, float, float]:
     """ε's lower bound, and the shares of runs on either data set that exceed the threshold.
 
     first, second: (runs,) the attacker's scores. P(score > t) of the two differ by e^ε at most.
     """
     half = len(first) // 2
     thresholds = np.quantile(np.concatenate([first[:half], second[:half]]), _QUANTILES)
-    hopes = [_bound(first[:half] > t, second[:half] > t) for t in thresholds]
+    hopes = [_bound(first[:half] > t, second[:half] > t, confidence) for t in thresholds]
     threshold = thresholds[int(np.argmax(hopes))]
     detected, mistaken = first[half:] > threshold, second[half:] > threshold
-    return _bound(detected, mistaken), float(detected.mean()), float(mistaken.mean())
+    return _bound(detected, mistaken, confidence), float(detected.mean()), float(mistaken.mean())
 
 
 _QUANTILES = np.linspace(0.01, 0.9999, 200)
 
 
-def _bound(detected: np.ndarray, mistaken: np.ndarray) -> float:
+def _bound(detected: np.ndarray, mistaken: np.ndarray, confidence: float) -> float:
     """ln(p/q) with p from below and q from above, by Clopper and Pearson; 0 where it is less."""
     from scipy.stats import beta
 
-    error = (1 - CONFIDENCE) / 2  # of either
+    error = (1 - confidence) / 2  # of either
     hits, misses = int(detected.sum()), int(mistaken.sum())
     low = beta.ppf(error, hits, len(detected) - hits + 1) if hits else 0.0
     high = beta.ppf(1 - error, misses + 1, len(mistaken) - misses) if misses < len(mistaken) else 1
