@@ -1,5 +1,6 @@
 """Privacy budgets: ε by iteration and by horizon, and δ of methods that spend it."""
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ _OTHER: dict[str, Any] = {
     "lw": 1.0,
     "alpha": 0.9,
 }  # accountings that are not the paper's
+_LETTERS = 120  # of a line above the panels
 
 
 def draw_budgets(
@@ -32,7 +34,7 @@ def compose(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> C
     """A panel by iteration and one by horizon; a third for δ where some run spends any."""
     spends_delta = bool((budgets["delta"].fillna(0) > 0).any())
     panels = 3 if spends_delta else 2
-    canvas = Canvas(figsize=(3.6 * panels, 4.4), layout="constrained")
+    canvas = Canvas(figsize=(3.6 * panels, 4.8), layout="constrained")
     places = canvas.subplots(1, panels)
     titles = {run: run_titles[run] for run in dict.fromkeys(budgets["run"].values.tolist())}
     colour_of = colours(titles, {})
@@ -60,7 +62,8 @@ def compose(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> C
     for statement in dict.fromkeys(budgets["statement"].values.tolist()):
         of = budgets["run"].values[budgets["statement"].values == statement].tolist()
         whose = "ε and δ" if len(set(of)) == len(titles) else _listed(of, titles)
-        note += f"\n{whose}: {statement}"
+        lines = textwrap.wrap(f"{whose}: {statement}", _LETTERS)
+        note += "\n" + "\n".join(lines)
     put_title(canvas, title, note)
     return canvas
 
@@ -97,7 +100,8 @@ def _draw(
         if not (values > 0).any():  # nothing of this kind is spent, or known
             continue
         title = titles[str(one["run"].item())]
-        # Earlier lines are wider, so that both are seen where two coincide.
-        own = {"ls": style[title], "lw": 2.6 - 1.4 * case / budgets.sizes["case"]}
+        # Thin on wide, so that both are seen where two coincide.
+        wide = list(titles.values()).index(title) % 2 == 0
+        own = {"ls": style[title], "lw": 3.0 if wide else 1.3, "zorder": 2.0 if wide else 2.5}
         look = own if bool(one["first"]) else _OTHER
         place.plot(along, np.where(values > 0, values, np.nan), color=colour_of[title], **look)
