@@ -1,0 +1,975 @@
+"""Methods of agents on graphs against the reference's loops, and what they promise.
+
+Noises, uniforms and counts are given to both; samples are drawn by the package and given to
+tests/reference_decentralised.py, in float64. Agents have different numbers of samples and graphs
+are unbalanced, so that a wrong agent, weight, point or index shows within a few iterations.
+"""
+
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import reference_decentralised as reference
+from fedatlas import architectures, checkpoints
+from fedatlas.algorithm import Algorithm
+from fedatlas.algorithms.binomial_gradient_descent import BinomialGradientDescent
+from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
+from fedatlas.algorithms.gaussian_gradient_descent import GaussianGradientDescent
+from fedatlas.algorithms.growing_samples_descent import GrowingSamplesDescent
+from fedatlas.algorithms.online_gradient_descent import OnlineGradientDescent
+from fedatlas.algorithms.quantised_gradient_descent import QuantisedGradientDescent
+from fedatlas.algorithms.ternary_gradient_descent import TernaryGradientDescent
+from fedatlas.counters import GraphCounters
+from fedatlas.data.samples import Samples, to_table
+from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json
+from fedatlas.objectives import ClassificationObjective, LinearObjective
+from fedatlas.partition import HorizontalPartition
+from fedatlas.plan import build_plan
+from fedatlas.privacy.exposure import Exposure
+from fedatlas.problems import classifying_agents
+from fedatlas.problems.classifying_agents import ClassifyingAgents
+from fedatlas.problems.decentralised import DecentralisedProblem
+from fedatlas.problems.linear_agents import LinearAgents
+from fedatlas.problems.minibatches import Minibatches
+from fedatlas.randomness import RoundRandom
+from fedatlas.settings import shard_files
+from fedatlas.shards import ClientSamples, write_shards
+from fedatlas.simulation.draws import Draws, NumpyDraws
+from fedatlas.simulation.graph_network import GraphNetwork, Links
+from fedatlas.specs import RunSpec
+from fedatlas.training import CheckpointPolicy, train
+from workflow_copy import ROOT
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SIZES = np.array([7, 9, 6, 12, 8])
+AGENTS, FEATURES, ITERATIONS = len(SIZES), 4, 12
+OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
+
+# [i, j]: i receives from j. Row sums of C 2, 1, 1, 0.5, 0.5, column sums 1, as in erratum DP-1.
+C = np.array(
+    [
+        [0.0, 0.0, 0.5, 0.5, 1.0],
+        [1.0, 0.0, 0.0, 0.0, 0.0],
+        [0.0, 1.0, 0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.5, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 0.5, 0.0],
+    ]
+)
+R = np.array(
+    [
+        [0.0, 0.3, 0.0, 0.0, 0.8],
+        [0.6, 0.0, 0.0, 0.9, 0.0],
+        [0.0, 0.7, 0.0, 0.0, 0.0],
+        [0.2, 0.0, 0.4, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 1.1, 0.0],
+    ]
+)
+W = np.array(
+    [
+        [0.0, 0.3, 0.0, 0.2, 0.4],
+        [0.3, 0.0, 0.5, 0.0, 0.0],
+        [0.0, 0.5, 0.0, 0.1, 0.0],
+        [0.2, 0.0, 0.1, 0.0, 0.6],
+        [0.4, 0.0, 0.0, 0.6, 0.0],
+    ]
+)
+
+# dℓ/dz of a margin z, and the gradient of the regulariser.
+LINEAR: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "ridge_regression": (lambda z, b: 2 * (z - b), lambda x: x),
+    "logistic_l2": (lambda z, b: -b / (1 + np.exp(b * z)), lambda x: x),
+    "logistic_nonconvex": (
+        lambda z, b: -b / (1 + np.exp(b * z)),
+        lambda x: 2 * x / (1 + x**2) ** 2,
+    ),
+    "robust_regression": (lambda z, b: (z - b) / (1 + (z - b) ** 2 / 2), lambda x: 0 * x),
+}
+OBJECTIVES = ("ridge_regression", "logistic_nonconvex", "cross_entropy")
+HIDDEN, CLASSES = 2, np.array([-2.0, 3.0, 7.0])
+
+
+def two_layers(shape: tuple[int, ...], outputs: int) -> nn.Module:
+    """Flat parameters: W by rows, c, V by rows, e."""
+    return nn.Sequential(nn.Linear(*shape, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, outputs))
+
+
+@pytest.fixture(autouse=True)
+def _two_layers_have_a_name(monkeypatch):
+    monkeypatch.setattr(classifying_agents, "architecture", lambda name: two_layers)
+
+
+class Toy:
+    """The same samples for the package's engine and for the reference's loops."""
+
+    def __init__(
+        self,
+        objective: str = "ridge_regression",
+        sizes: np.ndarray = SIZES,
+        *,
+        alike: bool = False,
+    ) -> None:
+        """alike: all agents hold the same, and start from one model."""
+        rng = np.random.default_rng(4)
+        self.objective = objective
+        self.offsets = np.concatenate([[0], np.cumsum(sizes)])
+        agent = np.repeat(np.arange(len(sizes)), sizes)
+        self.a = 0.5 * rng.normal(size=(len(agent), FEATURES)) + 0.1 * agent[:, None]
+        self.b = self.a @ rng.normal(size=FEATURES) + 0.3 * agent
+        if objective == "cross_entropy":
+            self.b = CLASSES[rng.integers(len(CLASSES), size=len(agent))]
+        elif objective.startswith("logistic"):
+            self.b = np.where(self.b > np.median(self.b), 1.0, -1.0)
+        self.weight = 0.0 if objective in ("cross_entropy", "robust_regression") else 0.2
+        if alike:
+            own = np.tile(np.arange(sizes[0]), len(sizes))
+            self.a, self.b = self.a[own], self.b[own]
+        data = ClientSamples(
+            Samples(np.arange(len(agent)), self.b, self.a),
+            self.offsets,
+            {"dataset": "toy", "shape": [FEATURES]},
+        )
+        self.engine: Any
+        if objective == "cross_entropy":
+            stated = ClassificationObjective(name="cross_entropy", model="two_layers")
+            self.engine = ClassifyingAgents(data, stated, "cpu", torch.float64, False)
+        else:
+            self.engine = LinearAgents(
+                data, LinearObjective(name=objective, weight=self.weight or None)
+            )
+        starts = 1 if alike else len(sizes)
+        x0 = rng.normal(size=(starts, self.engine.dimension))
+        self.x0 = np.tile(x0, (len(sizes) // starts, 1))
+
+    def own_gradient(self, row: int, x: np.ndarray) -> np.ndarray:
+        """Of one sample's loss."""
+        a, b = self.a[row], self.b[row]
+        if self.objective != "cross_entropy":
+            return LINEAR[self.objective][0](a @ x, b) * a
+        w, c, v, e = np.split(x, np.cumsum([HIDDEN * FEATURES, HIDDEN, len(CLASSES) * HIDDEN]))
+        hidden = np.tanh(w.reshape(HIDDEN, FEATURES) @ a + c)
+        outputs = v.reshape(-1, HIDDEN) @ hidden + e
+        slopes = np.exp(outputs) / np.exp(outputs).sum() - (b == CLASSES)
+        inner = (v.reshape(-1, HIDDEN).T @ slopes) * (1 - hidden**2)
+        parts = np.outer(inner, a), inner, np.outer(slopes, hidden), slopes
+        return np.concatenate([part.ravel() for part in parts])
+
+    def gradient(self, clipping: str = "none", bound: float = np.inf) -> reference.Gradient:
+        """The reference's oracle, a sample at a time."""
+        order = 1 if clipping == "l1" else 2
+
+        def gradient(agent: int, x: np.ndarray, rows: Any) -> np.ndarray:
+            total = np.zeros_like(x)
+            for row in rows:
+                assert self.offsets[agent] <= row < self.offsets[agent + 1]
+                own = self.own_gradient(row, x)
+                total += own * min(1.0, bound / np.linalg.norm(own, order))
+            regulariser = LINEAR[self.objective][1](x) if self.weight else 0.0
+            return total / len(rows) + self.weight * regulariser
+
+        return gradient
+
+
+class GivenDraws(Draws):
+    """Hands out prepared arrays (iterations, n, d), one at a call."""
+
+    def __init__(self, toy: Toy, **prepared: np.ndarray) -> None:
+        self._array = toy.engine.array
+        self._prepared = {kind: list(arrays) for kind, arrays in prepared.items()}
+
+    def _next(self, kind: str, like: Any) -> Any:
+        array = self._array(self._prepared[kind].pop(0))
+        assert array.shape == like.shape
+        return array
+
+    @property
+    def left(self) -> int:
+        """How many nobody has asked for."""
+        return sum(map(len, self._prepared.values()))
+
+    def uniform(self, random: RoundRandom, like: Any) -> Any:
+        return self._next("uniform", like)
+
+    def laplace(self, random: RoundRandom, like: Any) -> Any:
+        return self._next("laplace", like)
+
+    def normal(self, random: RoundRandom, like: Any) -> Any:
+        return self._next("normal", like)
+
+    def binomial(self, random: RoundRandom, trials: int, like: Any) -> Any:
+        return self._next("binomial", like)
+
+
+class RecordingProblem(DecentralisedProblem):
+    """The same oracle; the samples of every gradient are written down."""
+
+    taken: list[list[list[int]]]
+
+    def gradients(self, points: Any, batch: Minibatches, clipping: Any) -> Any:
+        rows, share = batch.padded()
+        self.taken.append([row[used > 0].tolist() for row, used in zip(rows, share, strict=True)])
+        return super().gradients(points, batch, clipping)
+
+
+class RecordingLinks(Links):
+    """The same links; what leaves the agents is written down."""
+
+    sent: list[Any]
+
+    def send(self, values: Any, message_bytes: float | None = None) -> Any:
+        self.sent.append(values)
+        return super().send(values, message_bytes)
+
+
+class Run:
+    """A method among agents, an iteration at a time."""
+
+    def __init__(
+        self,
+        method: Algorithm,
+        toy: Toy,
+        draws: Draws,
+        tracker_draws: Draws | None = None,
+        graphs: tuple[np.ndarray, np.ndarray | None] = (R, C),
+        seed: int = 0,
+    ) -> None:
+        """tracker_draws: of noise on trackers, the same as all others' unless given."""
+        self.method, self.toy = method, toy
+        self.counters = GraphCounters()
+        self.problem = RecordingProblem(toy.engine, self.counters)
+        self.problem.taken = []
+        array = toy.engine.array
+        self.network = GraphNetwork(*graphs, array, draws, self.counters)
+        self.network.states = RecordingLinks(graphs[0], array, draws, self.counters)
+        self.network.states.sent = []
+        if graphs[1] is not None:
+            of_trackers = tracker_draws or draws
+            self.network.trackers = RecordingLinks(graphs[1], array, of_trackers, self.counters)
+            self.network.trackers.sent = []
+        self.random = RoundRandom(seed)
+        self.state = method.start(self.problem, self.network, array(toy.x0))
+        self.states = [self.state]
+
+    def rounds(self, number: int = ITERATIONS) -> "Run":
+        for _ in range(number):
+            self.state = self.method.round(
+                self.state, self.problem, self.network, self.random.at(len(self.states) - 1)
+            )
+            self.states.append(self.state)
+        return self
+
+    def all(self, field: str, first: int = 0) -> np.ndarray:
+        """Of all iterations, (iterations, n, d)."""
+        return np.array(
+            [self.toy.engine.numpy(getattr(state, field)) for state in self.states[first:]]
+        )
+
+    def sent(self, links: Any) -> np.ndarray:
+        """Of all iterations, (iterations, n, d)."""
+        return np.array([self.toy.engine.numpy(values) for values in links.sent])
+
+
+def assert_close(ours: np.ndarray, theirs: np.ndarray) -> None:
+    assert ours.shape == theirs.shape
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+# ------------------------------------------------------------------------------------------- DP-GT
+
+LOOPS: dict[str, Callable[..., list[reference.Point]]] = {
+    "compact": reference.dp_gt_compact,
+    "literal": reference.dp_gt_literal,
+    "provable": reference.dp_gt_released_trackers,
+}
+HORIZON = ITERATIONS - 1
+S1 = {
+    "name": "s1",
+    "alpha_factor": 0.5, "beta_factor": 0.4, "gamma_factor": 0.6, "samples_factor": 0.1,
+    "p_alpha": 0.5, "p_beta": 0.4, "p_gamma": 0.6, "p_m": 1.5, "p_zeta": -0.3, "p_eta": 0.2,
+}  # fmt: skip
+S2 = {
+    "name": "s2", "alpha": 0.3, "beta": 0.2, "gamma": 0.15, "samples_base": 1.1,
+    "p_zeta": 0.97, "p_eta": 0.95,
+}  # fmt: skip
+CONSTANT = {
+    "name": "constant", "alpha": 0.3, "beta": 0.2, "gamma": 0.15, "samples": 3,
+    "state_noise_scale": 0.7, "tracker_noise_scale": 0.4,
+}  # fmt: skip
+INDEX = np.arange(ITERATIONS)[:, None, None]
+# α, β, γ, m, and the scales of ζ and η at every k, by hand.
+SCHEMES = {
+    "s1": (
+        S1,
+        *(0.5 / 12**0.5, 0.4 / 12**0.4, 0.6 / 12**0.6, 4),
+        *((INDEX + 1) ** -0.3, (INDEX + 1) ** 0.2),
+    ),
+    "s2": (S2, 0.3, 0.2, 0.15, 3, 0.97**11 + 0 * INDEX, 0.95**11 + 0 * INDEX),
+    "constant": (CONSTANT, 0.3, 0.2, 0.15, 3, 0.7 + 0 * INDEX, 0.4 + 0 * INDEX),
+}
+CASES = [
+    ("s1", form, clipping, objective)
+    for form in LOOPS
+    for clipping in ("none", "l1", "l2")
+    for objective in OBJECTIVES
+    if clipping == "l1" or form != "provable"
+] + [(scheme, form, "l1", "ridge_regression") for scheme in ("s2", "constant") for form in LOOPS]
+
+
+@pytest.mark.parametrize(("scheme", "form", "clipping", "objective"), CASES)
+def test_dp_gt_is_the_loop(scheme, form, clipping, objective):
+    stated, alpha, beta, gamma, samples, of_zeta, of_eta = SCHEMES[scheme]
+    method = DpGradientTracking(
+        scheme=stated, horizon=HORIZON, form=form, clipping=clipping, gradient_bound=0.6
+    )
+    toy = Toy(objective)
+    zeta, eta = np.random.default_rng(7).laplace(size=(2, ITERATIONS, *toy.x0.shape))
+    states = GivenDraws(toy) if form == "provable" else GivenDraws(toy, laplace=zeta)
+    trackers = GivenDraws(toy, laplace=eta)
+    run = Run(method, toy, states, trackers).rounds()
+    assert states.left == trackers.left == 0  # one ζ and one η at every iteration
+    assert {len(own) for taken in run.problem.taken for own in taken} == {samples}
+    noises = {"eta": of_eta * eta}
+    if form != "provable":
+        noises["zeta"] = of_zeta * zeta
+    points = LOOPS[form](
+        toy.gradient(clipping, np.inf if clipping == "none" else 0.3),
+        *(toy.x0, run.problem.taken),
+        **noises, R=R, C=C, alpha=alpha, beta=beta, gamma=gamma,
+    )  # fmt: skip
+    assert_close(run.all("x"), np.array([point.x for point in points]))
+    assert_close(run.all("y", 1), np.array([point.y for point in points[1:]]))
+    assert_close(run.all("g", 1), np.array([point.gradient for point in points[1:]]))
+    network = run.network
+    assert_close(run.sent(network.states), np.array([point.sent_x for point in points[:-1]]))
+    assert_close(run.sent(network.trackers), np.array([point.sent_y for point in points[:-1]]))
+    assert [state.k for state in run.states] == list(range(ITERATIONS + 1))
+
+
+@pytest.mark.parametrize("objective", ["ridge_regression", "logistic_l2"])
+@pytest.mark.parametrize("form", LOOPS)
+def test_full_batches_without_noise(form, objective):
+    """Nothing is drawn, neither noise nor samples; agents have equally many."""
+    toy = Toy(objective, np.full(AGENTS, 6))
+    scheme = CONSTANT | {"samples": 6, "state_noise_scale": 0, "tracker_noise_scale": 0}
+    method = DpGradientTracking(scheme=scheme, horizon=40, form=form)
+    run = Run(method, toy, GivenDraws(toy)).rounds(40)
+    silence = np.zeros((40, *toy.x0.shape))
+    whole = [list(range(6 * agent, 6 * agent + 6)) for agent in range(AGENTS)]
+    noises = {"eta": silence} if form == "provable" else {"zeta": silence, "eta": silence}
+    points = LOOPS[form](
+        toy.gradient("l1", 0.5), toy.x0, [whole] * 41, **noises,
+        R=R, C=C, alpha=0.3, beta=0.2, gamma=0.15,
+    )  # fmt: skip
+    assert_close(run.all("x"), np.array([point.x for point in points]))
+    assert_close(run.all("y", 1), np.array([point.y for point in points[1:]]))
+
+
+# ---------------------------------------------------------------------------- the compared methods
+
+SHARED: dict[str, Any] = {
+    "coupling": 0.3,
+    "step_size": 0.15,
+    "samples": 3,
+    "gradient_bound": 0.6,
+}
+COMPARED = {
+    "gaussian": (GaussianGradientDescent, {"noise": 0.4}),
+    "ternary": (TernaryGradientDescent, {"quantiser_range": 1.5}),
+    "binomial": (BinomialGradientDescent, {"noise": 0.4, "coordinate_bound": 0.1, "levels": 7}),
+    "online": (OnlineGradientDescent, {"noise": 0.4}),
+    "growing": (GrowingSamplesDescent, {"noise": 0.4, "growth": 1.07}),
+    "quantised": (QuantisedGradientDescent, {"noise": 0.4, "spacing": 0.25}),
+}
+TRIALS = 576  # 4 (0.4/s)², s = 0.2/6
+SAMPLES = {name: [3] * ITERATIONS for name in COMPARED} | {
+    "growing": [3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 5]  # ⌊2 · 1.07^k⌋ + 1
+}
+
+
+def build(name: str, **changes: Any) -> Any:
+    method, own = COMPARED[name]
+    return method.model_validate(SHARED | own | changes)
+
+
+def random_numbers(name: str, shape: tuple[int, ...]) -> tuple[dict[str, np.ndarray], Any, Any]:
+    """What the package draws, the reference's loop, and what the loop is given of it."""
+    rng = np.random.default_rng(7)
+    uniform, laplace, normal = rng.random(shape), rng.laplace(size=shape), rng.normal(size=shape)
+    heads = rng.binomial(TRIALS, 0.5, shape)
+    zeta, uniforms = {"zeta": 0.4 * laplace}, {"uniforms": uniform}
+    return {
+        "gaussian": ({"normal": normal}, reference.gaussian_gradients, {"noise": 0.4 * normal}),
+        "ternary": ({"uniform": uniform}, reference.ternary_states, uniforms | {"limit": 1.5}),
+        "binomial": (
+            {"uniform": uniform, "binomial": heads.astype(float)},
+            reference.binomial_gradients,
+            uniforms | {"binomials": heads, "bound": 0.1, "levels": 7, "trials": TRIALS},
+        ),
+        "online": ({"laplace": laplace}, reference.online_states, zeta),
+        "growing": ({"laplace": laplace}, reference.growing_samples, zeta),
+        "quantised": (
+            {"laplace": laplace, "uniform": uniform},
+            reference.quantised_states,
+            zeta | uniforms | {"quantiser_step": 0.25},
+        ),
+    }[name]
+
+
+def compared(name: str, objective: str, clipping: str) -> tuple[Run, list[reference.Point]]:
+    """A run, and the reference's points on the same samples and random numbers."""
+    toy = Toy(objective)
+    prepared, loop, given_too = random_numbers(name, (ITERATIONS, *toy.x0.shape))
+    draws = GivenDraws(toy, **prepared)
+    run = Run(build(name, clipping=clipping), toy, draws, graphs=(W, None)).rounds()
+    assert draws.left == 0
+    if name == "online":  # three arrive at a time, until all have
+        ends = [np.minimum(toy.offsets[:-1] + 3 * t, toy.offsets[1:]) for t in range(13)]
+        samples = {
+            "arrivals": [
+                [list(range(*own)) for own in zip(before, after, strict=True)]
+                for before, after in pairwise(ends)
+            ]
+        }
+    else:
+        samples = {"rows": run.problem.taken}
+        sizes = [{len(own) for own in taken} for taken in run.problem.taken]
+        assert sizes == [{size} for size in SAMPLES[name]]
+    gradient = toy.gradient(clipping, np.inf if clipping == "none" else 0.3)
+    return run, loop(gradient, toy.x0, **samples, **given_too, W=W, kappa=0.3, gamma=0.15)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("clipping", ["none", "l1", "l2"])
+@pytest.mark.parametrize("name", COMPARED)
+def test_compared_methods_are_the_loops(name, clipping, objective):
+    run, points = compared(name, objective, clipping)
+    assert_close(run.all("x"), np.array([point.x for point in points]))
+    sent = run.sent(run.network.states)
+    assert_close(sent, np.array([point.sent_x for point in points[:-1]]))
+    assert [state.k for state in run.states] == list(range(ITERATIONS + 1))
+
+
+@pytest.mark.xfail(strict=True, reason="r x is rounded before it is divided by |x|")
+@pytest.mark.parametrize("objective", ["ridge_regression", "cross_entropy"])
+def test_ternary_messages_have_three_values(objective):
+    """Last bits that follow the model would tell what quantisation hides."""
+    run, _ = compared("ternary", objective, "none")
+    assert set(np.unique(run.sent(run.network.states))) == {-1.5, 0.0, 1.5}
+
+
+def test_what_clips_and_rounds_is_reached_by_the_comparisons():
+    """Otherwise they would not tell a wrong bound from a right one."""
+    run, _ = compared("ternary", "ridge_regression", "none")
+    assert 0 < np.mean(np.abs(run.all("x")) > 1.5) < 1
+    run, _ = compared("binomial", "ridge_regression", "l1")
+    toy, states = run.toy, run.all("x")
+    own = [toy.own_gradient(row, states[0, 0]) for row in range(toy.offsets[1])]
+    assert len({np.abs(g).sum() < 0.3 for g in own}) == 2
+    means = [toy.gradient("l1", 0.3)(agent, states[0, agent], rows)
+             for agent, rows in enumerate(run.problem.taken[0])]  # fmt: skip
+    assert 0 < np.mean(np.abs(means) > 0.1) < 1
+
+
+# ------------------------------------------------------------------------------------- invariants
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> np.ndarray:
+    """Weights of any directed graph among five agents, connected or not."""
+    entries = st.one_of(st.just(0.0), st.floats(0.05, 2.0))
+    weights = np.array(draw(st.lists(entries, min_size=25, max_size=25))).reshape(5, 5)
+    np.fill_diagonal(weights, 0)
+    return weights
+
+
+def noisy(form: str, state_noise: float, tracker_noise: float, **changes: Any) -> Algorithm:
+    noise = {"state_noise_scale": state_noise, "tracker_noise_scale": tracker_noise}
+    return DpGradientTracking(scheme=CONSTANT | noise | changes, horizon=5000, form=form)
+
+
+@pytest.mark.parametrize("form", ["compact", "provable"])
+@given(matrices(), matrices(), st.floats(0, 50), st.floats(0, 50), st.integers(0, 1000))
+@settings(max_examples=25, deadline=None)
+def test_trackers_sum_to_gradients_whatever_the_noise(form, states, trackers, zeta, eta, seed):
+    method = noisy(form, zeta, eta)
+    run = Run(method, Toy(), NumpyDraws(), graphs=(states, trackers), seed=seed).rounds(6)
+    y, g = run.all("y", 1), run.all("g", 1)
+    np.testing.assert_allclose(y.sum(axis=1), g.sum(axis=1), rtol=0, atol=1e-13 * np.abs(y).max())
+
+
+def test_noise_and_weights_move_the_sum_of_literal_trackers():
+    for eta, graph in ((1.0, W), (0.0, C)):
+        run = Run(noisy("literal", 0.0, eta), Toy(), NumpyDraws(), graphs=(R, graph)).rounds(6)
+        lost = (run.all("y", 1) - run.all("g", 1)).sum(axis=1)
+        assert np.abs(lost).max(axis=1).min() > 1e-2
+
+
+def left_null_vector(weights: np.ndarray) -> np.ndarray:
+    """A v with vᵀ (diag(R1) − R) = 0."""
+    return np.linalg.svd(np.diag(weights.sum(axis=1)) - weights)[0][:, -1]
+
+
+@given(matrices(), st.floats(0, 50), st.integers(0, 1000))
+@settings(max_examples=25, deadline=None)
+def test_noise_on_states_does_not_move_their_weighted_mean(states, zeta, seed):
+    """v1ᵀ x goes along v1ᵀ y alone: (7) times v1ᵀ, of which v1ᵀ L1 is 0."""
+    run = Run(noisy("compact", zeta, 1.0), Toy(), NumpyDraws(), graphs=(states, C), seed=seed)
+    run.rounds(6)
+    v, x, y = left_null_vector(states), run.all("x", 1), run.all("y", 1)
+    np.testing.assert_allclose(
+        v @ (x[1:] - x[:-1] + 0.15 * y[:-1]), 0, atol=1e-12 * (1 + np.abs(x).max())
+    )
+
+
+def test_noise_on_states_moves_the_weighted_mean_of_the_literal_form():
+    run = Run(noisy("literal", 1.0, 0.0), Toy(), NumpyDraws()).rounds(6)
+    v, x, y = left_null_vector(R), run.all("x", 1), run.all("y", 1)
+    assert np.abs(v @ (x[1:] - x[:-1] + 0.15 * y[:-1])).max() > 1e-2
+
+
+SMALL_STEPS = {"samples": 6, "alpha": 0.5, "beta": 0.3, "gamma": 0.02}
+
+
+@pytest.mark.parametrize("form", LOOPS)
+def test_without_noise_agents_meet_at_the_optimum_unless_the_form_is_literal(form):
+    toy = Toy("ridge_regression", np.full(AGENTS, 6))
+    # Of the mean of (aᵀx − b)², and 0.1 ‖x‖².
+    hessian = 2 * toy.a.T @ toy.a / len(toy.b) + 0.2 * np.eye(FEATURES)
+    optimum = np.linalg.solve(hessian, 2 * toy.a.T @ toy.b / len(toy.b))
+    method = noisy(form, 0, 0, **SMALL_STEPS).model_copy(update={"clipping": "none"})
+    run = Run(method, toy, GivenDraws(toy)).rounds(2500)
+    x = run.state.x
+    np.testing.assert_allclose(x, run.states[-2].x, atol=1e-12)  # at rest
+    if form == "literal":
+        assert np.linalg.norm(x - optimum, axis=1).min() > 0.1
+    else:
+        np.testing.assert_allclose(x, np.tile(optimum, (AGENTS, 1)), atol=1e-9)
+
+
+# ------------------------------------------------------------------------------------- reductions
+
+AVERAGING = np.full((AGENTS, AGENTS), 1 / AGENTS) - np.eye(AGENTS) / AGENTS
+"""Complete: with coupling 1 all agents hold the mean."""
+
+
+def test_dp_gt_on_a_complete_graph_steps_from_the_mean():
+    method = noisy("compact", 0, 0, alpha=1.0, beta=1.0)
+    run = Run(method, Toy(), NumpyDraws(), graphs=(AVERAGING, AVERAGING)).rounds(5)
+    x, y, g = run.all("x", 1), run.all("y", 1), run.all("g", 1)
+    for k in range(4):
+        assert_close(x[k + 1], x[k].mean(axis=0) - 0.15 * y[k])
+        assert_close(y[k + 1], y[k].mean(axis=0) + g[k + 1] - g[k])
+
+
+@pytest.mark.parametrize("name", ["gaussian", "online", "growing"])
+def test_compared_methods_on_a_complete_graph_step_from_the_mean(name):
+    toy = Toy()
+    kind = "normal" if name == "gaussian" else "laplace"
+    draws = GivenDraws(toy, **{kind: np.zeros((5, *toy.x0.shape))})
+    method = build(name, coupling=1.0, clipping="none")
+    run = Run(method, toy, draws, graphs=(AVERAGING, None)).rounds(5)
+    x, gradient = run.all("x"), toy.gradient()
+    for k, taken in enumerate(run.problem.taken):
+        own = [gradient(agent, x[k, agent], rows) for agent, rows in enumerate(taken)]
+        assert_close(x[k + 1], x[k].mean(axis=0) - 0.15 * np.array(own))
+
+
+@pytest.mark.parametrize("method", [*LOOPS, "gaussian", "online", "growing"])
+def test_agents_with_the_same_samples_descend_as_one(method):
+    toy = Toy("robust_regression", np.full(AGENTS, 6), alike=True)
+    silence = np.zeros((8, *toy.x0.shape))
+    draws = GivenDraws(toy, laplace=silence, normal=silence)
+    if method in LOOPS:
+        built = noisy(method, 0, 0, samples=6)
+    else:
+        built = (
+            build(method, samples=6, growth=1.0)
+            if method == "growing"
+            else build(method, samples=6)
+        )
+    run = Run(built, toy, draws, graphs=(W, W)).rounds(8)
+    bound = 0.5 if method in LOOPS else 0.3
+    x, gradient = toy.x0[0], toy.gradient("l1", bound)
+    for of_agents in run.all("x"):
+        assert_close(of_agents, np.tile(x, (AGENTS, 1)))
+        x = x - 0.15 * gradient(0, x, range(6))
+
+
+def test_agents_with_one_sample_have_nothing_to_draw():
+    toy = Toy("logistic_l2", np.ones(AGENTS, int))
+    method = noisy("compact", 0, 0, samples=1)
+    one, other = (Run(method, toy, GivenDraws(toy), seed=seed).rounds() for seed in (0, 1))
+    np.testing.assert_array_equal(one.all("x"), other.all("x"))
+    assert one.problem.taken == [[[agent] for agent in range(AGENTS)]] * (ITERATIONS + 1)
+
+
+# ---------------------------------------------------------------------------- what training records
+
+TRACKING, QUANTISED = "dp_gradient_tracking", "quantised_gradient_descent"
+DIMENSION, EACH = 3, 8
+PARTITION = HorizontalPartition(clients=AGENTS, test=0.2)
+
+
+def edges(weights: np.ndarray) -> dict[str, Any]:
+    """A graph by its edges."""
+    listed = [(int(j), int(i), float(weights[i, j])) for i, j in np.argwhere(weights)]
+    return {"kind": "edges", "edges": listed}
+
+
+DIRECTED = {"states": edges(R), "trackers": edges(C)}  # 8 and 7 edges
+UNDIRECTED = {"states": {"kind": "ring", "weights": "metropolis"}}  # 10 edges
+METHODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    TRACKING: (DIRECTED, {"scheme": S2, "horizon": 20}),
+    "gaussian_gradient_descent": (UNDIRECTED, SHARED | {"noise": 0.4}),
+    "ternary_gradient_descent": (UNDIRECTED, SHARED | {"quantiser_range": 9.5}),
+    "binomial_gradient_descent": (UNDIRECTED, SHARED | {"noise": 0.4}),
+    "online_gradient_descent": (UNDIRECTED, SHARED | {"noise": 0.4}),
+    "growing_samples_descent": (UNDIRECTED, SHARED | {"noise": 0.4, "growth": 1.07}),
+    QUANTISED: (UNDIRECTED, SHARED | {"noise": 0.4, "spacing": 0.25}),
+}
+
+
+def specification(algorithm: str, hyper: dict[str, Any] | None = None, **changes: Any) -> RunSpec:
+    graphs, own = METHODS[algorithm]
+    values = {
+        "paper": "dpgt",
+        "experiment": "test-small",
+        "run": algorithm,
+        "point": "only",
+        "dataset": "made-up",
+        "split": "train",
+        "partition": PARTITION.model_dump(),
+        "graphs": graphs,
+        "objective": {"name": "logistic_l2", "weight": 0.1},
+        "algorithm": algorithm,
+        "hyper_parameters": own | (hyper or {}),
+        "rounds": 7,
+        "record_every": 3,
+        "seeds": (3, 8),
+    }
+    return RunSpec.model_validate(values | changes)
+
+
+def shared_out(folder: Any, features: np.ndarray, label: np.ndarray, metadata: dict) -> Any:
+    """Fifty rows among five agents, eight each, and ten for testing."""
+    table = to_table(Samples(np.arange(len(label)), label, features))
+    described = {"dataset": "made-up", "split": "train", "rows": len(label), "layout": "dense"}
+    described |= {"features": features[0].size, **metadata}
+    folder.mkdir()
+    prepared = folder / "train.parquet"
+    pq.write_table(table.replace_schema_metadata({"fedatlas": canonical_json(described)}), prepared)
+    shards = folder / PARTITION.slug
+    write_shards(prepared, PARTITION, shard_files(shards, 1), shards / "manifest.json")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    rng = np.random.default_rng(5)
+    features = rng.normal(size=(50, DIMENSION))
+    label = np.where(features @ rng.normal(size=DIMENSION) > 0, 1.0, -1.0)
+    return shared_out(tmp_path_factory.mktemp("linear") / "made-up", features, label, {})
+
+
+@pytest.fixture(scope="module")
+def image_shards(tmp_path_factory):
+    rng = np.random.default_rng(6)
+    label = np.tile([-1.0, 4.0], 25)
+    features = rng.normal(size=(50, 64)) + label[:, None] / 5
+    folder = tmp_path_factory.mktemp("images") / "made-up"
+    return shared_out(folder, features, label, {"shape": [1, 8, 8]})
+
+
+RECORDS = np.array([0, 3, 6, 7])
+BYTES = {  # of one iteration
+    TRACKING: (8 + 7) * DIMENSION * 8,
+    "gaussian_gradient_descent": 10 * DIMENSION * 8,
+    "ternary_gradient_descent": 10 * (DIMENSION * np.log2(3) / 8 + 8),
+    "binomial_gradient_descent": 10 * DIMENSION * 8,
+    "online_gradient_descent": 10 * DIMENSION * 8,
+    "growing_samples_descent": 10 * DIMENSION * 8,
+}
+DRAWN = {  # samples of an agent for the gradients of each iteration
+    TRACKING: [14, 7, 7, 7, 7, 7, 7],  # ⌊1.1^20⌋ + 1, twice at first
+    "online_gradient_descent": [3, 6, 8, 8, 8, 8, 8],
+    "growing_samples_descent": SAMPLES["growing"][:7],
+}
+
+
+@pytest.mark.parametrize("algorithm", METHODS)
+def test_what_a_trace_counts(shards, tmp_path, algorithm):
+    spec = specification(algorithm)
+    trace = train(spec, shards, tmp_path / "trace.nc")
+    assert trace["status"].values.tolist() == ["ok", "ok"]
+    tracking = algorithm == TRACKING
+    drawn = DRAWN.get(algorithm, [3] * 7)
+    per_round = {
+        "round": np.ones(7),
+        "messages": np.full(7, 15 if tracking else 10),
+        "gradient_evaluations": AGENTS * np.array(drawn),
+        "epoch": np.array(drawn) / EACH,
+        "iteration": [2 if tracking else 1, 1, 1, 1, 1, 1, 1],
+    }
+    if algorithm in BYTES:
+        per_round["bytes_sent"] = np.full(7, BYTES[algorithm])
+    for name, spent in per_round.items():
+        expected = np.append(0, np.cumsum(spent))[RECORDS]
+        np.testing.assert_allclose(trace[name], [expected, expected], rtol=1e-14)
+    exposure = Exposure(EACH, DIMENSION, *spec.weights)
+    budget = next(iter(spec.build_algorithm().budgets(exposure, 7).values()))
+    for name, spent in (("epsilon", budget.epsilon), ("delta", budget.delta)):
+        expected = np.append(0, spent)[RECORDS]
+        np.testing.assert_array_equal(trace[name], [expected, expected])
+    assert float(trace["epsilon"][0, -1] + trace["delta"][0, -1]) > 0
+    # One start, then every agent its own way.
+    assert (trace["disagreement"][:, 0] == 0).all()
+    assert (trace["disagreement"][:, 1:] > 0).all()
+
+
+def lemmas_2_and_3(rounds: int, received_state: float, received_tracker: float) -> list[float]:
+    """Cumulative ε of S2 above, horizon 20, C = 1: the listing of the errata."""
+    a, b = abs(1 - 0.3 * received_state), abs(1 - 0.2 * received_tracker)
+    dx, dy, spent, all_spent = 0.0, 1 / 7, 0.0, []
+    for _ in range(rounds):
+        spent += dx / 0.97**20 + dy / 0.95**20
+        dx, dy = a * dx + 0.15 * dy, b * dy + 2 / 7
+        all_spent.append(spent)
+    return all_spent
+
+
+def test_recorded_budgets_by_hand(shards, tmp_path):
+    trace = train(specification(TRACKING), shards, tmp_path / "a.nc")
+    agents = [lemmas_2_and_3(7, *sums) for sums in zip(R.sum(axis=1), C.sum(axis=1), strict=True)]
+    worst = np.append(0, np.max(agents, axis=0))
+    np.testing.assert_allclose(trace["epsilon"], [worst[RECORDS]] * 2, rtol=1e-12)
+    assert (trace["delta"] == 0).all()
+    trace = train(specification(QUANTISED), shards, tmp_path / "b.nc")
+    # Metropolis weights of a ring are 1/3, two are received; C/m = 0.2.
+    moved, spent = 0.0, [0.0]
+    for _ in range(7):
+        spent.append(spent[-1] + moved / 0.4)
+        moved = (1 - 0.3 * 2 / 3) * moved + 0.15 * 0.6 / 3
+    np.testing.assert_allclose(trace["epsilon"], [np.array(spent)[RECORDS]] * 2, rtol=1e-12)
+    assert (trace["delta"] == 0).all()
+
+
+def test_quantised_messages_are_as_long_as_their_levels_need():
+    run, points = compared("quantised", "ridge_regression", "l1")
+    sent = [point.sent_x for point in points[:-1]]
+    levels = [round((z.max() - z.min()) / 0.25) + 1 for z in sent]
+    expected = np.count_nonzero(W) * FEATURES * np.log2(levels).sum() / 8
+    assert run.counters.bytes_sent == pytest.approx(expected, rel=1e-12)
+    assert run.counters.messages == np.count_nonzero(W) * ITERATIONS
+
+
+@pytest.mark.parametrize("form", LOOPS)
+def test_every_form_sends_both_variables(form):
+    run = Run(noisy(form, 0.3, 0.3), Toy(), NumpyDraws(), graphs=(R, W)).rounds(4)
+    edges_used = np.count_nonzero(R) + np.count_nonzero(W)
+    assert run.counters.messages == 4 * edges_used
+    assert run.counters.bytes_sent == 4 * edges_used * FEATURES * 8
+
+
+NETWORK: dict[str, Any] = {"objective": {"name": "cross_entropy", "model": "cnn_8x8"}}
+
+
+@pytest.fixture
+def real_networks(monkeypatch):
+    monkeypatch.setattr(classifying_agents, "architecture", architectures.architecture)
+
+
+def test_networks_send_and_record_single_precision(image_shards, tmp_path, real_networks):
+    trace = train(specification(TRACKING, **NETWORK), image_shards, tmp_path / "trace.nc")
+    parameters = 8 * 9 + 8 + 128 * 32 + 32 + 32 * 2 + 2
+    np.testing.assert_array_equal(trace["bytes_sent"][0], 15 * parameters * 4 * RECORDS)
+    measured = {"objective", "train_accuracy", "test_accuracy", "test_accuracy_of_agents"}
+    measured |= {"test_accuracy_of_worst_agent", "disagreement"}
+    assert measured <= set(trace.data_vars)
+    assert (trace["disagreement"][:, 0] < 1e-6).all()  # of numbers, and their mean, in float32
+
+
+# ------------------------------------------------------------------------ killed and resumed runs
+
+
+class Interrupted(Exception):
+    pass
+
+
+def killed_and_resumed(spec, folder, tmp_path, monkeypatch, checkpoints_before) -> None:
+    whole = train(spec, folder, tmp_path / "whole.nc")
+    policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
+    saved: list[int] = []
+    save = checkpoints.save
+
+    def save_then_die(*arguments: Any) -> None:
+        save(*arguments)
+        saved.append(1)
+        if len(saved) == checkpoints_before:
+            raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "save", save_then_die)
+        with pytest.raises(Interrupted):
+            train(spec, folder, tmp_path / "resumed.nc", checkpoint=policy)
+    resumed = train(spec, folder, tmp_path / "resumed.nc", checkpoint=policy)
+    assert resumed.drop_vars("wall_time").identical(whole.drop_vars("wall_time"))
+    assert not policy.path.exists()
+
+
+# One checkpoint a record and one a seed: at the start, on the way, between seeds, in the second.
+@pytest.mark.parametrize(
+    ("algorithm", "checkpoints_before"),
+    [(algorithm, 2) for algorithm in METHODS]
+    + [(algorithm, k) for algorithm in (TRACKING, QUANTISED) for k in (1, 5, 7)],
+)
+def test_a_resumed_run_is_the_same(shards, tmp_path, monkeypatch, algorithm, checkpoints_before):
+    spec = specification(algorithm)
+    killed_and_resumed(spec, shards, tmp_path, monkeypatch, checkpoints_before)
+
+
+@pytest.mark.parametrize("algorithm", [TRACKING, QUANTISED])
+def test_a_resumed_run_of_networks_is_the_same(
+    image_shards, tmp_path, monkeypatch, real_networks, algorithm
+):
+    hyper = {"scheme": S2 | {"samples_base": 1.01}} if algorithm == TRACKING else {"samples": 2}
+    spec = specification(algorithm, hyper, **NETWORK, seeds=(3,), rounds=4, record_every=2)
+    killed_and_resumed(spec, image_shards, tmp_path, monkeypatch, 2)
+
+
+# ------------------------------------------------------------------------------- what is refused
+
+PATH = {"states": {"kind": "directed_path", "weights": "received"}}
+WITHOUT_COMMON_ROOT = PATH | {"trackers": {"kind": "directed_path", "weights": "received"}}
+BINOMIAL, GROWING = "binomial_gradient_descent", "growing_samples_descent"
+REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    (TRACKING, {}, {"graphs": WITHOUT_COMMON_ROOT}, r"only the states of \{0\}.*only \{4\}"),
+    (TRACKING, {}, {"graphs": PATH}, r"needs a second graph: say 'graphs\.trackers'"),
+    (TRACKING, {}, {"graphs": None}, r"DP-GT works on graphs: say 'graphs'"),
+    (QUANTISED, {}, {"graphs": None}, r"works on graphs: say 'graphs'"),
+    (QUANTISED, {}, {"graphs": DIRECTED}, r"graphs\.states: agent 0 .*symmetric weights"),
+    (
+        TRACKING,
+        {},
+        {"graphs": DIRECTED | {"trackers": {"kind": "edges", "edges": [[0, 5, 1.0]]}}},
+        r"graphs\.trackers: the edge \[0, 5, 1\] is beyond the 5 agents",
+    ),
+    (TRACKING, {}, {"rounds": 22}, r"horizon 20 has 21 iterations, fewer than the 22 rounds"),
+    (TRACKING, {"horizon": 0}, {}, r"key 'horizon', value 0"),
+    (TRACKING, {"form": "exact"}, {}, r"key 'form', value 'exact'"),
+    (TRACKING, {"scheme": S2 | {"p_zeta": 1.2}}, {}, r"key 'scheme\.p_zeta', value 1\.2: .*less"),
+    (TRACKING, {"scheme": S2 | {"p_eta": 0.0}}, {}, r"key 'scheme\.p_eta', value 0\.0: .*greater"),
+    (TRACKING, {"scheme": S1 | {"p_alpha": -1}}, {}, r"key 'scheme\.p_alpha', value -1"),
+    (
+        TRACKING,
+        {"scheme": CONSTANT | {"state_noise_scale": -0.1}},
+        {},
+        r"key 'scheme\.state_noise_scale', value -0\.1",
+    ),
+    (TRACKING, {"scheme": S1 | {"name": "s3"}}, {}, r"key 'scheme\.name', value 's3'.*'s1'"),
+    (TRACKING, {"form": "provable", "clipping": "l2"}, {}, r"provable rests on clipping: l1"),
+    (TRACKING, {"form": "provable", "clipping": "none"}, {}, r"provable rests on clipping: l1"),
+    (TRACKING, {"gradient_bound": 0}, {}, r"key 'gradient_bound', value 0"),
+    (QUANTISED, {"noise": -0.4}, {}, r"key 'noise', value -0\.4: .*greater than 0"),
+    (QUANTISED, {"coupling": -0.3}, {}, r"key 'coupling', value -0\.3: .*greater than 0"),
+    (QUANTISED, {"step_size": 0}, {}, r"key 'step_size', value 0: .*greater than 0"),
+    (QUANTISED, {"spacing": 0}, {}, r"key 'spacing', value 0"),
+    (QUANTISED, {"samples": 0}, {}, r"key 'samples', value 0"),
+    (QUANTISED, {"clipping": "l3"}, {}, r"key 'clipping', value 'l3'"),
+    (QUANTISED, {"step": 0.1}, {}, r"unknown key 'step'"),
+    (GROWING, {"growth": 0.9}, {}, r"key 'growth', value 0\.9"),
+    (BINOMIAL, {"levels": 8}, {}, r"key 'levels', value 8: must be odd, so that 0 is a level"),
+    (BINOMIAL, {"delta_per_step": 1}, {}, r"key 'delta_per_step', value 1: .*less than 1"),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "hyper", "changes", "message"), REFUSED)
+def test_what_a_method_cannot_do_is_refused(algorithm, hyper, changes, message):
+    with pytest.raises(FedatlasError, match=rf"(?s)^test-small/.*{message}"):
+        specification(algorithm, hyper, **changes).build_algorithm()
+
+
+FEDAVG = {"clients_per_round": 4, "local_steps": 3, "batch_size": 2, "local_step_size": 0.05}
+CROSS_ENTROPY = {"name": "cross_entropy", "model": "cnn_8x8"}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "graphs", "objective", "message"),
+    [
+        ("fedavg", UNDIRECTED, {"name": "robust_regression"}, r"FedAvg.*: remove 'graphs'"),
+        ("fedavg", None, CROSS_ENTROPY, r"FedAvg.* does not take the objective cross_entropy"),
+        ("fmgda", None, CROSS_ENTROPY, r"FMGDA solves min–max .* cross_entropy, is not min–max"),
+    ],
+)
+def test_graphs_and_their_objective_are_for_methods_on_graphs(
+    algorithm, graphs, objective, message
+):
+    spec = specification(TRACKING).model_copy(
+        update={"algorithm": algorithm, "hyper_parameters": FEDAVG}
+    )
+    values = spec.model_dump() | {"graphs": graphs, "objective": objective}
+    with pytest.raises(FedatlasError, match=message):
+        RunSpec.model_validate(values).build_algorithm()
+
+
+EXPERIMENT = """
+paper: dpgt
+title: "A small experiment"
+source: "a test"
+dataset: digits
+partition: {kind: horizontal, assignment: shuffled, clients: 5}
+objective: {name: cross_entropy, model: cnn_8x8}
+graphs: {states: {kind: ring, weights: metropolis}}
+rounds: 40
+record_every: 10
+seeds: [0]
+runs:
+  quantised:
+    algorithm: quantised_gradient_descent
+    hyper_parameters: {coupling: 0.1, step_size: 0.1, samples: 20, noise: 0.04}
+selection: {measurement: train_accuracy}
+figure: {measurement: objective}
+"""
+
+
+def test_experiment_files_are_named_in_refusals(tmp_path):
+    folder = tmp_path / "experiments" / "demo"
+    folder.mkdir(parents=True)
+    shutil.copy2(ROOT / "config" / "datasets.yaml", tmp_path)
+
+    def planned(old: str, new: str) -> Any:
+        assert old in EXPERIMENT
+        (folder / "small.yaml").write_text(EXPERIMENT.replace(old, new), encoding="utf-8")
+        return build_plan(tmp_path).runs["demo-small", "quantised", "only"]
+
+    assert planned("0.04", "0.04").graphs.states.kind == "ring"
+    for old, new, message in (
+        ("ring, weights: metropolis", "directed_ring, weights: sent", "quantised.*symmetric"),
+        ("ring, weights: metropolis", "directed_ring, weights: metropolis", "take 'received' or"),
+        ("kind: ring", "kind: torus", r"key 'graphs\.states\.kind', value 'torus'"),
+        ("noise: 0.04", "noise: -1", r"quantised.*key 'noise', value -1"),
+        (QUANTISED, TRACKING, r"missing key 'scheme'"),
+    ):
+        with pytest.raises(FedatlasError, match=rf"(?s)small\.yaml: .*{message}"):
+            planned(old, new)
+
+
+def test_more_samples_than_an_agent_has(shards, tmp_path):
+    message = r"9 distinct samples cannot be drawn.*only 8; lower the number of samples"
+    for algorithm, hyper in (
+        (QUANTISED, {"samples": 9}),
+        (TRACKING, {"scheme": CONSTANT | {"samples": 9}}),
+        (GROWING, {"samples": 8, "growth": 1.2}),
+    ):
+        with pytest.raises(FedatlasError, match=message):
+            train(specification(algorithm, hyper), shards, tmp_path / "trace.nc")
+    assert not (tmp_path / "trace.nc").exists()
