@@ -255,7 +255,7 @@ rule compute_budgets:
 rule draw_budgets:
     input:
         budgets="results/experiments/{experiment}/budgets.nc",
-        code=code_of("fedatlas.figures.budgets", "fedatlas.evaluation.budgets"),
+        code=code_of("fedatlas.figures.budgets", "fedatlas.evaluation.budget_verdicts"),
     output:
         svg=report(
             "results/experiments/{experiment}/budgets.svg",

@@ -19,7 +19,6 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.objectives import AucObjective
 from fedatlas.partition import BinaryClasses, HorizontalPartition
-from fedatlas.problems import auc_engine
 from fedatlas.problems.auc import AucLoss, Auxiliary, pairwise_squared_loss
 from fedatlas.problems.auc_engine import AucEngine
 from fedatlas.problems.min_max import MinMaxProblem, PrimalDual
@@ -196,7 +195,7 @@ def one_number_each(
 def engine_of(data: ClientSamples, scores: str = "linear") -> AucEngine:
     objective = AucObjective(name="auc_min_max", model="identity", scores=scores)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auc_engine, "architecture", named)
+        patch.setattr("fedatlas.architectures.architecture", named)
         return AucEngine(data, objective, "cpu", torch.float64)
 
 

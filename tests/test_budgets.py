@@ -14,13 +14,8 @@ from fedatlas.claims import (
     DeltaReachesOneTest,
 )
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.budgets import (
-    compute_budgets,
-    judge_budget,
-    read_budgets,
-    tabulate_conditions,
-    write_budgets,
-)
+from fedatlas.evaluation.budget_verdicts import judge_budget, read_budgets
+from fedatlas.evaluation.budgets import compute_budgets, tabulate_conditions, write_budgets
 from fedatlas.figures.budgets import compose
 from fedatlas.plan import build_plan
 from fedatlas.specs import RunSpec

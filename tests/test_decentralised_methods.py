@@ -36,7 +36,6 @@ from fedatlas.objectives import ClassificationObjective, LinearObjective
 from fedatlas.partition import HorizontalPartition
 from fedatlas.plan import build_plan
 from fedatlas.privacy.exposure import Exposure
-from fedatlas.problems import classifying_agents
 from fedatlas.problems.classifying_agents import ClassifyingAgents
 from fedatlas.problems.decentralised import DecentralisedProblem
 from fedatlas.problems.linear_agents import LinearAgents
@@ -104,9 +103,12 @@ def two_layers(shape: tuple[int, ...], outputs: int) -> nn.Module:
     return nn.Sequential(nn.Linear(*shape, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, outputs))
 
 
+BY_NAME = architectures.architecture
+
+
 @pytest.fixture(autouse=True)
 def _two_layers_have_a_name(monkeypatch):
-    monkeypatch.setattr(classifying_agents, "architecture", lambda name: two_layers)
+    monkeypatch.setattr("fedatlas.architectures.architecture", lambda name: two_layers)
 
 
 class Toy:
@@ -459,7 +461,6 @@ def test_compared_methods_are_the_loops(name, clipping, objective):
     assert [state.k for state in run.states] == list(range(ITERATIONS + 1))
 
 
-@pytest.mark.xfail(strict=True, reason="r x is rounded before it is divided by |x|")
 @pytest.mark.parametrize("objective", ["ridge_regression", "cross_entropy"])
 def test_ternary_messages_have_three_values(objective):
     """Last bits that follow the model would tell what quantisation hides."""
@@ -785,7 +786,7 @@ NETWORK: dict[str, Any] = {"objective": {"name": "cross_entropy", "model": "cnn_
 
 @pytest.fixture
 def real_networks(monkeypatch):
-    monkeypatch.setattr(classifying_agents, "architecture", architectures.architecture)
+    monkeypatch.setattr("fedatlas.architectures.architecture", BY_NAME)
 
 
 def test_networks_send_and_record_single_precision(image_shards, tmp_path, real_networks):

@@ -16,7 +16,6 @@ from fedatlas.counters import GraphCounters
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import ClassificationObjective, LinearObjective
-from fedatlas.problems import classifying_agents
 from fedatlas.problems.classifying_agents import ClassifyingAgents
 from fedatlas.problems.clipping import Clipping
 from fedatlas.problems.decentralised import DecentralisedProblem
@@ -256,7 +255,7 @@ def two_layers(shape: tuple[int, ...], outputs: int) -> nn.Module:
 
 @pytest.fixture(autouse=True)
 def _two_layers_have_a_name(monkeypatch):
-    monkeypatch.setattr(classifying_agents, "architecture", lambda name: two_layers)
+    monkeypatch.setattr("fedatlas.architectures.architecture", lambda name: two_layers)
 
 
 def classifying(

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from torch import nn
 
 import reference_min_max as reference
-from fedatlas import checkpoints
+from fedatlas import architectures, checkpoints
 from fedatlas.algorithm import Algorithm
 from fedatlas.algorithms.coda import Coda
 from fedatlas.algorithms.coda_plus import CodaPlus
@@ -31,7 +31,6 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.objectives import AucObjective, LinearObjective
 from fedatlas.partition import BinaryClasses, HorizontalPartition
-from fedatlas.problems import auc_engine
 from fedatlas.problems.auc_engine import AucEngine
 from fedatlas.problems.min_max import MinMaxProblem, PrimalDual
 from fedatlas.problems.minibatches import Minibatches, draw
@@ -63,12 +62,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture(autouse=True)
 def _two_layers_have_a_name(monkeypatch):
-    named = auc_engine.architecture
+    named = architectures.architecture
 
     def architecture(name: str) -> Callable[[tuple[int, ...], int], nn.Module]:
         return two_layers if name == "two_layers" else named(name)
 
-    monkeypatch.setattr(auc_engine, "architecture", architecture)
+    monkeypatch.setattr("fedatlas.architectures.architecture", architecture)
 
 
 class Toy:

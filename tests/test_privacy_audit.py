@@ -6,7 +6,8 @@ import pytest
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.claims import AuditStandsTest, PrivacyAudit
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.privacy_audit import attack, judge_audit, read_audit, write_audit
+from fedatlas.evaluation.audit_verdicts import judge_audit, read_audit
+from fedatlas.evaluation.privacy_audit import attack, write_audit
 from fedatlas.privacy.audit import audit
 from fedatlas.specs import RunSpec
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.budgets import read_budgets
+from fedatlas.evaluation.budget_verdicts import read_budgets
 from fedatlas.plan import build_plan
 from fedatlas.traces import read_trace
 from test_workflow import EVALUATION, runs_in

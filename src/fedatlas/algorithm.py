@@ -3,12 +3,14 @@
 A method's file in `fedatlas.algorithms` is named as the method; adding a file adds a method.
 """
 
+from __future__ import annotations
+
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,10 +20,12 @@ from fedatlas.graphs import Graphs
 from fedatlas.models import Model
 from fedatlas.objectives import ClassificationObjective, Objective
 from fedatlas.partition import Partition
-from fedatlas.privacy.accountants import Budget
-from fedatlas.privacy.conditions import Condition
-from fedatlas.privacy.exposure import Exposure
 from fedatlas.randomness import RoundRandom
+
+if TYPE_CHECKING:  # methods that promise no privacy do not depend on how it is accounted for
+    from fedatlas.privacy.accountants import Budget
+    from fedatlas.privacy.conditions import Condition
+    from fedatlas.privacy.exposure import Exposure
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,7 @@ class Algorithm(Model, ABC):
         """Refuse, with a FedatlasError, weights (n, n) on which the method cannot run."""
 
     def check_rounds(self, rounds: int) -> None:
-        """Refuse, with a FedatlasError, more rounds than the method's schedules know."""
+        """Refuse, with a FedatlasError, a number of rounds that does not suit the method."""
 
     def check_partition(self, partition: Partition) -> None:
         """Refuse, with a FedatlasError, a partition on which these hyper-parameters cannot run."""

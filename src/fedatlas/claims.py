@@ -29,7 +29,13 @@ LargerIsBetter = Literal[
 ]
 # What has a best value, 0 or 1: the logarithm of the distance to it tells how far a run got.
 Level = Literal[
-    "objective", "gradient_norm", "suboptimality", "train_rmse", "test_rmse", LargerIsBetter
+    "objective",
+    "gradient_norm",
+    "suboptimality",
+    "disagreement",
+    "train_rmse",
+    "test_rmse",
+    LargerIsBetter,
 ]
 # A min–max objective falls with θ and rises with w: of it neither less nor more is better.
 Measurement = Literal[Level, "min_max_objective"]

@@ -320,7 +320,7 @@ def budgets_figure(
     output: Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")],
 ) -> None:
     """Draw privacy budgets by iteration and by horizon."""
-    from fedatlas.evaluation.budgets import read_budgets
+    from fedatlas.evaluation.budget_verdicts import read_budgets
     from fedatlas.figures.budgets import draw_budgets
 
     content = _members(spec, "title", "runs")
@@ -419,8 +419,8 @@ def judge(
     """Judge an experiment's claims."""
     from fedatlas.claims import Claim, Selection
     from fedatlas.evaluation import judge as judging
-    from fedatlas.evaluation.budgets import read_budgets
-    from fedatlas.evaluation.privacy_audit import read_audit
+    from fedatlas.evaluation.audit_verdicts import read_audit
+    from fedatlas.evaluation.budget_verdicts import read_budgets
     from fedatlas.evaluation.selection import choices
     from fedatlas.evaluation.stationary_points import read_surface
     from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv

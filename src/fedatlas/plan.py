@@ -96,6 +96,7 @@ def build_plan(config_folder: Path) -> Plan:
                     f"{where}: looks at suboptimality, which {experiment.runs_of} does not measure"
                 )
             continue
+        _check_graphs(experiment, where)
         for run_name, run in experiment.runs.items():
             _check_name(run_name, f"{where}: run")
             for combination in product(*run.grid.values()):
@@ -234,6 +235,12 @@ def _check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> 
             )
         if isinstance(objective, AucObjective):
             _check_model(objective, dataset, f"{where}: key 'objective.model'")
+
+
+def _check_graphs(experiment: Experiment, where: str) -> None:
+    known = {run.algorithm for run in experiment.runs.values()} & set(algorithm_names())
+    if experiment.graphs and not any(algorithm_class(name).on_graphs for name in known):
+        raise FedatlasError(f"{where}: key 'graphs': no run works on graphs; remove it")
 
 
 def _check_model(objective: NetworkObjective, dataset: Dataset, where: str) -> None:

@@ -18,7 +18,6 @@ from fedatlas.algorithm import Algorithm
 from fedatlas.closure import import_closure, source_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, text_digest
-from fedatlas.privacy.accountants import Budget
 from fedatlas.randomness import RoundRandom
 from fedatlas.settings import Setting, Trial, open_setting
 from fedatlas.specs import RunSpec
@@ -113,7 +112,7 @@ class _Run:
         budgets = {}
         if setting.exposure is not None:
             budgets = algorithm.budgets(setting.exposure, spec.rounds)
-        self.budget: Budget | None = next(iter(budgets.values()), None)
+        self.budget = next(iter(budgets.values()), None)
         self.variables: dict[str, np.ndarray] = {}  # as they are first recorded
         self.status: list[str] = []
         self._saved = time.monotonic()

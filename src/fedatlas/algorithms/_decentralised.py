@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import PositiveFloat, PositiveInt
 
 from fedatlas.algorithm import Algorithm
+from fedatlas.errors import FedatlasError
 from fedatlas.graphs import check_connected_and_balanced
 from fedatlas.privacy.accountants import Budget, l1_per_l2, worst_agent
 from fedatlas.privacy.exposure import Exposure
@@ -82,7 +83,9 @@ class UndirectedAlgorithm(DecentralisedAlgorithm):
     samples: PositiveInt
 
     def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
-        """See Algorithm: connected, symmetric weights; trackers are not used."""
+        """See Algorithm: connected, symmetric weights, and no second graph."""
+        if trackers is not None:
+            raise FedatlasError(f"{self.title} sends states only: remove 'graphs.trackers'")
         check_connected_and_balanced(states)
 
     @property

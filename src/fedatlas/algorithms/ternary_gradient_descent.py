@@ -83,7 +83,7 @@ class TernaryGradientDescent(UndirectedAlgorithm):
         kept = network.draws.uniform(random, x) * r < abs(x)
         # Of three levels, and the range itself.
         size = packed_bytes(problem.dimension, 3) + 8
-        x_sent = network.states.send(r * (kept * x) / (abs(x) + (x == 0)), size)
+        x_sent = network.states.send(r * (kept * x / (abs(x) + (x == 0))), size)
         g = self._gradients(x, problem, random)
         x = x - self.coupling * (network.states.in_laplacian @ x_sent) - self.step_size * g
         return State(state.k + 1, x)

@@ -27,7 +27,8 @@ from fedatlas.claims import (
     StationaryPointTest,
 )
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.budgets import judge_budget
+from fedatlas.evaluation.audit_verdicts import judge_audit
+from fedatlas.evaluation.budget_verdicts import judge_budget
 from fedatlas.evaluation.convergence_order import judge_convergence_order
 from fedatlas.evaluation.evidence import (
     UNITS,
@@ -49,7 +50,6 @@ from fedatlas.evaluation.levels import (
     lowest_median,
     reached,
 )
-from fedatlas.evaluation.privacy_audit import judge_audit
 from fedatlas.evaluation.scaling import judge_scaling
 from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
 from fedatlas.evaluation.stationary_points import Surface, judge_stationary_point

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from sklearn.metrics import roc_auc_score
 
-from fedatlas.architectures import architecture
+from fedatlas.architectures import checked_build
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import AucObjective
@@ -35,8 +35,8 @@ class AucEngine:
         self._device, self._dtype = available(device), dtype
         self._sigmoid = objective.scores == "sigmoid"
         shape = tuple(data.metadata["shape"] or ())
-        build = architecture(objective.model)
-        self.network = BatchedNetwork(lambda: build(shape, 1), self._device, dtype, vectorised)
+        build = checked_build(objective.model, shape, 1)
+        self.network = BatchedNetwork(build, self._device, dtype, vectorised)
         _check_test_rows(data)
         self._loss = AucLoss(positive_rate(data))
         self._offsets = data.offsets

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from fedatlas.architectures import architecture
+from fedatlas.architectures import checked_build
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import ClassificationObjective
 from fedatlas.partition import MOST_CLASSES
@@ -41,10 +41,8 @@ class ClassifyingAgents(AgentEngine):
                 f"'{data.metadata['dataset']}' has {len(classes)} distinct labels"
             )
         shape = tuple(data.metadata["shape"] or ())
-        build = architecture(objective.model)
-        self.network = BatchedNetwork(
-            lambda: build(shape, len(classes)), self._device, dtype, vectorised
-        )
+        build = checked_build(objective.model, shape, len(classes))
+        self.network = BatchedNetwork(build, self._device, dtype, vectorised)
         self.dimension = self.network.dimension
         self._classes = self.array(classes)
         self._train = DeviceSamples(data.samples, data.metadata, self._device, dtype)

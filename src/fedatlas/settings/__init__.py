@@ -4,20 +4,24 @@
 Setting each. They are loaded by name, so that a run depends on the code of its own kind only.
 """
 
+from __future__ import annotations
+
 import importlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
 from fedatlas.partition import HorizontalPartition
-from fedatlas.privacy.exposure import Exposure
 from fedatlas.shards import ClientSamples, read_shard
 from fedatlas.specs import RunSpec
+
+if TYPE_CHECKING:
+    from fedatlas.privacy.exposure import Exposure
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ class Draws(ABC):
 
     @abstractmethod
     def uniform(self, random: RoundRandom, like: Any) -> Any:
-        """Uniform in (0, 1)."""
+        """Uniform in [0, 1)."""
 
     @abstractmethod
     def laplace(self, random: RoundRandom, like: Any) -> Any:
