@@ -857,7 +857,13 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     (TRACKING, {}, {"graphs": PATH}, r"needs a second graph: say 'graphs\.trackers'"),
     (TRACKING, {}, {"graphs": None}, r"DP-GT works on graphs: say 'graphs'"),
     (QUANTISED, {}, {"graphs": None}, r"works on graphs: say 'graphs'"),
-    (QUANTISED, {}, {"graphs": DIRECTED}, r"graphs\.states: agent 0 .*symmetric weights"),
+    (QUANTISED, {}, {"graphs": DIRECTED}, r"sends states only: remove 'graphs\.trackers'"),
+    (
+        QUANTISED,
+        {},
+        {"graphs": DIRECTED | {"trackers": None}},
+        r"graphs\.states: agent 0 .*symmetric weights",
+    ),
     (
         TRACKING,
         {},
