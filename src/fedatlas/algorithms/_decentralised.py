@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import log2
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,8 +13,15 @@ from pydantic import PositiveFloat, PositiveInt
 from fedatlas.algorithm import Algorithm
 from fedatlas.errors import FedatlasError
 from fedatlas.graphs import check_connected_and_balanced
-from fedatlas.privacy.accountants import Budget, l1_per_l2, worst_agent
+from fedatlas.privacy.accountants import (
+    Budget,
+    basic_composition,
+    l1_per_l2,
+    noise_ratio,
+    worst_agent,
+)
 from fedatlas.privacy.exposure import Exposure
+from fedatlas.privacy.sensitivity import single_release
 from fedatlas.problems.clipping import Clipping
 from fedatlas.problems.decentralised import DecentralisedProblem
 
@@ -72,8 +80,16 @@ class DecentralisedAlgorithm(Algorithm):
         return self.gradient_bound * (l1_per_l2(dimension) if self.clipping == "l2" else 1.0)
 
 
+@dataclass(frozen=True)
+class Iterate:
+    """Iteration k and each agent's model x, (n, d)."""
+
+    k: int
+    x: Any
+
+
 class UndirectedAlgorithm(DecentralisedAlgorithm):
-    """Methods over one undirected graph with symmetric weights w_ij.
+    """Methods over one undirected graph with symmetric weights w_ij; states are Iterates.
 
     coupling: κ, of neighbours. step_size: γ, of gradients. samples: m, drawn at every iteration.
     """
@@ -92,6 +108,50 @@ class UndirectedAlgorithm(DecentralisedAlgorithm):
     def effective_step_size(self) -> float:
         """γ."""
         return self.step_size
+
+    def start(self, problem: DecentralisedProblem, network: GraphNetwork, x0: Any) -> Iterate:
+        """One model for all agents."""
+        return Iterate(0, x0)
+
+    def _moved(
+        self,
+        exposure: Exposure,
+        weight: float,
+        samples: int | np.ndarray,
+        iterations: int,
+        own_broadcast: bool = False,
+    ) -> np.ndarray:
+        """(iterations,) how far one sample moves, in l1, the model of an agent.
+
+        weight: that it receives in all. samples: m, constant or (iterations,). own_broadcast:
+        whether neighbours are compared with what the agent sent, or with its exact value.
+        """
+        return self._l1_bound(exposure.dimension) * single_release(
+            self.coupling,
+            self.step_size,
+            samples,
+            iterations - 1,
+            weight,
+            own_broadcast=own_broadcast,
+        )
+
+    def _output_perturbation(
+        self,
+        exposure: Exposure,
+        noise: float,
+        samples: int | np.ndarray,
+        iterations: int,
+        own_broadcast: bool = False,
+    ) -> Budget:
+        """Of models that are sent with Laplace noise of this scale; see `_moved`."""
+        return self._worst_agent(
+            exposure,
+            lambda weight: basic_composition(
+                noise_ratio(
+                    self._moved(exposure, weight, samples, iterations, own_broadcast), noise
+                )
+            ),
+        )
 
     def _worst_agent(self, exposure: Exposure, budget: Callable[[float], Budget]) -> Budget:
         """budget: of an agent that receives a sum of weights."""

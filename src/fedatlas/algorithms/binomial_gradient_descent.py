@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, PositiveFloat, field_validator
 
-from fedatlas.algorithms._decentralised import UndirectedAlgorithm, on_lattice
+from fedatlas.algorithms._decentralised import Iterate, UndirectedAlgorithm, on_lattice
 from fedatlas.privacy.accountants import Budget, basic_composition, binomial_step
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.problems.decentralised import DecentralisedProblem
@@ -17,14 +16,6 @@ from fedatlas.randomness import RoundRandom
 
 if TYPE_CHECKING:
     from fedatlas.simulation.graph_network import GraphNetwork
-
-
-@dataclass(frozen=True)
-class State:
-    """Iteration k and each agent's model x, (n, d)."""
-
-    k: int
-    x: Any
 
 
 class BinomialGradientDescent(UndirectedAlgorithm):
@@ -93,24 +84,20 @@ class BinomialGradientDescent(UndirectedAlgorithm):
             )
         }
 
-    def start(self, problem: DecentralisedProblem, network: GraphNetwork, x0: Any) -> State:
-        """One model for all agents."""
-        return State(0, x0)
-
     def round(
         self,
-        state: State,
+        state: Iterate,
         problem: DecentralisedProblem,
         network: GraphNetwork,
         random: RoundRandom,
-    ) -> State:
+    ) -> Iterate:
         """Iteration k."""
         x = state.x
         # Models leave exactly: they follow from noisy gradients, which are what is quantised.
         x_sent = network.states.send(x)
         g = self._noisy(self._gradients(x, problem, random), network, random)
         x = x - self.coupling * (network.states.in_laplacian @ x_sent) - self.step_size * g
-        return State(state.k + 1, x)
+        return Iterate(state.k + 1, x)
 
     def _noisy(self, g: Any, network: GraphNetwork, random: RoundRandom) -> Any:
         """g̃, (n, d)."""

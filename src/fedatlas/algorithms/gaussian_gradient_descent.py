@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field, PositiveFloat
 
-from fedatlas.algorithms._decentralised import UndirectedAlgorithm
+from fedatlas.algorithms._decentralised import Iterate, UndirectedAlgorithm
 from fedatlas.privacy.accountants import Budget, gaussian_basic, gaussian_tight, gaussian_zcdp
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.problems.decentralised import DecentralisedProblem
@@ -16,14 +15,6 @@ from fedatlas.randomness import RoundRandom
 
 if TYPE_CHECKING:
     from fedatlas.simulation.graph_network import GraphNetwork
-
-
-@dataclass(frozen=True)
-class State:
-    """Iteration k and each agent's model x, (n, d)."""
-
-    k: int
-    x: Any
 
 
 class GaussianGradientDescent(UndirectedAlgorithm):
@@ -58,21 +49,17 @@ class GaussianGradientDescent(UndirectedAlgorithm):
             f"exact, δ = {self.delta_per_step:g}": gaussian_tight(ratios, self.delta_per_step),
         }
 
-    def start(self, problem: DecentralisedProblem, network: GraphNetwork, x0: Any) -> State:
-        """One model for all agents."""
-        return State(0, x0)
-
     def round(
         self,
-        state: State,
+        state: Iterate,
         problem: DecentralisedProblem,
         network: GraphNetwork,
         random: RoundRandom,
-    ) -> State:
+    ) -> Iterate:
         """Iteration k."""
         x = state.x
         x_sent = network.states.send(x)
         b = self.noise * network.draws.normal(random, x)
         g = self._gradients(x, problem, random)
         x = x - self.coupling * (network.states.in_laplacian @ x_sent) - self.step_size * (g + b)
-        return State(state.k + 1, x)
+        return Iterate(state.k + 1, x)

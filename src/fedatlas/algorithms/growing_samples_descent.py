@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import floor
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field, PositiveFloat
 
-from fedatlas.algorithms._decentralised import UndirectedAlgorithm
-from fedatlas.privacy.accountants import Budget, basic_composition, noise_ratio
+from fedatlas.algorithms._decentralised import Iterate, UndirectedAlgorithm
+from fedatlas.privacy.accountants import Budget
 from fedatlas.privacy.exposure import Exposure
-from fedatlas.privacy.sensitivity import single_release
 from fedatlas.problems.decentralised import DecentralisedProblem
 from fedatlas.randomness import RoundRandom
 
 if TYPE_CHECKING:
     from fedatlas.simulation.graph_network import GraphNetwork
-
-
-@dataclass(frozen=True)
-class State:
-    """Iteration k and each agent's model x, (n, d)."""
-
-    k: int
-    x: Any
 
 
 class GrowingSamplesDescent(UndirectedAlgorithm):
@@ -53,36 +43,20 @@ class GrowingSamplesDescent(UndirectedAlgorithm):
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
         """See Algorithm."""
-        bound = self._l1_bound(exposure.dimension)
         samples = np.array([self.samples_at(k) for k in range(iterations)])
-        budget = self._worst_agent(
-            exposure,
-            lambda weight: basic_composition(
-                noise_ratio(
-                    bound
-                    * single_release(
-                        self.coupling, self.step_size, samples, iterations - 1, weight
-                    ),
-                    self.noise,
-                )
-            ),
-        )
+        budget = self._output_perturbation(exposure, self.noise, samples, iterations)
         return {"output perturbation": budget}
-
-    def start(self, problem: DecentralisedProblem, network: GraphNetwork, x0: Any) -> State:
-        """One model for all agents."""
-        return State(0, x0)
 
     def round(
         self,
-        state: State,
+        state: Iterate,
         problem: DecentralisedProblem,
         network: GraphNetwork,
         random: RoundRandom,
-    ) -> State:
+    ) -> Iterate:
         """Iteration k."""
         x = state.x
         x_sent = network.states.release(x, self.noise, random)
         g = self._gradients(x, problem, random, self.samples_at(state.k))
         x = x + self.coupling * network.states.towards(x, x_sent) - self.step_size * g
-        return State(state.k + 1, x)
+        return Iterate(state.k + 1, x)

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import PositiveFloat
 
-from fedatlas.algorithms._decentralised import UndirectedAlgorithm
-from fedatlas.privacy.accountants import Budget, basic_composition, noise_ratio
+from fedatlas.algorithms._decentralised import Iterate, UndirectedAlgorithm
+from fedatlas.privacy.accountants import Budget
 from fedatlas.privacy.exposure import Exposure
-from fedatlas.privacy.sensitivity import single_release
 from fedatlas.problems.decentralised import DecentralisedProblem
 from fedatlas.randomness import RoundRandom
 
 if TYPE_CHECKING:
     from fedatlas.simulation.graph_network import GraphNetwork
-
-
-@dataclass(frozen=True)
-class State:
-    """Iteration k and each agent's model x, (n, d)."""
-
-    k: int
-    x: Any
 
 
 class OnlineGradientDescent(UndirectedAlgorithm):
@@ -47,45 +37,24 @@ class OnlineGradientDescent(UndirectedAlgorithm):
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
         """See Algorithm; a sample weighs 1/(m (t + 1)) in the gradient of iteration t."""
-        bound = self._l1_bound(exposure.dimension)
         arrived = np.minimum(self.samples * np.arange(1, iterations + 1), exposure.samples)
-
-        def by(own_broadcast: bool) -> Budget:
-            return self._worst_agent(
-                exposure,
-                lambda weight: basic_composition(
-                    noise_ratio(
-                        bound
-                        * single_release(
-                            self.coupling,
-                            self.step_size,
-                            arrived,
-                            iterations - 1,
-                            weight,
-                            own_broadcast=own_broadcast,
-                        ),
-                        self.noise,
-                    )
-                ),
-            )
-
-        return {"own value as sent": by(True), "own value exact": by(False)}
-
-    def start(self, problem: DecentralisedProblem, network: GraphNetwork, x0: Any) -> State:
-        """One model for all agents."""
-        return State(0, x0)
+        releases = exposure, self.noise, arrived, iterations
+        return {
+            "own value as sent": self._output_perturbation(*releases, own_broadcast=True),
+            "own value exact": self._output_perturbation(*releases),
+        }
 
     def round(
         self,
-        state: State,
+        state: Iterate,
         problem: DecentralisedProblem,
         network: GraphNetwork,
         random: RoundRandom,
-    ) -> State:
+    ) -> Iterate:
         """Iteration k."""
         x = state.x
         x_sent = network.states.release(x, self.noise, random)
         arrived = problem.first_samples(self.samples * (state.k + 1))
         d = problem.gradients(x, arrived, self.clipping_rule)
         x = x - self.coupling * (network.states.in_laplacian @ x_sent) - self.step_size * d
-        return State(state.k + 1, x)
+        return Iterate(state.k + 1, x)

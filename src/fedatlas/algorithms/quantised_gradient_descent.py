@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import PositiveFloat
 
-from fedatlas.algorithms._decentralised import UndirectedAlgorithm, on_lattice, packed_bytes
-from fedatlas.privacy.accountants import Budget, basic_composition, noise_ratio
+from fedatlas.algorithms._decentralised import (
+    Iterate,
+    UndirectedAlgorithm,
+    on_lattice,
+    packed_bytes,
+)
+from fedatlas.privacy.accountants import Budget
 from fedatlas.privacy.exposure import Exposure
-from fedatlas.privacy.sensitivity import single_release
 from fedatlas.problems.decentralised import DecentralisedProblem
 from fedatlas.randomness import RoundRandom
 
 if TYPE_CHECKING:
     from fedatlas.simulation.graph_network import GraphNetwork
-
-
-@dataclass(frozen=True)
-class State:
-    """Iteration k and each agent's model x, (n, d)."""
-
-    k: int
-    x: Any
 
 
 class QuantisedGradientDescent(UndirectedAlgorithm):
@@ -45,34 +40,17 @@ class QuantisedGradientDescent(UndirectedAlgorithm):
     spacing: PositiveFloat = 0.01
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See Algorithm."""
-        bound = self._l1_bound(exposure.dimension)
-        samples = self.samples
-        budget = self._worst_agent(
-            exposure,
-            lambda weight: basic_composition(
-                noise_ratio(
-                    bound
-                    * single_release(
-                        self.coupling, self.step_size, samples, iterations - 1, weight
-                    ),
-                    self.noise,
-                )
-            ),
-        )
+        """See Algorithm; quantisation comes after the noise."""
+        budget = self._output_perturbation(exposure, self.noise, self.samples, iterations)
         return {"output perturbation": budget}
-
-    def start(self, problem: DecentralisedProblem, network: GraphNetwork, x0: Any) -> State:
-        """One model for all agents."""
-        return State(0, x0)
 
     def round(
         self,
-        state: State,
+        state: Iterate,
         problem: DecentralisedProblem,
         network: GraphNetwork,
         random: RoundRandom,
-    ) -> State:
+    ) -> Iterate:
         """Iteration k."""
         x = state.x
         noisy = x + self.noise * network.draws.laplace(random, x)
@@ -81,4 +59,4 @@ class QuantisedGradientDescent(UndirectedAlgorithm):
         z_sent = network.states.send(z, packed_bytes(problem.dimension, levels))
         g = self._gradients(x, problem, random)
         x = x + self.coupling * network.states.towards(x, z_sent) - self.step_size * g
-        return State(state.k + 1, x)
+        return Iterate(state.k + 1, x)

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import PositiveFloat
 
-from fedatlas.algorithms._decentralised import UndirectedAlgorithm, packed_bytes
+from fedatlas.algorithms._decentralised import Iterate, UndirectedAlgorithm, packed_bytes
 from fedatlas.privacy.accountants import Budget, ternary_delta
 from fedatlas.privacy.exposure import Exposure
-from fedatlas.privacy.sensitivity import single_release
 from fedatlas.problems.decentralised import DecentralisedProblem
 from fedatlas.randomness import RoundRandom
 
 if TYPE_CHECKING:
     from fedatlas.simulation.graph_network import GraphNetwork
-
-
-@dataclass(frozen=True)
-class State:
-    """Iteration k and each agent's model x, (n, d)."""
-
-    k: int
-    x: Any
 
 
 class TernaryGradientDescent(UndirectedAlgorithm):
@@ -46,38 +36,25 @@ class TernaryGradientDescent(UndirectedAlgorithm):
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
         """See Algorithm; the range was deduced with an agent's own exact value in the sum."""
-        bound = self._l1_bound(exposure.dimension)
 
         def by(own_broadcast: bool) -> Budget:
             return self._worst_agent(
                 exposure,
                 lambda weight: ternary_delta(
-                    bound
-                    * single_release(
-                        self.coupling,
-                        self.step_size,
-                        self.samples,
-                        iterations - 1,
-                        weight,
-                        own_broadcast=own_broadcast,
-                    ),
+                    self._moved(exposure, weight, self.samples, iterations, own_broadcast),
                     self.quantiser_range,
                 ),
             )
 
         return {"own value as sent": by(True), "own value exact": by(False)}
 
-    def start(self, problem: DecentralisedProblem, network: GraphNetwork, x0: Any) -> State:
-        """One model for all agents."""
-        return State(0, x0)
-
     def round(
         self,
-        state: State,
+        state: Iterate,
         problem: DecentralisedProblem,
         network: GraphNetwork,
         random: RoundRandom,
-    ) -> State:
+    ) -> Iterate:
         """Iteration k."""
         x, r = state.x, self.quantiser_range
         kept = network.draws.uniform(random, x) * r < abs(x)
@@ -86,4 +63,4 @@ class TernaryGradientDescent(UndirectedAlgorithm):
         x_sent = network.states.send(r * (kept * x / (abs(x) + (x == 0))), size)
         g = self._gradients(x, problem, random)
         x = x - self.coupling * (network.states.in_laplacian @ x_sent) - self.step_size * g
-        return State(state.k + 1, x)
+        return Iterate(state.k + 1, x)
