@@ -35,9 +35,7 @@ def workflow(finished, tmp_path):
 def runs_in(planned):
     """Training runs among planned outputs, as run/point."""
     return sorted(
-        "/".join(file.removesuffix(".nc").split("/")[-2:])
-        for file in planned
-        if file.endswith(".nc")
+        "/".join(file.removesuffix(".nc").split("/")[-2:]) for file in planned if "/traces/" in file
     )
 
 

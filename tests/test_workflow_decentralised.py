@@ -114,7 +114,7 @@ def test_traces_carry_what_was_sent_and_what_was_spent(finished):
     np.testing.assert_allclose(trace["epsilon"][1], [0, first[1], first[3]])
     assert trace.attrs["privacy_statement"].startswith("assumes C = 1")
     quantised = read_trace(finished.trace("quantised"))
-    assert "clipping" in quantised.attrs["privacy_statement"]
+    assert "being cut to C/2" in quantised.attrs["privacy_statement"]
     assert float(quantised["bytes_sent"][0, -1]) < 4 * 6 * 4538 * 4  # in fewer bits
 
 
