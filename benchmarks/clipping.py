@@ -10,10 +10,9 @@ the arithmetic costs without clipping.
 """
 
 import argparse
-import statistics
-import time
 
 import torch
+from interleaved import medians
 from torch import nn
 
 from fedatlas.architectures import architecture
@@ -63,19 +62,10 @@ def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetiti
         assert apart < 1e-3, apart
     calls = {way: lambda network=network: clipped(network, bound) for way, network in ways.items()}
     calls["not clipped"] = plain
-    times: dict[str, list[float]] = {way: [] for way in calls}
-    for repetition in range(repetitions + 2):
-        for way, call in calls.items():
-            began = time.perf_counter()
-            call()
-            if where.type == "cuda":
-                torch.cuda.synchronize()
-            if repetition >= 2:
-                times[way].append(time.perf_counter() - began)
-    medians = {way: statistics.median(values) for way, values in times.items()}
+    found = medians(calls, repetitions, where)
     print(f"\n{name}, {AGENTS} agents, batch {batch}, {device}: {chosen.dimension:,} parameters")
-    for way, seconds in medians.items():
-        print(f"  {way:12s} {1e3 * seconds:8.2f} ms  {seconds / medians['chosen']:5.2f} × chosen")
+    for way, seconds in found.items():
+        print(f"  {way:12s} {1e3 * seconds:8.2f} ms  {seconds / found['chosen']:5.2f} × chosen")
     if where.type == "cuda":
         print(f"  memory       {torch.cuda.max_memory_allocated() / 2**30:8.2f} GiB at most")
 

@@ -11,12 +11,11 @@ the taking of samples and the updates, beside two of the fastest gradients.
 """
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
 
 import numpy as np
 import torch
+from interleaved import medians
 from torch import nn
 
 from fedatlas.algorithms.fmgda import Fmgda
@@ -135,20 +134,11 @@ def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetiti
     reference = calls["one by one"]()
     for way in ("all at once", "grouped"):
         torch.testing.assert_close(calls[way](), reference, rtol=1e-3, atol=1e-4)
-    times: dict[str, list[float]] = {way: [] for way in calls}
-    for repetition in range(repetitions + 2):
-        for way, call in calls.items():
-            began = time.perf_counter()
-            call()
-            if where.type == "cuda":
-                torch.cuda.synchronize()
-            if repetition >= 2:
-                times[way].append(time.perf_counter() - began)
-    medians = {way: statistics.median(values) for way, values in times.items()}
-    medians["FMGDA step"] /= 2 * STEPS
-    fastest = min(medians[way] for way in ("one by one", "all at once", "grouped"))
+    found = medians(calls, repetitions, where)
+    found["FMGDA step"] /= 2 * STEPS
+    fastest = min(found[way] for way in ("one by one", "all at once", "grouped"))
     print(f"\n{name}, {WORKERS} workers, batch {batch}, {device}: {chosen.dimension:,} parameters")
-    for way, seconds in medians.items():
+    for way, seconds in found.items():
         print(
             f"  {way:12s} {1e3 * seconds:8.2f} ms  {seconds / fastest:5.2f} × the fastest of three"
         )

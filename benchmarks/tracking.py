@@ -6,13 +6,12 @@ records every 100 takes by them. Ratios within one run of this program can be tr
 on the machine.
 """
 
-import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
+from interleaved import medians
 
 from fedatlas.data.samples import Samples
 from fedatlas.evaluation.budgets import compute_budgets
@@ -49,18 +48,6 @@ def engine(vectorised: bool) -> ClassifyingAgents:
     return ClassifyingAgents(data, objective, "cpu", vectorised=vectorised)
 
 
-def medians(pieces: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Seconds of each piece, interleaved, after one repetition for nothing."""
-    spent: dict[str, list[float]] = {name: [] for name in pieces}
-    for repetition in range(REPETITIONS + 1):
-        for name, piece in pieces.items():
-            began = time.perf_counter()
-            piece()
-            if repetition:
-                spent[name].append(time.perf_counter() - began)
-    return {name: statistics.median(times) for name, times in spent.items()}
-
-
 def main() -> None:
     torch.set_num_threads(1)
     looped, vectorised = engine(False), engine(True)
@@ -74,7 +61,9 @@ def main() -> None:
             "gradients, one call": lambda: vectorised.gradients(x, batch, None),
             "gradients, clipped (l1)": lambda: vectorised.gradients(x, batch, clipped),
             "noise of one release": lambda: looped.draws.laplace(random, x),
-        }
+        },
+        REPETITIONS,
+        torch.device("cpu"),
     )
     began = time.perf_counter()
     looped.measure(x)
