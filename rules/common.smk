@@ -207,10 +207,24 @@ def landscape_spec(wildcards):
     return canonical_json({key: experiment[key] for key in ("objective", "landscape")})
 
 
-def landscape_of(wildcards):
-    """The landscape that an experiment's claims may be about, if it has one."""
-    wanted = PLAN.experiments[wildcards.experiment].landscape
-    return f"results/experiments/{wildcards.experiment}/landscape.json" if wanted else []
+def made_for(key, name):
+    """A file that an experiment's claims may be about, if the experiment has the key."""
+
+    def file(wildcards):
+        wanted = getattr(PLAN.experiments[wildcards.experiment], key)
+        return f"results/experiments/{wildcards.experiment}/{name}" if wanted else []
+
+    return file
+
+
+def option(name):
+    """The option of a command that takes the input of that name, if there is one."""
+
+    def text(wildcards, input):
+        file = getattr(input, name)
+        return f"--{name} {file}" if file else ""
+
+    return text
 
 
 def privacy_spec(study):
@@ -230,18 +244,6 @@ def budgets_code(wildcards):
     return code_of(
         "fedatlas.evaluation.budgets", *(f"fedatlas.algorithms.{name}" for name in sorted(methods))
     )
-
-
-def budgets_of(wildcards):
-    """The budgets that an experiment's claims may be about, if it has any."""
-    wanted = PLAN.experiments[wildcards.experiment].budgets
-    return f"results/experiments/{wildcards.experiment}/budgets.nc" if wanted else []
-
-
-def privacy_audit_of(wildcards):
-    """The privacy audit that an experiment's claims may be about, if it has one."""
-    wanted = PLAN.experiments[wildcards.experiment].privacy_audit
-    return f"results/experiments/{wildcards.experiment}/privacy-audit.csv" if wanted else []
 
 
 def budgets_titles(wildcards):

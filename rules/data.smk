@@ -74,7 +74,7 @@ for silos in sorted({partition.silos for partition in PLAN.partitions.values()})
                 PLAN.partitions[wildcards.partition].model_dump(mode="json")
             ),
             silos=lambda wildcards, output: " ".join(f"--silo {silo}" for silo in output.silos),
-            test=lambda wildcards, input: f"--test {input.test}" if input.test else "",
+            test=option("test"),
         shell:
             "fedatlas shard {input.data:q} --spec {params.spec:q} {params.silos} {params.test}"
             " --manifest {output.manifest:q} > {log:q} 2>&1"

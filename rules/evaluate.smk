@@ -74,9 +74,9 @@ rule judge_claims:
     input:
         traces=lambda wildcards: traces_of(wildcards.experiment),
         selection="results/experiments/{experiment}/selection.json",
-        landscape=landscape_of,
-        budgets=budgets_of,
-        audit=privacy_audit_of,
+        landscape=made_for("landscape", "landscape.json"),
+        budgets=made_for("budgets", "budgets.nc"),
+        audit=made_for("privacy_audit", "privacy-audit.csv"),
         code=code_of("fedatlas.evaluation.judge", "fedatlas.evaluation.verdicts"),
     output:
         "results/experiments/{experiment}/claims.csv",
@@ -87,11 +87,9 @@ rule judge_claims:
         runtime=15,
     params:
         spec=claims_spec,
-        landscape=lambda wildcards, input: (
-            f"--landscape {input.landscape}" if input.landscape else ""
-        ),
-        budgets=lambda wildcards, input: f"--budgets {input.budgets}" if input.budgets else "",
-        audit=lambda wildcards, input: f"--audit {input.audit}" if input.audit else "",
+        landscape=option("landscape"),
+        budgets=option("budgets"),
+        audit=option("audit"),
     shell:
         "fedatlas judge --spec {params.spec:q} --selection {input.selection:q} {params.landscape}"
         " {params.budgets} {params.audit} --output {output:q} {input.traces:q} > {log:q} 2>&1"

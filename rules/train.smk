@@ -25,7 +25,7 @@ rule train_run:
         optima=lambda wildcards, input: (
             f"--optima results/optima/{split_of_run(wildcards)}" if input.optima else ""
         ),
-        tuning=lambda wildcards, input: f"--tuning {input.tuning}" if input.tuning else "",
+        tuning=option("tuning"),
         # Outside the declared outputs: Snakemake deletes those when a job is interrupted.
         checkpoint=lambda wildcards: f"results/checkpoints/{'/'.join(wildcards)}.npz",
     shell:

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.errors import FedatlasError
-from fedatlas.files import write_atomically
+from fedatlas.netcdf import read_netcdf, write_netcdf
 
 FORMAT = "fedatlas trace 1"
 
@@ -111,18 +111,12 @@ def build_trace(
 
 def write_trace(trace: xr.Dataset, path: Path) -> None:
     """Write the file whole or not at all."""
-    with write_atomically(path) as temporary:
-        trace.to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
+    write_netcdf(trace, path)
 
 
 def read_trace(path: Path) -> xr.Dataset:
     """Load a trace into memory; a damaged or foreign file is refused by name."""
-    try:
-        trace = xr.load_dataset(path, engine="netcdf4")
-    except (OSError, RuntimeError, ValueError) as error:
-        raise FedatlasError(
-            f"{path}: not a readable netCDF file ({error}). Delete it and run again."
-        ) from error
+    trace = read_netcdf(path)
     if trace.attrs.get("format") != FORMAT:
         raise FedatlasError(
             f"{path}: is not a trace of this version (its format is "

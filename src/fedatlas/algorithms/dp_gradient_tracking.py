@@ -103,11 +103,11 @@ class DpGradientTracking(DecentralisedAlgorithm):
         With clipping the last one needs no assumption: whatever the points, gradients over m
         samples, each cut to C/2, are within C of each other, m times C/m.
         """
-        steps, bound = self.scheme.steps(self.horizon), self._l1_bound(exposure.dimension)
-        states = self.scheme.state_noise(self.horizon)[:iterations]
-        trackers = self.scheme.tracker_noise(self.horizon)[:iterations]
+        samples = self.scheme.steps(self.horizon).samples
+        bound = self._l1_bound(exposure.dimension)
         if self.form == "provable":
-            fresh = bound, steps.samples
+            trackers = self.scheme.tracker_noise(self.horizon)[:iterations]
+            fresh = bound, samples
             return {
                 "fresh samples, amplified": subsampled_laplace(
                     *fresh, exposure.samples, trackers, iterations
@@ -115,24 +115,34 @@ class DpGradientTracking(DecentralisedAlgorithm):
                 "fresh samples": fresh_laplace(*fresh, trackers, iterations),
             }
 
-        def by(accounting: Accounting, gradients_apart: float) -> Budget:
-            return worst_agent(
-                lambda state_weight, tracker_weight: laplace_composition(
-                    accounting(steps, state_weight, tracker_weight, iterations - 1),
-                    gradients_apart,
-                    states,
-                    trackers,
-                ),
-                exposure.received_state_weights,
-                exposure.received_tracker_weights,
-            )
-
         own = compact_form if self.form == "compact" else summation_by_parts
         name = "form (7)/(8)" if self.form == "compact" else "form (4)/(6), by parts"
-        budgets = {"Lemmas 2 and 3": by(lemma_2, bound), name: by(own, bound)}
+        budgets = {
+            "Lemmas 2 and 3": self.budget_by(lemma_2, exposure, iterations, bound),
+            name: self.budget_by(own, exposure, iterations, bound),
+        }
         if self.clipping != "none":
-            budgets[f"{name}, at any points"] = by(own, steps.samples * bound)
+            any_points = self.budget_by(own, exposure, iterations, samples * bound)
+            budgets[f"{name}, at any points"] = any_points
         return budgets
+
+    def budget_by(
+        self, accounting: Accounting, exposure: Exposure, iterations: int, bound: float
+    ) -> Budget:
+        """Lemma 3, of the worst agent, with an accounting's sensitivities; bound: C in l1."""
+        steps = self.scheme.steps(self.horizon)
+        states = self.scheme.state_noise(self.horizon)[:iterations]
+        trackers = self.scheme.tracker_noise(self.horizon)[:iterations]
+        return worst_agent(
+            lambda state_weight, tracker_weight: laplace_composition(
+                accounting(steps, state_weight, tracker_weight, iterations - 1),
+                bound,
+                states,
+                trackers,
+            ),
+            exposure.received_state_weights,
+            exposure.received_tracker_weights,
+        )
 
     def budgets_by_horizon(self, exposure: Exposure, last: int) -> dict[str, Budget]:
         """See Algorithm; NaN where a horizon asks for more samples than there are."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from fedatlas.claims import AuditStandsTest
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import Finding
+from fedatlas.evaluation.levels import CONFIDENCE
 
 COLUMNS = (
     "run",
@@ -21,7 +22,6 @@ COLUMNS = (
 )
 
 REFUTED = "does not stand"
-CONFIDENCE = 0.95  # of all curvatures of a run together
 
 
 def read_audit(path: Path) -> list[dict[str, str]]:

@@ -9,18 +9,14 @@ import xarray as xr
 from fedatlas.claims import BudgetFallsTest, BudgetOrderTest, BudgetTest, DeltaReachesOneTest
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import Finding
+from fedatlas.netcdf import read_netcdf
 
 FORMAT = "fedatlas budgets 1"
 
 
 def read_budgets(path: Path) -> xr.Dataset:
     """Read it back; a damaged or foreign file is refused by name."""
-    try:
-        budgets = xr.load_dataset(path, engine="netcdf4")
-    except (OSError, RuntimeError, ValueError) as error:
-        raise FedatlasError(
-            f"{path}: not a readable netCDF file ({error}). Delete it and run again."
-        ) from error
+    budgets = read_netcdf(path)
     if budgets.attrs.get("format") != FORMAT:
         raise FedatlasError(f"{path}: holds no budgets. Delete it and run again.")
     return budgets

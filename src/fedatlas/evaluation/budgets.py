@@ -10,7 +10,7 @@ import xarray as xr
 from fedatlas.claims import BudgetStudy
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budget_verdicts import FORMAT
-from fedatlas.files import write_atomically
+from fedatlas.netcdf import write_netcdf
 from fedatlas.privacy.accountants import Budget
 from fedatlas.privacy.conditions import Condition
 from fedatlas.privacy.exposure import Exposure
@@ -88,5 +88,4 @@ def _padded(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
 
 def write_budgets(budgets: xr.Dataset, path: Path) -> None:
     """Write the file whole or not at all."""
-    with write_atomically(path) as temporary:
-        budgets.to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
+    write_netcdf(budgets, path)

@@ -6,8 +6,9 @@ from pathlib import Path
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.claims import PrivacyAudit
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.audit_verdicts import COLUMNS, CONFIDENCE, REFUTED
+from fedatlas.evaluation.audit_verdicts import COLUMNS, REFUTED
 from fedatlas.evaluation.comma_separated import to_csv
+from fedatlas.evaluation.levels import CONFIDENCE
 from fedatlas.files import write_text
 from fedatlas.privacy.audit import audit
 from fedatlas.specs import RunSpec
@@ -34,6 +35,7 @@ def attack(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[dict[str, obje
                 samples=study.samples,
                 curvature=curvature,
                 runs=study.runs,
+                # Of all curvatures of a run together.
                 confidence=1 - (1 - CONFIDENCE) / len(study.curvatures),
                 seed=study.seed,
             )

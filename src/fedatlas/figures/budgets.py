@@ -14,11 +14,8 @@ from matplotlib.lines import Line2D
 
 from fedatlas.figures.style import DASHED, STYLE, colours, put_title, save
 
-_OTHER: dict[str, Any] = {
-    "ls": (0, (1, 1.2)),
-    "lw": 1.0,
-    "alpha": 0.9,
-}  # accountings that are not the paper's
+# Accountings that are not a run's first.
+_OTHER: dict[str, Any] = {"ls": (0, (1, 1.2)), "lw": 1.0, "alpha": 0.9}
 _LETTERS = 120  # of a line above the panels
 
 

@@ -10,6 +10,7 @@ other test surpasses.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from math import inf, log
 from typing import Any
@@ -19,7 +20,6 @@ import numpy as np
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.counters import GraphCounters
 from fedatlas.errors import FedatlasError
-from fedatlas.privacy.accountants import laplace_composition, worst_agent
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.privacy.sensitivity import smooth_lemma_2
 from fedatlas.problems.clipping import Clipping
@@ -96,27 +96,10 @@ def audit(
         name: budget.final[0] for name, budget in algorithm.budgets(exposure, iterations).items()
     }
     if algorithm.form == "literal":
-        claimed["Lemmas 2 and 3, with the curvature"] = _with_curvature(
-            algorithm, exposure, iterations, abs(curvature)
-        )
+        with_curvature = partial(smooth_lemma_2, smoothness=abs(curvature))
+        budget = algorithm.budget_by(with_curvature, exposure, iterations, algorithm.gradient_bound)
+        claimed["Lemmas 2 and 3, with the curvature"] = budget.final[0]
     return Audit(curvature, claimed, bound, detected, mistaken, runs)
-
-
-def _with_curvature(
-    algorithm: DpGradientTracking, exposure: Exposure, iterations: int, smoothness: float
-) -> float:
-    """ε of Lemma 3 with sensitivities that allow for what states do to gradients."""
-    steps = algorithm.scheme.steps(algorithm.horizon)
-    return worst_agent(
-        lambda state_weight, tracker_weight: laplace_composition(
-            smooth_lemma_2(steps, state_weight, tracker_weight, iterations - 1, smoothness),
-            algorithm.gradient_bound,
-            algorithm.scheme.state_noise(algorithm.horizon)[:iterations],
-            algorithm.scheme.tracker_noise(algorithm.horizon)[:iterations],
-        ),
-        exposure.received_state_weights,
-        exposure.received_tracker_weights,
-    ).final[0]
 
 
 @dataclass

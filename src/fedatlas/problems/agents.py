@@ -1,7 +1,6 @@
 """The arithmetic behind agents on a graph: what every engine shares and must offer."""
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,10 +35,8 @@ class AgentEngine(ABC):
 
     def first_samples(self, size: int) -> Minibatches:
         """See DecentralisedProblem."""
-        whole = Minibatches(
-            self._offsets[:-1], np.diff(self._offsets), np.empty((0, 0, 0), np.int64), 1
-        )
-        return replace(whole, sizes=np.minimum(whole.sizes, size))
+        sizes = np.minimum(np.diff(self._offsets), size)
+        return Minibatches(self._offsets[:-1], sizes, np.empty((0, 0, 0), np.int64), 1)
 
     @abstractmethod
     def start(self, seed: int) -> Any:

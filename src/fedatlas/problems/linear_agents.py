@@ -36,10 +36,7 @@ class LinearAgents(AgentEngine):
             kernels.REGULARISER_CODES[objective.regulariser],
             objective.regularisation_weight,
         )
-        self._norms = {
-            name: sparse.linalg.norm(self._rows, ord=order, axis=1)
-            for name, order in _ORDER.items()
-        }
+        self._norms: dict[str, np.ndarray] = {}  # of rows, found when they are first clipped
 
     def start(self, seed: int) -> np.ndarray:
         """See AgentEngine: zeros."""
@@ -59,6 +56,9 @@ class LinearAgents(AgentEngine):
         """See DecentralisedProblem."""
         if clipping is None:
             return self._engine.client_gradients(points, batch)
+        if clipping.norm not in self._norms:
+            order = _ORDER[clipping.norm]
+            self._norms[clipping.norm] = sparse.linalg.norm(self._rows, ord=order, axis=1)
         gradients = np.empty_like(points)
         rows, share = batch.padded()
         for agent, point in enumerate(points):
