@@ -283,8 +283,12 @@ def test_split_of(wildcards):
 
 def sharding_code(wildcards):
     """Source files that sharding depends on."""
-    horizontal = PLAN.partitions[wildcards.partition].kind == "horizontal"
-    return code_of("fedatlas.shards" if horizontal else "fedatlas.party_shards")
+    writers = {
+        "horizontal": "fedatlas.shards",
+        "vertical": "fedatlas.party_shards",
+        "tiered": "fedatlas.tiered_shards",
+    }
+    return code_of(writers[PLAN.partitions[wildcards.partition].kind])
 
 
 def claims_spec(wildcards):

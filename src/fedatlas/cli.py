@@ -147,15 +147,19 @@ def shard(
         Path | None, typer.Option(help="Prepared split to test on, if the partition names one.")
     ] = None,
 ) -> None:
-    """Share out a prepared split over clients or parties."""
+    """Share out a prepared split over clients, parties, or silos with clients."""
     from fedatlas.models import validated
-    from fedatlas.partition import HorizontalPartition, Partition
+    from fedatlas.partition import HorizontalPartition, Partition, TieredPartition
 
     partition = validated(cast(Any, Partition), _json(spec), "--spec")
     if isinstance(partition, HorizontalPartition):
         from fedatlas.shards import write_shards
 
         write_shards(data, partition, silo, manifest, test)
+    elif isinstance(partition, TieredPartition):
+        from fedatlas.tiered_shards import write_tiered_shards
+
+        write_tiered_shards(data, partition, silo, manifest, test)
     else:
         from fedatlas.party_shards import write_party_shards
 

@@ -1,5 +1,7 @@
 """Who holds what: typed partition specifications and the assignments they describe."""
 
+import math
+from itertools import product
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -31,6 +33,13 @@ def _test_parts(test: float | str | None) -> list[str]:
     if test is None:
         return []
     return [f"test{test!r}" if isinstance(test, float) else f"on-{test}"]
+
+
+def _a_sample_each(samples: int | None, info: ValidationInfo) -> int | None:
+    clients = info.data.get("clients", 1)
+    if samples is not None and samples < clients:
+        raise ValueError(f"fewer than the {clients} clients, and each needs a sample")
+    return samples
 
 
 class BinaryClasses(Model):
@@ -118,13 +127,7 @@ class HorizontalPartition(Model):
     concentration: float | None = Field(default=None, gt=0, le=1e9, validate_default=True)
     seed: int | None = Field(default=None, ge=0, validate_default=True)
 
-    @field_validator("samples")
-    @classmethod
-    def _enough_samples(cls, samples: int | None, info: ValidationInfo) -> int | None:
-        clients = info.data.get("clients", 1)
-        if samples is not None and samples < clients:
-            raise ValueError(f"fewer than the {clients} clients, and each needs a sample")
-        return samples
+    _enough_samples = field_validator("samples")(_a_sample_each)
 
     @field_validator("concentration")
     @classmethod
@@ -251,13 +254,86 @@ class VerticalPartition(Model):
         return "-".join([*blocks, f"seed{self.seed}", *self._rows_parts])
 
 
+#: The axes of a sample that can be cut, by the length of its shape.
+AXES: dict[int, tuple[str, ...]] = {
+    1: ("columns",),
+    2: ("time", "features"),
+    3: ("channels", "height", "width"),
+    4: ("views", "channels", "height", "width"),
+}
+# Each once, so that equal cuts have equal names.
+_KNOWN_AXES = ("columns", "time", "features", "views", "channels", "height", "width")
+
+
+class TieredPartition(Model):
+    """Every silo holds a slice of all samples, and each of its clients the slices of some.
+
+    cut: into how many blocks each axis is cut; axes that are not named stay whole. The silos are
+        all combinations of blocks, in C order of the data set's axes (`AXES`); of a data set
+        without a shape the one axis is `columns`. The blocks of an axis are contiguous and their
+        sizes differ by at most one, the first being the larger.
+    clients: number of clients of each silo, each with at least one sample. Every silo shares out
+        the training samples after a uniform random permutation of its own, in blocks whose sizes
+        differ by at most one (Das et al. 2022, section 3.1).
+    samples: keep only the first so many rows; null keeps all.
+    test: what is kept for testing: a share of the rows at random, the name of a split of the data
+        set, or null for nothing. The other rows are for training.
+    seed: of everything random here.
+    """
+
+    kind: Literal["tiered"] = "tiered"
+    cut: dict[str, Annotated[int, Field(ge=1)]]
+    clients: int = Field(ge=1)
+    samples: int | None = Field(default=None, ge=1)
+    test: TestRows = None
+    seed: int = Field(default=0, ge=0)
+
+    _enough_samples = field_validator("samples")(_a_sample_each)
+
+    @field_validator("cut")
+    @classmethod
+    def _of_known_axes(cls, cut: dict[str, int]) -> dict[str, int]:
+        unknown = [axis for axis in cut if axis not in _KNOWN_AXES]
+        if unknown:
+            raise ValueError(f"there is no axis '{unknown[0]}'; axes are {', '.join(_KNOWN_AXES)}")
+        if not cut:
+            raise ValueError(
+                "names no axis; say which to cut and into how many blocks, such as {width: 2}"
+            )
+        return {axis: cut[axis] for axis in _KNOWN_AXES if axis in cut}
+
+    def of_trial(self, seed: int) -> "TieredPartition":
+        """The partition of one trial: all share this one."""
+        return self
+
+    @property
+    def silos(self) -> int:
+        """Number of silos N, each with a shard file."""
+        return math.prod(self.cut.values())
+
+    @property
+    def test_split(self) -> str | None:
+        """The split of the data set that is kept for testing, if it is a whole split."""
+        return self.test if isinstance(self.test, str) else None
+
+    @property
+    def slug(self) -> str:
+        """A file-name-safe name that no other specification has; not meant to be parsed."""
+        blocks = [f"{axis}{blocks}" for axis, blocks in self.cut.items()]
+        parts = [self.kind, *blocks, f"k{self.clients}", f"seed{self.seed}"]
+        if self.samples is not None:
+            parts.append(f"first{self.samples}")
+        return "-".join([*parts, *_test_parts(self.test)])
+
+
 Partition: TypeAlias = Annotated[
-    HorizontalPartition | VerticalPartition, Field(discriminator="kind")
+    HorizontalPartition | VerticalPartition | TieredPartition, Field(discriminator="kind")
 ]
 
 # Independent streams of one partition seed: rows must not depend on the number of parties. The
-# first is also that of clients' assignments, which take the seed itself: their rows have the last.
-_ROWS, _FEATURES, _THINNING, _ROWS_OF_CLIENTS = 0, 1, 2, 3
+# first is also that of clients' assignments, which take the seed itself: rows shared out to clients
+# have the fourth. Of the last every silo has its own.
+_ROWS, _FEATURES, _THINNING, _ROWS_OF_CLIENTS, _SILOS = 0, 1, 2, 3, 4
 
 
 def train_and_test_rows(spec: Partition, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -302,9 +378,64 @@ def feature_blocks(spec: VerticalPartition, features: int) -> list[np.ndarray]:
     return [np.sort(block) for block in np.split(order, cuts)]
 
 
-def _generator(spec: Partition, stream: int) -> np.random.Generator:
+def silo_blocks(spec: TieredPartition, shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
+    """Where each silo's block lies in samples of this shape: a slice along every axis.
+
+    The blocks cover a sample without overlap. Raises FedatlasError when samples lack an axis of the
+    cut, or when it has fewer places than blocks.
+    """
+    axes = AXES.get(len(shape), ())
+    for axis, blocks in spec.cut.items():
+        if axis not in axes:
+            raise FedatlasError(
+                f"partition: cut names the axis '{axis}', but samples of shape {shape} have "
+                f"{', '.join(axes) or 'no axis that can be cut'}"
+            )
+        length = shape[axes.index(axis)]
+        if blocks > length:
+            raise FedatlasError(
+                f"partition: cut.{axis} asks for {blocks} blocks of {length} {axis}, and each "
+                "silo needs one; lower it"
+            )
+    return list(
+        product(
+            *(
+                _slices(length, spec.cut.get(axis, 1))
+                for axis, length in zip(axes, shape, strict=True)
+            )
+        )
+    )
+
+
+def _slices(length: int, blocks: int) -> list[slice]:
+    """Contiguous near-equal blocks of an axis."""
+    stops = np.cumsum(_near_equal_sizes(length, blocks)).tolist()
+    return [slice(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
+
+
+def share_out_by_silo(
+    spec: TieredPartition, rows: int
+) -> tuple[list[list[np.ndarray]], np.ndarray]:
+    """Of each silo the ascending row numbers of each client; and the rows kept for testing.
+
+    Every training row is at one client of each silo. A silo's permutation depends on `seed`, the
+    silo's number and the training rows only: not on the other silos nor on the number of clients.
+
+    Raises FedatlasError when there are fewer rows than `samples` or `clients`.
+    """
+    train, test = train_and_test_rows(spec, rows)
+    _require_a_sample_each(spec.clients, len(train))
+    return [
+        _by_client(
+            train, _dealt(_generator(spec, _SILOS, silo).permutation(len(train)), spec.clients)
+        )
+        for silo in range(spec.silos)
+    ], test
+
+
+def _generator(spec: Partition, *stream: int) -> np.random.Generator:
     # PCG64 by name: numpy may change what `default_rng` stands for.
-    return np.random.Generator(np.random.PCG64([spec.seed or 0, stream]))
+    return np.random.Generator(np.random.PCG64([spec.seed or 0, *stream]))
 
 
 def share_out(spec: HorizontalPartition, labels: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
@@ -327,9 +458,12 @@ def share_out(spec: HorizontalPartition, labels: np.ndarray) -> tuple[list[np.nd
         _require_classes(spec, labels[train])
     if spec.binary is not None:
         train = _thinned(spec, spec.binary, train, labels)
-    client = _assigned(spec, labels[train])
-    sizes = np.bincount(client, minlength=spec.clients)
-    return np.split(train[np.argsort(client, kind="stable")], np.cumsum(sizes)[:-1]), test
+    return _by_client(train, _assigned(spec, labels[train])), test
+
+
+def _by_client(rows: np.ndarray, client: np.ndarray) -> list[np.ndarray]:
+    """The rows of each client, of which none is without, in their order."""
+    return np.split(rows[np.argsort(client, kind="stable")], np.cumsum(np.bincount(client))[:-1])
 
 
 def _thinned(
@@ -360,14 +494,9 @@ def _thinned(
 
 def _assigned(spec: HorizontalPartition, labels: np.ndarray) -> np.ndarray:
     """Client of each row, (n,) int64."""
-    if spec.clients > len(labels):
-        raise FedatlasError(
-            f"partition: clients {spec.clients} exceeds the {len(labels)} samples to share out; "
-            "lower clients"
-        )
-    blocks = np.repeat(np.arange(spec.clients), _near_equal_sizes(len(labels), spec.clients))
+    _require_a_sample_each(spec.clients, len(labels))
     if spec.assignment == "consecutive":
-        return blocks
+        return _dealt(np.arange(len(labels)), spec.clients)
     # PCG64 by name: numpy may change what `default_rng` stands for.
     generator = np.random.Generator(np.random.PCG64(spec.seed))
     if spec.assignment == "dirichlet":
@@ -376,9 +505,22 @@ def _assigned(spec: HorizontalPartition, labels: np.ndarray) -> np.ndarray:
     order = generator.permutation(len(labels))
     if spec.assignment == "by_class":
         order = order[np.argsort(labels[order], kind="stable")]
-    client = np.empty_like(blocks)
-    client[order] = blocks
+    return _dealt(order, spec.clients)
+
+
+def _dealt(order: np.ndarray, clients: int) -> np.ndarray:
+    """Client of each row, (n,) int64: near equal blocks of the rows in this order."""
+    client = np.empty(len(order), np.int64)
+    client[order] = np.repeat(np.arange(clients), _near_equal_sizes(len(order), clients))
     return client
+
+
+def _require_a_sample_each(clients: int, samples: int) -> None:
+    if clients > samples:
+        raise FedatlasError(
+            f"partition: clients {clients} exceeds the {samples} samples to share out; lower "
+            "clients"
+        )
 
 
 def _near_equal_sizes(samples: int, clients: int) -> np.ndarray:

@@ -93,7 +93,7 @@ def write_party_shards(
     elif len(test_rows):
         groups["test"] = table.take(test_rows)
     columns = {
-        name: _column_taker(features_from_table(part, metadata["features"]))
+        name: column_taker(features_from_table(part, metadata["features"]))
         for name, part in groups.items()
     }
     numeric = metadata.get("numeric_columns")
@@ -191,7 +191,7 @@ def read_party_shards(paths: Sequence[Path]) -> PartySamples:
     return PartySamples(rows["train"], rows.get("test"), first)
 
 
-def _column_taker(features: Features) -> Callable[[np.ndarray], Features]:
+def column_taker(features: Features) -> Callable[[np.ndarray], Features]:
     """A function that takes columns of the features."""
     if isinstance(features, np.ndarray):
         return lambda block: features[:, block]

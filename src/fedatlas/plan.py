@@ -23,7 +23,7 @@ from fedatlas.objectives import (
     Loss,
     NetworkObjective,
 )
-from fedatlas.partition import HorizontalPartition, Partition, VerticalPartition
+from fedatlas.partition import Partition, TieredPartition, VerticalPartition, silo_blocks
 from fedatlas.simulation.network_model import NetworkModel
 from fedatlas.specs import RunSpec
 
@@ -151,8 +151,8 @@ def _specification(
         algorithm=run.algorithm,
         hyper_parameters=values,
         tuned_in=run.tuned_in,
-        rounds=experiment.rounds,
-        record_every=experiment.record_every,
+        rounds=experiment.rounds_of(run_name),
+        record_every=experiment.record_every_of(run_name),
         seeds=experiment.seeds,
     )
     if run.tuned_in is not None:
@@ -260,8 +260,13 @@ def _check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
         raise FedatlasError(f"{where}: suboptimality is measured on vertical partitions only")
     rows = dataset.split(spec.split).rows
     wanted = partition.samples or 0
-    if isinstance(partition, HorizontalPartition):
+    if not isinstance(partition, VerticalPartition):
         wanted = max(wanted, partition.clients)
+        if isinstance(partition, TieredPartition):
+            try:
+                silo_blocks(partition, dataset.shape or (dataset.features,))
+            except FedatlasError as error:
+                raise FedatlasError(f"{where}: {error} (data set '{spec.dataset}')") from None
     elif partition.parties > dataset.features:
         raise FedatlasError(
             f"{where}: the partition asks for {partition.parties} parties, but {spec.dataset} has "

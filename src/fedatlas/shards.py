@@ -2,8 +2,8 @@
 
 A silo is one file and every client is one of its row groups, so a client reads its own samples
 and nobody else's. Rows kept for testing, which are the server's, are one more row group at the end.
-A horizontal partition has one silo with all columns; a partition by features has one silo per
-column block, with the same clients in the same order.
+A horizontal partition has one silo with all columns; a tiered partition has one silo per block of
+columns, whose clients hold other samples than those of other silos.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -99,11 +99,7 @@ def write_shards(
     files that it describes. Raises FedatlasError when an input is missing, damaged or lacks its
     metadata, or when its samples cannot be shared out as asked.
     """
-    if len(silos) != spec.silos or any(silo.parent != manifest.parent for silo in silos):
-        raise FedatlasError(
-            f"{manifest}: a {spec.kind} partition is {spec.silos} silo file(s) in the manifest's "
-            f"folder, but these were given: {', '.join(map(str, silos)) or 'none'}"
-        )
+    require_silo_files(spec, silos, manifest)
     table, metadata = read_prepared_table(prepared)
     rows_of_client, test_rows = share_out(spec, table["label"].to_numpy())
     test_table = read_test_table(test, spec, manifest, prepared, metadata)
@@ -113,28 +109,68 @@ def write_shards(
     if spec.binary is not None:
         table = _relabelled(table, spec.binary)
         test_table = test_table and _relabelled(test_table, spec.binary)
-    sizes = [len(rows) for rows in rows_of_client]
     shard_metadata = {
         **metadata,
-        "rows": sum(sizes) + (test_table.num_rows if test_table else 0),
-        "partition": spec.model_dump(mode="json"),
-        "client_samples": sizes,
-        "test_samples": test_table.num_rows if test_table else 0,
-        "positive_rate": _positive_rate(table["label"].to_numpy()[np.concatenate(rows_of_client)]),
-        "prepared_digest": file_digest(prepared),
-        "test_digest": file_digest(test) if test else None,
+        **partition_metadata(spec, prepared, test),
+        **client_metadata(
+            rows_of_client, table["label"].to_numpy(), test_table.num_rows if test_table else 0
+        ),
     }
-    clients = [
-        {"row_group": number, "samples": len(rows), "sample_ids": _ranges(sample_id[rows])}
-        for number, rows in enumerate(rows_of_client)
-    ]
     with manifest_of(manifest, shard_metadata) as describe:
         for number, silo in enumerate(silos):
             # Taken per client, not reordered as a whole: that would hold the table twice.
             groups = (table.take(rows) for rows in rows_of_client)
             kept = [test_table] if test_table else []
             write_row_groups(silo, chain(groups, kept), {**shard_metadata, "silo": number})
+            clients = client_entries(rows_of_client, sample_id)
             describe(silo, clients=clients, test_samples=shard_metadata["test_samples"])
+
+
+def require_silo_files(spec: Partition, silos: Sequence[Path], manifest: Path) -> None:
+    """FedatlasError unless there are as many files as silos, beside the manifest."""
+    if len(silos) != spec.silos or any(silo.parent != manifest.parent for silo in silos):
+        raise FedatlasError(
+            f"{manifest}: a {spec.kind} partition is {spec.silos} silo file(s) in the manifest's "
+            f"folder, but these were given: {', '.join(map(str, silos)) or 'none'}"
+        )
+
+
+def partition_metadata(spec: Partition, prepared: Path, test: Path | None) -> dict[str, Any]:
+    """What a shard says of how it came to be."""
+    return {
+        "partition": spec.model_dump(mode="json"),
+        "prepared_digest": file_digest(prepared),
+        "test_digest": file_digest(test) if test else None,
+    }
+
+
+def client_metadata(
+    rows_of_client: Sequence[np.ndarray], label: np.ndarray, test_samples: int
+) -> dict[str, Any]:
+    """What a shard says of its rows.
+
+    label: (n,) those of the rows that clients take theirs from.
+    """
+    sizes = [len(rows) for rows in rows_of_client]
+    return {
+        "rows": sum(sizes) + test_samples,
+        "client_samples": sizes,
+        "test_samples": test_samples,
+        "positive_rate": _positive_rate(label[np.concatenate(rows_of_client)]),
+    }
+
+
+def client_entries(
+    rows_of_client: Sequence[np.ndarray], sample_id: np.ndarray
+) -> list[dict[str, Any]]:
+    """What a manifest says of each client: row group, samples, their ids as ranges.
+
+    sample_id: (n,) those of the rows that clients take theirs from.
+    """
+    return [
+        {"row_group": number, "samples": len(rows), "sample_ids": _ranges(sample_id[rows])}
+        for number, rows in enumerate(rows_of_client)
+    ]
 
 
 def read_test_table(
