@@ -8,20 +8,34 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
+from fedatlas.data.clinical_channels import COLUMNS, CONTINUOUS_COLUMNS
 from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, read_yaml, validated
 
 # Formats that `fedatlas.data.formats` can read; the others await the papers that need them.
 READABLE_FORMATS = frozenset(
-    {"bundled", "cifar", "csv", "idx", "image_folder", "libsvm", "synthetic"}
+    {
+        "bundled",
+        "cifar",
+        "csv",
+        "idx",
+        "image_folder",
+        "libsvm",
+        "synthetic",
+        "synthetic_series",
+    }
 )
 
 # Formats whose data are not read from files.
-FILELESS_FORMATS = frozenset({"bundled", "synthetic"})
+SYNTHETIC_FORMATS = frozenset({"synthetic", "synthetic_series"})
+FILELESS_FORMATS = SYNTHETIC_FORMATS | {"bundled"}
 
 # Formats of images, whose samples are pixels from 0 to `PIXEL_MAXIMUM`.
 IMAGE_FORMATS = frozenset({"cifar", "idx", "image_folder"})
 PIXEL_MAXIMUM = 255
+
+# Formats of time series with the columns of `fedatlas.data.clinical_channels`.
+SERIES_FORMATS = frozenset({"synthetic_series"})
 
 # Fields of a CSV table that hold no value.
 MISSING = frozenset({"", "NA"})
@@ -206,6 +220,18 @@ class Synthetic(Model):
     range: tuple[float, float] | None = None
 
 
+class SyntheticSeries(Model):
+    """Time series made by `fedatlas.data.synthetic_series`, whose docstring describes the model.
+
+    positive: the expected share of labels +1. signal: how much the log odds of that label rise per
+        deviation of the score.
+    """
+
+    seed: int = Field(ge=0)
+    positive: float = Field(gt=0, lt=1)
+    signal: float = Field(gt=0)
+
+
 class ImagePlaces(Model):
     """Where a folder keeps the images of one split.
 
@@ -278,8 +304,10 @@ class Dataset(Model):
         as networks take it, of images channels first.
     labels: raw label → value, compared as numbers where both are numbers; binary sets map to ±1.
     bundled: name of the set inside scikit-learn, or of one made here, for format `bundled`; csv,
-        image_folder and synthetic likewise describe the sets of the formats of their names.
-    standardise: zero mean and unit variance per column, by the statistics of split `train`.
+        image_folder, synthetic and synthetic_series likewise describe the sets of the formats of
+        their names.
+    standardise: zero mean and unit variance per column, by the statistics of split `train`; of time
+        series per number measured, over samples and steps, while indicators stay.
     centre: false leaves the mean and makes the mean square 1, where labels have a mean that a model
         without intercept could not reach from centred columns.
     normalise: the channels of images, by stated numbers or those of split `train`. Data are stored
@@ -308,6 +336,7 @@ class Dataset(Model):
     csv: CsvTable | None = None
     image_folder: ImageFolder | None = None
     synthetic: Synthetic | None = None
+    synthetic_series: SyntheticSeries | None = None
     splits: dict[Name, Split] = Field(min_length=1)
 
     @field_validator("labels", mode="before")
@@ -325,7 +354,7 @@ class Dataset(Model):
     def _is_consistent(self) -> Self:
         if self.shape is not None and math.prod(self.shape) != self.features:
             raise ValueError(f"shape {self.shape} does not hold {self.features} features")
-        for block in ("bundled", "csv", "image_folder", "synthetic"):
+        for block in ("bundled", "csv", "image_folder", *sorted(SYNTHETIC_FORMATS)):
             if (getattr(self, block) is not None) != (self.format == block):
                 raise ValueError(f"'{block}' goes with 'format: {block}', and only with it")
         if (self.classes is not None) != (self.task == "multiclass"):
@@ -333,7 +362,8 @@ class Dataset(Model):
         if self.task == "regression" and self.labels is not None:
             raise ValueError("regression labels are taken as they are: leave 'labels' out")
         codes = set((self.labels or {}).values())
-        if self.task == "binary" and self.synthetic is None and codes != {-1.0, 1.0}:
+        made = self.format in SYNTHETIC_FORMATS
+        if self.task == "binary" and not made and codes != {-1.0, 1.0}:
             raise ValueError("'labels' of a binary data set must map to -1 and 1, and to both")
         if self.classes is not None and not codes <= set(map(float, range(self.classes))):
             raise ValueError(f"'labels' must map to classes 0 to {self.classes - 1}")
@@ -359,8 +389,12 @@ class Dataset(Model):
             self._check_normalisation(self.normalise)
         if self.csv is not None:
             self._check_csv(self.csv)
+        if made:
+            self._check_made()
         if self.synthetic is not None:
             self._check_synthetic(self.synthetic)
+        if self.format in SERIES_FORMATS:
+            self._check_series()
         return self
 
     def _check_image_folder(self, folder: ImageFolder) -> None:
@@ -401,9 +435,20 @@ class Dataset(Model):
         if self.standardise and table.one_hot:
             raise ValueError("'standardise' would scale the columns of 'one_hot': leave it out")
 
-    def _check_synthetic(self, synthetic: Synthetic) -> None:
+    def _check_made(self) -> None:
         if self.task == "multiclass" or self.labels is not None:
             raise ValueError("synthetic labels are ±1 or real numbers: leave 'labels' out")
+        for name, split in self.splits.items():
+            if split.rows is None:
+                raise ValueError(f"split '{name}': synthetic data need 'rows'")
+
+    def _check_series(self) -> None:
+        if self.task != "binary":
+            raise ValueError("clinical time series have 'task: binary'")
+        if self.shape is None or len(self.shape) != 2 or self.shape[1] != COLUMNS:
+            raise ValueError(f"clinical time series need 'shape': [steps, {COLUMNS}]")
+
+    def _check_synthetic(self, synthetic: Synthetic) -> None:
         if (synthetic.range is not None) != (self.task == "regression"):
             raise ValueError("'synthetic.range' goes with 'task: regression', and only with it")
         if synthetic.range is not None and not synthetic.range[0] < synthetic.range[1]:
@@ -414,9 +459,16 @@ class Dataset(Model):
             raise ValueError("'synthetic.non_zeros_per_row' must be at most half of 'features'")
         if synthetic.informative > self.features:
             raise ValueError("'synthetic.informative' must be at most 'features'")
-        for name, split in self.splits.items():
-            if split.rows is None:
-                raise ValueError(f"split '{name}': synthetic data need 'rows'")
+
+    @property
+    def numeric_columns(self) -> list[int] | None:
+        """The indices of the features that are no indicators; None: all."""
+        if self.csv is not None:
+            return self.csv.numeric_columns
+        if self.format not in SERIES_FORMATS:
+            return None
+        steps = range(0, self.features, COLUMNS)
+        return [first + column for first in steps for column in CONTINUOUS_COLUMNS]
 
     @property
     def scaled_by_train(self) -> bool:

@@ -18,6 +18,7 @@ from fedatlas.data.image_folder import read_image_folder
 from fedatlas.data.images import read_cifar, read_idx
 from fedatlas.data.samples import Samples
 from fedatlas.data.synthetic import make_samples
+from fedatlas.data.synthetic_series import make_series
 from fedatlas.errors import FedatlasError
 
 Reader = Callable[[Dataset, str, list[Path]], Samples]
@@ -301,6 +302,13 @@ def _synthetic(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
     return make_samples(dataset.synthetic, dataset.features, split, rows)
 
 
+def _synthetic_series(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
+    rows = dataset.split(split).rows
+    made, shape = dataset.synthetic_series, dataset.shape
+    assert made is not None and shape is not None and rows is not None  # the catalogue's own rules
+    return make_series(made, shape[0], split, rows)
+
+
 READERS: dict[str, Reader] = {
     "libsvm": _one_libsvm,
     "bundled": _bundled,
@@ -309,4 +317,5 @@ READERS: dict[str, Reader] = {
     "cifar": _cifar_batches,
     "image_folder": _image_folder,
     "synthetic": _synthetic,
+    "synthetic_series": _synthetic_series,
 }

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fedatlas.data.samples import TENSOR_TYPES
 from fedatlas.errors import FedatlasError
 
 METADATA_KEY = b"fedatlas"
@@ -38,7 +39,7 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def read_rows(file: pq.ParquetFile) -> pa.Table:
-    """All rows of a file, in as many chunks as it has row groups where these hold images."""
+    """All rows of a file, in as many chunks as it has row groups where these hold tensors."""
     if not file.num_row_groups or not isinstance(_features_type(file.schema_arrow), TENSOR):
         return file.read()
     # Read at once, a column of lists takes twelve bytes per value before it is made: of bytes,
@@ -72,14 +73,14 @@ def read_metadata(file: pq.ParquetFile, path: Path, keys: Sequence[str]) -> dict
 
 
 def _check_tensors(schema: pa.Schema, features: int, path: Path) -> None:
-    """Images must be tensors of as many bytes as there are features."""
+    """Tensors must hold as many bytes or float32 values as there are features."""
     stored = _features_type(schema)
     if isinstance(stored, pa.BaseExtensionType):
-        pixels = isinstance(stored, TENSOR) and stored.value_type == pa.uint8()
-        if not pixels or math.prod(stored.shape) != features:
+        known = isinstance(stored, TENSOR) and stored.value_type in TENSOR_TYPES.values()
+        if not known or math.prod(stored.shape) != features:
             raise FedatlasError(
                 f"{path}: its column 'features' is of type {stored}; expected tensors of "
-                f"{features} uint8 values"
+                f"{features} uint8 or float32 values"
             )
 
 

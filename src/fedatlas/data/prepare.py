@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from fedatlas.data.catalogue import PIXEL_MAXIMUM, Dataset
+from fedatlas.data.catalogue import PIXEL_MAXIMUM, SERIES_FORMATS, Dataset
+from fedatlas.data.clinical_channels import COLUMNS, CONTINUOUS_COLUMNS
 from fedatlas.data.formats import read_raw
 from fedatlas.data.parquet import (
     METADATA_KEY,
@@ -18,7 +19,14 @@ from fedatlas.data.parquet import (
     read_rows,
 )
 from fedatlas.data.samples import Samples, from_table, to_table
-from fedatlas.data.scaling import ChannelScaling, channel_scaling_of, scaled, scaling_of
+from fedatlas.data.scaling import (
+    ChannelScaling,
+    Scaling,
+    channel_scaling_of,
+    scaled,
+    scaling_of,
+    series_scaling_of,
+)
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest, write_atomically
 
@@ -38,13 +46,14 @@ def prepare(
 
     raw: the split's files in the order of the catalogue, empty for bundled and synthetic data.
     train: the prepared split `train`, needed by the other splits of a data set that is scaled.
-    The layout is tensor for images; dense if the format is, or if more than half of the values are
-    not zero; otherwise sparse. Schema metadata `fedatlas` is canonical JSON with: dataset, split,
-    task, classes, shape, rows, features, non_zeros, layout, labels, raw (name and digest of files),
-    feature_names (of a CSV table, else None), numeric_columns (indices of the features that are no
-    indicators; None: all), standardised (None, or mean and scale per column), normalisation (None,
-    or the mean and deviation per channel, of the values as stored, by which readers are to
-    normalise them) and scaled_labels (None, or the minimum and maximum that became 0 and 1).
+    The layout is tensor for images and time series; dense if the format is, or if more than half of
+    the values are not zero; otherwise sparse. Schema metadata `fedatlas` is canonical JSON with:
+    dataset, split, task, classes, shape, rows, features, non_zeros, layout, labels, raw (name and
+    digest of files), feature_names (of a CSV table, else None), numeric_columns (indices of the
+    features that are no indicators; None: all), standardised (None, or mean and scale per column,
+    of time series per column of a step), normalisation (None, or the mean and deviation per
+    channel, of the values as stored, by which readers are to normalise them) and scaled_labels
+    (None, or the minimum and maximum that became 0 and 1).
     Raises FedatlasError when the raw files cannot be read as the catalogue describes them.
     """
     samples = _laid_out(read_raw(dataset, split, raw))
@@ -65,13 +74,13 @@ def prepare(
         "labels": dataset.labels,
         "raw": [{"file": path.name, "sha256": _digest(path)} for path in raw],
         "feature_names": dataset.csv.feature_names if dataset.csv else None,
-        "numeric_columns": dataset.csv.numeric_columns if dataset.csv else None,
+        "numeric_columns": dataset.numeric_columns,
         **scaling,
     }
     table = to_table(samples, dataset.shape).replace_schema_metadata(
         {METADATA_KEY: canonical_json(metadata)}
     )
-    # Writing and reading takes as much memory for a byte of an image as for a float64.
+    # Writing and reading takes as much memory for a tensor's value, of any width, as for a float64.
     size = 8 * rows * features if samples.layout == "tensor" else table.nbytes
     group = ROW_GROUP_BYTES * rows // max(size, 1)
     with write_atomically(output) as temporary:
@@ -136,9 +145,7 @@ def _scaling(dataset: Dataset, split: str, samples: Samples, train: Path | None)
             )
     if split == "train" or not dataset.scaled_by_train:
         return {
-            "standardised": scaling_of(samples.features, dataset.centre)
-            if dataset.standardise
-            else None,
+            "standardised": _standardisation(dataset, samples) if dataset.standardise else None,
             "normalisation": _normalisation(dataset, samples, where),
             "scaled_labels": _extremes(samples.label, where) if dataset.scale_labels else None,
         }
@@ -159,6 +166,12 @@ def _scaling(dataset: Dataset, split: str, samples: Samples, train: Path | None)
             f"{train}: is not the split 'train' of '{dataset.name}', scaled as the catalogue says"
         )
     return scaling
+
+
+def _standardisation(dataset: Dataset, samples: Samples) -> Scaling:
+    if dataset.format in SERIES_FORMATS:
+        return series_scaling_of(samples.features, COLUMNS, CONTINUOUS_COLUMNS, dataset.centre)
+    return scaling_of(samples.features, dataset.centre)
 
 
 def _normalisation(dataset: Dataset, samples: Samples, where: str) -> ChannelScaling | None:

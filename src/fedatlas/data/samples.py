@@ -9,6 +9,9 @@ from scipy import sparse
 
 from fedatlas.errors import FedatlasError
 
+#: What tensors hold, and what Arrow calls it.
+TENSOR_TYPES = {np.dtype(np.uint8): pa.uint8(), np.dtype(np.float32): pa.float32()}
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -16,8 +19,8 @@ class Samples:
 
     sample_id: (n,) int64, the row's position in the prepared split, from 0.
     label: (n,) float64: ±1, a class from 0, or any real number, by the task.
-    features: (n, d) float64, a dense array or a CSR matrix with sorted indices; or a dense array of
-        uint8, the pixels of images, channels first.
+    features: (n, d) float64, a dense array or a CSR matrix with sorted indices; or tensors of one
+        shape each, flattened: uint8, the pixels of images, channels first, or float32.
     """
 
     sample_id: np.ndarray
@@ -31,10 +34,10 @@ class Samples:
 
     @property
     def layout(self) -> str:
-        """How the features are stored: `sparse`, `tensor` (of pixels) or `dense`."""
+        """How the features are stored: `sparse`, `tensor` (of uint8 or float32) or `dense`."""
         if self.is_sparse:
             return "sparse"
-        return "tensor" if self.features.dtype == np.uint8 else "dense"
+        return "tensor" if self.features.dtype in TENSOR_TYPES else "dense"
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -66,12 +69,12 @@ def feature_columns(
 ) -> dict[str, pa.Array]:
     """Columns of features (n, d): `features`, or `indices` and `values` of a CSR matrix.
 
-    `features` is a fixed-size list of float64 or, of uint8, a tensor of the shape of one sample:
-    shape, or (d,) without it.
+    `features` is a fixed-size list of float64 or, of uint8 and float32, a tensor of the shape of
+    one sample: shape, or (d,) without it.
     """
     n, d = features.shape
     if not isinstance(features, sparse.csr_array):
-        if features.dtype == np.uint8:
+        if features.dtype in TENSOR_TYPES:
             return {"features": _tensors(features, (d,) if shape is None else shape)}
         flat = pa.array(np.ascontiguousarray(features, dtype=np.float64).reshape(n * d))
         return {"features": pa.FixedSizeListArray.from_arrays(flat, d)}
@@ -112,12 +115,12 @@ def features_from_table(table: pa.Table, features: int) -> np.ndarray | sparse.c
 
 
 def _tensors(features: np.ndarray, shape: tuple[int, ...]) -> pa.ExtensionArray:
-    """(n, d) uint8 → n tensors of `shape`."""
+    """(n, d) → n tensors of `shape`."""
     n, d = features.shape
     if math.prod(shape) != d:
         raise FedatlasError(f"samples of shape {shape} do not hold {d} features")
     flat = pa.array(np.ascontiguousarray(features).reshape(n * d))
-    tensor = pa.fixed_shape_tensor(pa.uint8(), shape)
+    tensor = pa.fixed_shape_tensor(TENSOR_TYPES[features.dtype], shape)
     return pa.ExtensionArray.from_storage(tensor, pa.FixedSizeListArray.from_arrays(flat, d))
 
 

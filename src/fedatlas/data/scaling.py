@@ -1,10 +1,13 @@
 """Columns of features, or channels of images, brought to a common scale."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
+
+# Values that are float64 at a time: 32 MiB of them.
+BLOCK_VALUES = 1 << 22
 
 #: Mean and scale of each column, as metadata keep them.
 Scaling = dict[str, list[float]]
@@ -21,18 +24,42 @@ def scaling_of(features: np.ndarray, centre: bool = True) -> Scaling:
     return {"mean": mean.tolist(), "scale": np.where(constant, 0.0, scale).tolist()}
 
 
+def series_scaling_of(
+    features: np.ndarray, columns: int, numeric: Sequence[int], centre: bool = True
+) -> Scaling:
+    """As `scaling_of`, for time series (n, steps · columns): of a column over samples and steps.
+
+    numeric: the columns to scale; the others get mean 0 and scale 1.
+    """
+    steps = features.reshape(-1, columns)
+    mean, scale = np.zeros(columns), np.ones(columns)
+    for column in numeric:
+        # One at a time: as float64 all of them would take twice the memory of the series.
+        found = scaling_of(steps[:, [column]].astype(np.float64), centre)
+        mean[column], scale[column] = found["mean"][0], found["scale"][0]
+    return {"mean": mean.tolist(), "scale": scale.tolist()}
+
+
 def scaled(features: np.ndarray, scaling: Scaling) -> np.ndarray:
-    """(features − mean) / scale by column; columns of scale 0 become 0."""
+    """(features − mean) / scale by column; columns of scale 0 become 0.
+
+    features: (n, d), or (n, steps · d) of time series, and of that type are the results.
+    """
     mean, scale = np.array(scaling["mean"]), np.array(scaling["scale"])
-    centred = features - mean
-    return np.divide(centred, scale, out=np.zeros_like(centred), where=scale > 0)
+    results = np.zeros_like(features)
+    rows, of_rows = features.reshape(-1, len(mean)), results.reshape(-1, len(mean))
+    # In blocks: of float32, all differences at a time would take twice the memory of the features.
+    block_rows = max(1, BLOCK_VALUES // len(mean))
+    for start in range(0, len(rows), block_rows):
+        block = slice(start, start + block_rows)
+        centred = rows[block] - mean
+        np.divide(centred, scale, out=centred, where=scale > 0)
+        of_rows[block] = np.where(scale > 0, centred, 0)
+    return results
 
 
 #: Mean and deviation of each channel, in units of the stored values, as metadata keep them.
 ChannelScaling = dict[str, list[float]]
-
-# Pixels that are float64 at a time: 32 MiB of them.
-BLOCK_VALUES = 1 << 22
 
 
 def channel_scaling_of(features: np.ndarray, channels: int) -> ChannelScaling:

@@ -1,0 +1,117 @@
+"""The channels of MIMIC-III's in-hospital mortality benchmark, and the columns that they become.
+
+Harutyunyan et al., Multitask learning and benchmarking with clinical time series data, Scientific
+Data 6, 2019, and the settings of its discretiser, github.com/YerevaNN/mimic3-benchmarks: 17
+channels in alphabetical order, of which 5 hold categories, make 59 columns of values (a column for
+each category) and 17 masks, 1 where the channel was measured in that step.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Channel:
+    """What is measured, under the benchmark's own name.
+
+    normal: what stands before the first measurement; of categories, one of them.
+    categories: in the benchmark's order, which is no order of severity; empty for numbers.
+    """
+
+    name: str
+    normal: float | str
+    categories: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """Number of columns of its values."""
+        return len(self.categories) or 1
+
+    @property
+    def normal_value(self) -> float:
+        """The normal value, of categories its position among them."""
+        if isinstance(self.normal, str):
+            return self.categories.index(self.normal)
+        return self.normal
+
+
+CHANNELS = (
+    Channel("Capillary refill rate", "0.0", ("0.0", "1.0")),
+    Channel("Diastolic blood pressure", 59.0),
+    Channel("Fraction inspired oxygen", 0.21),
+    Channel(
+        "Glascow coma scale eye opening",
+        "4 Spontaneously",
+        (
+            "To Pain",
+            "3 To speech",
+            "1 No Response",
+            "4 Spontaneously",
+            "None",
+            "To Speech",
+            "Spontaneously",
+            "2 To pain",
+        ),
+    ),
+    Channel(
+        "Glascow coma scale motor response",
+        "6 Obeys Commands",
+        (
+            "1 No Response",
+            "3 Abnorm flexion",
+            "Abnormal extension",
+            "No response",
+            "4 Flex-withdraws",
+            "Localizes Pain",
+            "Flex-withdraws",
+            "Obeys Commands",
+            "Abnormal Flexion",
+            "6 Obeys Commands",
+            "5 Localizes Pain",
+            "2 Abnorm extensn",
+        ),
+    ),
+    Channel(
+        "Glascow coma scale total",
+        "15",
+        ("11", "10", "13", "12", "15", "14", "3", "5", "4", "7", "6", "9", "8"),
+    ),
+    Channel(
+        "Glascow coma scale verbal response",
+        "5 Oriented",
+        (
+            "1 No Response",
+            "No Response",
+            "Confused",
+            "Inappropriate Words",
+            "Oriented",
+            "No Response-ETT",
+            "5 Oriented",
+            "Incomprehensible sounds",
+            "1.0 ET/Trach",
+            "4 Confused",
+            "2 Incomp sounds",
+            "3 Inapprop words",
+        ),
+    ),
+    Channel("Glucose", 128.0),
+    Channel("Heart Rate", 86.0),
+    Channel("Height", 170.0),
+    Channel("Mean blood pressure", 77.0),
+    Channel("Oxygen saturation", 98.0),
+    Channel("Respiratory rate", 19.0),
+    Channel("Systolic blood pressure", 118.0),
+    Channel("Temperature", 36.6),
+    Channel("Weight", 81.0),
+    Channel("pH", 7.4),
+)
+
+FIRST_COLUMNS = tuple(
+    sum(channel.width for channel in CHANNELS[:number]) for number in range(len(CHANNELS))
+)
+FIRST_MASK = sum(channel.width for channel in CHANNELS)
+COLUMNS = FIRST_MASK + len(CHANNELS)
+
+#: The columns of numbers; all others are indicators.
+CONTINUOUS_COLUMNS = tuple(
+    first for first, channel in zip(FIRST_COLUMNS, CHANNELS, strict=True) if not channel.categories
+)
