@@ -97,6 +97,52 @@ def test_a_copy_that_shows_other_runs_leaves_those_of_its_model(tmp_path):
     assert load(tmp_path, own=own)["paper-own"].rounds == 60
 
 
+def with_rounds(**rounds):
+    """The base, in which some runs take rounds of their own."""
+    runs = {name: run | {"rounds": rounds.get(name)} for name, run in BASE["runs"].items()}
+    return BASE | {"runs": runs}
+
+
+def test_rounds_of_a_run_come_along_with_it(tmp_path):
+    base = with_rounds(two=60)
+    base["runs"]["two"]["record_every"] = 7
+    figure = {"paper": "fedpage", "title": "f", "source": "2", "runs_of": "paper-base"}
+    other = {"like": "paper-base", "rounds": 40}
+    experiments = load(tmp_path, base=base, figure=figure, other=other)
+    for name, others in (("paper-base", 20), ("paper-figure", 20), ("paper-other", 40)):
+        found = experiments[name]
+        assert [found.rounds_of(run) for run in found.runs] == [others, 60, others]
+        assert [found.record_every_of(run) for run in found.runs] == [5, 7, 5]
+
+
+@pytest.mark.parametrize("key", ["rounds", "record_every"])
+def test_rounds_of_a_run_are_positive(tmp_path, key):
+    run = {"algorithm": "fedavg", "hyper_parameters": {}, key: 0}
+    with pytest.raises(FedatlasError, match=rf"base\.yaml: key 'runs\.one\.{key}', value 0"):
+        load(tmp_path, base=BASE | {"runs": {"one": run}})
+
+
+def test_a_comparison_by_rounds_lies_within_those_of_both_runs(tmp_path):
+    test = {"kind": "order", "first": "one", "second": "two", "relation": "faster", "at": 50}
+    claims = [{"id": "c", "source": "", "statement": "", "test": test}]
+    for rounds in ({}, {"one": 60}, {"two": 60}):
+        with pytest.raises(FedatlasError, match=r"'at' is 50, but run '(one|two)' takes 20 rounds"):
+            load(tmp_path, base=with_rounds(**rounds) | {"claims": claims})
+    load(tmp_path, base=with_rounds(one=60, two=50) | {"claims": claims})
+
+
+def test_every_measurement_of_a_figure_must_be_measured(tmp_path):
+    partition = BASE["partition"] | {"test": "test"}
+    shown = {"measurement": "objective", "also": ["suboptimality"]}
+    (base,) = load(tmp_path, base=BASE | {"figure": shown}).values()
+    assert base.measures_suboptimality
+    shown = {"measurement": "objective", "also": ["test_accuracy", "test_auroc"]}
+    with pytest.raises(FedatlasError, match=r"the figure looks at test_accuracy, .* no test rows"):
+        load(tmp_path, base=BASE | {"figure": shown})
+    with pytest.raises(FedatlasError, match=r"the figure looks at test_auroc, .* does not measure"):
+        load(tmp_path, base=BASE | {"partition": partition, "figure": shown})
+
+
 def test_untrained_experiments_compute_something(tmp_path):
     with pytest.raises(FedatlasError, match="'trained: false' needs 'budgets' or 'privacy_audit'"):
         load(tmp_path, base=BASE | {"trained": False})

@@ -146,6 +146,31 @@ def test_a_dashed_run_has_the_colour_of_its_partner():
     assert (first.is_dashed(), dashed.is_dashed()) == (False, True)
 
 
+def test_dashes_are_seen_where_a_run_coincides_with_its_partner():
+    same = linear_trace([0.1] * 5)
+    made = {"async": {"p": same}, "sync": {"p": same}}
+    (place,) = composed(made, TIME.model_copy(update={"costs": ("epoch",)})).axes
+    solid, dashed = sorted(
+        (line for line in place.lines if line.get_lw() > 1), key=lambda line: line.get_zorder()
+    )
+    assert (solid.is_dashed(), dashed.is_dashed()) == (False, True)
+    assert not solid.get_path_effects() and len(dashed.get_path_effects()) == 1
+
+
+def test_further_measurements_have_rows_of_their_own():
+    figure = Figure(measurement="objective", also=("test_accuracy",), costs=("epoch", "bytes"))
+    made = {"async": {"p": linear_trace([0.1] * 5, test_accuracy=ACCURACY)}}
+    above, above_right, below, below_right = composed(made, figure).axes
+    assert above.get_ylabel() == "objective f(x)"
+    assert below.get_ylabel() == "accuracy on the test samples"
+    assert (above.get_xlabel(), below.get_xlabel()) == ("", "gradient evaluations per sample")
+    for place, values in ((above, made["async"]["p"].objective), (below, ACCURACY)):
+        (line,) = (line for line in place.lines if line.get_lw() > 1)
+        np.testing.assert_allclose(line.get_ydata(), np.median(values, axis=0))
+    assert legend(above_right) == [TITLES["async"]]
+    assert below_right.get_legend() is None  # the curves are those above
+
+
 def test_scales_follow_what_is_measured():
     for measurement, scale in (("objective", "linear"), ("test_accuracy", "linear")):
         place = composed(traces(), Figure(measurement=measurement)).axes[0]
@@ -278,7 +303,9 @@ GROUPED = {"kind": "scaling", "groups": {"a": ["x"]}}
         ({"dashed": {"x": "y"}}, "dashed needs points: selected"),
         ({"dashed": {"x": "x"}, "points": "selected"}, "dashed itself"),
         ({"costs": []}, "at least 1"),
-        ({"costs": ["wall_time"]}, "Input should be"),
+        ({"costs": ["wall_time"]}, "must be one of round, iteration"),
+        ({"also": ["gradient_norm"]}, "stands twice in gradient_norm, gradient_norm"),
+        ({"kind": "final", "also": ["objective"]}, "'also' is for figures of kind convergence"),
     ],
 )
 def test_figures_that_make_no_sense_are_refused(figure, message):

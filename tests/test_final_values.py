@@ -331,7 +331,7 @@ def test_highest_says_which_run_is_at_the_edge_of_its_grid():
         (highest("b", measurement="objective"), "'train_accuracy', 'test_accuracy'"),
         (highest("b", at_end=True, cost="round"), "at_end: true and cost: round exclude"),
         (highest("b", at_end=False), "Input should be True"),
-        (highest("b", cost="wall_time"), "Input should be 'round'"),
+        (highest("b", cost="wall_time"), "must be one of round"),
     ],
 )
 def test_claims_of_highest_that_make_no_sense_are_refused(test, message):

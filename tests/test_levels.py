@@ -33,6 +33,7 @@ from trace_factory import (
     falling_trace,
     levels_trace,
     make_trace,
+    tiered_trace,
     vertical_trace,
 )
 
@@ -55,6 +56,15 @@ def test_bytes_are_both_directions_and_other_axes_are_read_as_they_are():
     trace = falling_trace([0.5, 0.5], cost_scale=[1, 2])
     assert cost_axis(trace, "bytes")[:, 1].tolist() == [10 * BYTES_PER_ROUND, 20 * BYTES_PER_ROUND]
     assert cost_axis(trace, "round")[:, 1].tolist() == [10, 10]
+
+
+def test_bytes_are_the_sum_of_what_a_run_counts():
+    trace = tiered_trace([[2.0, 1.0]])  # 500, 250 and 125 bytes a round
+    assert cost_axis(trace, "bytes")[0].tolist() == [0, 8750]
+    between_agents = trace.drop_vars(["bytes_up", "bytes_down"])
+    assert cost_axis(between_agents, "bytes")[0].tolist() == [0, 1250]
+    with pytest.raises(FedatlasError, match="run 'first' has no 'bytes'"):
+        cost_axis(between_agents.drop_vars("bytes_sent"), "bytes")
 
 
 def test_axes_do_not_depend_on_the_order_of_dimensions():

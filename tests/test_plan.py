@@ -46,6 +46,14 @@ def test_equal_numbers_are_one_value_however_they_are_written(config):
     assert json.loads(after.model_dump_json())["hyper_parameters"]["global_step_size"] == 0.1
 
 
+def test_runs_may_have_rounds_of_their_own(config):
+    change(config, "algorithm: scaffold", "algorithm: scaffold\n    rounds: 7\n    record_every: 3")
+    rounds = {
+        key[1]: (spec.rounds, spec.record_every) for key, spec in build_plan(config).runs.items()
+    }
+    assert rounds == {"fedpage": (40, 10), "scaffold": (7, 3), "fedavg": (40, 10)}
+
+
 def test_a_grid_that_repeats_a_value_is_refused(config):
     change(config, "[0.1, 0.03]", "[0.1, 1e-1]")
     with pytest.raises(FedatlasError, match=r"small\.yaml: runs\.fedpage\.grid.*twice"):

@@ -18,7 +18,7 @@ from fedatlas.traces import (
     record_schedule,
     write_trace,
 )
-from trace_factory import auroc_trace, falling_trace, linear_trace, make_trace
+from trace_factory import auroc_trace, falling_trace, linear_trace, make_trace, tiered_trace
 
 
 @given(rounds=st.integers(1, 5000), every=st.integers(1, 6000))
@@ -46,7 +46,13 @@ def test_record_schedule_examples(rounds, every, expected):
 
 
 @pytest.mark.parametrize(
-    "trace", [falling_trace([0.5, 0.6]), linear_trace([0.1, 0.2]), auroc_trace([[0.5, 0.9]])]
+    "trace",
+    [
+        falling_trace([0.5, 0.6]),
+        linear_trace([0.1, 0.2]),
+        auroc_trace([[0.5, 0.9]]),
+        tiered_trace([[2.0, 1.0]], test_f1=[[0.1, 0.5]], test_top5_accuracy=[[0.5, 0.9]]),
+    ],
 )
 def test_every_variable_and_coordinate_says_what_it_is_in_which_unit(trace: xr.Dataset):
     for name in [*trace.data_vars, *trace.coords]:

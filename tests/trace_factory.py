@@ -172,6 +172,55 @@ def vertical_trace(
     )
 
 
+def tiered_trace(
+    objective: Any,
+    *,
+    local_steps: int = 10,
+    run: str = "first",
+    step: float = 0.1,
+    point: str | None = None,
+    hyper_parameters: dict[str, Any] | None = None,
+    schedule: Sequence[int] | None = None,
+    silos: int = 2,
+    clients: int = 50,
+    **measured: Any,
+) -> xr.Dataset:
+    """A trace over silos with the given objective (seeds, records).
+
+    local_steps: Q steps between two communications; schedule: round of each record, 10 apart by
+    default. A round has two trips between hubs and clients and one between hubs.
+    """
+    values = np.asarray(objective, dtype=float)
+    lost = np.isnan(values)
+    rounds = np.where(lost, np.nan, np.broadcast_to(_rounds(lost, schedule), lost.shape))
+    variables = {
+        "round": rounds,
+        "iteration": local_steps * rounds,
+        "epoch": local_steps * rounds * 200 / SAMPLES,
+        "gradient_evaluations": local_steps * rounds * 200,
+        "bytes_up": 0.5 * rounds * BYTES_PER_ROUND,
+        "bytes_down": 0.25 * rounds * BYTES_PER_ROUND,
+        "bytes_sent": 0.125 * rounds * BYTES_PER_ROUND,
+        "messages": (4 * clients * silos + silos * (silos - 1)) * rounds,
+        "hub_client_trips": 2 * rounds,
+        "hub_hub_trips": rounds,
+        "wall_time": 0.01 * rounds,
+        "objective": values,
+        "train_accuracy": np.where(lost, np.nan, 0.9),
+    }
+    variables |= {name: np.asarray(value, dtype=float) for name, value in measured.items()}
+    return _assembled(
+        variables,
+        lost,
+        rounds=int(_rounds(lost, schedule)[-1]),
+        partition={"kind": "tiered", "cut": {"width": silos}, "clients": clients, "seed": 0},
+        run=run,
+        step=step,
+        point=point,
+        hyper_parameters=hyper_parameters,
+    )
+
+
 def _assembled(
     variables: dict[str, np.ndarray],
     lost: np.ndarray,

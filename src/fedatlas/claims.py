@@ -5,9 +5,13 @@ Every test compares a number per seed with a declared region, by one rule (see
 `not reproduced`, across its border is `inconclusive`. Regions are fixed here, before any run.
 """
 
+import math
+import re
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
+    AfterValidator,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -26,6 +30,10 @@ LargerIsBetter = Literal[
     "test_accuracy_of_worst_agent",
     "train_auroc",
     "test_auroc",
+    "train_f1",
+    "test_f1",
+    "train_top5_accuracy",
+    "test_top5_accuracy",
 ]
 # What has a best value, 0 or 1: the logarithm of the distance to it tells how far a run got.
 Level = Literal[
@@ -39,9 +47,59 @@ Level = Literal[
 ]
 # A min–max objective falls with θ and rises with w: of it neither less nor more is better.
 Measurement = Literal[Level, "min_max_objective"]
-Cost = Literal[
-    "round", "epoch", "update_epoch", "gradient_evaluations", "bytes", "simulated_time", "epsilon"
+# What traces count, "bytes" being all of them.
+_CountedCost = Literal[
+    "round",
+    "iteration",
+    "epoch",
+    "update_epoch",
+    "gradient_evaluations",
+    "bytes",
+    "simulated_time",
+    "epsilon",
 ]
+_NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)"
+_LATENCY = re.compile(rf"latency\( *{_NUMBER} *(?:, *{_NUMBER} *)?\)")
+
+
+@dataclass(frozen=True)
+class LinkLatencies:
+    """What a round trip takes on either kind of link, in units of one local step's time."""
+
+    hub_client: float
+    hub_hub: float
+
+    @property
+    def label(self) -> str:
+        """What figures and evidence call them."""
+        if self.hub_client == self.hub_hub:
+            return f"t_comm = {self.hub_client:g}"
+        return f"t_comm = {self.hub_client:g} hub–client, {self.hub_hub:g} hub–hub"
+
+
+def link_latencies(cost: str) -> LinkLatencies | None:
+    """Those of a cost latency(t) or latency(t_hub_client, t_hub_hub); None of any other cost."""
+    stated = _LATENCY.fullmatch(cost)
+    if stated is None:
+        return None
+    hub_client = float(stated[1])
+    return LinkLatencies(hub_client, hub_client if stated[2] is None else float(stated[2]))
+
+
+def _known_cost(cost: str) -> str:
+    latencies = link_latencies(cost)
+    if latencies is None and cost not in get_args(_CountedCost):
+        raise ValueError(
+            f"must be one of {', '.join(get_args(_CountedCost))}, latency(t) or "
+            "latency(t_hub_client, t_hub_hub) with numbers that are not negative: latency(100)"
+        )
+    if latencies and not math.isfinite(latencies.hub_client + latencies.hub_hub):
+        raise ValueError("latencies must be finite")
+    return cost
+
+
+#: A cost axis: what traces count, or the time that link latencies make of it.
+Cost = Annotated[str, AfterValidator(_known_cost)]
 
 #: How papers' words are read as ratios of `first` to `second`, of measurements that are best at 0
 #: and of distances to 1 of those that are best there: our choice.
@@ -116,6 +174,38 @@ class CostToTargetTest(PairTest):
 
     @model_validator(mode="after")
     def _target_can_be_surpassed(self) -> Self:
+        _check_target(self, self.measurement, self.target)
+        return self
+
+
+class GapWidensTest(Model):
+    """What `first` saves against `second` on the way to a level grows from one cost to another.
+
+    The statistic is the logarithm of the ratio of their costs, under the second of `costs` minus
+    under the first, of the same seed: below 0.
+    """
+
+    kind: Literal["gap_widens"]
+    first: str
+    second: str
+    measurement: Level
+    costs: tuple[Cost, Cost] = Field(
+        description="where the gap is narrow, and where it is wide: [latency(10), latency(100)]"
+    )
+    target: PositiveFloat | None = Field(
+        default=None,
+        description="in units of the measurement; None: the best that both runs' medians reach",
+    )
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Runs that the test looks at."""
+        return (self.first, self.second)
+
+    @model_validator(mode="after")
+    def _costs_differ_and_target_can_be_surpassed(self) -> Self:
+        if self.costs[0] == self.costs[1]:
+            raise ValueError(f"costs: {self.costs[0]} stands twice; name two costs")
         _check_target(self, self.measurement, self.target)
         return self
 
@@ -361,6 +451,7 @@ BudgetTest = BudgetOrderTest | BudgetFallsTest | DeltaReachesOneTest
 ClaimTest = Annotated[
     OrderTest
     | CostToTargetTest
+    | GapWidensTest
     | MonotoneTest
     | PublishedValueTest
     | SelectedOrderTest
@@ -456,13 +547,16 @@ class PrivacyAudit(Model):
 class Figure(Model):
     """What an experiment's figure shows.
 
-    convergence: rows of small panels, one column per cost axis.
+    convergence: rows of small panels, one column per cost axis, a row for each measurement.
     scaling: speed-up against the number of parties, a line per group of runs.
     final: where the seeds of each run's selected point ended.
     """
 
     kind: Literal["convergence", "scaling", "final"] = "convergence"
     measurement: Measurement = "gradient_norm"
+    also: tuple[Measurement, ...] = Field(
+        default=(), description="further measurements, each in a row of its own"
+    )
     costs: tuple[Cost, ...] = Field(
         default=("round", "bytes", "gradient_evaluations"), min_length=1
     )
@@ -480,6 +574,11 @@ class Figure(Model):
     )
 
     @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """All that the figure shows."""
+        return (self.measurement, *self.also)
+
+    @property
     def runs(self) -> tuple[str, ...]:
         """Runs that the figure names."""
         grouped = (run for runs in self.groups.values() for run in runs)
@@ -495,6 +594,8 @@ class Figure(Model):
                 raise ValueError(
                     f"'{key}' is for figures of kind {' and '.join(kinds)}, not {self.kind}"
                 )
+        if len(set(self.measurements)) != len(self.measurements):
+            raise ValueError(f"also: a measurement stands twice in {', '.join(self.measurements)}")
         if self.rows == "effective_step_size" and self.points == "selected":
             raise ValueError("rows by effective_step_size need points: all")
         for run, other in self.dashed.items():
@@ -515,6 +616,7 @@ class Figure(Model):
 
 
 _KINDS_OF_KEY = {
+    "also": ("convergence",),
     "costs": ("convergence",),
     "rows": ("convergence",),
     "points": ("convergence",),

@@ -50,6 +50,10 @@ class RunConfig(Model):
     partition: Partition | None = Field(default=None, description="the experiment's by default")
     objective: Objective | None = Field(default=None, description="the experiment's by default")
     graphs: Graphs | None = Field(default=None, description="the experiment's by default")
+    rounds: PositiveInt | None = Field(default=None, description="the experiment's by default")
+    record_every: PositiveInt | None = Field(
+        default=None, description="the experiment's by default"
+    )
 
     @model_validator(mode="after")
     def _grid_is_sound(self) -> Self:
@@ -113,7 +117,7 @@ class Experiment(Model):
     @property
     def measures_suboptimality(self) -> bool:
         """Whether anything here looks at it, so that f* is needed."""
-        looked_at: set[str | None] = {self.figure.measurement, self.selection.measurement}
+        looked_at: set[str | None] = {*self.figure.measurements, self.selection.measurement}
         looked_at |= {getattr(claim.test, "measurement", None) for claim in self.claims}
         judged = any(isinstance(claim.test, ConvergenceOrderTest) for claim in self.claims)
         return judged or "suboptimality" in looked_at
@@ -125,6 +129,14 @@ class Experiment(Model):
     def objective_of(self, run: str) -> Objective:
         """The objective that a run minimises."""
         return self.runs[run].objective or self.objective
+
+    def rounds_of(self, run: str) -> int:
+        """How many rounds a run takes."""
+        return self.runs[run].rounds or self.rounds
+
+    def record_every_of(self, run: str) -> int:
+        """After how many rounds a run is measured again."""
+        return self.runs[run].record_every or self.record_every
 
     @model_validator(mode="after")
     def _parties_have_what_is_theirs(self) -> Self:
@@ -189,10 +201,13 @@ class Experiment(Model):
                         f"claim '{claim.id}': run '{run}' states no hyper-parameter "
                         f"'{test.hyper_parameter}'; it states {', '.join(stated)}"
                     )
-        if isinstance(test, OrderTest) and test.cost == "round" and (test.at or 0) > self.rounds:
-            raise ValueError(
-                f"claim '{claim.id}': 'at' is {test.at:g}, but there are {self.rounds} rounds"
-            )
+        if isinstance(test, OrderTest) and test.cost == "round" and test.at is not None:
+            for run in test.runs:
+                if test.at > self.rounds_of(run):
+                    raise ValueError(
+                        f"claim '{claim.id}': 'at' is {test.at:g}, but run '{run}' takes "
+                        f"{self.rounds_of(run)} rounds"
+                    )
         if isinstance(test, StationaryPointTest) and self.landscape is None:
             raise ValueError(f"claim '{claim.id}': kind stationary_point needs a 'landscape'")
         if isinstance(test, BudgetTest) and self.budgets is None:
@@ -213,7 +228,7 @@ class Experiment(Model):
             (f"claim '{claim.id}'", getattr(claim.test, "measurement", ""), claim.test.runs)
             for claim in self.claims
         ]
-        looked_at.append(("the figure", self.figure.measurement, runs))
+        looked_at += [("the figure", shown, runs) for shown in self.figure.measurements]
         looked_at.append(("the selection", self.selection.measurement, runs))
         for what, measurement, named in looked_at:
             for run in named if measurement else ():

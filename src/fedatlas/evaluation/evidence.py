@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedatlas.claims import RELATION_FACTORS
+from fedatlas.claims import RELATION_FACTORS, link_latencies
 from fedatlas.evaluation.levels import Interval, difference, smallest, value_at
 from fedatlas.traces import LARGER_IS_BETTER
 
-UNITS: dict[str, str] = {
+_UNITS: dict[str, str] = {
     "round": "rounds",
+    "iteration": "iterations",
     "epoch": "epochs",
     "update_epoch": "update epochs",
     "gradient_evaluations": "gradients",
@@ -39,7 +40,7 @@ def compared(subject: str, named: Iterable[tuple[str, np.ndarray]], relation: st
     region = f"{low:.2g} to {high:.2g}" if low else f"below {high:.2g}"
     evidence = (
         f"{subject}: {level(first, levels)}, {level(second, other_levels)}; "
-        f"{_ratio(interval)}, claimed {region}"
+        f"{ratio(interval)}, claimed {region}"
     )
     return Finding("", verdict, evidence)
 
@@ -52,7 +53,8 @@ def level(name: str, levels: np.ndarray) -> str:
     return f"{name} {number(found.mean())}{_share_of_seeds(len(found), len(levels))}"
 
 
-def _ratio(interval: Interval) -> str:
+def ratio(interval: Interval) -> str:
+    """Ten to the power of a difference of levels, and its interval."""
     if np.isnan(interval.centre):
         return "no ratio"
     if np.isinf(interval.centre):
@@ -83,9 +85,15 @@ def target_name(measurement: str, level: float) -> str:
     return f"{measurement} ≥ {round(value_at(measurement, level), decimals):.9g}"
 
 
+def unit_of(cost: str) -> str:
+    """What a cost is counted in."""
+    latencies = link_latencies(cost)
+    return _UNITS[cost] if latencies is None else f"time units ({latencies.label})"
+
+
 def spent(cost: str, budget: float) -> str:
     """A cost with its unit."""
-    return f"{budget:.4g} {UNITS[cost]}"
+    return f"{budget:.4g} {unit_of(cost)}"
 
 
 def bounds(interval: Interval) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from fedatlas.claims import Cost, HighestTest
+from fedatlas.claims import HighestTest
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import Finding, spent
 from fedatlas.evaluation.final_values import as_losses, contrasted, final_losses
@@ -51,7 +51,7 @@ def judge_highest(
     return [_together(test, subject, cases), *cases]
 
 
-def _start(test: HighestTest, traces: list[xr.Dataset], cost: Cost, end: float) -> float:
+def _start(test: HighestTest, traces: list[xr.Dataset], cost: str, end: float) -> float:
     start = common_start(traces, cost)
     if start >= end:
         raise FedatlasError(

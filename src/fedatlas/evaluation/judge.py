@@ -16,6 +16,7 @@ from fedatlas.claims import (
     CostToTargetTest,
     DeltaReachesOneTest,
     EqualFinalTest,
+    GapWidensTest,
     HighestTest,
     MonotoneTest,
     OrderTest,
@@ -31,7 +32,6 @@ from fedatlas.evaluation.audit_verdicts import judge_audit
 from fedatlas.evaluation.budget_verdicts import judge_budget
 from fedatlas.evaluation.convergence_order import judge_convergence_order
 from fedatlas.evaluation.evidence import (
-    UNITS,
     Finding,
     compared,
     level,
@@ -39,15 +39,16 @@ from fedatlas.evaluation.evidence import (
     number,
     spent,
     target_name,
+    unit_of,
 )
 from fedatlas.evaluation.final_values import judge_better, judge_equal, judge_published
+from fedatlas.evaluation.gap import judge_gap
 from fedatlas.evaluation.highest import judge_highest
 from fedatlas.evaluation.levels import (
     common_budget,
+    common_target,
     cost_to_reach,
     log_measurement,
-    log_target,
-    lowest_median,
     reached,
 )
 from fedatlas.evaluation.scaling import judge_scaling
@@ -102,6 +103,8 @@ class _Judge:
                 yield from self._order_cases(test)
             case CostToTargetTest() as test:
                 yield self._cost_to_target(test)
+            case GapWidensTest() as test:
+                yield self._at_edges(judge_gap(test, *self._selected(*test.runs)), test.runs)
             case MonotoneTest() as test:
                 yield from self._monotone(test)
             case PublishedValueTest() as test:
@@ -189,17 +192,12 @@ class _Judge:
 
     def _cost_to_target(self, test: CostToTargetTest) -> Finding:
         traces = self._selected(*test.runs)
-        if test.target is None:
-            lowest = [lowest_median(trace, test.measurement) for trace in traces]
-            # A run whose seeds mostly diverged reaches no level: the other sets the target.
-            target = max((level for level in lowest if np.isfinite(level)), default=-np.inf)
-        else:
-            target = log_target(test.measurement, test.target)
+        target = common_target(traces, test.measurement, test.target)
         costs = [
             np.log10(cost_to_reach(trace, test.measurement, test.cost, target)) for trace in traces
         ]
         named = zip(test.runs, costs, strict=True)
-        subject = f"{UNITS[test.cost]} to {target_name(test.measurement, target)}"
+        subject = f"{unit_of(test.cost)} to {target_name(test.measurement, target)}"
         return self._at_edges(compared(subject, named, test.relation), test.runs)
 
     def _monotone(self, test: MonotoneTest) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ ranking error 1 − AUROC). A diverged seed has level +inf. Nothing is extrapola
 seed's last record has no level.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
+from fedatlas.claims import LinkLatencies, link_latencies
 from fedatlas.errors import FedatlasError
 from fedatlas.traces import COSTS, LARGER_IS_BETTER, MEASUREMENTS
 
@@ -26,6 +28,8 @@ _SMALLEST_SUBOPTIMALITY = 1e-10
 # less below a million samples, and ranking errors hardly do.
 _SMALLEST_DISTANCE_TO_ONE = 1e-6
 ROUNDING = 1e-12  # levels closer than this are equal
+#: What "bytes" are the sum of, as far as a run counts them.
+BYTES = ("bytes_up", "bytes_down", "bytes_sent")
 
 
 def smallest(measurement: str) -> float:
@@ -64,11 +68,36 @@ def column(trace: xr.Dataset, name: str) -> np.ndarray:
 
 def cost_axis(trace: xr.Dataset, cost: str) -> np.ndarray:
     """Cost by record, (seeds, records); "bytes" are all of them. NaN after a divergence."""
-    if cost == "bytes" and "bytes_sent" in trace:
-        return column(trace, "bytes_sent")
+    latencies = link_latencies(cost)
+    if latencies is not None:
+        return simulated_latency(trace, latencies.hub_client, latencies.hub_hub).to_numpy()
     if cost == "bytes":
-        return column(trace, "bytes_up") + column(trace, "bytes_down")
+        counted = [name for name in BYTES if name in trace] or ["bytes"]
+        return np.sum([column(trace, name) for name in counted], axis=0)
     return column(trace, cost)
+
+
+def simulated_latency(
+    trace: xr.Dataset, hub_client: float, hub_hub: float | None = None
+) -> xr.DataArray:
+    """Time by record (seed, record) of a run over silos, in units t_comp of one local step.
+
+    hub_client, hub_hub: what a round trip takes between a hub and its clients, and between hubs;
+    with one number both take that. Sequential trips and steps add up: clients of one hub, hubs and
+    silos work at the same time. A round of Q steps has two trips of the first and one of the
+    second kind, t_Q = 3 t_comm + Q t_comp, t_comp = 1 (TDCD section 5.2).
+
+    `trace.assign_coords(latency=simulated_latency(trace, 100))` adds it to a trace's costs.
+    """
+    trips_of_hubs = hub_client if hub_hub is None else hub_hub
+    times = (
+        hub_client * column(trace, "hub_client_trips")
+        + trips_of_hubs * column(trace, "hub_hub_trips")
+        + column(trace, "iteration")
+    )
+    label = LinkLatencies(hub_client, trips_of_hubs).label
+    attributes = {"long_name": f"simulated time, {label}", "units": "1"}
+    return xr.DataArray(times, dims=("seed", "record"), name="latency", attrs=attributes)
 
 
 def log_measurement(trace: xr.Dataset, measurement: str) -> np.ndarray:
@@ -167,6 +196,17 @@ def lowest_median(trace: xr.Dataset, measurement: str) -> float:
     """
     values = np.where(diverged(trace)[:, None], np.inf, log_measurement(trace, measurement))
     return float(np.median(values, axis=0).min())
+
+
+def common_target(
+    traces: Sequence[xr.Dataset], measurement: str, stated: float | None = None
+) -> float:
+    """The level of a stated target, otherwise the best that the medians of all traces reach."""
+    if stated is not None:
+        return log_target(measurement, stated)
+    lowest = [lowest_median(trace, measurement) for trace in traces]
+    # A run whose seeds mostly diverged reaches no level: the other sets the target.
+    return max((level for level in lowest if np.isfinite(level)), default=-np.inf)
 
 
 @dataclass(frozen=True)

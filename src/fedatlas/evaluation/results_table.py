@@ -6,13 +6,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fedatlas.evaluation.levels import above_start, cost_axis, diverged
+from fedatlas.evaluation.levels import BYTES, above_start, cost_axis, diverged
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.traces import MEASUREMENTS
 
 # What a run has spent, as far as its setting counts it.
 _SPENT = (
     "round",
+    "iteration",
+    "hub_client_trips",
+    "hub_hub_trips",
     "epoch",
     "bytes",
     "full_participations",
@@ -68,7 +71,7 @@ def _identity(run: str, point: str, trace: xr.Dataset, selected: bool) -> dict[s
 
 def _counts(trace: xr.Dataset, name: str) -> bool:
     if name == "bytes":
-        return "bytes_up" in trace or "bytes_sent" in trace
+        return any(part in trace for part in BYTES)
     return name in trace
 
 

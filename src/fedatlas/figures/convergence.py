@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from fedatlas.claims import Figure
+from fedatlas.claims import Figure, link_latencies
 from fedatlas.evaluation.levels import column, cost_axis, diverged, smallest
 from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
 from fedatlas.figures.style import (
@@ -30,6 +31,7 @@ _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (
 # Labels of cost axes, and the unit of ticks such as 2.5k and 2.5MB; None: plain numbers.
 _COSTS: dict[str, tuple[str, str | None]] = {
     "round": ("communication rounds", ""),
+    "iteration": ("iterations (sequential gradient steps)", ""),
     "epoch": ("gradient evaluations per sample", None),
     "update_epoch": ("epochs (dominated updates per sample)", None),
     "bytes": ("bytes communicated", "B"),
@@ -37,9 +39,8 @@ _COSTS: dict[str, tuple[str, str | None]] = {
     "simulated_time": ("simulated time in seconds", None),
     "epsilon": ("privacy spent, ε", ""),
 }
-
-
 _LETTERS_OF_LABEL = 34  # that the height of a panel has room for
+_LETTERS_OF_COST = 42  # and the width
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,13 @@ class _Curve:
     trace: xr.Dataset
 
 
+@dataclass(frozen=True)
+class _Row:
+    title: str
+    measurement: str
+    curves: list[_Curve]
+
+
 def compose(
     title: str,
     figure: Figure,
@@ -57,7 +65,7 @@ def compose(
     traces: Traces,
     chosen: Mapping[str, Choice],
 ) -> Canvas:
-    """Rows of panels, one column per cost axis.
+    """Rows of panels, one column per cost axis; a row for each measurement of each group of curves.
 
     Lines are medians over seeds at equal cost, bands reach from the lowest to the highest seed.
     """
@@ -72,24 +80,25 @@ def compose(
         # Unequal partitions differ a thousandfold in what a round costs.
         sharex="none" if figure.rows == "partition" else "col",
     )
-    for line, (row_title, curves) in enumerate(rows):
-        for place, cost in zip(axes[line], figure.costs, strict=True):
-            _draw_panel(place, figure.measurement, cost, curves)
-            if _is_logarithmic(figure.measurement, curves):
+    for row, places in zip(rows, axes, strict=True):
+        for place, cost in zip(places, figure.costs, strict=True):
+            _draw_panel(place, row.measurement, cost, row.curves)
+            if _is_logarithmic(row.measurement, row.curves):
                 place.set_yscale("log")
-        if figure.measurement in LARGER_IS_BETTER:
-            axes[line, 0].set_ylim(_heights(figure, curves))  # the row shares them
-            axes[line, 0].ticklabel_format(axis="y", useOffset=False)
-        label = textwrap.fill(MEASUREMENTS[figure.measurement][0], _LETTERS_OF_LABEL)
-        axes[line, 0].set_ylabel(f"{row_title}\n{label}" if row_title else label)
-        marked = _mark_full_rounds(axes[line, 0], curves)
-        axes[line, -1].legend(handles=_legend(curves, marked), **legend_beside())
+        if row.measurement in LARGER_IS_BETTER:
+            places[0].set_ylim(_heights(row, figure.costs))  # the row shares them
+            places[0].ticklabel_format(axis="y", useOffset=False)
+        label = textwrap.fill(MEASUREMENTS[row.measurement][0], _LETTERS_OF_LABEL)
+        places[0].set_ylabel(f"{row.title}\n{label}" if row.title else label)
+        marked = _mark_full_rounds(places[0], row.curves)
+        if row.measurement == figure.measurement:  # rows of further ones have the same curves
+            places[-1].legend(handles=_legend(row.curves, marked), **legend_beside())
     for place in axes.flat:
         # Only when all is drawn: a limit that is set stays, also for panels that share it.
         if place.get_xscale() == "linear":
             place.set_xlim(left=0)
     for place, cost in zip(axes[-1], figure.costs, strict=True):
-        place.set_xlabel(_COSTS[cost][0])
+        place.set_xlabel(_described(cost)[0])
     seeds = seeds_of(traces)
     put_title(canvas, title, f"median and range of {seeds} seeds" if seeds > 1 else "one seed")
     return canvas
@@ -100,8 +109,8 @@ def _rows(
     run_titles: Mapping[str, str],
     traces: Traces,
     chosen: Mapping[str, Choice],
-) -> Iterator[tuple[str, list[_Curve]]]:
-    """Titles of the figure's rows and their curves; a run has one colour throughout."""
+) -> Iterator[_Row]:
+    """The figure's rows; a run has one colour throughout."""
     grouped: dict[str, list[_Curve]] = {}
     colour_of = colours({run: run_titles[run] for run in traces}, figure.dashed)
     for run, points in traces.items():
@@ -116,7 +125,18 @@ def _rows(
             grouped.setdefault(_row_title(figure, trace), []).append(
                 _Curve(label, colour, style, trace)
             )
-    yield from grouped.items()
+    for row_title, curves in grouped.items():
+        for measurement in figure.measurements:
+            yield _Row(row_title, measurement, curves)
+
+
+def _described(cost: str) -> tuple[str, str | None]:
+    """The label of a cost axis and the unit of its ticks."""
+    latencies = link_latencies(cost)
+    if latencies is None:
+        return _COSTS[cost]
+    label = f"simulated time units, {latencies.label}"
+    return label if len(label) <= _LETTERS_OF_COST else label.replace(", ", ",\n", 1), ""
 
 
 def _told_apart(trace: xr.Dataset, points: Mapping[str, xr.Dataset]) -> str:
@@ -151,29 +171,34 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
         # Thin edges tell bands apart where they overlap.
         place.plot(x, np.stack([low, high], axis=1), color=curve.colour, lw=0.4, alpha=0.5)
         median = np.median(y, axis=0)
-        place.plot(x, median, color=curve.colour, ls=curve.style, lw=width, zorder=3 + 0.1 * order)
+        line, *_ = place.plot(
+            x, median, color=curve.colour, ls=curve.style, lw=width, zorder=3 + 0.1 * order
+        )
+        if curve.style == DASHED:
+            # Its partner has its colour: white edges show dashes where the two coincide.
+            line.set_path_effects([withStroke(linewidth=width + 1.2, foreground="white")])
     if not place.lines:
         place.text(0.5, 0.5, "every seed diverged", transform=place.transAxes, ha="center")
     if logarithmic:
         place.set_xscale("log")
         return
     place.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    unit = _COSTS[cost][1]
+    unit = _described(cost)[1]
     if unit is not None:
         place.xaxis.set_major_formatter(EngFormatter(unit, sep=""))
 
 
-def _heights(figure: Figure, curves: list[_Curve]) -> tuple[float | None, float | None]:
+def _heights(row: _Row, costs: Sequence[str]) -> tuple[float | None, float | None]:
     """Limits of a row's y axis, from what curves are after the first tenth of their x range.
 
     All start with a constant's score and end a few hundredths apart, which would be squeezed: lines
     may enter the panel from below. Where x is logarithmic, starts take no more room than ends.
     """
     kept = [np.empty(0)]
-    for cost in figure.costs:
-        logarithmic = _ends_far_apart(cost, curves)
-        for curve in curves:
-            x, y = _healthy_seeds(curve, figure.measurement, cost, logarithmic)
+    for cost in costs:
+        logarithmic = _ends_far_apart(cost, row.curves)
+        for curve in row.curves:
+            x, y = _healthy_seeds(curve, row.measurement, cost, logarithmic)
             if len(y):
                 kept.append(y[:, x >= (0 if logarithmic else x[-1] / 10)].ravel())
     values = np.concatenate(kept)
@@ -200,7 +225,7 @@ def _healthy_seeds(
 
 def _ends_far_apart(cost: str, curves: list[_Curve]) -> bool:
     """Whether simulated times, or privacy spent, differ so that the shortest could not be seen."""
-    if cost not in ("simulated_time", "epsilon"):
+    if cost not in ("simulated_time", "epsilon") and link_latencies(cost) is None:
         return False
     costs = [cost_axis(curve.trace, cost)[~diverged(curve.trace)] for curve in curves]
     ends = [seeds.max() for seeds in costs if seeds.size]
