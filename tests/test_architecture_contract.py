@@ -113,7 +113,9 @@ def test_the_trial_leaves_no_trace(add):
         (chain("wide", "nn.AlphaDropout(0.1)", "last"), "draws random numbers"),
         (chain("wide", "nn.BatchNorm1d(8, track_running_stats=False)", "last"), "not take .*1 val"),
         ("return nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), wide, last)",
-         "gives a sample other outputs alone than beside another"),
+         "has running statistics, as BatchNorm keeps them"),
+        ("return nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False), nn.Flatten(), wide, "
+         "last)", "gives a sample other outputs alone than beside another"),
         (chain("wide", "last", "nn.Softmax(0)"), "other outputs alone than beside another"),
         ("return nn.Sequential(nn.Flatten(), nn.AdaptiveAvgPool1d(outputs))", "has no parameters"),
         ("network = nn.Sequential(nn.Flatten(), wide, last); wide.spare = nn.Linear(2, 2); "

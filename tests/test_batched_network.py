@@ -225,9 +225,20 @@ def test_parameters_that_are_used_twice_count_once():
     assert BatchedNetwork(Tied, CPU).dimension == 4 * 4 + 4 + 4 + 4 + 4 * 2 + 2
 
 
-@pytest.mark.parametrize("layer", [nn.BatchNorm1d(4), nn.BatchNorm1d(4, affine=False)])
-def test_networks_with_buffers_are_refused(layer):
-    with pytest.raises(FedatlasError, match=r"has buffers.*use GroupNorm or LayerNorm"):
+class Counting(nn.Module):
+    """A layer with a state that is no running statistic."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+@pytest.mark.parametrize("layer", [Counting(), nn.BatchNorm1d(4, momentum=None)])
+def test_networks_with_other_buffers_than_running_statistics_are_refused(layer):
+    with pytest.raises(FedatlasError, match=r"has the buffer '1\..*' .*remove it"):
         BatchedNetwork(lambda: nn.Sequential(nn.Linear(4, 4), layer), CPU)
 
 

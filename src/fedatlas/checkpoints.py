@@ -75,11 +75,20 @@ def restore_state(template: State, arrays: dict[str, np.ndarray], from_numpy: An
             values[name] = ClientRows(from_numpy(saved))
         else:
             values[name] = from_numpy(saved)
-    return type(template)(**values)
+    made: Any = type(template)
+    restored: State = made(**values) if _is_named(template) else made(values.values())
+    return restored
 
 
 def _members(value: Any) -> dict[str, Any]:
-    """Fields of a dataclass or named tuple; nothing of anything else."""
+    """Fields of a dataclass or named tuple, places of a tuple; nothing of anything else."""
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
-    return value._asdict() if hasattr(value, "_asdict") else {}
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", None) or map(str, range(len(value)))
+        return dict(zip(names, value, strict=True))
+    return {}
+
+
+def _is_named(value: Any) -> bool:
+    return is_dataclass(value) or hasattr(value, "_fields")

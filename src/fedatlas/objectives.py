@@ -136,31 +136,49 @@ class AucObjective(Model):
 
 
 class ClassificationObjective(Model):
-    """The mean cross-entropy of a network with an output for each class, F(x) = 1/N Σ_i f_i(x).
+    """The mean cross-entropy of a network, F(x) = 1/N Σ_i f_i(x).
 
-    measurements: of the agents' mean x̄ where nothing else is said; `test_accuracy_of_agents` is
-        the mean over agents of each one's own, `test_accuracy_of_worst_agent` the lowest of them;
-        `disagreement` is the root mean square over agents of ‖x_i − x̄‖.
-    model: a file of `fedatlas.architectures`.
+    name: `cross_entropy` of a network with an output for each class; `binary_cross_entropy` of one
+        whose single output is the logit of label +1 against −1.
+    model: a file of `fedatlas.architectures`; hidden: its number of hidden units, if it takes one.
+
+    measurements: of agents they are those of their mean x̄ where nothing else is said;
+        `test_accuracy_of_agents` is the mean over agents of each one's own,
+        `test_accuracy_of_worst_agent` the lowest of them; `disagreement` is the root mean square
+        over agents of ‖x_i − x̄‖. F1 is of label +1, predicted where the logit is positive.
     """
 
     min_max: ClassVar[bool] = False
-    measurements: ClassVar[tuple[str, ...]] = (
-        "objective",
-        "train_accuracy",
-        "test_accuracy",
-        "test_accuracy_of_agents",
-        "test_accuracy_of_worst_agent",
-        "disagreement",
-    )
 
-    name: Literal["cross_entropy"]
+    name: Literal["cross_entropy", "binary_cross_entropy"]
     model: str
+    hidden: int | None = Field(default=None, ge=1)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the network has a single output."""
+        return self.name == "binary_cross_entropy"
 
     @property
     def slug(self) -> str:
         """A file-name-safe name that no other objective has."""
-        return f"{self.name}-{self.model}"
+        hidden = "" if self.hidden is None else f"-{self.hidden}"
+        return f"{self.name}-{self.model}{hidden}"
+
+    @property
+    def measurements(self) -> tuple[str, ...]:
+        """What runs may measure."""
+        quality = "f1" if self.is_binary else "top5_accuracy"
+        return (
+            "objective",
+            "train_accuracy",
+            "test_accuracy",
+            f"train_{quality}",
+            f"test_{quality}",
+            "test_accuracy_of_agents",
+            "test_accuracy_of_worst_agent",
+            "disagreement",
+        )
 
 
 #: Objectives of networks, which name one as their `model`.

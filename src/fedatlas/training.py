@@ -282,7 +282,9 @@ class _Progress:
 
 
 def _arrays(point: Any) -> tuple[Any, ...]:
-    return point if isinstance(point, tuple) else (point,)
+    if not isinstance(point, tuple):
+        return (point,)
+    return tuple(array for part in point for array in _arrays(part))
 
 
 def _shapes(point: Any) -> list[tuple[int, ...]]:

@@ -2,10 +2,13 @@
 
 A file has one function, `build(shape, outputs)`: a torch module from (n, *shape) to (n, outputs),
 initialised by torch's global generator, without buffers, without randomness in its forward pass,
-each sample on its own; it raises FedatlasError for a shape that it cannot take.
+each sample on its own; it raises FedatlasError for a shape that it cannot take. Where methods carry
+BatchNorm's running statistics along, those are buffers that it may have. A function
+`build(shape, outputs, hidden)` takes the number of hidden units, too.
 """
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable
 from functools import cache
@@ -28,7 +31,7 @@ def architecture_names() -> list[str]:
     return sorted(name for name in names if not name.startswith("_"))
 
 
-def architecture(name: str) -> "Callable[[tuple[int, ...], int], nn.Module]":
+def architecture(name: str) -> "Callable[..., nn.Module]":
     """The function that builds the network; FedatlasError names those there are."""
     if name not in architecture_names():
         raise FedatlasError(
@@ -37,12 +40,22 @@ def architecture(name: str) -> "Callable[[tuple[int, ...], int], nn.Module]":
     module = importlib.import_module(f"{__name__}.{name}")
     if not hasattr(module, "build"):
         raise FedatlasError(f"{module.__file__}: must define build(shape, outputs)")
-    build: Callable[[tuple[int, ...], int], nn.Module] = module.build
+    build: Callable[..., nn.Module] = module.build
     return build
 
 
-def checked_build(name: str, shape: tuple[int, ...], outputs: int) -> "Callable[[], nn.Module]":
+def checked_build(
+    name: str,
+    shape: tuple[int, ...],
+    outputs: int,
+    *,
+    hidden: int | None = None,
+    batch_statistics: bool = False,
+) -> "Callable[[], nn.Module]":
     """What builds the network for samples of the shape, once a trial of it has shown no fault.
+
+    hidden: units, of networks that take their number. batch_statistics: whether networks may
+    normalise by them, and keep running ones in buffers.
 
     The trial passes two samples forward, and back, through a network of its own, in the mode that
     it is built in; it leaves torch's global generator as it was. FedatlasError for a network that
@@ -51,13 +64,44 @@ def checked_build(name: str, shape: tuple[int, ...], outputs: int) -> "Callable[
     """
     import torch
 
-    build = architecture(name)
+    function = architecture(name)
+    if (hidden is not None) != ("hidden" in inspect.signature(function).parameters):
+        raise FedatlasError(
+            f"network '{name}' {'needs' if hidden is None else 'takes no'} 'hidden', the number of "
+            "hidden units"
+        )
+    options = {} if hidden is None else {"hidden": hidden}
+
+    def build() -> "nn.Module":
+        return function(shape, outputs, **options)
+
     with torch.random.fork_rng(devices=[]):
-        _try_out(f"network '{name}'", build(shape, outputs), shape, outputs)
-    return lambda: build(shape, outputs)
+        _try_out(f"network '{name}'", build(), shape, outputs, batch_statistics)
+    return build
 
 
-def _try_out(network: str, module: object, shape: tuple[int, ...], outputs: int) -> None:
+def running_statistics(module: "nn.Module") -> "dict[str, torch.Tensor]":
+    """Running means and variances by name; FedatlasError for any other state beside parameters."""
+    import torch
+
+    found = {}
+    for name, buffer in module.named_buffers():
+        parent, _, own = name.rpartition(".")
+        layer = module.get_submodule(parent)
+        if not isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) or layer.momentum is None:
+            raise FedatlasError(
+                f"a network has the buffer '{name}', a state beside its parameters that is no "
+                "running mean or variance of BatchNorm with a momentum; remove it"
+            )
+        # The number of batches is not read where there is a momentum.
+        if own != "num_batches_tracked":
+            found[name] = buffer
+    return found
+
+
+def _try_out(
+    network: str, module: object, shape: tuple[int, ...], outputs: int, batch_statistics: bool
+) -> None:
     """network: what errors call it."""
     import torch
 
@@ -66,6 +110,12 @@ def _try_out(network: str, module: object, shape: tuple[int, ...], outputs: int)
             f"{network}: build must return a torch.nn.Module, not {type(module).__name__}"
         )
     module = module.float()  # whatever it is built in; engines choose what they compute in
+    kept = bool(running_statistics(module))
+    if kept and not batch_statistics:
+        raise FedatlasError(
+            f"{network} has running statistics, as BatchNorm keeps them, which methods here do not "
+            "send or average; use GroupNorm or LayerNorm"
+        )
     # Not zeros: layers may be random, or mix samples, without leaving a trace on those.
     samples = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
     before = torch.random.get_rng_state()
@@ -82,7 +132,7 @@ def _try_out(network: str, module: object, shape: tuple[int, ...], outputs: int)
             f"{network} draws random numbers in its forward pass, as Dropout does: remove that "
             "layer; randomness is the methods'"
         )
-    if not _agree(found[:1], _outputs(network, module, samples[:1])):
+    if not kept and not _agree(found[:1], _outputs(network, module, samples[:1])):
         raise FedatlasError(
             f"{network} gives a sample other outputs alone than beside another, as BatchNorm does; "
             "use GroupNorm or LayerNorm"

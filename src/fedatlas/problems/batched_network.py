@@ -3,18 +3,20 @@
 Two ways with the same numbers, up to rounding: a loop over clients, or one call for all of them by
 `torch.func`. On a GPU the one call is faster; on a CPU it is so for small networks on few numbers,
 where Python's share of the loop counts (benchmarks/networks.py). Device and sizes decide, not
-clocks: a resumed run goes on as it began. Gradients of single samples, which clipping needs, have
-ways of their own, see `sample_gradients`.
+clocks: a resumed run goes on as it began. Networks that `torch.func` does not take, those with
+recurrent layers or running statistics, are always looped over. Gradients of single samples, which
+clipping needs, have ways of their own, see `sample_gradients`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from math import prod
 
 import torch
 from torch import nn
 from torch.func import functional_call, vjp, vmap
 
-from fedatlas.errors import FedatlasError
+from fedatlas.architectures import running_statistics
 from fedatlas.problems.clipping import Clipping
 from fedatlas.problems.sample_gradients import (
     all_at_once,
@@ -59,53 +61,71 @@ class BatchedNetwork:
         self._build = build
         self._device, self._dtype, self._vectorised = device, dtype, vectorised
         module = self._fresh(0)
-        if any(True for _ in module.buffers()):
-            raise FedatlasError(
-                "a network has buffers (such as BatchNorm's running statistics), which are a state "
-                "beside its parameters; use GroupNorm or LayerNorm"
-            )
         self._module = module
-        self._names = [name for name, _ in module.named_parameters()]
-        self._shapes = [parameter.shape for parameter in module.parameters()]
-        self._sizes = [prod(shape) for shape in self._shapes]
-        self.dimension = sum(self._sizes)
+        self._parameters = _Flat(dict(module.named_parameters()))
+        self._statistics = _Flat(running_statistics(module))
+        self.dimension = self._parameters.size
+        self.statistics = self._statistics.size
+        if self.statistics or any(isinstance(part, nn.RNNBase) for part in module.modules()):
+            self._vectorised = False
         self._sample_gradients = by_layers if is_chain(module) else all_at_once
         if vectorised is False:
             self._sample_gradients = one_by_one
 
     def initial(self, seed: int) -> torch.Tensor:
         """The parameters (d,) that the module starts with; the same on every device."""
-        parameters = self._fresh(seed).parameters()
-        return torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+        return _flat(self._fresh(seed).parameters())
+
+    def initial_statistics(self) -> torch.Tensor:
+        """The running statistics (s,) that the module starts with: means 0, variances 1."""
+        found = list(running_statistics(self._fresh(0)).values())
+        return _flat(found) if found else torch.zeros(0, device=self._device, dtype=self._dtype)
 
     def outputs(
-        self, point: torch.Tensor, inputs: Callable[[slice], torch.Tensor], samples: int
+        self,
+        point: torch.Tensor,
+        inputs: Callable[[slice], torch.Tensor],
+        samples: int,
+        statistics: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Outputs (n, k) for n samples at one point (d,), without gradients, chunk by chunk.
 
-        inputs: the samples of a slice, (…, *shape).
+        inputs: the samples of a slice, (…, *shape). statistics: (s,), by which networks that have
+        running statistics normalise here.
         """
-        parameters = self._parameters(point)
+        state = self._state(point, statistics)
         chunk = max(1, self._limit(_CHUNK) // prod(inputs(slice(0, 1)).shape))
-        with torch.no_grad():
+        with torch.no_grad(), self._evaluating():
             parts = [
                 functional_call(
-                    self._module, parameters, (inputs(slice(start, min(start + chunk, samples))),)
+                    self._module, state, (inputs(slice(start, min(start + chunk, samples))),)
                 )
                 for start in range(0, samples, chunk)
             ]
         return torch.cat(parts)
 
+    def training_outputs(self, point: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+        """Outputs (b, k) of one minibatch, normalised by its own statistics, without gradients."""
+        state = self._state(point, self.initial_statistics())  # not read, and thrown away
+        with torch.no_grad():
+            outputs: torch.Tensor = functional_call(self._module, state, (inputs,))
+        return outputs
+
     def gradients(
-        self, points: torch.Tensor, inputs: torch.Tensor, pullback: Pullback
+        self,
+        points: torch.Tensor,
+        inputs: torch.Tensor,
+        pullback: Pullback,
+        statistics: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Outputs (S, b, k) and gradients (S, d) at each client's point (S, d).
 
-        inputs: (S, b, *shape). pullback: says how outputs matter, see `Pullback`.
+        inputs: (S, b, *shape). pullback: says how outputs matter, see `Pullback`. statistics:
+        (S, s), of networks that have running statistics, which are updated in place.
         """
         if self.is_vectorised(inputs[0].numel()):
-            return self._all_at_once(points, inputs, pullback)
-        return self._one_by_one(points, inputs, pullback)
+            return self.all_at_once(points, inputs, pullback)
+        return self.one_by_one(points, inputs, pullback, statistics)
 
     def clipped_gradients(
         self,
@@ -134,7 +154,7 @@ class BatchedNetwork:
                 if len(rows) == 0:  # of a client without any samples
                     continue
                 own = self._sample_gradients(
-                    self._module, self._parameters(point), inputs[client, rows], slopes[rows]
+                    self._module, self._parameters.parts(point), inputs[client, rows], slopes[rows]
                 )
                 gradients[client] += clipped_sum(own, clipping, share[client, rows])
             all_outputs.append(outputs)
@@ -147,9 +167,11 @@ class BatchedNetwork:
         few = inputs < _FEW_INPUTS and self.dimension < _FEW_PARAMETERS
         return self._device.type != "cpu" or few
 
-    def _all_at_once(
+    def all_at_once(
         self, points: torch.Tensor, inputs: torch.Tensor, pullback: Pullback
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        """As `gradients`, by one call of torch.func."""
+
         def forward(flat: torch.Tensor) -> torch.Tensor:
             return vmap(self._forward)(flat, inputs)
 
@@ -157,14 +179,20 @@ class BatchedNetwork:
         (gradients,) = backward(pullback(outputs.detach(), slice(0, len(points))))
         return outputs.detach(), gradients
 
-    def _one_by_one(
-        self, points: torch.Tensor, inputs: torch.Tensor, pullback: Pullback
+    def one_by_one(
+        self,
+        points: torch.Tensor,
+        inputs: torch.Tensor,
+        pullback: Pullback,
+        statistics: torch.Tensor | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        """As `gradients`, by a loop."""
         gradients = torch.empty_like(points, memory_format=torch.contiguous_format)
         all_outputs = []
         for client in range(len(points)):
-            parameters = leaves(self._parameters(points[client]))
-            outputs = functional_call(self._module, parameters, (inputs[client],))
+            parameters = leaves(self._parameters.parts(points[client]))
+            held = {} if statistics is None else self._statistics.parts(statistics[client])
+            outputs = functional_call(self._module, parameters | held, (inputs[client],))
             slopes = pullback(outputs.detach()[None], slice(client, client + 1))[0]
             parts = torch.autograd.grad(outputs, list(parameters.values()), slopes)
             torch.cat([part.reshape(-1) for part in parts], out=gradients[client])
@@ -172,15 +200,27 @@ class BatchedNetwork:
         return torch.stack(all_outputs), gradients
 
     def _forward(self, flat: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
-        outputs: torch.Tensor = functional_call(self._module, self._parameters(flat), (inputs,))
+        outputs: torch.Tensor = functional_call(
+            self._module, self._parameters.parts(flat), (inputs,)
+        )
         return outputs
 
-    def _parameters(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
-        parts = flat.split(self._sizes)
-        return {
-            name: part.view(shape)
-            for name, part, shape in zip(self._names, parts, self._shapes, strict=True)
-        }
+    def _state(
+        self, point: torch.Tensor, statistics: torch.Tensor | None
+    ) -> dict[str, torch.Tensor]:
+        """Parameters, and running statistics if they are given, by name."""
+        state = self._parameters.parts(point)
+        return state if statistics is None else state | self._statistics.parts(statistics)
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """With running statistics, by which the module normalises and which it leaves alone."""
+        training = self._module.training
+        self._module.train(training and not self.statistics)
+        try:
+            yield
+        finally:
+            self._module.train(training)
 
     def _limit(self, limits: dict[str, int]) -> int:
         return limits["cpu" if self._device.type == "cpu" else "other"]
@@ -190,3 +230,24 @@ class BatchedNetwork:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             return self._build().to(self._device, self._dtype)
+
+
+class _Flat:
+    """Named tensors as one flat vector."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        self._shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        self._sizes = [prod(shape) for shape in self._shapes.values()]
+        self.size = sum(self._sizes)
+
+    def parts(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Views into the vector, by name."""
+        parts = flat.split(self._sizes)
+        return {
+            name: part.view(shape)
+            for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
+        }
+
+
+def _flat(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors])

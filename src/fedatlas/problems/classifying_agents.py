@@ -2,14 +2,12 @@
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
 
 from fedatlas.architectures import checked_build
-from fedatlas.errors import FedatlasError
 from fedatlas.objectives import ClassificationObjective
-from fedatlas.partition import MOST_CLASSES
 from fedatlas.problems.agents import AgentEngine
 from fedatlas.problems.batched_network import BatchedNetwork
+from fedatlas.problems.classification import classification
 from fedatlas.problems.clipping import Clipping
 from fedatlas.problems.device_samples import DeviceSamples
 from fedatlas.problems.minibatches import Minibatches
@@ -33,25 +31,20 @@ class ClassifyingAgents(AgentEngine):
         super().__init__(data)
         self._device, self._dtype = available(device), dtype
         self.draws = TorchDraws()
-        tested = [] if data.test is None else [data.test.label]
-        classes = np.unique(np.concatenate([data.samples.label, *tested]))
-        if not 2 <= len(classes) <= MOST_CLASSES:
-            raise FedatlasError(
-                f"objective '{objective.name}' needs 2 to {MOST_CLASSES} classes, but data set "
-                f"'{data.metadata['dataset']}' has {len(classes)} distinct labels"
-            )
+        self._loss = classification(
+            objective, data.metadata["dataset"], data.samples, data.test, self._device
+        )
         shape = tuple(data.metadata["shape"] or ())
-        build = checked_build(objective.model, shape, len(classes))
+        build = checked_build(objective.model, shape, self._loss.outputs, hidden=objective.hidden)
         self.network = BatchedNetwork(build, self._device, dtype, vectorised)
         self.dimension = self.network.dimension
-        self._classes = self.array(classes)
         self._train = DeviceSamples(data.samples, data.metadata, self._device, dtype)
-        self._train_class = self._class_of(self._train)
+        self._train_class = self._loss.targets(self._train.label)
         self._row_weights = self.array(data.row_weights)
         self._test = None
         if data.test is not None:
             self._test = DeviceSamples(data.test, data.metadata, self._device, dtype)
-            self._test_class = self._class_of(self._test)
+            self._test_class = self._loss.targets(self._test.label)
 
     def start(self, seed: int) -> torch.Tensor:
         """See AgentEngine: the network as it is initialised under a seed."""
@@ -77,10 +70,7 @@ class ClassifyingAgents(AgentEngine):
 
         def slopes(outputs: torch.Tensor, agents: slice) -> torch.Tensor:
             """Of every sample's own loss."""
-            softmax = torch.softmax(outputs, dim=-1)
-            return softmax.scatter_add_(
-                -1, wanted[agents].unsqueeze(-1), -torch.ones_like(softmax[..., :1])
-            )
+            return self._loss.slopes(outputs, wanted[agents])
 
         if clipping is not None:
             _, gradients = self.network.clipped_gradients(points, inputs, slopes, clipping, share)
@@ -96,30 +86,24 @@ class ClassifyingAgents(AgentEngine):
         """See DecentralisedProblem."""
         mean = points.mean(0)
         outputs = self._outputs(mean, self._train)
-        losses = cross_entropy(outputs, self._train_class, reduction="none")
+        losses = self._loss.losses(outputs, self._train_class)
         apart = torch.linalg.vector_norm(points - mean, dim=1)
         measured = {
             "objective": float(self._row_weights @ losses),
-            "train_accuracy": _accuracy(outputs, self._train_class),
             "disagreement": float(apart.square().mean().sqrt()),
         }
+        found = self._loss.qualities(outputs, self._train_class)
+        measured |= {f"train_{name}": value for name, value in found.items()}
         if self._test is not None:
-            of_mean, *own = (
-                _accuracy(self._outputs(point, self._test), self._test_class)
-                for point in (mean, *points)
-            )
-            measured["test_accuracy"] = of_mean
+            found = self._loss.qualities(self._outputs(mean, self._test), self._test_class)
+            measured |= {f"test_{name}": value for name, value in found.items()}
+            own = [
+                self._loss.accuracy(self._outputs(point, self._test), self._test_class)
+                for point in points
+            ]
             measured["test_accuracy_of_agents"] = float(np.mean(own))
             measured["test_accuracy_of_worst_agent"] = min(own)
         return measured
 
     def _outputs(self, point: torch.Tensor, samples: DeviceSamples) -> torch.Tensor:
         return self.network.outputs(point, samples.at, len(samples))
-
-    def _class_of(self, samples: DeviceSamples) -> torch.Tensor:
-        """Place of each label among the classes, (n,) int64."""
-        return torch.searchsorted(self._classes, samples.label.to(self._dtype))
-
-
-def _accuracy(outputs: torch.Tensor, wanted: torch.Tensor) -> float:
-    return float((outputs.argmax(-1) == wanted).double().mean())

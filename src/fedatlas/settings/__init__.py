@@ -1,7 +1,8 @@
 """What methods run in: data, arithmetic and network, one module for each kind of setting.
 
-`horizontal.py`, `vertical.py`, `horizontal_min_max.py` and `decentralised.py` have one subclass of
-Setting each. They are loaded by name, so that a run depends on the code of its own kind only.
+`horizontal.py`, `vertical.py`, `horizontal_min_max.py`, `decentralised.py` and `tiered.py` have one
+subclass of Setting each. They are loaded by name, so that a run depends on the code of its own kind
+only.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Trial:
     """What one seed of a run has of its own: an oracle and a network that count, and the start.
 
     counters: a dataclass of running totals, named as the costs and measurements of a trace.
-    x0: where to start: a model (d,), or a tuple of arrays.
+    x0: where to start: a model (d,), or a tuple of arrays or of such tuples.
     samples: training samples, by which epochs are counted.
     """
 

@@ -1,0 +1,284 @@
+"""The arithmetic behind tiered methods: silos' slices on a device, their networks, gradients."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from fedatlas.architectures import checked_build
+from fedatlas.objectives import ClassificationObjective
+from fedatlas.problems.batched_network import BatchedNetwork, Pullback
+from fedatlas.problems.classification import Classification, classification
+from fedatlas.problems.device_samples import DeviceSamples
+from fedatlas.problems.tiered import PerSilo, SiloModels
+from fedatlas.problems.torch_device import available
+from fedatlas.shards import ClientSamples
+from fedatlas.tiered_shards import TieredSamples
+
+# Where a network takes many clients in one call, those of about equal minibatches share one, padded
+# to the largest of theirs: of 50 clients with some 40 samples each, three calls instead of one cost
+# two thirds of the time, and more calls save nothing (benchmarks/tiers.py).
+_CALLS = 3
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Clients of a silo whose gradients are taken together.
+
+    clients: (C,). inputs: (C, b, *shape), padded. targets, place: (C, b), place being that in ζ.
+    share: (C, b) 1/|ζ_k|, 0 of padding.
+    """
+
+    clients: torch.Tensor
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    place: torch.Tensor
+    share: torch.Tensor
+
+
+@dataclass(frozen=True)
+class _SiloBatch:
+    """A silo's slices of the minibatch, by client.
+
+    inputs: (B, *shape). place: (B,) of each in ζ. sizes: (K,) |ζ_k|. groups: of all clients that
+    have samples.
+    """
+
+    inputs: torch.Tensor
+    place: torch.Tensor
+    sizes: np.ndarray
+    groups: tuple[_Group, ...]
+
+
+@dataclass(frozen=True)
+class SharedMinibatch:
+    """ζ and where silos keep it. size: B. sizes: |ζ_{k,j}|, (N, K)."""
+
+    size: int
+    silos: tuple[_SiloBatch, ...]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Samples of every client, (N, K)."""
+        return np.stack([silo.sizes for silo in self.silos])
+
+
+class TieredEngine:
+    """Embeddings and gradients of all clients of all silos.
+
+    silos: N. clients: K of each silo. samples: M.
+    """
+
+    def __init__(
+        self,
+        data: TieredSamples,
+        objective: ClassificationObjective,
+        device: str,
+        dtype: torch.dtype = torch.float32,
+        vectorised: bool | None = None,
+    ) -> None:
+        """Move all slices to the device; FedatlasError if labels are no classes.
+
+        vectorised: whether calls are for many clients; None lets device and sizes decide.
+        """
+        self._device, first = available(device), data.silos[0]
+        self.silos, self.clients, self.samples = len(data.silos), first.clients, len(data.place[0])
+        self._loss = classification(
+            objective, data.metadata["dataset"], first.samples, first.test, self._device
+        )
+        self._silos = tuple(
+            _Silo(silo, place, objective, self._loss, self._device, dtype, vectorised)
+            for silo, place in zip(data.silos, data.place, strict=True)
+        )
+
+    def start(self, seed: int) -> SiloModels:
+        """The silos' networks as they are initialised under a seed, each under one of its own."""
+        seeds = np.random.SeedSequence(seed).generate_state(self.silos)
+        return SiloModels(
+            tuple(
+                silo.network.initial(int(own)) for silo, own in zip(self._silos, seeds, strict=True)
+            ),
+            tuple(silo.network.initial_statistics() for silo in self._silos),
+        )
+
+    def array(self, values: np.ndarray) -> torch.Tensor:
+        """The values on the engine's device."""
+        return torch.tensor(values, device=self._device)
+
+    def minibatch(self, samples: np.ndarray) -> SharedMinibatch:
+        """The minibatch of these samples, (B,), numbered by ascending sample id."""
+        return SharedMinibatch(len(samples), tuple(silo.batch(samples) for silo in self._silos))
+
+    def embeddings(self, models: SiloModels, batch: SharedMinibatch) -> PerSilo:
+        """See TieredProblem."""
+        return tuple(
+            silo.embeddings(weights, own)
+            for silo, weights, own in zip(self._silos, models.weights, batch.silos, strict=True)
+        )
+
+    def partial_gradients(
+        self, models: SiloModels, others: PerSilo, batch: SharedMinibatch
+    ) -> tuple[PerSilo, PerSilo]:
+        """See TieredProblem."""
+        found = [
+            silo.gradients(weights, statistics, phi, own)
+            for silo, weights, statistics, phi, own in zip(
+                self._silos, *models, others, batch.silos, strict=True
+            )
+        ]
+        gradients, statistics = zip(*found, strict=True)
+        return gradients, statistics
+
+    def measure(self, models: SiloModels) -> dict[str, float]:
+        """See TieredProblem."""
+        silos = list(zip(self._silos, models.weights, models.statistics, strict=True))
+        outputs = torch.stack([silo.train_outputs(*model) for silo, *model in silos]).sum(0)
+        targets = self._silos[0].train_targets  # labels are the same in all silos
+        measured = {"objective": float(self._loss.losses(outputs, targets).double().mean())}
+        found = self._loss.qualities(outputs, targets)
+        measured |= {f"train_{name}": value for name, value in found.items()}
+        if self._silos[0].has_test:
+            outputs = torch.stack([silo.test_outputs(*model) for silo, *model in silos]).sum(0)
+            found = self._loss.qualities(outputs, self._silos[0].test_targets)
+            measured |= {f"test_{name}": value for name, value in found.items()}
+        return measured
+
+
+class _Silo:
+    """The slices of one silo and its network h_j."""
+
+    def __init__(
+        self,
+        data: ClientSamples,
+        place: np.ndarray,
+        objective: ClassificationObjective,
+        loss: Classification,
+        device: torch.device,
+        dtype: torch.dtype,
+        vectorised: bool | None,
+    ) -> None:
+        build = checked_build(
+            objective.model,
+            tuple(data.metadata["shape"] or ()),
+            loss.outputs,
+            hidden=objective.hidden,
+            batch_statistics=True,
+        )
+        self.network = BatchedNetwork(build, device, dtype, vectorised)
+        self._loss, self._dtype, self._device = loss, dtype, device
+        self._train = DeviceSamples(data.samples, data.metadata, device, dtype)
+        self._targets = loss.targets(self._train.label)
+        self._row_of, self._offsets = place, data.offsets
+        self._rows = torch.tensor(place, device=device)
+        self.has_test = data.test is not None
+        if data.test is not None:
+            self._test = DeviceSamples(data.test, data.metadata, device, dtype)
+            self.test_targets = loss.targets(self._test.label)
+
+    @property
+    def train_targets(self) -> torch.Tensor:
+        """Of all training samples by ascending id, (M,)."""
+        return self._targets[self._rows]
+
+    def batch(self, samples: np.ndarray) -> _SiloBatch:
+        """The slices of these samples, (B,)."""
+        rows = self._row_of[samples]
+        place = np.argsort(rows)  # rows are stored client by client
+        rows = rows[place]
+        starts = np.searchsorted(rows, self._offsets)
+        taken = torch.from_numpy(rows).to(self._device)
+        inputs, targets = self._train.at(taken), self._targets[taken]
+        places = torch.from_numpy(place).to(self._device)
+        groups = tuple(
+            self._group(clients, starts, inputs, targets, places)
+            for clients in self._together(np.diff(starts), inputs[0].numel())
+        )
+        return _SiloBatch(inputs, places, np.diff(starts), groups)
+
+    def embeddings(self, weights: torch.Tensor, batch: _SiloBatch) -> torch.Tensor:
+        """Φ_j of the minibatch, (B, E), at weights (d_j,)."""
+        if self.network.statistics:
+            parts = [
+                self.network.training_outputs(weights, group.inputs[0]) for group in batch.groups
+            ]
+            by_client = torch.cat(parts)
+        else:
+            by_client = self.network.outputs(weights, batch.inputs.__getitem__, len(batch.inputs))
+        found = torch.empty_like(by_client)
+        found[batch.place] = by_client
+        return found
+
+    def gradients(
+        self,
+        weights: torch.Tensor,
+        statistics: torch.Tensor,
+        others: torch.Tensor,
+        batch: _SiloBatch,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """g_{k,j}, (K, d_j), at weights (K, d_j), and statistics afterwards, (K, s_j)."""
+        gradients = torch.zeros_like(weights, memory_format=torch.contiguous_format)
+        after = statistics.clone(memory_format=torch.contiguous_format)
+        for group in batch.groups:
+            if len(group.clients) > 1:
+                _, own = self.network.all_at_once(
+                    weights[group.clients], group.inputs, self._pullback(group, others)
+                )
+                gradients[group.clients] = own
+                continue
+            client = int(group.clients)
+            here = slice(client, client + 1)
+            _, gradients[here] = self.network.one_by_one(
+                weights[here], group.inputs, self._pullback(group, others), after[here]
+            )
+        return gradients, after
+
+    def train_outputs(self, weights: torch.Tensor, statistics: torch.Tensor) -> torch.Tensor:
+        """Embeddings of all training samples by ascending id, (M, E)."""
+        stored = self.network.outputs(weights, self._train.at, len(self._train), statistics)
+        return stored[self._rows]
+
+    def test_outputs(self, weights: torch.Tensor, statistics: torch.Tensor) -> torch.Tensor:
+        """Embeddings of all test samples, in their order, which is the same in all silos."""
+        return self.network.outputs(weights, self._test.at, len(self._test), statistics)
+
+    def _together(self, sizes: np.ndarray, numbers: int) -> list[np.ndarray]:
+        """Clients whose gradients are taken together, all that have samples.
+
+        numbers: of one sample.
+        """
+        present = np.flatnonzero(sizes)
+        if not self.network.is_vectorised(int(sizes[present].mean() * numbers)):
+            return np.split(present, len(present))
+        by_size = present[np.argsort(-sizes[present], kind="stable")]
+        return np.array_split(by_size, min(_CALLS, len(by_size)))
+
+    def _group(
+        self,
+        clients: np.ndarray,
+        starts: np.ndarray,
+        inputs: torch.Tensor,
+        targets: torch.Tensor,
+        places: torch.Tensor,
+    ) -> _Group:
+        first, sizes = starts[clients], starts[clients + 1] - starts[clients]
+        column = np.arange(sizes.max())
+        real = column < sizes[:, None]
+        taken = torch.from_numpy(np.where(real, first[:, None] + column, first[:, None]))
+        taken = taken.to(self._device)
+        share = torch.from_numpy(real / sizes[:, None]).to(self._device, self._dtype)
+        if len(clients) == 1:  # a view: nothing is padded
+            here = slice(int(first[0]), int(first[0] + sizes[0]))
+            own = inputs[here][None], targets[here][None], places[here][None]
+        else:
+            own = inputs[taken], targets[taken], places[taken]
+        return _Group(torch.from_numpy(clients).to(self._device), *own, share)
+
+    def _pullback(self, group: _Group, others: torch.Tensor) -> Pullback:
+        """Slopes of the mean loss of each client's samples: its own Φ_j beside the stale Φ_{−j}."""
+        stale = others[group.place]
+
+        def slopes(outputs: torch.Tensor, clients: slice) -> torch.Tensor:
+            of_sum = self._loss.slopes(outputs + stale[clients], group.targets[clients])
+            return group.share[clients].unsqueeze(-1) * of_sum
+
+        return slopes
