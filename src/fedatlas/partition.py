@@ -394,23 +394,18 @@ def silo_blocks(spec: TieredPartition, shape: tuple[int, ...]) -> list[tuple[sli
         length = shape[axes.index(axis)]
         if blocks > length:
             raise FedatlasError(
-                f"partition: cut.{axis} asks for {blocks} blocks of {length} {axis}, and each "
-                "silo needs one; lower it"
+                f"partition: cut.{axis} asks for {blocks} blocks, but samples of shape {shape} "
+                f"have {length} along '{axis}', and each silo needs one; lower it"
             )
-    return list(
-        product(
-            *(
-                _slices(length, spec.cut.get(axis, 1))
-                for axis, length in zip(axes, shape, strict=True)
-            )
-        )
-    )
+    lengths = zip(axes, shape, strict=True)
+    return list(product(*(_blocks(length, spec.cut.get(axis, 1)) for axis, length in lengths)))
 
 
-def _slices(length: int, blocks: int) -> list[slice]:
-    """Contiguous near-equal blocks of an axis."""
-    stops = np.cumsum(_near_equal_sizes(length, blocks)).tolist()
-    return [slice(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
+def _blocks(length: int, blocks: int) -> list[slice]:
+    """Contiguous near equal blocks of an axis."""
+    sizes = _near_equal_sizes(length, blocks)
+    stops = np.cumsum(sizes)
+    return [slice(*ends) for ends in zip((stops - sizes).tolist(), stops.tolist(), strict=True)]
 
 
 def share_out_by_silo(

@@ -247,7 +247,7 @@ def read_prepared_table(prepared: Path) -> tuple[pa.Table, dict[str, Any]]:
                 f"{metadata['rows']}; prepare it again"
             )
         # One chunk per column: taking rows from a chunked list column joins the chunks each time.
-        return file.read().combine_chunks(), metadata
+        return read_rows(file).combine_chunks(), metadata
 
 
 @contextmanager

@@ -141,11 +141,11 @@ def read_tiered_shards(paths: Sequence[Path]) -> TieredSamples:
                 f"{path}: is not silo {number} of the tiered partition of {paths[0]}; shard again"
             )
         places.append(np.argsort(silo.samples.sample_id, kind="stable"))
-        for what, same in (
+        for what, agree in (
             ("training", _same_rows(silo.samples, first.samples, places[-1], places[0])),
             ("test", _same_rows(silo.test, first.test)),
         ):
-            if not same:
+            if not agree:
                 raise FedatlasError(
                     f"{path}: holds other {what} samples or labels than {paths[0]}; shard again"
                 )

@@ -1,0 +1,324 @@
+"""Tiered partitions: every number of a sample at one silo, every sample at one client of each."""
+
+import itertools
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catalogue_entry import FILES, entry
+from fedatlas.data.catalogue import Catalogue, Dataset
+from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json
+from fedatlas.models import validated
+from fedatlas.partition import (
+    HorizontalPartition,
+    Partition,
+    TieredPartition,
+    share_out,
+    share_out_by_silo,
+    silo_blocks,
+    train_and_test_rows,
+)
+from fedatlas.plan import _check_partition
+
+NAMES = {
+    1: ["columns"],
+    2: ["time", "features"],
+    3: ["channels", "height", "width"],
+    4: ["views", "channels", "height", "width"],
+}
+quick = settings(max_examples=60, deadline=None)
+shapes = st.integers(1, 4).flatmap(lambda n: st.tuples(*[st.integers(1, 5)] * n))
+
+
+@st.composite
+def shapes_and_cuts(draw, most_blocks=5):
+    shape = draw(shapes)
+    cut = {
+        name: draw(st.integers(1, min(length, most_blocks)), name)
+        for name, length in zip(NAMES[len(shape)], shape, strict=True)
+    }
+    kept = draw(st.sets(st.sampled_from(sorted(cut)), min_size=1))
+    return shape, {name: cut[name] for name in sorted(kept)}
+
+
+def tiered(cut: dict[str, int] | None = None, clients: int = 3, **rest: Any) -> TieredPartition:
+    return TieredPartition(cut=cut or {"columns": 2}, clients=clients, **rest)
+
+
+def silo_of_each_number(shape: tuple[int, ...], cut: dict[str, int]) -> np.ndarray:
+    """(d,) silo of each number of a flattened sample, by walking through it number by number."""
+    names = NAMES[len(shape)]
+    grid = [cut.get(name, 1) for name in names]
+    silo = []
+    for place in itertools.product(*map(range, shape)):
+        number = 0
+        for index, length, blocks in zip(place, shape, grid, strict=True):
+            # The first `length % blocks` blocks have one more than the others.
+            ends = list(
+                itertools.accumulate(
+                    length // blocks + (b < length % blocks) for b in range(blocks)
+                )
+            )
+            number = number * blocks + sum(index >= end for end in ends)
+        silo.append(number)
+    return np.array(silo)
+
+
+# ------------------------------------------------------------------------------ slices of a sample
+
+
+@quick
+@given(shape_and_cut=shapes_and_cuts())
+def test_every_number_of_a_sample_is_in_the_block_of_one_silo(shape_and_cut):
+    shape, cut = shape_and_cut
+    spec = tiered(cut)
+    blocks = silo_blocks(spec, shape)
+    assert len(blocks) == spec.silos == np.prod(list(cut.values()))
+    found = np.full(shape, -1)
+    for number, block in enumerate(blocks):
+        assert (found[block] == -1).all()
+        found[block] = number
+        assert found[block].size > 0
+    np.testing.assert_array_equal(found.ravel(), silo_of_each_number(shape, cut))
+
+
+def test_blocks_of_several_axes_are_in_c_order():
+    blocks = silo_blocks(tiered({"width": 2, "height": 2}), (3, 5, 4))
+    whole = slice(0, 3)
+    assert blocks == [
+        (whole, slice(0, 3), slice(0, 2)),
+        (whole, slice(0, 3), slice(2, 4)),
+        (whole, slice(3, 5), slice(0, 2)),
+        (whole, slice(3, 5), slice(2, 4)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "cut", "message"),
+    [
+        ((6,), {"width": 2}, r"the axis 'width', but samples of shape \(6,\) have columns"),
+        ((4, 6), {"columns": 2}, r"'columns', .*shape \(4, 6\) have time, features"),
+        ((1, 8, 8), {"views": 2}, r"'views', .*\(1, 8, 8\) have channels, height, width"),
+        ((2, 1, 8, 8), {"time": 2}, "'time', .*have views, channels, height, width"),
+        ((1, 1, 1, 1, 9), {"width": 2}, "'width', .*have no axis that can be cut"),
+        ((1, 8, 8), {"width": 9}, r"cut.width asks for 9 blocks, .* have 8 along 'width'.*lower"),
+        ((1, 8, 8), {"width": 2, "channels": 2}, "cut.channels asks for 2 blocks.* have 1 along"),
+        ((7,), {"columns": 8}, r"cut.columns asks for 8 blocks, .*\(7,\) have 7 along 'columns'"),
+    ],
+)  # fmt: skip
+def test_a_cut_that_samples_do_not_allow_is_refused(shape, cut, message):
+    with pytest.raises(FedatlasError, match=message):
+        silo_blocks(tiered(cut), shape)
+
+
+# -------------------------------------------------------------------------- samples of the clients
+
+
+@quick
+@given(data=st.data())
+def test_every_training_sample_is_at_one_client_of_each_silo(data):
+    kept = data.draw(st.integers(3, 60), "kept")
+    rows = kept + data.draw(st.sampled_from([0, 5]), "more rows")
+    test = data.draw(st.sampled_from([None, 0.3, "test"]), "test")
+    training = kept - round(0.3 * kept) if test == 0.3 else kept
+    spec = tiered(
+        {"columns": data.draw(st.integers(1, 4), "silos")},
+        data.draw(st.integers(1, training), "clients"),
+        samples=None if rows == kept else kept,
+        test=test,
+        seed=data.draw(st.integers(0, 99), "seed"),
+    )
+    silos, held_out = share_out_by_silo(spec, rows)
+    assert len(silos) == spec.silos
+    for clients in silos:
+        sizes = [len(own) for own in clients]
+        assert len(sizes) == spec.clients
+        assert sizes == sorted(sizes, reverse=True)
+        assert max(sizes) - min(sizes) <= 1
+        for own in clients:
+            assert (np.diff(own) > 0).all()
+        held = np.concatenate([*clients, held_out])
+        np.testing.assert_array_equal(np.sort(held), np.arange(kept))
+
+
+@quick
+@given(
+    rows=st.integers(1, 60),
+    silos=st.integers(1, 4),
+    clients=st.integers(1, 60),
+    seed=st.integers(0),
+)
+def test_the_number_of_clients_does_not_change_a_silos_permutation(rows, silos, clients, seed):
+    clients = min(clients, rows)
+    each_alone, _ = share_out_by_silo(tiered({"columns": silos}, rows, seed=seed), rows)
+    shared, _ = share_out_by_silo(tiered({"columns": silos}, clients, seed=seed), rows)
+    for order, held in zip(each_alone, shared, strict=True):
+        permutation = np.concatenate(order)  # a client for each row: client i has the i-th
+        for expected, own in zip(np.array_split(permutation, clients), held, strict=True):
+            np.testing.assert_array_equal(own, np.sort(expected))
+
+
+def permutations(cut: dict[str, int], rows: int = 40, **rest: Any) -> list[tuple[int, ...]]:
+    """The permutation of each silo, seen where every client has one sample."""
+    silos, _ = share_out_by_silo(tiered(cut, rows, **rest), rows)
+    return [tuple(np.concatenate(clients).tolist()) for clients in silos]
+
+
+def test_every_silo_and_every_seed_has_a_permutation_of_its_own():
+    seen = [order for seed in range(3) for order in permutations({"width": 4}, seed=seed)]
+    assert len(set(seen)) == 12
+    assert tuple(range(40)) not in seen
+
+
+def test_more_silos_do_not_change_the_permutations_of_the_first():
+    assert permutations({"width": 2, "height": 2}) == permutations({"columns": 6})[:4]
+
+
+def test_permutations_are_uniform():
+    """Over 3000 seeds each of the six orders of three samples comes 500 times, ± 4.5 deviations."""
+    for silo in range(2):
+        orders = [permutations({"columns": 2}, 3, seed=seed)[silo] for seed in range(3000)]
+        counts = [orders.count(order) for order in itertools.permutations(range(3))]
+        assert all(abs(count - 500) < 4.5 * np.sqrt(3000 * 5 / 36) for count in counts)
+
+
+@pytest.mark.parametrize("test", [None, 0.25, "test"])
+@pytest.mark.parametrize("samples", [None, 30])
+def test_training_and_test_rows_are_those_of_horizontal_partitions(samples, test):
+    rest = {"samples": samples, "test": test, "seed": 5}
+    horizontal = HorizontalPartition(assignment="shuffled", clients=7, **rest)
+    expected = train_and_test_rows(horizontal, 40)
+    for cut, clients in (({"width": 2}, 1), ({"height": 3}, 20)):
+        for rows, others in zip(
+            train_and_test_rows(tiered(cut, clients, **rest), 40), expected, strict=True
+        ):
+            np.testing.assert_array_equal(rows, others)
+    clients, test_rows = share_out(horizontal, np.zeros(40))
+    silos, own_test_rows = share_out_by_silo(tiered(clients=7, **rest), 40)
+    np.testing.assert_array_equal(own_test_rows, test_rows)
+    for silo in silos:
+        np.testing.assert_array_equal(
+            np.sort(np.concatenate(silo)), np.sort(np.concatenate(clients))
+        )
+
+
+# ------------------------------------------------------------------------- what is wrong, by name
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (tiered(clients=80), "clients 80 exceeds the 50 samples to share out; lower clients"),
+        (tiered(clients=80, test=0.3), "clients 80 exceeds the 35 samples"),
+        (tiered(clients=2, samples=51), "samples 51 exceeds the 50 rows"),
+        (tiered(clients=2, test=0.999), "leaves no row for training"),
+    ],
+)
+def test_more_clients_or_samples_than_rows_are_refused(spec, message):
+    with pytest.raises(FedatlasError, match=message):
+        share_out_by_silo(spec, 50)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cut": {}}, "key 'cut': names no axis; say which to cut and into how many"),
+        ({"cut": {"widht": 2}}, "key 'cut': there is no axis 'widht'; axes are columns, time"),
+        ({"cut": {"width": 0}}, "key 'cut.width', value 0: .*greater than or equal to 1"),
+        ({"cut": {"width": 1.5}}, "key 'cut.width', value 1.5: "),
+        ({"cut": None}, "key 'cut', value None: "),
+        ({"clients": 0}, "key 'clients', value 0: .*greater than or equal to 1"),
+        ({"clients": 8, "samples": 7}, "key 'samples', value 7: fewer than the 8 clients"),
+        ({"test": 2.0}, "key 'test', value 2.0: must be a share"),
+        ({"seed": None}, "key 'seed', value None"),
+        ({"binary": {"positive": [1]}}, "unknown key 'binary'; allowed keys: clients, cut, kind"),
+    ],
+)  # fmt: skip
+def test_partitions_that_make_no_sense_are_refused(changes, message):
+    content = {"kind": "tiered", "cut": {"width": 2}, "clients": 3} | changes
+    with pytest.raises(FedatlasError, match=f"here: {message}"):
+        validated(Partition, content, "here")  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("key", ["cut", "clients"])
+def test_what_a_partition_lacks_is_named(key):
+    content = {"kind": "tiered", "cut": {"width": 2}, "clients": 3}
+    del content[key]
+    with pytest.raises(FedatlasError, match=f"here: missing key '{key}'"):
+        validated(Partition, content, "here")  # type: ignore[type-var]
+
+
+def check(partition: TieredPartition, **changes: Any) -> None:
+    """What the plan says of a partition of a set of 100 images, known by the catalogue only."""
+    splits = {"train": {"rows": 100, "files": FILES}, "test": {"files": FILES}}
+    content = entry(features=64, shape=(1, 8, 8), splits=splits) | changes
+    dataset = validated(Dataset, {"name": "tiny", **content}, "here")
+    catalogue = Catalogue(Path("datasets.yaml"), {"tiny": dataset})
+    spec = SimpleNamespace(dataset="tiny", split="train", partition=partition, optimum=False)
+    _check_partition(spec, catalogue, "a.yaml: runs.x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("partition", "changes", "message"),
+    [
+        (tiered({"width": 9}), {}, "cut.width asks for 9 blocks, .* have 8 .*data set 'tiny'"),
+        (tiered({"columns": 2}), {}, "axis 'columns', .*have channels, height, width.*'tiny'"),
+        (tiered({"width": 2}), {"shape": None}, "axis 'width', .*have columns"),
+        (tiered({"columns": 65}), {"shape": None}, "cut.columns asks for 65 blocks"),
+        (tiered({"width": 2}, 101), {}, "asks for 101 rows or clients, but tiny has 100 rows"),
+        (tiered({"width": 2}, samples=101), {}, "asks for 101 rows or clients"),
+        (tiered({"width": 2}, test="dev"), {}, "key 'partition.test': .*dev"),
+    ],
+)
+def test_the_plan_refuses_what_the_catalogue_rules_out(partition, changes, message):
+    with pytest.raises(FedatlasError, match=rf"a\.yaml: runs\.x: .*{message}"):
+        check(partition, **changes)
+
+
+def test_the_plan_accepts_what_the_catalogue_allows():
+    check(tiered({"width": 8, "height": 8}, 100, samples=100, test="test"))
+    check(tiered({"columns": 64}, 100), shape=None)
+
+
+# ------------------------------------------------------------------------------------------ names
+
+
+specifications = st.builds(
+    TieredPartition,
+    cut=st.dictionaries(
+        st.sampled_from(sorted({name for names in NAMES.values() for name in names})),
+        st.integers(1, 12),
+        min_size=1,
+        max_size=3,
+    ),
+    clients=st.integers(1, 12),
+    samples=st.none() | st.integers(12, 13),
+    test=st.sampled_from([None, 0.1, 0.11, "test", "test0.1", "seed1"]),
+    seed=st.integers(0, 12),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(one=specifications, other=specifications)
+def test_slugs_are_file_names_and_distinct(one, other):
+    assert (one.slug == other.slug) == (one == other)
+    assert re.fullmatch(r"[A-Za-z0-9._-]+", one.slug)
+    again = validated(Partition, json.loads(one.model_dump_json()), "here")  # type: ignore[type-var]
+    assert again == one
+    assert again.slug == one.slug
+    assert one.of_trial(7) == one
+
+
+def test_the_order_of_axes_makes_no_other_partition():
+    one, other = tiered({"width": 2, "height": 3}), tiered({"height": 3, "width": 2})
+    assert one.slug == other.slug == "tiered-height3-width2-k3-seed0"
+    assert canonical_json(one.model_dump()) == canonical_json(other.model_dump())
+    assert one.silos == 6

@@ -1,0 +1,452 @@
+"""Tiered shards: what goes in comes out, slice by slice and client by client, or is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from fedatlas.cli import shard as share_out
+from fedatlas.data.samples import Samples, to_table
+from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json, file_digest
+from fedatlas.partition import (
+    HorizontalPartition,
+    TieredPartition,
+    VerticalPartition,
+    share_out_by_silo,
+    silo_blocks,
+    train_and_test_rows,
+)
+from fedatlas.problems.device_samples import DeviceSamples
+from fedatlas.shards import read_client, write_shards
+from fedatlas.tiered_shards import TieredSamples, read_tiered_shards, write_tiered_shards
+from test_tiered_partition import shapes_and_cuts, silo_of_each_number, tiered
+
+LAYOUTS = ["float64", "float32", "uint8", "sparse"]
+
+one_folder_for_all_examples = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def make_samples(rows: int, features: int, layout: str, seed: int = 0) -> Samples:
+    """Random rows with classes 0 to 2; of `sparse`, half of the values are 0."""
+    random = np.random.default_rng(seed)
+    label = random.integers(0, 3, rows).astype(float)
+    if layout == "uint8":
+        values: Any = random.integers(0, 256, (rows, features), dtype=np.uint8)
+    else:
+        values = random.normal(size=(rows, features)).astype(
+            "float32" if layout == "float32" else "float64"
+        )
+    if layout == "sparse":
+        values = sparse.csr_array(np.where(random.random(values.shape) < 0.5, values, 0.0))
+    return Samples(np.arange(rows), label, values)
+
+
+def write_prepared(
+    path: Path, samples: Samples, shape: tuple[int, ...] | None = None, **changes: Any
+) -> Path:
+    metadata = {
+        "dataset": "toy",
+        "split": "train",
+        "task": "multiclass",
+        "rows": len(samples),
+        "features": samples.features.shape[1],
+        "layout": samples.layout,
+        "shape": shape,
+        "standardised": {"mean": [0.0], "scale": [1.0]},
+        "normalisation": None,
+        **changes,
+    }
+    table = to_table(samples, shape).replace_schema_metadata({"fedatlas": canonical_json(metadata)})
+    pq.write_table(table, path, row_group_size=7)
+    return path
+
+
+def shard(
+    folder: Path,
+    samples: Samples,
+    spec: TieredPartition,
+    shape: tuple[int, ...] | None = None,
+    test: Samples | None = None,
+    **changes: Any,
+) -> list[Path]:
+    folder.mkdir(exist_ok=True)
+    prepared = write_prepared(folder / "prepared.parquet", samples, shape, **changes)
+    held_out = None
+    if test is not None:
+        held_out = write_prepared(folder / "test.parquet", test, shape, split="test", **changes)
+    files = [folder / f"silo-{number}.parquet" for number in range(spec.silos)]
+    write_tiered_shards(prepared, spec, files, folder / "manifest.json", held_out)
+    return files
+
+
+def as_dense(features: np.ndarray | sparse.csr_array) -> np.ndarray:
+    return features if isinstance(features, np.ndarray) else features.toarray()
+
+
+def put_together(data: TieredSamples, test: bool = False) -> np.ndarray:
+    """(n, d) training rows by ascending sample id, or test rows, from the slices of all silos."""
+    parts = [silo.test if test else silo.samples for silo in data.silos]
+    dtype = as_dense(parts[0].features).dtype
+    width = sum(part.features.shape[1] for part in parts)
+    whole = np.zeros((len(parts[0]), width), dtype)
+    for number, (silo, part) in enumerate(zip(data.silos, parts, strict=True)):
+        rows = slice(None) if test else data.place[number]
+        whole[:, silo.metadata["columns"]] = as_dense(part.features)[rows]
+    return whole
+
+
+# --------------------------------------------------------------------------------- through files
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@one_folder_for_all_examples
+@given(data=st.data())
+def test_slices_come_back_and_can_be_put_together(layout, tmp_path, data):
+    shape, cut = data.draw(shapes_and_cuts(most_blocks=3))
+    rows = data.draw(st.integers(4, 12), "rows")
+    test = data.draw(st.sampled_from([None, 0.25]), "test")
+    spec = tiered(cut, data.draw(st.integers(1, 3), "clients"), test=test)
+    samples = make_samples(rows, int(np.prod(shape)), layout, data.draw(st.integers(0, 9), "seed"))
+    stated = None if len(shape) == 1 else shape
+    files = shard(tmp_path, samples, spec, stated)
+    train, held_out = train_and_test_rows(spec, rows)
+    silo_of_number = silo_of_each_number(shape, cut)
+    whole = as_dense(samples.features)
+    shared, _ = share_out_by_silo(spec, rows)
+
+    read = read_tiered_shards(files)
+    assert len(read.silos) == spec.silos
+    assert read.place.shape == (spec.silos, len(train))
+    assert read.place.dtype == np.int64
+    for number, silo in enumerate(read.silos):
+        columns = np.flatnonzero(silo_of_number == number)
+        assert silo.clients == spec.clients
+        assert silo.metadata["silo"] == number
+        assert silo.metadata["columns"] == columns.tolist()
+        assert silo.metadata["features"] == silo.samples.features.shape[1] == len(columns)
+        assert np.prod(silo.metadata["shape"]) == len(columns)
+        for client, own in enumerate(shared[number]):
+            start, stop = silo.offsets[client : client + 2]
+            for held in (
+                Samples(*(part[start:stop] for part in vars(silo.samples).values())),
+                read_client(files[number], client),
+            ):
+                np.testing.assert_array_equal(held.sample_id, own)
+                np.testing.assert_array_equal(held.label, samples.label[own])
+                np.testing.assert_array_equal(as_dense(held.features), whole[np.ix_(own, columns)])
+                assert held.features.dtype == samples.features.dtype
+                assert held.is_sparse == samples.is_sparse
+        np.testing.assert_array_equal(silo.samples.sample_id[read.place[number]], train)
+        np.testing.assert_array_equal(silo.samples.label[read.place[number]], samples.label[train])
+        if test is None:
+            assert silo.test is None
+        else:
+            np.testing.assert_array_equal(silo.test.sample_id, held_out)
+            np.testing.assert_array_equal(silo.test.label, samples.label[held_out])
+    np.testing.assert_array_equal(put_together(read), whole[train])
+    if test is not None:
+        np.testing.assert_array_equal(put_together(read, test=True), whole[held_out])
+
+
+@pytest.mark.parametrize("layout", ["float64", "uint8", "sparse"])
+def test_a_test_split_is_taken_whole_by_every_silo(tmp_path, layout):
+    samples, test = make_samples(12, 24, layout), make_samples(5, 24, layout, seed=1)
+    spec = tiered({"width": 2}, test="test", samples=9)
+    read = read_tiered_shards(shard(tmp_path, samples, spec, (2, 3, 4), test))
+    np.testing.assert_array_equal(put_together(read), as_dense(samples.features)[:9])
+    np.testing.assert_array_equal(put_together(read, test=True), as_dense(test.features))
+    for silo in read.silos:
+        assert silo.test is not None
+        np.testing.assert_array_equal(silo.test.label, test.label)
+        assert silo.metadata["test_digest"] == file_digest(tmp_path / "test.parquet")
+
+
+def images_of(silo: Any, samples: Samples) -> np.ndarray:
+    return samples.features.reshape(len(samples), *silo.metadata["shape"])
+
+
+def test_halves_of_images_are_their_left_and_right_half(tmp_path):
+    """Channels of distinct ranges: what would be taken of a wrong row or channel is seen."""
+    images = np.arange(10 * 3 * 4 * 6).reshape(10, 3, 4, 6).astype(np.uint8)
+    samples = Samples(np.arange(10), np.zeros(10), images.reshape(10, -1))
+    normalisation = {"mean": [1.0, 2.0, 3.0], "deviation": [4.0, 5.0, 6.0]}
+    files = shard(tmp_path, samples, tiered({"width": 2}), (3, 4, 6), normalisation=normalisation)
+    read = read_tiered_shards(files)
+    for silo, place, half in zip(
+        read.silos, read.place, (images[..., :3], images[..., 3:]), strict=True
+    ):
+        assert silo.metadata["shape"] == [3, 4, 3]
+        assert silo.metadata["normalisation"] == normalisation
+        np.testing.assert_array_equal(images_of(silo, silo.samples)[place], half)
+
+
+def test_a_cut_of_channels_takes_their_normalisation_along(tmp_path):
+    normalisation = {"mean": [1.0, 2.0, 3.0], "deviation": [4.0, 5.0, 6.0]}
+    files = shard(
+        tmp_path,
+        make_samples(6, 12, "uint8"),
+        tiered({"channels": 2}, 2),
+        (3, 2, 2),
+        normalisation=normalisation,
+    )
+    first, second = read_tiered_shards(files).silos
+    assert first.metadata["normalisation"] == {"mean": [1.0, 2.0], "deviation": [4.0, 5.0]}
+    assert second.metadata["normalisation"] == {"mean": [3.0], "deviation": [6.0]}
+
+
+@pytest.mark.parametrize("layout", ["uint8", "float32"])
+@pytest.mark.parametrize("cut", [{"views": 2}, {"views": 3}, {"width": 2}, {"channels": 2}])
+def test_networks_see_views_as_channels_normalised_by_their_own_numbers(tmp_path, layout, cut):
+    shape = (3, 2, 4, 5)
+    samples = make_samples(8, 120, layout)
+    mean, deviation = [1.5, 20.0], [3.0, 0.5]
+    normalisation = {"mean": mean, "deviation": deviation}
+    spec = tiered(cut, 2)
+    read = read_tiered_shards(shard(tmp_path, samples, spec, shape, normalisation=normalisation))
+    normalised = samples.features.reshape(8, *shape).astype(float)
+    for channel in range(2):
+        normalised[:, :, channel] = (normalised[:, :, channel] - mean[channel]) / deviation[channel]
+    for number, block in enumerate(silo_blocks(spec, shape)):
+        silo = read.silos[number]
+        seen = DeviceSamples(silo.samples, silo.metadata, torch.device("cpu"), torch.float64)
+        expected = normalised[(slice(None), *block)]
+        views, channels, height, width = expected.shape[1:]
+        assert silo.metadata["shape"] == [views * channels, height, width]
+        np.testing.assert_allclose(
+            seen.at(torch.from_numpy(read.place[number])),
+            expected.reshape(8, views * channels, height, width),
+            rtol=1e-12,
+        )
+
+
+@pytest.mark.parametrize("cut", [{"features": 4}, {"time": 2}])
+def test_networks_see_blocks_of_time_series(tmp_path, cut):
+    shape, spec = (6, 10), tiered(cut, 2)
+    samples = make_samples(5, 60, "float32")
+    read = read_tiered_shards(shard(tmp_path, samples, spec, shape))
+    series = samples.features.reshape(5, *shape)
+    parts = np.array_split(series, spec.silos, axis=2 if "features" in cut else 1)
+    for silo, place, part in zip(read.silos, read.place, parts, strict=True):
+        seen = DeviceSamples(silo.samples, silo.metadata, torch.device("cpu"), torch.float32)
+        np.testing.assert_array_equal(seen.at(torch.from_numpy(place)), part)
+
+
+def test_normalisation_of_other_channels_is_refused(tmp_path):
+    with pytest.raises(
+        FedatlasError, match=r"prepared\.parquet: its normalisation is of 2 channel"
+    ):
+        shard(
+            tmp_path,
+            make_samples(6, 12, "uint8"),
+            tiered({"width": 2}),
+            (3, 2, 2),
+            normalisation={"mean": [1.0, 2.0], "deviation": [1.0, 1.0]},
+        )
+
+
+def test_metadata_and_manifest_tell_where_shards_come_from(tmp_path):
+    spec = tiered({"height": 2}, 2, test=0.25, seed=3)
+    samples = make_samples(8, 12, "uint8")
+    files = shard(tmp_path, samples, spec, (2, 3, 2))
+    silos, test = share_out_by_silo(spec, 8)
+    common = {"dataset": "toy", "split": "train", "partition": spec.model_dump()}
+    prepared_digest = file_digest(tmp_path / "prepared.parquet")
+    columns = [[0, 1, 2, 3, 6, 7, 8, 9], [4, 5, 10, 11]]
+    for number, silo in enumerate(read_tiered_shards(files).silos):
+        assert silo.metadata == {
+            **common,
+            "task": "multiclass",
+            "rows": 8,
+            "features": len(columns[number]),
+            "layout": "tensor",
+            "shape": [2, 2 - number, 2],
+            "normalisation": None,
+            "columns": columns[number],
+            "silo": number,
+            "client_samples": [3, 3],
+            "test_samples": 2,
+            "positive_rate": None,
+            "prepared_digest": prepared_digest,
+            "test_digest": None,
+        }
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    for number, silo in enumerate(manifest["silos"]):
+        for client, held in enumerate(silo.pop("clients")):
+            assert (held["row_group"], held["samples"]) == (client, 3)
+            listed = [i for start, stop in held["sample_ids"] for i in range(start, stop)]
+            assert listed == silos[number][client].tolist()
+    assert manifest == {
+        **common,
+        "features": 12,
+        "prepared_digest": prepared_digest,
+        "seed": 3,
+        "silos": [
+            {
+                "file": file.name,
+                "digest": file_digest(file),
+                "features": len(columns[number]),
+                "shape": [2, 2 - number, 2],
+                "test_samples": len(test),
+            }
+            for number, file in enumerate(files)
+        ],
+    }
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_same_request_writes_the_same_bytes(tmp_path, layout):
+    samples = make_samples(12, 12, layout)
+    digests = {
+        tuple(map(file_digest, shard(tmp_path / name, samples, tiered({"columns": 3}, 4))))
+        for name in ("first", "second")
+    }
+    assert len(digests) == 1
+
+
+# ------------------------------------------------------------------------- what is wrong, by name
+
+
+@pytest.fixture
+def files(tmp_path) -> list[Path]:
+    """Three silos of five clients, 30 samples of which nine are for testing."""
+    spec = tiered({"columns": 3}, 5, test=0.3)
+    return shard(tmp_path / "own", make_samples(30, 8, "float64"), spec)
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1), (0, 0, 1)])
+def test_silos_in_another_order_are_refused(files, order):
+    wrong = next(place for place, silo in enumerate(order) if silo != place)
+    message = rf"silo-{order[wrong]}\.parquet: is not silo {wrong} of the tiered partition of"
+    with pytest.raises(FedatlasError, match=message):
+        read_tiered_shards([files[silo] for silo in order])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_fewer_files_than_silos_are_refused(files, count):
+    message = rf"silo-0\.parquet: {count} silo files were given, but the partition has 3"
+    with pytest.raises(FedatlasError, match=message):
+        read_tiered_shards(files[:count])
+
+
+def test_no_files_are_refused():
+    with pytest.raises(FedatlasError, match="0 silo files were given"):
+        read_tiered_shards([])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"seed": 5}, {"clients": 4}, {"test": 0.2}, {"samples": 29}, {"cut": {"columns": 4}}],
+)
+def test_files_of_another_partition_are_refused(tmp_path, files, changes):
+    spec = tiered(**{"cut": {"columns": 3}, "clients": 5, "test": 0.3} | changes)
+    others = shard(tmp_path / "other", make_samples(30, 8, "float64"), spec)
+    with pytest.raises(FedatlasError, match=r"other/silo-1\.parquet: is not silo 1"):
+        read_tiered_shards([files[0], others[1], files[2]])
+
+
+def test_shards_of_other_data_are_refused(tmp_path, files):
+    spec = tiered({"columns": 3}, 5, test=0.3)
+    others = shard(tmp_path / "other", make_samples(30, 8, "float64", seed=1), spec)
+    with pytest.raises(FedatlasError, match=r"other/silo-2\.parquet: is not silo 2"):
+        read_tiered_shards([files[0], files[1], others[2]])
+
+
+def test_a_horizontal_shard_is_no_silo(tmp_path):
+    prepared = write_prepared(tmp_path / "prepared.parquet", make_samples(6, 4, "float64"))
+    silo = tmp_path / "silo-0.parquet"
+    write_shards(prepared, HorizontalPartition(clients=2), [silo], tmp_path / "manifest.json")
+    with pytest.raises(FedatlasError, match=r"silo-0\.parquet: is not silo 0 of the tiered"):
+        read_tiered_shards([silo])
+
+
+def rewrite(path: Path, group: int, column: str, change: Any) -> None:
+    """Write a shard again with other values in a column of one row group."""
+    with pq.ParquetFile(path) as file:
+        tables = [file.read_row_group(number) for number in range(file.num_row_groups)]
+    place = tables[group].column_names.index(column)
+    values = change(tables[group][column].to_numpy())
+    tables[group] = tables[group].set_column(place, tables[group].schema.field(place), [values])
+    with pq.ParquetWriter(path, tables[0].schema) as writer:
+        for table in tables:
+            writer.write_table(table)
+
+
+@pytest.mark.parametrize(("group", "what"), [(2, "training"), (5, "test")])
+@pytest.mark.parametrize(
+    ("column", "change"), [("label", lambda label: label + 1), ("sample_id", lambda ids: ids + 100)]
+)
+def test_silos_that_hold_other_samples_or_labels_are_refused(files, group, what, column, change):
+    rewrite(files[1], group, column, change)
+    message = rf"silo-1\.parquet: holds other {what} samples or labels than .*silo-0\.parquet"
+    with pytest.raises(FedatlasError, match=message):
+        read_tiered_shards(files)
+
+
+def test_test_rows_in_another_order_are_refused(files):
+    for column in ("sample_id", "label"):
+        rewrite(files[1], 5, column, lambda values: values[::-1])
+    with pytest.raises(FedatlasError, match=r"silo-1\.parquet: holds other test samples"):
+        read_tiered_shards(files)
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.5, 0.999])
+def test_a_truncated_silo_is_refused_by_name(files, kept):
+    content = files[2].read_bytes()
+    files[2].write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(FedatlasError, match=r"silo-2\.parquet: is truncated"):
+        read_tiered_shards(files)
+
+
+@pytest.mark.parametrize("names", [[], ["a.parquet"], ["a.parquet", "elsewhere/b.parquet"]])
+def test_a_file_for_every_silo_lies_beside_the_manifest(tmp_path, names):
+    prepared = write_prepared(tmp_path / "prepared.parquet", make_samples(6, 4, "float64"))
+    with pytest.raises(FedatlasError, match="a tiered partition is 2 silo file"):
+        write_tiered_shards(
+            prepared, tiered(), [tmp_path / name for name in names], tmp_path / "manifest.json"
+        )
+
+
+def test_a_test_file_goes_with_a_test_split(tmp_path):
+    with pytest.raises(FedatlasError, match="partition's test is 'test', but the test file given"):
+        shard(tmp_path, make_samples(6, 4, "float64"), tiered(test="test"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (tiered(clients=80), "clients 80 exceeds the 50 samples"),
+        (tiered({"columns": 5}), "cut.columns asks for 5 blocks"),
+        (tiered({"width": 2}), "names the axis 'width'"),
+    ],
+)
+def test_what_cannot_be_shared_out_leaves_no_file(tmp_path, spec, message):
+    with pytest.raises(FedatlasError, match=message):
+        shard(tmp_path, make_samples(50, 4, "float64"), spec)
+    assert {path.name for path in tmp_path.iterdir()} == {"prepared.parquet"}
+
+
+# ---------------------------------------------------------------------------------- the command
+
+
+def test_the_command_shards_every_kind_of_partition(tmp_path):
+    prepared = write_prepared(tmp_path / "prepared.parquet", make_samples(12, 6, "float64"))
+    partitions = (tiered(), VerticalPartition(parties=2, active=2, seed=0))
+    for spec in (*partitions, HorizontalPartition(clients=2)):
+        folder = tmp_path / spec.kind
+        folder.mkdir()
+        files = [folder / f"silo-{number}.parquet" for number in range(spec.silos)]
+        share_out(prepared, spec.model_dump_json(), files, folder / "manifest.json")
+        manifest = json.loads((folder / "manifest.json").read_text())
+        assert manifest["partition"] == spec.model_dump()
+        assert [silo["file"] for silo in manifest["silos"]] == [file.name for file in files]
+    assert len(read_tiered_shards(sorted((tmp_path / "tiered").glob("silo-*"))).silos) == 2
