@@ -122,7 +122,7 @@ URLS = ["https://example.org/a"]
         ({**IMAGES, **image_folder(images="{class}", labels="a")}, "and not both"),
         ({**IMAGES, **image_folder(images="../{class}")}, "plain relative path"),
         ({**IMAGES, **image_folder(split="test", images="{class}")}, "has the splits test, 'spl"),
-        ({**IMAGES, **image_folder(images="{class}")}, "an 'image_folder' is one archive to 'unp"),
+        ({**IMAGES, **image_folder(images="{class}")}, "'format: image_folder' is one archive"),
         ({**image_folder(images="{class}"), "shape": [1, 1, 3]}, "have 3 channels in 'shape'"),
         ({"normalise": "from_train"}, "'normalise' needs 'shape': [channels, height, width]"),
         ({"normalise": "train"}, "must be 'from_train', or hold 'mean' and 'deviation'"),

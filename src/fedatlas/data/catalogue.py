@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
-from fedatlas.data.clinical_channels import COLUMNS, CONTINUOUS_COLUMNS
+from fedatlas.data.clinical_channels import COLUMNS, CONTINUOUS_COLUMNS, HOURS
 from fedatlas.errors import FedatlasError
 from fedatlas.models import Model, read_yaml, validated
 
@@ -21,6 +21,7 @@ READABLE_FORMATS = frozenset(
         "idx",
         "image_folder",
         "libsvm",
+        "mimic3",
         "synthetic",
         "synthetic_series",
     }
@@ -35,7 +36,7 @@ IMAGE_FORMATS = frozenset({"cifar", "idx", "image_folder"})
 PIXEL_MAXIMUM = 255
 
 # Formats of time series with the columns of `fedatlas.data.clinical_channels`.
-SERIES_FORMATS = frozenset({"synthetic_series"})
+SERIES_FORMATS = frozenset({"mimic3", "synthetic_series"})
 
 # Fields of a CSV table that hold no value.
 MISSING = frozenset({"", "NA"})
@@ -406,8 +407,7 @@ class Dataset(Model):
                 f"{', '.join(self.splits)}"
             )
         for name, split in self.splits.items():
-            if len(split.files) != 1 or not split.files[0].is_folder:
-                raise ValueError(f"split '{name}': an 'image_folder' is one archive to 'unpack'")
+            _check_one_archive(name, split, self.format)
 
     def _check_normalisation(self, normalise: Normalisation) -> None:
         if self.standardise:
@@ -447,6 +447,14 @@ class Dataset(Model):
             raise ValueError("clinical time series have 'task: binary'")
         if self.shape is None or len(self.shape) != 2 or self.shape[1] != COLUMNS:
             raise ValueError(f"clinical time series need 'shape': [steps, {COLUMNS}]")
+        if self.format != "mimic3":
+            return
+        if self.shape[0] != HOURS:
+            raise ValueError(f"'format: mimic3' needs 'shape': [{HOURS}, {COLUMNS}]")
+        for name, split in self.splits.items():
+            if name not in ("train", "test"):
+                raise ValueError(f"split '{name}': 'format: mimic3' has the splits train and test")
+            _check_one_archive(name, split, self.format)
 
     def _check_synthetic(self, synthetic: Synthetic) -> None:
         if (synthetic.range is not None) != (self.task == "regression"):
@@ -483,6 +491,11 @@ class Dataset(Model):
                 f"data set '{self.name}' has no split '{name}'; it has: {', '.join(self.splits)}"
             )
         return self.splits[name]
+
+
+def _check_one_archive(name: str, split: Split, format_name: str) -> None:
+    if len(split.files) != 1 or not split.files[0].is_folder:
+        raise ValueError(f"split '{name}': 'format: {format_name}' is one archive to 'unpack'")
 
 
 def label_key(raw: str) -> float | str:

@@ -105,6 +105,9 @@ CHANNELS = (
     Channel("pH", 7.4),
 )
 
+#: The length of the benchmark's series, from admission on, a step each.
+HOURS = 48
+
 FIRST_COLUMNS = tuple(
     sum(channel.width for channel in CHANNELS[:number]) for number in range(len(CHANNELS))
 )

@@ -16,6 +16,7 @@ from fedatlas.data.catalogue import Dataset, label_key, plain_number
 from fedatlas.data.csv import read_csv
 from fedatlas.data.image_folder import read_image_folder
 from fedatlas.data.images import read_cifar, read_idx
+from fedatlas.data.mimic3 import read_mimic3
 from fedatlas.data.samples import Samples
 from fedatlas.data.synthetic import make_samples
 from fedatlas.data.synthetic_series import make_series
@@ -309,6 +310,11 @@ def _synthetic_series(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
     return make_series(made, shape[0], split, rows)
 
 
+def _mimic3(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
+    assert dataset.labels is not None  # the catalogue's own rule for binary sets
+    return read_mimic3(raw[0], split, dataset.labels, dataset.split(split).rows)
+
+
 READERS: dict[str, Reader] = {
     "libsvm": _one_libsvm,
     "bundled": _bundled,
@@ -316,6 +322,7 @@ READERS: dict[str, Reader] = {
     "idx": _one_idx,
     "cifar": _cifar_batches,
     "image_folder": _image_folder,
+    "mimic3": _mimic3,
     "synthetic": _synthetic,
     "synthetic_series": _synthetic_series,
 }

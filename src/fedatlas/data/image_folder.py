@@ -8,12 +8,13 @@ refused: an archive holds none, and they would lead out of the folder.
 import os
 import re
 import warnings
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedatlas.data.catalogue import ImageFolder
+from fedatlas.data.folders import inside, text_lines
 from fedatlas.data.images import Images
 from fedatlas.errors import FedatlasError
 
@@ -35,12 +36,12 @@ def read_image_folder(
     """
     places = layout.splits[split]
     try:
-        names = _class_names(_inside(folder, layout.classes), classes)
+        names = _class_names(inside(folder, layout.classes), classes)
         if places.labels is None:
             images = _by_class(folder, places.images, names)
         else:
-            listed = _inside(folder, places.labels)
-            images = _by_list(_inside(folder, places.images), listed, names)
+            listed = inside(folder, places.labels)
+            images = _by_list(inside(folder, places.images), listed, names)
     except OSError as error:
         where = error.filename or folder
         raise FedatlasError(f"{where}: cannot be read: {error.strerror or error}") from error
@@ -48,26 +49,9 @@ def read_image_folder(
     return _decoded([path for path, _ in images], shape), labels
 
 
-def _inside(folder: Path, relative: str) -> Path:
-    """A path below `folder` that no link is part of."""
-    path = folder
-    for part in PurePosixPath(relative).parts:
-        path = path / part
-        if path.is_symlink():
-            raise FedatlasError(f"{path}: is a link; refused, unpack the archive again")
-    return path
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise FedatlasError(f"{path}: is not UTF-8 text: {error.reason}") from error
-
-
 def _class_names(path: Path, classes: int | None) -> list[str]:
     """The names in a list of classes, one a line, sorted."""
-    names = [line.strip() for line in _lines(path) if line.strip()]
+    names = [line.strip() for line in text_lines(path) if line.strip()]
     names.sort()
     for name, previous in zip(names, ["", *names], strict=False):
         # They become names of folders.
@@ -88,7 +72,7 @@ def _by_class(folder: Path, template: str, names: list[str]) -> Labelled:
     """Images that lie in folders of their class: class by class, sorted by name."""
     images: Labelled = []
     for label, name in enumerate(names):
-        place = _inside(folder, template.replace("{class}", name))
+        place = inside(folder, template.replace("{class}", name))
         found = _images_in(place)
         if not found:
             raise FedatlasError(f"{place}: holds no JPEG images; unpack the archive again")
@@ -101,7 +85,7 @@ def _by_list(place: Path, listed: Path, names: list[str]) -> Labelled:
     numbers = {name: number for number, name in enumerate(names)}
     left = _images_in(place)
     images: Labelled = []
-    for line_number, line in enumerate(_lines(listed), start=1):
+    for line_number, line in enumerate(text_lines(listed), start=1):
         name, *more = line.split("\t")
         if not more or more[0] not in numbers:
             raise FedatlasError(

@@ -1,0 +1,150 @@
+"""MIMIC-III's in-hospital mortality benchmark, as its scripts leave it → time series by the hour.
+
+Harutyunyan et al., Multitask learning and benchmarking with clinical time series data, Scientific
+Data 6, 2019; github.com/YerevaNN/mimic3-benchmarks. A list names the stays of a split and their
+labels; a stay is a table of times, in hours since admission, and what was measured at them.
+
+Discretised as there: of several measurements of a channel in one hour the last counts, and a whole
+hour belongs to the step that it ends. Nothing is executed or unpickled: the benchmark's pickled
+means and deviations are not used, but computed from split `train`. Its validation stays, 3222, are
+in neither split.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from fedatlas.data.catalogue import label_key, plain_number
+from fedatlas.data.clinical_channels import CHANNELS, HOURS
+from fedatlas.data.clinical_series import encoded
+from fedatlas.data.folders import inside, text_lines
+from fedatlas.data.samples import Samples
+from fedatlas.errors import FedatlasError
+
+# The archive's own folder.
+TOP = "in-hospital-mortality"
+LIST_HEADER = "stay,y_true"
+HEADER = ",".join(["Hours", *(channel.name for channel in CHANNELS)])
+# By how much the benchmark lets times, in hours, miss a whole hour or the order of lines.
+TOLERANCE = 1e-6
+REMEDY = "run the benchmark's scripts again"
+
+Positions = dict[float | str, int]
+"""Categories by what raw values are compared by, and where they stand among their channel's."""
+
+CATEGORIES: tuple[Positions, ...] = tuple(
+    {label_key(category): position for position, category in enumerate(channel.categories)}
+    for channel in CHANNELS
+)
+
+
+def read_mimic3(folder: Path, split: str, labels: Mapping[str, float], rows: int | None) -> Samples:
+    """Read the stays of one split, in the order of its list: (n, 48 · 76) float32, n = `rows`.
+
+    folder: of the unpacked archive. split: `train` or `test`. labels: raw label → value.
+    The columns are those of `fedatlas.data.clinical_channels`, numbers in the units of the files.
+    Raises FedatlasError, naming the file, and the line and the column where there is one, when a
+    file is missing or not laid out as the benchmark does, a value is not a finite number or no
+    category of its channel, or the list has another number of stays.
+    """
+    stays = _stays(inside(folder, f"{TOP}/{split}_listfile.csv"), labels, rows)
+    measurements = np.full((len(stays), HOURS, len(CHANNELS)), np.nan)
+    for stay, measured in zip(stays, measurements, strict=True):
+        _fill(measured, inside(folder, f"{TOP}/{split}/{stay}"))
+    label = np.array(list(stays.values()))
+    return Samples(np.arange(len(stays), dtype=np.int64), label, encoded(measurements))
+
+
+def _stays(path: Path, labels: Mapping[str, float], rows: int | None) -> dict[str, float]:
+    """The file names and the labels of the stays in a list."""
+    if not path.parent.is_dir():
+        raise FedatlasError(
+            f"{path.parent}: no such folder; pack the benchmark's folder '{TOP}' itself, as the "
+            "catalogue's 'login' says"
+        )
+    values = {label_key(raw): value for raw, value in labels.items()}
+    stays: dict[str, float] = {}
+    for number, line in _lines(path, LIST_HEADER):
+        stay, *label = line.split(",")
+        # It becomes the name of a file.
+        if not re.fullmatch(r"[A-Za-z0-9_-]+\.csv", stay) or len(label) != 1:
+            raise FedatlasError(
+                f"{path}:{number}: '{line}' is not the name of a stay's file and its label; "
+                f"{REMEDY}"
+            )
+        if stay in stays:
+            raise FedatlasError(f"{path}:{number}: '{stay}' is listed twice; {REMEDY}")
+        if label_key(label[0]) not in values:
+            raise FedatlasError(
+                f"{path}:{number}: column 'y_true' holds '{label[0]}', but 'labels' in the "
+                f"catalogue maps {', '.join(labels)} only; {REMEDY}"
+            )
+        stays[stay] = values[label_key(label[0])]
+    if not stays or rows not in (None, len(stays)):
+        raise FedatlasError(
+            f"{path}: lists {len(stays)} stays, expected {rows or 'at least one'}; it may be cut "
+            f"short, or be of another version: {REMEDY}"
+        )
+    return stays
+
+
+def _fill(measured: np.ndarray, path: Path) -> None:
+    """Write a stay's values into (T, 17); what was not measured stays as it is."""
+    lines = _lines(path, HEADER)
+    if not lines:
+        raise FedatlasError(f"{path}: holds no measurements; {REMEDY}")
+    latest = 0.0
+    for number, line in lines:
+        time, *fields = line.split(",")
+        if len(fields) != len(CHANNELS):
+            raise FedatlasError(
+                f"{path}:{number}: {1 + len(fields)} fields, but the header has "
+                f"{1 + len(CHANNELS)}; is the line cut short? {REMEDY}"
+            )
+        hours = plain_number(time)
+        if hours is None or not -TOLERANCE < hours < HOURS + TOLERANCE:
+            raise FedatlasError(
+                f"{path}:{number}: column 'Hours' holds '{time}', which is no number from 0 to "
+                f"{HOURS}; {REMEDY}"
+            )
+        if hours < latest - TOLERANCE:
+            raise FedatlasError(
+                f"{path}:{number}: column 'Hours' holds '{time}' after {latest:g}: times must "
+                f"ascend; {REMEDY}"
+            )
+        latest = hours
+        step = min(int(max(hours - TOLERANCE, 0)), HOURS - 1)
+        for position, field in enumerate(fields):
+            if field:
+                measured[step, position] = _value(field, position, f"{path}:{number}")
+
+
+def _value(field: str, position: int, where: str) -> float:
+    """A number, or the position of a category."""
+    channel = CHANNELS[position]
+    if channel.categories:
+        category = CATEGORIES[position].get(label_key(field))
+        if category is None:
+            raise FedatlasError(
+                f"{where}: column '{channel.name}' holds '{field}', which is none of its "
+                f"categories: {', '.join(channel.categories)}; {REMEDY}"
+            )
+        return category
+    value = plain_number(field)
+    if value is None or not math.isfinite(value):
+        raise FedatlasError(
+            f"{where}: column '{channel.name}' holds '{field}', which is not a finite number; "
+            f"{REMEDY}"
+        )
+    return value
+
+
+def _lines(path: Path, header: str) -> list[tuple[int, str]]:
+    """The lines after the header, with their numbers in the file, which start at 1."""
+    first, *lines = text_lines(path) or [""]
+    if first.strip() != header:
+        raise FedatlasError(f"{path}:1: the header is '{first}', expected '{header}'; {REMEDY}")
+    return list(enumerate(lines, start=2))
