@@ -167,6 +167,9 @@ def test_further_measurements_have_rows_of_their_own():
     for place, values in ((above, made["async"]["p"].objective), (below, ACCURACY)):
         (line,) = (line for line in place.lines if line.get_lw() > 1)
         np.testing.assert_allclose(line.get_ydata(), np.median(values, axis=0))
+    # Only accuracies are drawn from what they are after the first tenth.
+    assert below.get_ylim()[0] > ACCURACY.min()
+    assert above.get_ylim()[0] < made["async"]["p"].objective.min()
     assert legend(above_right) == [TITLES["async"]]
     assert below_right.get_legend() is None  # the curves are those above
 
