@@ -70,8 +70,12 @@ def test_files_that_would_not_be_found_are_refused(config, name):
 
 
 def test_a_data_set_without_a_reader_is_refused(config):
-    change(config, "breast-cancer", "modelnet40")
-    with pytest.raises(FedatlasError, match=r"format 'folder', which cannot be read yet.*libsvm"):
+    catalogue = config / "datasets.yaml"
+    # The first data set is a9a.
+    text = catalogue.read_text(encoding="utf-8").replace("format: libsvm", "format: scrolls", 1)
+    catalogue.write_text(text, encoding="utf-8")
+    change(config, "breast-cancer", "a9a")
+    with pytest.raises(FedatlasError, match=r"format 'scrolls', which cannot be read yet.*libsvm"):
         build_plan(config)
 
 

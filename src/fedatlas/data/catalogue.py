@@ -20,6 +20,7 @@ READABLE_FORMATS = frozenset(
         "csv",
         "idx",
         "image_folder",
+        "image_views",
         "libsvm",
         "mimic3",
         "synthetic",
@@ -32,7 +33,7 @@ SYNTHETIC_FORMATS = frozenset({"synthetic", "synthetic_series"})
 FILELESS_FORMATS = SYNTHETIC_FORMATS | {"bundled"}
 
 # Formats of images, whose samples are pixels from 0 to `PIXEL_MAXIMUM`.
-IMAGE_FORMATS = frozenset({"cifar", "idx", "image_folder"})
+IMAGE_FORMATS = frozenset({"cifar", "idx", "image_folder", "image_views"})
 PIXEL_MAXIMUM = 255
 
 # Formats of time series with the columns of `fedatlas.data.clinical_channels`.
@@ -42,6 +43,7 @@ SERIES_FORMATS = frozenset({"mimic3", "synthetic_series"})
 MISSING = frozenset({"", "NA"})
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$")]
+FolderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
 
@@ -261,6 +263,23 @@ class ImageFolder(Model):
     splits: dict[Name, ImagePlaces]
 
 
+class ImageViews(Model):
+    """A folder of PNG images, several views of each shape, which are reduced to one size.
+
+    folder: holds the folder of each class. classes: their names, in the order that numbers them.
+    """
+
+    folder: RelativePath
+    classes: tuple[FolderName, ...] = Field(min_length=2)
+
+    @model_validator(mode="after")
+    def _names_each_class_once(self) -> Self:
+        twice = sorted({name for name in self.classes if self.classes.count(name) > 1})
+        if twice:
+            raise ValueError(f"class '{twice[0]}' is named twice")
+        return self
+
+
 class Normalisation(Model):
     """What the channels of images are normalised by: (x − mean) / deviation.
 
@@ -302,11 +321,12 @@ class Dataset(Model):
     """One data set.
 
     features: number of columns d, of a CSV table once it is encoded; shape: that of one sample
-        as networks take it, of images channels first.
+        as networks take it, of images channels first, and before these the number of views where
+        there are several.
     labels: raw label → value, compared as numbers where both are numbers; binary sets map to ±1.
     bundled: name of the set inside scikit-learn, or of one made here, for format `bundled`; csv,
-        image_folder, synthetic and synthetic_series likewise describe the sets of the formats of
-        their names.
+        image_folder, image_views, synthetic and synthetic_series likewise describe the sets of the
+        formats of their names.
     standardise: zero mean and unit variance per column, by the statistics of split `train`; of time
         series per number measured, over samples and steps, while indicators stay.
     centre: false leaves the mean and makes the mean square 1, where labels have a mean that a model
@@ -336,6 +356,7 @@ class Dataset(Model):
     bundled: Literal["breast_cancer", "digits", "two_points"] | None = None
     csv: CsvTable | None = None
     image_folder: ImageFolder | None = None
+    image_views: ImageViews | None = None
     synthetic: Synthetic | None = None
     synthetic_series: SyntheticSeries | None = None
     splits: dict[Name, Split] = Field(min_length=1)
@@ -355,7 +376,7 @@ class Dataset(Model):
     def _is_consistent(self) -> Self:
         if self.shape is not None and math.prod(self.shape) != self.features:
             raise ValueError(f"shape {self.shape} does not hold {self.features} features")
-        for block in ("bundled", "csv", "image_folder", *sorted(SYNTHETIC_FORMATS)):
+        for block in _BLOCKS:
             if (getattr(self, block) is not None) != (self.format == block):
                 raise ValueError(f"'{block}' goes with 'format: {block}', and only with it")
         if (self.classes is not None) != (self.task == "multiclass"):
@@ -382,10 +403,13 @@ class Dataset(Model):
                 raise ValueError(
                     f"split '{name}': give 'files', unless the data are bundled or synthetic"
                 )
-        if self.format in IMAGE_FORMATS and (self.shape is None or len(self.shape) != 3):
-            raise ValueError("images need 'shape': [channels, height, width]")
+        if self.format in IMAGE_FORMATS and self.channels is None:
+            views = "views, " if self.format == "image_views" else ""
+            raise ValueError(f"images need 'shape': [{views}channels, height, width]")
         if self.image_folder is not None:
             self._check_image_folder(self.image_folder)
+        if self.image_views is not None:
+            self._check_image_views(self.image_views)
         if self.normalise is not None:
             self._check_normalisation(self.normalise)
         if self.csv is not None:
@@ -399,7 +423,7 @@ class Dataset(Model):
         return self
 
     def _check_image_folder(self, folder: ImageFolder) -> None:
-        if self.shape is not None and self.shape[0] != 3:
+        if self.channels != 3:
             raise ValueError("images of an 'image_folder' have 3 channels in 'shape'")
         if set(folder.splits) != set(self.splits):
             raise ValueError(
@@ -409,10 +433,20 @@ class Dataset(Model):
         for name, split in self.splits.items():
             _check_one_archive(name, split, self.format)
 
+    def _check_image_views(self, views: ImageViews) -> None:
+        if self.channels != 3:
+            raise ValueError("images of 'image_views' have 3 channels in 'shape'")
+        if self.classes != len(views.classes):
+            raise ValueError(
+                f"'image_views' lists {len(views.classes)} classes, 'classes' says {self.classes}"
+            )
+        for name, split in self.splits.items():
+            _check_one_archive(name, split, self.format)
+
     def _check_normalisation(self, normalise: Normalisation) -> None:
         if self.standardise:
             raise ValueError("give 'normalise', by channel, or 'standardise', by column, not both")
-        if self.shape is None or len(self.shape) != 3:
+        if self.channels is None:
             raise ValueError("'normalise' needs 'shape': [channels, height, width]")
         if normalise.mean is None:
             return
@@ -421,9 +455,9 @@ class Dataset(Model):
                 "the numbers of 'normalise' are of pixels, which only formats of images hold; "
                 "say 'from_train'"
             )
-        if len(normalise.mean) != self.shape[0]:
+        if len(normalise.mean) != self.channels:
             raise ValueError(
-                f"'normalise' is of {len(normalise.mean)} channels, 'shape' has {self.shape[0]}"
+                f"'normalise' is of {len(normalise.mean)} channels, 'shape' has {self.channels}"
             )
 
     def _check_csv(self, table: CsvTable) -> None:
@@ -469,6 +503,12 @@ class Dataset(Model):
             raise ValueError("'synthetic.informative' must be at most 'features'")
 
     @property
+    def channels(self) -> int | None:
+        """The number of channels of an image; None unless samples have the shape of images."""
+        axes = 4 if self.format == "image_views" else 3
+        return self.shape[-3] if self.shape is not None and len(self.shape) == axes else None
+
+    @property
     def numeric_columns(self) -> list[int] | None:
         """The indices of the features that are no indicators; None: all."""
         if self.csv is not None:
@@ -491,6 +531,10 @@ class Dataset(Model):
                 f"data set '{self.name}' has no split '{name}'; it has: {', '.join(self.splits)}"
             )
         return self.splits[name]
+
+
+# Descriptions that only one format has, which has their name.
+_BLOCKS = ("bundled", "csv", "image_folder", "image_views", "synthetic", "synthetic_series")
 
 
 def _check_one_archive(name: str, split: Split, format_name: str) -> None:

@@ -1,6 +1,11 @@
-"""What readers of unpacked archives share: files below a folder, and the lines of text files."""
+"""What readers of unpacked archives share: files below a folder, lines of text, images."""
 
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from fedatlas.errors import FedatlasError
 
@@ -16,6 +21,48 @@ def inside(folder: Path, relative: str) -> Path:
         if path.is_symlink():
             raise FedatlasError(f"{path}: is a link; refused, unpack the archive again")
     return path
+
+
+def files_in(place: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
+    """The files in a folder whose names end so, in lower or upper case, by name.
+
+    Raises FedatlasError if one of them is no plain file, OSError if the folder cannot be read.
+    """
+    files = {}
+    with os.scandir(place) as entries:
+        for entry in entries:
+            if not entry.name.lower().endswith(suffixes):
+                continue
+            if not entry.is_file(follow_symlinks=False):
+                raise FedatlasError(
+                    f"{entry.path}: is no plain file but a link, a folder or a device; refused, "
+                    "unpack the archive again"
+                )
+            files[entry.name] = place / entry.name
+    return files
+
+
+@contextmanager
+def opened_image(path: Path, kind: str) -> Iterator[Any]:
+    """Open an image of Pillow's format `kind`; its pixels are unpacked when they are asked for.
+
+    Whatever goes wrong, also inside the block, becomes FedatlasError that names the file.
+    """
+    # Imported here: only formats of compressed images need it.
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            # Pillow warns of an image that unpacks to very much, and refuses one of twice that.
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path, formats=(kind,)) as image:
+                yield image
+    except FedatlasError:
+        raise
+    except Exception as error:  # damage can make the decoder raise anything
+        raise FedatlasError(
+            f"{path}: cannot be read as a {kind} image: {error}; unpack the archive again"
+        ) from error
 
 
 def text_lines(path: Path) -> list[str]:

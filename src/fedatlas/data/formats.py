@@ -15,6 +15,7 @@ from scipy import sparse
 from fedatlas.data.catalogue import Dataset, label_key, plain_number
 from fedatlas.data.csv import read_csv
 from fedatlas.data.image_folder import read_image_folder
+from fedatlas.data.image_views import read_image_views
 from fedatlas.data.images import read_cifar, read_idx
 from fedatlas.data.mimic3 import read_mimic3
 from fedatlas.data.samples import Samples
@@ -274,6 +275,14 @@ def _image_folder(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
     return _of_images([pixels], [_image_labels(labels, dataset, raw[0])])
 
 
+def _image_views(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
+    assert dataset.image_views is not None and dataset.shape is not None  # the catalogue's rules
+    pixels, labels = read_image_views(
+        raw[0], dataset.image_views, split, dataset.shape, dataset.split(split).rows
+    )
+    return _of_images([pixels], [_image_labels(labels, dataset, raw[0])])
+
+
 def _image_labels(raw: np.ndarray, dataset: Dataset, path: Path) -> np.ndarray:
     """(n,) mapped labels of one file."""
     label = _mapped(raw.astype(np.float64), _numeric(dataset.labels, path))
@@ -322,6 +331,7 @@ READERS: dict[str, Reader] = {
     "idx": _one_idx,
     "cifar": _cifar_batches,
     "image_folder": _image_folder,
+    "image_views": _image_views,
     "mimic3": _mimic3,
     "synthetic": _synthetic,
     "synthetic_series": _synthetic_series,

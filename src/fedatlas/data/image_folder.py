@@ -5,16 +5,13 @@ labels says, so that neither depends on the order in which a file system lists i
 refused: an archive holds none, and they would lead out of the folder.
 """
 
-import os
 import re
-import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from fedatlas.data.catalogue import ImageFolder
-from fedatlas.data.folders import inside, text_lines
+from fedatlas.data.folders import files_in, inside, opened_image, text_lines
 from fedatlas.data.images import Images
 from fedatlas.errors import FedatlasError
 
@@ -73,7 +70,7 @@ def _by_class(folder: Path, template: str, names: list[str]) -> Labelled:
     images: Labelled = []
     for label, name in enumerate(names):
         place = inside(folder, template.replace("{class}", name))
-        found = _images_in(place)
+        found = files_in(place, SUFFIXES)
         if not found:
             raise FedatlasError(f"{place}: holds no JPEG images; unpack the archive again")
         images += [(found[file], label) for file in sorted(found)]
@@ -83,7 +80,7 @@ def _by_class(folder: Path, template: str, names: list[str]) -> Labelled:
 def _by_list(place: Path, listed: Path, names: list[str]) -> Labelled:
     """Images that lie together, in the order of a list: name, class and what else, tabs between."""
     numbers = {name: number for number, name in enumerate(names)}
-    left = _images_in(place)
+    left = files_in(place, SUFFIXES)
     images: Labelled = []
     for line_number, line in enumerate(text_lines(listed), start=1):
         name, *more = line.split("\t")
@@ -105,50 +102,21 @@ def _by_list(place: Path, listed: Path, names: list[str]) -> Labelled:
     return images
 
 
-def _images_in(place: Path) -> dict[str, Path]:
-    """The JPEG files in a folder, by name."""
-    images = {}
-    with os.scandir(place) as entries:
-        for entry in entries:
-            if not entry.name.lower().endswith(SUFFIXES):
-                continue
-            if not entry.is_file(follow_symlinks=False):
-                raise FedatlasError(
-                    f"{entry.path}: is no plain file but a link, a folder or a device; refused, "
-                    "unpack the archive again"
-                )
-            images[entry.name] = place / entry.name
-    return images
-
-
 def _decoded(paths: list[Path], shape: tuple[int, ...]) -> np.ndarray:
     """(n, d) uint8, channels first."""
-    # Imported here: only this format needs it.
-    from PIL import Image
-
     pixels = np.empty((len(paths), *shape), np.uint8)
-    with warnings.catch_warnings():
-        # Pillow warns of an image that unpacks to very much, and refuses one of twice that size.
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        for number, path in enumerate(paths):
-            pixels[number] = _rgb(path, shape, Image).transpose(2, 0, 1)
+    for number, path in enumerate(paths):
+        pixels[number] = _rgb(path, shape).transpose(2, 0, 1)
     return pixels.reshape(len(paths), -1)
 
 
-def _rgb(path: Path, shape: tuple[int, ...], image_module: Any) -> np.ndarray:
+def _rgb(path: Path, shape: tuple[int, ...]) -> np.ndarray:
     """(height, width, 3) uint8; the size is known, and checked, before pixels are unpacked."""
     _, height, width = shape
-    try:
-        with image_module.open(path, formats=("JPEG",)) as image:
-            if image.size != (width, height) or image.mode not in ("L", "RGB"):
-                raise FedatlasError(
-                    f"{path}: holds {image.width} × {image.height} pixels of kind {image.mode}, "
-                    f"expected {width} × {height} of kind RGB or L (grey)"
-                )
-            return np.asarray(image.convert("RGB"))
-    except FedatlasError:
-        raise
-    except Exception as error:  # damage can make the decoder raise anything
-        raise FedatlasError(
-            f"{path}: cannot be read as a JPEG image: {error}; unpack the archive again"
-        ) from error
+    with opened_image(path, "JPEG") as image:
+        if image.size != (width, height) or image.mode not in ("L", "RGB"):
+            raise FedatlasError(
+                f"{path}: holds {image.width} × {image.height} pixels of kind {image.mode}, "
+                f"expected {width} × {height} of kind RGB or L (grey)"
+            )
+        return np.asarray(image.convert("RGB"))

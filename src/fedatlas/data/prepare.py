@@ -179,10 +179,12 @@ def _normalisation(dataset: Dataset, samples: Samples, where: str) -> ChannelSca
     stated = dataset.normalise
     if stated is None:
         return None
-    assert dataset.shape is not None  # the catalogue's own rule
+    assert dataset.shape is not None and dataset.channels is not None  # the catalogue's own rules
     if stated.mean is None or stated.deviation is None:
         try:
-            return channel_scaling_of(samples.features, channels=dataset.shape[0])
+            # Each view is an image.
+            images = samples.features.reshape(-1, math.prod(dataset.shape[-3:]))
+            return channel_scaling_of(images, dataset.channels)
         except FedatlasError as error:
             raise FedatlasError(f"{where}: {error}") from None
     return {

@@ -39,9 +39,9 @@ class DeviceSamples:
         writable = np.require(features.reshape(len(samples), *shape), requirements="W")
         values = torch.from_numpy(writable)
         # Channels last: convolutions on a CPU are a third faster.
-        self._last = len(shape) == 3
+        self._last = len(shape) >= 3
         if self._last:
-            values = values.movedim(1, -1).contiguous()
+            values = values.movedim(-3, -1).contiguous()
         stored = torch.uint8 if values.dtype == torch.uint8 else dtype
         self._values = values.to(device, stored)
         self._dtype = dtype

@@ -1,0 +1,361 @@
+"""Views of shapes: PNG images of several sides, reduced to one size, and broken folders of them."""
+
+import io
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from catalogue_entry import image_entry
+from fedatlas.data.catalogue import Dataset, load_catalogue
+from fedatlas.data.formats import read_raw
+from fedatlas.data.prepare import prepare, read_prepared
+from fedatlas.errors import FedatlasError
+from fedatlas.problems.device_samples import DeviceSamples
+
+CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
+VIEWS, HEIGHT, WIDTH = 3, 4, 2
+SHAPE = (VIEWS, 3, HEIGHT, WIDTH)
+FACTOR = 3
+# Neither in alphabetical order nor without names that start alike.
+CLASSES = ("night_stand", "cup", "cup-2")
+TOP = "images_12x"
+END_OF_PNG = 12
+
+
+def view_name(shape, view):
+    return f"{shape}.obj.shaded_v{view:03}.png"
+
+
+def random_pixels(random, height=FACTOR * HEIGHT, width=FACTOR * WIDTH):
+    return random.integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def write_png(path, pixels):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path)
+
+
+def write_views(folder, shapes, split="train", seed=0):
+    """Views of shapes by class; returns their pixels, (shapes, views, height, width, 3)."""
+    random = np.random.default_rng(seed)
+    pixels = []
+    for name in CLASSES:
+        for shape in sorted(shapes[name]):
+            drawn = [random_pixels(random) for _ in range(VIEWS)]
+            # Written backwards: no order of files may matter.
+            for view in range(VIEWS, 0, -1):
+                place = folder / TOP / name / split
+                write_png(place / view_name(shape, view), drawn[view - 1])
+            pixels.append(drawn)
+    return np.array(pixels)
+
+
+def plainly_reduced(pixels):
+    """(height, width, 3) → (3, HEIGHT, WIDTH): means of squares of FACTOR × FACTOR pixels."""
+    reduced = np.empty((3, HEIGHT, WIDTH), np.int64)
+    for channel in range(3):
+        for row in range(HEIGHT):
+            for column in range(WIDTH):
+                total = sum(
+                    int(pixels[FACTOR * row + i, FACTOR * column + j, channel])
+                    for i in range(FACTOR)
+                    for j in range(FACTOR)
+                )
+                reduced[channel, row, column] = math.floor(total / FACTOR**2 + 0.5)
+    return reduced
+
+
+def views_set(**changes):
+    raw = {"path": "modelnet40/shaded.tar.gz", "urls": ["https://example.org/a"], "unpack": "tar"}
+    plain = image_entry(
+        name="tiny",
+        files=1,
+        shape=SHAPE,
+        format="image_views",
+        image_views={"folder": TOP, "classes": CLASSES},
+        splits={"train": {"files": [raw]}, "test": {"files": [raw]}},
+    )
+    return Dataset.model_validate({**plain, **changes})
+
+
+SHAPES = {
+    "night_stand": ["night_stand_0002", "night_stand_0001", "night_stand_0010"],
+    "cup": ["cup_0001"],
+    "cup-2": ["cup-2_0007", "cup-2_0001"],
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_views(tmp_path / "raw", SHAPES)
+    write_views(tmp_path / "raw", {name: [f"{name}_0100"] for name in CLASSES}, "test", seed=1)
+    return tmp_path / "raw"
+
+
+def cup_view(folder, view=2):
+    return folder / TOP / "cup" / "train" / view_name("cup_0001", view)
+
+
+def by_view(samples):
+    return samples.features.reshape(len(samples), *SHAPE)
+
+
+# ------------------------------------------------------------------------------------------ reading
+
+
+@settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 2**32), counts=st.tuples(*[st.integers(1, 3)] * 3))
+def test_views_come_in_order_and_are_means_of_what_they_cover(tmp_path_factory, seed, counts):
+    folder = tmp_path_factory.mktemp("views")
+    shapes = {
+        name: [f"{name}_{number:04}" for number in range(count)]
+        for name, count in zip(CLASSES, counts, strict=True)
+    }
+    pixels = write_views(folder, shapes, seed=seed)
+    samples = read_raw(views_set(), "train", [folder])
+    assert samples.features.dtype == np.uint8 and samples.layout == "tensor"
+    assert samples.label.tolist() == [n for n, count in enumerate(counts) for _ in range(count)]
+    expected = np.array([[plainly_reduced(view) for view in shape] for shape in pixels])
+    # Rows and columns are reduced, and rounded, one after the other.
+    np.testing.assert_allclose(by_view(samples).astype(int), expected, atol=1)
+    assert np.mean(by_view(samples) == expected) > 0.8
+
+
+def test_images_of_the_wanted_size_are_taken_as_they_are(tmp_path):
+    random = np.random.default_rng(3)
+    drawn = random.integers(0, 256, (len(CLASSES), VIEWS, HEIGHT, WIDTH, 3), dtype=np.uint8)
+    for name, shape in zip(CLASSES, drawn, strict=True):
+        for view, pixels in enumerate(shape, start=1):
+            write_png(tmp_path / TOP / name / "train" / view_name(f"{name}_1", view), pixels)
+    samples = read_raw(views_set(), "train", [tmp_path])
+    assert np.array_equal(by_view(samples), drawn.transpose(0, 1, 4, 2, 3))
+
+
+def test_splits_are_folders_of_their_own(folder):
+    test = read_raw(views_set(), "test", [folder])
+    assert test.label.tolist() == [0, 1, 2]
+    train = read_raw(views_set(), "train", [folder])
+    assert len(train) == 6
+    assert not (train.features[:, np.newaxis] == test.features).all(axis=2).any()
+
+
+def test_other_kinds_of_pixels_become_colours(folder):
+    place = folder / TOP / "cup" / "train"
+    grey = np.arange(FACTOR * HEIGHT * FACTOR * WIDTH, dtype=np.uint8).reshape(-1, FACTOR * WIDTH)
+    for view, kind in enumerate(("L", "LA", "RGBA"), start=1):
+        Image.fromarray(grey).convert(kind).save(place / view_name("cup_0001", view))
+    cup = by_view(read_raw(views_set(), "train", [folder]))[3]
+    expected = plainly_reduced(np.stack([grey] * 3, axis=2))
+    for view in cup:
+        np.testing.assert_allclose(view.astype(int), expected, atol=1)
+
+
+def test_a_palette_is_looked_up_before_pixels_are_reduced(folder):
+    # Of two colours whose places in the palette mean nothing.
+    image = Image.new("P", (FACTOR * WIDTH, FACTOR * HEIGHT), 7)
+    image.putpalette([0] * 21 + [30, 60, 90] + [0] * 600 + [90, 0, 30])
+    image.paste(208, (0, 0, FACTOR * WIDTH, 1))
+    image.save(cup_view(folder, 1))
+    view = by_view(read_raw(views_set(), "train", [folder]))[3, 0]
+    assert (view[:, 1:] == np.array([30, 60, 90])[:, None, None]).all()
+    assert (view[:, 0] == np.array([50, 40, 70])[:, None]).all()
+
+
+def test_files_of_other_kinds_are_no_views(folder):
+    for name in ("Thumbs.db", "cup_0001.off", ".DS_Store"):
+        (folder / TOP / "cup" / "train" / name).write_bytes(b"x")
+    (folder / TOP / "README").write_text("about")
+    assert len(read_raw(views_set(), "train", [folder])) == 6
+
+
+def test_statistics_are_of_channels_over_views(folder, tmp_path):
+    dataset = views_set(normalise="from_train")
+    prepare(dataset, "train", [folder], tmp_path / "train")
+    prepare(dataset, "test", [folder], tmp_path / "test", train=tmp_path / "train")
+    samples, metadata = read_prepared(tmp_path / "test")
+    raw = by_view(read_raw(dataset, "train", [folder])).astype(np.float64)
+    for channel in range(3):
+        values = raw[:, :, channel].ravel().tolist()
+        mean = math.fsum(values) / len(values)
+        deviation = math.sqrt(math.fsum((x - mean) ** 2 for x in values) / len(values))
+        assert metadata["normalisation"]["mean"][channel] == pytest.approx(mean, rel=1e-12)
+        assert metadata["normalisation"]["deviation"][channel] == pytest.approx(
+            deviation, rel=1e-12
+        )
+    assert len(metadata["normalisation"]["mean"]) == 3
+    assert metadata["shape"] == list(SHAPE) and metadata["layout"] == "tensor"
+    stored = pq.read_schema(tmp_path / "test").field("features").type
+    assert stored == pa.fixed_shape_tensor(pa.uint8(), SHAPE)
+    assert np.array_equal(samples.features, read_raw(dataset, "test", [folder]).features)
+
+
+def test_networks_see_views_normalised_by_channel(folder, tmp_path):
+    prepare(views_set(normalise="from_train"), "train", [folder], tmp_path / "train")
+    samples, metadata = read_prepared(tmp_path / "train")
+    held = DeviceSamples(samples, metadata, torch.device("cpu"), torch.float64)
+    taken = held.at(torch.tensor([4, 0]))
+    mean, deviation = (
+        np.array(metadata["normalisation"][key])[:, None, None] for key in ("mean", "deviation")
+    )
+    expected = (by_view(samples)[[4, 0]] - mean) / deviation
+    assert taken.shape == (2, *SHAPE)
+    np.testing.assert_allclose(taken.numpy(), expected, rtol=1e-12)
+
+
+# ----------------------------------------------------------------------------------- broken folders
+
+
+def failure(folder, dataset=None):
+    with pytest.raises(FedatlasError) as caught:
+        read_raw(dataset or views_set(), "train", [folder])
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("view", [1, 2, 3])
+def test_a_missing_view_is_named(folder, view):
+    cup_view(folder, view).unlink()
+    assert f"{cup_view(folder, view)}: is missing; 'shape' in the catalogue says 3 views" in (
+        failure(folder)
+    )
+
+
+@pytest.mark.parametrize("view", [0, 4])
+def test_one_view_too_many_is_named(folder, view):
+    shutil.copy(cup_view(folder), cup_view(folder, view))
+    assert f"{cup_view(folder, view)}: is one too many; 'shape'" in failure(folder)
+
+
+@pytest.mark.parametrize("name", ["cup_0001.png", "cup_0001.obj.shaded_v1.png", "x_v001.PNG"])
+def test_a_png_image_that_is_no_view_is_refused(folder, name):
+    shutil.copy(cup_view(folder), cup_view(folder).with_name(name))
+    assert f"{name}: is not called as a view is" in failure(folder)
+
+
+def test_an_unknown_class_is_refused(folder):
+    (folder / TOP / "chair").mkdir()
+    message = failure(folder)
+    assert f"{folder / TOP / 'chair'}: is a folder of no class that the catalogue lists" in message
+
+
+@pytest.mark.parametrize("missing", ["", TOP, f"{TOP}/cup", f"{TOP}/cup/train"])
+def test_a_missing_folder_is_named(folder, missing):
+    shutil.rmtree(folder / missing)
+    message = failure(folder)
+    assert str(folder / missing) in message and "cannot be read: No such file" in message
+
+
+def test_a_class_without_shapes_is_refused(folder):
+    for view in range(1, VIEWS + 1):
+        cup_view(folder, view).unlink()
+    assert f"{cup_view(folder).parent}: holds no PNG images" in failure(folder)
+
+
+def test_another_number_of_shapes_is_refused_before_images_are_read(folder):
+    cup_view(folder).write_bytes(b"")
+    splits = views_set().model_dump()["splits"]
+    splits["train"]["rows"] = 7
+    message = failure(folder, views_set(splits=splits))
+    assert f"{folder / TOP}: holds 6 shapes of split 'train', expected 7" in message
+
+
+@pytest.mark.parametrize(
+    ("height", "width"),
+    [(HEIGHT * 3, WIDTH * 3 + 1), (HEIGHT // 2, WIDTH // 2), (WIDTH * 3, HEIGHT * 3)],
+)
+def test_images_that_cannot_be_reduced_are_refused(folder, height, width):
+    write_png(cup_view(folder), np.zeros((height, width, 3), np.uint8))
+    problem = f"{cup_view(folder)}: holds {width} × {height} pixels of kind RGB, which cannot be"
+    assert problem in failure(folder)
+
+
+def test_pixels_of_more_bits_are_refused(folder):
+    write_png(cup_view(folder), np.zeros((HEIGHT * 3, WIDTH * 3), np.uint16))
+    assert "pixels of kind I;16, which cannot be reduced to 2 × 4" in failure(folder)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.data())
+def test_a_damaged_file_is_named_or_does_no_harm(folder, data):
+    path = cup_view(folder)
+    write_png(path, random_pixels(np.random.default_rng(0)))
+    whole = path.read_bytes()
+    place = data.draw(st.integers(0, len(whole) - 1))
+    if data.draw(st.booleans()):
+        damaged = whole[:place]
+    else:
+        flipped = whole[place] ^ (1 << data.draw(st.integers(0, 7)))
+        damaged = whole[:place] + bytes([flipped]) + whole[place + 1 :]
+    expected = read_raw(views_set(), "train", [folder]).features
+    path.write_bytes(damaged)
+    if place >= len(whole) - END_OF_PNG:
+        # All pixels come before the last chunk.
+        try:
+            assert np.array_equal(read_raw(views_set(), "train", [folder]).features, expected)
+        except FedatlasError as error:
+            assert str(path) in str(error)
+        return
+    message = failure(folder)
+    assert message.startswith(f"{path}: cannot be read as a PNG image: ")
+    assert message.endswith("unpack the archive again")
+
+
+def test_another_format_under_the_name_is_refused(folder):
+    jpeg = io.BytesIO()
+    Image.fromarray(random_pixels(np.random.default_rng(0))).save(jpeg, "JPEG")
+    cup_view(folder).write_bytes(jpeg.getvalue())
+    assert f"{cup_view(folder)}: cannot be read as a PNG image" in failure(folder)
+
+
+@pytest.mark.parametrize("linked", [TOP, f"{TOP}/cup", f"{TOP}/cup/train", None])
+def test_links_are_refused(folder, linked):
+    path = folder / linked if linked else cup_view(folder)
+    path.rename(folder / "real")
+    path.symlink_to(folder / "real")
+    message = failure(folder)
+    assert str(path) in message and "link" in message and "refused" in message
+
+
+# ------------------------------------------------------------------------------------ the catalogue
+
+
+def test_modelnet40_is_as_published_but_for_its_size():
+    dataset = load_catalogue(CATALOGUE)["modelnet40"]
+    assert (dataset.format, dataset.shape, dataset.classes) == ("image_views", (12, 3, 64, 64), 40)
+    names = dataset.image_views.classes
+    assert list(names) == sorted(names) and names[0] == "airplane" and names[-1] == "xbox"
+    assert (dataset.splits["train"].rows, dataset.splits["test"].rows) == (9843, 2468)
+    assert "224 × 224 to 64 × 64" in " ".join(dataset.note.split())
+    assert dataset.normalise.from_train and dataset.channels == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"shape": (9, HEIGHT, WIDTH)}, r"need 'shape': \[views, channels, height, width\]"),
+        ({"shape": None}, r"need 'shape': \[views, channels, height, width\]"),
+        ({"shape": (9, 1, HEIGHT, WIDTH)}, "have 3 channels"),
+        ({"classes": 4}, "lists 3 classes, 'classes' says 4"),
+        ({"image_views": {"folder": TOP, "classes": ["a", "b", "a"]}}, "'a' is named twice"),
+        ({"image_views": {"folder": TOP, "classes": ["a", "b", "../c"]}}, "should match pattern"),
+        ({"image_views": {"folder": "../a", "classes": CLASSES}}, "plain relative path"),
+        ({"image_views": None}, "'image_views' goes with"),
+        ({"splits": {"train": {"files": [{"path": "a.png"}]}}}, "is one archive to 'unpack'"),
+        ({"normalise": {"mean": [0.5], "deviation": [0.5]}}, "of 1 channels, 'shape' has 3"),
+    ],
+)
+def test_a_wrong_entry_is_refused(changes, problem):
+    with pytest.raises(ValueError, match=problem):
+        views_set(**changes)
