@@ -41,6 +41,7 @@ bench: environment
 	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/clipping.py
 	$(BIN)/python benchmarks/tracking.py
+	$(BIN)/python benchmarks/tiers.py
 	$(BIN)/python benchmarks/workflow.py
 
 clean:  # keeps what was downloaded

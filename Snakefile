@@ -22,7 +22,7 @@ report: "workflow/report/workflow.rst"
 
 
 # Papers that have experiments; every one is a target.
-PAPERS = ["dpgt", "fedpage", "fmgda", "vfb2"]
+PAPERS = ["dpgt", "fedpage", "fmgda", "tdcd", "vfb2"]
 
 
 # What is selected: the demo, unless the configuration says otherwise.
@@ -59,6 +59,12 @@ rule fedpage:
 rule fmgda:
     input:
         paper_results("fmgda"),
+    localrule: True
+
+
+rule tdcd:
+    input:
+        paper_results("tdcd"),
     localrule: True
 
 
