@@ -279,6 +279,7 @@ def test_metadata_and_manifest_tell_where_shards_come_from(tmp_path):
             "prepared_digest": prepared_digest,
             "test_digest": None,
         }
+        assert pq.read_schema(files[number]).field("features").type.shape == [2, 2 - number, 2]
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     for number, silo in enumerate(manifest["silos"]):
         for client, held in enumerate(silo.pop("clients")):
@@ -395,6 +396,18 @@ def test_silos_that_hold_other_samples_or_labels_are_refused(files, group, what,
 def test_test_rows_in_another_order_are_refused(files):
     for column in ("sample_id", "label"):
         rewrite(files[1], 5, column, lambda values: values[::-1])
+    with pytest.raises(FedatlasError, match=r"silo-1\.parquet: holds other test samples"):
+        read_tiered_shards(files)
+
+
+def test_a_silo_without_the_test_rows_is_refused(files):
+    with pq.ParquetFile(files[1]) as file:
+        clients = [file.read_row_group(number) for number in range(5)]
+    metadata = json.loads(clients[0].schema.metadata[b"fedatlas"]) | {"test_samples": 0}
+    schema = clients[0].schema.with_metadata({"fedatlas": canonical_json(metadata)})
+    with pq.ParquetWriter(files[1], schema) as writer:
+        for table in clients:
+            writer.write_table(table.cast(schema))
     with pytest.raises(FedatlasError, match=r"silo-1\.parquet: holds other test samples"):
         read_tiered_shards(files)
 
