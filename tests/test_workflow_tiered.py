@@ -1,0 +1,139 @@
+"""The workflow over silos: cut, shared out, trained, timed afterwards, rerun where it must be."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fedatlas.evaluation.levels import simulated_latency
+from fedatlas.traces import read_trace
+from test_workflow import runs_in
+from workflow_copy import WorkflowCopy
+
+EXPERIMENTS = {
+    "small": """
+paper: tdcd
+title: "A small experiment"
+source: "a test"
+dataset: digits
+partition: {kind: tiered, cut: {width: 2}, clients: 4, test: 0.2}
+objective: {name: cross_entropy, model: linear}
+rounds: 6
+record_every: 2
+seeds: [0, 1]
+runs:
+  one-step:
+    algorithm: tdcd
+    rounds: 12
+    record_every: 6
+    hyper_parameters: {local_steps: 1, batch_size: 100}
+    grid: {step_size: [0.01, 0.05]}
+  two-steps:
+    algorithm: tdcd
+    hyper_parameters: {local_steps: 2, batch_size: 100, step_size: 0.05}
+  quarters:
+    algorithm: tdcd
+    partition: {kind: tiered, cut: {height: 2, width: 2}, clients: 3, test: 0.2}
+    hyper_parameters: {local_steps: 2, batch_size: 100, step_size: 0.05, labels: first_silo}
+selection: {measurement: objective}
+figure:
+  measurement: objective
+  also: [test_accuracy]
+  costs: [iteration, "latency(10)", bytes]
+  points: selected
+claims:
+  - id: faster
+    source: "a test"
+    statement: "Two steps are faster in time"
+    test:
+      kind: order
+      first: two-steps
+      second: one-step
+      relation: faster
+      measurement: objective
+      cost: "latency(10)"
+""",
+    "shown": """
+paper: tdcd
+title: "One of its runs by another latency"
+source: "a test"
+runs_of: demo-small
+only: [one-step, two-steps]
+selection: {measurement: objective}
+figure: {measurement: test_top5_accuracy, costs: ["latency(10, 1000)"], points: selected}
+""",
+}
+RUNS = ["one-step/step_size-0.01", "one-step/step_size-0.05", "quarters/only", "two-steps/only"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    copy = WorkflowCopy.create(tmp_path_factory.mktemp("tiered") / "copy")
+    for name, text in EXPERIMENTS.items():
+        copy.experiment.with_name(f"{name}.yaml").write_text(text, encoding="utf-8")
+    outcome = copy.run()
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    return copy
+
+
+@pytest.fixture
+def workflow(finished, tmp_path):
+    return finished.clone(tmp_path / "copy")
+
+
+def test_silos_have_files_of_their_own(finished):
+    shards = finished.results / "shards" / "digits" / "train"
+    found = {
+        folder.name: sorted(file.name for file in folder.iterdir()) for folder in shards.iterdir()
+    }
+    assert found == {
+        "tiered-width2-k4-seed0-test0.2": ["manifest.json", "silo-0.parquet", "silo-1.parquet"],
+        "tiered-height2-width2-k3-seed0-test0.2": [
+            "manifest.json",
+            *(f"silo-{silo}.parquet" for silo in range(4)),
+        ],
+    }
+    manifest = json.loads((shards / "tiered-width2-k4-seed0-test0.2/manifest.json").read_text())
+    assert [len(silo["clients"]) for silo in manifest["silos"]] == [4, 4]
+
+
+def test_traces_count_rounds_steps_and_trips(finished):
+    one, two = (
+        read_trace(finished.trace("one-step", "step_size-0.05")),
+        read_trace(finished.trace("two-steps")),
+    )
+    np.testing.assert_array_equal(one["iteration"][0], [0, 6, 12])
+    np.testing.assert_array_equal(two["iteration"][1], [0, 4, 8, 12])
+    np.testing.assert_array_equal(two["epoch"][0], two["iteration"][0] * 100 / 1438)
+    # 3 t_comm + Q for every round (TDCD section 5.2).
+    np.testing.assert_allclose(simulated_latency(one, 10)[0], [0, 6 * 31, 12 * 31])
+    np.testing.assert_allclose(simulated_latency(two, 10)[0], [0, 2 * 32, 4 * 32, 6 * 32])
+    quarters = read_trace(finished.trace("quarters"))
+    assert quarters["hub_client_trips"][0, -1] == 6 * (1 + 2 * 2)
+    assert quarters["hub_hub_trips"][0, -1] == 6 * 2
+
+
+def test_another_latency_redraws_and_judges_again_and_trains_nothing(workflow):
+    folder = "config/experiments/demo"
+    workflow.edit(f"{folder}/shown.yaml", "latency(10, 1000)", "latency(5)")
+    workflow.edit(f"{folder}/small.yaml", 'cost: "latency(10)"', 'cost: "latency(7)"')
+    planned = workflow.planned()
+    assert not runs_in(planned)
+    assert "results/experiments/demo-shown/figure.svg" in planned
+    assert "results/experiments/demo-small/claims.csv" in planned
+    assert "results/experiments/demo-small/figure.svg" not in planned
+
+
+def test_a_second_run_does_nothing(workflow):
+    assert not workflow.planned()
+
+
+def test_an_edit_reruns_what_runs_over_silos_depend_on(workflow):
+    workflow.touch_code("src/fedatlas/architectures/linear.py")
+    assert runs_in(workflow.planned()) == RUNS
+
+
+def test_an_edit_of_another_setting_reruns_nothing(workflow):
+    workflow.touch_code("src/fedatlas/problems/agents.py")
+    workflow.touch_code("src/fedatlas/architectures/lstm.py")
+    assert not workflow.planned()
