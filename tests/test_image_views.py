@@ -1,5 +1,6 @@
 """Views of shapes: PNG images of several sides, reduced to one size, and broken folders of them."""
 
+import contextlib
 import io
 import math
 import shutil
@@ -310,6 +311,22 @@ def test_a_damaged_file_is_named_or_does_no_harm(folder, data):
     message = failure(folder)
     assert message.startswith(f"{path}: cannot be read as a PNG image: ")
     assert message.endswith("unpack the archive again")
+
+
+def test_damage_that_unpacking_overlooks_is_refused(folder):
+    smooth = np.tile(np.arange(FACTOR * HEIGHT, dtype=np.uint8)[:, None, None], (1, 6, 3))
+    path = cup_view(folder)
+    write_png(path, smooth)
+    whole = path.read_bytes()
+    for place, bit in np.ndindex(len(whole), 8):
+        damaged = whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :]
+        with contextlib.suppress(Exception), Image.open(io.BytesIO(damaged)) as image:
+            if not np.array_equal(np.asarray(image), smooth):
+                break
+    else:
+        pytest.fail("every flipped bit is noticed anyway")
+    path.write_bytes(damaged)
+    assert f"{path}: cannot be read as a PNG image" in failure(folder)
 
 
 def test_another_format_under_the_name_is_refused(folder):

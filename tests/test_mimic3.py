@@ -214,7 +214,15 @@ def test_the_last_value_of_an_hour_counts_and_holds_until_the_next(tmp_path):
 
 @pytest.mark.parametrize(
     ("time", "hour"),
-    [(0, 0), ("1e-7", 0), (1, 0), ("1.0000005", 0), (1.00001, 1), (47.5, 47), ("48.0000005", 47)],
+    [
+        (0, 0),
+        ("1e-7", 0),
+        (1, 0),
+        ("1.0000005", 0),
+        (1.00001, 1),
+        (47.5, 47),
+        ("48.00000099999999", 47),
+    ],
 )
 def test_a_whole_hour_belongs_to_the_step_that_it_ends(tmp_path, time, hour):
     assert read_one(tmp_path, line(time, c16="7.1"))[:, 75].nonzero()[0].tolist() == [hour]

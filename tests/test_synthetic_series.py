@@ -18,7 +18,7 @@ from fedatlas.data.clinical_series import encoded
 from fedatlas.data.formats import read_raw
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.data.samples import features_from_table, to_table
-from fedatlas.data.synthetic_series import make_series
+from fedatlas.data.synthetic_series import _paths, _score, make_series
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.partition import HorizontalPartition
@@ -166,6 +166,35 @@ def test_the_share_of_positive_labels_is_as_declared(positive, signal):
     assert (label > 0).mean() == pytest.approx(positive, abs=tolerance)
 
 
+def test_paths_and_scores_have_the_variances_that_are_described():
+    random = np.random.default_rng(0)
+    for steps in (1, 2, 48):
+        paths = _paths(20_000, steps, random)
+        last = paths[:, -1]
+        trend = 0 if steps == 1 else 0.36  # its whole comes with a second step only
+        assert last.mean(axis=0) == pytest.approx([0] * 4, abs=0.03)
+        assert last.var(axis=0) == pytest.approx([0.64 + trend] * 4, rel=0.04)
+        if steps > 1:
+            assert paths[:, 0].var(axis=0) == pytest.approx([0.64] * 4, rel=0.04)
+        shared = np.corrcoef(last.T)[np.triu_indices(4, 1)]
+        assert shared == pytest.approx([0.3] * 6, abs=0.03)
+        score = _score(paths)
+        assert score.std() == pytest.approx(1, rel=0.03)
+        quarter = paths[:, -max(1, steps // 4) :].mean(axis=1)
+        assert np.corrcoef(score, quarter @ [0.3, 0.25, 0.3, 0.15])[0, 1] > 0.9999
+
+
+def test_each_sample_uses_one_vocabulary_and_both_are_used():
+    series = by_step(make_series(made_series(), 12, "train", 200), 12)
+    # Steps before the first measurement hold the first vocabulary's normal value.
+    measured = series[:, :, 59 + 3] == 1
+    first_words = [3, 1, 7, 2]  # "4 Spontaneously" and so on, of the eight of eye opening
+    words = series[:, :, 4:12].argmax(axis=2)
+    first = [set(np.isin(words[n], first_words)[measured[n]]) for n in range(200)]
+    assert all(len(used) <= 1 for used in first)
+    assert {True} in first and {False} in first
+
+
 def ranked_above(scores, label):
     """The share of pairs in which the positive sample has the higher score."""
     order = scores.argsort().argsort()
@@ -250,18 +279,18 @@ def test_without_standardise_values_are_in_their_own_units(tmp_path):
     assert np.array_equal(samples.features, read_raw(series_set(), "train", []).features)
 
 
-def test_a_constant_number_becomes_zero(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "fedatlas.data.formats.make_series",
-        lambda *given: _with_constant_column(make_series(*given)),
-    )
+def test_a_number_that_is_constant_in_train_becomes_zero(tmp_path, monkeypatch):
+    def with_constant_column(made, steps, split, rows):
+        samples = make_series(made, steps, split, rows)
+        if split == "train":
+            by_step(samples)[:, :, 51] = 0.1
+        return samples
+
+    monkeypatch.setattr("fedatlas.data.formats.make_series", with_constant_column)
     prepare(series_set(), "train", [], tmp_path / "train")
-    assert (by_step(read_prepared(tmp_path / "train")[0])[:, :, 51] == 0).all()
-
-
-def _with_constant_column(samples):
-    by_step(samples)[:, :, 51] = 0.1
-    return samples
+    prepare(series_set(), "test", [], tmp_path / "test", train=tmp_path / "train")
+    for split in ("train", "test"):
+        assert (by_step(read_prepared(tmp_path / split)[0])[:, :, 51] == 0).all()
 
 
 def test_series_are_stored_as_float32_and_read_without_a_copy(prepared):

@@ -116,7 +116,7 @@ def _fill(measured: np.ndarray, path: Path) -> None:
                 f"ascend; {REMEDY}"
             )
         latest = hours
-        step = min(int(max(hours - TOLERANCE, 0)), HOURS - 1)
+        step = int(max(hours - TOLERANCE, 0))
         for position, field in enumerate(fields):
             if field:
                 measured[step, position] = _value(field, position, f"{path}:{number}")
