@@ -21,10 +21,7 @@ EVALUATION = {"claims.csv", "figure.png", "figure.svg", "selection.json", "table
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    copy = WorkflowCopy.create(tmp_path_factory.mktemp("workflow") / "copy")
-    outcome = copy.run()
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    return copy
+    return WorkflowCopy.finished(tmp_path_factory)
 
 
 @pytest.fixture

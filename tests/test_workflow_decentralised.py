@@ -79,12 +79,7 @@ OF_BUDGETS = {"budgets.nc", "budgets.svg", "budgets.png", "conditions.csv", "pri
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    copy = WorkflowCopy.create(tmp_path_factory.mktemp("decentralised") / "copy")
-    for name, text in EXPERIMENTS.items():
-        copy.experiment.with_name(f"{name}.yaml").write_text(text, encoding="utf-8")
-    outcome = copy.run()
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    return copy
+    return WorkflowCopy.finished(tmp_path_factory, EXPERIMENTS)
 
 
 @pytest.fixture

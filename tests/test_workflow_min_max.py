@@ -83,12 +83,7 @@ TUNED = ["fmgda/tuned", "sgda/tuned"]
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    copy = WorkflowCopy.create(tmp_path_factory.mktemp("min-max") / "copy")
-    for name, text in EXPERIMENTS.items():
-        copy.experiment.with_name(f"{name}.yaml").write_text(text, encoding="utf-8")
-    outcome = copy.run()
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    return copy
+    return WorkflowCopy.finished(tmp_path_factory, EXPERIMENTS)
 
 
 @pytest.fixture

@@ -68,12 +68,7 @@ RUNS = ["one-step/step_size-0.01", "one-step/step_size-0.05", "quarters/only", "
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    copy = WorkflowCopy.create(tmp_path_factory.mktemp("tiered") / "copy")
-    for name, text in EXPERIMENTS.items():
-        copy.experiment.with_name(f"{name}.yaml").write_text(text, encoding="utf-8")
-    outcome = copy.run()
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    return copy
+    return WorkflowCopy.finished(tmp_path_factory, EXPERIMENTS)
 
 
 @pytest.fixture

@@ -40,11 +40,7 @@ claims:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    copy = WorkflowCopy.create(tmp_path_factory.mktemp("vertical") / "copy")
-    copy.experiment.write_text(EXPERIMENT, encoding="utf-8")
-    outcome = copy.run()
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    return copy
+    return WorkflowCopy.finished(tmp_path_factory, {"small": EXPERIMENT})
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 COPIED = ("Snakefile", "rules", "config", "workflow", "profiles", "src", "pyproject.toml")
 
@@ -59,6 +61,18 @@ class WorkflowCopy:
         copy = cls(folder)
         copy.experiment.parent.mkdir(parents=True)
         copy.experiment.write_text(EXPERIMENT, encoding="utf-8")
+        return copy
+
+    @classmethod
+    def finished(
+        cls, factory: pytest.TempPathFactory, experiments: dict[str, str] | None = None
+    ) -> "WorkflowCopy":
+        """One that has run, with these experiments in place of its own or beside it."""
+        copy = cls.create(factory.mktemp("workflow") / "copy")
+        for name, text in (experiments or {}).items():
+            copy.experiment.with_name(f"{name}.yaml").write_text(text, encoding="utf-8")
+        outcome = copy.run()
+        assert outcome.returncode == 0, outcome.stdout + outcome.stderr
         return copy
 
     def clone(self, folder: Path) -> "WorkflowCopy":
