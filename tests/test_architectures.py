@@ -1,6 +1,7 @@
 """Networks by name: sizes, shapes, initialisation, and what pooling first leaves unchanged."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -8,16 +9,28 @@ from torch import nn
 from torch.nn import functional as F
 
 from fedatlas import architectures
-from fedatlas.architectures import architecture, architecture_names
+from fedatlas.architectures import (
+    architecture,
+    architecture_names,
+    checked_build,
+    running_statistics,
+)
 from fedatlas.errors import FedatlasError
 
 SHAPES = {
     "cnn_8x8": (1, 8, 8),
     "cnn_28x28": (1, 28, 28),
     "cnn_32x32": (3, 32, 32),
+    "cnn_strided": (2, 7, 10),
+    "linear": (2, 3),
+    "lstm": (5, 3),
     "resnet18": (3, 8, 8),
+    "resnet18_halves": (3, 32, 16),
+    "resnet18_views": (3, 32, 48),
     "sigmoid_unit": (1,),
 }
+OPTIONS: dict[str, dict[str, Any]] = {"lstm": {"hidden": 4}}
+NORMED = ("resnet18_halves", "resnet18_views")  # by BatchNorm, with running statistics
 
 every_network = pytest.mark.parametrize("name", SHAPES)
 
@@ -30,6 +43,10 @@ def _own_draws():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         yield
+
+
+def built(name: str, outputs: int) -> nn.Module:
+    return architecture(name)(SHAPES[name], outputs, **OPTIONS.get(name, {}))
 
 
 def size(module: nn.Module) -> int:
@@ -62,10 +79,50 @@ def test_an_unknown_network_is_refused_with_those_there_are():
         ("resnet18", (3, 32, 32), 10, 11_173_962),  # as with BatchNorm, known from elsewhere
         ("resnet18", (1, 28, 28), 1, 11_169_345 - 2 * 64 * 9),
         ("sigmoid_unit", (1,), 1, 2),
+        ("cnn_strided", (1, 28, 14), 10, 5_866),
+        ("cnn_strided", (1, 8, 4), 10, 8 * 26 + 16 * 73 + 10 * 33),
+        ("cnn_strided", (3, 9, 5), 1, 8 * 76 + 16 * 73 + 16 * 3 * 2 + 1),
+        ("linear", (48, 19), 1, 48 * 19 + 1),
+        ("linear", (64,), 10, 650),
+        # 11,173,962 with a global average before 512 inputs; here there are 1024.
+        ("resnet18_halves", (3, 32, 16), 10, 11_179_082),
+        ("resnet18_halves", (3, 32, 32), 10, 11_173_962 + 10 * 3 * 512),
+        # torchvision's 11,689,512 with 1000 outputs, each of 512 weights and an intercept.
+        ("resnet18_views", (3, 64, 64), 1000, 11_689_512),
+        ("resnet18_views", (3, 224, 224), 40, 11_197_032),
+        ("resnet18_views", (3, 64, 64), 40, 11_197_032),
     ],
 )
 def test_sizes(name, shape, outputs, parameters):
     assert size(architecture(name)(shape, outputs)) == parameters
+
+
+@pytest.mark.parametrize(
+    ("features", "hidden", "parameters"),
+    [
+        (19, 16, 2_385),
+        (5, 4, 4 * 4 * (5 + 4 + 2) + 4 + 1),  # of sixteen silos
+        (76, 64, 4 * 64 * (76 + 64 + 2) + 64 + 1),  # of one
+    ],
+)
+def test_sizes_of_recurrent_networks(features, hidden, parameters):
+    assert size(architecture("lstm")((48, features), 1, hidden=hidden)) == parameters
+    assert size(architecture("lstm")((7, features), 1, hidden=hidden)) == parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "outputs", "options", "text"),
+    [
+        ("cnn_strided", (1, 28, 14), 10, {}, "with one channel of 28 × 14 and ten outputs"),
+        ("lstm", (48, 19), 1, {"hidden": 16}, "with 19 features, 16 hidden units and one output"),
+        ("resnet18_halves", (3, 32, 16), 10, {}, "with ten outputs and three channels"),
+        ("resnet18_views", (3, 64, 64), 40, {}, "with forty outputs and three channels"),
+    ],
+)
+def test_docstrings_state_the_sizes_of_silos_networks(name, shape, outputs, options, text):
+    module = architectures.architecture(name)(shape, outputs, **options)
+    source = (Path(architectures.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
+    assert f"{size(module):,} parameters {text}" in source
 
 
 @pytest.mark.parametrize("name", ["cnn_28x28", "cnn_32x32", "resnet18"])
@@ -79,26 +136,34 @@ def test_docstrings_state_the_sizes(name):
 def test_outputs_are_a_row_for_each_sample_and_nothing_is_random(name):
     shape = SHAPES[name]
     outputs = 1 if name == "sigmoid_unit" else 4
-    network = architecture(name)(shape, outputs)
-    assert list(network.buffers()) == []
+    network = built(name, outputs)
+    assert bool(list(network.buffers())) == (name in NORMED)
     samples = torch.randn(3, *shape)
+    network.eval()  # which changes what BatchNorm does, and nothing else
     scores = network(samples)
     assert scores.shape == (3, outputs)
     assert torch.equal(network(samples), scores)
     alone = torch.cat([network(sample[None]) for sample in samples])  # samples do not mix
     torch.testing.assert_close(alone, scores, rtol=1e-4, atol=1e-5)
     assert all(parameter.requires_grad for parameter in network.parameters())
+    together = network.train()(samples)
+    assert torch.equal(network(samples), together)
+    assert torch.equal(together, scores) == (name not in NORMED or name == "linear")
 
 
-@every_network
+@pytest.mark.parametrize("name", [name for name in SHAPES if name != "linear"])
 def test_networks_are_drawn_by_the_global_generator(name):
     def drawn(seed: int) -> torch.Tensor:
         torch.manual_seed(seed)
-        network = architecture(name)(SHAPES[name], 1)
-        return nn.utils.parameters_to_vector(network.parameters())
+        return nn.utils.parameters_to_vector(built(name, 1).parameters())
 
     assert torch.equal(drawn(1), drawn(1))
     assert not torch.equal(drawn(1), drawn(2))
+
+
+def test_linear_models_start_at_zero():
+    network = built("linear", 3)
+    assert all((parameter == 0).all() for parameter in network.parameters())
 
 
 @pytest.mark.parametrize(
@@ -118,6 +183,14 @@ def test_networks_are_drawn_by_the_global_generator(name):
         ("resnet18", (3, 64, 4)),
         ("resnet18", (1, 3, 8, 8)),
         ("resnet18", ()),
+        ("cnn_strided", (28, 28)),
+        ("cnn_strided", (2, 1, 28, 28)),
+        ("lstm", (76,)),
+        ("lstm", (1, 48, 76)),
+        ("resnet18_halves", (3, 32, 15)),
+        ("resnet18_halves", (12, 3, 32, 32)),
+        ("resnet18_views", (3, 31, 64)),
+        ("resnet18_views", (64, 64)),
         ("sigmoid_unit", (2,)),
         ("sigmoid_unit", (1, 8, 8)),
         ("sigmoid_unit", ()),
@@ -125,7 +198,7 @@ def test_networks_are_drawn_by_the_global_generator(name):
 )
 def test_other_shapes_are_refused_by_name(name, shape):
     with pytest.raises(FedatlasError, match=f"network '{name}' ") as caught:
-        architecture(name)(shape, 1)
+        architecture(name)(shape, 1, **OPTIONS.get(name, {}))
     assert str(shape) in str(caught.value)
 
 
@@ -256,3 +329,180 @@ def test_resnet18_by_hand():
         images = torch.randn(1, 3, 16, 8)
         expected = resnet_by_hand(list(network.parameters()), images)
         torch.testing.assert_close(network(images), expected, rtol=1e-3, atol=1e-4)
+
+
+def silo_resnet_by_hand(
+    name: str, parameters: list[torch.Tensor], images: torch.Tensor
+) -> torch.Tensor:
+    """ResNet-18 with BatchNorm of the minibatch written out, of halves or of views."""
+    waiting = iter(parameters)
+
+    def normalised(x: torch.Tensor, stride: int, padding: int) -> torch.Tensor:
+        x = F.conv2d(x, next(waiting), stride=stride, padding=padding)
+        mean = x.mean((0, 2, 3), keepdim=True)
+        variance = ((x - mean) ** 2).mean((0, 2, 3), keepdim=True)
+        scale, shift = next(waiting), next(waiting)
+        return (x - mean) / (variance + 1e-5).sqrt() * scale[:, None, None] + shift[:, None, None]
+
+    if name == "resnet18_views":
+        x = F.max_pool2d(normalised(images, 2, 3).relu(), 3, stride=2, padding=1)
+    else:
+        x = normalised(images, 1, 1).relu()
+    for channels in (64, 128, 256, 512):
+        for block in range(2):
+            stride = 2 if block == 0 and channels > 64 else 1
+            y = normalised(x, stride, 1).relu()
+            y = normalised(y, 1, 1)
+            x = (y + (normalised(x, stride, 0) if stride == 2 else x)).relu()
+    if name == "resnet18_views":
+        x = x.mean((2, 3))
+    else:  # an average over 2 × 2
+        x = (x[..., ::2, ::2] + x[..., 1::2, ::2] + x[..., ::2, 1::2] + x[..., 1::2, 1::2]) / 4
+        x = x.flatten(1)
+    outputs = F.linear(x, next(waiting), next(waiting))
+    assert next(waiting, None) is None
+    return outputs
+
+
+@pytest.mark.parametrize("name", NORMED)
+def test_resnets_of_silos_by_hand(name):
+    network = built(name, 2).double()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            if parameter.dim() == 1:  # scales and shifts of their own
+                parameter.add_(0.1 * torch.randn_like(parameter))
+        images = torch.randn(2, *SHAPES[name], dtype=torch.float64)
+        expected = silo_resnet_by_hand(name, list(network.parameters()), images)
+        torch.testing.assert_close(network(images), expected, rtol=1e-6, atol=1e-8)
+
+
+def test_lstm_by_hand():
+    """One layer from early to late with torch's order of gates; the dense layer sees the last."""
+    network = built("lstm", 2).double()
+    w_x, w_h, b_x, b_h, dense, intercept = (part.detach() for part in network.parameters())
+    series = torch.randn(3, 5, 3, dtype=torch.float64)
+    expected = []
+    for steps in series:
+        h, c = torch.zeros(4).double(), torch.zeros(4).double()
+        for x in steps:
+            take, forget, new, out = (w_x @ x + b_x + w_h @ h + b_h).split(4)
+            c = torch.sigmoid(forget) * c + torch.sigmoid(take) * torch.tanh(new)
+            h = torch.sigmoid(out) * torch.tanh(c)
+        expected.append(dense @ h + intercept)
+    torch.testing.assert_close(network(series).detach(), torch.stack(expected))
+
+
+def test_cnn_strided_by_hand():
+    """Strides are convolutions at every place of which every second is kept."""
+    network = built("cnn_strided", 3).double()
+    first, a, second, b, dense, c = (part.detach() for part in network.parameters())
+    images = torch.randn(4, 2, 7, 10, dtype=torch.float64)
+    x = F.conv2d(images, first, a, padding=2)[..., ::2, ::2].relu()
+    x = F.conv2d(x, second, b, padding=1)[..., ::2, ::2].relu()
+    assert x.shape[1:] == (16, 2, 3)
+    torch.testing.assert_close(network(images).detach(), x.flatten(1) @ dense.T + c)
+
+
+def test_linear_by_hand():
+    network = built("linear", 3).double()
+    nn.utils.vector_to_parameters(torch.arange(21).double(), network.parameters())
+    samples = torch.randn(4, 2, 3, dtype=torch.float64)
+    weights = torch.arange(18).double().reshape(3, 6)
+    expected = samples.flatten(1) @ weights.T + torch.tensor([18, 19, 20]).double()
+    torch.testing.assert_close(network(samples).detach(), expected)
+
+
+# ---------------------------------------------------- running statistics and hidden units
+
+
+def register(monkeypatch, build) -> str:
+    """The function as the network `own`."""
+    monkeypatch.setattr(architectures, "architecture", lambda name: build)
+    return "own"
+
+
+def normalised_by(layer: nn.Module):
+    """Networks of two numbers in which samples are normalised by the layer."""
+    return lambda shape, outputs: nn.Sequential(nn.Linear(*shape, 2), layer, nn.Linear(2, outputs))
+
+
+@pytest.mark.parametrize("name", NORMED)
+def test_running_statistics_are_a_mean_and_a_variance_of_each_layer(name):
+    network = built(name, 2)
+    found = running_statistics(network)
+    assert len(found) == 2 * 20  # a stem, sixteen convolutions and three shortcuts
+    assert sum(part.numel() for part in found.values()) == 9_600
+    layers = [part for part in network.modules() if isinstance(part, nn.BatchNorm2d)]
+    assert all(layer.momentum == 0.1 for layer in layers)
+    for own, kind in ((0, "running_mean"), (1, "running_var")):
+        parts = [part for key, part in found.items() if key.endswith(f".{kind}")]
+        assert len(parts) == 20
+        assert all((part == own).all() for part in parts)
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if name not in NORMED])
+def test_other_networks_keep_no_state(name):
+    assert running_statistics(built(name, 1)) == {}
+
+
+def test_networks_with_running_statistics_are_for_methods_that_carry_them(monkeypatch):
+    name = register(monkeypatch, normalised_by(nn.BatchNorm1d(2)))
+    with pytest.raises(FedatlasError, match=r"^network 'own' has running statistics.*GroupNorm"):
+        checked_build(name, (3,), 4)
+    network = checked_build(name, (3,), 4, batch_statistics=True)()
+    assert network.training
+    assert network(torch.zeros(2, 3)).shape == (2, 4)
+
+
+def test_the_trial_is_of_another_network_than_those_that_are_built(monkeypatch):
+    made = []
+
+    def build(shape, outputs):
+        made.append(normalised_by(nn.BatchNorm1d(2))(shape, outputs))
+        return made[-1]
+
+    fresh = checked_build(register(monkeypatch, build), (3,), 1, batch_statistics=True)
+    one, other = fresh(), fresh()
+    assert made[1] is one and made[2] is other and len(made) == 3
+    assert one[1].running_mean.tolist() == [0.0, 0.0]
+    assert made[0][1].running_mean.abs().min() > 0
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (lambda: nn.BatchNorm1d(2, track_running_stats=False), "not take .* more than 1 value"),
+        (lambda: nn.BatchNorm1d(2, momentum=None), r"the buffer '1\.running_mean', a state beside"),
+        (lambda: nn.InstanceNorm1d(2, track_running_stats=True), r"the buffer '1\.running_mean'"),
+        (lambda: nn.Sequential(nn.BatchNorm1d(2), nn.Dropout(0.5)), "draws random numbers"),
+    ],
+)
+def test_other_states_are_refused_wherever_batch_statistics_are_allowed(
+    layer, message, monkeypatch
+):
+    name = register(monkeypatch, normalised_by(layer()))
+    with pytest.raises(FedatlasError, match=message):
+        checked_build(name, (3,), 1, batch_statistics=True)
+
+
+def test_a_buffer_of_ones_own_is_refused(monkeypatch):
+    def build(shape, outputs):
+        network = nn.Linear(*shape, outputs)
+        network.register_buffer("seen", torch.zeros(1))
+        return network
+
+    with pytest.raises(FedatlasError, match="the buffer 'seen', a state beside its parameters"):
+        checked_build(register(monkeypatch, build), (3,), 1, batch_statistics=True)
+
+
+def test_hidden_units_go_to_networks_that_take_them_and_to_no_other(monkeypatch):
+    assert size(checked_build("lstm", (5, 3), 2, hidden=6)()) == 4 * 6 * (3 + 6 + 2) + 2 * 7
+    with pytest.raises(FedatlasError, match=r"'lstm' needs 'hidden', the number of hidden units$"):
+        checked_build("lstm", (5, 3), 2)
+    with pytest.raises(FedatlasError, match="'linear' takes no 'hidden', the number of hidden"):
+        checked_build("linear", (5, 3), 2, hidden=6)
+
+    def build(shape, outputs, hidden):
+        return nn.Sequential(nn.Linear(*shape, hidden), nn.Tanh(), nn.Linear(hidden, outputs))
+
+    assert size(checked_build(register(monkeypatch, build), (3,), 1, hidden=5)()) == 26

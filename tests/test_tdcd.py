@@ -1,0 +1,695 @@
+"""TDCD against the reference's loops, its special cases, BatchNorm by hand, and what it costs.
+
+The package draws the minibatches; tests/reference_tdcd.py replays them silo by silo, client by
+client and sample by sample, in float64.
+"""
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from sklearn.datasets import load_digits
+
+import reference_tdcd as reference
+from fedatlas import checkpoints
+from fedatlas.algorithms.tdcd import Tdcd
+from fedatlas.counters import TieredCounters
+from fedatlas.data.samples import Samples
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.levels import simulated_latency
+from fedatlas.partition import TieredPartition
+from fedatlas.problems import silos
+from fedatlas.problems.tiered import SiloModels, TieredProblem
+from fedatlas.randomness import RoundRandom
+from fedatlas.settings import tiered
+from fedatlas.simulation.tiers import TieredNetwork
+from fedatlas.specs import RunSpec
+from fedatlas.traces import read_trace
+from fedatlas.training import CheckpointPolicy, train
+from test_tiered_problem import (
+    Toy,
+    inputs_of,
+    joint_gradient,
+    make_toy,
+    mean_loss,
+    network_of,
+    normed_by_hand,
+    normed_embeddings,
+    normed_has_a_name,  # noqa: F401, a fixture
+)
+from test_tiered_shards import shard
+
+pytestmark = pytest.mark.usefixtures("one_thread", "normed_has_a_name")
+
+quick = settings(max_examples=20, deadline=None)
+LABELS = ["every_client", "first_silo"]
+
+# --------------------------------------------------------------------------------- running both
+
+
+def method(step: float, local_steps: int, batch: int, **options: Any) -> Tdcd:
+    return Tdcd(step_size=step, local_steps=local_steps, batch_size=batch, **options)
+
+
+def run(
+    toy: Toy, tdcd: Tdcd, rounds: int, *, seed: int = 1, vectorised: bool | None = None
+) -> tuple[list[SiloModels], TieredCounters]:
+    """The models after each round, index 0 being the start, and what was counted."""
+    engine, counters = toy.engine(vectorised), TieredCounters()
+    problem = TieredProblem(engine, counters)
+    network = TieredNetwork(toy.silos, toy.clients, counters)
+    random = RoundRandom(seed)
+    state = tdcd.start(problem, network, toy.start(engine))
+    trace = [tdcd.point(state, network)]
+    for number in range(rounds):
+        state = tdcd.round(state, problem, network, random.at(number))
+        trace.append(tdcd.point(state, network))
+    return trace, counters
+
+
+def minibatches(toy: Toy, tdcd: Tdcd, rounds: int, seed: int = 1) -> list[np.ndarray]:
+    random = RoundRandom(seed)
+    return [random.at(number).sample(len(toy.targets), tdcd.batch_size) for number in range(rounds)]
+
+
+Theta = list[tuple[np.ndarray, np.ndarray]]
+
+
+def thetas(toy: Toy, models: SiloModels) -> Theta:
+    """Of linear silos: weights by output, then intercepts."""
+    found = []
+    for values, flat in zip(toy.data, models.weights, strict=True):
+        inner = toy.outputs * values.shape[1]
+        flat = flat.numpy()
+        found.append((flat[:inner].reshape(toy.outputs, -1), flat[inner:]))
+    return found
+
+
+def expected_of(toy: Toy) -> dict[str, Any]:
+    """What the reference's loops take, beside the start and the minibatches."""
+    binary = toy.outputs == 1
+    return {
+        "labels": 2 * toy.targets - 1 if binary else toy.targets,
+        "loss": reference.Logistic if binary else reference.CrossEntropy,
+    }
+
+
+def replayed(toy: Toy, tdcd: Tdcd, rounds: int, start: SiloModels, **options: Any) -> list[Theta]:
+    return reference.tdcd(
+        toy.data,
+        owners=toy.owners,
+        theta=thetas(toy, start),
+        batches=minibatches(toy, tdcd, rounds),
+        step=tdcd.step_size,
+        local_steps=tdcd.local_steps,
+        **expected_of(toy),
+        **options,
+    )
+
+
+def assert_same(toy: Toy, trace: list[SiloModels], expected: list[Theta]) -> None:
+    assert len(trace) == len(expected)
+    moved = 0.0
+    for models, by_hand in zip(trace, expected, strict=True):
+        for found, block in zip(thetas(toy, models), by_hand, strict=True):
+            for one, other in zip(found, block, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+        moved += float(np.abs(by_hand[0][0] - expected[0][0][0]).max())
+    assert moved > 0
+
+
+# --------------------------------------------------------------------- the reference, by itself
+
+
+def reference_case() -> dict[str, Any]:
+    toy = make_toy(silos=3)
+    random = np.random.default_rng(0)
+    return {
+        "data": toy.data,
+        "labels": toy.targets,
+        "owners": toy.owners,
+        "theta": [(random.normal(size=(3, x.shape[1])), random.normal(size=3)) for x in toy.data],
+        "batches": [random.choice(11, 5, replace=False) for _ in range(4)],
+        "step": 0.3,
+        "loss": reference.CrossEntropy,
+    }
+
+
+@pytest.mark.parametrize("loss", [reference.CrossEntropy, reference.Logistic])
+def test_slopes_of_the_reference_are_derivatives(loss):
+    random = np.random.default_rng(0)
+    for y in (-1, 1) if loss is reference.Logistic else (0, 1, 2):
+        s = random.normal(size=1 if loss is reference.Logistic else 3)
+        for axis in range(len(s)):
+            step = 1e-6 * np.eye(len(s))[axis]
+            numeric = (loss.value(s + step, y) - loss.value(s - step, y)) / 2e-6
+            assert loss.slope(s, y)[axis] == pytest.approx(numeric, abs=1e-8)
+
+
+def test_line_32_as_printed_loses_the_last_step():
+    """TD-1: with Q = 1 nothing is ever learned, with Q + 1 as much as with Q."""
+    case = reference_case()
+    literal = partial(reference.tdcd, **case, literal_line_32=True)
+    for theta in literal(local_steps=1):
+        for block, start in zip(theta, case["theta"], strict=True):
+            np.testing.assert_allclose(block[0], start[0], rtol=1e-14)
+    for with_more, proper in zip(
+        literal(local_steps=4), reference.tdcd(**case, local_steps=3), strict=True
+    ):
+        for one, other in zip(with_more, proper, strict=True):
+            np.testing.assert_allclose(one[0], other[0], rtol=1e-12)
+
+
+# ------------------------------------------------------------------- linear silos, any numbers
+
+
+@st.composite
+def cases(draw):
+    samples = draw(st.integers(7, 12), "samples")
+    toy = make_toy(
+        "linear",
+        draw(st.integers(1, 3), "silos"),
+        draw(st.integers(1, 5), "clients"),
+        samples,
+        draw(st.sampled_from([1, 2, 3]), "outputs"),
+        draw(st.integers(0, 99), "seed"),
+    )
+    tdcd = method(
+        draw(st.sampled_from([0.05, 0.5]), "step"),
+        draw(st.integers(1, 4), "local_steps"),
+        draw(st.integers(1, samples), "batch"),
+        labels=draw(st.sampled_from(LABELS), "labels"),
+    )
+    return toy, tdcd
+
+
+ONE_SAMPLE = (make_toy(clients=5), method(0.5, 3, 1))  # of five clients four have none
+ALL_SAMPLES = (make_toy(silos=3, outputs=1), method(0.5, 2, 11))
+
+
+@quick
+@given(cases(), st.sampled_from([None, False, True]))
+@example(ONE_SAMPLE, False)
+@example(ONE_SAMPLE, True)
+@example(ALL_SAMPLES, None)
+def test_linear_silos_are_the_references_loops(case, vectorised):
+    toy, tdcd = case
+    trace, _ = run(toy, tdcd, 3, vectorised=vectorised)
+    assert_same(toy, trace, replayed(toy, tdcd, 3, trace[0]))
+
+
+@pytest.mark.parametrize("vectorised", [False, True])
+def test_they_stay_together_over_many_rounds(vectorised):
+    toy = make_toy(silos=3, clients=4, samples=40, outputs=7)
+    tdcd = method(0.2, 5, 6)
+    trace, _ = run(toy, tdcd, 30, vectorised=vectorised)
+    assert_same(toy, trace, replayed(toy, tdcd, 30, trace[0]))
+    per_round = [
+        [len(np.intersect1d(batch, own)) for own in toy.owners[0]]
+        for batch in minibatches(toy, tdcd, 30)
+    ]
+    assert 0 in np.ravel(per_round) and max(np.ravel(per_round)) > 2
+
+
+# -------------------------------------------------------------------------------- special cases
+
+
+@quick
+@given(
+    clients=st.integers(1, 4),
+    local_steps=st.integers(1, 4),
+    batch=st.integers(1, 11),
+    outputs=st.sampled_from([1, 3]),
+)
+def test_one_silo_is_local_sgd(clients, local_steps, batch, outputs):
+    toy = make_toy(silos=1, clients=clients, outputs=outputs)
+    tdcd = method(0.4, local_steps, batch)
+    trace, _ = run(toy, tdcd, 3)
+    expected = reference.local_sgd(
+        toy.data[0],
+        clients=toy.owners[0],
+        theta=thetas(toy, trace[0])[0],
+        batches=minibatches(toy, tdcd, 3),
+        step=0.4,
+        local_steps=local_steps,
+        **expected_of(toy),
+    )
+    assert_same(toy, trace, [[theta] for theta in expected])
+
+
+@quick
+@given(
+    silos=st.integers(1, 4),
+    local_steps=st.integers(1, 4),
+    batch=st.integers(1, 11),
+    outputs=st.sampled_from([1, 3]),
+)
+def test_one_client_per_silo_is_single_tier_vertical_learning(silos, local_steps, batch, outputs):
+    toy = make_toy(silos=silos, clients=1, outputs=outputs)
+    tdcd = method(0.4, local_steps, batch)
+    trace, _ = run(toy, tdcd, 3)
+    expected = reference.single_tier(
+        toy.data,
+        theta=thetas(toy, trace[0]),
+        batches=minibatches(toy, tdcd, 3),
+        step=0.4,
+        local_steps=local_steps,
+        **expected_of(toy),
+    )
+    assert_same(toy, trace, expected)
+
+
+@pytest.mark.parametrize("model", ["linear", "cnn_strided", "lstm"])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_single_full_steps_of_single_clients_descend_the_whole_model(model, outputs):
+    toy = make_toy(model, silos=3, clients=1, outputs=outputs)
+    trace, _ = run(toy, method(0.3, 1, 11), 4)
+    weights = trace[0].weights
+    for models in trace[1:]:
+        gradients = [joint_gradient(toy, weights, silo, np.arange(11)) for silo in range(3)]
+        weights = tuple(w - 0.3 * g for w, g in zip(weights, gradients, strict=True))
+        for found, expected in zip(models.weights, weights, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("local_steps", [1, 5])
+def test_the_loss_falls(local_steps):
+    """With Q = 1 it could not if line 32 were taken as printed."""
+    toy = make_toy("cnn_strided", clients=4, samples=30)
+    engine = toy.engine()
+    trace, _ = run(toy, method(0.1, local_steps, 20), 10)
+    losses = [engine.measure(trace[number])["objective"] for number in (0, 5, 10)]
+    assert losses[2] < losses[1] < losses[0]
+    assert losses[2] < 0.85 * losses[0]
+
+
+@pytest.mark.parametrize("model", ["cnn_strided", "lstm"])
+def test_networks_take_their_steps_one_by_one_as_all_at_once(model):
+    """Whole rounds of deep silos by plain modules and torch's own SGD, and either way of ours."""
+    toy = make_toy(model, clients=3, samples=14)
+    tdcd = method(0.2, 3, 6)
+    traces = [run(toy, tdcd, 2, vectorised=vectorised)[0] for vectorised in (False, True)]
+    weights = traces[0][0].weights
+    for number, batch in enumerate(minibatches(toy, tdcd, 2)):
+        with torch.no_grad():
+            sent = [network_of(toy, j, w)(inputs_of(toy, j, batch)) for j, w in enumerate(weights)]
+        averaged = []
+        for silo, clients in enumerate(toy.owners):
+            ends = []
+            for own in clients:
+                module = network_of(toy, silo, weights[silo])
+                descent = torch.optim.SGD(module.parameters(), lr=0.2)
+                rows = np.flatnonzero(np.isin(batch, own))
+                for _ in range(3 if len(rows) else 0):
+                    descent.zero_grad()
+                    outputs = module(inputs_of(toy, silo, batch[rows])) + sent[1 - silo][rows]
+                    mean_loss(toy, outputs, batch[rows]).backward()
+                    descent.step()
+                ends.append(torch.nn.utils.parameters_to_vector(module.parameters()).detach())
+            averaged.append(torch.stack(ends).mean(0))
+        weights = tuple(averaged)
+        for trace in traces:
+            for found, expected in zip(trace[number + 1].weights, weights, strict=True):
+                torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+
+
+# ------------------------------------------------------------------------------------ BatchNorm
+
+
+def normed_rounds(
+    toy: Toy, tdcd: Tdcd, rounds: int, start: SiloModels
+) -> tuple[list[SiloModels], int]:
+    """Algorithm 1 of the `normed` network, and how often the first client of a silo was idle."""
+    models, trace, idle = start, [start], 0
+    for batch in minibatches(toy, tdcd, rounds):
+        sent = normed_embeddings(toy, models.weights, batch)
+        weights, statistics = [], []
+        for silo, clients in enumerate(toy.owners):
+            network = normed_by_hand(toy, silo)
+            others = sum(part for j, part in enumerate(sent) if j != silo)
+            ends, kept = [], []
+            for client, own in enumerate(clients):
+                theta, running = models.weights[silo], models.statistics[silo]
+                rows = np.flatnonzero(np.isin(batch, own))
+                idle += client == 0 and len(rows) == 0
+                for _ in range(tdcd.local_steps if len(rows) else 0):
+                    theta = theta.detach().clone().requires_grad_()
+                    outputs, of_batch = network(theta, inputs_of(toy, silo, batch[rows]))
+                    mean_loss(toy, others[rows] + outputs, batch[rows]).backward()
+                    running = 0.9 * running + 0.1 * of_batch
+                    theta = (theta - tdcd.step_size * theta.grad).detach()
+                ends.append(theta)
+                kept.append(running)
+            weights.append(torch.stack(ends).mean(0))
+            first = tdcd.running_statistics == "first_client"
+            statistics.append(kept[0] if first else torch.stack(kept).mean(0))
+        models = SiloModels(tuple(weights), tuple(statistics))
+        trace.append(models)
+    return trace, idle
+
+
+@pytest.mark.parametrize("rule", ["averaged", "first_client"])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_running_statistics_of_whole_rounds_by_hand(rule, outputs):
+    toy = make_toy("normed", clients=3, samples=10, outputs=outputs, seed=2)
+    tdcd = method(0.2, 2, 4, running_statistics=rule)
+    trace, _ = run(toy, tdcd, 6)
+    expected, idle = normed_rounds(toy, tdcd, 6, trace[0])
+    assert idle > 0  # a client without samples passes on what it was sent
+    for models, by_hand in zip(trace, expected, strict=True):
+        for part in ("weights", "statistics"):
+            for found, own in zip(getattr(models, part), getattr(by_hand, part), strict=True):
+                torch.testing.assert_close(found, own, rtol=1e-8, atol=1e-10)
+    assert (trace[-1].statistics[0] - trace[0].statistics[0]).abs().min() > 1e-3
+
+
+def test_where_statistics_come_from_does_not_change_the_weights():
+    toy = make_toy("normed", clients=3)
+    averaged, _ = run(toy, method(0.2, 2, 4), 3)
+    first, _ = run(toy, method(0.2, 2, 4, running_statistics="first_client"), 3)
+    for one, other in zip(averaged[-1].weights, first[-1].weights, strict=True):
+        assert torch.equal(one, other)
+    for one, other in zip(averaged[-1].statistics, first[-1].statistics, strict=True):
+        assert (one - other).abs().max() > 1e-4
+
+
+# ---------------------------------------------------------------------------------------- costs
+
+
+@quick
+@given(
+    model=st.sampled_from(["linear", "normed"]),
+    silos=st.integers(1, 4),
+    clients=st.integers(1, 4),
+    local_steps=st.integers(1, 3),
+    batch=st.integers(1, 11),
+    outputs=st.sampled_from([1, 3]),
+    labels=st.sampled_from(LABELS),
+    rule=st.sampled_from(["averaged", "first_client"]),
+)
+def test_every_message_is_counted(model, silos, clients, local_steps, batch, outputs, labels, rule):
+    toy = make_toy(model, silos, clients, outputs=outputs)
+    tdcd = method(0.1, local_steps, batch, labels=labels, running_statistics=rule)
+    trace, counted = run(toy, tdcd, 2)
+    weights = [len(part) for part in trace[0].weights]
+    statistics = [4 if model == "normed" else 0] * silos
+    alone = rule == "first_client"  # the only one that sends its statistics back
+    totals = Counter()
+    for samples in minibatches(toy, tdcd, 2):
+        ledger = reference.traffic(
+            toy.owners,
+            samples.tolist(),
+            sent=[w + s for w, s in zip(weights, statistics, strict=True)],
+            returned=[
+                [w + (s if k == 0 or not alone else 0) for k in range(clients)]
+                for w, s in zip(weights, statistics, strict=True)
+            ],
+            width=outputs,
+            local_steps=local_steps,
+            item=8,
+            labels=labels,
+        )
+        totals.update(vars(ledger))
+    assert totals["client_halves"] % 2 == totals["hub_halves"] % 2 == 0
+    assert asdict(counted) == {
+        "gradient_evaluations": 2 * local_steps * batch,
+        "iteration": 2 * local_steps,
+        "bytes_down": totals["down"],
+        "bytes_up": totals["up"],
+        "bytes_sent": totals["between_hubs"],
+        "messages": totals["messages"],
+        "hub_client_trips": totals["client_halves"] // 2,
+        "hub_hub_trips": totals["hub_halves"] // 2,
+    }
+
+
+def test_costs_of_a_round_in_numbers():
+    """N = 3 silos of 3·(2 + 3 + 4) + 3·3 parameters, K = 2, B = 11, E = 3, Q = 4, float64."""
+    toy = make_toy("linear", silos=3, clients=2, outputs=3)
+    parameters, rows = 36, 11 * 3 * 8
+    _, counted = run(toy, method(0.1, 4, 11), 1)
+    assert counted.bytes_down == 2 * parameters * 8 + 3 * 2 * 11 * 8 + 3 * rows
+    assert counted.bytes_up == 2 * parameters * 8 + 3 * rows
+    assert counted.bytes_sent == 3 * 2 * rows
+    assert counted.messages == 6 + 6 + 6 + 6 + 6
+    assert (counted.hub_client_trips, counted.hub_hub_trips) == (2, 1)
+    _, asked = run(toy, method(0.1, 4, 11, labels="first_silo"), 1)
+    assert asked.bytes_down == 2 * parameters * 8 + 3 * 2 * 11 * 8 + 4 * 4 * rows
+    assert asked.bytes_up == 2 * parameters * 8 + 4 * 4 * rows
+    assert asked.bytes_sent == 4 * 4 * rows
+    assert asked.messages == 6 + 4 * 2 * (6 + 2) + 6
+    assert (asked.hub_client_trips, asked.hub_hub_trips) == (1 + 2 * 4, 4)
+
+
+@quick
+@given(
+    silos=st.integers(1, 6),
+    clients=st.integers(1, 4),
+    local_steps=st.integers(1, 4),
+    batch=st.integers(1, 11),
+)
+def test_label_holders_change_messages_but_no_model(silos, clients, local_steps, batch):
+    """Remark 2. Asking at every step costs more bytes if 6 (N − 1) Q > N (N + 1) embeddings."""
+    toy = make_toy("linear", silos, clients)
+    plain, counted = run(toy, method(0.3, local_steps, batch), 2)
+    asking, more = run(toy, method(0.3, local_steps, batch, labels="first_silo"), 2)
+    for one, other in zip(plain, asking, strict=True):
+        for block, same in zip(one.weights, other.weights, strict=True):
+            assert torch.equal(block, same)
+    assert (more.iteration, more.gradient_evaluations) == (
+        counted.iteration,
+        counted.gradient_evaluations,
+    )
+    extra = sum(
+        getattr(more, name) - getattr(counted, name)
+        for name in ("bytes_up", "bytes_down", "bytes_sent")
+    )
+    embeddings = 6 * (silos - 1) * local_steps - silos * (silos + 1)
+    assert extra == 2 * embeddings * batch * 3 * 8
+
+
+# ------------------------------------------------------------------------------------- training
+
+HALVES = TieredPartition(cut={"width": 2}, clients=5, test=0.25)
+SMALL = TieredPartition(cut={"width": 2}, clients=3, samples=40, test=0.25)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    """Halves of digits: 300 rows at five clients and 100 for testing, or 30 at three and ten."""
+    folder = tmp_path_factory.mktemp("shards")
+    pixels, digits = load_digits(return_X_y=True)
+    rows = Samples(np.arange(400), digits[:400].astype(float), (pixels[:400] / 16).astype("f4"))
+    for partition in (HALVES, SMALL):
+        shard(folder / partition.slug, rows, partition, (1, 8, 8))
+    return folder
+
+
+def specification(**changes: Any) -> RunSpec:
+    hyper = {"step_size": 0.2, "local_steps": 5, "batch_size": 100} | changes.pop("hyper", {})
+    model = changes.pop("model", "cnn_strided")
+    values = {
+        "paper": "tdcd",
+        "experiment": "test-small",
+        "run": "tdcd",
+        "point": "only",
+        "dataset": "toy",
+        "split": "train",
+        "partition": HALVES.model_dump(),
+        "objective": {"name": "cross_entropy", "model": model},
+        "algorithm": "tdcd",
+        "hyper_parameters": hyper,
+        "rounds": 20,
+        "record_every": 10,
+        "seeds": (3,),
+    }
+    return RunSpec.model_validate(values | changes)
+
+
+def small(**changes: Any) -> RunSpec:
+    hyper = {"local_steps": 2, "batch_size": 7} | changes.pop("hyper", {})
+    values = {"rounds": 4, "record_every": 2, "partition": SMALL.model_dump()}
+    return specification(hyper=hyper, **(values | changes))
+
+
+def without_times(trace: Any) -> Any:
+    return trace.drop_vars("wall_time")
+
+
+def test_halves_of_digits_are_learned_and_traced(shards, tmp_path):
+    train(specification(), shards, tmp_path / "trace.nc")
+    trace = read_trace(tmp_path / "trace.nc")
+    assert trace["status"].values.tolist() == ["ok"]
+    assert trace["round"].values.tolist() == [[0, 10, 20]]
+    counted = {"iteration", "epoch", "gradient_evaluations", "bytes_up", "bytes_down", "bytes_sent"}
+    counted |= {"messages", "wall_time", "hub_client_trips", "hub_hub_trips"}
+    assert set(trace.coords) == {"seed", "record", "round", *counted}
+    qualities = {f"{rows}_{q}" for rows in ("train", "test") for q in ("accuracy", "top5_accuracy")}
+    assert set(trace.data_vars) == {"status", "objective", *qualities}
+    objective = trace["objective"].values[0]
+    assert objective[0] == pytest.approx(np.log(10), rel=0.1)
+    assert objective[-1] < 0.4 * objective[0]
+    for name in ("train_accuracy", "test_accuracy"):
+        assert trace[name].values[0, -1] > 0.75
+        assert trace[name].values[0, 0] < 0.3
+    rounds = trace["round"].values
+    np.testing.assert_array_equal(trace["iteration"], 5 * rounds)
+    np.testing.assert_allclose(trace["epoch"], rounds * 5 * 100 / 300)
+    # Of halves of 8 × 4: two convolutions to 8 and 16 channels of 2 × 1, ten outputs.
+    parameters = 8 * 25 + 8 + 16 * 72 + 16 + 10 * 32 + 10
+    np.testing.assert_array_equal(
+        trace["bytes_down"], rounds * (2 * 5 * (parameters * 4 + 100 * 8) + 2 * 100 * 10 * 4)
+    )
+    np.testing.assert_array_equal(trace["bytes_sent"], rounds * 2 * 100 * 10 * 4)
+    assert json.loads(trace.attrs["hyper_parameters"])["running_statistics"] == "averaged"
+
+
+@pytest.mark.parametrize(("labels", "trips"), [("every_client", 3), ("first_silo", 1 + 3 * 2)])
+def test_simulated_time_follows_from_a_trace(shards, tmp_path, labels, trips):
+    """t_Q = 3 t_comm + Q t_comp (section 5.2); asking label holders takes three trips a step."""
+    spec = small(record_every=1, hyper={"labels": labels})
+    trace = train(spec, shards, tmp_path / "trace.nc")
+    rounds = np.arange(5)[None]
+    for time in (10, 100):
+        expected = rounds * (trips * time + 2)
+        np.testing.assert_array_equal(simulated_latency(trace, time), expected)
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.parametrize("model", ["cnn_strided", "normed"])
+def test_training_resumes_with_the_same_trace(model, shards, tmp_path, monkeypatch):
+    """Killed in either seed: running statistics go on, too."""
+    spec = small(model=model, seeds=(3, 8))
+    whole = without_times(train(spec, shards, tmp_path / "whole.nc"))
+    assert whole["status"].values.tolist() == ["ok", "ok"]
+    assert (whole["objective"][0] != whole["objective"][1]).all()
+    policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
+    save = checkpoints.save
+    for records in (2, 6):
+        saved = []
+
+        def save_then_die(*arguments, last=records, saved=saved):
+            save(*arguments)
+            saved.append(1)
+            if len(saved) == last:
+                raise Interrupted
+
+        monkeypatch.setattr(checkpoints, "save", save_then_die)
+        with pytest.raises(Interrupted):
+            train(spec, shards, tmp_path / "resumed.nc", checkpoint=policy)
+        monkeypatch.setattr(checkpoints, "save", save)
+        resumed = train(spec, shards, tmp_path / "resumed.nc", checkpoint=policy)
+        assert without_times(resumed).identical(whole)
+        assert not policy.path.exists()
+
+
+def test_runs_do_not_depend_on_the_order_of_seeds_or_on_how_gradients_are_taken(
+    shards, tmp_path, monkeypatch
+):
+    traces = []
+    for vectorised, seeds in ((None, (3, 8)), (False, (8, 3)), (True, (3, 8))):
+        engine = partial(silos.TieredEngine, dtype=torch.float64, vectorised=vectorised)
+        monkeypatch.setattr(tiered, "TieredEngine", engine)
+        spec = small(seeds=seeds)
+        traces.append(without_times(train(spec, shards, tmp_path / "trace.nc")))
+    for other in traces[1:]:
+        for name in ("objective", "train_accuracy", "bytes_up", "bytes_down", "messages"):
+            np.testing.assert_allclose(
+                other[name].sel(seed=[3, 8]), traces[0][name].sel(seed=[3, 8]), rtol=1e-10
+            )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="auto is the GPU here")
+def test_auto_is_the_cpu_where_there_is_no_gpu(shards, tmp_path):
+    spec = small()
+    traces = [train(spec, shards, tmp_path / "t.nc", device=name) for name in ("auto", "cpu")]
+    assert without_times(traces[0]).identical(without_times(traces[1]))
+    assert traces[0].attrs["device"] == "cpu"
+
+
+# --------------------------------------------------------------------------------------- errors
+
+
+def test_a_minibatch_larger_than_the_data_is_refused_before_anything_is_measured(
+    shards, tmp_path, monkeypatch
+):
+    measured = []
+    monkeypatch.setattr(TieredProblem, "measure", lambda *models: measured.append(models))
+    spec = specification(hyper={"batch_size": 301})
+    with pytest.raises(FedatlasError, match=r"301 samples cannot be drawn from 300; lower batch_"):
+        train(spec, shards, tmp_path / "trace.nc")
+    assert measured == [] and not (tmp_path / "trace.nc").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"objective": {"name": "logistic_l2", "weight": 0.1}},
+            r"TDCD sums embeddings of networks, but its objective, logistic_l2, is of linear models"
+            r": say cross_entropy or binary_cross_entropy, with model: linear$",
+        ),
+        (
+            {"objective": {"name": "auc_min_max", "model": "linear"}},
+            "TDCD minimises, but its objective, auc_min_max, is min–max$",
+        ),
+        (
+            {"partition": {"kind": "horizontal", "clients": 10}},
+            "TDCD works on a tiered partition, but its partition is horizontal$",
+        ),
+        (
+            {"algorithm": "fedavg", "objective": {"name": "logistic_l2", "weight": 0.1}},
+            "FedAvg works on a horizontal partition, but its partition is tiered$",
+        ),
+        (
+            {"graphs": {"states": {"kind": "ring", "weights": "metropolis"}}},
+            "TDCD does not work on graphs: remove 'graphs'$",
+        ),
+        ({"hyper": {"local_steps": 0}}, "local_steps"),
+        ({"hyper": {"batch_size": 0}}, "batch_size"),
+        ({"hyper": {"step_size": 0}}, "step_size"),
+        ({"hyper": {"labels": "nobody"}}, "labels.*'every_client' or 'first_silo'"),
+        ({"hyper": {"momentum": 0.9}}, "momentum"),
+    ],
+)
+def test_settings_that_are_not_its_own_are_refused(changes, message):
+    try:
+        spec = specification(**changes)
+    except ValidationError as error:  # of the specification itself: the case is wrong
+        raise AssertionError(error) from None
+    with pytest.raises(FedatlasError, match=message):
+        spec.build_algorithm()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cut": {"width": 9}}, r"cut\.width asks for 9 blocks, but samples of shape .* have 8"),
+        ({"cut": {"features": 2}}, r"names the axis 'features', but samples of shape"),
+        ({"clients": 301}, r"clients 301 exceeds the 300 samples to share out; lower clients"),
+        ({"samples": 401}, r"samples 401 exceeds the 400 rows"),
+    ],
+)
+def test_partitions_that_digits_cannot_have_leave_no_shards(changes, message, tmp_path):
+    rows = Samples(np.arange(400), np.arange(400) % 10.0, np.zeros((400, 64), "f4"))
+    partition = TieredPartition.model_validate(HALVES.model_dump() | changes)
+    with pytest.raises(FedatlasError, match=message):
+        shard(tmp_path / "shards", rows, partition, (1, 8, 8))
+    assert not list(tmp_path.rglob("silo-*"))
+
+
+def test_one_output_needs_labels_of_two_signs(shards, tmp_path):
+    spec = specification(objective={"name": "binary_cross_entropy", "model": "linear"})
+    with pytest.raises(FedatlasError, match="'binary_cross_entropy' needs labels ±1, but data set"):
+        train(spec, shards, tmp_path / "trace.nc")
