@@ -422,8 +422,13 @@ def register(monkeypatch, build) -> str:
 
 
 def normalised_by(layer: nn.Module):
-    """Networks of two numbers in which samples are normalised by the layer."""
-    return lambda shape, outputs: nn.Sequential(nn.Linear(*shape, 2), layer, nn.Linear(2, outputs))
+    """Networks in which the layer normalises two channels, in two places of every sample."""
+    return lambda shape, outputs: nn.Sequential(
+        nn.Sequential(nn.Unflatten(1, (1, *shape)), nn.Conv1d(1, 2, 2)),
+        layer,
+        nn.Flatten(),
+        nn.Linear(2 * (shape[0] - 1), outputs),
+    )
 
 
 @pytest.mark.parametrize("name", NORMED)
@@ -471,7 +476,7 @@ def test_the_trial_is_of_another_network_than_those_that_are_built(monkeypatch):
 @pytest.mark.parametrize(
     ("layer", "message"),
     [
-        (lambda: nn.BatchNorm1d(2, track_running_stats=False), "not take .* more than 1 value"),
+        (lambda: nn.BatchNorm1d(2, track_running_stats=False), "other outputs alone than beside"),
         (lambda: nn.BatchNorm1d(2, momentum=None), r"the buffer '1\.running_mean', a state beside"),
         (lambda: nn.InstanceNorm1d(2, track_running_stats=True), r"the buffer '1\.running_mean'"),
         (lambda: nn.Sequential(nn.BatchNorm1d(2), nn.Dropout(0.5)), "draws random numbers"),
@@ -506,3 +511,10 @@ def test_hidden_units_go_to_networks_that_take_them_and_to_no_other(monkeypatch)
         return nn.Sequential(nn.Linear(*shape, hidden), nn.Tanh(), nn.Linear(hidden, outputs))
 
     assert size(checked_build(register(monkeypatch, build), (3,), 1, hidden=5)()) == 26
+
+
+def test_a_single_sample_must_do_where_batches_are_normalised():
+    # A map of 1 × 1 leaves one number per channel, of which there is no variance.
+    with pytest.raises(FedatlasError, match=r"not take samples of shape \(1, 3, 32, 32\): .*1 val"):
+        checked_build("resnet18_views", (3, 32, 32), 4, batch_statistics=True)
+    checked_build("resnet18_views", (3, 33, 33), 4, batch_statistics=True)

@@ -19,6 +19,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.objectives import AucObjective
 from fedatlas.partition import BinaryClasses, HorizontalPartition
+from fedatlas.problems import device_samples
 from fedatlas.problems.auc import AucLoss, Auxiliary, pairwise_squared_loss
 from fedatlas.problems.auc_engine import AucEngine
 from fedatlas.problems.min_max import MinMaxProblem, PrimalDual
@@ -442,10 +443,18 @@ def test_test_rows_of_one_class_cannot_be_ranked(tmp_path):
     assert "test_auroc" in engine.measure(engine.start(0))
 
 
-def test_sparse_rows_are_no_images(tmp_path):
-    data = sharded(tmp_path, np.array([1.0, -1.0, 1.0, -1.0]), sparse_rows=True)
-    with pytest.raises(FedatlasError, match=r"set 'made-up': networks take .* not sparse rows"):
-        cnn(data)
+def test_sparse_rows_are_made_dense_for_networks(tmp_path, monkeypatch):
+    label = np.array([1.0, -1.0, 1.0, -1.0])
+    (tmp_path / "dense").mkdir()
+    dense, rows = (
+        cnn(sharded(tmp_path / "dense", label)),
+        sharded(tmp_path, label, sparse_rows=True),
+    )
+    start = dense.start(0)
+    assert cnn(rows).measure(start) == dense.measure(start)
+    monkeypatch.setattr(device_samples, "_MOST_NUMBERS", 4 * 64 - 1)
+    with pytest.raises(FedatlasError, match=r"'made-up': .* its 4 sparse rows of 64 features are"):
+        cnn(rows)
 
 
 def test_pixels_must_be_normalised():

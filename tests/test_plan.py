@@ -128,3 +128,43 @@ def test_a_method_that_lacks_something_is_named(config, tmp_path, monkeypatch):
     change(config, "algorithm: fedavg", "algorithm: half")
     with pytest.raises(FedatlasError, match=r"half\.py: Half must define .*round, title, source"):
         build_plan(config)
+
+
+TIERED = """
+paper: ours
+title: "Columns of rows without a shape"
+source: "a test"
+dataset: breast-cancer
+partition: {kind: tiered, cut: {columns: 3}, clients: 5, test: 0.25}
+objective: {name: binary_cross_entropy, model: linear}
+rounds: 4
+record_every: 2
+seeds: [0]
+runs:
+  tdcd: {algorithm: tdcd, hyper_parameters: {step_size: 0.1, local_steps: 2, batch_size: 427}}
+selection: {measurement: objective}
+figure: {measurement: test_f1, costs: ["latency(10)"]}
+"""
+
+
+def test_silos_take_rows_without_a_shape(config):
+    change(config, EXPERIMENT, TIERED)
+    assert build_plan(config).run("demo-small", "tdcd", "only").partition.silos == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("batch_size: 427", "batch_size: 428", r"428, but there are only 427 training samples"),
+        ("columns: 3", "columns: 31", r"asks for 31 blocks, .*\(data set 'breast-cancer'\)"),
+        ("columns: 3", "width: 2", r"names the axis 'width', but samples .* have columns"),
+        ("clients: 5", "clients: 570", r"570 rows or clients, but breast-cancer has 569 rows"),
+        ("clients: 5", "clients: 0", r"clients.*greater than or equal to 1"),
+        ("breast-cancer", "digits", r"needs labels ±1, but digits is a multiclass data set"),
+        ("model: linear", "model: lstm, hidden: 0", r"hidden.*greater than or equal to 1"),
+    ],
+)
+def test_silos_that_cannot_be_are_refused_before_anything_runs(config, old, new, message):
+    change(config, EXPERIMENT, TIERED.replace(old, new))
+    with pytest.raises(FedatlasError, match=message):
+        build_plan(config)

@@ -5,6 +5,7 @@ client and sample by sample, in float64.
 """
 
 import json
+import shutil
 from collections import Counter
 from dataclasses import asdict
 from functools import partial
@@ -687,6 +688,14 @@ def test_partitions_that_digits_cannot_have_leave_no_shards(changes, message, tm
     with pytest.raises(FedatlasError, match=message):
         shard(tmp_path / "shards", rows, partition, (1, 8, 8))
     assert not list(tmp_path.rglob("silo-*"))
+
+
+def test_shards_of_another_partition_are_refused(shards, tmp_path):
+    other = HALVES.model_copy(update={"seed": 1})
+    shutil.copytree(shards / HALVES.slug, tmp_path / other.slug)
+    spec = specification(partition=other.model_dump())
+    with pytest.raises(FedatlasError, match=r"holds the shards of another partition than that of"):
+        train(spec, tmp_path, tmp_path / "trace.nc")
 
 
 def test_one_output_needs_labels_of_two_signs(shards, tmp_path):

@@ -144,6 +144,9 @@ class Algorithm(Model, ABC):
     def check_rounds(self, rounds: int) -> None:
         """Refuse, with a FedatlasError, a number of rounds that does not suit the method."""
 
+    def check_samples(self, samples: int) -> None:
+        """Refuse, with a FedatlasError, a number of training samples that does not suffice."""
+
     def check_partition(self, partition: Partition) -> None:
         """Refuse, with a FedatlasError, a partition on which these hyper-parameters cannot run."""
 

@@ -274,7 +274,7 @@ class TieredPartition(Model):
         sizes differ by at most one, the first being the larger.
     clients: number of clients of each silo, each with at least one sample. Every silo shares out
         the training samples after a uniform random permutation of its own, in blocks whose sizes
-        differ by at most one (Das et al. 2022, section 3.1).
+        differ by at most one (Das et al. 2022, section 5.2).
     samples: keep only the first so many rows; null keeps all.
     test: what is kept for testing: a share of the rows at random, the name of a split of the data
         set, or null for nothing. The other rows are for training.

@@ -23,7 +23,13 @@ from fedatlas.objectives import (
     Loss,
     NetworkObjective,
 )
-from fedatlas.partition import Partition, TieredPartition, VerticalPartition, silo_blocks
+from fedatlas.partition import (
+    Partition,
+    TieredPartition,
+    VerticalPartition,
+    silo_blocks,
+    train_and_test_rows,
+)
 from fedatlas.simulation.network_model import NetworkModel
 from fedatlas.specs import RunSpec
 
@@ -218,11 +224,12 @@ def _check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> 
         # Of a partition that makes labels binary, whatever they were.
         binary = dataset.task == "binary" or getattr(partition, "binary", None) is not None
         if isinstance(objective, ClassificationObjective):
-            _check_model(objective, dataset, f"{where}: key 'objective.model'")
-            if dataset.task == "regression":
+            _check_model(objective, dataset, partition, f"{where}: key 'objective.model'")
+            if dataset.task == "regression" or (objective.is_binary and not binary):
                 raise FedatlasError(
-                    f"{where}: key 'objective', value '{objective.name}': needs classes, but "
-                    f"{experiment.dataset} is a regression data set"
+                    f"{where}: key 'objective', value '{objective.name}': needs "
+                    f"{'labels ±1' if objective.is_binary else 'classes'}, but "
+                    f"{experiment.dataset} is a {dataset.task} data set"
                 )
             continue
         needs_signs = isinstance(objective, AucObjective) or objective.loss is Loss.LOGISTIC
@@ -234,7 +241,7 @@ def _check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> 
                 "which labels are positive"
             )
         if isinstance(objective, AucObjective):
-            _check_model(objective, dataset, f"{where}: key 'objective.model'")
+            _check_model(objective, dataset, partition, f"{where}: key 'objective.model'")
 
 
 def _check_graphs(experiment: Experiment, where: str) -> None:
@@ -243,13 +250,16 @@ def _check_graphs(experiment: Experiment, where: str) -> None:
         raise FedatlasError(f"{where}: key 'graphs': no run works on graphs; remove it")
 
 
-def _check_model(objective: NetworkObjective, dataset: Dataset, where: str) -> None:
+def _check_model(
+    objective: NetworkObjective, dataset: Dataset, partition: Partition, where: str
+) -> None:
     if objective.model not in architecture_names():
         raise FedatlasError(
             f"{where}, value '{objective.model}': no such network; there are: "
             f"{', '.join(architecture_names())}"
         )
-    if dataset.shape is None:
+    # Silos have blocks of columns where nothing else is said.
+    if dataset.shape is None and not isinstance(partition, TieredPartition):
         raise FedatlasError(f"{where}: networks need samples with a shape; {dataset.name} has none")
 
 
@@ -277,6 +287,12 @@ def _check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
             f"{where}: the partition asks for {wanted} rows or clients, but {spec.dataset} has "
             f"{rows} rows"
         )
+    if isinstance(partition, TieredPartition) and rows is not None and spec.tuned_in is None:
+        try:
+            samples = len(train_and_test_rows(partition, rows)[0])
+            spec.build_algorithm(where).check_samples(samples)
+        except FedatlasError as error:
+            raise FedatlasError(f"{where}: {error} (data set '{spec.dataset}')") from None
     if partition.test_split is not None:
         try:
             dataset.split(partition.test_split)

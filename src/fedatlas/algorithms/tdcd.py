@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import PositiveFloat, PositiveInt
 
 from fedatlas.algorithm import Algorithm
+from fedatlas.errors import FedatlasError
 from fedatlas.problems.tiered import PerSilo, SiloModels, TieredProblem
 from fedatlas.randomness import RoundRandom
 from fedatlas.simulation.tiers import TieredNetwork, sums_of_others
@@ -56,6 +57,14 @@ class Tdcd(Algorithm):
     def effective_step_size(self) -> float:
         """η: runs with other Q make as many steps of it in the same number of iterations."""
         return self.step_size
+
+    def check_samples(self, samples: int) -> None:
+        """A minibatch has distinct samples."""
+        if self.batch_size > samples:
+            raise FedatlasError(
+                f"batch_size is {self.batch_size}, but there are only "
+                f"{samples} training samples; lower it"
+            )
 
     def start(self, problem: TieredProblem, network: TieredNetwork, x0: SiloModels) -> State:
         """θ̃_j⁰, line 4."""

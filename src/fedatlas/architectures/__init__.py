@@ -132,7 +132,8 @@ def _try_out(
             f"{network} draws random numbers in its forward pass, as Dropout does: remove that "
             "layer; randomness is the methods'"
         )
-    if not kept and not _agree(found[:1], _outputs(network, module, samples[:1])):
+    alone = _outputs(network, module, samples[:1])  # a client may have a single one
+    if not kept and not _agree(found[:1], alone):
         raise FedatlasError(
             f"{network} gives a sample other outputs alone than beside another, as BatchNorm does; "
             "use GroupNorm or LayerNorm"

@@ -106,7 +106,9 @@ class BatchedNetwork:
 
     def training_outputs(self, point: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
         """Outputs (b, k) of one minibatch, normalised by its own statistics, without gradients."""
-        state = self._state(point, self.initial_statistics())  # not read, and thrown away
+        # Not read in training, and thrown away.
+        scratch = torch.zeros(self.statistics, device=self._device, dtype=self._dtype)
+        state = self._state(point, scratch)
         with torch.no_grad():
             outputs: torch.Tensor = functional_call(self._module, state, (inputs,))
         return outputs

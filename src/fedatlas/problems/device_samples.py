@@ -1,5 +1,6 @@
 """Samples on torch's device, as networks take them."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,9 @@ import torch
 
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
+
+# Of sparse rows that are made dense, in float64 on the way: 4 GB.
+_MOST_NUMBERS = 500_000_000
 
 
 class DeviceSamples:
@@ -24,10 +28,13 @@ class DeviceSamples:
         """
         features = samples.features
         if not isinstance(features, np.ndarray):
-            raise FedatlasError(
-                f"data set '{metadata['dataset']}': networks take images or dense samples, not "
-                "sparse rows"
-            )
+            if prod(features.shape) > _MOST_NUMBERS:
+                raise FedatlasError(
+                    f"data set '{metadata['dataset']}': networks take dense samples, and its "
+                    f"{features.shape[0]} sparse rows of {features.shape[1]} features are too many "
+                    f"to be made dense: at most {_MOST_NUMBERS:.2g} numbers are"
+                )
+            features = features.toarray()
         shape = tuple(metadata["shape"])
         normalisation = metadata.get("normalisation") or {"mean": [0.0], "deviation": [1.0]}
         if features.dtype == np.uint8 and not metadata.get("normalisation"):

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from fedatlas.counters import TieredCounters
+from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest, text_digest
 from fedatlas.objectives import ClassificationObjective
 from fedatlas.partition import TieredPartition
@@ -29,7 +30,13 @@ class TieredSetting(Setting):
         assert isinstance(objective, ClassificationObjective)
         files = shard_files(shards / partition.slug, partition.silos)
         self.device = chosen(device)
-        self._engine = TieredEngine(read_tiered_shards(files), objective, self.device)
+        data = read_tiered_shards(files)
+        if data.metadata["partition"] != partition.model_dump(mode="json"):
+            raise FedatlasError(
+                f"{files[0].parent}: holds the shards of another partition than that of "
+                f"{spec.name}. Delete it and run again."
+            )
+        self._engine = TieredEngine(data, objective, self.device)
         self.data_digest = text_digest("".join(file_digest(file) for file in files))
 
     @property
