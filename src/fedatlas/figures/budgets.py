@@ -1,6 +1,5 @@
 """Privacy budgets: ε by iteration and by horizon, and δ of methods that spend it."""
 
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from fedatlas.figures.style import DASHED, STYLE, colours, put_title, save
 
 # Accountings that are not a run's first.
 _OTHER: dict[str, Any] = {"ls": (0, (1, 1.2)), "lw": 1.0, "alpha": 0.9}
-_LETTERS = 120  # of a line above the panels
 
 
 def draw_budgets(
@@ -59,8 +57,7 @@ def compose(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> C
     for statement in dict.fromkeys(budgets["statement"].values.tolist()):
         of = budgets["run"].values[budgets["statement"].values == statement].tolist()
         whose = "ε and δ" if len(set(of)) == len(titles) else _listed(of, titles)
-        lines = textwrap.wrap(f"{whose}: {statement}", _LETTERS)
-        note += "\n" + "\n".join(lines)
+        note += f"\n{whose}: {statement}"
     put_title(canvas, title, note)
     return canvas
 

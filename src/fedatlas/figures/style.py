@@ -51,12 +51,13 @@ def legend_beside() -> dict[str, Any]:
 
 
 def put_title(canvas: Canvas, title: str, note: str) -> None:
-    """A title no wider than the canvas, and below it what lines and marks are."""
+    """A title, and below it what lines and marks are, no wider than the canvas."""
     widest = int(canvas.get_figwidth() * _LETTERS_PER_INCH)
     # Lines of about one length, so that no word stands alone.
     even = len(title) // (len(title) // widest + 1) + 10
     lines = textwrap.wrap(title, min(widest, even))
-    canvas.suptitle("\n".join([*lines, note]), fontsize=10)
+    lines += [part for line in note.splitlines() for part in textwrap.wrap(line, widest)]
+    canvas.suptitle("\n".join(lines), fontsize=10)
 
 
 def save(canvas: Canvas, outputs: list[Path]) -> None:
