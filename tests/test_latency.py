@@ -353,13 +353,14 @@ def test_axes_are_named_after_their_latency():
     assert ends == [300, 30 * 310, 30 * 130]
 
 
-def test_latencies_far_apart_are_drawn_on_a_logarithmic_axis():
+def test_costs_far_apart_are_drawn_on_a_logarithmic_axis():
     figure = Figure(measurement="objective", costs=("latency(100)", "iteration"))
     # 30 rounds of one step and one round of 30: 9030 and 330 units, 30 iterations each.
     apart = composed(figure, a=falling(0.9, steps=1), b=falling(0.9, steps=30, records=2))
     assert [place.get_xscale() for place in apart.axes] == ["log", "linear"]
-    near = composed(figure, a=falling(0.9, steps=1), b=falling(0.9, steps=30))
-    assert [place.get_xscale() for place in near.axes] == ["linear", "linear"]
+    # 30 rounds each: 9030 and 9900 units, 30 and 900 iterations.
+    other = composed(figure, a=falling(0.9, steps=1), b=falling(0.9, steps=30))
+    assert [place.get_xscale() for place in other.axes] == ["linear", "log"]
 
 
 def test_the_table_tells_what_latency_is_made_of():
