@@ -5,6 +5,7 @@ import io
 import json
 import lzma
 import multiprocessing
+import re
 import socket
 import tarfile
 import threading
@@ -12,6 +13,7 @@ import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from pydantic import ValidationError
 
 from fedatlas.data.catalogue import RawFile
 from fedatlas.data.checksums import record
@@ -389,6 +391,26 @@ def test_a_sound_archive_is_unpacked(server, fetch, kind, content):
     (output / "stale").write_text("from an older version")
     assert tree(fetch(raw)) == GOOD_TREE
     assert list(output.parent.iterdir()) == [output]
+
+
+def test_what_users_pack_themselves_may_be_packed_again(fetch, tmp_path):
+    raw = RawFile(path="x.tar", unpack="tar", login="Pack it.", self_made=True)
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    (mirror / "x.tar").write_bytes(tar_of(("images/other", b"1")))
+    fetch(raw, mirror=mirror)
+    (mirror / "x.tar").write_bytes(tar_of(*GOOD))
+    assert tree(fetch(raw, mirror=mirror)) == GOOD_TREE
+    assert not (tmp_path / "results" / "checksums.lock.json").exists()
+    for other in ({"urls": ("http://a.org/x",)}, {"checksum": md5(b"")}, {"login": None}):
+        with pytest.raises(ValidationError, match="'self_made' goes with 'login'"):
+            RawFile(**{**raw.model_dump(), **other})
+
+
+def test_a_damaged_archive_is_named_as_the_mirror_has_it(fetch, tmp_path):
+    (tmp_path / "x.tar").write_bytes(b"no archive")
+    with pytest.raises(FedatlasError, match=rf"^{re.escape(str(tmp_path / 'x.tar'))}: "):
+        fetch(RawFile(path="x.tar", unpack="tar"), mirror=tmp_path)
 
 
 ATTACKS = {

@@ -368,3 +368,9 @@ def test_the_table_tells_what_latency_is_made_of():
     (row,) = results_table(points, {"a": Choice("p", ())})
     assert (row["iteration_median"], row["hub_client_trips_median"]) == (300, 60)
     assert (row["hub_hub_trips_median"], row["bytes_median"]) == (30, 30 * 875)
+
+
+@pytest.mark.parametrize("latencies", [(-1,), (10, -0.5), (float("nan"),)])
+def test_latencies_below_zero_are_refused(latencies):
+    with pytest.raises(FedatlasError, match="a round trip cannot take"):
+        simulated_latency(falling(0.9, 0.8), *latencies)

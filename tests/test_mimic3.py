@@ -289,7 +289,7 @@ def edit(folder, relative, old, new, count=1):
     [
         (TOP, rf"{TOP}: no such folder; pack"),
         (LISTED, r"train_listfile\.csv: cannot be read: No such file"),
-        (STAY, r"7_episode1_timeseries\.csv: cannot be read: No such file"),
+        (STAY, r"7_episode1_timeseries\.csv: no such file, but train_listfile\.csv lists it"),
     ],
 )
 def test_a_missing_file_is_named(folder, removed, problem):

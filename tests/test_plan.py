@@ -159,6 +159,15 @@ def test_silos_take_rows_without_a_shape(config):
         ("columns: 3", "columns: 31", r"asks for 31 blocks, .*\(data set 'breast-cancer'\)"),
         ("columns: 3", "width: 2", r"names the axis 'width', but samples .* have columns"),
         ("clients: 5", "clients: 570", r"570 rows or clients, but breast-cancer has 569 rows"),
+        ("clients: 5", "clients: 428", r"428 clients cannot share 427 training samples; lower"),
+        ("test_f1", "disagreement", r"figure looks at disagreement, which run 'tdcd' does not"),
+        ("test_f1", "test_top5_accuracy", r"figure looks at test_top5_accuracy, which run 'tdcd'"),
+        (
+            "latency(10)",
+            "epsilon",
+            r"figure looks at epsilon, .* does not count: it is not private",
+        ),
+        ("latency(10)", "simulated_time", r"looks at simulated_time, .*: it has no parties$"),
         ("clients: 5", "clients: 0", r"clients.*greater than or equal to 1"),
         ("breast-cancer", "digits", r"needs labels ±1, but digits is a multiclass data set"),
         ("model: linear", "model: lstm, hidden: 0", r"hidden.*greater than or equal to 1"),
@@ -168,3 +177,16 @@ def test_silos_that_cannot_be_are_refused_before_anything_runs(config, old, new,
     change(config, EXPERIMENT, TIERED.replace(old, new))
     with pytest.raises(FedatlasError, match=message):
         build_plan(config)
+
+
+def test_latencies_are_those_of_silos(config):
+    change(config, "seeds: [0, 1]", 'seeds: [0, 1]\nfigure: {costs: ["latency(10)"]}')
+    with pytest.raises(FedatlasError, match=r"latency\(10\), which run 'fedpage' does not count"):
+        build_plan(config)
+
+
+def test_runs_that_share_a_methods_title_are_told_apart_by_their_names(config):
+    other = "{algorithm: tdcd, hyper_parameters: {step_size: 0.1, local_steps: 2, batch_size: 9}}"
+    change(config, EXPERIMENT, TIERED.replace("selection:", f"  other: {other}\nselection:"))
+    titles = build_plan(config).run_titles("demo-small")
+    assert titles == {"tdcd": "TDCD (tdcd)", "other": "TDCD (other)"}

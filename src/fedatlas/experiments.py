@@ -25,6 +25,7 @@ from fedatlas.claims import (
     SelectedOrderTest,
     Selection,
     StationaryPointTest,
+    link_latencies,
 )
 from fedatlas.errors import FedatlasError
 from fedatlas.graphs import Graphs
@@ -180,6 +181,7 @@ class Experiment(Model):
         for claim in self.claims:
             self._check_test(claim)
         self._check_measurements()
+        self._check_costs()
         for run, other in shared.items():
             if self.runs[run].grid != self.runs[other].grid:
                 raise ValueError(f"selection.shared: '{run}' and '{other}' must have the same grid")
@@ -232,7 +234,7 @@ class Experiment(Model):
         looked_at.append(("the selection", self.selection.measurement, runs))
         for what, measurement, named in looked_at:
             for run in named if measurement else ():
-                known = self.objective_of(run).measurements
+                known = self._measured(run)
                 if measurement not in known:
                     raise ValueError(
                         f"{what} looks at {measurement}, which run '{run}' does not measure: name "
@@ -243,6 +245,39 @@ class Experiment(Model):
                         f"{what} looks at {measurement}, but run '{run}' keeps no test rows: give "
                         "its partition a 'test'"
                     )
+
+    def _measured(self, run: str) -> tuple[str, ...]:
+        """What a run measures: only agents have accuracies of their own, and disagree."""
+        known = self.objective_of(run).measurements
+        if self.partition_of(run).kind != "tiered":
+            return known
+        return tuple(name for name in known if "agent" not in name and name != "disagreement")
+
+    def _check_costs(self) -> None:
+        """What is looked at must be counted."""
+        looked_at = [
+            (f"claim '{claim.id}'", cost, claim.test.runs)
+            for claim in self.claims
+            for cost in (getattr(claim.test, "cost", None), *getattr(claim.test, "costs", ()))
+        ]
+        if self.figure.kind == "convergence":
+            looked_at += [("the figure", cost, tuple(self.runs)) for cost in self.figure.costs]
+        for what, cost, named in looked_at:
+            for run in named if cost else ():
+                kind = self.partition_of(run).kind
+                on_graphs = self.graphs is not None or self.runs[run].graphs is not None
+                latency = link_latencies(cost) is not None
+                if latency and kind != "tiered":
+                    lacks = "it has no silos"
+                elif cost in ("simulated_time", "update_epoch") and kind != "vertical":
+                    lacks = "it has no parties"
+                elif cost == "epsilon" and not on_graphs:
+                    lacks = "it is not private"
+                else:
+                    continue
+                raise ValueError(
+                    f"{what} looks at {cost}, which run '{run}' does not count: {lacks}"
+                )
 
     def _check_series(self, claim: str, test: ScalingTest) -> None:
         parties = [self._parties(run, claim) for run in test.series]

@@ -66,10 +66,15 @@ class Plan:
         ]
 
     def run_titles(self, experiment: str) -> dict[str, str]:
-        """What figures call the runs of an experiment."""
+        """What figures call the runs of an experiment: no two alike."""
+        runs = self.experiments[experiment].runs
+        titles = {
+            name: run.title or algorithm_class(run.algorithm).title for name, run in runs.items()
+        }
+        named = list(titles.values())
         return {
-            name: run.title or algorithm_class(run.algorithm).title
-            for name, run in self.experiments[experiment].runs.items()
+            name: title if named.count(title) == 1 or runs[name].title else f"{title} ({name})"
+            for name, title in titles.items()
         }
 
     def select(self, patterns: Sequence[str]) -> list[str]:
@@ -290,6 +295,11 @@ def _check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
     if isinstance(partition, TieredPartition) and rows is not None and spec.tuned_in is None:
         try:
             samples = len(train_and_test_rows(partition, rows)[0])
+            if partition.clients > samples:
+                raise FedatlasError(
+                    f"key 'partition.clients': {partition.clients} clients cannot share "
+                    f"{samples} training samples; lower it"
+                )
             spec.build_algorithm(where).check_samples(samples)
         except FedatlasError as error:
             raise FedatlasError(f"{where}: {error} (data set '{spec.dataset}')") from None

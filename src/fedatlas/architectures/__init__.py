@@ -113,8 +113,8 @@ def _try_out(
     kept = bool(running_statistics(module))
     if kept and not batch_statistics:
         raise FedatlasError(
-            f"{network} has running statistics, as BatchNorm keeps them, which methods here do not "
-            "send or average; use GroupNorm or LayerNorm"
+            f"{network} has running statistics, as BatchNorm keeps them, which only methods over "
+            "silos send and average; use GroupNorm or LayerNorm"
         )
     # Not zeros: layers may be random, or mix samples, without leaving a trace on those.
     samples = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))

@@ -69,6 +69,8 @@ class RawFile(Model):
     unpack: spread this whole archive into a folder.
     archive, member: this file is served only as `member` of `archive`.
     login: the exact steps for a file that needs an account.
+    self_made: whether those steps end with packing it oneself: no two copies are alike, so that no
+        checksum is kept of it.
     unpacked_limit_gib: refuse to write more than this many GiB.
     """
 
@@ -80,12 +82,15 @@ class RawFile(Model):
     archive: "RawFile | None" = None
     member: Text | None = None
     login: Text | None = None
+    self_made: bool = False
     unpacked_limit_gib: float = Field(default=8.0, gt=0)
 
     @model_validator(mode="after")
     def _can_be_had(self) -> Self:
         if (self.archive is None) != (self.member is None):
             raise ValueError("'archive' and 'member' belong together")
+        if self.self_made and (self.urls or self.checksum or self.login is None):
+            raise ValueError("'self_made' goes with 'login', and without 'urls' and 'checksum'")
         if sum(x is not None for x in (self.decompress, self.unpack, self.archive)) > 1:
             raise ValueError("give one of 'decompress', 'unpack' and 'archive', not several")
         if self.decompress is not None and not self.path.endswith(f".{self.decompress}"):

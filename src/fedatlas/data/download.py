@@ -94,7 +94,10 @@ def _fill(raw_file: RawFile, destination: Path, scratch: Path, how: Fetching) ->
     limit = int(raw_file.unpacked_limit_gib * GIB)
     if raw_file.unpack is not None:
         unpacked = scratch / "unpacked"
-        unpack_archive(fetched, raw_file.unpack, unpacked, limit)
+        try:
+            unpack_archive(fetched, raw_file.unpack, unpacked, limit)
+        except FedatlasError as error:  # of a copy with a name that says nothing
+            raise FedatlasError(str(error).replace(str(fetched), source)) from error
         # Only a file that could be unpacked is worth remembering.
         record(raw_file, fetched, source, how.lock)
         if destination.exists():

@@ -53,7 +53,13 @@ def read_mimic3(folder: Path, split: str, labels: Mapping[str, float], rows: int
     stays = _stays(inside(folder, f"{TOP}/{split}_listfile.csv"), labels, rows)
     measurements = np.full((len(stays), HOURS, len(CHANNELS)), np.nan)
     for stay, measured in zip(stays, measurements, strict=True):
-        _fill(measured, inside(folder, f"{TOP}/{split}/{stay}"))
+        path = inside(folder, f"{TOP}/{split}/{stay}")
+        if not path.is_file():
+            raise FedatlasError(
+                f"{path}: no such file, but {split}_listfile.csv lists it; pack the whole folder, "
+                f"or {REMEDY}"
+            )
+        _fill(measured, path)
     label = np.array(list(stays.values()))
     return Samples(np.arange(len(stays), dtype=np.int64), label, encoded(measurements))
 

@@ -90,6 +90,10 @@ def simulated_latency(
     `trace.assign_coords(latency=simulated_latency(trace, 100))` adds it to a trace's costs.
     """
     trips_of_hubs = hub_client if hub_hub is None else hub_hub
+    if not (hub_client >= 0 and trips_of_hubs >= 0):
+        raise FedatlasError(
+            f"a round trip cannot take {min(hub_client, trips_of_hubs):g}: latencies are 0 or more"
+        )
     times = (
         hub_client * column(trace, "hub_client_trips")
         + trips_of_hubs * column(trace, "hub_hub_trips")
@@ -97,7 +101,8 @@ def simulated_latency(
     )
     label = LinkLatencies(hub_client, trips_of_hubs).label
     attributes = {"long_name": f"simulated time, {label}", "units": "1"}
-    return xr.DataArray(times, dims=("seed", "record"), name="latency", attrs=attributes)
+    places = {name: trace[name] for name in ("seed", "record") if name in trace.coords}
+    return xr.DataArray(times, places, dims=("seed", "record"), name="latency", attrs=attributes)
 
 
 def log_measurement(trace: xr.Dataset, measurement: str) -> np.ndarray:
