@@ -398,9 +398,9 @@ def test_samples_that_networks_do_not_take_are_refused():
     pixels = Samples(np.arange(3), label, np.zeros((3, FEATURES), np.uint8))
     with pytest.raises(FedatlasError, match=r"'toy': networks would see pixels.*'normalise'"):
         DeviceSamples(pixels, metadata, DEVICE, torch.float32)
-    rows = Samples(np.arange(3), label, sparse.csr_array(np.eye(3)))
-    with pytest.raises(FedatlasError, match=r"'toy': networks take images or dense samples"):
-        DeviceSamples(rows, metadata, DEVICE, torch.float32)
+    many = Samples(np.arange(3), label, sparse.csr_array((3, 200_000_000)))
+    with pytest.raises(FedatlasError, match=r"'toy': networks take dense .* are too many"):
+        DeviceSamples(many, metadata, DEVICE, torch.float32)
 
 
 # ------------------------------------------------------------------------------------------ links
