@@ -118,16 +118,14 @@ class BatchedNetwork:
         points: torch.Tensor,
         inputs: torch.Tensor,
         pullback: Pullback,
-        statistics: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Outputs (S, b, k) and gradients (S, d) at each client's point (S, d).
 
-        inputs: (S, b, *shape). pullback: says how outputs matter, see `Pullback`. statistics:
-        (S, s), of networks that have running statistics, which are updated in place.
+        inputs: (S, b, *shape). pullback: says how outputs matter, see `Pullback`.
         """
         if self.is_vectorised(inputs[0].numel()):
             return self.all_at_once(points, inputs, pullback)
-        return self.one_by_one(points, inputs, pullback, statistics)
+        return self.one_by_one(points, inputs, pullback)
 
     def clipped_gradients(
         self,
@@ -186,9 +184,12 @@ class BatchedNetwork:
         points: torch.Tensor,
         inputs: torch.Tensor,
         pullback: Pullback,
-        statistics: torch.Tensor | None,
+        statistics: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """As `gradients`, by a loop."""
+        """As `gradients`, by a loop.
+
+        statistics: (S, s), of networks that have running statistics, which are updated in place.
+        """
         gradients = torch.empty_like(points, memory_format=torch.contiguous_format)
         all_outputs = []
         for client in range(len(points)):

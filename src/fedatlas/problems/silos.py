@@ -263,13 +263,13 @@ class _Silo:
         first, sizes = starts[clients], starts[clients + 1] - starts[clients]
         column = np.arange(sizes.max())
         real = column < sizes[:, None]
-        taken = torch.from_numpy(np.where(real, first[:, None] + column, first[:, None]))
-        taken = taken.to(self._device)
         share = torch.from_numpy(real / sizes[:, None]).to(self._device, self._dtype)
         if len(clients) == 1:  # a view: nothing is padded
             here = slice(int(first[0]), int(first[0] + sizes[0]))
             own = inputs[here][None], targets[here][None], places[here][None]
         else:
+            rows = torch.from_numpy(np.where(real, first[:, None] + column, first[:, None]))
+            taken = rows.to(self._device)
             own = inputs[taken], targets[taken], places[taken]
         return _Group(torch.from_numpy(clients).to(self._device), *own, share)
 
