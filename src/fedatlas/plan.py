@@ -66,7 +66,7 @@ class Plan:
         ]
 
     def run_titles(self, experiment: str) -> dict[str, str]:
-        """What figures call the runs of an experiment: no two alike."""
+        """What figures call the runs; those that share their method's title have names in it."""
         runs = self.experiments[experiment].runs
         titles = {
             name: run.title or algorithm_class(run.algorithm).title for name, run in runs.items()
