@@ -226,11 +226,18 @@ POINT = PrimalDual(tensor([1.0, 0.0, 0.3, -0.4]), tensor([0.7]))  # weight, bias
 @settings(deadline=None)
 @given(grouped())
 def test_measurements(workers):
-    """Workers weigh the same in the min–max objective, samples in all else."""
+    """Workers weigh the same in the min–max objective, samples in all else.
+
+    Positive is predicted above (0.3 − 0.4)/2: of scores that are whole numbers from 0 on.
+    """
     rows = np.array([pair for worker in workers for pair in worker])
     h, y = rows.T
     measured = engine_of(one_number_each(*workers, test=[(2, 1), (1, 1), (1, -1)])).measure(POINT)
-    assert set(measured) == {"objective", "min_max_objective", "train_auroc", "test_auroc"}
+    qualities = {"train_auroc", "test_auroc", "train_accuracy", "test_accuracy"}
+    assert set(measured) == {"objective", "min_max_objective", *qualities}
+    right = [(x >= 0) == (label > 0) for x, label in rows.tolist()]
+    assert measured["train_accuracy"] == pytest.approx(sum(right) / len(right))
+    assert measured["test_accuracy"] == pytest.approx(2 / 3)
     assert measured["train_auroc"] == pytest.approx(ordered(h, y), abs=1e-12)
     assert measured["test_auroc"] == pytest.approx(0.75)
     assert measured["objective"] == pytest.approx(reference.pairwise_squared_loss(h, y))
@@ -244,7 +251,7 @@ def test_measurements(workers):
 
 def test_without_test_rows_there_is_no_test_auroc():
     measured = engine_of(one_number_each([(1, 1), (0, -1)])).measure(POINT)
-    assert set(measured) == {"objective", "min_max_objective", "train_auroc"}
+    assert set(measured) == {"objective", "min_max_objective", "train_auroc", "train_accuracy"}
     assert measured["train_auroc"] == 1.0
 
 
@@ -255,6 +262,25 @@ def test_auroc_ranks_what_a_sigmoid_would_make_alike():
     assert measured["train_auroc"] == 1.0
     assert measured["test_auroc"] == 0.0
     assert measured["objective"] == 1.0  # all scores are 1
+    assert measured["train_accuracy"] == pytest.approx(1 / 3)  # and above the threshold
+
+
+@settings(deadline=None)
+@given(scored(), numbers, numbers, st.sampled_from(["linear", "sigmoid"]))
+def test_accuracies_are_of_scores_against_the_midpoint_of_class_means(data, a, b, scores):
+    h, y = data
+    engine = engine_of(one_number_each(list(zip(h, y, strict=True))), scores)
+    point = PrimalDual(tensor([1.0, 0.0, a, b]), tensor([0.7]))
+    shown = h if scores == "linear" else 1 / (1 + np.exp(-h))
+    assume(np.abs(2 * shown - a - b).min() > 1e-9)
+    right = sum((2 * score > a + b) == (label > 0) for score, label in zip(shown, y, strict=True))
+    assert engine.measure(point)["train_accuracy"] == pytest.approx(right / len(y))
+
+
+def test_a_score_at_the_threshold_counts_as_negative():
+    engine = engine_of(one_number_each([(1, 1), (1, -1), (1, -1), (2, 1)]))
+    at_the_scores = PrimalDual(tensor([1.0, 0.0, 2.0, 0.0]), tensor([0.0]))
+    assert engine.measure(at_the_scores)["train_accuracy"] == 0.75
 
 
 def test_scores_that_are_no_numbers_have_no_auroc():

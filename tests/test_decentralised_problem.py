@@ -259,9 +259,9 @@ def _two_layers_have_a_name(monkeypatch):
 
 
 def classifying(
-    label: np.ndarray, test: Any, dtype: torch.dtype = torch.float64
+    label: np.ndarray, test: Any, dtype: torch.dtype = torch.float64, name: str = "cross_entropy"
 ) -> ClassifyingAgents:
-    objective = ClassificationObjective(name="cross_entropy", model="two_layers")
+    objective = ClassificationObjective.model_validate({"name": name, "model": "two_layers"})
     return ClassifyingAgents(client_samples(label, test), objective, "cpu", dtype)
 
 
@@ -333,6 +333,23 @@ def test_measurements_of_networks(labels):
     if labels != "one class among test rows only":
         kept = {name: value for name, value in measured.items() if not name.startswith("test_")}
         assert classifying(label, None).measure(points) == pytest.approx(kept, rel=1e-12)
+
+
+@pytest.mark.parametrize("one_class", [False, True])
+def test_measurements_of_the_mean_of_agents_with_one_output(one_class):
+    """AUROC by a loop over pairs, ties counting half; nothing to rank among one class alone."""
+    signs = np.ones(len(TEST_A)) if one_class else np.resize([1.0, -1.0, -1.0], len(TEST_A))
+    engine = classifying(SIGNS, signs, name="binary_cross_entropy")
+    points = torch.from_numpy(2 * np.random.default_rng(4).normal(size=(AGENTS, engine.dimension)))
+    measured = engine.measure(points)
+    expected = {}
+    for rows, a, b in (("train", A, SIGNS), ("test", TEST_A, signs)):
+        z = plain_outputs(points.mean(0), a, 1)[:, 0].numpy()
+        pairs = [np.sign(up - down) / 2 + 0.5 for up in z[b > 0] for down in z[b < 0]]
+        expected |= {f"{rows}_auroc": np.mean(pairs)} if pairs else {}
+        expected[f"{rows}_accuracy"] = np.mean((z > 0) == (b > 0))
+    assert {key: measured.get(key) for key in expected} == pytest.approx(expected)
+    assert ("test_auroc" in measured) != one_class
 
 
 def test_single_precision_is_near_double():

@@ -805,6 +805,7 @@ def test_training_resumes_with_the_same_trace(name, shards, tmp_path, monkeypatc
     np.testing.assert_array_equal(whole["round"], [[0, 3, 6, 7]] * 2)
     np.testing.assert_array_equal(whole["iteration"], 2 * whole["round"])
     measured = {"objective", "min_max_objective", "train_auroc", "test_auroc", "status"}
+    measured |= {"train_accuracy", "test_accuracy"}
     assert set(whole.data_vars) == measured
     assert (whole["objective"][0] != whole["objective"][1]).all()  # seeds start elsewhere
 

@@ -136,7 +136,7 @@ def test_every_training_sample_is_at_one_client_of_each_silo(data):
         test=test,
         seed=data.draw(st.integers(0, 99), "seed"),
     )
-    silos, held_out = share_out_by_silo(spec, rows)
+    silos, held_out = share_out_by_silo(spec, np.zeros(rows))
     assert len(silos) == spec.silos
     for clients in silos:
         sizes = [len(own) for own in clients]
@@ -158,8 +158,8 @@ def test_every_training_sample_is_at_one_client_of_each_silo(data):
 )
 def test_the_number_of_clients_does_not_change_a_silos_permutation(rows, silos, clients, seed):
     clients = min(clients, rows)
-    each_alone, _ = share_out_by_silo(tiered({"columns": silos}, rows, seed=seed), rows)
-    shared, _ = share_out_by_silo(tiered({"columns": silos}, clients, seed=seed), rows)
+    each_alone, _ = share_out_by_silo(tiered({"columns": silos}, rows, seed=seed), np.zeros(rows))
+    shared, _ = share_out_by_silo(tiered({"columns": silos}, clients, seed=seed), np.zeros(rows))
     for order, held in zip(each_alone, shared, strict=True):
         permutation = np.concatenate(order)  # a client for each row: client i has the i-th
         for expected, own in zip(np.array_split(permutation, clients), held, strict=True):
@@ -168,7 +168,7 @@ def test_the_number_of_clients_does_not_change_a_silos_permutation(rows, silos, 
 
 def permutations(cut: dict[str, int], rows: int = 40, **rest: Any) -> list[tuple[int, ...]]:
     """The permutation of each silo, seen where every client has one sample."""
-    silos, _ = share_out_by_silo(tiered(cut, rows, **rest), rows)
+    silos, _ = share_out_by_silo(tiered(cut, rows, **rest), np.zeros(rows))
     return [tuple(np.concatenate(clients).tolist()) for clients in silos]
 
 
@@ -202,7 +202,7 @@ def test_training_and_test_rows_are_those_of_horizontal_partitions(samples, test
         ):
             np.testing.assert_array_equal(rows, others)
     clients, test_rows = share_out(horizontal, np.zeros(40))
-    silos, own_test_rows = share_out_by_silo(tiered(clients=7, **rest), 40)
+    silos, own_test_rows = share_out_by_silo(tiered(clients=7, **rest), np.zeros(40))
     np.testing.assert_array_equal(own_test_rows, test_rows)
     for silo in silos:
         np.testing.assert_array_equal(
@@ -224,7 +224,72 @@ def test_training_and_test_rows_are_those_of_horizontal_partitions(samples, test
 )
 def test_more_clients_or_samples_than_rows_are_refused(spec, message):
     with pytest.raises(FedatlasError, match=message):
-        share_out_by_silo(spec, 50)
+        share_out_by_silo(spec, np.zeros(50))
+
+
+# ------------------------------------------------------------------------------ binary classes
+
+
+@quick
+@given(data=st.data())
+def test_thinned_rows_are_those_of_a_horizontal_partition(data):
+    """Whatever the assignment, the clients and the cut: the same seed keeps the same rows."""
+    rows = data.draw(st.integers(40, 120), "rows")
+    labels = np.random.default_rng(data.draw(st.integers(0, 9), "labels")).permutation(rows) % 5.0
+    rest = {
+        "samples": data.draw(st.sampled_from([None, rows - 10]), "samples"),
+        "test": data.draw(st.sampled_from([None, 0.25, "test"]), "test"),
+        "seed": data.draw(st.integers(0, 99), "seed"),
+        "binary": {
+            "positive": data.draw(st.sampled_from([(3, 4), (0,), (0, 1, 2, 4)]), "positive"),
+            "keep_negative": data.draw(st.sampled_from([0.4, 0.75]), "negatives"),
+            "keep_positive": data.draw(st.sampled_from([0.5, 1.0]), "positives"),
+        },
+    }
+    assignment = data.draw(st.sampled_from(["consecutive", "shuffled", "by_class"]), "assignment")
+    clients, test_rows = share_out(
+        HorizontalPartition(assignment=assignment, clients=3, **rest), labels
+    )
+    expected = np.sort(np.concatenate(clients))
+    cut = data.draw(st.sampled_from([{"width": 2}, {"height": 1}, {"columns": 3}]), "cut")
+    spec = tiered(cut, data.draw(st.integers(1, 5), "clients"), **rest)
+    silos, own_test_rows = share_out_by_silo(spec, labels)
+    np.testing.assert_array_equal(own_test_rows, test_rows)
+    for silo in silos:
+        np.testing.assert_array_equal(np.sort(np.concatenate(silo)), expected)
+        assert max(map(len, silo)) - min(map(len, silo)) <= 1
+    # As many of either class as declared, of those that are not kept for testing.
+    free = np.setdiff1d(np.arange(rest["samples"] or rows), test_rows)
+    for positive, share in ((False, "keep_negative"), (True, "keep_positive")):
+        of_class = np.isin(labels, rest["binary"]["positive"]) == positive
+        kept = round(rest["binary"][share] * of_class[free].sum())
+        assert of_class[expected].sum() == kept
+
+
+def test_thinned_rows_change_with_the_seed():
+    binary = {"positive": (1,), "keep_negative": 0.2}
+    labels = np.arange(100) % 2.0
+    kept = [
+        share_out_by_silo(tiered(clients=2, binary=binary, seed=seed), labels)[0] for seed in (0, 1)
+    ]
+    first, second = (set(np.concatenate(silos[0]).tolist()) for silos in kept)
+    assert first != second
+    assert len(first) == len(second) == 50 + 10
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"clients": 13}, "clients 13 exceeds the 12 samples to share out"),
+        ({"samples": 40, "clients": 2}, "no positive row is left to train on: 0 rows"),
+        ({"binary": {"positive": (7,)}}, r"binary\.positive names the label 7, which no row has"),
+    ],
+)
+def test_thinning_that_leaves_too_little_is_refused(spec, message):
+    labels = np.repeat([0.0, 1.0], [50, 2])
+    stated = {"clients": 2, "binary": {"positive": (1,), "keep_negative": 0.2}} | spec
+    with pytest.raises(FedatlasError, match=message):
+        share_out_by_silo(tiered(**stated), labels)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +304,8 @@ def test_more_clients_or_samples_than_rows_are_refused(spec, message):
         ({"clients": 8, "samples": 7}, "key 'samples', value 7: fewer than the 8 clients"),
         ({"test": 2.0}, "key 'test', value 2.0: must be a share"),
         ({"seed": None}, "key 'seed', value None"),
-        ({"binary": {"positive": [1]}}, "unknown key 'binary'; allowed keys: clients, cut, kind"),
+        ({"binary": {"positive": []}}, "key 'binary.positive'"),
+        ({"active": 1}, "unknown key 'active'; allowed keys: binary, clients, cut, kind"),
     ],
 )  # fmt: skip
 def test_partitions_that_make_no_sense_are_refused(changes, message):
@@ -297,10 +363,12 @@ def test_the_plan_accepts_what_the_catalogue_allows():
 def test_slugs_are_file_names_and_distinct():
     cuts = [{"width": 2}, {"width": 12}, {"width": 1, "height": 2}, {"columns": 2}, {"time": 2}]
     tests = [None, 0.1, 0.11, "test", "test0.1", "seed1-on-test"]
-    choices = itertools.product(cuts, [1, 2, 12], [None, 12, 13], tests, [0, 1, 12])
+    thinned = {"positive": (5, 6), "keep_negative": 0.2}
+    binaries = [None, {"positive": (5, 6)}, thinned, {**thinned, "keep_negative": 0.1}]
+    choices = itertools.product(cuts, [1, 2, 12], [None, 12, 13], tests, [0, 1, 12], binaries)
     specs = [
-        tiered(cut, clients, samples=samples, test=test, seed=seed)
-        for cut, clients, samples, test, seed in choices
+        tiered(cut, clients, samples=samples, test=test, seed=seed, binary=binary)
+        for cut, clients, samples, test, seed, binary in choices
     ]
     slugs = [spec.slug for spec in specs]
     assert len(set(slugs)) == len(specs)
@@ -309,7 +377,8 @@ def test_slugs_are_file_names_and_distinct():
 
 
 def test_a_partition_survives_json_and_is_that_of_every_trial():
-    spec = tiered({"views": 2, "width": 3}, 4, samples=9, test=0.5, seed=2)
+    binary = {"positive": {"from": 5, "to": 9}, "keep_positive": 0.5}
+    spec = tiered({"views": 2, "width": 3}, 4, samples=9, test=0.5, seed=2, binary=binary)
     again = validated(Partition, json.loads(spec.model_dump_json()), "here")  # type: ignore[type-var]
     assert again == spec
     assert again.slug == spec.slug

@@ -629,6 +629,8 @@ def test_measurements_of_two_classes_with_one_output():
         assert 0 < hits < min(found, real)
         expected[f"{name}_f1"] = 2 / (found / hits + real / hits)  # of precision and recall
         expected[f"{name}_accuracy"] = np.mean((logits > 0) == (targets == 1))
+        pairs = [up > down for up in logits[targets == 1] for down in logits[targets == 0]]
+        expected[f"{name}_auroc"] = np.mean(pairs)
         if name == "train":
             losses = np.log1p(np.exp(-(2 * targets - 1) * logits))
             expected["objective"] = losses.mean()
@@ -646,7 +648,7 @@ def _outputs_on(toy: Toy, weights: PerSilo, data: list[np.ndarray]) -> torch.Ten
 @pytest.mark.parametrize(
     ("outputs", "expected"),
     [
-        (1, {"objective", "train_accuracy", "train_f1"}),
+        (1, {"objective", "train_accuracy", "train_f1", "train_auroc"}),
         (3, {"objective", "train_accuracy"}),
         (5, {"objective", "train_accuracy"}),
         (6, {"objective", "train_accuracy", "train_top5_accuracy"}),

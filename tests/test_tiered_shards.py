@@ -25,7 +25,7 @@ from fedatlas.partition import (
     train_and_test_rows,
 )
 from fedatlas.problems.device_samples import DeviceSamples
-from fedatlas.shards import read_client, write_shards
+from fedatlas.shards import read_client, read_shard, write_shards
 from fedatlas.tiered_shards import TieredSamples, read_tiered_shards, write_tiered_shards
 from test_tiered_partition import shapes_and_cuts, silo_of_each_number, tiered
 
@@ -122,7 +122,7 @@ def test_slices_come_back_and_can_be_put_together(layout, tmp_path, data):
     train, held_out = train_and_test_rows(spec, rows)
     silo_of_number = silo_of_each_number(shape, cut)
     whole = as_dense(samples.features)
-    shared, _ = share_out_by_silo(spec, rows)
+    shared, _ = share_out_by_silo(spec, samples.label)
 
     read = read_tiered_shards(files)
     assert len(read.silos) == spec.silos
@@ -258,7 +258,7 @@ def test_metadata_and_manifest_tell_where_shards_come_from(tmp_path):
     spec = tiered({"height": 2}, 2, test=0.25, seed=3)
     samples = make_samples(8, 12, "uint8")
     files = shard(tmp_path, samples, spec, (2, 3, 2))
-    silos, test = share_out_by_silo(spec, 8)
+    silos, test = share_out_by_silo(spec, np.zeros(8))
     common = {"dataset": "toy", "split": "train", "partition": spec.model_dump()}
     prepared_digest = file_digest(tmp_path / "prepared.parquet")
     columns = [[0, 1, 2, 3, 6, 7, 8, 9], [4, 5, 10, 11]]
@@ -446,6 +446,57 @@ def test_what_cannot_be_shared_out_leaves_no_file(tmp_path, spec, message):
     with pytest.raises(FedatlasError, match=message):
         shard(tmp_path, make_samples(50, 4, "float64"), spec)
     assert {path.name for path in tmp_path.iterdir()} == {"prepared.parquet"}
+
+
+# ------------------------------------------------------------------------------ binary classes
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("test", [None, 0.25, "test"])
+def test_silos_hold_the_signs_and_rows_of_a_horizontal_shard(layout, test, tmp_path):
+    """The same samples, labels and test rows in both, and the same share of positives."""
+    rest = {"test": test, "seed": 3, "samples": 50}
+    rest["binary"] = {"positive": (1, 2), "keep_negative": 0.5}
+    samples, others = make_samples(60, 6, layout), make_samples(9, 6, layout, seed=1)
+    held_out = others if test == "test" else None
+    spec = tiered({"columns": 3}, 4, **rest)
+    silos = read_tiered_shards(shard(tmp_path, samples, spec, test=held_out))
+    horizontal = HorizontalPartition(clients=2, **rest)
+    file = tmp_path / "whole" / "silo-0.parquet"
+    file.parent.mkdir()
+    write_shards(
+        tmp_path / "prepared.parquet",
+        horizontal,
+        [file],
+        file.parent / "manifest.json",
+        tmp_path / "test.parquet" if held_out else None,
+    )
+    whole = read_shard(file)
+    order = np.argsort(whole.samples.sample_id)
+    sources = [(samples, whole.samples.sample_id)]
+    if whole.test is not None:
+        sources.append((others if test == "test" else samples, whole.test.sample_id))
+    assert len(sources) == 1 + (test is not None)
+    for number, silo in enumerate(silos.silos):
+        place = silos.place[number]
+        np.testing.assert_array_equal(silo.samples.sample_id[place], whole.samples.sample_id[order])
+        np.testing.assert_array_equal(silo.samples.label[place], whole.samples.label[order])
+        assert silo.metadata["positive_rate"] == whole.metadata["positive_rate"]
+        if test is not None:
+            np.testing.assert_array_equal(silo.test.sample_id, whole.test.sample_id)
+            np.testing.assert_array_equal(silo.test.label, whole.test.label)
+        for part, (source, ids) in zip((silo.samples, silo.test), sources, strict=False):
+            raw = source.label[part.sample_id]
+            np.testing.assert_array_equal(part.label, np.where(raw >= 1, 1.0, -1.0))
+            assert len(ids) == len(part)
+    np.testing.assert_array_equal(put_together(silos), as_dense(whole.samples.features)[order])
+    negatives = round(0.5 * (samples.label[whole_training_rows(spec)] == 0).sum())
+    assert (whole.samples.label < 0).sum() == negatives
+
+
+def whole_training_rows(spec: TieredPartition) -> np.ndarray:
+    """Before one class is made rare."""
+    return train_and_test_rows(spec, 60)[0]
 
 
 # ---------------------------------------------------------------------------------- the command

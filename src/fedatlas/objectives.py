@@ -112,6 +112,7 @@ class AucObjective(Model):
     the share of positives, is that of all clients' samples.
 
     measurements: what runs measure; `objective` is the pairwise squared loss P(m) of eq. (2).
+        Accuracies are ours: positive is what scores above (a + b)/2, see `problems.auc.accuracy`.
     model: the network that scores: a file of `fedatlas.architectures`.
     scores: `sigmoid` bounds them to (0, 1); with `linear` ones gradients are unbounded, and runs
         may diverge.
@@ -123,6 +124,8 @@ class AucObjective(Model):
         "min_max_objective",
         "train_auroc",
         "test_auroc",
+        "train_accuracy",
+        "test_accuracy",
     )
 
     name: Literal["auc_min_max"]
@@ -145,7 +148,8 @@ class ClassificationObjective(Model):
     measurements: of agents they are those of their mean x̄ where nothing else is said;
         `test_accuracy_of_agents` is the mean over agents of each one's own,
         `test_accuracy_of_worst_agent` the lowest of them; `disagreement` is the root mean square
-        over agents of ‖x_i − x̄‖. F1 is of label +1, predicted where the logit is positive.
+        over agents of ‖x_i − x̄‖. F1 is of label +1, predicted where the logit is positive;
+        AUROC, by logits, is left out of rows that are all of one class.
     """
 
     min_max: ClassVar[bool] = False
@@ -168,13 +172,12 @@ class ClassificationObjective(Model):
     @property
     def measurements(self) -> tuple[str, ...]:
         """What runs may measure."""
-        quality = "f1" if self.is_binary else "top5_accuracy"
+        qualities = ("f1", "auroc") if self.is_binary else ("top5_accuracy",)
         return (
             "objective",
             "train_accuracy",
             "test_accuracy",
-            f"train_{quality}",
-            f"test_{quality}",
+            *(f"{rows}_{quality}" for quality in qualities for rows in ("train", "test")),
             "test_accuracy_of_agents",
             "test_accuracy_of_worst_agent",
             "disagreement",

@@ -278,6 +278,8 @@ class TieredPartition(Model):
     samples: keep only the first so many rows; null keeps all.
     test: what is kept for testing: a share of the rows at random, the name of a split of the data
         set, or null for nothing. The other rows are for training.
+    binary: labels made ±1, one class made rare; null leaves labels as they are. Under one seed a
+        horizontal partition keeps the same rows.
     seed: of everything random here.
     """
 
@@ -286,6 +288,7 @@ class TieredPartition(Model):
     clients: int = Field(ge=1)
     samples: int | None = Field(default=None, ge=1)
     test: TestRows = None
+    binary: BinaryClasses | None = None
     seed: int = Field(default=0, ge=0)
 
     _enough_samples = field_validator("samples")(_a_sample_each)
@@ -323,6 +326,8 @@ class TieredPartition(Model):
         parts = [self.kind, *blocks, f"k{self.clients}", f"seed{self.seed}"]
         if self.samples is not None:
             parts.append(f"first{self.samples}")
+        if self.binary is not None:
+            parts.append(self.binary.slug)
         return "-".join([*parts, *_test_parts(self.test)])
 
 
@@ -409,16 +414,21 @@ def _blocks(length: int, blocks: int) -> list[slice]:
 
 
 def share_out_by_silo(
-    spec: TieredPartition, rows: int
+    spec: TieredPartition, labels: np.ndarray
 ) -> tuple[list[list[np.ndarray]], np.ndarray]:
     """Of each silo the ascending row numbers of each client; and the rows kept for testing.
 
-    Every training row is at one client of each silo. A silo's permutation depends on `seed`, the
-    silo's number and the training rows only: not on the other silos nor on the number of clients.
+    `labels` (rows,) are those of the whole data set, in row order. Every training row is at one
+    client of each silo, but rows of a class that is made rare may be nobody's. A silo's permutation
+    depends on `seed`, the silo's number and the number of training rows only: not on the other
+    silos nor on the number of clients.
 
-    Raises FedatlasError when there are fewer rows than `samples` or `clients`.
+    Raises FedatlasError when there are fewer rows than `samples` or `clients`, or when a class of
+    `binary` has no training row.
     """
-    train, test = train_and_test_rows(spec, rows)
+    train, test = train_and_test_rows(spec, len(labels))
+    if spec.binary is not None:
+        train = _thinned(spec, spec.binary, train, labels)
     _require_a_sample_each(spec.clients, len(train))
     return [
         _by_client(
@@ -462,7 +472,10 @@ def _by_client(rows: np.ndarray, client: np.ndarray) -> list[np.ndarray]:
 
 
 def _thinned(
-    spec: HorizontalPartition, binary: BinaryClasses, rows: np.ndarray, labels: np.ndarray
+    spec: HorizontalPartition | TieredPartition,
+    binary: BinaryClasses,
+    rows: np.ndarray,
+    labels: np.ndarray,
 ) -> np.ndarray:
     """The rows that are kept, ascending: the declared share of either class."""
     unknown = sorted(set(binary.positive) - set(labels.tolist()))

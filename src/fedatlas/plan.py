@@ -294,6 +294,7 @@ def _check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
         )
     if isinstance(partition, TieredPartition) and rows is not None and spec.tuned_in is None:
         try:
+            # At most: how many are thinned out by class, the catalogue does not know.
             samples = len(train_and_test_rows(partition, rows)[0])
             if partition.clients > samples:
                 raise FedatlasError(

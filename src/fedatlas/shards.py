@@ -107,8 +107,8 @@ def write_shards(
         test_table = table.take(test_rows)
     sample_id = table["sample_id"].to_numpy()
     if spec.binary is not None:
-        table = _relabelled(table, spec.binary)
-        test_table = test_table and _relabelled(test_table, spec.binary)
+        table = relabelled(table, spec.binary)
+        test_table = test_table and relabelled(test_table, spec.binary)
     shard_metadata = {
         **metadata,
         **partition_metadata(spec, prepared, test),
@@ -288,6 +288,12 @@ def write_row_groups(path: Path, groups: Iterable[pa.Table], metadata: dict[str,
             )
 
 
+def relabelled(table: pa.Table, binary: BinaryClasses) -> pa.Table:
+    """The same rows with labels ±1."""
+    place = table.column_names.index("label")
+    return table.set_column(place, "label", pa.array(binary.labels(table["label"].to_numpy())))
+
+
 def _ranges(ids: np.ndarray) -> list[list[int]]:
     """The runs of consecutive ids, as [start, stop) pairs in order."""
     breaks = np.flatnonzero(np.diff(ids) != 1)
@@ -309,11 +315,6 @@ def _shard_metadata(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
             "shard it again"
         )
     return metadata
-
-
-def _relabelled(table: pa.Table, binary: BinaryClasses) -> pa.Table:
-    place = table.column_names.index("label")
-    return table.set_column(place, "label", pa.array(binary.labels(table["label"].to_numpy())))
 
 
 def _positive_rate(labels: np.ndarray) -> float | None:

@@ -27,6 +27,7 @@ from fedatlas.shards import (
     read_prepared_table,
     read_shard,
     read_test_table,
+    relabelled,
     require_silo_files,
     write_row_groups,
 )
@@ -78,10 +79,13 @@ def write_tiered_shards(
     features = metadata["features"]
     shape = tuple(metadata.get("shape") or [features])
     blocks = silo_blocks(spec, shape)
-    rows_of_silo, test_rows = share_out_by_silo(spec, table.num_rows)
+    rows_of_silo, test_rows = share_out_by_silo(spec, table["label"].to_numpy())
     test_table = read_test_table(test, spec, manifest, prepared, metadata)
     if len(test_rows):
         test_table = table.take(test_rows)
+    if spec.binary is not None:
+        table = relabelled(table, spec.binary)
+        test_table = test_table and relabelled(test_table, spec.binary)
     parts = [from_table(part, features) for part in (table, test_table) if part]
     takers = [column_taker(part.features) for part in parts]
     # Not what the prepared file says of all columns: a silo knows its own only.

@@ -68,6 +68,16 @@ def pairwise_squared_loss(h: torch.Tensor, positive: torch.Tensor) -> torch.Tens
     return gap**2 + above.var(correction=0) + below.var(correction=0)
 
 
+def accuracy(h: torch.Tensor, positive: torch.Tensor, at: Auxiliary) -> float:
+    """The share of scores (n,) on their label's side of (a + b)/2; on it they count as negative.
+
+    A scorer has no threshold, and this one is ours: the midpoint of the mean scores of positives
+    and of negatives as the model itself carries them, so that no labels are looked at to find it.
+    At the start a = b = 0.
+    """
+    return float(((h > (at.a + at.b) / 2) == positive).double().mean())
+
+
 def positive_rate(data: ClientSamples) -> float:
     """p of all clients' samples; FedatlasError if there are not both positives and negatives."""
     rate = data.metadata["positive_rate"]

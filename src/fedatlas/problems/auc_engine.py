@@ -4,17 +4,23 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.metrics import roc_auc_score
 
 from fedatlas.architectures import checked_build
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import AucObjective
-from fedatlas.problems.auc import AucLoss, Auxiliary, pairwise_squared_loss, positive_rate
+from fedatlas.problems.auc import (
+    AucLoss,
+    Auxiliary,
+    accuracy,
+    pairwise_squared_loss,
+    positive_rate,
+)
 from fedatlas.problems.batched_network import BatchedNetwork
 from fedatlas.problems.device_samples import DeviceSamples
 from fedatlas.problems.min_max import PrimalDual
 from fedatlas.problems.minibatches import Minibatches, draw
+from fedatlas.problems.ranking import auroc
 from fedatlas.problems.torch_device import available
 from fedatlas.randomness import RoundRandom
 from fedatlas.shards import ClientSamples
@@ -103,11 +109,11 @@ class AucEngine:
         measured = {
             "objective": float(pairwise_squared_loss(h.double(), positive)),
             "min_max_objective": float(self._row_weights @ self._loss.value(h, positive, at)),
-            "train_auroc": _auroc(outputs, positive),
+            **self._qualities("train", outputs, positive, at),
         }
         if self._test is not None:
             outputs = self._all_outputs(point.theta, self._test)
-            measured["test_auroc"] = _auroc(outputs, self._test.positive)
+            measured |= self._qualities("test", outputs, self._test.positive, at)
         return measured
 
     def array(self, values: np.ndarray) -> torch.Tensor:
@@ -121,6 +127,16 @@ class AucEngine:
     def _all_outputs(self, theta: torch.Tensor, images: "_Images") -> torch.Tensor:
         rows = torch.arange(len(images.positive), device=self._device)
         return self._outputs(theta, images, rows)
+
+    def _qualities(
+        self, rows: str, outputs: torch.Tensor, positive: torch.Tensor, at: Auxiliary
+    ) -> dict[str, float]:
+        """rows: "train" or "test", as measurements are named; outputs: (n, 1)."""
+        return {
+            # By outputs, which rank as scores do: a sigmoid near 1 would make ties.
+            f"{rows}_auroc": auroc(outputs.squeeze(-1), positive),
+            f"{rows}_accuracy": accuracy(self._scores(outputs), positive, at),
+        }
 
     def _scores(self, outputs: torch.Tensor) -> torch.Tensor:
         """(…, n, 1) → (…, n)."""
@@ -158,11 +174,3 @@ def _check_test_rows(data: ClientSamples) -> None:
             f"the test samples of data set '{data.metadata['dataset']}' are all of one class: the "
             "area under their ROC curve is not defined"
         )
-
-
-def _auroc(outputs: torch.Tensor, positive: torch.Tensor) -> float:
-    """By the network's outputs, which rank as scores do; a sigmoid near 1 would make ties."""
-    scores = outputs.squeeze(-1).double().cpu().numpy()
-    if not np.isfinite(scores).all():
-        return float("nan")
-    return float(roc_auc_score(positive.cpu().numpy(), scores))

@@ -15,6 +15,7 @@ from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import ClassificationObjective
 from fedatlas.partition import MOST_CLASSES
+from fedatlas.problems.ranking import auroc
 
 #: Of so many classes, or fewer, the five best are no achievement.
 TOP = 5
@@ -73,7 +74,10 @@ class _Binary(Classification):
     def qualities(self, outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
         predicted = self.predictions(outputs)
         f1 = f1_score(targets.cpu().numpy(), predicted.cpu().numpy(), zero_division=0.0)
-        return {"accuracy": self.accuracy(outputs, targets), "f1": float(f1)}
+        found = {"accuracy": self.accuracy(outputs, targets), "f1": float(f1)}
+        if 0 < int(targets.sum()) < len(targets):  # of one class alone there is nothing to rank
+            found["auroc"] = auroc(outputs.squeeze(-1), targets)
+        return found
 
 
 class _Multiclass(Classification):
