@@ -16,6 +16,7 @@ include: "rules/common.smk"
 include: "rules/data.smk"
 include: "rules/train.smk"
 include: "rules/evaluate.smk"
+include: "rules/atlas.smk"
 
 
 report: "workflow/report/workflow.rst"
@@ -32,6 +33,7 @@ rule all:
         experiment_results(SELECTED),
         "results/claims.csv",
         "results/claims.html",
+        "results/atlas/atlas.nc",
     localrule: True
 
 
@@ -41,6 +43,7 @@ rule paper:
         paper_results(*PAPERS),
         "results/claims.csv",
         "results/claims.html",
+        "results/atlas/atlas.nc",
     localrule: True
 
 

@@ -319,3 +319,66 @@ def figure_spec(wildcards):
 def report_labels(what):
     """Labels of a report item."""
     return {"experiment": "{experiment}", "item": what}
+
+
+@cache
+def joined_runs():
+    """Runs that selected experiments show: owner → run → the experiment that chooses its point.
+
+    The owner's selection goes before those of experiments that only show its runs.
+    """
+    joined = {}
+    for name in SELECTED:
+        experiment = PLAN.experiments[name]
+        owner = experiment.runs_of or name
+        for run in experiment.runs if experiment.trained else ():
+            runs = joined.setdefault(owner, {})
+            if owner == name or run not in runs:
+                runs[run] = name
+    return joined
+
+
+@cache
+def joined_papers():
+    """Papers that have traces among the selected experiments."""
+    return sorted({PLAN.experiments[owner].paper for owner in joined_runs()})
+
+
+def joined_of(paper):
+    """Of one paper: owner → run → the experiment that chooses its point."""
+    joined = joined_runs()
+    return {name: joined[name] for name in joined if PLAN.experiments[name].paper == paper}
+
+
+def joined_traces(paper):
+    """Traces of a paper in the atlas, each once."""
+    return [
+        file
+        for owner, runs in joined_of(paper).items()
+        for file in traces_of(owner)
+        if Path(file).parent.name in runs
+    ]
+
+
+def joined_selections(paper):
+    """The selections of a paper's runs in the atlas."""
+    chosen = {name for runs in joined_of(paper).values() for name in runs.values()}
+    return [f"results/experiments/{name}/selection.json" for name in sorted(chosen)]
+
+
+def joined_spec(wildcards):
+    """What a paper's part of the atlas holds."""
+    experiments = {}
+    for owner, chosen_in in joined_of(wildcards.paper).items():
+        titles = PLAN.run_titles(owner)
+        runs = {
+            run: {"title": titles[run], "selected_in": name, "points": []}
+            for run, name in chosen_in.items()
+        }
+        for spec in PLAN.runs_of(owner):
+            if spec.run in runs:
+                runs[spec.run]["points"].append(spec.point)
+        kept = {"title", "source", "notes", "dataset"}
+        experiments[owner] = PLAN.experiments[owner].model_dump(mode="json", include=kept)
+        experiments[owner]["runs"] = runs
+    return canonical_json({"paper": wildcards.paper, "experiments": experiments})

@@ -505,6 +505,38 @@ def claims(
 
 
 @app.command()
+def join_traces(
+    spec: Specification,
+    experiments: Annotated[Path, typer.Option(help="Folder of the experiments' results.")],
+    output: Output,
+) -> None:
+    """Join a paper's traces into one file."""
+    from fedatlas.atlas import joining
+    from fedatlas.evaluation.selection import choices
+    from fedatlas.models import validated
+
+    paper = validated(joining.JoinedPaper, _json(spec), "--spec")
+    runs = [run for joined in paper.experiments.values() for run in joined.runs.values()]
+    chosen = {
+        (name, run): choice.point
+        for name in {run.selected_in for run in runs}
+        for run, choice in choices(_json(f"@{experiments / name / 'selection.json'}")).items()
+    }
+    joining.join_traces(paper, chosen, experiments, output)
+
+
+@app.command()
+def join_papers(
+    output: Output,
+    papers: Annotated[list[Path] | None, typer.Argument(help="Files of papers (.nc).")] = None,
+) -> None:
+    """Join papers' files into the atlas."""
+    from fedatlas.atlas import joining
+
+    joining.join_papers(papers or [], output)
+
+
+@app.command()
 def summary(
     results: Annotated[Path, typer.Argument(help="Results folder.")] = Path("results"),
 ) -> None:

@@ -1,0 +1,37 @@
+"""The atlas: all traces of the selected experiments in one file, per paper and then all."""
+
+
+rule join_traces:
+    input:
+        traces=lambda wildcards: joined_traces(wildcards.paper),
+        selections=lambda wildcards: joined_selections(wildcards.paper),
+        code=code_of("fedatlas.atlas.joining"),
+    output:
+        "results/atlas/{paper}.nc",
+    log:
+        "logs/atlas/{paper}.log",
+    wildcard_constraints:
+        paper=one_of(joined_papers()),
+    resources:
+        mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        runtime=30,
+    params:
+        spec=joined_spec,
+    shell:
+        "fedatlas join-traces --spec {params.spec:q} --experiments results/experiments"
+        " --output {output:q} > {log:q} 2>&1"
+
+
+rule join_papers:
+    input:
+        papers=[f"results/atlas/{paper}.nc" for paper in joined_papers()],
+        code=code_of("fedatlas.atlas.joining"),
+    output:
+        "results/atlas/atlas.nc",
+    log:
+        "logs/atlas/atlas.log",
+    resources:
+        mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        runtime=30,
+    shell:
+        "fedatlas join-papers --output {output:q} {input.papers:q} > {log:q} 2>&1"
