@@ -16,6 +16,7 @@ from fedatlas.architectures import architecture_names
 from fedatlas.data.catalogue import READABLE_FORMATS, Catalogue, Dataset, load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.experiments import Experiment, RunConfig, load_experiments
+from fedatlas.hyper_parameters import at_point, flat
 from fedatlas.objectives import (
     AucObjective,
     ClassificationObjective,
@@ -111,7 +112,8 @@ def build_plan(config_folder: Path) -> Plan:
         for run_name, run in experiment.runs.items():
             _check_name(run_name, f"{where}: run")
             for combination in product(*run.grid.values()):
-                values = run.hyper_parameters | dict(zip(run.grid, combination, strict=True))
+                chosen = dict(zip(run.grid, combination, strict=True))
+                values = at_point(run.hyper_parameters, chosen, f"{where}: runs.{run_name}")
                 spec = _specification(name, experiment, run_name, run, values, where)
                 if (name, run_name, spec.point) in runs:
                     raise FedatlasError(
@@ -172,7 +174,7 @@ def _specification(
     algorithm = spec.build_algorithm(f"{where}: runs.{run_name}.hyper_parameters")
     # As validated: 1e-2, which YAML reads as text, and 0.01 are one value and one name.
     validated = algorithm.model_dump(mode="json", exclude_unset=True)
-    point = "_".join(f"{key}-{validated[key]}" for key in run.grid) or "only"
+    point = "_".join(f"{key}-{flat(validated)[key]}" for key in run.grid) or "only"
     _check_name(point, f"{where}: runs.{run_name}.grid")
     return spec.model_copy(update={"hyper_parameters": validated, "point": point})
 

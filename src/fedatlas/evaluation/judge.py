@@ -55,6 +55,7 @@ from fedatlas.evaluation.scaling import judge_scaling
 from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
 from fedatlas.evaluation.stationary_points import Surface, judge_stationary_point
 from fedatlas.evaluation.verdicts import Verdict
+from fedatlas.hyper_parameters import flat
 
 
 def judge(
@@ -243,7 +244,7 @@ class _Judge:
         )
 
     def _value(self, run: str, point: str, hyper_parameter: str) -> float:
-        parameters = hyper_parameters(self._traces[run][point])
+        parameters = flat(hyper_parameters(self._traces[run][point]))
         if hyper_parameter not in parameters:
             raise FedatlasError(
                 f"claims: run '{run}' has no hyper-parameter '{hyper_parameter}'; it has "

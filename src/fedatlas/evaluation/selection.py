@@ -11,6 +11,7 @@ import xarray as xr
 from fedatlas.claims import Selection
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import diverged, reached
+from fedatlas.hyper_parameters import flat
 
 #: run → point → trace, in the order of the experiment file.
 Traces = Mapping[str, Mapping[str, xr.Dataset]]
@@ -72,7 +73,7 @@ def _select_run(points: Mapping[str, xr.Dataset], rule: Selection) -> dict[str, 
     chosen = names[int(ranked.argmin())]
     return {
         "selected": chosen,
-        "at_edge": _at_edge(chosen, {name: hyper_parameters(points[name]) for name in names}),
+        "at_edge": _at_edge(chosen, {name: flat(hyper_parameters(points[name])) for name in names}),
         "selected_by_seed": [
             names[int(column.argmin())] if np.isfinite(column).any() else None for column in table.T
         ],

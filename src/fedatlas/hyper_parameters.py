@@ -1,0 +1,37 @@
+"""Hyper-parameters of methods, some of which are mappings: `scheme.gamma` lies within `scheme`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedatlas.errors import FedatlasError
+
+
+def flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, and beside mappings what lies within them, by dotted names."""
+    found = dict(values)
+    for outer, within in values.items():
+        if isinstance(within, Mapping):
+            found |= {f"{outer}.{inner}": value for inner, value in within.items()}
+    return found
+
+
+def at_point(stated: Mapping[str, Any], point: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Those that are stated, and those of a grid point, some of which may have dotted names.
+
+    where: the run, as errors name it. FedatlasError where a dotted name lies within no mapping, or
+    is stated already.
+    """
+    values = dict(stated)
+    for name, value in point.items():
+        outer, dot, inner = name.partition(".")
+        if not dot:
+            values[name] = value
+            continue
+        within = values.get(outer)
+        if not isinstance(within, Mapping) or inner in within:
+            raise FedatlasError(
+                f"{where}: grid '{name}' needs hyper_parameters with a mapping '{outer}' that does "
+                f"not state '{inner}'"
+            )
+        values[outer] = {**within, inner: value}
+    return values
