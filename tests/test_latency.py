@@ -12,24 +12,15 @@ from scipy import stats
 from fedatlas.claims import (
     Claim,
     ClaimTest,
-    Cost,
     Figure,
     GapWidensTest,
-    LinkLatencies,
     Selection,
-    link_latencies,
 )
+from fedatlas.cost_names import Cost, LinkLatencies, link_latencies
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.costs import cost_axis, simulated_latency
 from fedatlas.evaluation.judge import judge
-from fedatlas.evaluation.levels import (
-    common_budget,
-    cost_axis,
-    cost_to_reach,
-    log_target,
-    mean_along,
-    reached,
-    simulated_latency,
-)
+from fedatlas.evaluation.levels import common_budget, cost_to_reach, log_target, mean_along, reached
 from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import Choice, choices, select
 from fedatlas.evaluation.verdicts import Verdict

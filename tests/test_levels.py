@@ -11,11 +11,11 @@ from scipy import stats
 
 from fedatlas.claims import LargerIsBetter, Level
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.costs import cost_axis
 from fedatlas.evaluation.levels import (
     Interval,
     common_budget,
     common_start,
-    cost_axis,
     cost_to_reach,
     difference,
     diverged,

@@ -25,7 +25,7 @@ from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.counters import TieredCounters
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.levels import simulated_latency
+from fedatlas.evaluation.costs import simulated_latency
 from fedatlas.partition import TieredPartition
 from fedatlas.problems import silos
 from fedatlas.problems.tiered import SiloModels, TieredProblem

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fedatlas.evaluation.levels import simulated_latency
+from fedatlas.evaluation.costs import simulated_latency
 from fedatlas.traces import read_trace
 from test_workflow import runs_in
 from workflow_copy import WorkflowCopy

@@ -5,13 +5,9 @@ Every test compares a number per seed with a declared region, by one rule (see
 `not reproduced`, across its border is `inconclusive`. Regions are fixed here, before any run.
 """
 
-import math
-import re
-from dataclasses import dataclass
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
-    AfterValidator,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -20,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from fedatlas.cost_names import Cost
 from fedatlas.models import Model
 
 # What is best at 1; the same as `fedatlas.traces.LARGER_IS_BETTER`, spelt for validation.
@@ -47,60 +44,6 @@ Level = Literal[
 ]
 # A min–max objective falls with θ and rises with w: of it neither less nor more is better.
 Measurement = Literal[Level, "min_max_objective"]
-# What traces count, "bytes" being all of them.
-_CountedCost = Literal[
-    "round",
-    "iteration",
-    "epoch",
-    "update_epoch",
-    "gradient_evaluations",
-    "bytes",
-    "simulated_time",
-    "epsilon",
-]
-_NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)"
-_LATENCY = re.compile(rf"latency\( *{_NUMBER} *(?:, *{_NUMBER} *)?\)")
-
-
-@dataclass(frozen=True)
-class LinkLatencies:
-    """What a round trip takes on either kind of link, in units of one local step's time."""
-
-    hub_client: float
-    hub_hub: float
-
-    @property
-    def label(self) -> str:
-        """What figures and evidence call them."""
-        if self.hub_client == self.hub_hub:
-            return f"t_comm = {self.hub_client:g}"
-        return f"t_comm = {self.hub_client:g} hub–client, {self.hub_hub:g} hub–hub"
-
-
-def link_latencies(cost: str) -> LinkLatencies | None:
-    """Those of a cost latency(t) or latency(t_hub_client, t_hub_hub); None of any other cost."""
-    stated = _LATENCY.fullmatch(cost)
-    if stated is None:
-        return None
-    hub_client = float(stated[1])
-    return LinkLatencies(hub_client, hub_client if stated[2] is None else float(stated[2]))
-
-
-def _known_cost(cost: str) -> str:
-    latencies = link_latencies(cost)
-    if latencies is None and cost not in get_args(_CountedCost):
-        raise ValueError(
-            f"must be one of {', '.join(get_args(_CountedCost))}, latency(t) or "
-            "latency(t_hub_client, t_hub_hub) with numbers that are not negative: latency(100)"
-        )
-    if latencies and not math.isfinite(latencies.hub_client + latencies.hub_hub):
-        raise ValueError("latencies must be finite")
-    return cost
-
-
-#: A cost axis: what traces count, or the time that link latencies make of it.
-Cost = Annotated[str, AfterValidator(_known_cost)]
-
 #: How papers' words are read as ratios of `first` to `second`, of measurements that are best at 0
 #: and of distances to 1 of those that are best there: our choice.
 RELATION_FACTORS: dict[str, tuple[float, float]] = {

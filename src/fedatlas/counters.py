@@ -4,8 +4,21 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Counters:
-    """Running totals since round 0."""
+class SequentialCounters:
+    """What nobody does while others do theirs: of these, declared networks make simulated time.
+
+    A node is a server, a client, an agent or a hub. What nodes do at the same time counts once, as
+    the slowest of them does it.
+    """
+
+    sequential_messages: int = 0  # each takes a latency
+    sequential_bytes: float = 0.0  # sent and received by the busiest node of every exchange
+    sequential_gradients: float = 0.0  # per-sample gradients; of a block, its share of the model
+
+
+@dataclass
+class Counters(SequentialCounters):
+    """Running totals since round 0, of clients around a server."""
 
     gradient_evaluations: int = 0  # per-sample gradients
     iteration: int = 0  # sequential gradient steps; what clients do in parallel counts once
@@ -16,7 +29,7 @@ class Counters:
 
 
 @dataclass
-class GraphCounters:
+class GraphCounters(SequentialCounters):
     """Running totals since round 0, of agents on a graph."""
 
     gradient_evaluations: int = 0  # per-sample gradients
@@ -26,7 +39,7 @@ class GraphCounters:
 
 
 @dataclass
-class TieredCounters:
+class TieredCounters(SequentialCounters):
     """Running totals since round 0, of silos whose hubs talk to each other and to their clients.
 
     A trip is a message and its answer, of all that travel at once.

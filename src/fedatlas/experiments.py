@@ -25,8 +25,8 @@ from fedatlas.claims import (
     SelectedOrderTest,
     Selection,
     StationaryPointTest,
-    link_latencies,
 )
+from fedatlas.cost_names import declared_network, link_latencies
 from fedatlas.errors import FedatlasError
 from fedatlas.graphs import Graphs
 from fedatlas.models import Model, read_yaml, validated
@@ -263,21 +263,31 @@ class Experiment(Model):
         if self.figure.kind == "convergence":
             looked_at += [("the figure", cost, tuple(self.runs)) for cost in self.figure.costs]
         for what, cost, named in looked_at:
-            for run in named if cost else ():
-                kind = self.partition_of(run).kind
-                on_graphs = self.graphs is not None or self.runs[run].graphs is not None
-                latency = link_latencies(cost) is not None
-                if latency and kind != "tiered":
-                    lacks = "it has no silos"
-                elif cost in ("simulated_time", "update_epoch") and kind != "vertical":
-                    lacks = "it has no parties"
-                elif cost == "epsilon" and not on_graphs:
-                    lacks = "it is not private"
-                else:
-                    continue
+            lacks = {run: self._lacks(run, cost) for run in named} if cost else {}
+            missing = [run for run, reason in lacks.items() if reason]
+            # A figure's column shows the runs that count its cost, if any does.
+            if missing and (what != "the figure" or len(missing) == len(named)):
                 raise ValueError(
-                    f"{what} looks at {cost}, which run '{run}' does not count: {lacks}"
+                    f"{what} looks at {cost}, which run '{missing[0]}' does not count: "
+                    f"{lacks[missing[0]]}"
                 )
+
+    def _lacks(self, run: str, cost: str) -> str:
+        """Why a run does not count a cost; empty if it does."""
+        kind = self.partition_of(run).kind
+        on_graphs = self.graphs is not None or self.runs[run].graphs is not None
+        network = declared_network(cost)
+        if link_latencies(cost) is not None and kind != "tiered":
+            return "it has no silos"
+        if cost in ("simulated_time", "update_epoch") and kind != "vertical":
+            return "it has no parties"
+        if cost == "epsilon" and not (on_graphs and kind == "horizontal"):
+            return "it is not private"
+        if network is not None and kind == "vertical":
+            own = (self.network or NetworkModel()).latency
+            if own != network.latency:
+                return f"its own clock has the latency {own:g} s; state 'network: {{latency: …}}'"
+        return ""
 
     def _check_series(self, claim: str, test: ScalingTest) -> None:
         parties = [self._parties(run, claim) for run in test.series]

@@ -6,8 +6,9 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.claims import CONVERGED, LINEAR_DECADES, LINEAR_SHARE, ConvergenceOrderTest
+from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.evidence import Finding, bounds, number
-from fedatlas.evaluation.levels import Interval, column, difference, diverged, smallest
+from fedatlas.evaluation.levels import Interval, difference, diverged, smallest
 
 _FEWEST_RECORDS = 4  # in a half of the span, that its fall may be told
 

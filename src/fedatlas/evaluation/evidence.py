@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedatlas.claims import RELATION_FACTORS, link_latencies
+from fedatlas.claims import RELATION_FACTORS
+from fedatlas.cost_names import declared_network, link_latencies
 from fedatlas.evaluation.levels import Interval, difference, smallest, value_at
 from fedatlas.traces import LARGER_IS_BETTER
 
 _UNITS: dict[str, str] = {
     "round": "rounds",
+    "exchanges": "exchanges",
     "iteration": "iterations",
     "epoch": "epochs",
     "update_epoch": "update epochs",
@@ -87,7 +89,9 @@ def target_name(measurement: str, level: float) -> str:
 
 def unit_of(cost: str) -> str:
     """What a cost is counted in."""
-    latencies = link_latencies(cost)
+    latencies, network = link_latencies(cost), declared_network(cost)
+    if network is not None:
+        return f"simulated seconds ({network.label})"
     return _UNITS[cost] if latencies is None else f"time units ({latencies.label})"
 
 

@@ -6,15 +6,9 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.claims import BetterFinalTest, EqualFinalTest, PublishedMeasurementTest
+from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.evidence import Finding, bounds, mean_of
-from fedatlas.evaluation.levels import (
-    ROUNDING,
-    Interval,
-    column,
-    deceptive,
-    difference,
-    diverged,
-)
+from fedatlas.evaluation.levels import ROUNDING, Interval, deceptive, difference, diverged
 from fedatlas.traces import LARGER_IS_BETTER
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from fedatlas.claims import LinkLatencies, link_latencies
 from fedatlas.errors import FedatlasError
-from fedatlas.traces import COSTS, LARGER_IS_BETTER, MEASUREMENTS
+from fedatlas.evaluation.costs import column, cost_axis
+from fedatlas.traces import LARGER_IS_BETTER
 
 CONFIDENCE = 0.95
 # Below the rounding error of float64 measurements are not told apart: exact zeros have a level too,
@@ -28,8 +28,6 @@ _SMALLEST_SUBOPTIMALITY = 1e-10
 # less below a million samples, and ranking errors hardly do.
 _SMALLEST_DISTANCE_TO_ONE = 1e-6
 ROUNDING = 1e-12  # levels closer than this are equal
-#: What "bytes" are the sum of, as far as a run counts them.
-BYTES = ("bytes_up", "bytes_down", "bytes_sent")
 
 
 def smallest(measurement: str) -> float:
@@ -53,56 +51,6 @@ def value_at(measurement: str, level: float) -> float:
 def _distance(measurement: str, values: Any) -> Any:
     """To the best value: 0, or 1 where more is better."""
     return 1 - values if measurement in LARGER_IS_BETTER else values
-
-
-def column(trace: xr.Dataset, name: str) -> np.ndarray:
-    """A cost or measurement by record, (seeds, records); one that the run lacks is an error."""
-    if name not in trace:
-        known = [known for known in (*COSTS, *MEASUREMENTS) if known in trace]
-        raise FedatlasError(
-            f"run '{trace.attrs['run']}' has no '{name}': name one that it has in figure, "
-            f"selection and claims: {', '.join(known)}"
-        )
-    return trace[name].transpose("seed", "record").to_numpy()
-
-
-def cost_axis(trace: xr.Dataset, cost: str) -> np.ndarray:
-    """Cost by record, (seeds, records); "bytes" are all of them. NaN after a divergence."""
-    latencies = link_latencies(cost)
-    if latencies is not None:
-        return simulated_latency(trace, latencies.hub_client, latencies.hub_hub).to_numpy()
-    if cost == "bytes":
-        counted = [name for name in BYTES if name in trace] or ["bytes"]
-        return np.sum([column(trace, name) for name in counted], axis=0)
-    return column(trace, cost)
-
-
-def simulated_latency(
-    trace: xr.Dataset, hub_client: float, hub_hub: float | None = None
-) -> xr.DataArray:
-    """Time by record (seed, record) of a run over silos, in units t_comp of one local step.
-
-    hub_client, hub_hub: what a round trip takes between a hub and its clients, and between hubs;
-    with one number both take that. Sequential trips and steps add up: clients of one hub, hubs and
-    silos work at the same time. A round of Q steps has two trips of the first and one of the
-    second kind, t_Q = 3 t_comm + Q t_comp, t_comp = 1 (TDCD section 5.2).
-
-    `trace.assign_coords(latency=simulated_latency(trace, 100))` adds it to a trace's costs.
-    """
-    trips_of_hubs = hub_client if hub_hub is None else hub_hub
-    if not (hub_client >= 0 and trips_of_hubs >= 0):
-        raise FedatlasError(
-            f"a round trip cannot take {min(hub_client, trips_of_hubs):g}: latencies are 0 or more"
-        )
-    times = (
-        hub_client * column(trace, "hub_client_trips")
-        + trips_of_hubs * column(trace, "hub_hub_trips")
-        + column(trace, "iteration")
-    )
-    label = LinkLatencies(hub_client, trips_of_hubs).label
-    attributes = {"long_name": f"simulated time, {label}", "units": "1"}
-    places = {name: trace[name] for name in ("seed", "record") if name in trace.coords}
-    return xr.DataArray(times, places, dims=("seed", "record"), name="latency", attrs=attributes)
 
 
 def log_measurement(trace: xr.Dataset, measurement: str) -> np.ndarray:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fedatlas.evaluation.levels import BYTES, above_start, cost_axis, diverged
+from fedatlas.evaluation.costs import cost_axis, is_counted
+from fedatlas.evaluation.levels import above_start, diverged
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.traces import MEASUREMENTS
 
@@ -41,7 +42,7 @@ def results_table(traces: Traces, chosen: Mapping[str, Choice]) -> list[dict[str
     """
     every = [trace for points in traces.values() for trace in points.values()]
     measured = [name for name in MEASUREMENTS if any(name in trace for trace in every)]
-    spent = [name for name in _SPENT if any(_counts(trace, name) for trace in every)]
+    spent = [name for name in _SPENT if any(is_counted(trace, name) for trace in every)]
     return [
         _identity(run, point, trace, chosen[run].point == point)
         | {
@@ -69,15 +70,9 @@ def _identity(run: str, point: str, trace: xr.Dataset, selected: bool) -> dict[s
     }
 
 
-def _counts(trace: xr.Dataset, name: str) -> bool:
-    if name == "bytes":
-        return any(part in trace for part in BYTES)
-    return name in trace
-
-
 def _statistic(trace: xr.Dataset, name: str, statistic: Statistic) -> float:
     """Of the last records of the seeds that did not diverge."""
     healthy = ~diverged(trace)
-    if not _counts(trace, name) or not healthy.any():
+    if not is_counted(trace, name) or not healthy.any():
         return float("nan")
     return float(statistic(cost_axis(trace, name)[healthy, -1]))

@@ -14,8 +14,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from fedatlas.claims import Figure, link_latencies
-from fedatlas.evaluation.levels import column, cost_axis, diverged, smallest
+from fedatlas.claims import Figure
+from fedatlas.cost_names import declared_network, link_latencies
+from fedatlas.evaluation.costs import column, cost_axis, is_counted
+from fedatlas.evaluation.levels import diverged, smallest
 from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
 from fedatlas.figures.style import (
     DASHED,
@@ -31,6 +33,7 @@ _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (
 # Labels of cost axes, and the unit of ticks such as 2.5k and 2.5MB; None: plain numbers.
 _COSTS: dict[str, tuple[str, str | None]] = {
     "round": ("communication rounds", ""),
+    "exchanges": ("communication rounds\n(of VFB²: dominated updates)", ""),
     "iteration": ("iterations (sequential gradient steps)", ""),
     "epoch": ("gradient evaluations per sample", None),
     "update_epoch": ("epochs (dominated updates per sample)", None),
@@ -90,7 +93,7 @@ def compose(
             places[0].ticklabel_format(axis="y", useOffset=False)
         label = textwrap.fill(MEASUREMENTS[row.measurement][0], _LETTERS_OF_LABEL)
         places[0].set_ylabel(f"{row.title}\n{label}" if row.title else label)
-        marked = _mark_full_rounds(places[0], row.curves)
+        marked = _mark_full_rounds(places[0], figure.costs[0], row.curves)
         if row.measurement == figure.measurement:  # rows of further ones have the same curves
             places[-1].legend(handles=_legend(row.curves, marked), **legend_beside())
     for place in axes.flat:
@@ -132,7 +135,9 @@ def _rows(
 
 def _described(cost: str) -> tuple[str, str | None]:
     """The label of a cost axis and the unit of its ticks."""
-    latencies = link_latencies(cost)
+    latencies, network = link_latencies(cost), declared_network(cost)
+    if network is not None:
+        return f"simulated time in seconds,\n{network.label}", None
     if latencies is None:
         return _COSTS[cost]
     label = f"simulated time units, {latencies.label}"
@@ -178,7 +183,7 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
             # Its partner has its colour: white edges show dashes where the two coincide.
             line.set_path_effects([withStroke(linewidth=width + 1.2, foreground="white")])
     if not place.lines:
-        place.text(0.5, 0.5, "every seed diverged", transform=place.transAxes, ha="center")
+        place.text(0.5, 0.5, "nothing to draw", transform=place.transAxes, ha="center")
     if logarithmic:
         place.set_xscale("log")
         return
@@ -214,9 +219,11 @@ def _healthy_seeds(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Costs (points,) and values (seeds, points) to draw; no seeds if every one diverged."""
     healthy = ~diverged(curve.trace)
-    if not healthy.any():
+    if not healthy.any() or not is_counted(curve.trace, cost):
         return np.empty(0), np.empty((0, 0))
     costs = cost_axis(curve.trace, cost)[healthy]
+    if np.isinf(costs[:, -1]).any():  # what is not private spends more than any number
+        return np.empty(0), np.empty((0, 0))
     values = np.maximum(column(curve.trace, measurement)[healthy], _floor(measurement))
     x, y = _at_equal_cost(costs, values)
     # A start at no cost has no place on a logarithmic axis.
@@ -225,8 +232,13 @@ def _healthy_seeds(
 
 def _ends_far_apart(cost: str, curves: list[_Curve]) -> bool:
     """Whether what runs spend differs so that the shortest could not be seen."""
-    costs = [cost_axis(curve.trace, cost)[~diverged(curve.trace)] for curve in curves]
+    costs = [
+        cost_axis(curve.trace, cost)[~diverged(curve.trace)]
+        for curve in curves
+        if is_counted(curve.trace, cost)
+    ]
     ends = [seeds.max() for seeds in costs if seeds.size]
+    ends = [end for end in ends if np.isfinite(end)]
     return bool(ends) and max(ends) > 8 * min(ends)
 
 
@@ -254,7 +266,7 @@ def _at_equal_cost(costs: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, n
     return x, np.stack([np.interp(x, *seed) for seed in zip(costs, values, strict=True)])
 
 
-def _mark_full_rounds(place: Axes, curves: list[_Curve]) -> bool:
+def _mark_full_rounds(place: Axes, cost: str, curves: list[_Curve]) -> bool:
     """Ticks on the lower edge, all seeds together, where full rounds are rare events."""
     marked = 0
     for curve in curves:
@@ -264,7 +276,7 @@ def _mark_full_rounds(place: Axes, curves: list[_Curve]) -> bool:
         new = np.diff(full, axis=1) > 0
         if not 0 < new.mean() < 0.3:
             continue
-        at = cost_axis(curve.trace, "round")[:, 1:][new]
+        at = cost_axis(curve.trace, cost)[:, 1:][new]
         foot = 0.03 * marked  # curves one above the other: their marks may coincide
         place.vlines(
             at, foot, foot + 0.025, curve.colour, lw=0.8, transform=place.get_xaxis_transform()

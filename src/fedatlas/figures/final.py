@@ -11,7 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from fedatlas.claims import Figure
-from fedatlas.evaluation.levels import column, diverged, mean_interval, smallest
+from fedatlas.evaluation.costs import column
+from fedatlas.evaluation.levels import diverged, mean_interval, smallest
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.figures.style import LOGARITHMIC, colours, legend_beside, put_title, seeds_of
 from fedatlas.traces import MEASUREMENTS

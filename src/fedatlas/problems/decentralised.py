@@ -43,6 +43,7 @@ class DecentralisedProblem:
     def gradients(self, points: Any, batch: Minibatches, clipping: Clipping | None) -> Any:
         """∇f_i over each agent's minibatch at its own point, (n, d); clipped sample by sample."""
         self._counters.gradient_evaluations += batch.gradient_evaluations
+        self._counters.sequential_gradients += batch.sequential_gradients
         self._counters.iteration += batch.steps
         return self._engine.gradients(points, batch, clipping)
 

@@ -87,4 +87,5 @@ class HorizontalProblem:
 
     def _count(self, batch: Minibatches, points: int = 1) -> None:
         self._counters.gradient_evaluations += points * batch.gradient_evaluations
+        self._counters.sequential_gradients += points * batch.sequential_gradients
         self._counters.iteration += batch.steps

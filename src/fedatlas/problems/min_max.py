@@ -54,6 +54,7 @@ class MinMaxProblem:
     def gradients(self, theta: torch.Tensor, w: torch.Tensor, batch: Minibatches) -> PrimalDual:
         """∇_θ f_i (N, d) and ∇_w f_i (N, 1) over each worker's minibatch of one step."""
         self._counters.gradient_evaluations += batch.gradient_evaluations
+        self._counters.sequential_gradients += batch.sequential_gradients
         return self._engine.gradients(theta, w, batch)
 
     def step_done(self) -> None:

@@ -26,6 +26,11 @@ class Minibatches:
         """Per-sample gradients of one pass over all clients and steps."""
         return int(self.sizes.sum()) * self.steps
 
+    @property
+    def sequential_gradients(self) -> int:
+        """Per-sample gradients of the client that takes most, while the others take theirs."""
+        return int(self.sizes.max(initial=0)) * self.steps
+
     def padded(self) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers (S, b) of a single step and each row's share 1/size, 0 beyond the size."""
         place = np.arange(int(self.sizes.max()))

@@ -83,6 +83,10 @@ class TieredProblem:
         """
         self._counters.gradient_evaluations += batch.size
         self._counters.iteration += 1
+        parameters = [part.shape[-1] for part in models.weights]
+        largest = [int(sizes.max()) for sizes in batch.sizes]
+        slowest = max(d * own for d, own in zip(parameters, largest, strict=True))
+        self._counters.sequential_gradients += slowest / sum(parameters)
         return self._engine.partial_gradients(models, others, batch)
 
     def measure(self, models: SiloModels) -> dict[str, float]:

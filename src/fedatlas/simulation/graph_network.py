@@ -17,13 +17,26 @@ class Links:
     that multiply rows of agents, (n, d).
     """
 
-    def __init__(self, weights: np.ndarray, array: Any, draws: Draws, counters: GraphCounters):
-        """array: turns numpy's arrays into those that are sent."""
+    def __init__(
+        self,
+        weights: np.ndarray,
+        array: Any,
+        draws: Draws,
+        counters: GraphCounters,
+        takes_time: bool = True,
+    ) -> None:
+        """array: turns numpy's arrays into those that are sent.
+
+        takes_time: false for what travels together with the messages of another graph.
+        """
         self.weights = array(weights)
         self.in_laplacian = array(in_laplacian(weights))
         self.out_laplacian = array(out_laplacian(weights))
         self._received_weights = array(weights.sum(axis=1, keepdims=True))
         self._edges = int(np.count_nonzero(weights))
+        linked = weights > 0
+        self._busiest = int((linked.sum(axis=0) + linked.sum(axis=1)).max())  # messages of an agent
+        self._takes_time = takes_time
         self._draws, self._counters = draws, counters
 
     def send(self, values: Any, message_bytes: float | None = None) -> Any:
@@ -35,6 +48,8 @@ class Links:
             message_bytes = float(values[0].nbytes)
         self._counters.bytes_sent += self._edges * message_bytes
         self._counters.messages += self._edges
+        self._counters.sequential_messages += self._takes_time
+        self._counters.sequential_bytes += self._busiest * message_bytes
         return values
 
     def towards(self, own: Any, sent: Any) -> Any:
@@ -61,5 +76,7 @@ class GraphNetwork:
     ) -> None:
         """states, trackers: weights, (n, n)."""
         self.states = Links(states, array, draws, counters)
-        self.trackers = None if trackers is None else Links(trackers, array, draws, counters)
+        self.trackers = None
+        if trackers is not None:  # sent at the same time as states
+            self.trackers = Links(trackers, array, draws, counters, takes_time=False)
         self.draws = draws

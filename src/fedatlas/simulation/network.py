@@ -20,16 +20,25 @@ class StarNetwork:
     def broadcast(self, *arrays: Any, to: Any) -> tuple[Any, ...]:
         """Send every array from the server to each of the clients `to`; returns the arrays."""
         receivers = len(to)
-        self._counters.bytes_down += receivers * sum(_bytes(array) for array in arrays)
+        weight = receivers * sum(_bytes(array) for array in arrays)
+        self._counters.bytes_down += weight
         self._counters.messages += receivers
         self._counters.full_participations += receivers == self._clients
+        self._count_exchange(weight)
         return arrays
 
     def gather(self, *arrays: Any) -> tuple[Any, ...]:
         """Send arrays (senders, …) to the server, a row from each sender; returns the arrays."""
-        self._counters.bytes_up += sum(_bytes(array) for array in arrays)
+        weight = sum(_bytes(array) for array in arrays)
+        self._counters.bytes_up += weight
         self._counters.messages += len(arrays[0])
+        self._count_exchange(weight)
         return arrays
+
+    def _count_exchange(self, weight: int) -> None:
+        """Messages of all clients travel at once; the server carries them all."""
+        self._counters.sequential_messages += 1
+        self._counters.sequential_bytes += weight
 
 
 def _bytes(array: Any) -> int:

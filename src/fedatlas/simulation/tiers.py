@@ -30,6 +30,8 @@ class TieredNetwork:
         """From each hub its model, and the ids of the minibatch, to each of its clients."""
         count, ids = self._counters, self._silos * batch.size * _BYTES_OF_ID
         count.bytes_down += self._clients * (_bytes(*models) + ids)
+        largest = max(_bytes_by_silo(*models))
+        self._count_exchange(self._clients * (largest + batch.size * _BYTES_OF_ID))
         count.messages += self._silos * self._clients
         count.hub_client_trips += 1  # that `collect_models` ends
         return models
@@ -48,6 +50,13 @@ class TieredNetwork:
         count.messages += 2 * senders + self._silos * (self._silos - 1)
         count.hub_client_trips += 1
         count.hub_hub_trips += self._silos > 1
+        largest = max(_bytes_by_silo(embeddings))
+        self._count_exchange(largest)  # clients to hubs
+        if self._silos > 1:
+            self._count_exchange(
+                2 * (self._silos - 1) * largest
+            )
+        self._count_exchange(largest)  # hubs to clients
         return sums_of_others(embeddings)
 
     def ask_label_holders(self, embeddings: PerSilo, batch: SharedMinibatch) -> None:
@@ -66,12 +75,22 @@ class TieredNetwork:
         count.messages += 2 * (senders + self._silos - 1)
         count.hub_client_trips += 2
         count.hub_hub_trips += 1
+        largest = max(_bytes_by_silo(embeddings[1:]))
+        # From client to hub, to the hub of silo 0, to its client; and back.
+        for busiest in (largest, weight, weight, weight, weight, largest):
+            self._count_exchange(busiest)
 
     def collect_models(self, models: SiloModels) -> SiloModels:
         """From every client its model, or what is sent of it, to its hub; (senders, …)."""
         self._counters.bytes_up += _bytes(*models)
         self._counters.messages += self._silos * self._clients
+        self._count_exchange(max(_bytes_by_silo(*models)))
         return models
+
+    def _count_exchange(self, busiest: int) -> None:
+        """busiest: what the busiest node sends and receives."""
+        self._counters.sequential_messages += 1
+        self._counters.sequential_bytes += busiest
 
 
 def sums_of_others(embeddings: PerSilo) -> PerSilo:
@@ -87,4 +106,8 @@ def sums_of_others(embeddings: PerSilo) -> PerSilo:
 
 
 def _bytes(*groups: PerSilo) -> int:
-    return sum(array.nbytes for arrays in groups for array in arrays)
+    return sum(_bytes_by_silo(*groups))
+
+
+def _bytes_by_silo(*groups: PerSilo) -> list[int]:
+    return [sum(array.nbytes for array in of_silo) for of_silo in zip(*groups, strict=True)]
