@@ -367,18 +367,25 @@ def joined_selections(paper):
 
 
 def joined_spec(wildcards):
-    """What a paper's part of the atlas holds."""
-    experiments = {}
+    """What a paper's part of the atlas holds; lists, since their order is kept."""
+    experiments = []
     for owner, chosen_in in joined_of(wildcards.paper).items():
-        titles = PLAN.run_titles(owner)
-        runs = {
-            run: {"title": titles[run], "selected_in": name, "points": []}
-            for run, name in chosen_in.items()
-        }
+        points = {run: [] for run in chosen_in}
         for spec in PLAN.runs_of(owner):
-            if spec.run in runs:
-                runs[spec.run]["points"].append(spec.point)
+            if spec.run in points:
+                points[spec.run].append(spec.point)
+        titles = PLAN.run_titles(owner)
+        runs = [
+            {
+                "name": run,
+                "title": titles[run],
+                "selected_in": chosen_in[run],
+                "points": points[run],
+            }
+            for run in titles
+            if run in chosen_in
+        ]
         kept = {"title", "source", "notes", "dataset"}
-        experiments[owner] = PLAN.experiments[owner].model_dump(mode="json", include=kept)
-        experiments[owner]["runs"] = runs
+        stated = PLAN.experiments[owner].model_dump(mode="json", include=kept)
+        experiments.append({"name": owner, **stated, "runs": runs})
     return canonical_json({"paper": wildcards.paper, "experiments": experiments})

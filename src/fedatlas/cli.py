@@ -516,7 +516,7 @@ def join_traces(
     from fedatlas.models import validated
 
     paper = validated(joining.JoinedPaper, _json(spec), "--spec")
-    runs = [run for joined in paper.experiments.values() for run in joined.runs.values()]
+    runs = [run for experiment in paper.experiments for run in experiment.runs]
     chosen = {
         (name, run): choice.point
         for name in {run.selected_in for run in runs}

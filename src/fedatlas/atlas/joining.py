@@ -14,12 +14,11 @@ from typing import Any
 import netCDF4
 import numpy as np
 
+from fedatlas.atlas.layout import FORMAT
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically
 from fedatlas.models import Model
 from fedatlas.traces import FORMAT as TRACE_FORMAT
-
-FORMAT = "fedatlas atlas 1"
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,6 +26,7 @@ _LOG = logging.getLogger(__name__)
 class JoinedRun(Model):
     """A run as figures call it, with all of its grid points."""
 
+    name: str
     title: str
     selected_in: str  # the experiment whose selection chose the point
     points: tuple[str, ...]
@@ -35,18 +35,19 @@ class JoinedRun(Model):
 class JoinedExperiment(Model):
     """An experiment whose runs are joined, and what its file says of it."""
 
+    name: str
     title: str
     source: str
     notes: str
     dataset: str
-    runs: dict[str, JoinedRun]
+    runs: tuple[JoinedRun, ...]
 
 
 class JoinedPaper(Model):
-    """What the file of one paper holds, by name."""
+    """What the file of one paper holds, in its order."""
 
     paper: str
-    experiments: dict[str, JoinedExperiment]
+    experiments: tuple[JoinedExperiment, ...]
 
 
 def join_traces(
@@ -60,15 +61,15 @@ def join_traces(
     """
     attributes: dict[str, dict[str, Any]] = {"/": {"format": FORMAT}}
     traces: dict[str, Path] = {}
-    for name, experiment in paper.experiments.items():
-        place = f"/{paper.paper}/{name}"
+    for experiment in paper.experiments:
+        place, own = f"/{paper.paper}/{experiment.name}", folder / experiment.name / "traces"
         attributes[place] = experiment.model_dump(include={"title", "source", "notes", "dataset"})
-        for run, entry in experiment.runs.items():
-            selected = chosen[entry.selected_in, run]
-            attributes[f"{place}/{run}"] = {"title": entry.title, "selected": selected}
-            for point in entry.points:
-                traces[f"{place}/{run}/{point}"] = folder / name / "traces" / run / f"{point}.nc"
-        _name_strays(folder / name / "traces", set(traces.values()))
+        for run in experiment.runs:
+            selected = chosen[run.selected_in, run.name]
+            attributes[f"{place}/{run.name}"] = {"title": run.title, "selected": selected}
+            for point in run.points:
+                traces[f"{place}/{run.name}/{point}"] = own / run.name / f"{point}.nc"
+        _name_strays(own, set(traces.values()))
     _write(output, attributes, traces, _check_trace)
 
 

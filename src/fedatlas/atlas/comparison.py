@@ -1,0 +1,228 @@
+"""Runs of all papers on common axes: cost to a target, measurements at given costs.
+
+Nothing is extrapolated: a target that a seed never reached costs +inf, a cost beyond a seed's
+records has no measurement. What a run does not count is NaN and named, not an error.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import numpy as np
+import xarray as xr
+
+from fedatlas.atlas.reading import AtlasRun, atlas_runs
+from fedatlas.claims import Level
+from fedatlas.cost_names import declared_network, link_latencies
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_counted, own_latency
+from fedatlas.evaluation.levels import cost_to_reach, log_target, mean_interval
+from fedatlas.traces import COSTS, LARGER_IS_BETTER, MEASUREMENTS
+
+_LEVELS: tuple[str, ...] = get_args(Level)
+
+
+def compare(
+    atlas: xr.DataTree,
+    metric: str,
+    cost: str | Sequence[str],
+    target: float,
+    *,
+    experiments: Sequence[str] | None = None,
+    all_points: bool = False,
+) -> xr.Dataset:
+    """What every run that measures the metric spends until it reaches the target.
+
+    metric: a measurement that has a best value, such as "suboptimality" or "test_auroc".
+    cost: one or several of those that traces count, "bytes", "exchanges", "latency(100)" or
+        "network(latency=0.05, bandwidth=1e6, gradient=1e-5)".
+    target: in units of the metric.
+    experiments, all_points: as `reading.atlas_runs` takes them.
+
+    Returns a Dataset over run, seed and cost:
+
+    - `cost_to_target` (run, seed, cost): cost of the first record at the target or better, +inf
+      where none is or the seed diverged, NaN for seeds that the run does not have;
+    - `reached` (run, seed): whether the seed did; `seeds`, `seeds_reached` (run,): how many;
+    - `centre`, `low`, `high` (run, cost): geometric mean of the seeds that reached it and the 95 %
+      t-interval of its logarithm. There is no upper bound where a seed never reached the target,
+      no bound at all of a single seed, and all three are +inf where none of several did.
+
+    Along run stand paper, experiment, run, point, title and algorithm; `clock` (run, cost) is "own"
+    where a time under a network is that of the run's own simulation, otherwise "counted". Its
+    attribute `left_out` lists what has no cost, and why.
+
+    Raises FedatlasError for unknown names and for a metric that no run measures.
+    """
+    if metric not in _LEVELS:
+        raise FedatlasError(
+            f"metric: '{metric}' has no best value to approach: name one of {', '.join(_LEVELS)}"
+        )
+    if not (target < 1 if metric in LARGER_IS_BETTER else 0 < target < np.inf):
+        bound = "below 1" if metric in LARGER_IS_BETTER else "above 0"
+        raise FedatlasError(f"target: {target:g}, but a target of {metric} must be {bound}")
+    costs = [_known(name) for name in ([cost] if isinstance(cost, str) else cost)]
+    runs = _measuring(atlas, metric, experiments, all_points)
+    level, seeds = log_target(metric, target), _all_seeds(runs)
+    spent = np.full((len(runs), len(seeds), len(costs)), np.nan)
+    intervals = np.full((3, len(runs), len(costs)), np.nan)
+    reached = np.zeros(spent.shape[:2], dtype=bool)
+    left_out: list[str] = []
+    for i, run in enumerate(runs):
+        own = np.searchsorted(seeds, run.trace["seed"].to_numpy())
+        # Which seeds reach it does not depend on the cost; every run counts its records.
+        first = cost_to_reach(run.trace, metric, "round", level)
+        reached[i, own] = np.isfinite(first)
+        for j, name in enumerate(costs):
+            reason = _uncounted(run, name)
+            if reason:
+                left_out.append(f"{run.name}: {name}: {reason}")
+                continue
+            spent[i, own, j] = cost_to_reach(run.trace, metric, name, level)
+            intervals[:, i, j] = _interval(spent[i, own, j])
+    of_run = {name: ("run", values) for name, values in _places(runs).items()}
+    clocks = [[_clock(run, name) for name in costs] for run in runs]
+    return xr.Dataset(
+        {
+            "cost_to_target": (("run", "seed", "cost"), spent),
+            "reached": (("run", "seed"), reached),
+            "seeds": ("run", [run.trace.sizes["seed"] for run in runs]),
+            "seeds_reached": ("run", reached.sum(axis=1)),
+            **{
+                name: (("run", "cost"), values)
+                for name, values in zip(("centre", "low", "high"), intervals, strict=True)
+            },
+        },
+        coords={**of_run, "seed": seeds, "cost": costs, "clock": (("run", "cost"), clocks)},
+        attrs={"metric": metric, "target": target, "left_out": left_out},
+    )
+
+
+def interpolate(
+    atlas: xr.DataTree,
+    metric: str,
+    cost: str,
+    at: Sequence[float] | np.ndarray,
+    *,
+    experiments: Sequence[str] | None = None,
+    all_points: bool = False,
+) -> xr.DataArray:
+    """A measurement of every run that has it, at the costs `at`, by run, seed and cost.
+
+    By straight lines between a seed's own records, at equal costs the later record. NaN before its
+    first and after its last record, after a divergence, for seeds that the run does not have, and
+    for runs that do not count the cost: the attribute `left_out` lists those. Other arguments and
+    coordinates are those of `compare`, any measurement can be asked for.
+    """
+    if metric not in MEASUREMENTS:
+        raise FedatlasError(f"metric: '{metric}' is none of {', '.join(MEASUREMENTS)}")
+    grid = np.asarray(at, dtype=float)
+    if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all():
+        raise FedatlasError("at: must be a list of finite costs: [0, 100, 200]")
+    _known(cost)
+    runs = _measuring(atlas, metric, experiments, all_points)
+    seeds, left_out = _all_seeds(runs), []
+    values = np.full((len(runs), len(seeds), len(grid)), np.nan)
+    for i, run in enumerate(runs):
+        reason = _uncounted(run, cost)
+        if reason:
+            left_out.append(f"{run.name}: {cost}: {reason}")
+            continue
+        places = np.searchsorted(seeds, run.trace["seed"].to_numpy())
+        for seed, spent, measured in zip(
+            places, cost_axis(run.trace, cost), column(run.trace, metric), strict=True
+        ):
+            values[i, seed] = _along(grid, spent, measured)
+    of_run = {name: ("run", labels) for name, labels in _places(runs).items()}
+    clocks = [_clock(run, cost) for run in runs]
+    long_name, units = MEASUREMENTS[metric]
+    return xr.DataArray(
+        values,
+        dims=("run", "seed", "cost"),
+        coords={
+            **of_run,
+            "seed": seeds,
+            "cost": ("cost", grid, {"long_name": cost}),
+            "clock": ("run", clocks),
+        },
+        name=metric,
+        attrs={"long_name": long_name, "units": units, "left_out": left_out},
+    )
+
+
+def _along(grid: np.ndarray, spent: np.ndarray, measured: np.ndarray) -> np.ndarray:
+    """(costs,) a seed's measurement at the costs of the grid."""
+    # A diverged seed ends with NaN. A NaN measurement among others stays: no line crosses it.
+    recorded = np.isfinite(spent)
+    if not recorded.any():
+        return np.full(len(grid), np.nan)
+    return np.interp(grid, spent[recorded], measured[recorded], left=np.nan, right=np.nan)
+
+
+def _known(cost: str) -> str:
+    names = ("bytes", "exchanges", *COSTS)
+    if cost in names or link_latencies(cost) or declared_network(cost):
+        return cost
+    raise FedatlasError(
+        f"cost: '{cost}' is none of {', '.join(names)}, latency(100), latency(10, 100), "
+        "network(latency=0.05, bandwidth=1e6, gradient=1e-5)"
+    )
+
+
+def _measuring(
+    atlas: xr.DataTree, metric: str, experiments: Sequence[str] | None, all_points: bool
+) -> list[AtlasRun]:
+    """Runs that measure the metric; none is an error."""
+    runs = list(atlas_runs(atlas, experiments=experiments, all_points=all_points))
+    measuring = [run for run in runs if metric in run.trace]
+    if not measuring:
+        there = [name for name in MEASUREMENTS if any(name in run.trace for run in runs)]
+        raise FedatlasError(
+            f"metric: no run measures '{metric}'; measured are {', '.join(there) or 'none'}"
+        )
+    return measuring
+
+
+def _all_seeds(runs: Sequence[AtlasRun]) -> np.ndarray:
+    return np.unique(np.concatenate([run.trace["seed"].to_numpy() for run in runs]))
+
+
+def _uncounted(run: AtlasRun, cost: str) -> str:
+    """Why a run has no such cost, empty if it has; a clock that differs is warned of."""
+    if not is_counted(run.trace, cost):
+        return "is not counted"
+    network = declared_network(cost)
+    if network is None or not has_own_clock(run.trace):
+        return ""
+    own = own_latency(run.trace)
+    if own == network.latency:
+        return ""
+    reason = f"its own clock has the latency {own:g} s, not {network.latency:g} s"
+    warnings.warn(f"{run.name}: has no time on this network: {reason}", stacklevel=3)
+    return reason
+
+
+def _clock(run: AtlasRun, cost: str) -> str:
+    return "own" if declared_network(cost) and has_own_clock(run.trace) else "counted"
+
+
+def _places(runs: Sequence[AtlasRun]) -> dict[str, list[Any]]:
+    """Coordinates along run."""
+    own = {
+        name: [getattr(run, name) for run in runs]
+        for name in ("paper", "experiment", "run", "point", "title")
+    }
+    return own | {"algorithm": [run.trace.attrs["algorithm"] for run in runs]}
+
+
+def _interval(spent: np.ndarray) -> tuple[float, float, float]:
+    """Centre and bounds of a run's cost over its seeds, +inf where one never reached the target."""
+    finite = spent[np.isfinite(spent)]
+    if len(spent) > 1 and not len(finite):
+        return np.inf, np.inf, np.inf
+    if (finite == 0).any():
+        # What is free has no logarithm: a method without messages sends no byte.
+        return 0.0, 0.0, 0.0 if len(finite) == len(spent) and not finite.any() else np.inf
+    centre, low, high = mean_interval(np.log10(finite))
+    high = high if len(finite) == len(spent) else np.inf
+    return 10**centre, 10**low, 10**high

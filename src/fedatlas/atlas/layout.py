@@ -1,0 +1,3 @@
+"""What atlas files are recognised by; light, for writers and readers."""
+
+FORMAT = "fedatlas atlas 1"

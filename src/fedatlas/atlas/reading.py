@@ -1,0 +1,79 @@
+"""Opening an atlas, and walking over its runs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import xarray as xr
+
+from fedatlas.atlas.layout import FORMAT
+from fedatlas.errors import FedatlasError
+
+
+def open_atlas(path: Path | str) -> xr.DataTree:
+    """The atlas as a tree /paper/experiment/run/point, whose values are read when they are used.
+
+    A file that is damaged or no atlas is refused by name. The file stays open until the tree is
+    closed: `with fedatlas.open_atlas(path) as atlas: …`.
+    """
+    try:
+        atlas = xr.open_datatree(path, engine="netcdf4")
+    except (OSError, RuntimeError, ValueError, KeyError) as error:
+        raise FedatlasError(
+            f"{path}: not a readable netCDF file ({error}). Delete it and run again."
+        ) from error
+    found = atlas.attrs.get("format")
+    if found != FORMAT:
+        atlas.close()
+        raise FedatlasError(
+            f"{path}: is not an atlas of this version (its format is {found!r}, expected "
+            f"{FORMAT!r}). Name results/atlas/atlas.nc, or delete it and run again."
+        )
+    return atlas
+
+
+@dataclass(frozen=True)
+class AtlasRun:
+    """A run of an experiment at one grid point."""
+
+    paper: str
+    experiment: str
+    run: str
+    point: str
+    title: str  # as figures print it
+    selected: bool  # whether the experiment chose this point
+    trace: xr.Dataset  # read when used
+
+    @property
+    def name(self) -> str:
+        """Where it stands under its paper."""
+        return f"{self.experiment}/{self.run}/{self.point}"
+
+
+def atlas_runs(
+    atlas: xr.DataTree, *, experiments: Sequence[str] | None = None, all_points: bool = False
+) -> Iterator[AtlasRun]:
+    """Runs in the order of the atlas: each at its selected point, or at all of its points.
+
+    experiments: names or patterns such as "vfb2-*", all by default; one that matches no experiment
+    is an error.
+    """
+    named = [name for paper in atlas.children.values() for name in paper.children]
+    patterns = ["*"] if experiments is None else experiments
+    for pattern in patterns:
+        if experiments is not None and not any(fnmatchcase(name, pattern) for name in named):
+            raise FedatlasError(
+                f"experiments: '{pattern}' matches none of the atlas, which has: "
+                f"{', '.join(named) or 'none'}"
+            )
+    for paper, of_paper in atlas.children.items():
+        for experiment, runs in of_paper.children.items():
+            if not any(fnmatchcase(experiment, pattern) for pattern in patterns):
+                continue
+            for run, points in runs.children.items():
+                for point, node in points.children.items():
+                    selected = points.attrs["selected"] == point
+                    if selected or all_points:
+                        title, trace = points.attrs["title"], node.to_dataset()
+                        yield AtlasRun(paper, experiment, run, point, title, selected, trace)
