@@ -34,6 +34,7 @@ rule all:
         "results/claims.csv",
         "results/claims.html",
         "results/atlas/atlas.nc",
+        "results/summary.md",
     localrule: True
 
 
@@ -44,6 +45,7 @@ rule paper:
         "results/claims.csv",
         "results/claims.html",
         "results/atlas/atlas.nc",
+        "results/summary.md",
     localrule: True
 
 

@@ -35,3 +35,23 @@ rule join_papers:
         runtime=30,
     shell:
         "fedatlas join-papers --output {output:q} {input.papers:q} > {log:q} 2>&1"
+
+
+rule write_summary:
+    input:
+        claims=summarised("claims.csv"),
+        selections=summarised("selection.json"),
+        tables=summarised("table.csv"),
+        budgets=summarised("budgets.nc"),
+        traces=published_traces(),
+        code=code_of("fedatlas.atlas.report"),
+    output:
+        "results/summary.md",
+    log:
+        "logs/summary.log",
+    localrule: True
+    params:
+        experiments=SELECTED,
+        scope=summary_scope,
+    shell:
+        "fedatlas report {params.experiments} --output {output:q} > {log:q} 2>&1"

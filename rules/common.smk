@@ -6,10 +6,11 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+from fedatlas.atlas.scope import read_scope
 from fedatlas.closure import import_closure
 from fedatlas.config import export_to_jobs, load_config
 from fedatlas.errors import FedatlasError
-from fedatlas.files import canonical_json
+from fedatlas.files import canonical_json, text_digest
 from fedatlas.plan import build_plan, group_of
 
 if Path("results").exists() and not Path("results").is_dir():
@@ -19,6 +20,7 @@ try:
     CONFIG = load_config(config)
     PLAN = build_plan(Path("config"))
     SELECTED = PLAN.select(CONFIG.experiments)
+    SCOPE = read_scope(PLAN, Path("config"), SELECTED)
 except FedatlasError as error:
     raise WorkflowError(str(error)) from None
 
@@ -389,3 +391,26 @@ def joined_spec(wildcards):
         stated = PLAN.experiments[owner].model_dump(mode="json", include=kept)
         experiments.append({"name": owner, **stated, "runs": runs})
     return canonical_json({"paper": wildcards.paper, "experiments": experiments})
+
+
+def summary_scope(wildcards):
+    """What the summary says of the configuration, too long for a command line: it reads it anew."""
+    return text_digest(canonical_json([scope.model_dump(mode="json") for scope in SCOPE]))
+
+
+def summarised(name):
+    """A file of every selected experiment that has one."""
+    files = experiment_results(SELECTED)
+    return [file for file in files if Path(file).name == name]
+
+
+def published_traces():
+    """Traces of the selected experiments' runs for which papers print where they end."""
+    files = []
+    for name in SELECTED:
+        experiment = PLAN.experiments[name]
+        tests = [claim.test for claim in experiment.claims]
+        runs = {test.run for test in tests if test.kind == "published_measurement"}
+        runs |= set(experiment.figure.published)
+        files += [file for file in traces_of(name) if Path(file).parent.name in runs]
+    return sorted(set(files))

@@ -537,6 +537,21 @@ def join_papers(
 
 
 @app.command()
+def report(
+    experiments: Annotated[list[str], typer.Argument(help="Names of experiments that ran.")],
+    output: Output,
+    results: Annotated[Path, typer.Option(help="Results folder.")] = Path("results"),
+    config: Annotated[Path, typer.Option(help="Configuration folder.")] = Path("config"),
+) -> None:
+    """Write what was run, published numbers beside ours, verdicts and errata, as Markdown."""
+    from fedatlas.atlas.report import write_report
+    from fedatlas.atlas.scope import read_scope
+    from fedatlas.plan import build_plan
+
+    write_report(read_scope(build_plan(config), config, experiments), results, output)
+
+
+@app.command()
 def summary(
     results: Annotated[Path, typer.Argument(help="Results folder.")] = Path("results"),
 ) -> None:

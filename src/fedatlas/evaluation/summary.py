@@ -72,7 +72,7 @@ def _named(names: list[str], among: Iterable[str]) -> str:
 
 
 def _pages(results: Path, judged: Mapping[str, Path]) -> dict[str, str]:
-    """The pages of verdicts, that of the last selection first, and the report."""
+    """The pages of verdicts, that of the last selection first, the summary and the report."""
     pages = {}
     for page in [results / "claims.html", *sorted(results.glob("claims/*.html"))]:
         if page.is_file():
@@ -80,10 +80,14 @@ def _pages(results: Path, judged: Mapping[str, Path]) -> dict[str, str]:
             of = ", ".join(held) if len(held) <= _NAMED else f"{len(held)} experiments"
             old = _older(page, [judged[name] for name in held if name in judged])
             pages[str(page)] = f"verdicts of {of or 'none'}{old}"
-    report = results / "report.zip"
-    if report.is_file():
-        # A report of other results misleads: say so rather than hide it.
-        pages[str(report)] = f"report, offline{_older(report, judged.values())}"
+    wholes = {
+        "summary.md": "what was run, published numbers beside ours, verdicts, errata",
+        "report.zip": "report, offline",
+    }
+    for name, holds in wholes.items():
+        if (results / name).is_file():
+            # One of other results misleads: say so rather than hide it.
+            pages[str(results / name)] = f"{holds}{_older(results / name, judged.values())}"
     return pages
 
 

@@ -1,0 +1,308 @@
+"""results/summary.md: what was run, each published number beside ours, each claim's verdict."""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedatlas.atlas.markdown import code, item, link, paragraph, prose, table, text
+from fedatlas.atlas.published import PublishedNumber, published_numbers
+from fedatlas.atlas.scope import OtherExperiment, PaperScope, SelectedExperiment
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.verdicts import Verdict, read_verdicts
+from fedatlas.files import write_text
+from fedatlas.papers import Paper
+
+_KINDS = ("reproduced", "not reproduced", "inconclusive")
+
+_OPENING = """
+A verdict compares the 95 % interval over seeds with the region that a claim declares: inside it is
+*reproduced*, outside it *not reproduced*, across its border *inconclusive*. What is chosen by seed
+must be so by every seed; what has no spread, such as a privacy budget, is judged as it is. No
+correction is made for judging many claims. Not every experiment is the paper's own: those on other
+data, or with other networks, stand in for it, as their notes say.
+"""
+_COLUMNS = """
+Points are those of all grids; diverged are seeds of the points that were chosen, one for each run.
+"""
+_NUMBERS = """
+Behind the ± of a published number stands the tolerance that was declared beforehand, behind that
+of ours the standard deviation over seeds. Ours is what the chosen point of a run ends with, where
+nothing else is said.
+"""
+_ERRATA = "Where the paper is wrong or at odds with itself, as far as it bears on what was run."
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What was computed of one experiment; points: rows of its table."""
+
+    experiment: SelectedExperiment
+    verdicts: list[Verdict]
+    numbers: list[PublishedNumber]
+    points: list[Mapping[str, str]]
+
+
+def write_report(scopes: Sequence[PaperScope], results: Path, output: Path) -> None:
+    """Write the summary of the selected experiments, whose results lie in `results`.
+
+    Nothing in it depends on when or where it is written. Links are relative to `results`.
+    """
+    outcomes = {
+        scope.key: [_outcome(experiment, results) for experiment in scope.selected]
+        for scope in scopes
+    }
+    blocks = ["# What was run, and what came out", *_overview(scopes, outcomes)]
+    for scope in scopes:
+        blocks += _paper(scope, outcomes[scope.key])
+    write_text(output, "\n\n".join(blocks) + "\n")
+
+
+def _outcome(experiment: SelectedExperiment, results: Path) -> _Outcome:
+    folder = results / "experiments" / experiment.name
+    selection = _read_selection(folder / "selection.json")
+    return _Outcome(
+        experiment,
+        read_verdicts(folder / "claims.csv"),
+        list(published_numbers(experiment, results, selection)),
+        _read_table(folder / "table.csv") if experiment.trained else [],
+    )
+
+
+def _read_selection(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FedatlasError(f"{path}: cannot be read: {error}. Delete it and run again.") from None
+    if not isinstance(record, dict) or not isinstance(record.get("runs"), dict):
+        raise FedatlasError(f"{path}: holds no selection. Delete it and run again.")
+    return record
+
+
+def _read_table(path: Path) -> list[Mapping[str, str]]:
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            rows: list[Mapping[str, str]] = list(csv.DictReader(stream))
+    except (OSError, UnicodeDecodeError) as error:
+        raise FedatlasError(f"{path}: cannot be read: {error}. Delete it and run again.") from None
+    if not rows or not {"run", "selected", "seeds", "diverged_seeds"} <= set(rows[0]):
+        raise FedatlasError(f"{path}: holds no table of results. Delete it and run again.")
+    return rows
+
+
+def _overview(
+    scopes: Sequence[PaperScope], outcomes: Mapping[str, Sequence[_Outcome]]
+) -> Iterator[str]:
+    """The counts of all papers."""
+    every = [verdict for own in outcomes.values() for each in own for verdict in each.verdicts]
+    run = _many(sum(map(len, outcomes.values())), "experiment")
+    yield paragraph(f"{run}, {_judged(every)}.")
+    yield _flowing(_OPENING)
+    rows = []
+    for scope in scopes:
+        own = outcomes[scope.key]
+        if scope.paper or own or scope.others:
+            counts = Counter(verdict.verdict for each in own for verdict in each.verdicts)
+            numbers = [len(own), len(scope.others), *(counts[kind] for kind in _KINDS)]
+            rows.append([_heading(scope), *map(str, numbers)])
+    header = ("paper", "experiments run", "not selected", *_KINDS)
+    yield table(header, rows, numbers=range(1, 6))
+
+
+def _heading(scope: PaperScope) -> str:
+    return text(scope.paper.name) if scope.paper else "Across papers"
+
+
+def _paper(scope: PaperScope, outcomes: Sequence[_Outcome]) -> Iterator[str]:
+    if scope.paper is None and not outcomes and not scope.others:
+        return
+    yield f"## {_heading(scope)}"
+    if scope.paper is not None:
+        yield _reference(scope.paper)
+    if not outcomes:
+        yield f"None of its {_many(len(scope.others), 'experiment')} was selected."
+        return
+    yield from _what_was_run(outcomes)
+    yield from _published(outcomes)
+    yield from _verdicts(outcomes)
+    if scope.others:
+        yield "### Not in this selection"
+        yield _others(scope.others)
+    if scope.errata:
+        yield "### Errata"
+        yield _ERRATA
+        yield "\n".join(
+            item(
+                f"**{erratum.id}** ({text(erratum.where)}): {prose(erratum.wrong)} "
+                f"*Here:* {prose(erratum.instead)}"
+            )
+            for erratum in scope.errata
+        )
+
+
+def _reference(paper: Paper) -> str:
+    *first, last = map(text, paper.authors)
+    authors = f"{', '.join(first)} and {last}" if first else last
+    return paragraph(
+        f"{authors}: *{text(paper.title)}*. {text(paper.venue)}, {paper.year}, "
+        f"{link(text(paper.identifier), paper.address)}."
+    )
+
+
+def _what_was_run(outcomes: Sequence[_Outcome]) -> Iterator[str]:
+    yield "### What was run"
+    header = ("experiment", "data set", "among", "runs", "points", "rounds", "seeds", "diverged")
+    yield table(header, [_row(outcome) for outcome in outcomes], numbers=(3, 4, 5, 6, 7))
+    yield _flowing(_COLUMNS)
+    yield "\n".join(_described(outcome) for outcome in outcomes)
+
+
+def _row(outcome: _Outcome) -> list[str]:
+    own = outcome.experiment
+    if not own.trained:
+        return [code(own.name), "none", "", str(len(own.runs)), *["–"] * 4]
+    chosen = [row for row in outcome.points if row["selected"] == "True"]
+    return [
+        code(own.name),
+        code(own.dataset),
+        own.among,
+        str(len(own.runs)),
+        str(sum(own.points.values())),
+        own.rounds,
+        str(own.seeds),
+        _diverged(chosen),
+    ]
+
+
+def _diverged(points: Iterable[Mapping[str, str]]) -> str:
+    lost, seeds = 0, 0
+    for row in points:
+        lost += int(row["diverged_seeds"])
+        seeds += int(row["seeds"])
+    return f"{lost} of {seeds}"
+
+
+def _described(outcome: _Outcome) -> str:
+    own = outcome.experiment
+    folder = f"experiments/{own.name}"
+    places = [link(what, f"{folder}/{file}") for file, what in own.files.items()]
+    lines = [f"**{code(own.name)}**, {text(own.source)}: {text(own.title)} ({', '.join(places)})."]
+    if own.trained:
+        lines.append(f"Data: {text(own.dataset_title)}; {own.rows}.")
+    else:
+        lines.append("Nothing is trained.")
+    shown = f" (runs of {code(own.runs_of)})" if own.runs_of != own.name else ""
+    titles = (
+        text(title) + (f" ({own.points[run]} points)" if own.points[run] > 1 else "")
+        for run, title in own.runs.items()
+    )
+    lines.append(f"Runs{shown}: {'; '.join(titles)}.")
+    lost = [row for row in outcome.points if int(row["diverged_seeds"])]
+    if lost:
+        told = "; ".join(
+            f"{code(row['run'])} at {code(row['point'])} {_diverged([row])}" for row in lost
+        )
+        lines.append(f"Diverged seeds, of all points: {told}.")
+    if own.notes:
+        lines.append(f"Notes: {text(own.notes)}")
+    return "\n".join(item(line, depth=min(place, 1)) for place, line in enumerate(lines))
+
+
+def _published(outcomes: Sequence[_Outcome]) -> Iterator[str]:
+    rows = [
+        [
+            code(outcome.experiment.name),
+            code(number.run),
+            text(number.quantity),
+            number.published,
+            text(number.ours),
+            _verdict_on(number, outcome),
+        ]
+        for outcome in outcomes
+        for number in outcome.numbers
+    ]
+    yield "### Published numbers beside ours"
+    if not rows:
+        yield "None of these experiments is compared with a number that the paper prints."
+        return
+    yield _flowing(_NUMBERS)
+    yield table(("experiment", "run", "quantity", "published", "ours", "verdict"), rows)
+
+
+def _verdict_on(number: PublishedNumber, outcome: _Outcome) -> str:
+    if number.claim is None:
+        return "not judged"
+    claim = f"{outcome.experiment.name}/{number.claim}"
+    found = [verdict.verdict for verdict in outcome.verdicts if verdict.claim == claim]
+    if len(found) != 1:
+        raise FedatlasError(
+            f"results/experiments/{outcome.experiment.name}/claims.csv: has {len(found)} verdicts "
+            f"on '{claim}', where one is expected. Delete it and run again."
+        )
+    return text(found[0])
+
+
+def _verdicts(outcomes: Sequence[_Outcome]) -> Iterator[str]:
+    yield "### Claims and verdicts"
+    every = [verdict for outcome in outcomes for verdict in outcome.verdicts]
+    if not every:
+        yield "None of these experiments states a claim."
+        return
+    claims: dict[str, list[Verdict]] = {}
+    for verdict in every:
+        claims.setdefault(verdict.claim.partition("[")[0], []).append(verdict)
+    yield paragraph(f"{_many(len(claims), 'claim')}, {_judged(every)}.")
+    yield table(
+        ("claim", "verdict"), [[code(claim), _counted(found)] for claim, found in claims.items()]
+    )
+    yield "Evidence, claim by claim:"
+    yield "\n".join(_evidence(claim, found) for claim, found in claims.items())
+
+
+def _counted(verdicts: Sequence[Verdict]) -> str:
+    """The claim's own verdict where it has one, and those of its cases that there are."""
+    own = [text(verdict.verdict) for verdict in verdicts if "[" not in verdict.claim]
+    counts = Counter(verdict.verdict for verdict in verdicts if "[" in verdict.claim)
+    cases = ", ".join(f"{counts[kind]} {kind}" for kind in _KINDS if counts[kind])
+    return "; ".join([*own, f"by case: {cases}"] if cases else own)
+
+
+def _judged(verdicts: Sequence[Verdict]) -> str:
+    counts = Counter(verdict.verdict for verdict in verdicts)
+    return f"{_many(len(verdicts), 'verdict')}: " + ", ".join(
+        f"{counts[kind]} {kind}" for kind in _KINDS
+    )
+
+
+def _evidence(claim: str, verdicts: Sequence[Verdict]) -> str:
+    said = verdicts[0]
+    lines = [item(f"{code(claim)}: {text(said.statement)} ({text(said.source)}).")]
+    for verdict in verdicts:
+        _, opened, case = verdict.claim.partition("[")
+        about = f", {text(case.removesuffix(']'))}" if opened else ""
+        lines.append(
+            item(f"**{text(verdict.verdict)}**{about}: {text(verdict.evidence)}.", depth=1)
+        )
+    return "\n".join(lines)
+
+
+def _others(others: Sequence[OtherExperiment]) -> str:
+    """By data set, which is mostly why they were not."""
+    by_dataset: dict[str, list[str]] = {}
+    for other in others:
+        told = f"{code(other.name)} ({text(other.source)})"
+        by_dataset.setdefault(other.dataset_title, []).append(told)
+    return "\n".join(
+        item(f"{text(title)}: {', '.join(told)}.") for title, told in by_dataset.items()
+    )
+
+
+def _flowing(lines: str) -> str:
+    return paragraph(" ".join(lines.split()))
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
