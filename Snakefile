@@ -35,6 +35,7 @@ rule all:
         "results/claims.html",
         "results/atlas/atlas.nc",
         "results/summary.md",
+        "results/atlas/explorer.html",
     localrule: True
 
 
@@ -46,6 +47,7 @@ rule paper:
         "results/claims.html",
         "results/atlas/atlas.nc",
         "results/summary.md",
+        "results/atlas/explorer.html",
     localrule: True
 
 

@@ -55,3 +55,23 @@ rule write_summary:
         scope=summary_scope,
     shell:
         "fedatlas report {params.experiments} --output {output:q} > {log:q} 2>&1"
+
+
+rule write_explorer:
+    input:
+        atlas="results/atlas/atlas.nc",
+        claims="results/claims.csv",
+        page=from_here(EXPLORER_SOURCES),
+        code=code_of("fedatlas.atlas.explorer"),
+    output:
+        "results/atlas/explorer.html",
+    log:
+        "logs/atlas/explorer.log",
+    resources:
+        mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        runtime=15,
+    params:
+        shows=runs_shown(),
+    shell:
+        "fedatlas explorer {input.atlas:q} {input.claims:q} --shows {params.shows:q}"
+        " --output {output:q} > {log:q} 2>&1"

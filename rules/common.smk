@@ -6,6 +6,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+from fedatlas.atlas.page import SOURCES as EXPLORER_SOURCES
 from fedatlas.atlas.scope import read_scope
 from fedatlas.closure import import_closure
 from fedatlas.config import export_to_jobs, load_config
@@ -39,14 +40,16 @@ wildcard_constraints:
     split=r"[A-Za-z0-9.-]+",
 
 
+def from_here(paths):
+    """Source files as inputs, relative to the working directory where they lie in it."""
+    here = Path.cwd()
+    return [str(path.relative_to(here) if path.is_relative_to(here) else path) for path in paths]
+
+
 @cache
 def code_of(*modules):
-    """Source files that a step depends on, relative to the working directory where they lie in it."""
-    here = Path.cwd()
-    return [
-        str(path.relative_to(here) if path.is_relative_to(here) else path)
-        for path in import_closure(*modules)
-    ]
+    """Source files that a step depends on."""
+    return from_here(import_closure(*modules))
 
 
 def traces_of(experiment):
@@ -414,3 +417,15 @@ def published_traces():
         runs |= set(experiment.figure.published)
         files += [file for file in traces_of(name) if Path(file).parent.name in runs]
     return sorted(set(files))
+
+
+def runs_shown():
+    """Selected experiments without runs of their own → the runs of others that they show."""
+    experiments = {name: PLAN.experiments[name] for name in SELECTED}
+    return canonical_json(
+        {
+            name: [f"{experiment.runs_of}/{run}" for run in experiment.runs]
+            for name, experiment in experiments.items()
+            if experiment.runs_of
+        }
+    )

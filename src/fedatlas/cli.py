@@ -552,6 +552,22 @@ def report(
 
 
 @app.command()
+def explorer(
+    atlas: Annotated[Path, typer.Argument(help="Atlas (.nc).", exists=True)],
+    claims: Annotated[Path, typer.Argument(help="Verdicts (.csv).", exists=True)],
+    output: Output,
+    shows: Annotated[
+        str,
+        typer.Option(help="JSON: experiments without own runs → those they show; or @FILE."),
+    ] = "{}",
+) -> None:
+    """Write the page on which the atlas is explored."""
+    from fedatlas.atlas.explorer import write_explorer
+
+    write_explorer(atlas, claims, output, _json(shows))
+
+
+@app.command()
 def summary(
     results: Annotated[Path, typer.Argument(help="Results folder.")] = Path("results"),
 ) -> None:

@@ -1,0 +1,101 @@
+// Medians and bands over healthy seeds at equal cost.
+
+const NETWORK = "network";
+
+// A point's column as one array per seed; one array where all seeds are alike.
+function rowsOf(columns, point, name) {
+  const [offset, count] = point.columns[name];
+  return Array.from({ length: count }, (_, row) =>
+    columns.subarray(offset + row * point.records, offset + (row + 1) * point.records),
+  );
+}
+
+function networkTime(columns, point, network) {
+  const messages = rowsOf(columns, point, "sequential_messages");
+  const bytes = rowsOf(columns, point, "sequential_bytes");
+  const gradients = rowsOf(columns, point, "sequential_gradients");
+  const seeds = Math.max(messages.length, bytes.length, gradients.length);
+  const of = (rows, seed) => rows[rows.length === 1 ? 0 : seed];
+  return Array.from({ length: seeds }, (_, seed) => {
+    const [m, b, g] = [of(messages, seed), of(bytes, seed), of(gradients, seed)];
+    return Float64Array.from(
+      { length: point.records },
+      (_, i) => network.latency * m[i] + b[i] / network.bandwidth + network.gradient * g[i],
+    );
+  });
+}
+
+function hasCost(point, cost) {
+  if (cost !== NETWORK) return cost in point.columns;
+  return point.ownLatency !== null || "sequential_messages" in point.columns;
+}
+
+function costRows(columns, point, cost, network) {
+  if (cost !== NETWORK) return rowsOf(columns, point, cost);
+  if (point.ownLatency !== null) return rowsOf(columns, point, "simulated_time");
+  return networkTime(columns, point, network);
+}
+
+function median(sorted) {
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+// Values at `at`, by straight lines between a seed's records; `at` and `costs` do not fall.
+function interpolated(at, costs, values) {
+  const last = costs.length - 1;
+  const found = new Float64Array(at.length);
+  let left = 0;
+  for (let i = 0; i < at.length; i++) {
+    const x = at[i];
+    while (left < last && costs[left + 1] <= x) left++;
+    if (left === last || x <= costs[left]) found[i] = values[left];
+    else {
+      const share = (x - costs[left]) / (costs[left + 1] - costs[left]);
+      found[i] = values[left] + share * (values[left + 1] - values[left]);
+    }
+  }
+  return found;
+}
+
+// Seeds that differ in cost meet at the median cost of each record, within what every seed recorded.
+function commonCosts(costs) {
+  const start = Math.max(...costs.map((row) => row[0]));
+  const end = Math.min(...costs.map((row) => row[row.length - 1]));
+  const one = new Float64Array(costs.length);
+  return Float64Array.from(costs[0], (_, i) => {
+    for (let seed = 0; seed < costs.length; seed++) one[seed] = costs[seed][i];
+    return Math.min(Math.max(median(one.sort()), start), end);
+  });
+}
+
+// {x, median, low, high}, each by record. Costs and measurement must be among the point's columns.
+function curveOf(columns, point, measurement, cost, network) {
+  const key = [measurement, cost, network.latency, network.bandwidth, network.gradient].join();
+  if (point.cached?.key === key) return point.cached.curve;
+  const costs = costRows(columns, point, cost, network);
+  let values = rowsOf(columns, point, measurement);
+  let x = costs[0];
+  if (costs.length > 1) {
+    x = commonCosts(costs);
+    values = costs.map((row, seed) =>
+      interpolated(x, row, values[values.length === 1 ? 0 : seed]),
+    );
+  }
+  const curve = { x, median: values[0], low: values[0], high: values[0] };
+  if (values.length > 1) {
+    for (const name of ["median", "low", "high"]) curve[name] = new Float64Array(x.length);
+    const one = new Float64Array(values.length);
+    for (let i = 0; i < x.length; i++) {
+      for (let seed = 0; seed < values.length; seed++) one[seed] = values[seed][i];
+      one.sort();
+      // NaN sorts last: a record that a seed lacks has no median.
+      const whole = !Number.isNaN(one[one.length - 1]);
+      curve.median[i] = whole ? median(one) : NaN;
+      curve.low[i] = whole ? one[0] : NaN;
+      curve.high[i] = whole ? one[one.length - 1] : NaN;
+    }
+  }
+  point.cached = { key, curve };
+  return curve;
+}

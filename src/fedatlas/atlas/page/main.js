@@ -1,0 +1,415 @@
+// What the page holds, what is chosen of it, and what follows from a change.
+
+function described() {
+  const { papers, costs, measurements, claims, firstMeasurements, shows } = JSON.parse(
+    byId("description").textContent,
+  );
+  const atlas = {
+    papers,
+    claims,
+    firstMeasurements,
+    experiments: papers.flatMap((paper) => paper.experiments),
+    runs: new Map(),
+    points: new Map(),
+    costs: new Map(Object.entries(costs)),
+    measurements: new Map(Object.entries(measurements)),
+    verdicts: ["reproduced", "not reproduced", "inconclusive"],
+    claimPapers: [...new Set(claims.map((claim) => claim.paper))].sort(),
+  };
+  atlas.costs.set(NETWORK, "simulated time under a network that you declare (s)");
+  for (const experiment of atlas.experiments) {
+    for (const run of experiment.runs) {
+      run.key = `${experiment.name}/${run.name}`;
+      run.experiment = experiment;
+      atlas.runs.set(run.key, run);
+      for (const point of run.points) {
+        point.key = `${run.key}/${point.name}`;
+        atlas.points.set(point.key, point);
+      }
+    }
+  }
+  // Runs that an experiment shows: its own, or those of another.
+  atlas.shownBy = (name) => {
+    const own = atlas.experiments.find((experiment) => experiment.name === name);
+    const keys = own ? own.runs.map((run) => run.key) : (shows[name] ?? []);
+    return keys.filter((key) => atlas.runs.has(key));
+  };
+  // The measurement and cost that most of the chosen runs have, in a fixed order of preference.
+  atlas.propose = (chosen) => {
+    const points = [...chosen].flatMap((key) => atlas.runs.get(key).points);
+    const most = (names, has) => {
+      const counts = names.map((name) => points.filter((point) => has(point, name)).length);
+      return names[counts.indexOf(Math.max(...counts))];
+    };
+    const measured = [...firstMeasurements, ...atlas.measurements.keys()];
+    return {
+      y: most(measured, (point, name) => name in point.columns),
+      x: most([...atlas.costs.keys()], hasCost),
+    };
+  };
+  return atlas;
+}
+
+function firstView(atlas) {
+  const { experiments } = atlas;
+  const across = experiments.find((experiment) => experiment.name.includes("crosspaper"));
+  const experiment = across ?? experiments[0];
+  return { chosen: new Set(experiment ? experiment.runs.map((run) => run.key) : []) };
+}
+
+function rounded(value) {
+  const size = Math.abs(value);
+  return size && (size < 1e-3 || size >= 1e6) ? value.toExponential(2) : `${+value.toPrecision(3)}`;
+}
+
+// The shorter of 0.00001 and 1e-5.
+function compact(value) {
+  const [usual, scientific] = [String(value), value.toExponential().replace("e+", "e")];
+  return scientific.length < usual.length ? scientific : usual;
+}
+
+function start(atlas, columns) {
+  const first = firstView(atlas);
+  let { state, unknown } = fromAddress(location.hash.slice(1), atlas, first);
+  let address = "";
+
+  const chosenRuns = () => [...atlas.runs.values()].filter((run) => state.chosen.has(run.key));
+  const chosenPoints = () =>
+    chosenRuns().flatMap((run) =>
+      run.points
+        .filter((point) => state.points === "all" || point.selected)
+        .map((point) => ({ run, point })),
+    );
+
+  function costTitle() {
+    if (state.x !== NETWORK) return atlas.costs.get(state.x);
+    const [latency, bandwidth, gradient] = NUMBERS.map((name) => compact(state[name]));
+    return `simulated time (s): latency ${latency} s, ${bandwidth} bytes/s, ${gradient} s per gradient`;
+  }
+
+  function reasonToLeaveOut(point) {
+    if (point.diverged === point.seeds) return `every seed of ${point.seeds} diverged`;
+    const label = atlas.measurements.get(state.y).label;
+    if (!(state.y in point.columns)) return `does not measure the ${label}`;
+    if (hasCost(point, state.x)) return null;
+    const counted = state.x === NETWORK ? "what a network's time is made of" : atlas.costs.get(state.x);
+    return `does not count ${counted}`;
+  }
+
+  function labelOf(run, point, manyExperiments) {
+    const parts = [point.label ? `${run.title}, ${point.label}` : run.title];
+    if (manyExperiments) parts.push(run.experiment.name);
+    const label = parts.join(" · ");
+    if (state.x !== NETWORK || point.ownLatency === null) return label;
+    return `${label} (own clock, latency ${compact(point.ownLatency)} s)`;
+  }
+
+  // Curves to draw, in order, and runs that cannot be with the reason.
+  function gathered() {
+    const points = chosenPoints();
+    const many = new Set(points.map(({ run }) => run.experiment)).size > 1;
+    const [entries, leftOut] = [[], []];
+    points.forEach(({ run, point }, number) => {
+      const label = labelOf(run, point, many);
+      const reason = reasonToLeaveOut(point);
+      if (reason !== null) {
+        leftOut.push(`${label}: ${reason}`);
+        return;
+      }
+      const lost = `${point.diverged} of ${counted(point.seeds, "seed")} diverged`;
+      const curve = curveOf(columns, point, state.y, state.x, state);
+      if (curve.x[curve.x.length - 1] === Infinity) {
+        leftOut.push(`${label}: spends more than any number of ${costTitle()}`);
+        return;
+      }
+      const last = curve.median.findLast(Number.isFinite);
+      entries.push({
+        key: point.key,
+        number,
+        label,
+        curve,
+        point,
+        diverged: point.diverged ? lost : "",
+        seeds: point.diverged ? lost : counted(point.seeds, "seed"),
+        hyperParameters: point.hyperParameters.map((pair) => pair.join(" ")).join(", "),
+        end: last === undefined ? "" : `ends at ${rounded(last)}`,
+      });
+    });
+    return { entries, leftOut };
+  }
+
+  // As the figures of experiments choose, where a reader does not.
+  function logarithmicScales(entries) {
+    let [xEnds, low, high] = [[], Infinity, -Infinity];
+    for (const { curve } of entries) {
+      xEnds.push(curve.x.findLast(Number.isFinite) ?? 0);
+      for (const value of curve.low) if (value < low) low = value;
+      for (const value of curve.high) if (value > high) high = value;
+    }
+    const { logarithmic, logarithmicOverDecade } = atlas.measurements.get(state.y);
+    const far = xEnds.length > 0 && Math.max(...xEnds) > 8 * Math.min(...xEnds);
+    const falls = logarithmic || (logarithmicOverDecade && low > 0 && high > 10 * low);
+    return {
+      x: state.xs === "auto" ? far : state.xs === "log",
+      y: state.ys === "auto" ? falls : state.ys === "log",
+    };
+  }
+
+  function messages(shown, leftOut, logarithmic) {
+    const curves = shown.length;
+    const texts = [`${counted(curves, "curve")}: medians over seeds that did not diverge.`];
+    if (unknown.length) texts.push(`This page does not hold ${unknown.join(", ")} of the address.`);
+    if (state.band === "1" && curves > RANGES_UP_TO) {
+      texts.push(`Ranges of seeds are drawn for up to ${RANGES_UP_TO} curves.`);
+    }
+    const styles = themed().colours.length * DASHES.length;
+    if (curves > styles) texts.push("Colours and dashes repeat: point at a curve for its name.");
+    const own = shown.map(({ point }) => point.ownLatency).filter((latency) => latency !== null);
+    if (state.x === NETWORK && own.length) {
+      const other = own.find((latency) => latency !== state.latency);
+      texts.push(
+        "Runs with a clock of their own keep the network that they were simulated on: the numbers " +
+          "declared here do not move them." +
+          (other === undefined ? "" : ` With a latency of ${compact(other)} s they do not compare.`),
+      );
+    }
+    const lost = shown.some(({ curve }) => curve.median.some((value) => value <= 0));
+    if (logarithmic.y && lost) texts.push("Values of 0 and below have no place on this scale.");
+    if (leftOut.length) texts.push(`${leftOut.length} left out, see below.`);
+    return texts.join(" ");
+  }
+
+  function emptyText(leftOut) {
+    if (!state.chosen.size) return "Nothing is chosen: tick an experiment or a run.";
+    if (leftOut.length) return "None of the chosen runs can be drawn so; below stands why.";
+    return "All curves are hidden: press entries of the legend.";
+  }
+
+  function renderFigure() {
+    const { entries, leftOut } = gathered();
+    const shown = entries.filter((entry) => !state.hidden.has(entry.key));
+    const logarithmic = logarithmicScales(shown);
+    byId("message").textContent = messages(shown, leftOut, logarithmic);
+    byId("empty").hidden = shown.length > 0;
+    byId("empty").textContent = emptyText(leftOut);
+    const yTitle = atlas.measurements.get(state.y).label;
+    byId("figure-heading").textContent = `${yTitle[0].toUpperCase()}${yTitle.slice(1)}`;
+    const summary = `${yTitle} against ${costTitle()}: ${counted(shown.length, "curve")}`;
+    byId("figure").setAttribute("aria-label", summary);
+    draw(byId("figure"), shown, {
+      xTitle: costTitle(),
+      yTitle,
+      logarithmic,
+      ranges: state.band === "1",
+      view: [state.y, state.x, logarithmic.x, logarithmic.y, ...state.chosen].join(),
+    });
+    byId("legend-section").hidden = entries.length === 0;
+    fillLegend(byId("legend"), entries, state.hidden, themed().colours);
+    byId("legend").entries = new Map(entries.map((entry) => [entry.key, entry]));
+    fillList(byId("left-out"), byId("left-out-list"), leftOut);
+  }
+
+  function renderChoice() {
+    tickTree(byId("tree"), atlas.papers, state.chosen);
+    byId("chosen-count").textContent = `${state.chosen.size} of ${atlas.runs.size} chosen`;
+    const points = chosenPoints().map(({ point }) => point);
+    const names = new Map([...atlas.measurements].map(([name, { label }]) => [name, label]));
+    const measured = new Set(points.flatMap((point) => Object.keys(point.columns)));
+    fillOptions(byId("measurement"), names, measured, ["measured by chosen runs", "not measured"]);
+    const counts = [...atlas.costs.keys()].filter((c) => points.some((point) => hasCost(point, c)));
+    fillOptions(byId("cost"), atlas.costs, new Set(counts), ["counted by chosen runs", "not counted"]);
+    const shown = new Set(chosenRuns().map((run) => run.experiment));
+    fillExperiments(byId("experiments"), byId("experiment-notes"), [...shown]);
+  }
+
+  function renderControls() {
+    byId("measurement").value = state.y;
+    byId("cost").value = state.x;
+    byId("y-scale").value = state.ys;
+    byId("x-scale").value = state.xs;
+    byId("band").checked = state.band === "1";
+    byId("all-points").checked = state.points === "all";
+    byId("network").hidden = state.x !== NETWORK;
+    for (const name of NUMBERS) {
+      const input = byId(name);
+      if (document.activeElement !== input) input.value = state[name];
+    }
+    byId("verdict").value = state.verdict;
+    byId("paper").value = state.paper;
+    byId("shown-only").checked = state.shown === "1";
+  }
+
+  function renderClaims() {
+    const isShown = (name) => atlas.shownBy(name).some((key) => state.chosen.has(key));
+    const claims = atlas.claims.filter(
+      (claim) =>
+        (!state.verdict || claim.verdict === state.verdict) &&
+        (!state.paper || claim.paper === state.paper) &&
+        (state.shown === "0" || isShown(claim.experiment)),
+    );
+    const counts = atlas.verdicts.map(
+      (verdict) => `${claims.filter((claim) => claim.verdict === verdict).length} ${verdict}`,
+    );
+    byId("claims-count").textContent =
+      `${claims.length} of ${counted(atlas.claims.length, "claim")}: ${counts.join(", ")}`;
+    const drawable = (name) => atlas.shownBy(name).length > 0;
+    fillClaims(byId("claims-frame").querySelector("table"), claims, drawable);
+  }
+
+  function render({ choice = true, figure = true, claims = true } = {}) {
+    if (choice) renderChoice();
+    renderControls();
+    if (figure) renderFigure();
+    if (claims) renderClaims();
+  }
+
+  // A change by the reader: a step back leads to what was before, except within one number's typing.
+  function change(patch, parts, replace = false) {
+    Object.assign(state, patch);
+    unknown = [];
+    address = toAddress(state, atlas.experiments);
+    if (replace) location.replace(`#${address}`);
+    else location.hash = address;
+    render(parts);
+  }
+
+  // Another choice; where none of it has the measurement or cost, those that most of it have.
+  function choose(chosen, patch = {}) {
+    const points = [...chosen].flatMap((key) => atlas.runs.get(key).points);
+    patch.chosen = chosen;
+    if (points.length) {
+      const proposed = atlas.propose(chosen);
+      if (!points.some((point) => state.y in point.columns)) patch.y = proposed.y;
+      if (!points.some((point) => hasCost(point, state.x))) patch.x = proposed.x;
+    }
+    change(patch, { claims: state.shown === "1" });
+  }
+
+  function chooseOnly(name) {
+    choose(new Set(atlas.shownBy(name)), { hidden: new Set() });
+  }
+
+  const figureOnly = { choice: false, claims: false };
+  const claimsOnly = { choice: false, figure: false };
+  const onChange = (id, patch, parts) =>
+    byId(id).addEventListener("change", ({ target }) => change(patch(target), parts));
+
+  onChange("measurement", ({ value }) => ({ y: value }), figureOnly);
+  onChange("cost", ({ value }) => ({ x: value }), figureOnly);
+  onChange("y-scale", ({ value }) => ({ ys: value }), figureOnly);
+  onChange("x-scale", ({ value }) => ({ xs: value }), figureOnly);
+  onChange("band", ({ checked }) => ({ band: checked ? "1" : "0" }), figureOnly);
+  onChange("all-points", ({ checked }) => ({ points: checked ? "all" : "selected" }), { claims: false });
+  onChange("verdict", ({ value }) => ({ verdict: value }), claimsOnly);
+  onChange("paper", ({ value }) => ({ paper: value }), claimsOnly);
+  onChange("shown-only", ({ checked }) => ({ shown: checked ? "1" : "0" }), claimsOnly);
+
+  let typedIn = null;
+  for (const name of NUMBERS) {
+    byId(name).addEventListener("input", ({ target }) => {
+      const value = target.valueAsNumber;
+      const valid = isAllowed(name, value);
+      target.setAttribute("aria-invalid", String(!valid));
+      if (!valid) {
+        byId("message").textContent =
+          `${name} must be a number ${name === "bandwidth" ? "above 0" : "of 0 or more"}; the figure ` +
+          `shows ${state[name]}.`;
+        return;
+      }
+      change({ [name]: value }, figureOnly, typedIn === name);
+      typedIn = name;
+    });
+    byId(name).addEventListener("blur", ({ target }) => {
+      typedIn = null;
+      target.value = state[name];
+      target.setAttribute("aria-invalid", "false");
+    });
+  }
+
+  byId("tree").addEventListener("change", ({ target }) => {
+    const { paper, experiment, run } = target.dataset;
+    const runs = [...atlas.runs.values()].filter((candidate) =>
+      run !== undefined
+        ? candidate.key === run
+        : experiment !== undefined
+          ? candidate.experiment.name === experiment
+          : atlas.papers.find((p) => p.name === paper).experiments.includes(candidate.experiment),
+    );
+    const chosen = new Set(state.chosen);
+    for (const { key } of runs) target.checked ? chosen.add(key) : chosen.delete(key);
+    choose(chosen);
+  });
+  byId("tree").addEventListener("click", ({ target }) => {
+    if (target.dataset.only !== undefined) chooseOnly(target.dataset.only);
+  });
+  byId("choose-none").addEventListener("click", () => choose(new Set()));
+  byId("search").addEventListener("input", ({ target }) => {
+    byId("search-result").textContent = searchTree(byId("tree"), target.value);
+  });
+
+  byId("legend").addEventListener("click", ({ target }) => {
+    const key = target.closest("button")?.dataset.key;
+    if (key === undefined) return;
+    const hidden = new Set(state.hidden);
+    if (!hidden.delete(key)) hidden.add(key);
+    change({ hidden }, figureOnly);
+  });
+  for (const event of ["focusin", "mouseover"]) {
+    byId("legend").addEventListener(event, ({ target }) => {
+      const entry = byId("legend").entries.get(target.closest("button")?.dataset.key);
+      if (entry) {
+        byId("about").textContent = `${entry.label}: ${entry.seeds}; ${entry.hyperParameters}`;
+      }
+    });
+  }
+
+  byId("claims-frame").addEventListener("click", ({ target }) => {
+    const name = target.closest("button")?.dataset.experiment;
+    if (name === undefined) return;
+    chooseOnly(name);
+    byId("view").scrollIntoView({ block: "nearest" });
+  });
+
+  byId("reset-zoom").addEventListener("click", () =>
+    Plotly.relayout(byId("figure"), { "xaxis.autorange": true, "yaxis.autorange": true }),
+  );
+  byId("save-figure").addEventListener("click", () => save(byId("figure")));
+  byId("copy-link").addEventListener("click", async () => {
+    const link = `${location.href.split("#")[0]}#${toAddress(state, atlas.experiments)}`;
+    let told = "Link copied.";
+    try {
+      await navigator.clipboard.writeText(link);
+    } catch {
+      told = `The browser does not let pages copy here; the link: ${link}`;
+    }
+    byId("message").textContent = told;
+  });
+
+  addEventListener("hashchange", () => {
+    const text = location.hash.slice(1);
+    if (text === address) return;
+    address = text;
+    ({ state, unknown } = fromAddress(text, atlas, first));
+    render();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => renderFigure());
+
+  const option = (value, text) => element("option", { value }, text);
+  byId("verdict").append(option("", "all"), ...atlas.verdicts.map((name) => option(name, name)));
+  byId("paper").append(option("", "all"), ...atlas.claimPapers.map((name) => option(name, name)));
+  byId("holds").textContent =
+    `${counted(atlas.runs.size, "run")} of ${counted(atlas.experiments.length, "experiment")}, ` +
+    `${counted(atlas.claims.length, "claim")}`;
+  buildTree(byId("tree"), atlas.papers);
+  byId("runs").open = matchMedia("(min-width: 761px)").matches;
+  render();
+}
+
+try {
+  const [columns] = await Promise.all([loadColumns(), loadLibrary()]);
+  start(described(), columns);
+  document.body.dataset.ready = "true";
+} catch (error) {
+  byId("holds").textContent = `The page could not be shown (${error}); a browser of 2023 or later can.`;
+  throw error;
+}

@@ -1,0 +1,80 @@
+// What is chosen, and how it stands in the page's address.
+
+const DEFAULTS = {
+  points: "selected",
+  xs: "auto",
+  ys: "auto",
+  band: "1",
+  latency: 0.05,
+  bandwidth: 1e6,
+  gradient: 1e-5,
+  verdict: "",
+  paper: "",
+  shown: "0",
+};
+const NUMBERS = ["latency", "bandwidth", "gradient"]; // of the network that a reader declares
+const SCALES = ["auto", "linear", "log"];
+
+function isAllowed(name, value) {
+  return Number.isFinite(value) && (name === "bandwidth" ? value > 0 : value >= 0);
+}
+
+// The state as text: whole experiments by their name, others by experiment/run.
+function toAddress(state, experiments) {
+  const address = new URLSearchParams();
+  for (const experiment of experiments) {
+    const chosen = experiment.runs.filter((run) => state.chosen.has(run.key));
+    if (chosen.length === experiment.runs.length) address.append("show", experiment.name);
+    else for (const run of chosen) address.append("show", run.key);
+  }
+  if (!address.has("show")) address.append("show", "");
+  for (const key of state.hidden) address.append("off", key);
+  address.set("y", state.y);
+  address.set("x", state.x);
+  for (const [key, usual] of Object.entries(DEFAULTS)) {
+    if (String(state[key]) !== String(usual)) address.set(key, state[key]);
+  }
+  return address.toString();
+}
+
+// Returns {state, unknown}: names that the address has and this page has not.
+function fromAddress(text, atlas, first) {
+  const address = new URLSearchParams(text);
+  const unknown = [];
+  const known = (key, allowed, usual) => {
+    const value = address.get(key);
+    if (value === null || allowed.includes(value)) return value ?? usual;
+    unknown.push(value);
+    return usual;
+  };
+  const number = (key) => {
+    const value = Number(address.get(key) || DEFAULTS[key]);
+    if (isAllowed(key, value)) return value;
+    unknown.push(`${key} ${address.get(key)}`);
+    return DEFAULTS[key];
+  };
+  const state = { chosen: new Set(), hidden: new Set() };
+  for (const name of address.getAll("show")) {
+    const experiment = atlas.experiments.find((candidate) => candidate.name === name);
+    if (experiment) for (const run of experiment.runs) state.chosen.add(run.key);
+    else if (atlas.runs.has(name)) state.chosen.add(name);
+    else if (name) unknown.push(name);
+  }
+  for (const key of address.getAll("off")) {
+    if (atlas.points.has(key)) state.hidden.add(key);
+    else unknown.push(key);
+  }
+  if (!address.has("show")) state.chosen = new Set(first.chosen);
+  const proposed = atlas.propose(state.chosen);
+  state.y = known("y", [...atlas.measurements.keys()], proposed.y);
+  state.x = known("x", [...atlas.costs.keys()], proposed.x);
+  state.points = known("points", ["selected", "all"], DEFAULTS.points);
+  state.xs = known("xs", SCALES, DEFAULTS.xs);
+  state.ys = known("ys", SCALES, DEFAULTS.ys);
+  state.band = known("band", ["0", "1"], DEFAULTS.band);
+  for (const name of NUMBERS) state[name] = number(name);
+  state.verdict = known("verdict", ["", ...atlas.verdicts], DEFAULTS.verdict);
+  state.paper = known("paper", ["", ...atlas.claimPapers], DEFAULTS.paper);
+  state.shown = known("shown", ["0", "1"], DEFAULTS.shown);
+  return { state, unknown };
+}
