@@ -20,7 +20,7 @@ from fedatlas.counters import TieredCounters
 from fedatlas.data.samples import Samples
 from fedatlas.objectives import ClassificationObjective
 from fedatlas.problems.batched_network import BatchedNetwork
-from fedatlas.problems.silos import TieredEngine
+from fedatlas.problems.silos import NetworkSilos
 from fedatlas.problems.tiered import TieredProblem
 from fedatlas.randomness import RoundRandom
 from fedatlas.shards import ClientSamples
@@ -75,13 +75,13 @@ def joint_step(device: torch.device) -> Callable[[], object]:
     return step
 
 
-def local_step(problem: TieredProblem, engine: TieredEngine) -> Callable[[], object]:
+def local_step(problem: TieredProblem, engine: NetworkSilos) -> Callable[[], object]:
     start, batch = engine.start(0), problem.minibatch(RoundRandom(0).at(0), BATCH)
     models, others = problem.copies(start), sums_of_others(problem.embeddings(start, batch))
     return lambda: problem.partial_gradients(models, others, batch)
 
 
-def exchange(problem: TieredProblem, engine: TieredEngine) -> Callable[[], object]:
+def exchange(problem: TieredProblem, engine: NetworkSilos) -> Callable[[], object]:
     start, random = engine.start(0), RoundRandom(0).at(0)
     return lambda: problem.embeddings(start, problem.minibatch(random, BATCH))
 
@@ -91,7 +91,7 @@ def report(clients: int, device: torch.device) -> None:
     objective = ClassificationObjective(name="cross_entropy", model=MODEL)
     calls = {"joint step, no clients": joint_step(device)}
     for name, vectorised in (("loop", False), ("few calls", True), ("as chosen", None)):
-        engine = TieredEngine(data, objective, str(device), vectorised=vectorised)
+        engine = NetworkSilos(data, objective, str(device), vectorised=vectorised)
         problem = TieredProblem(engine, TieredCounters())
         calls[f"step of all clients, {name}"] = local_step(problem, engine)
     calls["minibatch and its exchange"] = exchange(problem, engine)

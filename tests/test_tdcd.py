@@ -600,8 +600,8 @@ def test_runs_do_not_depend_on_the_order_of_seeds_or_on_how_gradients_are_taken(
 ):
     traces = []
     for vectorised, seeds in ((None, (3, 8)), (False, (8, 3)), (True, (3, 8))):
-        engine = partial(silos.TieredEngine, dtype=torch.float64, vectorised=vectorised)
-        monkeypatch.setattr(tiered, "TieredEngine", engine)
+        engine = partial(silos.NetworkSilos, dtype=torch.float64, vectorised=vectorised)
+        monkeypatch.setattr(tiered, "NetworkSilos", engine)
         spec = small(seeds=seeds)
         traces.append(without_times(train(spec, shards, tmp_path / "trace.nc")))
     for other in traces[1:]:
@@ -636,11 +636,6 @@ def test_a_minibatch_larger_than_the_data_is_refused_before_anything_is_measured
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"objective": {"name": "logistic_l2", "weight": 0.1}},
-            r"TDCD sums embeddings of networks, but its objective, logistic_l2, is of linear models"
-            r": say cross_entropy or binary_cross_entropy, with model: linear$",
-        ),
         (
             {"objective": {"name": "auc_min_max", "model": "linear"}},
             "TDCD minimises, but its objective, auc_min_max, is min–max$",

@@ -22,7 +22,7 @@ from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import ClassificationObjective
 from fedatlas.problems.batched_network import BatchedNetwork
-from fedatlas.problems.silos import TieredEngine
+from fedatlas.problems.silos import NetworkSilos
 from fedatlas.problems.tiered import PerSilo, SiloModels, TieredProblem
 from fedatlas.randomness import RoundRandom
 from fedatlas.shards import ClientSamples
@@ -135,12 +135,12 @@ class Toy:
         data, targets = self.test
         return _rows(5 * np.arange(len(targets)), self.as_labels(targets), data[silo])
 
-    def engine(self, vectorised: bool | None = None) -> TieredEngine:
-        return TieredEngine(
+    def engine(self, vectorised: bool | None = None) -> NetworkSilos:
+        return NetworkSilos(
             self.samples, self.objective, "cpu", dtype=torch.float64, vectorised=vectorised
         )
 
-    def start(self, engine: TieredEngine, seed: int = 0) -> SiloModels:
+    def start(self, engine: NetworkSilos, seed: int = 0) -> SiloModels:
         """The engine's start, moved: linear models start at zero, biases often do."""
         start = engine.start(seed)
         noise = torch.Generator().manual_seed(seed)
@@ -683,7 +683,7 @@ def test_binary_cross_entropy_needs_signs(labels):
     ]
     objective = ClassificationObjective(name="binary_cross_entropy", model="linear")
     with pytest.raises(FedatlasError, match="needs labels ±1, but data set 'toy' has others"):
-        TieredEngine(TieredSamples(tuple(silos), place), objective, "cpu")
+        NetworkSilos(TieredSamples(tuple(silos), place), objective, "cpu")
 
 
 @pytest.mark.parametrize(
@@ -698,4 +698,4 @@ def test_binary_cross_entropy_needs_signs(labels):
 def test_networks_that_do_not_suit_the_slices_are_refused(changes, message):
     objective = ClassificationObjective.model_validate({"name": "cross_entropy", **changes})
     with pytest.raises(FedatlasError, match=message):
-        TieredEngine(make_toy().samples, objective, "cpu")
+        NetworkSilos(make_toy().samples, objective, "cpu")

@@ -55,12 +55,8 @@ def dense_of(rows: PartyRows) -> np.ndarray:
     return rows.features.toarray() if sparse.issparse(rows.features) else rows.features
 
 
-def problem_of(
-    name: str, rows: PartyRows, test: PartyRows | None = None, optimum: float | None = None
-) -> VerticalProblem:
-    return VerticalProblem(
-        PartySamples(rows, test, {"dataset": "toy"}), objective_of(name), optimum
-    )
+def problem_of(name: str, rows: PartyRows, test: PartyRows | None = None) -> VerticalProblem:
+    return VerticalProblem(PartySamples(rows, test, {"dataset": "toy"}), objective_of(name))
 
 
 # ----------------------------------------------------------------------- values and gradients
@@ -192,13 +188,12 @@ def test_gradients_do_not_depend_on_threads():
 def test_measurements_match_scikit_learn(name, layouts):
     rows = make_rows(name, layouts[0], n=40)
     test = make_rows(name, layouts[1], n=25, seed=1)
-    problem = problem_of(name, rows, test, optimum=0.25)
+    problem = problem_of(name, rows, test)
     assert problem.samples == 40
     assert problem.dimension == 6
     for seed in range(3):
         w = np.random.default_rng(seed).normal(size=6)
         measured = problem.measure(w)
-        assert measured["suboptimality"] == measured["objective"] - 0.25
         for split, part in (("train", rows), ("test", test)):
             margins = dense_of(part) @ w
             if name.startswith("logistic"):
@@ -209,19 +204,14 @@ def test_measurements_match_scikit_learn(name, layouts):
                 assert measured[f"{split}_rmse"] == pytest.approx(expected, rel=1e-13)
         kind = "accuracy" if name.startswith("logistic") else "rmse"
         assert set(measured) == {
-            "objective", "gradient_norm", "suboptimality", f"train_{kind}", f"test_{kind}",
+            "objective", "gradient_norm", f"train_{kind}", f"test_{kind}",
         }  # fmt: skip
 
 
 @every_objective
-def test_without_test_rows_or_optimum_neither_is_measured(name):
+def test_without_test_rows_none_are_measured(name):
     measured = problem_of(name, make_rows(name, "dense")).measure(np.zeros(6))
-    assert not [key for key in measured if key.startswith(("test", "sub"))]
-
-
-def test_an_optimum_of_zero_is_an_optimum():
-    measured = problem_of("ridge_regression", make_rows("ridge_regression", "dense"), None, 0.0)
-    assert "suboptimality" in measured.measure(np.zeros(6))
+    assert not [key for key in measured if key.startswith("test")]
 
 
 def test_at_zero_everything_is_told_negative():

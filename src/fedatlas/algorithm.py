@@ -18,7 +18,7 @@ from fedatlas import algorithms
 from fedatlas.errors import FedatlasError
 from fedatlas.graphs import Graphs
 from fedatlas.models import Model
-from fedatlas.objectives import ClassificationObjective, LinearObjective, Objective
+from fedatlas.objectives import ClassificationObjective, Objective
 from fedatlas.partition import Partition
 from fedatlas.randomness import RoundRandom
 
@@ -132,11 +132,6 @@ class Algorithm(Model, ABC):
         takes_classes = cls.on_graphs or partition.kind == "tiered"
         if isinstance(objective, ClassificationObjective) and not takes_classes:
             raise FedatlasError(f"{cls.title} does not take the objective {objective.name} here")
-        if isinstance(objective, LinearObjective) and partition.kind == "tiered":
-            raise FedatlasError(
-                f"{cls.title} sums embeddings of networks, but its objective, {objective.name}, is "
-                "of linear models: say cross_entropy or binary_cross_entropy, with model: linear"
-            )
 
     def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
         """Refuse, with a FedatlasError, weights (n, n) on which the method cannot run."""

@@ -19,19 +19,24 @@ FEWEST_SAMPLES_PER_CLASS = 5
 
 def _share_or_split(test: Any) -> Any:
     share = isinstance(test, float) and 0 < test < 1
-    if not (test is None or share or (isinstance(test, str) and test)):
-        raise ValueError("must be a share between 0 and 1, or the name of a split")
+    last = isinstance(test, int) and not isinstance(test, bool) and test > 0
+    if not (test is None or share or last or (isinstance(test, str) and test)):
+        raise ValueError(
+            "must be a share between 0 and 1, a whole number of last rows, or the name of a split"
+        )
     return test
 
 
-#: Rows kept for testing: a share, the name of a split, or None.
-TestRows: TypeAlias = Annotated[float | str | None, BeforeValidator(_share_or_split)]
+#: Rows kept for testing: a share at random, the last so many, the name of a split, or None.
+TestRows: TypeAlias = Annotated[int | float | str | None, BeforeValidator(_share_or_split)]
 
 
 def _test_parts(test: float | str | None) -> list[str]:
     """Parts of a slug; they come last, as the name of a split may look like anything."""
     if test is None:
         return []
+    if isinstance(test, int):
+        return [f"last{test}"]
     return [f"test{test!r}" if isinstance(test, float) else f"on-{test}"]
 
 
@@ -109,8 +114,8 @@ class HorizontalPartition(Model):
         `dirichlet`: skewed by label; see `share_out`.
     clients: number of clients, each with at least one sample.
     samples: keep only the first so many rows (before shuffling); null keeps all.
-    test: what is kept for testing: a share of the rows at random, the name of a split of the data
-        set, or null for nothing. The other rows are for training.
+    test: what is kept for testing: a share of the rows at random (0.2), the last rows (100), the
+        name of a split of the data set, or null for nothing. The other rows are for training.
     binary: labels made ±1, one class made rare; null leaves labels as they are.
     concentration: of the Dirichlet distribution: small is skewed, large is uniform.
     seed: of everything random here, 0 unless given; where nothing is, there is none, so that equal
@@ -187,8 +192,8 @@ class VerticalPartition(Model):
     assignment: blocks of features whose sizes differ by at most one, the first parties having the
         larger: `shuffled` after a uniform random permutation, or `consecutive`.
     samples: keep only the first so many rows; null keeps all.
-    test: what is kept for testing: a share of the rows at random, the name of a split of the data
-        set, or null for nothing. The other rows are for training.
+    test: what is kept for testing: a share of the rows at random (0.2), the last rows (100), the
+        name of a split of the data set, or null for nothing. The other rows are for training.
     standardise: numeric columns to zero mean and unit variance by the training rows' statistics,
         each party its own columns; indicator columns stay as they are.
     seed: of everything random here; null lets every trial (seed of a run) have its own partition.
@@ -276,8 +281,8 @@ class TieredPartition(Model):
         the training samples after a uniform random permutation of its own, in blocks whose sizes
         differ by at most one (Das et al. 2022, section 5.2).
     samples: keep only the first so many rows; null keeps all.
-    test: what is kept for testing: a share of the rows at random, the name of a split of the data
-        set, or null for nothing. The other rows are for training.
+    test: what is kept for testing: a share of the rows at random (0.2), the last rows (100), the
+        name of a split of the data set, or null for nothing. The other rows are for training.
     binary: labels made ±1, one class made rare; null leaves labels as they are. Under one seed a
         horizontal partition keeps the same rows.
     seed: of everything random here.
@@ -335,6 +340,29 @@ Partition: TypeAlias = Annotated[
     HorizontalPartition | VerticalPartition | TieredPartition, Field(discriminator="kind")
 ]
 
+
+def pooled_rows(spec: Partition) -> VerticalPartition:
+    """The training rows of a partition in one party's hands, on which an optimum is found.
+
+    Partitions of any kind with the same `samples` and `test` share it, and so one f*.
+
+    Raises FedatlasError where the mean over clients is not that over rows, or rows differ by kind.
+    """
+    if isinstance(spec, VerticalPartition):
+        return spec.pooled
+    if isinstance(spec.test, float):
+        raise FedatlasError(
+            f"suboptimality of a {spec.kind} partition needs the rows that others have: 'test' as "
+            "a share draws its own; state a number of last rows or the name of a split"
+        )
+    if spec.binary is not None or getattr(spec, "assignment", None) == "dirichlet":
+        raise FedatlasError(
+            "suboptimality is measured where all rows count equally: not with 'binary' or the "
+            "assignment 'dirichlet'"
+        )
+    return VerticalPartition(parties=1, active=1, samples=spec.samples, test=spec.test, seed=0)
+
+
 # Independent streams of one partition seed: rows must not depend on the number of parties. The
 # first is also that of clients' assignments, which take the seed itself: rows shared out to clients
 # have the fourth. Of the last every silo has its own.
@@ -353,14 +381,16 @@ def train_and_test_rows(spec: Partition, rows: int) -> tuple[np.ndarray, np.ndar
             "samples or remove it"
         )
     kept = spec.samples or rows
-    if not isinstance(spec.test, float):
+    if not isinstance(spec.test, int | float):
         return np.arange(kept), np.arange(0)
-    held_out = round(spec.test * kept)
+    held_out = spec.test if isinstance(spec.test, int) else round(spec.test * kept)
     if not 0 < held_out < kept:
         raise FedatlasError(
             f"partition: test {spec.test} of {kept} rows leaves no row for "
             f"{'training' if held_out else 'testing'}"
         )
+    if isinstance(spec.test, int):
+        return np.arange(kept - held_out), np.arange(kept - held_out, kept)
     stream = _ROWS if isinstance(spec, VerticalPartition) else _ROWS_OF_CLIENTS
     order = _generator(spec, stream).permutation(kept)
     return np.sort(order[held_out:]), np.sort(order[:held_out])

@@ -25,9 +25,11 @@ from fedatlas.objectives import (
     NetworkObjective,
 )
 from fedatlas.partition import (
+    HorizontalPartition,
     Partition,
     TieredPartition,
     VerticalPartition,
+    pooled_rows,
     silo_blocks,
     train_and_test_rows,
 )
@@ -124,9 +126,9 @@ def build_plan(config_folder: Path) -> Plan:
                 for seed in spec.seeds:
                     partition = spec.partition.of_trial(seed)
                     partitions[partition.slug] = partition
-                    if spec.optimum and isinstance(partition, VerticalPartition):
-                        pooled[partition.rows_slug] = partition.pooled
-                        partitions[partition.pooled.slug] = partition.pooled
+                    if spec.optimum:
+                        rows = pooled_rows(partition)
+                        pooled[rows.rows_slug] = partitions[rows.slug] = rows
                 if isinstance(spec.objective, LinearObjective):
                     objectives[spec.objective.slug] = spec.objective
     plan = Plan(catalogue, experiments, runs, partitions, pooled, objectives)
@@ -270,12 +272,30 @@ def _check_model(
         raise FedatlasError(f"{where}: networks need samples with a shape; {dataset.name} has none")
 
 
+def _check_optimum(spec: RunSpec, rows: int | None, where: str) -> None:
+    """One f* for all kinds of partitions: of the mean over the same rows."""
+    if not isinstance(spec.objective, LinearObjective):
+        raise FedatlasError(f"{where}: suboptimality is measured of linear models only")
+    try:
+        pooled_rows(spec.partition)
+    except FedatlasError as error:
+        raise FedatlasError(f"{where}: {error}") from None
+    if isinstance(spec.partition, HorizontalPartition) and rows is not None:
+        samples = len(train_and_test_rows(spec.partition, rows)[0])
+        if samples % spec.partition.clients:
+            raise FedatlasError(
+                f"{where}: suboptimality needs clients that have equally many samples: "
+                f"{spec.partition.clients} clients do not share {samples} training rows evenly; "
+                "state 'samples'"
+            )
+
+
 def _check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
     """As far as the catalogue knows rows and features; the assignment has the last word."""
     dataset, partition = catalogue[spec.dataset], spec.partition
-    if spec.optimum and partition.kind != "vertical":
-        raise FedatlasError(f"{where}: suboptimality is measured on vertical partitions only")
     rows = dataset.split(spec.split).rows
+    if spec.optimum:
+        _check_optimum(spec, rows, where)
     wanted = partition.samples or 0
     if not isinstance(partition, VerticalPartition):
         wanted = max(wanted, partition.clients)

@@ -16,7 +16,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.graphs import Graphs, weight_matrix
 from fedatlas.models import Model, validated
 from fedatlas.objectives import NetworkObjective, Objective
-from fedatlas.partition import HorizontalPartition, Partition, VerticalPartition
+from fedatlas.partition import HorizontalPartition, Partition, pooled_rows
 from fedatlas.simulation.network_model import NetworkModel
 
 
@@ -58,9 +58,8 @@ class RunSpec(Model):
         """
         if not self.optimum:
             return None
-        partition = self.partition.of_trial(seed)
-        assert isinstance(partition, VerticalPartition)  # as the plan has checked
-        return folder / partition.rows_slug / f"{self.objective.slug}.json"
+        rows = pooled_rows(self.partition.of_trial(seed)).rows_slug
+        return folder / rows / f"{self.objective.slug}.json"
 
     @property
     def weights(self) -> tuple[np.ndarray, np.ndarray | None]:

@@ -4,6 +4,7 @@ import logging
 import platform
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +19,7 @@ from fedatlas.algorithm import Algorithm
 from fedatlas.closure import import_closure, source_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, text_digest
+from fedatlas.optimum import read_optimum
 from fedatlas.randomness import RoundRandom
 from fedatlas.settings import Setting, Trial, open_setting
 from fedatlas.specs import RunSpec
@@ -53,13 +55,14 @@ def train(
     device: "auto", "cpu", or a torch device such as "cuda".
     """
     algorithm = spec.build_algorithm()
-    setting = open_setting(spec, shards, optima, device)
+    setting = open_setting(spec, shards, device)
+    best = read_optima(spec, optima)
     code = source_digest(import_closure(*spec.code))
     rehearsal = setting.trial(spec.seeds[0])
     warnings = _warnings(spec, algorithm, rehearsal.problem, setting)
 
-    identity = run_identity(spec, code, setting.data_digest)
-    run = _Run(spec, algorithm, setting, checkpoint, identity)
+    identity = run_identity(spec, code, setting.data_digest, best)
+    run = _Run(spec, algorithm, setting, best, checkpoint, identity)
     run.train(rehearsal)
     trace = run.trace(
         {
@@ -77,6 +80,7 @@ def train(
             "warnings": canonical_json(warnings),
             "source_digest": code,
             "shard_digest": setting.data_digest,
+            "optima": canonical_json({str(seed): value for seed, value in best.items()}),
             "device": setting.device,
             "versions": canonical_json(_versions(setting.uses_torch)),
         }
@@ -87,9 +91,24 @@ def train(
     return trace
 
 
-def run_identity(spec: RunSpec, code: str, shard_digest: str) -> str:
+def read_optima(spec: RunSpec, folder: Path | None) -> dict[int, float]:
+    """f* of every trial, by seed; empty where sub-optimality is not measured.
+
+    folder: that of the split's optima.
+    """
+    if spec.optimum and folder is None:
+        raise FedatlasError(f"{spec.name}: measures sub-optimality: give --optima, too")
+    files = {seed: spec.optimum_file(folder or Path(), seed) for seed in spec.seeds}
+    read = {file: read_optimum(file).objective for file in set(files.values()) if file}
+    return {seed: read[file] for seed, file in files.items() if file}
+
+
+def run_identity(
+    spec: RunSpec, code: str, shard_digest: str, optima: Mapping[int, float] | None = None
+) -> str:
     """What a checkpoint must share with the run that continues it."""
-    return text_digest(canonical_json([spec.model_dump(mode="json"), code, shard_digest]))
+    best = sorted((optima or {}).items())
+    return text_digest(canonical_json([spec.model_dump(mode="json"), code, shard_digest, best]))
 
 
 class _Run:
@@ -100,12 +119,14 @@ class _Run:
         spec: RunSpec,
         algorithm: Algorithm,
         setting: Setting,
+        optima: Mapping[int, float],
         checkpoint: CheckpointPolicy | None,
         identity: str,
     ) -> None:
         self.spec = spec
         self.algorithm = algorithm
         self.setting = setting
+        self.optima = optima
         self.checkpoint = checkpoint
         self.identity = identity
         self.schedule = record_schedule(spec.rounds, spec.record_every)
@@ -185,6 +206,9 @@ class _Run:
     def _record(self, index: int, record: int, trial: Trial, point: Any, wall_time: float) -> bool:
         """Fill one record; False, leaving it NaN, if the run has diverged."""
         measured = trial.problem.measure(point)
+        if self.optima:
+            best = self.optima[self.spec.seeds[index]]
+            measured["suboptimality"] = measured["objective"] - best
         first = self.variables["objective"][index, 0] if record else measured["objective"]
         limit = DIVERGENCE_FACTOR * max(1.0, first)
         finite = np.isfinite([measured.get(name, 0.0) for name in ("objective", "gradient_norm")])

@@ -14,7 +14,7 @@ from fedatlas.randomness import RoundRandom
 from fedatlas.simulation.tiers import TieredNetwork, sums_of_others
 
 if TYPE_CHECKING:
-    from fedatlas.problems.silos import SharedMinibatch
+    from fedatlas.problems.tiered import SharedMinibatch
 
 
 @dataclass(frozen=True)

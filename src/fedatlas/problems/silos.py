@@ -1,6 +1,7 @@
-"""The arithmetic behind tiered methods: silos' slices on a device, their networks, gradients."""
+"""Silos that train networks: slices on a device, embeddings, gradients."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +11,8 @@ from fedatlas.objectives import ClassificationObjective
 from fedatlas.problems.batched_network import BatchedNetwork, Pullback
 from fedatlas.problems.classification import Classification, classification
 from fedatlas.problems.device_samples import DeviceSamples
-from fedatlas.problems.tiered import PerSilo, SiloModels
+from fedatlas.problems.silo_engine import SiloEngine, rows_by_client
+from fedatlas.problems.tiered import PerSilo, SharedMinibatch, SiloModels
 from fedatlas.problems.torch_device import available
 from fedatlas.shards import ClientSamples
 from fedatlas.tiered_shards import TieredSamples
@@ -50,24 +52,8 @@ class _SiloBatch:
     groups: tuple[_Group, ...]
 
 
-@dataclass(frozen=True)
-class SharedMinibatch:
-    """ζ and where silos keep it. size: B. sizes: |ζ_{k,j}|, (N, K)."""
-
-    size: int
-    silos: tuple[_SiloBatch, ...]
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Samples of every client, (N, K)."""
-        return np.stack([silo.sizes for silo in self.silos])
-
-
-class TieredEngine:
-    """Embeddings and gradients of all clients of all silos.
-
-    silos: N. clients: K of each silo. samples: M.
-    """
+class NetworkSilos(SiloEngine):
+    """The engine of networks; its arrays are torch's, float32 unless told otherwise."""
 
     def __init__(
         self,
@@ -81,8 +67,8 @@ class TieredEngine:
 
         vectorised: whether calls are for many clients; None lets device and sizes decide.
         """
+        super().__init__(data)
         self._device, first = available(device), data.silos[0]
-        self.silos, self.clients, self.samples = len(data.silos), first.clients, len(data.place[0])
         self._loss = classification(
             objective, data.metadata["dataset"], first.samples, first.test, self._device
         )
@@ -104,6 +90,15 @@ class TieredEngine:
     def array(self, values: np.ndarray) -> torch.Tensor:
         """The values on the engine's device."""
         return torch.tensor(values, device=self._device)
+
+    def numpy(self, array: Any) -> np.ndarray:
+        """See SiloEngine."""
+        values: np.ndarray = array.cpu().numpy()
+        return values
+
+    def copies(self, array: Any) -> Any:
+        """See SiloEngine."""
+        return array.expand(self.clients, -1)
 
     def minibatch(self, samples: np.ndarray) -> SharedMinibatch:
         """The minibatch of these samples, (B,), numbered by ascending sample id."""
@@ -182,10 +177,7 @@ class _Silo:
 
     def batch(self, samples: np.ndarray) -> _SiloBatch:
         """The slices of these samples, (B,)."""
-        rows = self._row_of[samples]
-        place = np.argsort(rows)  # rows are stored client by client
-        rows = rows[place]
-        starts = np.searchsorted(rows, self._offsets)
+        rows, place, starts = rows_by_client(self._row_of, self._offsets, samples)
         taken = torch.from_numpy(rows).to(self._device)
         inputs, targets = self._train.at(taken), self._targets[taken]
         places = torch.from_numpy(place).to(self._device)

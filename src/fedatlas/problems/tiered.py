@@ -6,19 +6,20 @@ samples; each of its clients holds those of some. Embeddings Φ_j = h_j(θ_j; ·
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from fedatlas.counters import TieredCounters
 from fedatlas.errors import FedatlasError
 from fedatlas.randomness import RoundRandom
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep torch out of that
-    import torch
+    from fedatlas.problems.silo_engine import SiloEngine
 
-    from fedatlas.problems.silos import SharedMinibatch, TieredEngine
-
-#: One tensor for each silo.
-PerSilo: TypeAlias = "tuple[torch.Tensor, ...]"
+#: One array for each silo, of the engine's own type.
+PerSilo: TypeAlias = tuple[Any, ...]
 
 
 class SiloModels(NamedTuple):
@@ -32,13 +33,26 @@ class SiloModels(NamedTuple):
     statistics: PerSilo
 
 
+@dataclass(frozen=True)
+class SharedMinibatch:
+    """ζ and where silos keep it. size: B. silos: of each what its engine needs."""
+
+    size: int
+    silos: tuple[Any, ...]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Samples |ζ_{k,j}| of every client, (N, K)."""
+        return np.stack([silo.sizes for silo in self.silos])
+
+
 class TieredProblem:
     """The counting oracle.
 
     silos: N. clients: K of each silo. samples: M.
     """
 
-    def __init__(self, engine: TieredEngine, counters: TieredCounters) -> None:
+    def __init__(self, engine: SiloEngine, counters: TieredCounters) -> None:
         """Engines are shared by all seeds; `counters` belong to one."""
         self._engine = engine
         self._counters = counters
@@ -59,7 +73,7 @@ class TieredProblem:
         """The silos' models, at each of their clients."""
         return SiloModels(
             *(
-                tuple(part.expand(self.clients, -1) for part in of_silos)
+                tuple(self._engine.copies(part) for part in of_silos)
                 for of_silos in (models.weights, models.statistics)
             )
         )

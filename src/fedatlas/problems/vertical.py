@@ -21,16 +21,13 @@ if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep com
 class VerticalProblem:
     """The oracle that vertical algorithms ask; what it costs is counted by the network."""
 
-    def __init__(
-        self, data: PartySamples, objective: LinearObjective, optimum: float | None = None
-    ) -> None:
-        """optimum: f*, where sub-optimality is to be measured."""
+    def __init__(self, data: PartySamples, objective: LinearObjective) -> None:
+        """FedatlasError if labels do not suit the loss."""
         from fedatlas.problems.linear import LinearModel
 
         self.rows = data.train
         self._model = LinearModel(data.train.features, data.train.label, objective)
         self._test = data.test
-        self._optimum = optimum
         self.dimension = self._model.dimension
         self.samples = len(data.train)
         labels = np.concatenate([rows.label for rows in (data.train, data.test) if rows])
@@ -60,8 +57,6 @@ class VerticalProblem:
         margins = self._model.margins(x)
         value, gradient = self._model.value_and_gradient(x, margins)
         measured = {"objective": value, "gradient_norm": float((gradient**2).sum() ** 0.5)}
-        if self._optimum is not None:
-            measured["suboptimality"] = value - self._optimum
         measured |= quality("train", margins, self.rows.label, self._has_classes)
         if self._test is not None:
             predicted = self._test.features @ x

@@ -53,7 +53,7 @@ class Setting(ABC):
     exposure: Exposure | None = None
 
     @abstractmethod
-    def __init__(self, spec: RunSpec, shards: Path, optima: Path | None, device: str) -> None:
+    def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         """Find the run's files; see `open_setting`."""
 
     @property
@@ -74,10 +74,10 @@ class Setting(ABC):
         """The values as numpy; waits for the device."""
 
 
-def open_setting(spec: RunSpec, shards: Path, optima: Path | None, device: str) -> Setting:
+def open_setting(spec: RunSpec, shards: Path, device: str) -> Setting:
     """The setting of a run.
 
-    shards: the folder with a folder for each partition, by its slug; optima: the same for optima.
+    shards: the folder with a folder for each partition, by its slug.
     device: "auto", "cpu", or a torch device such as "cuda", which a setting may decline.
     """
     module = importlib.import_module(f"{__name__}.{spec.setting}")
@@ -86,7 +86,7 @@ def open_setting(spec: RunSpec, shards: Path, optima: Path | None, device: str) 
         for member in vars(module).values()
         if isinstance(member, type) and member.__module__ == module.__name__
     )
-    return setting(spec, shards, optima, device)
+    return setting(spec, shards, device)
 
 
 def read_clients(spec: RunSpec, shards: Path) -> tuple[ClientSamples, str]:

@@ -19,7 +19,7 @@ from fedatlas.specs import RunSpec
 class DecentralisedSetting(Setting):
     """The same data and graphs for all seeds; "auto" is a GPU for networks where there is one."""
 
-    def __init__(self, spec: RunSpec, shards: Path, optima: Path | None, device: str) -> None:
+    def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         """Read the shard into an engine of the device."""
         data, self.data_digest = read_clients(spec, shards)
         self._engine, self.device = _engine(spec, data, device)

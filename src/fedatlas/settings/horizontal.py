@@ -20,7 +20,7 @@ class HorizontalSetting(Setting):
     There, compiled loops over sparse rows beat a GPU's launch times.
     """
 
-    def __init__(self, spec: RunSpec, shards: Path, optima: Path | None, device: str) -> None:
+    def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         """Read the shard into an engine of the device."""
         data, self.data_digest = read_clients(spec, shards)
         self.device = "cpu" if device == "auto" else device

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest, text_digest
 from fedatlas.objectives import LinearObjective
-from fedatlas.optimum import read_optimum
 from fedatlas.partition import VerticalPartition
 from fedatlas.party_shards import PartySamples, read_party_shards
 from fedatlas.problems.vertical import VerticalProblem
@@ -22,31 +20,25 @@ class VerticalSetting(Setting):
 
     device = "cpu"
 
-    def __init__(self, spec: RunSpec, shards: Path, optima: Path | None, device: str) -> None:
+    def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         """Find the files; they are read trial by trial."""
         partition = spec.partition
         assert isinstance(partition, VerticalPartition)
         assert isinstance(spec.objective, LinearObjective)
-        self._spec, self._optima, self._objective = spec, optima, spec.objective
-        if spec.optimum and optima is None:
-            raise FedatlasError(f"{spec.name}: measures sub-optimality: give --optima, too")
+        self._spec, self._objective = spec, spec.objective
         self._partitions = {seed: partition.of_trial(seed) for seed in spec.seeds}
         self._files = {
             part.slug: shard_files(shards / part.slug, part.silos)
             for part in self._partitions.values()
         }
         digests = [file_digest(file) for files in self._files.values() for file in files]
-        digests += [file_digest(file) for file in set(map(self._optimum_file, spec.seeds)) if file]
         self.data_digest = text_digest("".join(sorted(digests)))
         self._read: tuple[str, PartySamples] | None = None
 
     def trial(self, seed: int) -> Trial:
         """See Setting."""
         data = self._samples(self._partitions[seed])
-        file = self._optimum_file(seed)
-        problem = VerticalProblem(
-            data, self._objective, None if file is None else read_optimum(file).objective
-        )
+        problem = VerticalProblem(data, self._objective)
         counters = PartyCounters()
         network = PartyNetwork(
             data.train,
@@ -71,6 +63,3 @@ class VerticalSetting(Setting):
         if self._read is None or self._read[0] != partition.slug:
             self._read = partition.slug, read_party_shards(self._files[partition.slug])
         return self._read[1]
-
-    def _optimum_file(self, seed: int) -> Path | None:
-        return None if self._optima is None else self._spec.optimum_file(self._optima, seed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +12,7 @@ from fedatlas.counters import TieredCounters
 from fedatlas.problems.tiered import PerSilo, SiloModels
 
 if TYPE_CHECKING:
-    from fedatlas.problems.silos import SharedMinibatch
+    from fedatlas.problems.tiered import SharedMinibatch
 
 _BYTES_OF_ID = 8
 
@@ -53,9 +55,7 @@ class TieredNetwork:
         largest = max(_bytes_by_silo(embeddings))
         self._count_exchange(largest)  # clients to hubs
         if self._silos > 1:
-            self._count_exchange(
-                2 * (self._silos - 1) * largest
-            )
+            self._count_exchange(2 * (self._silos - 1) * largest)
         self._count_exchange(largest)  # hubs to clients
         return sums_of_others(embeddings)
 
@@ -95,14 +95,12 @@ class TieredNetwork:
 
 def sums_of_others(embeddings: PerSilo) -> PerSilo:
     """Φ_{−j} = Σ_{l≠j} Φ_l; zeros where there is one silo."""
-    found = []
-    for silo, own in enumerate(embeddings):
-        total = own.new_zeros(own.shape)
-        for other, phi in enumerate(embeddings):
-            if other != silo:
-                total += phi
-        found.append(total)
-    return tuple(found)
+    if len(embeddings) == 1:
+        return tuple(0 * own for own in embeddings)
+    return tuple(
+        reduce(add, (phi for other, phi in enumerate(embeddings) if other != silo))
+        for silo in range(len(embeddings))
+    )
 
 
 def _bytes(*groups: PerSilo) -> int:
