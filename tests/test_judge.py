@@ -483,6 +483,18 @@ def test_published_value_tells_what_each_seed_chose():
     )
 
 
+def test_a_published_value_may_lie_within_a_mapping():
+    grid = tuned(0.3, 0.4, 0.3)
+    for trace in grid:
+        specification = json.loads(trace.attrs["specification"])
+        rate = specification["hyper_parameters"].pop("rate")
+        specification["hyper_parameters"]["scheme"] = {"rate": rate}
+        trace.attrs["specification"] = json.dumps(specification)
+    assert verdict(published(0.4, name="scheme.rate"), a=grid).evidence == (
+        "a: selected scheme.rate = 0.3, by seed {0.3, 0.4, 0.3}; published 0.4 ± 0.1"
+    )
+
+
 def test_hyper_parameters_that_cannot_be_compared_are_errors():
     with pytest.raises(
         FedatlasError, match="'a' has no hyper-parameter 'speed'; it has batch, rate"
