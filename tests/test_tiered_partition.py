@@ -234,7 +234,7 @@ def test_more_clients_or_samples_than_rows_are_refused(spec, message):
 @given(data=st.data())
 def test_thinned_rows_are_those_of_a_horizontal_partition(data):
     """Whatever the assignment, the clients and the cut: the same seed keeps the same rows."""
-    rows = data.draw(st.integers(40, 120), "rows")
+    rows = data.draw(st.integers(100, 160), "rows")
     labels = np.random.default_rng(data.draw(st.integers(0, 9), "labels")).permutation(rows) % 5.0
     rest = {
         "samples": data.draw(st.sampled_from([None, rows - 10]), "samples"),
