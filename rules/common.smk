@@ -264,7 +264,7 @@ def graphs_spec(wildcards):
         {
             "title": figure_title(wildcards),
             "graphs": experiment.graphs.model_dump(mode="json"),
-            "agents": experiment.partition.clients,
+            "agents": PLAN.agents_of(wildcards.experiment),
         }
     )
 

@@ -68,6 +68,15 @@ class Plan:
             spec for (name, run, _), spec in self.runs.items() if name == owner and run in shown
         ]
 
+    def agents_of(self, experiment: str) -> int:
+        """How many agents an experiment's graphs have: those of the first run that is on graphs."""
+        (agents, *_) = (
+            spec.partition.clients
+            for spec in self.runs_of(experiment)
+            if spec.graphs is not None and isinstance(spec.partition, HorizontalPartition)
+        )
+        return agents
+
     def run_titles(self, experiment: str) -> dict[str, str]:
         """What figures call the runs; those that share their method's title have names in it."""
         runs = self.experiments[experiment].runs

@@ -182,6 +182,8 @@ def _rows(dataset: Dataset, experiment: Experiment) -> str:
         parts.append(f"the first {partition.samples:,} of them used")
     if isinstance(partition.test, float):
         parts.append(f"{100 * partition.test:g} % for testing")
+    elif isinstance(partition.test, int):
+        parts.append(f"the last {partition.test} for testing")
     elif partition.test is not None:
         tested = dataset.split(partition.test).rows
         parts.append("others for testing" if tested is None else f"{tested:,} others for testing")
