@@ -187,15 +187,31 @@ def single_tier(data, labels, theta, batches, *, step, local_steps, loss):
 
 
 class Ledger:
-    """Bytes by kind of link, messages, and sequential half trips (one way) on either kind."""
+    """Bytes by kind of link, messages, and sequential half trips (one way) on either kind.
+
+    In an exchange all that is to be sent travels at the same time: it has one latency, and lasts
+    as long as the node with most bytes, sent and received, needs for them.
+    """
 
     def __init__(self):
         self.up = self.down = self.between_hubs = self.messages = 0
         self.client_halves = self.hub_halves = 0
+        self.exchanges = self.busiest = 0
+        self._of_nodes = {}
 
-    def add(self, direction, weight):
+    def add(self, direction, weight, *ends):
         setattr(self, direction, getattr(self, direction) + weight)
         self.messages += 1
+        for node in ends:
+            self._of_nodes[node] = self._of_nodes.get(node, 0) + weight
+
+    def end_exchange(self):
+        self.exchanges += 1
+        self.busiest += max(self._of_nodes.values())
+        self._of_nodes = {}
+
+    def counts(self):
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
 
 def traffic(owners, batch, sent, returned, *, width, local_steps, item, labels="every_client"):
@@ -213,48 +229,77 @@ def traffic(owners, batch, sent, returned, *, width, local_steps, item, labels="
     row = width * item
     ledger = Ledger()
 
-    def from_clients(j):
-        for rows in held[j]:
+    def from_clients(j, of_silos=1):
+        for k, rows in enumerate(held[j]):
             if rows:
-                ledger.add("up", rows * row)
+                ledger.add("up", rows * row * of_silos, ("client", j, k), ("hub", j))
 
-    def to_clients(j, of_silos):
-        for rows in held[j]:
+    def to_clients(j, of_silos=1):
+        for k, rows in enumerate(held[j]):
             if rows:
-                ledger.add("down", rows * row * of_silos)
+                ledger.add("down", rows * row * of_silos, ("hub", j), ("client", j, k))
+
+    def between_hubs(j, i):
+        ledger.add("between_hubs", len(batch) * row, ("hub", j), ("hub", i))
 
     for j in silos:  # line 11
-        for _ in owners[j]:
-            ledger.add("down", sent[j] * item + 8 * len(batch))
+        for k in range(len(owners[j])):
+            ledger.add("down", sent[j] * item + 8 * len(batch), ("hub", j), ("client", j, k))
+    ledger.end_exchange()
     ledger.client_halves += 1
     if labels == "every_client":
         for j in silos:  # line 13
             from_clients(j)
+        ledger.end_exchange()
         ledger.client_halves += 1
         for j in silos:  # line 18; both ways at once, which is a trip
             for i in silos:
                 if i != j:
-                    ledger.add("between_hubs", len(batch) * row)
-        ledger.hub_halves += 2 if len(owners) > 1 else 0
+                    between_hubs(j, i)
+        if len(owners) > 1:
+            ledger.end_exchange()
+            ledger.hub_halves += 2
         for j in silos:  # line 22
-            to_clients(j, 1)
+            to_clients(j)
+        ledger.end_exchange()
         ledger.client_halves += 1
     elif len(owners) > 1:
         for _ in range(local_steps):
             for j in silos[1:]:
                 from_clients(j)
-                ledger.add("between_hubs", len(batch) * row)
-            to_clients(0, len(owners) - 1)
-            for rows in held[0]:  # the slopes, the same way back
-                if rows:
-                    ledger.add("up", rows * row * (len(owners) - 1))
+            ledger.end_exchange()
             for j in silos[1:]:
-                ledger.add("between_hubs", len(batch) * row)
-                to_clients(j, 1)
+                between_hubs(j, 0)
+            ledger.end_exchange()
+            to_clients(0, len(owners) - 1)
+            ledger.end_exchange()
+            from_clients(0, len(owners) - 1)  # the slopes, the same way back
+            ledger.end_exchange()
+            for j in silos[1:]:
+                between_hubs(0, j)
+            ledger.end_exchange()
+            for j in silos[1:]:
+                to_clients(j)
+            ledger.end_exchange()
             ledger.client_halves += 4
             ledger.hub_halves += 2
     for j in silos:  # line 32
         for k in range(len(owners[j])):
-            ledger.add("up", returned[j][k] * item)
+            ledger.add("up", returned[j][k] * item, ("client", j, k), ("hub", j))
+    ledger.end_exchange()
     ledger.client_halves += 1
     return ledger
+
+
+def slowest_share(owners, batch, parameters):
+    """Gradients of the whole model that the slowest client's local step amounts to.
+
+    A client takes one of its silo's block for each of its samples in ζ; parameters[j] are as many
+    as the numbers of that block, of all silos' together the model's.
+    """
+    slowest = 0.0
+    for j, clients in enumerate(owners):
+        for own in clients:
+            samples = sum(1 for p in batch if p in own)
+            slowest = max(slowest, samples * parameters[j] / sum(parameters))
+    return slowest

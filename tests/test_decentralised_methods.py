@@ -256,7 +256,9 @@ class Run:
         self.network.states.sent = []
         if graphs[1] is not None:
             of_trackers = tracker_draws or draws
-            self.network.trackers = RecordingLinks(graphs[1], array, of_trackers, self.counters)
+            self.network.trackers = RecordingLinks(
+                graphs[1], array, of_trackers, self.counters, takes_time=False
+            )
             self.network.trackers.sent = []
         self.random = RoundRandom(seed)
         self.state = method.start(self.problem, self.network, array(toy.x0))
@@ -700,6 +702,10 @@ BYTES = {  # of one iteration
     "online_gradient_descent": 10 * DIMENSION * 8,
     "growing_samples_descent": 10 * DIMENSION * 8,
 }
+BUSIEST = {  # messages of the agent that sends and receives most, in one iteration
+    TRACKING: 4 + 4,  # agent 0, by R and by C
+    **dict.fromkeys(set(METHODS) - {TRACKING}, 4),  # everyone on a ring
+}
 DRAWN = {  # samples of an agent for the gradients of each iteration
     TRACKING: [14, 7, 7, 7, 7, 7, 7],  # ⌊1.1^20⌋ + 1, twice at first
     "online_gradient_descent": [3, 6, 8, 8, 8, 8, 8],
@@ -720,9 +726,14 @@ def test_what_a_trace_counts(shards, tmp_path, algorithm):
         "gradient_evaluations": AGENTS * np.array(drawn),
         "epoch": np.array(drawn) / EACH,
         "iteration": [2 if tracking else 1, 1, 1, 1, 1, 1, 1],
+        # Both variables travel at the same time, as do the messages of all agents.
+        "sequential_messages": np.ones(7),
+        "sequential_gradients": np.array(drawn),
     }
     if algorithm in BYTES:
         per_round["bytes_sent"] = np.full(7, BYTES[algorithm])
+        per_message = BYTES[algorithm] / (15 if tracking else 10)
+        per_round["sequential_bytes"] = np.full(7, BUSIEST[algorithm] * per_message)
     for name, spent in per_round.items():
         expected = np.append(0, np.cumsum(spent))[RECORDS]
         np.testing.assert_allclose(trace[name], [expected, expected], rtol=1e-14)
@@ -771,6 +782,10 @@ def test_quantised_messages_are_as_long_as_their_levels_need():
     expected = np.count_nonzero(W) * FEATURES * np.log2(levels).sum() / 8
     assert run.counters.bytes_sent == pytest.approx(expected, rel=1e-12)
     assert run.counters.messages == np.count_nonzero(W) * ITERATIONS
+    # Agents 0 and 3 have three neighbours each, to whom they send and from whom they receive.
+    of_one = expected / np.count_nonzero(W)
+    assert run.counters.sequential_bytes == pytest.approx(6 * of_one, rel=1e-12)
+    assert run.counters.sequential_messages == ITERATIONS
 
 
 @pytest.mark.parametrize("form", LOOPS)
@@ -779,6 +794,9 @@ def test_every_form_sends_both_variables(form):
     edges_used = np.count_nonzero(R) + np.count_nonzero(W)
     assert run.counters.messages == 4 * edges_used
     assert run.counters.bytes_sent == 4 * edges_used * FEATURES * 8
+    # At the same time, by the 4 links that R gives agent 0 and the 6 that W does.
+    assert run.counters.sequential_messages == 4
+    assert run.counters.sequential_bytes == 4 * (4 + 6) * FEATURES * 8
 
 
 NETWORK: dict[str, Any] = {"objective": {"name": "cross_entropy", "model": "cnn_8x8"}}

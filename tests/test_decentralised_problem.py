@@ -155,6 +155,17 @@ def derivative(function: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarr
     return np.array([np.imag(function(x + step)) / 1e-30 for step in steps])
 
 
+# Of minibatches of three samples each, or of the first five, of which two agents have fewer.
+COUNTED = {
+    "minibatches": GraphCounters(
+        gradient_evaluations=3 * AGENTS, iteration=1, sequential_gradients=3
+    ),
+    "first_samples": GraphCounters(
+        gradient_evaluations=4 + 5 + 3 + 5, iteration=1, sequential_gradients=5
+    ),
+}
+
+
 @all_losses
 @all_clippings
 @sparse_or_not
@@ -178,8 +189,7 @@ def test_gradients_of_linear_models(name, clipping, features, draw):
         expected += weight * derivative(penalty, x)
         np.testing.assert_allclose(gradients[agent], expected, rtol=1e-12, atol=1e-14)
     np.testing.assert_array_equal(points, before)
-    evaluated = 3 * AGENTS if draw == "minibatches" else 4 + 5 + 3 + 5
-    assert counters == GraphCounters(gradient_evaluations=evaluated, iteration=1)
+    assert counters == COUNTED[draw]
 
 
 def plain_disagreement(points: np.ndarray) -> float:
@@ -297,8 +307,7 @@ def test_gradients_of_networks(labels, clipping, draw):
         own = [torch.autograd.grad(loss_of(x, row, labels), x)[0].numpy() for row in rows]
         expected = np.mean([clipped(gradient, clipping) for gradient in own], axis=0)
         np.testing.assert_allclose(gradients[agent], expected, rtol=1e-11, atol=1e-14)
-    evaluated = 3 * AGENTS if draw == "minibatches" else 4 + 5 + 3 + 5
-    assert counters == GraphCounters(gradient_evaluations=evaluated, iteration=1)
+    assert counters == COUNTED[draw]
 
 
 @all_labels
@@ -450,9 +459,14 @@ def test_links_count_edges_and_add_noise():
     assert network.trackers is None
     values, random = np.ones((3, 20_000)), RoundRandom(1)
     np.testing.assert_array_equal(network.states.release(values, 0.0, random), values)
-    assert counters == GraphCounters(bytes_sent=4 * 20_000 * 8, messages=4)
+    # Agents 1 and 2 have three of the edges each.
+    counted = GraphCounters(bytes_sent=4 * 20_000 * 8, messages=4)
+    counted.sequential_messages, counted.sequential_bytes = 1, 3 * 20_000 * 8
+    assert counters == counted
     np.testing.assert_array_equal(network.states.send(values, 12.5), values)
-    assert counters == GraphCounters(bytes_sent=4 * (20_000 * 8 + 12.5), messages=8)
+    counted = GraphCounters(bytes_sent=4 * (20_000 * 8 + 12.5), messages=8)
+    counted.sequential_messages, counted.sequential_bytes = 2, 3 * (20_000 * 8 + 12.5)
+    assert counters == counted
     noise = network.states.release(values, 0.25, random) - 1
     assert counters.messages == 12
     assert stats.kstest(noise.ravel(), stats.laplace(scale=0.25).cdf).pvalue > 1e-3

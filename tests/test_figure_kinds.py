@@ -129,8 +129,26 @@ def test_costs_choose_the_columns():
     assert (time.get_xlim()[1] > 40, 20 < epochs.get_xlim()[1] < 25) == (True, True)
     assert epochs.xaxis.get_major_formatter()(0.5) != "500m"
     assert time.get_yscale() == "log"
-    with pytest.raises(Exception, match="run 'first' has no 'simulated_time'"):
-        composed({"star": {"p": falling_trace([0.5])}}, TIME.model_copy(update={"dashed": {}}))
+
+
+def test_a_column_shows_the_runs_that_count_its_cost():
+    objective = np.linspace([1.0] * 3, 0.1, 31).T
+    full = np.floor(np.arange(31) / 8)  # rare events, which are marked along the first cost
+    star = falling_trace([0.5] * 3, records=31, objective=objective, full_participations=full)
+    for costs in (("round", "simulated_time"), ("simulated_time", "round")):
+        figure = Figure(measurement="objective", costs=costs, points="selected")
+        canvas = composed({"star": {"p": star}} | traces(), figure)
+        of_cost = dict(zip(costs, canvas.axes, strict=True))
+        medians = {cost: [line for line in place.lines if line.get_lw() > 1]
+                   for cost, place in of_cost.items()}  # fmt: skip
+        assert (len(medians["round"]), len(medians["simulated_time"])) == (4, 3)
+        (own,) = (line for line in medians["round"] if line.get_xdata().max() == 300)
+        shown = {to_hex(line.get_color()) for line in medians["simulated_time"]}
+        assert to_hex(own.get_color()) not in shown
+        assert set(legend(canvas.axes[1])) >= {"star", *TITLES.values()}
+        assert ("full rounds" in legend(canvas.axes[1])) == (costs[0] == "round")
+        alone = composed({"star": {"p": star}}, figure).axes[costs.index("simulated_time")]
+        assert [text.get_text() for text in alone.texts] == ["nothing to draw"]
 
 
 def test_suboptimality_is_drawn_down_to_the_accuracy_of_the_optimum():
@@ -306,7 +324,7 @@ GROUPED = {"kind": "scaling", "groups": {"a": ["x"]}}
         ({"dashed": {"x": "y"}}, "dashed needs points: selected"),
         ({"dashed": {"x": "x"}, "points": "selected"}, "dashed itself"),
         ({"costs": []}, "at least 1"),
-        ({"costs": ["wall_time"]}, "must be one of round, iteration"),
+        ({"costs": ["wall_time"]}, "must be one of round, exchanges, iteration"),
         ({"also": ["gradient_norm"]}, "stands twice in gradient_norm, gradient_norm"),
         ({"kind": "final", "also": ["objective"]}, "'also' is for figures of kind convergence"),
     ],

@@ -263,4 +263,4 @@ def test_full_rounds_are_marked_where_they_are_rare():
 
 def test_a_panel_without_curves_says_why():
     place = grid_of(composed({"page": {"p": levels_trace([NAN, NAN])}}))[0, 0]
-    assert [text.get_text() for text in place.texts] == ["every seed diverged"]
+    assert [text.get_text() for text in place.texts] == ["nothing to draw"]

@@ -124,7 +124,9 @@ def test_latencies_are_read_from_the_name_of_a_cost(cost, hub_client, hub_hub):
     ],
 )
 def test_other_costs_are_refused_with_those_that_there_are(cost):
-    with pytest.raises(ValidationError, match=r"must be one of round, iteration, .*latency\(t_hub"):
+    with pytest.raises(
+        ValidationError, match=r"one of round, exchanges, iteration, .*latency\(t_hub.*network\("
+    ):
         COST.validate_python(cost)
 
 

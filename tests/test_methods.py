@@ -465,43 +465,43 @@ def test_option_two_keeps_the_mean_local_gradient() -> None:
 
 COST_CASES = {
     # label: (method, coin), and per round: floats of size d down and up, clients reached,
-    # gradient evaluations, sequential steps. EVEN: N = 6 clients with M = 5 samples.
+    # gradient evaluations of each, sequential steps. EVEN: N = 6 clients with M = 5 samples.
     "FedAvg": (
         FedAvg(clients_per_round=2, local_steps=4, local_step_size=0.1, batch_size=3),
-        False, (2, 2), 2, 2 * 4 * 3, 4,
+        False, (2, 2), 2, 4 * 3, 4,
     ),
     "FedAvg-Full, all clients": (
         FedAvg(clients_per_round=6, local_steps=4, local_step_size=0.1),
-        False, (6, 6), 6, 6 * 4 * 5, 4,
+        False, (6, 6), 6, 4 * 5, 4,
     ),
     "SCAFFOLD II": (
         Scaffold(clients_per_round=2, local_steps=4, local_step_size=0.1, batch_size=3),
-        False, (4, 4), 2, 2 * 4 * 3, 4,
+        False, (4, 4), 2, 4 * 3, 4,
     ),
     "SCAFFOLD I": (
         Scaffold(clients_per_round=2, local_steps=4, local_step_size=0.1, batch_size=3, option="I"),
-        False, (4, 4), 2, 2 * 4 * 3 + 2 * 5, 5,
+        False, (4, 4), 2, 4 * 3 + 5, 5,
     ),
     "FedPAGE, full round": (
         FedPage(clients_per_round=2, local_steps=4, global_step_size=0.1, full_batch_size=4),
-        True, (6, 6), 6, 6 * 4, 1,
+        True, (6, 6), 6, 4, 1,
     ),
     "FedPAGE, full round, b1 = M": (
         FedPage(clients_per_round=2, local_steps=4, global_step_size=0.1),
-        True, (6, 6), 6, 6 * 5, 1,
+        True, (6, 6), 6, 5, 1,
     ),
     "FedPAGE, local round": (
         FedPage(clients_per_round=2, local_steps=4, global_step_size=0.1, first_batch_size=3,
                 local_batch_size=2),
-        False, (3 * 2, 2), 2, 2 * (2 * 3 + 2 * 3 * 2), 4,
+        False, (3 * 2, 2), 2, 2 * 3 + 2 * 3 * 2, 4,
     ),
     "FedPAGE-Full, local round": (
         FedPage(clients_per_round=2, local_steps=4, global_step_size=0.1, local_batch_size=None),
-        False, (3 * 2, 2), 2, 2 * (2 * 5 + 2 * 3 * 5), 4,
+        False, (3 * 2, 2), 2, 2 * 5 + 2 * 3 * 5, 4,
     ),
     "PAGE, local round": (
         FedPage(clients_per_round=2, local_steps=1, global_step_size=0.1),
-        False, (3 * 2, 2), 2, 2 * 2 * 5, 1,
+        False, (3 * 2, 2), 2, 2 * 5, 1,
     ),
 }  # fmt: skip
 
@@ -519,12 +519,16 @@ def test_a_round_costs_what_the_paper_says(kind: str, label: str) -> None:
         run.round()
         spent = {key: getattr(run.counters, key) - old for key, old in vars(before).items()}
         assert spent == {
-            "gradient_evaluations": evaluations,
+            "gradient_evaluations": reached * evaluations,
             "iteration": steps,
             "bytes_down": 8 * DIMENSION * down,
             "bytes_up": 8 * DIMENSION * up,
             "messages": 2 * reached,
             "full_participations": int(reached == 6),
+            # To all clients and back; all bytes pass the server; clients work at the same time.
+            "sequential_messages": 2,
+            "sequential_bytes": 8 * DIMENSION * (down + up),
+            "sequential_gradients": evaluations,
         }
 
 
@@ -535,13 +539,16 @@ def test_ragged_clients_pay_for_the_samples_they_have() -> None:
     run = Run(fedavg, engine)
     run.round()
     assert run.counters.gradient_evaluations == 2 * sum(min(4, size) for size in SIZES)
+    assert run.counters.sequential_gradients == 2 * 4  # of a client that has four or more
     fedpage = FedPage(clients_per_round=N, local_steps=3, global_step_size=0.1, local_batch_size=4)
     run = Run(fedpage, engine, random=ScriptedRandom)
     run.round()
     assert run.counters.gradient_evaluations == sum(SIZES)
+    assert run.counters.sequential_gradients == max(SIZES)
     run.round()
     later = 2 * 2 * sum(min(4, size) for size in SIZES)
     assert run.counters.gradient_evaluations == 3 * sum(SIZES) + later
+    assert run.counters.sequential_gradients == 3 * max(SIZES) + 2 * 2 * 4
 
 
 def test_the_first_round_of_fedpage_is_full() -> None:

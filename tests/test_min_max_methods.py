@@ -628,11 +628,12 @@ def test_what_a_round_costs(name, dtype, item, q):
     evaluations = q * samples * (2 if name == "fmgda" else 1)
     numbers = POINTS_EACH_WAY[name] * toy.workers * (toy.dimension + 1)
     for number in range(3):
-        initial = 0
+        initial = first = 0  # of all workers, and of the one that has most
         if number == 0 and name == "momentum_local_sgda":
-            initial = samples
+            initial, first = samples, 3
         if number == 0 and name == "fmgda":
             initial = sum(min(3 * q, size) for size in toy.sizes)
+            first = min(3 * q, max(toy.sizes))
         assert spent_by(run) == {
             "gradient_evaluations": evaluations + initial,
             "iteration": q,
@@ -640,6 +641,10 @@ def test_what_a_round_costs(name, dtype, item, q):
             "bytes_down": numbers * item,
             "messages": 2 * toy.workers,
             "full_participations": 1,
+            # To the server and back, where all bytes pass; workers work at the same time.
+            "sequential_messages": 2,
+            "sequential_bytes": 2 * numbers * item,
+            "sequential_gradients": q * 3 * (2 if name == "fmgda" else 1) + first,
         }
 
 
@@ -661,6 +666,8 @@ def test_what_the_end_of_a_stage_costs(name):
     assert extra.pop("bytes_up") == (2 * 4 * 8 if name == "coda" else 0)
     assert extra.pop("bytes_down") == (4 * 8 if name == "coda" else 0)
     assert extra.pop("messages") == (2 * 4 if name == "coda" else 0)
+    assert extra.pop("sequential_messages") == (2 if name == "coda" else 0)
+    assert extra.pop("sequential_bytes") == (3 * 4 * 8 if name == "coda" else 0)
     assert extra.pop("full_participations") == (1 if name == "coda" else 0)
     assert set(extra.values()) == {0}
 

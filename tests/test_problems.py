@@ -382,9 +382,13 @@ def test_minibatches_hold_distinct_rows_of_their_client(
     x = np.zeros(2)
     y = np.zeros((len(clients), 2))
     oracle.gradient(x, batch.at(0))
-    assert counters == Counters(gradient_evaluations=sum(expected), iteration=1)
+    assert counters == Counters(
+        gradient_evaluations=sum(expected), iteration=1, sequential_gradients=max(expected)
+    )
     oracle.gradient_difference(x, x, batch.at(0))
-    assert counters == Counters(gradient_evaluations=3 * sum(expected), iteration=2)
+    assert counters == Counters(
+        gradient_evaluations=3 * sum(expected), iteration=2, sequential_gradients=3 * max(expected)
+    )
     oracle.local_sgd(x, batch, 0.1)
     assert counters.gradient_evaluations == (3 + steps) * sum(expected)
     oracle.local_recursive_steps(y, x, y, batch, 0.1)

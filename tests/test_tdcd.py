@@ -403,7 +403,7 @@ def test_every_message_is_counted(model, silos, clients, local_steps, batch, out
     weights = [len(part) for part in trace[0].weights]
     statistics = [4 if model == "normed" else 0] * silos
     alone = rule == "first_client"  # the only one that sends its statistics back
-    totals = Counter()
+    totals, in_turn = Counter(), 0.0
     for samples in minibatches(toy, tdcd, 2):
         ledger = reference.traffic(
             toy.owners,
@@ -418,7 +418,9 @@ def test_every_message_is_counted(model, silos, clients, local_steps, batch, out
             item=8,
             labels=labels,
         )
-        totals.update(vars(ledger))
+        totals.update(ledger.counts())
+        share = reference.slowest_share(toy.owners, samples.tolist(), weights)
+        in_turn += local_steps * share
     assert totals["client_halves"] % 2 == totals["hub_halves"] % 2 == 0
     assert asdict(counted) == {
         "gradient_evaluations": 2 * local_steps * batch,
@@ -429,6 +431,9 @@ def test_every_message_is_counted(model, silos, clients, local_steps, batch, out
         "messages": totals["messages"],
         "hub_client_trips": totals["client_halves"] // 2,
         "hub_hub_trips": totals["hub_halves"] // 2,
+        "sequential_messages": totals["exchanges"],
+        "sequential_bytes": totals["busiest"],
+        "sequential_gradients": pytest.approx(in_turn, rel=1e-12),
     }
 
 
@@ -442,12 +447,25 @@ def test_costs_of_a_round_in_numbers():
     assert counted.bytes_sent == 3 * 2 * rows
     assert counted.messages == 6 + 6 + 6 + 6 + 6
     assert (counted.hub_client_trips, counted.hub_hub_trips) == (2, 1)
+    # Models and ids, embeddings up, both ways between hubs, down; models. Silo 2 has 15 parameters.
+    assert counted.sequential_messages == 5
+    models = 2 * (15 * 8 + 11 * 8) + 2 * 15 * 8
+    assert counted.sequential_bytes == models + rows + 2 * 2 * rows + rows
     _, asked = run(toy, method(0.1, 4, 11, labels="first_silo"), 1)
     assert asked.bytes_down == 2 * parameters * 8 + 3 * 2 * 11 * 8 + 4 * 4 * rows
     assert asked.bytes_up == 2 * parameters * 8 + 4 * 4 * rows
     assert asked.bytes_sent == 4 * 4 * rows
     assert asked.messages == 6 + 4 * 2 * (6 + 2) + 6
     assert (asked.hub_client_trips, asked.hub_hub_trips) == (1 + 2 * 4, 4)
+    assert asked.sequential_messages == 2 + 4 * 6
+    # There and back: of one silo to its hub, of both to and from silo 0's.
+    assert asked.sequential_bytes == models + 4 * 2 * (rows + 2 * rows + 2 * rows)
+    # A client with the most samples in silo 2, or in another with as many more as its block is
+    # smaller: blocks of 9, 12 and 15 parameters.
+    largest = [max(len(own) for own in clients) for clients in toy.owners]
+    share = max(size * block for size, block in zip(largest, (9, 12, 15), strict=True)) / 36
+    for counters in (counted, asked):
+        assert counters.sequential_gradients == pytest.approx(4 * share)
 
 
 @quick
@@ -532,6 +550,7 @@ def test_halves_of_digits_are_learned_and_traced(shards, tmp_path):
     assert trace["round"].values.tolist() == [[0, 10, 20]]
     counted = {"iteration", "epoch", "gradient_evaluations", "bytes_up", "bytes_down", "bytes_sent"}
     counted |= {"messages", "wall_time", "hub_client_trips", "hub_hub_trips"}
+    counted |= {"sequential_messages", "sequential_bytes", "sequential_gradients"}
     assert set(trace.coords) == {"seed", "record", "round", *counted}
     qualities = {f"{rows}_{q}" for rows in ("train", "test") for q in ("accuracy", "top5_accuracy")}
     assert set(trace.data_vars) == {"status", "objective", *qualities}

@@ -107,7 +107,8 @@ def test_trace_holds_every_axis_and_measurement(shard, tmp_path, algorithm):
     always |= {"messages", "wall_time", "seed", "record"}
     measured = {"objective", "gradient_norm", "train_accuracy", "status"}
     if algorithm in HORIZONTAL:
-        assert set(trace.coords) == {*always, "full_participations"}
+        sequential = {f"sequential_{of}" for of in ("messages", "bytes", "gradients")}
+        assert set(trace.coords) == {*always, *sequential, "full_participations"}
         assert set(trace.data_vars) == measured
     else:
         counted = {"update_epoch", "full_passes", "block_updates", "simulated_time"}

@@ -270,7 +270,7 @@ def _mark_full_rounds(place: Axes, cost: str, curves: list[_Curve]) -> bool:
     """Ticks on the lower edge, all seeds together, where full rounds are rare events."""
     marked = 0
     for curve in curves:
-        if "full_participations" not in curve.trace:
+        if "full_participations" not in curve.trace or not is_counted(curve.trace, cost):
             continue
         full = column(curve.trace, "full_participations")
         new = np.diff(full, axis=1) > 0
