@@ -44,6 +44,7 @@ rule write_summary:
         tables=summarised("table.csv"),
         budgets=summarised("budgets.nc"),
         traces=published_traces(),
+        atlas=atlas_across_papers(),
         code=code_of("fedatlas.atlas.report"),
     output:
         "results/summary.md",
@@ -53,8 +54,9 @@ rule write_summary:
     params:
         experiments=SELECTED,
         scope=summary_scope,
+        atlas=option("atlas"),
     shell:
-        "fedatlas report {params.experiments} --output {output:q} > {log:q} 2>&1"
+        "fedatlas report {params.experiments} {params.atlas} --output {output:q} > {log:q} 2>&1"
 
 
 rule write_explorer:

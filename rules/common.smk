@@ -7,7 +7,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from fedatlas.atlas.page import SOURCES as EXPLORER_SOURCES
-from fedatlas.atlas.scope import read_scope
+from fedatlas.atlas.scope import OURS, read_scope
 from fedatlas.closure import import_closure
 from fedatlas.config import export_to_jobs, load_config
 from fedatlas.errors import FedatlasError
@@ -429,3 +429,10 @@ def runs_shown():
             if experiment.runs_of
         }
     )
+
+
+def atlas_across_papers():
+    """The atlas, if an experiment of no single paper is selected, whose runs it compares."""
+    trained = [name for name in SELECTED if PLAN.experiments[name].trained]
+    across = any(PLAN.experiments[name].paper == OURS for name in trained)
+    return "results/atlas/atlas.nc" if across else []

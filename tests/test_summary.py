@@ -96,6 +96,15 @@ def test_groups_stand_apart(results):
     ]  # fmt: skip
 
 
+def test_the_summary_page_is_named_and_marked_where_verdicts_are_newer(results):
+    judged(results, "demo-one", "reproduced")
+    write(results / "summary.md", age=5)
+    holds = "what was run, published numbers beside ours, verdicts, errata"
+    assert places(summary(results)) == {"summary.md": holds}
+    judged(results, "demo-two", "reproduced", age=1)
+    assert places(summary(results)) == {"summary.md": f"{holds}  (older than the verdicts)"}
+
+
 def test_what_lies_beside_verdicts_is_named_with_whose_it_is(results):
     usual = "figure.svg figure.png table.csv selection.json"
     judged(results, "demo-a", beside=usual)

@@ -542,13 +542,16 @@ def report(
     output: Output,
     results: Annotated[Path, typer.Option(help="Results folder.")] = Path("results"),
     config: Annotated[Path, typer.Option(help="Configuration folder.")] = Path("config"),
+    atlas: Annotated[
+        Path | None, typer.Option(help="Atlas (.nc), for experiments across papers.", exists=True)
+    ] = None,
 ) -> None:
     """Write what was run, published numbers beside ours, verdicts and errata, as Markdown."""
     from fedatlas.atlas.report import write_report
     from fedatlas.atlas.scope import read_scope
     from fedatlas.plan import build_plan
 
-    write_report(read_scope(build_plan(config), config, experiments), results, output)
+    write_report(read_scope(build_plan(config), config, experiments), results, output, atlas)
 
 
 @app.command()

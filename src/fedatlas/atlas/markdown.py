@@ -14,22 +14,26 @@ _BLOCK = re.compile(r"([-+*]|\d{1,9}[.)])\Z|[>#=|:]|-[-|:]|```|~~~")
 
 def text(value: str) -> str:
     """The value as inline Markdown that shows just it, on one line, without control characters."""
-    return _escaped(" ".join(value.split()))
-
-
-def _escaped(line: str) -> str:
-    shown = "".join(character for character in line if character.isprintable())
-    shown = re.sub(r"[\\`*~$]", r"\\\g<0>", shown)
-    shown = re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", shown)
-    shown = re.sub(r"<(?=[A-Za-z/!?])|&(?=#|\w+;)", r"\\\g<0>", shown)
-    # Links, images and references, of which brackets alone are none: [42] stays as it is.
-    return re.sub(r"\](?=[(\[:])", r"\\]", shown)
+    return _escaped(_on_one_line(value))
 
 
 def prose(value: str) -> str:
     """As `text`, but what stands between backticks is code."""
-    parts = re.split(r"`([^`]+)`", " ".join(value.split()))
+    parts = re.split(r"`([^`]+)`", _on_one_line(value))
     return "".join(code(part) if place % 2 else _escaped(part) for place, part in enumerate(parts))
+
+
+def _on_one_line(value: str) -> str:
+    words = ("".join(filter(str.isprintable, word)) for word in value.split())
+    return " ".join(filter(None, words))
+
+
+def _escaped(line: str) -> str:
+    shown = re.sub(r"[\\`*~$]", r"\\\g<0>", line)
+    shown = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", shown)
+    shown = re.sub(r"<(?=[A-Za-z/!?])|&(?=#|\w+;)", r"\\\g<0>", shown)
+    # Links, images and references, of which brackets alone are none: [42] stays as it is.
+    return re.sub(r"\](?=[(\[:])", r"\\]", shown)
 
 
 def code(value: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedatlas.atlas.cost_tables import cost_tables
 from fedatlas.atlas.markdown import code, item, link, paragraph, prose, table, text
 from fedatlas.atlas.published import PublishedNumber, published_numbers
 from fedatlas.atlas.scope import OtherExperiment, PaperScope, SelectedExperiment
@@ -46,10 +47,13 @@ class _Outcome:
     points: list[Mapping[str, str]]
 
 
-def write_report(scopes: Sequence[PaperScope], results: Path, output: Path) -> None:
+def write_report(
+    scopes: Sequence[PaperScope], results: Path, output: Path, atlas: Path | None = None
+) -> None:
     """Write the summary of the selected experiments, whose results lie in `results`.
 
     Nothing in it depends on when or where it is written. Links are relative to `results`.
+    atlas: the file that has the runs of experiments across papers, if any is selected.
     """
     outcomes = {
         scope.key: [_outcome(experiment, results) for experiment in scope.selected]
@@ -57,7 +61,7 @@ def write_report(scopes: Sequence[PaperScope], results: Path, output: Path) -> N
     }
     blocks = ["# What was run, and what came out", *_overview(scopes, outcomes)]
     for scope in scopes:
-        blocks += _paper(scope, outcomes[scope.key])
+        blocks += _paper(scope, outcomes[scope.key], atlas)
     write_text(output, "\n\n".join(blocks) + "\n")
 
 
@@ -116,7 +120,7 @@ def _heading(scope: PaperScope) -> str:
     return text(scope.paper.name) if scope.paper else "Across papers"
 
 
-def _paper(scope: PaperScope, outcomes: Sequence[_Outcome]) -> Iterator[str]:
+def _paper(scope: PaperScope, outcomes: Sequence[_Outcome], atlas: Path | None) -> Iterator[str]:
     if scope.paper is None and not outcomes and not scope.others:
         return
     yield f"## {_heading(scope)}"
@@ -126,7 +130,10 @@ def _paper(scope: PaperScope, outcomes: Sequence[_Outcome]) -> Iterator[str]:
         yield f"None of its {_many(len(scope.others), 'experiment')} was selected."
         return
     yield from _what_was_run(outcomes)
-    yield from _published(outcomes)
+    if scope.paper is not None:
+        yield from _published(outcomes)
+    elif atlas is not None:
+        yield from cost_tables(scope.selected, atlas)
     yield from _verdicts(outcomes)
     if scope.others:
         yield "### Not in this selection"

@@ -1,0 +1,125 @@
+"""What methods of several papers spend until they reach one target, as tables of the summary."""
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import xarray as xr
+
+from fedatlas.atlas.comparison import compare
+from fedatlas.atlas.markdown import code, item, paragraph, table, text
+from fedatlas.atlas.reading import atlas_runs, open_atlas
+from fedatlas.atlas.scope import SelectedExperiment
+from fedatlas.claims import CostToTargetTest, Level
+from fedatlas.cost_names import declared_network
+from fedatlas.evaluation.evidence import target_name, unit_of
+from fedatlas.evaluation.levels import common_target, log_target, value_at
+
+_EXPLAINED = """
+Geometric means over the seeds that reached the target, in brackets the 95 % interval over seeds,
+which has no upper bound where a seed never did.
+"""
+
+
+def cost_tables(experiments: Sequence[SelectedExperiment], atlas: Path) -> Iterator[str]:
+    """Markdown blocks: for each experiment a table for every measurement and target.
+
+    Targets are those that the experiment's claims state; of measurements of its figure without one,
+    the best level that the medians of all runs reach. Costs are those of the figure.
+    """
+    compared = [each for each in experiments if each.trained and each.figure.kind == "convergence"]
+    if not compared:
+        return
+    yield "### Cost to a target"
+    yield paragraph(" ".join(_EXPLAINED.split()))
+    with open_atlas(atlas) as tree:
+        for experiment in compared:
+            for measurement, target, stated in _targets(experiment, tree):
+                yield from _table(experiment, tree, measurement, target, stated)
+
+
+def _targets(
+    experiment: SelectedExperiment, atlas: xr.DataTree
+) -> Iterator[tuple[str, float, bool]]:
+    """Measurement, target in its units, and whether a claim states it."""
+    tests = [claim.test for claim in experiment.claims if isinstance(claim.test, CostToTargetTest)]
+    stated = {(test.measurement, test.target): test.target for test in tests if test.target}
+    for (measurement, _), target in stated.items():
+        yield measurement, target, True
+    for shown in experiment.figure.measurements:
+        if shown not in get_args(Level) or shown in {measurement for measurement, _ in stated}:
+            continue
+        runs = atlas_runs(atlas, experiments=[experiment.runs_of])
+        traces = [run.trace.load() for run in runs if run.run in experiment.runs]
+        level = common_target(traces, shown)
+        if np.isfinite(level):
+            # Upwards in the third digit: rounded off, it would be out of reach for who just did.
+            digit = 10.0 ** (math.floor(level) - 2)
+            easier = (math.floor(10**level / digit) + 1) * digit
+            yield shown, value_at(shown, math.log10(easier)), False
+
+
+def _table(
+    experiment: SelectedExperiment,
+    atlas: xr.DataTree,
+    measurement: str,
+    target: float,
+    stated: bool,
+) -> Iterator[str]:
+    costs = list(experiment.figure.costs)
+    with warnings.catch_warnings():
+        # What they say stands under the table.
+        warnings.simplefilter("ignore", UserWarning)
+        found = compare(atlas, measurement, costs, target, experiments=[experiment.runs_of])
+    shown = found.isel(run=[run in experiment.runs for run in found["run"].to_numpy()])
+    goal = text(target_name(measurement, log_target(measurement, target)))
+    why = "" if stated else ", the best that the medians of all runs reach"
+    yield paragraph(f"{code(experiment.name)}: {goal}{why}. {_axes(costs)}")
+    header = ("run", *map(_column, costs), "reached by")
+    rows = [
+        [text(experiment.runs[str(run)]), *_cells(shown.isel(run=place))]
+        for place, run in enumerate(shown["run"].to_numpy())
+    ]
+    yield table(header, rows, numbers=range(1, len(header)))
+    if shown.attrs["left_out"]:
+        yield "\n".join(item(f"Left out: {text(reason)}.") for reason in shown.attrs["left_out"])
+
+
+def _column(cost: str) -> str:
+    """The head of a column; which network it is stands above the table."""
+    return "network seconds" if declared_network(cost) else text(unit_of(cost))
+
+
+def _axes(costs: Sequence[str]) -> str:
+    networks = [network for cost in costs if (network := declared_network(cost))]
+    told = "; then ".join(text(network.label) for network in networks)
+    return f"Network seconds: {told}; a run with a clock of its own has that one." if told else ""
+
+
+def _cells(run: xr.Dataset) -> Iterator[str]:
+    """What one run spends by each cost, and how many of its seeds reached the target."""
+    seeds, reached = int(run["seeds"]), int(run["seeds_reached"])
+    for place, clock in enumerate(run["clock"].to_numpy()):
+        centre, low, high = (float(run[name][place]) for name in ("centre", "low", "high"))
+        yield _cell(centre, low, high, seeds) + (" own clock" if clock == "own" else "")
+    yield f"{reached} of {seeds} seeds"
+
+
+def _cell(centre: float, low: float, high: float, seeds: int) -> str:
+    if math.isnan(centre):
+        return "–"
+    if math.isinf(centre):
+        return "never"
+    if seeds == 1 or low == high:
+        return _number(centre)
+    # Of one seed among several that reached it there is no lower bound either.
+    return f"{_number(centre)} ({_number(low) if low > 0 else '–'} to {_number(high)})"
+
+
+def _number(value: float) -> str:
+    if math.isinf(value):
+        return "∞"
+    return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
