@@ -33,8 +33,13 @@ class LinearSilos(SiloEngine):
     """
 
     def __init__(self, data: TieredSamples, objective: LinearObjective) -> None:
-        """Hold every silo's columns as CSR; FedatlasError if labels do not suit the loss."""
+        """Hold every silo's columns as CSR; FedatlasError if data do not suit the objective."""
         super().__init__(data)
+        if data.silos[0].samples.features.dtype == np.uint8:
+            raise FedatlasError(
+                f"objective '{objective.name}': data set '{data.metadata.get('dataset')}' holds "
+                "images, which linear models here do not take"
+            )
         self._codes = (
             kernels.LOSS_CODES[objective.loss],
             kernels.REGULARISER_CODES[objective.regulariser],
