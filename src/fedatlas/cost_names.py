@@ -57,8 +57,16 @@ class DeclaredNetwork:
     def label(self) -> str:
         """What figures and evidence call it."""
         return (
-            f"latency {self.latency:g} s, {self.bandwidth:g} B/s, {self.gradient:g} s per gradient"
+            f"latency {_in_units(self.latency, 's')}, {_in_units(self.bandwidth, 'B/s')}, "
+            f"{_in_units(self.gradient, 's')} per gradient"
         )
+
+
+def _in_units(value: float, unit: str) -> str:
+    """A number with a prefix that leaves one to three digits before the point: 2.8 µs."""
+    thousands = math.floor(math.log10(value) / 3) if value else 0
+    thousands = min(max(thousands, -3), 3)
+    return f"{value / 1000**thousands:g} {'nµm kMG'[thousands + 3].strip()}{unit}"
 
 
 def link_latencies(cost: str) -> LinkLatencies | None:

@@ -69,13 +69,18 @@ class Plan:
         ]
 
     def agents_of(self, experiment: str) -> int:
-        """How many agents an experiment's graphs have: those of the first run that is on graphs."""
-        (agents, *_) = (
-            spec.partition.clients
+        """How many agents an experiment's graphs have: those of the first run that is on them.
+
+        Where every run has graphs of its own, those of the first run that is on graphs.
+        """
+        found = [
+            (spec.graphs, spec.partition.clients)
             for spec in self.runs_of(experiment)
             if spec.graphs is not None and isinstance(spec.partition, HorizontalPartition)
-        )
-        return agents
+        ]
+        drawn = self.experiments[experiment].graphs
+        on_them = [agents for graphs, agents in found if graphs == drawn]
+        return on_them[0] if on_them else found[0][1]
 
     def run_titles(self, experiment: str) -> dict[str, str]:
         """What figures call the runs; those that share their method's title have names in it."""
@@ -283,20 +288,28 @@ def _check_model(
 
 def _check_optimum(spec: RunSpec, rows: int | None, where: str) -> None:
     """One f* for all kinds of partitions: of the mean over the same rows."""
+    partition = spec.partition
     if not isinstance(spec.objective, LinearObjective):
         raise FedatlasError(f"{where}: suboptimality is measured of linear models only")
     try:
-        pooled_rows(spec.partition)
+        pooled_rows(partition)
+        if isinstance(partition, HorizontalPartition):
+            _check_equal_clients(partition, partition.samples if rows is None else rows)
     except FedatlasError as error:
         raise FedatlasError(f"{where}: {error}") from None
-    if isinstance(spec.partition, HorizontalPartition) and rows is not None:
-        samples = len(train_and_test_rows(spec.partition, rows)[0])
-        if samples % spec.partition.clients:
-            raise FedatlasError(
-                f"{where}: suboptimality needs clients that have equally many samples: "
-                f"{spec.partition.clients} clients do not share {samples} training rows evenly; "
-                "state 'samples'"
-            )
+
+
+def _check_equal_clients(partition: HorizontalPartition, rows: int | None) -> None:
+    """The mean over clients is that over rows only if all have equally many."""
+    why = "suboptimality needs clients that have equally many samples"
+    if rows is None:
+        raise FedatlasError(f"{why}, of rows that the catalogue does not count; state 'samples'")
+    samples = len(train_and_test_rows(partition, rows)[0])
+    if samples % partition.clients:
+        raise FedatlasError(
+            f"{why}: {partition.clients} clients do not share {samples} training rows evenly; "
+            "state 'samples'"
+        )
 
 
 def _check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:

@@ -11,8 +11,12 @@ from matplotlib.figure import Figure as Canvas
 from fedatlas.evaluation.selection import Traces
 from fedatlas.files import write_atomically
 
-# Okabe and Ito's palette: told apart by readers with any colour vision, and in print.
-_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+# Okabe and Ito's palette: told apart by readers with any colour vision, and in print; then three of
+# Tol's muted ones for those who compare more than seven.
+_COLOURS = [
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
+    *("#882255", "#999933", "#AAAAAA"),
+]
 DASHED = (0, (4, 1.5))
 STYLE: Any = {
     "font.size": 9,

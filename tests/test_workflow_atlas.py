@@ -1,0 +1,166 @@
+"""The workflow across papers: one objective for all kinds of partitions, the atlas, its pages."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import fedatlas
+from fedatlas.traces import read_trace
+from test_workflow import runs_in
+from workflow_copy import WorkflowCopy
+
+ATLAS = "results/atlas/atlas.nc"
+PAGES = ["results/atlas/explorer.html", "results/summary.md"]
+ACROSS = """
+paper: ours
+title: "One objective"
+source: "a test"
+dataset: breast-cancer
+partition: {kind: horizontal, assignment: consecutive, clients: 45, samples: 560, test: 110}
+network: {latency: 0.01}
+objective: {name: logistic_l2, weight: 0.01}
+rounds: 6
+record_every: 2
+seeds: [0, 1]
+runs:
+  fedavg:
+    algorithm: fedavg
+    hyper_parameters: {clients_per_round: 5, local_steps: 2, batch_size: 4, local_step_size: 0.1}
+  tdcd:
+    algorithm: tdcd
+    partition: {kind: tiered, cut: {columns: 3}, clients: 5, samples: 560, test: 110}
+    hyper_parameters: {local_steps: 2, batch_size: 45, step_size: 0.1}
+  svrg:
+    algorithm: vfb2_svrg
+    partition: {kind: vertical, parties: 3, active: 2, samples: 560, test: 110, seed: 0}
+    hyper_parameters: {step_size: 0.05}
+selection: {measurement: objective}
+figure:
+  measurement: suboptimality
+  costs: [exchanges, "network(latency=0.01, bandwidth=1e6, gradient=1e-6)"]
+  points: selected
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return WorkflowCopy.finished(tmp_path_factory, {"across": ACROSS})
+
+
+@pytest.fixture
+def workflow(finished, tmp_path):
+    return finished.clone(tmp_path / "copy")
+
+
+def remade(workflow: WorkflowCopy) -> list[str]:
+    """What a dry run would make of the atlas and its pages."""
+    planned = workflow.planned()
+    return [file for file in planned if "atlas" in file or file.endswith("summary.md")]
+
+
+def test_a_second_run_does_nothing(finished):
+    assert finished.planned() == []
+
+
+def test_all_traces_are_in_the_atlas_and_nothing_else(finished):
+    traces = sorted((finished.results / "experiments").glob("*/traces/*/*.nc"))
+    assert len(traces) == 4 + 3
+    with fedatlas.open_atlas(finished.folder / ATLAS) as atlas:
+        leaves = {node.path: node for node in atlas.subtree if node.has_data}
+        assert len(leaves) == len(traces)
+        for file in traces:
+            trace = read_trace(file)
+            experiment, run, point = file.parts[-4], file.parts[-2], file.stem
+            node = leaves[f"/{trace.attrs['paper']}/{experiment}/{run}/{point}"]
+            xr.testing.assert_identical(node.to_dataset().load(), trace)
+
+
+def test_all_kinds_of_partitions_have_one_optimum_and_start_from_one_objective(finished):
+    with fedatlas.open_atlas(finished.folder / ATLAS) as atlas:
+        runs = [atlas[f"/ours/demo-across/{run}/only"] for run in ("fedavg", "tdcd", "svrg")]
+        optima = {node.attrs["optima"] for node in runs}
+        assert len(optima) == 1
+        best = json.loads(optima.pop())
+        for node in runs:
+            np.testing.assert_allclose(node["objective"][:, 0], np.log(2), rtol=1e-12)
+            assert node["suboptimality"][0, 0] == node["objective"][0, 0] - best["0"]
+    assert len(list((finished.results / "optima").rglob("*.json"))) == 1
+
+
+def test_runs_are_compared_by_what_they_spend(finished):
+    with fedatlas.open_atlas(finished.folder / ATLAS) as atlas:
+        found = fedatlas.compare(atlas, "suboptimality", ["exchanges", "bytes"], target=0.5)
+        assert set(found["title"].values) >= {"FedAvg", "TDCD", "VFB²-SVRG"}
+        trace = read_trace(
+            finished.results / "experiments" / "demo-across" / "traces" / "tdcd" / "only.nc"
+        )
+        reached = (trace["suboptimality"] <= 0.5).values.argmax(axis=1).clip(1)
+        expected = trace["round"].values[[0, 1], reached]
+        tdcd = found.sel(cost="exchanges").isel(run=list(found["title"].values).index("TDCD"))
+        assert (trace["suboptimality"].values.min(axis=1) <= 0.5).all()
+        spent = next(tdcd[name] for name in tdcd.data_vars if tdcd[name].dims == ("seed",))
+        np.testing.assert_array_equal(spent, expected)
+
+
+def test_another_title_joins_its_paper_anew_and_nothing_is_trained(workflow):
+    workflow.edit("config/experiments/demo/across.yaml", "One objective", "Another title")
+    planned = workflow.planned()
+    assert runs_in(planned) == []
+    made = remade(workflow)
+    assert "results/atlas/ours.nc" in made and ATLAS in made
+    assert "results/atlas/fedpage.nc" not in made
+
+
+def test_an_edited_method_joins_its_papers_only(workflow):
+    workflow.touch_code("src/fedatlas/algorithms/tdcd.py")
+    made = remade(workflow)
+    assert "results/atlas/ours.nc" in made and "results/atlas/fedpage.nc" not in made
+    assert ATLAS in made and set(PAGES) <= set(made)
+
+
+def test_another_network_trains_nothing(workflow):
+    workflow.edit("config/experiments/demo/across.yaml", "bandwidth=1e6", "bandwidth=1e3")
+    planned = workflow.planned()
+    assert runs_in(planned) == []
+    assert any(file.endswith("demo-across/figure.svg") for file in planned)
+    assert ATLAS not in planned
+
+
+def test_an_edited_page_is_written_anew_and_nothing_else(workflow):
+    page = next((workflow.folder / "src/fedatlas/atlas/page").glob("*.js"))
+    with page.open("a", encoding="utf-8") as stream:
+        stream.write("\n// an edit\n")
+    assert workflow.planned() == ["results/atlas/explorer.html"]
+
+
+@pytest.mark.parametrize("damage", ["foreign", "truncated", "misplaced"])
+def test_a_foreign_or_damaged_trace_is_refused_by_name_and_nothing_is_merged(workflow, damage):
+    trace = workflow.trace("fedavg")
+    before = trace.stat()
+    if damage == "foreign":
+        xr.Dataset({"x": ("y", [1.0])}).to_netcdf(trace)
+    elif damage == "truncated":
+        trace.write_bytes(trace.read_bytes()[: before.st_size // 2])
+    else:
+        shutil.copyfile(workflow.trace("scaffold"), trace)
+    (workflow.results / "atlas" / "fedpage.nc").unlink()
+    outcome = workflow.run("results/atlas/fedpage.nc", "--rerun-triggers", "code")
+    assert outcome.returncode != 0
+    log = (workflow.folder / "logs" / "atlas" / "fedpage.log").read_text()
+    assert "error:" in log and "demo-small/traces/fedavg/only.nc" in log
+    assert not (workflow.results / "atlas" / "fedpage.nc").exists()
+
+
+def test_a_stray_file_is_named_and_left_out(workflow):
+    stray = workflow.trace("fedavg", "stray")
+    xr.Dataset({"x": ("y", [1.0])}).to_netcdf(stray)
+    (workflow.results / "atlas" / "fedpage.nc").unlink()
+    outcome = workflow.run("results/atlas/atlas.nc")
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    log = (workflow.folder / "logs" / "atlas" / "fedpage.log").read_text()
+    assert "fedavg/stray.nc" in log and "WARNING" in log
+    with fedatlas.open_atlas(workflow.folder / ATLAS) as atlas:
+        assert "stray" not in atlas["/fedpage/demo-small/fedavg"].children
