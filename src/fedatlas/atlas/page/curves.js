@@ -36,6 +36,17 @@ function costRows(columns, point, cost, network) {
   return networkTime(columns, point, network);
 }
 
+// By insertion: seeds are few, and a typed array's own sort takes several times as long.
+function sort(values) {
+  for (let i = 1; i < values.length; i++) {
+    const value = values[i];
+    let place = i;
+    for (; place > 0 && values[place - 1] > value; place--) values[place] = values[place - 1];
+    values[place] = value;
+  }
+  return values;
+}
+
 function median(sorted) {
   const middle = sorted.length >> 1;
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
@@ -65,7 +76,7 @@ function commonCosts(costs) {
   const one = new Float64Array(costs.length);
   return Float64Array.from(costs[0], (_, i) => {
     for (let seed = 0; seed < costs.length; seed++) one[seed] = costs[seed][i];
-    return Math.min(Math.max(median(one.sort()), start), end);
+    return Math.min(Math.max(median(sort(one)), start), end);
   });
 }
 
@@ -88,12 +99,12 @@ function curveOf(columns, point, measurement, cost, network) {
     const one = new Float64Array(values.length);
     for (let i = 0; i < x.length; i++) {
       for (let seed = 0; seed < values.length; seed++) one[seed] = values[seed][i];
-      one.sort();
-      // NaN sorts last: a record that a seed lacks has no median.
-      const whole = !Number.isNaN(one[one.length - 1]);
-      curve.median[i] = whole ? median(one) : NaN;
-      curve.low[i] = whole ? one[0] : NaN;
-      curve.high[i] = whole ? one[one.length - 1] : NaN;
+      // A record that a seed lacks has no median.
+      if (one.some(Number.isNaN)) one.fill(NaN);
+      sort(one);
+      curve.median[i] = median(one);
+      curve.low[i] = one[0];
+      curve.high[i] = one[one.length - 1];
     }
   }
   point.cached = { key, curve };

@@ -144,7 +144,6 @@ function axis(title, type, theme) {
     gridcolor: theme.grid,
     linecolor: theme.edge,
     zeroline: false,
-    automargin: true,
     exponentformat: type === "log" ? "power" : "SI",
     minexponent: 4,
     // Few enough that decades are not divided where there are several.
@@ -160,20 +159,21 @@ function draw(figure, entries, { xTitle, yTitle, logarithmic, ranges, view }) {
   if (ranges && entries.length <= RANGES_UP_TO) {
     data.unshift(...rangeTraces(entries, theme, logarithmic));
   }
-  const title = (text) => wrapped(text, width + 8).map(plain).join("<br>");
+  const [xLines, yLines] = [xTitle, yTitle].map((text) => wrapped(text, width + 8).map(plain));
   const layout = {
     showlegend: false,
     hovermode: "closest",
     // A finger scrolls the page; a mouse chooses what to look at closely.
     dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
     uirevision: view,
-    margin: { l: 20, r: 16, t: 14, b: 20 },
+    // Not automatic: Plotly would draw all curves twice.
+    margin: { l: 58 + 18 * yLines.length, r: 18, t: 14, b: 34 + 20 * xLines.length },
     paper_bgcolor: theme.surface,
     plot_bgcolor: theme.surface,
     font: { color: theme.text, family: getComputedStyle(document.body).fontFamily, size: 13 },
     hoverlabel: { align: "left", bgcolor: theme.surface, font: { color: theme.text, size: 13 } },
-    xaxis: axis(title(xTitle), logarithmic.x ? "log" : "linear", theme),
-    yaxis: axis(title(yTitle), logarithmic.y ? "log" : "linear", theme),
+    xaxis: axis(xLines.join("<br>"), logarithmic.x ? "log" : "linear", theme),
+    yaxis: axis(yLines.join("<br>"), logarithmic.y ? "log" : "linear", theme),
   };
   return Plotly.react(figure, data, layout, CONFIG);
 }

@@ -1,0 +1,164 @@
+"""The explorer's page of 200 runs × 5 seeds × 200 records: its bytes, and how fast an axis changes.
+
+Six costs, of which four differ by seed, and five measurements, all of noise that hardly compresses.
+All 200 curves are shown; what is timed, in the installed Chromium without a window, is from the
+change of the cost to the frame that is painted next; beside it, the processor time of the page's
+main thread, which other work on the machine lengthens less. Options: --runs, --repeats, --browser.
+"""
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from playwright.sync_api import CDPSession, Page, sync_playwright
+
+from fedatlas.atlas.explorer import write_explorer
+from fedatlas.atlas.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
+from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
+from fedatlas.files import canonical_json
+from fedatlas.traces import build_trace, write_trace
+
+SEEDS, RECORDS, RUNS_OF_EXPERIMENT = 5, 200, 10
+COSTS = ("round", "gradient_evaluations", "wall_time", "network")
+MEASUREMENTS = ("objective", "gradient_norm", "suboptimality", "train_accuracy", "test_accuracy")
+LIMIT_MS, LIMIT_BYTES = 200, 10_000_000
+
+# A frame's callback runs before it is painted, a message that it sends after.
+SWITCH = """async cost => {
+  const select = document.getElementById("cost");
+  select.value = cost;
+  const began = performance.now();
+  select.dispatchEvent(new Event("change"));
+  await new Promise(painted => requestAnimationFrame(() => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = painted;
+    port2.postMessage(null);
+  }));
+  return performance.now() - began;
+}"""
+
+
+def write_traces(folder: Path, runs: int) -> JoinedPaper:
+    random = np.random.default_rng(0)
+    shape = (SEEDS, RECORDS)
+    experiments = []
+    for number in range(0, runs, RUNS_OF_EXPERIMENT):
+        experiment = f"made-up-{number // RUNS_OF_EXPERIMENT}"
+        names = [f"run-{number + i}" for i in range(min(RUNS_OF_EXPERIMENT, runs - number))]
+        for run in names:
+            falls = np.cumprod(1 - random.uniform(0, 0.1, shape), axis=1)
+            rounds = np.broadcast_to(10.0 * np.arange(RECORDS), shape)
+            spent = np.cumsum(random.integers(1_000, 9_000, shape), axis=1).astype(float)
+            noise = {name: falls * random.uniform(0.9, 1.1, shape) for name in MEASUREMENTS}
+            variables = {
+                "round": rounds,
+                "gradient_evaluations": spent,
+                "sequential_messages": 2 * rounds,
+                "sequential_bytes": spent * random.uniform(90, 110),
+                "sequential_gradients": spent / 7,
+                "wall_time": np.cumsum(random.uniform(0.01, 0.1, shape), axis=1),
+                **noise,
+            }
+            attributes = {
+                "paper": "ours",
+                "experiment": experiment,
+                "run": run,
+                "point": "only",
+                "algorithm": "fedavg",
+                "specification": canonical_json(
+                    {"hyper_parameters": {"step_size": 0.1, "local_steps": 10, "batch_size": 32}}
+                ),
+            }
+            trace = build_trace(variables, ["ok"] * SEEDS, list(range(SEEDS)), attributes)
+            write_trace(trace, folder / experiment / "traces" / run / "only.nc")
+        experiments.append(
+            JoinedExperiment(
+                name=experiment,
+                title=f"Made up, part {number // RUNS_OF_EXPERIMENT}",
+                source="none",
+                notes="",
+                dataset="none",
+                runs=tuple(
+                    JoinedRun(
+                        name=run, title=f"Method {run}", selected_in=experiment, points=("only",)
+                    )
+                    for run in names
+                ),
+            )
+        )
+    return JoinedPaper(paper="ours", experiments=tuple(experiments))
+
+
+def make_page(folder: Path, runs: int) -> Path:
+    paper = write_traces(folder, runs)
+    chosen = {(entry.name, run.name): "only" for entry in paper.experiments for run in entry.runs}
+    join_traces(paper, chosen, folder, folder / "atlas.nc")
+    verdicts = [
+        Verdict(f"{entry.name}/claim", "ours", "Figure 1", "is faster", "reproduced", "0.5 of 0.7")
+        for entry in paper.experiments
+    ]
+    (folder / "claims.csv").write_text(verdicts_to_csv(verdicts), encoding="utf-8")
+    began = time.perf_counter()
+    write_explorer(folder / "atlas.nc", folder / "claims.csv", folder / "explorer.html")
+    print(f"{'written in':<34}{time.perf_counter() - began:8.1f} s")
+    return folder / "explorer.html"
+
+
+def busy_ms(session: CDPSession) -> float:
+    """Processor time of the page's main thread so far."""
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return 1000 * next(m["value"] for m in metrics if m["name"] == "TaskDuration")
+
+
+def switches(
+    page: Page, file: Path, runs: int, repeats: int
+) -> dict[str, list[tuple[float, float]]]:
+    """Per switch: times to the next frame, and the main thread's, in ms."""
+    chosen = "&".join(f"show=made-up-{i}" for i in range(-(-runs // RUNS_OF_EXPERIMENT)))
+    began = time.perf_counter()
+    page.goto(f"{file.as_uri()}#{chosen}&y=gradient_norm&x=round")
+    page.wait_for_selector("body[data-ready]", timeout=60_000)
+    print(f"{'opened in':<34}{time.perf_counter() - began:8.1f} s")
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    times: dict[str, list[tuple[float, float]]] = {}
+    for _ in range(repeats):
+        for before, cost in zip(COSTS, COSTS[1:] + COSTS[:1], strict=True):
+            busy = busy_ms(session)
+            waited = page.evaluate(SWITCH, cost)
+            times.setdefault(f"{before} to {cost}", []).append((waited, busy_ms(session) - busy))
+    return times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--browser", default=shutil.which("chromium"))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        file = make_page(Path(folder), arguments.runs)
+        print(f"{'bytes of the page':<34}{file.stat().st_size:12,}   of {LIMIT_BYTES:,}")
+        if arguments.browser is None:
+            raise SystemExit("no chromium on the path: name a browser with --browser")
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=arguments.browser, args=["--no-sandbox"]
+            )
+            page = browser.new_page(viewport={"width": 1440, "height": 900})
+            times = switches(page, file, arguments.runs, arguments.repeats)
+            browser.close()
+    for name, values in times.items():
+        waited, busy = zip(*values, strict=True)
+        print(
+            f"{name:<34}{statistics.median(waited):6.0f} ms   best {min(waited):.0f}   "
+            f"worst {max(waited):.0f}   of {LIMIT_MS}   main thread {statistics.median(busy):.0f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,597 @@
+"""The explorer's page: what it holds, and how it behaves in a real browser without a window."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atlas_factory import claim, noisy_trace, small_atlas, write_atlas, write_claims
+from fedatlas.atlas.explorer import write_explorer
+from fedatlas.atlas.explorer_data import ColumnStore, six_digits
+from fedatlas.errors import FedatlasError
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+DESKTOP = {"width": 1440, "height": 900}
+FIRST = "show=fedpage-first&y=gradient_norm"
+CLAIMS = [
+    claim("vfb2-crosspaper/order", "vfb2", "inconclusive"),
+    claim("fedpage-first/faster", "fedpage"),
+    claim("fedpage-first/slower", "fedpage", "not reproduced"),
+    claim("fedpage-again/shown", "fedpage", "not reproduced"),
+    claim("vfb2-audit/leaks", "vfb2"),
+]
+OPEN_TREE = "document.querySelectorAll('#tree details').forEach(one => (one.open = true))"
+SHOWS = {"fedpage-again": ["fedpage-first/avg"]}
+HOSTILE = (
+    "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=2> %{x} &lt;b&gt;"
+)
+
+
+@given(st.lists(st.floats(width=32), min_size=1))
+def test_six_significant_digits_are_kept(values):
+    given = np.array(values, np.float32)
+    kept = six_digits(given)
+    whole = np.isfinite(given) & (np.abs(given) < 3e38)
+    assert np.array_equal(np.isnan(kept), np.isnan(given))
+    # Numbers below the smallest normal one have fewer digits to begin with.
+    np.testing.assert_allclose(kept[whole], given[whole], rtol=5e-7, atol=1e-44)
+    assert np.array_equal(six_digits(kept), kept, equal_nan=True)
+
+
+def test_whole_numbers_to_two_million_are_exact():
+    numbers = np.r_[0:5000, 2_000_000:2_001_000]
+    assert np.array_equal(six_digits(numbers), numbers)
+
+
+@given(st.integers(0, 4), st.integers(1, 5), st.integers(1, 6))
+def test_columns_are_found_where_they_were_put(before, seeds, records):
+    random = np.random.default_rng(0)
+    store = ColumnStore()
+    for _ in range(before):
+        store.add(random.normal(size=(2, 3)))
+    values = random.normal(size=(seeds, records)).astype(np.float32)
+    offset, rows = store.add(values)
+    planes = np.frombuffer(store.planes(), np.uint8).reshape(4, -1)
+    numbers = np.ascontiguousarray(planes[::-1].T).view("<f4").ravel()
+    found = numbers[offset : offset + rows * records].reshape(rows, records)
+    np.testing.assert_allclose(found, values, rtol=5e-7)
+
+
+def test_seeds_that_are_alike_are_stored_once():
+    store = ColumnStore()
+    assert store.add(np.array([[1.0, np.nan], [1.0, np.nan]])) == [0, 1]
+    assert store.add(np.array([[1.0, 2.0], [1.0, 3.0]])) == [2, 2]
+
+
+def test_a_foreign_file_is_refused_by_name(tmp_path):
+    xr.Dataset({"a": 1}).to_netcdf(tmp_path / "foreign.nc")
+    claims = write_claims(tmp_path / "claims.csv", [])
+    with pytest.raises(FedatlasError, match=r"foreign\.nc"):
+        write_explorer(tmp_path / "foreign.nc", claims, tmp_path / "explorer.html")
+    assert not (tmp_path / "explorer.html").exists()
+
+
+# --- in a browser ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no chromium on the path: install it to test the explorer's page")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("explorer")
+    atlas = small_atlas(folder / "atlas.nc")
+    claims = write_claims(folder / "claims.csv", CLAIMS)
+    write_explorer(atlas, claims, folder / "explorer.html", SHOWS)
+    return folder / "explorer.html"
+
+
+class Opener:
+    """Opens pages that may ask for nothing, and gathers what they ask for or complain about."""
+
+    def __init__(self, browser, written: Path) -> None:
+        self.browser, self.written = browser, written
+        self.troubles: list[str] = []
+        self.opened: dict[Path, Any] = {}
+
+    def __call__(self, address: str = "", file: Path | None = None, fresh: bool = False):
+        """A file is opened once, as that takes long; views of it as a link within it does."""
+        file = file or self.written
+        if fresh or file not in self.opened:
+            page = self._open(address, file)
+            return page if fresh else self.opened.setdefault(file, page)
+        page = self.opened[file]
+        page.set_viewport_size(DESKTOP)
+        page.emulate_media(color_scheme="light")
+        page.fill("#search", "")
+        page.evaluate(
+            "address => { document.activeElement.blur(); location.hash = address }", address
+        )
+        # The event of a changed hash comes before the next task.
+        page.evaluate("new Promise(done => setTimeout(done, 20))")
+        return page
+
+    def _open(self, address: str, file: Path):
+        context = self.browser.new_context(
+            viewport=DESKTOP, permissions=["clipboard-read", "clipboard-write"]
+        )
+        context.set_offline(True)
+        page = context.new_page()
+        page.set_default_timeout(60_000)
+        asked = self.troubles.append
+        page.on("request", lambda r: r.url.startswith(("data:", file.as_uri())) or asked(r.url))
+        page.on("console", lambda message: asked(message.text))
+        page.on("pageerror", lambda error: asked(str(error)))
+        page.on("dialog", lambda dialog: asked(dialog.message))
+        page.goto(f"{file.as_uri()}#{address}")
+        page.wait_for_selector("body[data-ready]")
+        return page
+
+
+@pytest.fixture(scope="module")
+def opener(browser, written):
+    return Opener(browser, written)
+
+
+@pytest.fixture
+def open_page(opener):
+    yield opener
+    troubles, opener.troubles = opener.troubles, []
+    assert troubles == []
+
+
+def curves(page) -> list[np.ndarray]:
+    """Drawn medians (points, 2), in the order of Plotly's traces."""
+    drawn = page.evaluate(
+        """() => document.getElementById("figure").data
+             .filter(trace => trace.hoverinfo !== "skip")
+             .map(trace => [Array.from(trace.x, String), Array.from(trace.y, String)])"""
+    )
+    found = []
+    for x, y in drawn:
+        points = np.array([x, y], dtype=float).T
+        ends = np.flatnonzero(np.isnan(points[:, 0]))
+        found += [part[~np.isnan(part[:, 0])] for part in np.split(points, ends) if len(part) > 1]
+    return found
+
+
+def until(page, condition: str) -> None:
+    """Playwright's own waiting evaluates texts within the page, whose policy forbids that."""
+    page.evaluate(
+        f"async () => {{ while (!({condition})) await new Promise(go => setTimeout(go, 10)); }}"
+    )
+
+
+def legend(page) -> list[str]:
+    return page.locator("#legend .name").all_text_contents()
+
+
+def state(page) -> dict[str, list[str]]:
+    return parse_qs(page.url.partition("#")[2], keep_blank_values=True)
+
+
+def trace_at(written: Path, place: str) -> xr.Dataset:
+    return xr.load_dataset(written.with_name("atlas.nc"), group=place, engine="netcdf4")
+
+
+def at_equal_cost(costs: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Points (records, 2) by plain loops: the median seed at the median cost of every record."""
+    points = []
+    for record in range(costs.shape[1]):
+        x = sorted(costs[:, record])[len(costs) // 2]
+        x = max(min(x, min(costs[:, -1])), max(costs[:, 0]))
+        at_x = [np.interp(x, *seed) for seed in zip(costs, values, strict=True)]
+        points.append((x, sorted(at_x)[len(at_x) // 2]))
+    return np.array(points)
+
+
+def test_first_view_is_across_papers(open_page):
+    page = open_page()
+    assert legend(page) == ["VFB²-SVRG", "FedPAGE"]
+    assert page.input_value("#measurement") == "suboptimality"
+    assert len(curves(page)) == 2
+    assert page.locator("#runs input[data-run]:checked").count() == 2
+
+
+@pytest.mark.parametrize("cost", ["round", "gradient_evaluations", "bytes"])
+def test_curves_are_medians_at_equal_cost(open_page, written, cost):
+    page = open_page(f"{FIRST}&x={cost}&points=all&xs=linear")
+    trace = trace_at(written, "/fedpage/fedpage-first/page/step_size-0.3")
+    counted = trace.bytes_up + trace.bytes_down if cost == "bytes" else trace[cost]
+    expected = at_equal_cost(counted.to_numpy(), trace.gradient_norm.to_numpy())
+    np.testing.assert_allclose(curves(page)[1], expected, rtol=3e-6)
+
+
+def test_diverged_seeds_are_left_out_of_medians_and_named(open_page, written):
+    page = open_page(f"{FIRST}&x=epoch&xs=linear")
+    trace = trace_at(written, "/fedpage/fedpage-first/avg/only").isel(seed=[0, 2])
+    drawn = curves(page)[1]
+    low, high = np.sort(trace.gradient_norm.to_numpy()[:, 0])
+    assert drawn[0, 1] == pytest.approx((low + high) / 2, rel=1e-5)
+    assert drawn[-1, 0] == pytest.approx(trace.epoch.to_numpy()[:, -1].min(), rel=1e-6)
+    assert "1 of 3 seeds diverged" in legend(page)[1]
+
+
+def test_ranges_reach_from_the_lowest_to_the_highest_seed(open_page, written):
+    page = open_page(f"{FIRST}&x=round&xs=linear")
+    bands = "document.getElementById('figure').data.filter(trace => trace.fill === 'toself')"
+    values = np.array(page.evaluate(f"{bands}[0].y"))
+    trace = trace_at(written, "/fedpage/fedpage-first/page/step_size-0.1").gradient_norm.to_numpy()
+    np.testing.assert_allclose(values, [*trace.max(axis=0), *trace.min(axis=0)[::-1]], rtol=1e-6)
+    page.uncheck("#band")
+    assert page.evaluate(f"{bands}.length") == 0
+
+
+def test_time_under_a_declared_network_is_as_the_formula_says(open_page, written):
+    page = open_page("show=vfb2-crosspaper&y=suboptimality&x=network&xs=linear")
+    own, star = (trace_at(written, f"/vfb2/vfb2-crosspaper/{run}/only") for run in ("svrg", "page"))
+    before = curves(page)
+    for name, value in {"latency": "0.25", "bandwidth": "2000", "gradient": "0.003"}.items():
+        page.fill(f"#{name}", value)
+    after = curves(page)
+    times = 0.25 * star.sequential_messages + star.sequential_bytes / 2000
+    times = (times + 0.003 * star.sequential_gradients).to_numpy()
+    expected = at_equal_cost(times, star.suboptimality.to_numpy())
+    np.testing.assert_allclose(after[1], expected, rtol=3e-6)
+    assert not np.allclose(before[1][:, 0], after[1][:, 0])
+    np.testing.assert_allclose(after[0][:, 0], own.simulated_time.to_numpy()[0], rtol=1e-6)
+    np.testing.assert_array_equal(before[0], after[0])
+    assert legend(page) == ["VFB²-SVRG (own clock, latency 2e-6 s)", "FedPAGE"]
+    assert "do not move them" in page.inner_text("#message")
+    # What cannot be a bandwidth is said to be none, and nothing is redrawn.
+    page.fill("#bandwidth", "0")
+    assert "bandwidth must be a number above 0" in page.inner_text("#message")
+    assert page.get_attribute("#bandwidth", "aria-invalid") == "true"
+    np.testing.assert_array_equal(curves(page)[1], after[1])
+
+
+def test_one_number_s_typing_is_one_step_back(open_page):
+    page = open_page("show=vfb2-crosspaper&y=suboptimality&x=network")
+    page.focus("#latency")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("0.125")
+    assert state(page)["latency"] == ["0.125"]
+    page.go_back()
+    assert "latency" not in state(page)
+
+
+def test_axes_and_scales_change(open_page):
+    page = open_page("show=fedpage-first&y=gradient_norm&x=round")
+    kinds = "[figure.layout.xaxis.type, figure.layout.yaxis.type]"
+    assert page.evaluate(kinds) == ["linear", "log"]
+    page.select_option("#y-scale", "linear")
+    page.select_option("#x-scale", "log")
+    assert page.evaluate(kinds) == ["log", "linear"]
+    page.select_option("#cost", "epoch")
+    assert page.evaluate("figure.layout.xaxis.title.text") == (
+        "gradient evaluations per training sample"
+    )
+    page.select_option("#measurement", "train_accuracy")
+    assert "accuracy on the training samples" in page.get_attribute("#figure", "aria-label")
+    for curve in curves(page):
+        assert np.isnan(curve[0, 1])  # no cost has no place on a logarithmic axis
+        np.testing.assert_allclose(curve[1:, 1], 0.9, rtol=1e-6)
+
+
+def test_what_cannot_be_drawn_is_listed_with_the_reason(open_page):
+    page = open_page("show=fedpage-first&show=fedpage-gone&y=gradient_norm&x=epoch")
+    assert page.locator("#left-out-list li").all_text_contents() == [
+        "CODA · fedpage-first: does not measure the norm of the full gradient ‖∇f(x)‖",
+        "FedAvg · fedpage-gone: every seed of 2 diverged",
+    ]
+    page.select_option("#cost", "simulated_time")
+    assert len(curves(page)) == 0
+    assert "does not count simulated time" in page.inner_text("#left-out-list")
+    assert page.is_visible("#empty")
+
+
+def test_all_grid_points_are_an_option(open_page):
+    page = open_page(f"{FIRST}&x=round")
+    assert legend(page)[0] == "FedPAGE, step size 0.1"
+    page.check("#all-points")
+    assert legend(page)[:2] == ["FedPAGE, step size 0.1", "FedPAGE, step size 0.3"]
+    assert len(curves(page)) == 3
+
+
+def test_an_entry_of_the_legend_hides_its_curve(open_page):
+    page = open_page(f"{FIRST}&x=round")
+    entry = page.locator("#legend button").nth(1)
+    entry.click()
+    assert entry.get_attribute("aria-pressed") == "false"
+    assert len(curves(page)) == 1
+    assert state(page)["off"] == ["fedpage-first/avg/only"]
+    page.go_back()
+    assert len(curves(page)) == 2
+    page.go_forward()
+    assert len(curves(page)) == 1
+
+
+def test_an_address_restores_the_view(open_page):
+    page = open_page()
+    page.click("[data-only=fedpage-first]")
+    page.evaluate(OPEN_TREE)
+    page.uncheck("[data-run='fedpage-first/auc']")
+    page.check("#all-points")
+    page.select_option("#cost", "network")
+    page.fill("#bandwidth", "12345")
+    page.select_option("#x-scale", "log")
+    page.locator("#legend button").first.click()
+    page.select_option("#verdict", "not reproduced")
+    copy = open_page(page.url.partition("#")[2], fresh=True)
+    assert state(copy) == state(page)
+    assert legend(copy) == legend(page)
+    assert copy.input_value("#bandwidth") == "12345"
+    assert copy.inner_text("#claims-count") == page.inner_text("#claims-count")
+    for mine, other in zip(curves(copy), curves(page), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_an_address_of_another_page_is_told(open_page):
+    page = open_page("show=nowhere&show=fedpage-first&y=happiness&x=round&latency=-1")
+    message = page.inner_text("#message")
+    for name in ("nowhere", "happiness", "latency -1"):
+        assert name in message
+    # Of what it does not say, what most of the runs have is shown.
+    assert page.input_value("#measurement") == "objective"
+    assert len(curves(page)) == 3
+
+
+def test_the_link_is_copied(open_page):
+    page = open_page(f"{FIRST}&x=round")
+    page.click("#copy-link")
+    until(page, "document.getElementById('message').textContent === 'Link copied.'")
+    assert "show=fedpage-first" in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_runs_are_searched_and_chosen(open_page):
+    page = open_page()
+    page.fill("#search", "coda")
+    assert page.inner_text("#search-result") == "1 run found"
+    assert page.locator("#tree input[data-run]:visible").count() == 1
+    page.check("[data-run='fedpage-first/auc']")
+    assert len(legend(page)) == 2
+    assert "CODA" in page.inner_text("#left-out-list")  # it has no sub-optimality
+    page.fill("#search", "")
+    page.click("#choose-none")
+    assert page.inner_text("#empty") == "Nothing is chosen: tick an experiment or a run."
+    page.check("[data-experiment=fedpage-first]")
+    # Nothing chosen before had it: what most runs measure is shown.
+    assert page.input_value("#measurement") == "objective"
+    assert page.is_checked("[data-experiment=fedpage-first]")
+    assert page.evaluate("document.querySelector('[data-paper=fedpage]').indeterminate")
+
+
+def test_claims_are_filtered_and_lead_to_curves(open_page):
+    page = open_page()
+    headings = page.locator("#claims tbody th")
+    assert headings.all_text_contents() == [
+        "fedpage-again",
+        "fedpage-first",
+        "vfb2-audit (no curves in this page)",
+        "vfb2-crosspaper",
+    ]
+    page.select_option("#verdict", "not reproduced")
+    assert page.locator("#claims td.verdict").count() == 2
+    page.select_option("#verdict", "")
+    page.select_option("#paper", "vfb2")
+    assert headings.count() == 2
+    page.check("#shown-only")
+    assert headings.all_text_contents() == ["vfb2-crosspaper"]
+    assert page.inner_text("#claims-count").startswith("1 of 5 claims: 0 reproduced")
+    page.uncheck("#shown-only")
+    page.select_option("#paper", "")
+    assert page.locator("#claims button", has_text="leaks").count() == 0
+    page.get_by_role("button", name="says fedpage-first/faster").click()
+    assert state(page)["show"] == ["fedpage-first"]
+    page.get_by_role("button", name="says fedpage-again/shown").click()
+    assert state(page)["show"] == ["fedpage-first/avg"]
+
+
+FOCUSED = """() => {
+  const element = document.activeElement;
+  if (element === document.body) return null;
+  element.dataset.visited = "true";
+  const style = getComputedStyle(element);
+  return style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+}"""
+
+
+def test_everything_is_reached_and_done_by_keyboard(open_page):
+    page = open_page(f"{FIRST}&x=network")
+    page.evaluate(OPEN_TREE)
+    rings: list[bool | None] = []
+    while rings.count(None) < 2:  # once round, from wherever focus was
+        page.keyboard.press("Tab")
+        rings.append(page.evaluate(FOCUSED))
+        assert len(rings) < 300
+    assert False not in rings  # focus is seen wherever it is
+    missed = """() => [...document.querySelectorAll("button, input, select, summary")]
+      .filter(e => e.checkVisibility() && !e.dataset.visited).map(e => e.outerHTML)"""
+    assert page.evaluate(missed) == []
+    unlabelled = """() => [...document.querySelectorAll("input, select")]
+      .filter(e => !e.labels.length || !e.labels[0].textContent.trim()).map(e => e.outerHTML)"""
+    assert page.evaluate(unlabelled) == []
+
+    def go_to(selector: str) -> None:
+        while not page.evaluate("s => document.activeElement.matches(s)", selector):
+            page.keyboard.press("Tab")
+
+    go_to("#legend button")
+    assert "step_size 0.1" in page.inner_text("#about")
+    page.keyboard.press("Enter")
+    assert len(curves(page)) == 1
+    # Focus has stayed on the entry.
+    page.keyboard.press("Space")
+    assert len(curves(page)) == 2
+    go_to("#claims button")
+    page.keyboard.press("Enter")
+    assert state(page)["show"] == ["fedpage-first/avg"]
+    go_to("[data-experiment=vfb2-crosspaper]")
+    page.keyboard.press("Space")
+    assert "vfb2-crosspaper" in state(page)["show"]
+
+
+CONTRASTS = """() => {
+  const parts = colour => colour.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => {
+    const [R, G, B] = [r / 255, g / 255, b / 255]
+      .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * R + 0.7152 * G + 0.0722 * B;
+  };
+  const ground = element => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = parts(getComputedStyle(at).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+      if (colour[3] > 0) throw new Error("half transparent: " + at.outerHTML);
+    }
+    return [255, 255, 255];
+  };
+  const ratio = (one, other) => {
+    const [a, b] = [light(one), light(other)].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05);
+  };
+  const found = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+    if (!own || !element.checkVisibility() || element.closest("script, noscript")) continue;
+    const style = getComputedStyle(element);
+    const colour = element instanceof SVGElement ? style.fill : style.color;
+    found.push([ratio(parts(colour), ground(element)), element.textContent.slice(0, 40)]);
+  }
+  const surface = ground(document.getElementById("view"));
+  for (const line of document.querySelectorAll("#legend line")) {
+    found.push([1.5 * ratio(parts(getComputedStyle(line).stroke), surface), "line"]);
+  }
+  for (const control of document.querySelectorAll("input:not([type=checkbox]), select")) {
+    const edge = parts(getComputedStyle(control).borderTopColor);
+    if (control.checkVisibility()) found.push([1.5 * ratio(edge, surface), control.id]);
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_contrast_is_that_of_wcag_aa(open_page, many, scheme):
+    """Text 4.5 to 1; curves and edges of controls 3 to 1, here times 1.5."""
+    page = open_page("x=network&show=fedpage-first&show=vfb2-crosspaper")
+    page.emulate_media(color_scheme=scheme)
+    page.locator("#legend button").first.click()
+    found = page.evaluate(CONTRASTS)
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (dark == "rgb(17, 21, 26)") == (scheme == "dark")
+    page = open_page(file=many)
+    page.emulate_media(color_scheme=scheme)
+    found += page.evaluate(CONTRASTS)
+    assert len(found) > 100
+    assert min(found)[0] >= 4.5, min(found)
+
+
+def test_a_phone_scrolls_down_only(open_page):
+    page = open_page("show=fedpage-first&show=vfb2-crosspaper&x=network&y=objective")
+    page.set_viewport_size({"width": 390, "height": 844})
+    until(page, "document.querySelector('.main-svg').clientWidth <= 390")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    beyond = """() => [...document.querySelectorAll("body *")].filter(
+      e => e.checkVisibility() && !e.closest("svg") && e.getBoundingClientRect().right > 390.5)"""
+    assert page.evaluate(f"({beyond})().map(e => e.outerHTML)") == []
+    assert page.evaluate(
+        "document.getElementById('claims').offsetTop > document.getElementById('view').offsetTop"
+    )
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory) -> Path:
+    """More curves than there are colours and dashes."""
+    folder = tmp_path_factory.mktemp("many")
+    runs = {}
+    for i in range(44):
+        whole = noisy_trace(0.5 + i / 100, records=4, seed=i)
+        few = whole[["gradient_norm", "status"]].reset_coords(drop=True)
+        runs[f"run-{i}"] = (f"Run {i}", {"only": few.assign_coords(round=whole["round"])})
+    atlas = write_atlas(folder / "atlas.nc", {"ours": {"ours-many": ({}, runs)}})
+    write_explorer(atlas, write_claims(folder / "claims.csv", []), folder / "explorer.html")
+    return folder / "explorer.html"
+
+
+def test_many_curves_share_colours_then_dashes(open_page, many):
+    page = open_page(file=many)
+    assert len(curves(page)) == 44
+    styles = page.evaluate("figure.data.map(trace => trace.line.color + trace.line.dash)")
+    assert len(set(styles)) == len(styles) == 42
+    message = page.inner_text("#message")
+    assert "Ranges of seeds are drawn for up to 24 curves" in message
+    assert "Colours and dashes repeat" in message
+    # The last two share their styles, not their names.
+    names = page.evaluate(
+        "[...new Set(figure.data[1].text.filter(Boolean).map(text => text.split('<br>')[0]))]"
+    )
+    assert names == ["<b>Run 1</b>", "<b>Run 43</b>"]
+
+
+def test_an_empty_atlas_has_an_empty_page(open_page, tmp_path):
+    atlas = write_atlas(tmp_path / "atlas.nc", {})
+    write_explorer(atlas, write_claims(tmp_path / "claims.csv", []), tmp_path / "explorer.html")
+    page = open_page(file=tmp_path / "explorer.html")
+    assert page.inner_text("#empty").startswith("Nothing is chosen")
+    assert page.inner_text("#holds") == "0 runs of 0 experiments, 0 claims"
+
+
+def test_hostile_texts_are_shown_as_they_are(open_page, tmp_path):
+    trace = noisy_trace(0.5, records=4, hyper_parameters={"step_size": HOSTILE})
+    attributes = dict.fromkeys(("title", "source", "notes", "dataset"), HOSTILE)
+    runs = {"run": (HOSTILE, {"only": trace}), "other": ("{{library}}", {"only": trace})}
+    atlas = write_atlas(tmp_path / "atlas.nc", {"ours": {"ours-bad": (attributes, runs)}})
+    bad = claim("ours-bad/claim", "ours", statement=HOSTILE, evidence=HOSTILE, source=HOSTILE)
+    claims = write_claims(tmp_path / "claims.csv", [bad])
+    write_explorer(atlas, claims, tmp_path / "explorer.html")
+    page = open_page(file=tmp_path / "explorer.html")
+    assert legend(page) == [HOSTILE, "{{library}}"]
+    assert page.inner_text("#claims tbody .evidence") == HOSTILE
+    assert page.text_content("#tree .title") == HOSTILE
+    page.focus("#legend button")
+    assert HOSTILE in page.inner_text("#about")
+    page.evaluate("Plotly.Fx.hover(figure, [{curveNumber: 2, pointNumber: 1}])")
+    shown = page.locator(".hoverlayer").text_content()
+    assert re.sub(r"\s", "", HOSTILE) in re.sub(r"\s", "", shown)
+    assert page.evaluate("globalThis.hacked") is None
+    assert page.locator("img").count() == 0
+
+
+def test_hovering_tells_values_seeds_and_hyper_parameters(open_page):
+    page = open_page(f"{FIRST}&x=round")
+    page.evaluate("Plotly.Fx.hover(figure, [{curveNumber: 3, pointNumber: 2}])")
+    shown = page.locator(".hoverlayer").text_content()
+    for part in ("FedAvg", "1 of 3 seeds diverged", "step_size 0.1", " to ", "at 20"):
+        assert part in shown
+
+
+def test_a_saved_figure_has_a_legend(open_page, tmp_path):
+    page = open_page(f"{FIRST}&x=round")
+    with page.expect_download() as download:
+        page.click("#save-figure")
+    download.value.save_as(tmp_path / "atlas.svg")
+    drawing = (tmp_path / "atlas.svg").read_text(encoding="utf-8")
+    assert "FedPAGE, step size 0.1" in drawing and "FedAvg" in drawing
+
+
+def test_the_page_s_data_are_json(written):
+    text = written.read_text(encoding="utf-8")
+    embedded = re.search(r'<script type="application/json" id="description">(.*?)</script>', text)
+    described = json.loads(embedded[1])
+    assert [paper["name"] for paper in described["papers"]] == ["fedpage", "vfb2"]
