@@ -42,6 +42,7 @@ bench: environment
 	$(BIN)/python benchmarks/clipping.py
 	$(BIN)/python benchmarks/tracking.py
 	$(BIN)/python benchmarks/tiers.py
+	$(BIN)/python benchmarks/atlas.py
 	$(BIN)/python benchmarks/explorer.py
 	$(BIN)/python benchmarks/workflow.py
 

@@ -1,19 +1,18 @@
 """Joining traces into atlas files: per paper first, then the papers' files into one.
 
 An atlas is a netCDF-4 file with the groups /<paper>/<experiment>/<run>/<point>; the last hold the
-traces as they were written, bit for bit. Files are checked before anything is written, and values
-are copied variable by variable.
+traces as they were written, bit for bit. Every file is checked before it is copied, and an atlas is
+written whole or not at all. Memory is bounded by the largest trace.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import netCDF4
-import numpy as np
+import h5py
 
+from fedatlas.atlas.groups import GroupCopier, make_group, size_of_dimension, text_of
 from fedatlas.atlas.layout import FORMAT
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically
@@ -59,13 +58,18 @@ def join_traces(
     that belongs in its place is refused by name, and nothing is written. Other netCDF files among
     the traces are left out and named in the log.
     """
-    attributes: dict[str, dict[str, Any]] = {"/": {"format": FORMAT}}
+    attributes: dict[str, dict[str, str]] = {}
     traces: dict[str, Path] = {}
     for experiment in paper.experiments:
         place, own = f"/{paper.paper}/{experiment.name}", folder / experiment.name / "traces"
         attributes[place] = experiment.model_dump(include={"title", "source", "notes", "dataset"})
         for run in experiment.runs:
-            selected = chosen[run.selected_in, run.name]
+            selected = chosen.get((run.selected_in, run.name))
+            if selected not in run.points:
+                raise FedatlasError(
+                    f"{run.selected_in}: its selection has no run '{run.name}' at one of its "
+                    f"points (but {selected}). Delete its selection.json and run again."
+                )
             attributes[f"{place}/{run.name}"] = {"title": run.title, "selected": selected}
             for point in run.points:
                 traces[f"{place}/{run.name}/{point}"] = own / run.name / f"{point}.nc"
@@ -76,7 +80,7 @@ def join_traces(
 def join_papers(files: Sequence[Path], output: Path) -> None:
     """Write one atlas of the papers' atlas files; a damaged or foreign one is refused by name."""
     papers = {f"/{file.stem}": file for file in files}
-    _write(output, {"/": {"format": FORMAT}}, papers, _check_paper)
+    _write(output, {}, papers, _check_paper)
 
 
 def _name_strays(folder: Path, known: set[Path]) -> None:
@@ -89,113 +93,73 @@ def _name_strays(folder: Path, known: set[Path]) -> None:
             )
 
 
-def _check_trace(trace: netCDF4.Dataset, place: str, file: Path) -> netCDF4.Dataset:
+def _check_trace(trace: h5py.File, place: str, file: Path) -> h5py.Group:
     """The group that is copied: all of the trace."""
-    if _attribute(trace, "format") != TRACE_FORMAT:
+    found = text_of(trace, "format")
+    if found != TRACE_FORMAT:
         raise FedatlasError(
-            f"{file}: is not a trace of this version (its format is "
-            f"{_attribute(trace, 'format')!r}, expected {TRACE_FORMAT!r}). Delete it and run again."
+            f"{file}: is not a trace of this version (its format is {found!r}, expected "
+            f"{TRACE_FORMAT!r}). Delete it and run again."
         )
-    own = "/".join(str(_attribute(trace, key)) for key in ("paper", "experiment", "run", "point"))
+    own = "/".join(str(text_of(trace, key)) for key in ("paper", "experiment", "run", "point"))
     if own != place.removeprefix("/"):
         raise FedatlasError(
             f"{file}: holds the trace {own}, but stands where {place.removeprefix('/')} belongs. "
             "Delete it and run again."
         )
-    dimensions, status = set(trace.dimensions), trace.variables.get("status")
-    misshapen = dimensions != {"seed", "record"} or trace.groups
-    if misshapen or status is None or status.dimensions != ("seed",):
+    sizes = {name: size_of_dimension(trace, name) for name in ("seed", "record")}
+    status = trace.get("status")
+    by_seed = isinstance(status, h5py.Dataset) and status.shape == (sizes["seed"],)
+    if None in sizes.values() or not by_seed:
         raise FedatlasError(
-            f"{file}: is no whole trace: it needs the dimensions seed and record and a status by "
-            f"seed, but has {', '.join(sorted(dimensions)) or 'no dimension'}. Delete it and run "
-            "again."
+            f"{file}: is no whole trace: it needs the dimensions seed and record, and a status by "
+            "seed. Delete it and run again."
         )
     return trace
 
 
-def _check_paper(atlas: netCDF4.Dataset, place: str, file: Path) -> netCDF4.Dataset:
+def _check_paper(atlas: h5py.File, place: str, file: Path) -> h5py.Group:
     """The group that is copied: the paper that the file is named after, and the only one."""
-    if _attribute(atlas, "format") != FORMAT:
-        raise FedatlasError(f"{file}: is no atlas of this version. Delete it and run again.")
-    if list(atlas.groups) != [place.removeprefix("/")]:
+    found = text_of(atlas, "format")
+    if found != FORMAT:
         raise FedatlasError(
-            f"{file}: holds the papers {', '.join(atlas.groups) or '(none)'}, but must hold "
+            f"{file}: is no atlas of this version (its format is {found!r}, expected {FORMAT!r}). "
+            "Delete it and run again."
+        )
+    if list(atlas) != [place.removeprefix("/")]:
+        raise FedatlasError(
+            f"{file}: holds {', '.join(atlas) or 'nothing'}, but must hold the paper "
             f"{place.removeprefix('/')} only. Delete it and run again."
         )
     return atlas[place]
 
 
-def _attribute(group: netCDF4.Dataset, name: str) -> Any:
-    return group.getncattr(name) if name in group.ncattrs() else None
-
-
-_Check = Callable[[netCDF4.Dataset, str, Path], netCDF4.Dataset]
-
-
 def _write(
     output: Path,
-    attributes: Mapping[str, Mapping[str, Any]],
+    attributes: Mapping[str, Mapping[str, str]],
     sources: Mapping[str, Path],
-    check: _Check,
+    check: Callable[[h5py.File, str, Path], h5py.Group],
 ) -> None:
-    """Write groups: their attributes, and those that are copied from files.
-
-    netCDF goes over all groups of a file when values are first written after a definition: all is
-    defined before the first value, or the time would grow with the square of the traces.
-    """
+    """Write groups: their attributes, and those that are copied from files."""
+    copier = GroupCopier()
     with (
         write_atomically(output) as temporary,
-        netCDF4.Dataset(temporary, "w", format="NETCDF4") as joined,
+        h5py.File(temporary, "w", track_order=True) as joined,
     ):
-        joined.set_fill_off()
+        joined.attrs["format"] = FORMAT
         for place, values in attributes.items():
-            (joined if place == "/" else joined.createGroup(place)).setncatts(dict(values))
+            make_group(joined, place).attrs.update(values)
         for place, file in sources.items():
-            with _opened(file) as source:
-                _define(check(source, place, file), joined.createGroup(place))
-        for place, file in sources.items():
-            with _opened(file) as source:
-                _fill(check(source, place, file), joined[place], file)
+            with _named(file), h5py.File(file, "r") as source:
+                copier.copy(check(source, place, file), make_group(joined, place))
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[netCDF4.Dataset]:
+def _named(file: Path) -> Iterator[None]:
+    """What HDF5 says of a damaged file does not name it."""
     try:
-        source = netCDF4.Dataset(file)
-    except OSError as error:
+        yield
+    except (OSError, RuntimeError, KeyError, ValueError) as error:
         raise FedatlasError(
             f"{file}: not a readable netCDF file ({error}). Delete it and run again."
-        ) from error
-    with source:
-        source.set_auto_maskandscale(False)
-        yield source
-
-
-def _define(source: netCDF4.Dataset, target: netCDF4.Dataset) -> None:
-    target.setncatts({name: source.getncattr(name) for name in source.ncattrs()})
-    for name, dimension in source.dimensions.items():
-        target.createDimension(name, len(dimension))
-    for name, variable in source.variables.items():
-        attributes = {key: variable.getncattr(key) for key in variable.ncattrs()}
-        fill = attributes.pop("_FillValue", None)
-        copy = target.createVariable(name, variable.dtype, variable.dimensions, fill_value=fill)
-        copy.setncatts(attributes)
-    for name, group in source.groups.items():
-        _define(group, target.createGroup(name))
-
-
-def _fill(source: netCDF4.Dataset, target: netCDF4.Dataset, file: Path) -> None:
-    target.set_auto_maskandscale(False)
-    for name, variable in source.variables.items():
-        target.variables[name][...] = _values(variable, file)
-    for name, group in source.groups.items():
-        _fill(group, target.groups[name], file)
-
-
-def _values(variable: netCDF4.Variable, file: Path) -> np.ndarray:
-    try:
-        return variable[...]
-    except (OSError, RuntimeError) as error:
-        raise FedatlasError(
-            f"{file}: {variable.name} cannot be read ({error}). Delete it and run again."
         ) from error

@@ -1,0 +1,134 @@
+"""The atlas: joining traces on both levels, opening it lazily, comparing all of its runs.
+
+Made are 5 papers of 100 traces, each of 5 seeds × 200 records × 15 variables; with --traces N of N
+traces in all. Every step runs in a process of its own; printed are its seconds (of the wall, the
+start of the process excluded) and the largest memory that it ever held, libraries included.
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+import fedatlas
+from fedatlas.atlas.joining import (
+    JoinedExperiment,
+    JoinedPaper,
+    JoinedRun,
+    join_papers,
+    join_traces,
+)
+from fedatlas.files import canonical_json
+from fedatlas.traces import build_trace, write_trace
+
+PAPERS = ("dpgt", "fedpage", "fmgda", "tdcd", "vfb2")
+SEEDS, RECORDS, POINTS = 5, 200, 5
+COSTS = ("round", "iteration", "epoch", "gradient_evaluations", "bytes_up", "bytes_down")
+COSTS += ("messages", "sequential_messages", "sequential_bytes", "sequential_gradients")
+MEASUREMENTS = ("objective", "gradient_norm", "train_accuracy", "test_accuracy", "test_auroc")
+
+
+def runs_of(traces: int) -> range:
+    return range(traces // len(PAPERS) // POINTS)
+
+
+def paper_of(name: str, traces: int) -> JoinedPaper:
+    points = tuple(f"step_size-{point}" for point in range(POINTS))
+    runs = tuple(
+        JoinedRun(name=f"run{run}", title=f"run {run}", selected_in=f"{name}-made", points=points)
+        for run in runs_of(traces)
+    )
+    made = JoinedExperiment(
+        name=f"{name}-made", title="made up", source="none", notes="", dataset="none", runs=runs
+    )
+    return JoinedPaper(paper=name, experiments=(made,))
+
+
+def make(folder: Path, traces: int) -> None:
+    generator = np.random.default_rng(0)
+    for paper in PAPERS:
+        for run in paper_of(paper, traces).experiments[0].runs:
+            for point in run.points:
+                write_trace(
+                    made_trace(paper, run.name, point, generator),
+                    folder / f"{paper}-made" / "traces" / run.name / f"{point}.nc",
+                )
+
+
+def made_trace(paper: str, run: str, point: str, generator: np.random.Generator) -> xr.Dataset:
+    costs = {name: np.tile(np.arange(RECORDS, dtype=float), (SEEDS, 1)) for name in COSTS}
+    measured = {name: generator.random((SEEDS, RECORDS)) for name in MEASUREMENTS}
+    attributes = {
+        "paper": paper,
+        "experiment": f"{paper}-made",
+        "run": run,
+        "point": point,
+        "algorithm": "fedavg",
+        # As long as real ones are.
+        "specification": canonical_json({"hyper_parameters": {}, "padding": "x" * 1000}),
+    }
+    return build_trace(costs | measured, ["ok"] * SEEDS, list(range(SEEDS)), attributes)
+
+
+def join_first_level(folder: Path, traces: int) -> None:
+    for name in PAPERS:
+        paper = paper_of(name, traces)
+        chosen = {(f"{name}-made", run.name): run.points[0] for run in paper.experiments[0].runs}
+        join_traces(paper, chosen, folder, folder / "atlas" / f"{name}.nc")
+
+
+def join_second_level(folder: Path, traces: int) -> None:
+    files = [folder / "atlas" / f"{name}.nc" for name in PAPERS]
+    join_papers(files, folder / "atlas" / "atlas.nc")
+
+
+def open_lazily(folder: Path, traces: int) -> None:
+    fedatlas.open_atlas(folder / "atlas" / "atlas.nc").close()
+
+
+def compare_all(folder: Path, traces: int) -> None:
+    costs = ["round", "bytes", "network(latency=0.05, bandwidth=1e6, gradient=1e-5)"]
+    with fedatlas.open_atlas(folder / "atlas" / "atlas.nc") as atlas:
+        compared = fedatlas.compare(atlas, "test_auroc", costs, 0.99, all_points=True)
+    assert compared.sizes["run"] == len(PAPERS) * len(runs_of(traces)) * POINTS
+
+
+STEPS = {
+    "join": (join_first_level, join_second_level),
+    "join traces": (join_first_level,),
+    "join papers": (join_second_level,),
+    "open": (open_lazily,),
+    "open and compare": (compare_all,),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--traces", type=int, default=500)
+    parser.add_argument("--step", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.step:
+        start = time.perf_counter()
+        for function in STEPS[options.step]:
+            function(options.folder, options.traces)
+        seconds = time.perf_counter() - start
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"{options.step:17} {seconds:6.1f} s {peak:6.0f} MB", flush=True)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        make(Path(folder), options.traces)
+        print(f"{options.traces} traces, {SEEDS} seeds × {RECORDS} records", flush=True)
+        for step in STEPS:
+            own = ["--step", step, "--folder", folder, "--traces", str(options.traces)]
+            subprocess.run([sys.executable, __file__, *own], check=True)
+
+
+if __name__ == "__main__":
+    main()

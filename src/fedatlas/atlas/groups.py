@@ -1,0 +1,140 @@
+"""Copying groups of netCDF-4 files, by HDF5 itself: memory does not grow with what is copied.
+
+The netCDF library keeps every variable of an open file in memory, and goes over all of them when
+it writes. A netCDF-4 file is an HDF5 file by conventions: a dimension is a dataset that others
+refer to as the scale of their axes, with a number that is unique in the file. Neither references
+nor numbers survive a plain copy of HDF5 objects; they are made anew here.
+"""
+
+from collections.abc import Iterable
+
+import h5py
+import numpy as np
+from h5py import h5, h5a, h5d, h5ds, h5g, h5o, h5p, h5s, h5t
+
+# Made anew by what is written, or about the file from which is copied.
+_CONVENTIONS = {
+    b"CLASS",
+    b"NAME",
+    b"DIMENSION_LIST",
+    b"REFERENCE_LIST",
+    b"_NCProperties",
+    b"_Netcdf4Coordinates",
+    b"_Netcdf4Dimid",
+}
+# Order is kept, as netCDF does.
+_ORDERED = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
+
+
+class GroupCopier:
+    """Copies groups into one file, of which it numbers the dimensions."""
+
+    def __init__(self) -> None:
+        """Of an empty file."""
+        self._dimensions = 0
+        self._without_attributes = h5p.create(h5p.OBJECT_COPY)
+        self._without_attributes.set_copy_object(h5o.COPY_WITHOUT_ATTR_FLAG)
+        self._of_texts = h5p.create(h5p.DATASET_CREATE)
+        self._of_texts.set_attr_creation_order(_ORDERED)
+        self._of_texts.set_obj_track_times(False)  # the same traces give the same bytes
+
+    def copy(self, source: h5py.Group, target: h5py.Group) -> None:
+        """Copy attributes, dimensions, variables and groups within, in their order."""
+        _copy_attributes(source.id, target.id)
+        copies: dict[h5d.DatasetID, h5d.DatasetID] = {}
+        for name in _names(source.id):
+            child = h5o.open(source.id, name)
+            if isinstance(child, h5g.GroupID):
+                self.copy(h5py.Group(child), make_group(target, name.decode()))
+            else:
+                copies[child] = self._copy_dataset(child, name, target.id)
+        for dataset, copied in copies.items():
+            if h5ds.is_scale(dataset):
+                h5ds.set_scale(copied, h5ds.get_scale_name(dataset))
+                self._number(copied)
+        for dataset, copied in copies.items():
+            for axis, scale in _scales(dataset):
+                h5ds.attach_scale(copied, copies[scale], axis)
+
+    def _number(self, dimension: h5d.DatasetID) -> None:
+        scalar = h5s.create(h5s.SCALAR)
+        number = h5a.create(dimension, b"_Netcdf4Dimid", h5t.NATIVE_INT32, scalar)
+        number.write(np.array(self._dimensions, np.int32))
+        self._dimensions += 1
+
+    def _copy_dataset(
+        self, source: h5d.DatasetID, name: bytes, target: h5g.GroupID
+    ) -> h5d.DatasetID:
+        kind = source.get_type()
+        if _is_text(kind):
+            # HDF5 loses the fill value of texts when it copies them.
+            space = source.get_space()
+            copied = h5d.create(target, name, kind, space, self._of_texts)
+            values = np.empty(source.shape, kind.dtype)
+            source.read(h5s.ALL, h5s.ALL, values)
+            copied.write(h5s.ALL, h5s.ALL, values)
+        else:
+            h5o.copy(source, b".", target, name, copypl=self._without_attributes)
+            copied = h5d.open(target, name)
+        _copy_attributes(source, copied)
+        return copied
+
+
+def make_group(parent: h5py.Group, place: str) -> h5py.Group:
+    """The group of that path under the parent, with those on the way that are not there yet."""
+    for name in place.strip("/").split("/"):
+        parent = parent[name] if name in parent else parent.create_group(name, track_order=True)
+    return parent
+
+
+def size_of_dimension(group: h5py.Group, name: str) -> int | None:
+    """None if the group itself has no such dimension."""
+    dataset = group.get(name)
+    is_dimension = isinstance(dataset, h5py.Dataset) and h5ds.is_scale(dataset.id)
+    return dataset.shape[0] if is_dimension else None
+
+
+def text_of(group: h5py.Group, name: str) -> str | None:
+    """A text attribute, in either form that netCDF writes; None if there is none."""
+    value = group.attrs.get(name)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return None if value is None else str(value)
+
+
+def _names(group: h5g.GroupID) -> Iterable[bytes]:
+    names: list[bytes] = []
+    group.links.iterate(names.append, idx_type=h5.INDEX_CRT_ORDER)
+    return names
+
+
+def _scales(dataset: h5d.DatasetID) -> Iterable[tuple[int, h5d.DatasetID]]:
+    """Axes of a variable, each with its dimension; none of a dimension's own dataset."""
+    found: list[tuple[int, h5d.DatasetID]] = []
+    if not h5ds.is_scale(dataset):
+        for axis in range(len(dataset.shape)):
+            # Ids of the same object are equal; its name would be searched for in the whole file.
+            h5ds.iterate(dataset, axis, lambda scale, axis=axis: found.append((axis, scale)))
+    return found
+
+
+def _is_text(kind: h5t.TypeID) -> bool:
+    return isinstance(kind, h5t.TypeStringID) and kind.is_variable_str()
+
+
+def _copy_attributes(
+    source: h5g.GroupID | h5d.DatasetID, target: h5g.GroupID | h5d.DatasetID
+) -> None:
+    for index in range(h5a.get_num_attrs(source)):
+        attribute = h5a.open(source, index=index, index_type=h5.INDEX_CRT_ORDER)
+        if attribute.name in _CONVENTIONS:
+            continue
+        kind, space = attribute.get_type(), attribute.get_space()
+        copied = h5a.create(target, attribute.name, kind, space)
+        if space.get_simple_extent_type() == h5s.NULL:  # an empty text
+            continue
+        value = np.empty(space.get_simple_extent_dims(), kind.dtype)
+        # As stored, since numpy's fixed texts end otherwise; texts of any length are objects.
+        stored = None if _is_text(kind) else kind
+        attribute.read(value, mtype=stored)
+        copied.write(value, mtype=stored)
