@@ -260,6 +260,11 @@ class Experiment(Model):
             for claim in self.claims
             for cost in (getattr(claim.test, "cost", None), *getattr(claim.test, "costs", ()))
         ]
+        looked_at += [
+            (f"claim '{claim.id}'", "update_epoch", claim.test.runs)
+            for claim in self.claims
+            if isinstance(claim.test, ConvergenceOrderTest)
+        ]
         if self.figure.kind == "convergence":
             looked_at += [("the figure", cost, tuple(self.runs)) for cost in self.figure.costs]
         for what, cost, named in looked_at:
