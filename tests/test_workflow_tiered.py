@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fedatlas.evaluation.costs import simulated_latency
+from fedatlas.evaluation.costs import cost_axis, simulated_latency
 from fedatlas.traces import read_trace
 from test_workflow import runs_in
 from workflow_copy import WorkflowCopy
@@ -62,6 +62,17 @@ only: [one-step, two-steps]
 selection: {measurement: objective}
 figure: {measurement: test_top5_accuracy, costs: ["latency(10, 1000)"], points: selected}
 """,
+    "network": """
+paper: tdcd
+title: "The same runs on a declared network"
+source: "a test"
+runs_of: demo-small
+selection: {measurement: objective}
+figure:
+  measurement: objective
+  costs: ["network(latency=0.05, bandwidth=1e6, gradient=1e-5)"]
+  points: selected
+""",
 }
 RUNS = ["one-step/step_size-0.01", "one-step/step_size-0.05", "quarters/only", "two-steps/only"]
 
@@ -103,6 +114,22 @@ def test_traces_count_rounds_steps_and_trips(finished):
     # 3 t_comm + Q for every round (TDCD section 5.2).
     np.testing.assert_allclose(simulated_latency(one, 10)[0], [0, 6 * 31, 12 * 31])
     np.testing.assert_allclose(simulated_latency(two, 10)[0], [0, 2 * 32, 4 * 32, 6 * 32])
+    # 100 samples of halves of 8 × 8 pixels; ten outputs, float32. The slowest of four clients has
+    # at least a quarter of them, and half of the model's parameters.
+    parameters, embeddings = 10 * 33, 100 * 10 * 4
+    models = 4 * (4 * parameters + 8 * 100) + 4 * 4 * parameters
+    for trace, steps in ((one, 1), (two, 2)):
+        rounds = trace["round"]
+        np.testing.assert_array_equal(trace["sequential_messages"], 5 * rounds)
+        of_round = models + (1 + 2 + 1) * embeddings
+        np.testing.assert_array_equal(trace["sequential_bytes"], of_round * rounds)
+        least = steps * 100 / 4 / 2
+        assert (trace["sequential_gradients"] >= least * rounds).all()
+        assert (trace["sequential_gradients"] < 2 * least * rounds)[:, 1:].all()
+        network = "network(latency=0.05, bandwidth=1e6, gradient=1e-3)"
+        of_gradients = 1e-3 * trace["sequential_gradients"]
+        expected = (5 * 0.05 + of_round / 1e6) * rounds + of_gradients
+        np.testing.assert_allclose(cost_axis(trace, network), expected)
     quarters = read_trace(finished.trace("quarters"))
     assert quarters["hub_client_trips"][0, -1] == 6 * (1 + 2 * 2)
     assert quarters["hub_hub_trips"][0, -1] == 6 * 2
@@ -117,6 +144,14 @@ def test_another_latency_redraws_and_judges_again_and_trains_nothing(workflow):
     assert "results/experiments/demo-shown/figure.svg" in planned
     assert "results/experiments/demo-small/claims.csv" in planned
     assert "results/experiments/demo-small/figure.svg" not in planned
+
+
+def test_another_network_redraws_its_figure_and_nothing_else(workflow):
+    file = "config/experiments/demo/network.yaml"
+    workflow.edit(file, "network(latency=0.05, bandwidth=1e6", "network(latency=5, bandwidth=1e3")
+    figure = "results/experiments/demo-network/figure"
+    remade = set(workflow.planned())
+    assert remade - {"results/summary.md"} == {f"{figure}.png", f"{figure}.svg"}
 
 
 def test_a_second_run_does_nothing(workflow):

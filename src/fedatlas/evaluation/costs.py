@@ -1,7 +1,6 @@
 """Cost axes of a trace: what it counted, and the times that declared links make of that."""
 
 import json
-from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
@@ -13,6 +12,7 @@ from fedatlas.cost_names import (
     link_latencies,
 )
 from fedatlas.errors import FedatlasError
+from fedatlas.simulation.network_model import NetworkModel
 from fedatlas.traces import COSTS, MEASUREMENTS
 
 #: What "bytes" are the sum of, as far as a run counts them.
@@ -122,8 +122,8 @@ def network_time(trace: xr.Dataset, network: DeclaredNetwork) -> xr.DataArray:
 
 def own_latency(trace: xr.Dataset) -> float:
     """The latency in seconds of a run's own clock."""
-    specification: Mapping[str, Mapping[str, float]] = json.loads(trace.attrs["specification"])
-    return float(specification["network"]["latency"])
+    stated = json.loads(trace.attrs["specification"])["network"]
+    return NetworkModel.model_validate(stated or {}).latency
 
 
 def _along_records(
