@@ -624,9 +624,8 @@ def test_labels_state_their_numbers_in_units(latency, bandwidth, gradient):
     label = DeclaredNetwork(latency, bandwidth, gradient).label
     read = re.fullmatch(r"latency (\S+) (\w?)s, (\S+) (\w?)B/s, (\S+) (\w?)s per gradient", label)
     assert read is not None
-    for value, number, prefix in zip(
-        (latency, bandwidth, gradient), read[1, 3, 5], read[2, 4, 6], strict=True
-    ):
+    stated = zip(read.groups()[::2], read.groups()[1::2], strict=True)
+    for value, (number, prefix) in zip((latency, bandwidth, gradient), stated, strict=True):
         assert float(number) * PREFIXES[prefix] == pytest.approx(value, rel=1e-5)
         assert value == 0 or 0.999 < float(number) <= 1000
 
