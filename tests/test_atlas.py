@@ -430,10 +430,11 @@ def test_only_selected_points_of_wanted_experiments_are_compared(opened):
 def test_never_reached_free_and_single_seeds(opened):
     plateau = make_trace(np.ones((3, 4)), run="plateau")
     one = make_trace(np.array([[1.0, 0.1, 0.01]]), run="one")
+    never = make_trace(np.ones((1, 3)), run="never")
     free = make_trace(np.array([[1.0, 0.1, 0.01]] * 2), run="free")
     free["bytes_up"][:], free["bytes_down"][:] = 0.0, 0.0
-    places = [f"ours/figure-a/{name}/only" for name in ("plateau", "one", "free")]
-    atlas = opened(dict(zip(places, (plateau, one, free), strict=True)))
+    places = [f"ours/figure-a/{name}/only" for name in ("plateau", "one", "never", "free")]
+    atlas = opened(dict(zip(places, (plateau, one, never, free), strict=True)))
     compared = fedatlas.compare(atlas, "gradient_norm", "bytes", 0.05).sel(cost="bytes")
     bounds = {
         run: [compared[key].sel(run=run).item() for key in ("centre", "low", "high")]
@@ -441,6 +442,7 @@ def test_never_reached_free_and_single_seeds(opened):
     }
     assert bounds["plateau"] == [math.inf] * 3
     assert bounds["one"] == [pytest.approx(20_000.0), 0.0, math.inf]
+    assert bounds["never"] == [math.inf, 0.0, math.inf]
     assert bounds["free"] == [0.0, 0.0, 0.0]
 
 

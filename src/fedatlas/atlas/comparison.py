@@ -46,7 +46,8 @@ def compare(
     - `reached` (run, seed): whether the seed did; `seeds`, `seeds_reached` (run,): how many;
     - `centre`, `low`, `high` (run, cost): geometric mean of the seeds that reached it and the 95 %
       t-interval of its logarithm. There is no upper bound where a seed never reached the target,
-      no bound at all of a single seed, and all three are +inf where none of several did.
+      none on either side of a single seed (0 and +inf); the centre is +inf where none reached it,
+      and so is the lower bound of several.
 
     Along run stand paper, experiment, run, point, title and algorithm; `clock` (run, cost) is "own"
     where a time under a network is that of the run's own simulation, otherwise "counted". Its
@@ -218,8 +219,8 @@ def _places(runs: Sequence[AtlasRun]) -> dict[str, list[Any]]:
 def _interval(spent: np.ndarray) -> tuple[float, float, float]:
     """Centre and bounds of a run's cost over its seeds, +inf where one never reached the target."""
     finite = spent[np.isfinite(spent)]
-    if len(spent) > 1 and not len(finite):
-        return np.inf, np.inf, np.inf
+    if not len(finite):
+        return np.inf, np.inf if len(spent) > 1 else 0.0, np.inf
     if (finite == 0).any():
         # What is free has no logarithm: a method without messages sends no byte.
         return 0.0, 0.0, 0.0 if len(finite) == len(spent) and not finite.any() else np.inf
