@@ -20,7 +20,8 @@ from fedatlas.evaluation.levels import common_target, log_target, value_at
 
 _EXPLAINED = """
 Geometric means over the seeds that reached the target, in brackets the 95 % interval over seeds,
-which has no upper bound where a seed never did.
+which has no upper bound where a seed never did; k and M are thousands and millions. A dash stands
+where a run does not count a cost.
 """
 
 
@@ -78,18 +79,22 @@ def _table(
     goal = text(target_name(measurement, log_target(measurement, target)))
     why = "" if stated else ", the best that the medians of all runs reach"
     yield paragraph(f"{code(experiment.name)}: {goal}{why}. {_axes(costs)}")
-    header = ("run", *map(_column, costs), "reached by")
+    header = ("run", *map(_column, costs), "seeds")
     rows = [
         [text(experiment.runs[str(run)]), *_cells(shown.isel(run=place))]
         for place, run in enumerate(shown["run"].to_numpy())
     ]
     yield table(header, rows, numbers=range(1, len(header)))
-    if shown.attrs["left_out"]:
-        yield "\n".join(item(f"Left out: {text(reason)}.") for reason in shown.attrs["left_out"])
+    # What is not counted is a dash already; clocks that differ need a word.
+    reasons = [reason for reason in shown.attrs["left_out"] if "clock" in reason]
+    if reasons:
+        yield "\n".join(item(f"Left out: {text(reason)}.") for reason in reasons)
 
 
 def _column(cost: str) -> str:
     """The head of a column; which network it is stands above the table."""
+    if cost == "epsilon":
+        return "ε"
     return "network seconds" if declared_network(cost) else text(unit_of(cost))
 
 
@@ -104,14 +109,14 @@ def _cells(run: xr.Dataset) -> Iterator[str]:
     seeds, reached = int(run["seeds"]), int(run["seeds_reached"])
     for place, clock in enumerate(run["clock"].to_numpy()):
         centre, low, high = (float(run[name][place]) for name in ("centre", "low", "high"))
-        yield _cell(centre, low, high, seeds) + (" own clock" if clock == "own" else "")
-    yield f"{reached} of {seeds} seeds"
+        yield _cell(centre, low, high, reached, seeds) + (" own clock" if clock == "own" else "")
+    yield f"{reached} of {seeds}"
 
 
-def _cell(centre: float, low: float, high: float, seeds: int) -> str:
+def _cell(centre: float, low: float, high: float, reached: int, seeds: int) -> str:
     if math.isnan(centre):
         return "–"
-    if math.isinf(centre):
+    if not reached:
         return "never"
     if seeds == 1 or low == high:
         return _number(centre)
@@ -120,6 +125,10 @@ def _cell(centre: float, low: float, high: float, seeds: int) -> str:
 
 
 def _number(value: float) -> str:
+    """Three digits."""
     if math.isinf(value):
-        return "∞"
-    return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
+        return "∞"  # also of what has a cost without a bound, such as ε without noise
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if 0.9995 * size <= value < 1000 * size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"

@@ -161,8 +161,8 @@ def _reference(paper: Paper) -> str:
 
 def _what_was_run(outcomes: Sequence[_Outcome]) -> Iterator[str]:
     yield "### What was run"
-    header = ("experiment", "data set", "among", "runs", "points", "rounds", "seeds", "diverged")
-    yield table(header, [_row(outcome) for outcome in outcomes], numbers=(3, 4, 5, 6, 7))
+    header = ("experiment", "data set", "runs", "points", "rounds", "seeds", "diverged")
+    yield table(header, [_row(outcome) for outcome in outcomes], numbers=range(2, 7))
     yield _flowing(_COLUMNS)
     yield "\n".join(_described(outcome) for outcome in outcomes)
 
@@ -170,12 +170,11 @@ def _what_was_run(outcomes: Sequence[_Outcome]) -> Iterator[str]:
 def _row(outcome: _Outcome) -> list[str]:
     own = outcome.experiment
     if not own.trained:
-        return [code(own.name), "none", "", str(len(own.runs)), *["–"] * 4]
+        return [code(own.name), "none", str(len(own.runs)), *["–"] * 4]
     chosen = [row for row in outcome.points if row["selected"] == "True"]
     return [
         code(own.name),
         code(own.dataset),
-        own.among,
         str(len(own.runs)),
         str(sum(own.points.values())),
         own.rounds,
@@ -198,7 +197,7 @@ def _described(outcome: _Outcome) -> str:
     places = [link(what, f"{folder}/{file}") for file, what in own.files.items()]
     lines = [f"**{code(own.name)}**, {text(own.source)}: {text(own.title)} ({', '.join(places)})."]
     if own.trained:
-        lines.append(f"Data: {text(own.dataset_title)}; {own.rows}.")
+        lines.append(f"Data: {text(own.dataset_title)}; {own.rows}; {own.among}.")
     else:
         lines.append("Nothing is trained.")
     shown = f" (runs of {code(own.runs_of)})" if own.runs_of != own.name else ""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
-from fedatlas.algorithm import algorithm_names
+from fedatlas.algorithm import algorithm_class, algorithm_names
 from fedatlas.claims import Claim, Figure
 from fedatlas.data.catalogue import Dataset
 from fedatlas.errors import FedatlasError
@@ -183,7 +183,7 @@ def _rows(dataset: Dataset, experiment: Experiment) -> str:
     if isinstance(partition.test, float):
         parts.append(f"{100 * partition.test:g} % for testing")
     elif isinstance(partition.test, int):
-        parts.append(f"the last {partition.test} for testing")
+        parts.append(f"the last {partition.test:,} for testing")
     elif partition.test is not None:
         tested = dataset.split(partition.test).rows
         parts.append("others for testing" if tested is None else f"{tested:,} others for testing")
@@ -201,16 +201,16 @@ def _rows(dataset: Dataset, experiment: Experiment) -> str:
 
 def _among(experiment: Experiment) -> str:
     """Who holds the rows: over all runs, whose partitions may differ."""
-    partitions = [experiment.partition_of(run) for run in experiment.runs]
-    on_graphs = experiment.graphs is not None or any(run.graphs for run in experiment.runs.values())
-    kinds: dict[str, list[Partition]] = {}
-    for partition in partitions:
-        kinds.setdefault(partition.kind, []).append(partition)
-    return "; ".join(_holders(same, on_graphs) for same in kinds.values())
+    alike: dict[tuple[str, bool], list[Partition]] = {}
+    for name, run in experiment.runs.items():
+        partition = experiment.partition_of(name)
+        on_graphs = algorithm_class(run.algorithm).on_graphs
+        alike.setdefault((partition.kind, on_graphs), []).append(partition)
+    return "; ".join(_holders(same, on_graphs) for (_, on_graphs), same in alike.items())
 
 
 def _holders(partitions: Sequence[Partition], on_graphs: bool) -> str:
-    """Of partitions of one kind."""
+    """Of partitions of one kind; on_graphs: whether their clients are agents without a server."""
     vertical = [each for each in partitions if isinstance(each, VerticalPartition)]
     if vertical:
         parties = _span((each.parties for each in vertical), "party", "parties")
