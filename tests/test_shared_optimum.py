@@ -530,10 +530,13 @@ class Interrupted(Exception):
     pass
 
 
+@every_kind
 @pytest.mark.parametrize("moved", [0.0, 0.125])
-def test_a_checkpoint_belongs_to_its_optimum(prepared, optima, tmp_path, monkeypatch, moved):
+def test_a_checkpoint_belongs_to_its_optimum(
+    prepared, optima, tmp_path, monkeypatch, moved, algorithm
+):
     """With the same f* a run goes on; with another one it starts again."""
-    spec = specification("fedavg", rounds=20, record_every=5)
+    spec = specification(algorithm, rounds=20, record_every=5)
     shards = shards_for(prepared, spec)
     policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
     save = checkpoints.save
