@@ -136,7 +136,7 @@ function rangeTraces(entries, theme, logarithmic) {
   });
 }
 
-function axis(title, type, theme) {
+function axis(title, type, theme, ticks) {
   return {
     title: { text: title, standoff: 8 },
     type,
@@ -147,7 +147,7 @@ function axis(title, type, theme) {
     exponentformat: type === "log" ? "power" : "SI",
     minexponent: 4,
     // Few enough that decades are not divided where there are several.
-    nticks: type === "log" ? 7 : 0,
+    nticks: type === "log" ? ticks : 0,
   };
 }
 
@@ -172,8 +172,8 @@ function draw(figure, entries, { xTitle, yTitle, logarithmic, ranges, view }) {
     plot_bgcolor: theme.surface,
     font: { color: theme.text, family: getComputedStyle(document.body).fontFamily, size: 13 },
     hoverlabel: { align: "left", bgcolor: theme.surface, font: { color: theme.text, size: 13 } },
-    xaxis: axis(xLines.join("<br>"), logarithmic.x ? "log" : "linear", theme),
-    yaxis: axis(yLines.join("<br>"), logarithmic.y ? "log" : "linear", theme),
+    xaxis: axis(xLines.join("<br>"), logarithmic.x ? "log" : "linear", theme, width < 50 ? 3 : 5),
+    yaxis: axis(yLines.join("<br>"), logarithmic.y ? "log" : "linear", theme, 5),
   };
   return Plotly.react(figure, data, layout, CONFIG);
 }
