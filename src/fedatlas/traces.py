@@ -4,6 +4,8 @@ Dimensions `seed` and `record`. Every variable has `long_name` and `units` ("1" 
 A seed that diverged ends with NaN records and status "diverged".
 """
 
+import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json
 from fedatlas.netcdf import read_netcdf, write_netcdf
 
 FORMAT = "fedatlas trace 1"
@@ -120,6 +123,25 @@ def build_trace(
         },
         attrs={"format": FORMAT, **attributes},
     )
+
+
+def values_digest(variables: Mapping[Any, Any]) -> str:
+    """SHA-256 of a trace's values by name, whatever file holds them.
+
+    Without wall_time, so that it is equal exactly if two runs gave the same results, bit for bit.
+    """
+    digest = hashlib.sha256()
+    for name in sorted(set(variables) - {"wall_time"}):
+        values = np.asarray(variables[name])
+        digest.update(f"{name} {values.shape}\n".encode())
+        if values.dtype.kind in "biu":
+            digest.update(values.astype("<i8").tobytes())
+        elif values.dtype.kind == "f":
+            # One NaN for all: their other bits say nothing.
+            digest.update(np.where(np.isnan(values), np.nan, values).astype("<f8").tobytes())
+        else:
+            digest.update(canonical_json(values.astype(str).tolist()).encode())
+    return digest.hexdigest()
 
 
 def write_trace(trace: xr.Dataset, path: Path) -> None:

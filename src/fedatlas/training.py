@@ -23,7 +23,7 @@ from fedatlas.optimum import read_optimum
 from fedatlas.randomness import RoundRandom
 from fedatlas.settings import Setting, Trial, open_setting
 from fedatlas.specs import RunSpec
-from fedatlas.traces import build_trace, record_schedule, write_trace
+from fedatlas.traces import build_trace, record_schedule, values_digest, write_trace
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +85,7 @@ def train(
             "versions": canonical_json(_versions(setting.uses_torch)),
         }
     )
+    trace.attrs["values_digest"] = values_digest(trace.variables)
     write_trace(trace, output)
     if checkpoint is not None:
         checkpoint.path.unlink(missing_ok=True)
@@ -331,4 +332,9 @@ def _versions(torch: bool) -> dict[str, str]:
     names = ["fedatlas", "numpy", "numba", "scipy", "pyarrow", "xarray"]
     if torch:
         names.append("torch")
-    return {"python": platform.python_version()} | {name: version(name) for name in names}
+    # Mathematical libraries choose their instructions by the machine.
+    machine = {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
+    return machine | {name: version(name) for name in names}
