@@ -1,0 +1,1 @@
+"""Where results come from: digests checked again, and results compared with others."""

@@ -1,0 +1,229 @@
+"""Results compared with others, value by value: the same runs computed twice, here or elsewhere."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedatlas.errors import FedatlasError
+from fedatlas.provenance.stored import (
+    Place,
+    StoredTrace,
+    places_in,
+    read_attributes,
+    read_stored,
+    trace_name,
+)
+from fedatlas.provenance.trace_checks import differing
+
+# Where traces lie below a results folder, a folder of experiments, and an experiment's folder.
+_PATTERNS = ("experiments/*/traces/*/*.nc", "*/traces/*/*.nc", "traces/*/*.nc")
+# Attributes that hold JSON objects.
+_OBJECTS = ("hyper_parameters", "optima", "specification", "versions")
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """a and b agree if |a − b| ≤ absolute + relative · max(|a|, |b|); exactly by default.
+
+    wall_time: whether times measured on the machine are compared, too.
+    """
+
+    relative: float = 0.0
+    absolute: float = 0.0
+    wall_time: bool = False
+
+    def __post_init__(self) -> None:
+        """FedatlasError unless both are finite and not negative."""
+        if not all(0 <= value < np.inf for value in (self.relative, self.absolute)):
+            raise FedatlasError("tolerances must be finite and not negative")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A variable of one run that differs.
+
+    seed, record: where it does first, in the order of seeds and then of records; None for what
+    differs as a whole. first, second: the values there. differing: how many of `compared` values.
+    largest: the largest |a − b| of numbers, inf where one side alone is finite.
+    """
+
+    run: str
+    variable: str
+    first: Any
+    second: Any
+    seed: int | None = None
+    record: int | None = None
+    differing: int = 1
+    compared: int = 1
+    largest: float | None = None
+
+
+@dataclass
+class Comparison:
+    """What two sets of traces share and where they differ.
+
+    attributes: (name, first, second) → runs; they say why values may differ, and do not count.
+    """
+
+    compared: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    only_first: list[str] = field(default_factory=list)
+    only_second: list[str] = field(default_factory=list)
+    attributes: dict[tuple[str, Any, Any], list[str]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    unreadable: list[str] = field(default_factory=list)
+
+    @property
+    def exit_status(self) -> int:
+        """0 equal, 1 different, 2 if a trace could not be read."""
+        if self.unreadable:
+            return 2
+        return int(bool(self.differences or self.only_first or self.only_second))
+
+
+def compare(first: Path, second: Path, tolerance: Tolerance) -> Comparison:
+    """Pair the runs of two trace files, atlases, experiments' or results folders, and compare them.
+
+    Runs are paired by paper, experiment, run and point; two single trace files are a pair whatever
+    they are called. Two traces are held at a time. Raises FedatlasError where there is no trace.
+    """
+    found = Comparison()
+    ours, theirs = (_index(path, found) for path in (first, second))
+    if all(path.is_file() and len(side) == 1 for path, side in ((first, ours), (second, theirs))):
+        theirs = dict(zip(ours, theirs.values(), strict=True))
+    found.only_first = sorted(set(ours) - set(theirs))
+    found.only_second = sorted(set(theirs) - set(ours))
+    for run in ours:
+        if run in theirs:
+            try:
+                pair = read_stored(ours[run]), read_stored(theirs[run])
+            except FedatlasError as error:
+                found.unreadable.append(str(error))
+                continue
+            found.compared.append(run)
+            found.differences += compare_traces(run, *pair, tolerance)
+            for change in _attribute_changes(pair[0].attributes, pair[1].attributes):
+                found.attributes[change].append(run)
+    return found
+
+
+def compare_traces(
+    run: str, first: StoredTrace, second: StoredTrace, tolerance: Tolerance
+) -> Iterator[Difference]:
+    """Differences of two traces over the seeds and records that they share, by variable."""
+    ours, theirs = first.variables, second.variables
+    seeds, rows, other_rows = np.intersect1d(ours["seed"], theirs["seed"], return_indices=True)
+    if not np.array_equal(ours["seed"], theirs["seed"]):
+        yield Difference(run, "seed", ours["seed"].tolist(), theirs["seed"].tolist())
+    records = min(len(ours["record"]), len(theirs["record"]))
+    if len(ours["record"]) != len(theirs["record"]):
+        yield Difference(run, "record", len(ours["record"]), len(theirs["record"]))
+    ignored = {"seed", "record"} | (set() if tolerance.wall_time else {"wall_time"})
+    for name in sorted({*ours, *theirs} - ignored):
+        if name not in ours or name not in theirs:
+            there, other = ("there" if name in side else "–" for side in (ours, theirs))
+            yield Difference(run, name, there, other)
+            continue
+        values, others = (
+            _by_record(side[name][own], records)
+            for side, own in ((ours, rows), (theirs, other_rows))
+        )
+        yield from _compare_values(run, name, values, others, seeds, tolerance)
+
+
+def _by_record(values: np.ndarray, records: int) -> np.ndarray:
+    """(seeds, records), of values by seed (seeds, 1)."""
+    return values[:, None] if values.ndim == 1 else values[:, :records]
+
+
+def _compare_values(
+    run: str,
+    name: str,
+    values: np.ndarray,
+    others: np.ndarray,
+    seeds: np.ndarray,
+    tolerance: Tolerance,
+) -> Iterator[Difference]:
+    numbers = values.dtype.kind in "biuf" and others.dtype.kind in "biuf"
+    equal, distance = _agreement(values, others, tolerance) if numbers else (values == others, None)
+    if equal.all():
+        return
+    seed, record = np.argwhere(~equal)[0]
+    yield Difference(
+        run,
+        name,
+        values[seed, record].item(),
+        others[seed, record].item(),
+        int(seeds[seed]),
+        None if name == "status" else int(record),
+        int((~equal).sum()),
+        equal.size,
+        None if distance is None else float(distance[~equal].max()),
+    )
+
+
+def _agreement(
+    values: np.ndarray, others: np.ndarray, tolerance: Tolerance
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where two arrays agree, NaN with NaN, and their distances, inf beside what is not finite."""
+    a, b = values.astype(float), others.astype(float)
+    finite = np.isfinite(a) & np.isfinite(b)
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.where(finite, np.abs(a - b), np.inf)
+        allowed = tolerance.absolute + tolerance.relative * np.maximum(np.abs(a), np.abs(b))
+        within = finite & (distance <= allowed)
+    return (a == b) | (np.isnan(a) & np.isnan(b)) | within, distance
+
+
+def _index(path: Path, found: Comparison) -> dict[str, Place]:
+    """Where each run is stored; what cannot be read is noted."""
+    if not path.exists():
+        raise FedatlasError(f"{path}: there is no such file or folder")
+    files = [path] if path.is_file() else _trace_files(path)
+    places: dict[str, Place] = {}
+    for file in files:
+        try:
+            for place in places_in(file):
+                name = trace_name(read_attributes(place))
+                if name in places:
+                    raise FedatlasError(f"{place}: holds {name}, as does {places[name]}")
+                places[name] = place
+        except FedatlasError as error:
+            found.unreadable.append(str(error))
+    if not places and not found.unreadable:
+        raise FedatlasError(f"{path}: holds no trace")
+    return places
+
+
+def _trace_files(folder: Path) -> list[Path]:
+    for pattern in _PATTERNS:
+        # Hidden files are what is being written, or was when it was interrupted.
+        files = [file for file in sorted(folder.glob(pattern)) if not file.name.startswith(".")]
+        if files:
+            return files
+    return []
+
+
+def _attribute_changes(
+    first: Mapping[str, Any], second: Mapping[str, Any]
+) -> Iterator[tuple[str, str, str]]:
+    # The digest of values says no more than the values.
+    for key in sorted({*first, *second} - {"values_digest"}):
+        a, b = (side.get(key, "–") for side in (first, second))
+        if key in _OBJECTS:
+            a, b = (_parsed(value) for value in (a, b))
+        for place, old, new in differing(a, b, key):
+            yield place, str(old), str(new)
+
+
+def _parsed(value: Any) -> Any:
+    try:
+        return json.loads(str(value))
+    except (ValueError, RecursionError):
+        return value

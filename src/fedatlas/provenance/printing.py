@@ -1,0 +1,145 @@
+"""Verifications and comparisons for people, as tables on a terminal, and for machines."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from fedatlas.provenance.difference import Comparison, Difference
+from fedatlas.provenance.findings import Checked, State
+
+_PIPED = 200  # columns where there is no terminal
+_SHOWN = 40  # rows of a table of differences
+_LONG = 60  # characters of an attribute
+_MEANING = {
+    State.STALE: "whole, but code, configuration, inputs or versions moved on since",
+    State.DAMAGED: "not the bytes that were written, or in the wrong place",
+    State.UNREADABLE: "cannot be read at all",
+}
+
+
+def wide_console() -> Console:
+    """That of standard output, on which paths are not broken where it is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_PIPED)
+
+
+def print_verification(files: Sequence[Checked], console: Console) -> None:
+    """A row for every file with drift, what to do about it, and how many are well."""
+    bad = [file for file in files if file.state in _MEANING]
+    if bad:
+        table = Table(title="Drift", title_justify="left", box=SIMPLE_HEAD)
+        table.add_column("file", overflow="fold")
+        table.add_column("state")
+        table.add_column("what differs: recorded → found now", overflow="fold")
+        for file in bad:
+            found = [f"{f.check}: {f.detail}" for f in file.findings if f.state in _MEANING]
+            table.add_row(escape(file.path), file.state, escape("\n".join(found)))
+        console.print(table)
+        _print_remedies(bad, console)
+    _print_unchecked(files, console)
+    counts = Counter(file.state for file in files)
+    whole = counts[State.OK] + counts[State.UNCHECKED]
+    said = ", ".join(f"{counts[state]} {state}" for state in _MEANING if counts[state])
+    _print(console, f"{len(files)} checked: {whole} without drift{', ' if said else ''}{said}.")
+
+
+def _print_remedies(bad: Sequence[Checked], console: Console) -> None:
+    for state, meaning in _MEANING.items():
+        if any(file.state is state for file in bad):
+            _print(console, f"{state}: {meaning}.")
+    remedies = Counter(
+        (f.check, f.remedy) for file in bad for f in file.findings if f.state in _MEANING
+    )
+    _print(console, "What to do:")
+    for (check, remedy), files in remedies.items():
+        _print(console, f"  {check} ({files}): {remedy}")
+
+
+def _print_unchecked(files: Sequence[Checked], console: Console) -> None:
+    """One line for each kind of file and check, with the first of what keeps it from being made."""
+    unchecked: dict[tuple[str, str], list[str]] = {}
+    for file in files:
+        for finding in file.findings:
+            if finding.state is State.UNCHECKED:
+                unchecked.setdefault((file.kind, finding.check), []).append(finding.detail)
+    for (kind, check), details in unchecked.items():
+        _print(console, f"Not checked: {check} of {len(details)} {kind}, as {details[0]}")
+
+
+def print_comparison(found: Comparison, console: Console) -> None:
+    """Where values differ, which runs one side lacks, and attributes that may say why."""
+    if found.differences:
+        console.print(_table_of(found.differences[:_SHOWN]))
+        more = len(found.differences) - _SHOWN
+        if more > 0:
+            _print(console, f"… and {more} more: --json tells all")
+    for side, runs in (("first", found.only_first), ("second", found.only_second)):
+        for run in runs[:_SHOWN]:
+            _print(console, f"Only in the {side}: {run}")
+        if len(runs) > _SHOWN:
+            _print(console, f"… and {len(runs) - _SHOWN} more")
+    for (name, first, second), runs in found.attributes.items():
+        said = f"{_shortened(first)} → {_shortened(second)}"
+        _print(console, f"Attribute (does not count): {name}: {said} ({len(runs)} runs)")
+    for error in found.unreadable:
+        _print(console, f"Unreadable: {error}")
+    differing = len({difference.run for difference in found.differences})
+    verdict = f"{differing} differ" if differing or not found.compared else "all equal"
+    alone = len(found.only_first) + len(found.only_second)
+    others = f"; {alone} on one side only" if alone else ""
+    _print(console, f"{len(found.compared)} runs compared: {verdict}{others}.")
+
+
+def _table_of(differences: Sequence[Difference]) -> Table:
+    table = Table(title="Differences", title_justify="left", box=SIMPLE_HEAD)
+    for name in ("run", "variable", "seed", "record"):
+        table.add_column(name, overflow="fold")
+    for name in ("first", "second", "differing", "largest"):
+        table.add_column(name, justify="right", overflow="fold")
+    for d in differences:
+        where = ("" if place is None else str(place) for place in (d.seed, d.record))
+        largest = "" if d.largest is None else f"{d.largest:.3g}"
+        values = (escape(str(value)) for value in (d.first, d.second))
+        counted = f"{d.differing} of {d.compared}"
+        table.add_row(escape(d.run), escape(d.variable), *where, *values, counted, largest)
+    return table
+
+
+def comparison_as_plain(found: Comparison) -> dict[str, Any]:
+    """For machines; numbers that JSON lacks are texts."""
+    return {
+        "format": "fedatlas difference 1",
+        "equal": found.exit_status == 0,
+        "compared": found.compared,
+        "differences": [
+            {key: _json_number(value) for key, value in asdict(difference).items()}
+            for difference in found.differences
+        ],
+        "only_first": found.only_first,
+        "only_second": found.only_second,
+        "attributes": [
+            {"attribute": name, "first": first, "second": second, "runs": runs}
+            for (name, first, second), runs in found.attributes.items()
+        ],
+        "unreadable": found.unreadable,
+    }
+
+
+def _json_number(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+
+
+def _print(console: Console, line: str) -> None:
+    # Not wrapped: a path is to be copied.
+    console.print(line, highlight=False, markup=False, soft_wrap=True)

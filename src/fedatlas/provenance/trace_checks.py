@@ -1,0 +1,239 @@
+"""Traces against themselves and against what would be computed now, and atlases against traces."""
+
+import json
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from fedatlas.closure import import_closure, source_digest
+from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json, text_digest
+from fedatlas.models import validated
+from fedatlas.optimum import read_optimum
+from fedatlas.plan import Plan
+from fedatlas.provenance.digests import Digests, read_object, short
+from fedatlas.provenance.findings import Finding, State
+from fedatlas.provenance.inputs import MAKE_AGAIN, Inputs
+from fedatlas.provenance.stored import (
+    IDENTITY,
+    Place,
+    StoredTrace,
+    places_in,
+    read_stored,
+    trace_name,
+)
+from fedatlas.specs import RunSpec
+from fedatlas.traces import values_digest
+
+RUN_AGAIN = "run snakemake again"
+_ENVIRONMENT = (
+    "install the recorded versions, or keep it and compare with `fedatlas diff` after a new run"
+)
+
+
+class Traces:
+    """Checks of the traces of a results folder, then of its atlases."""
+
+    def __init__(self, results: Path, plan: Plan, inputs: Inputs, digests: Digests) -> None:
+        """inputs: after it has checked the shards."""
+        self._results, self._plan, self._inputs, self._digests = results, plan, inputs, digests
+        self._source: dict[tuple[str, ...], str] = {}
+        self._seen: dict[str, str] = {}  # what each trace that could be read holds, by name
+
+    def check_trace(self, file: Path) -> list[Finding]:
+        """Values, place, configuration, code, inputs and environment of a trace."""
+        trace = read_stored(Place(file))
+        name = "/".join(file.parts[-4:-3] + file.with_suffix("").parts[-2:])
+        found = "/".join(str(trace.attributes.get(key)) for key in IDENTITY[1:])
+        findings = _check_values(trace)
+        if found != name:
+            return [*findings, Finding(State.DAMAGED, "place", f"holds {found}", MAKE_AGAIN)]
+        self._seen[trace_name(trace.attributes)] = _identity(trace)
+        recorded = _object(trace, "specification")
+        if recorded is None:
+            detail = "its specification is no JSON object"
+            return [*findings, Finding(State.DAMAGED, "configuration", detail, MAKE_AGAIN)]
+        if any(recorded.get(key) != trace.attributes.get(key) for key in IDENTITY):
+            detail = f"its specification is of {trace_name(recorded)}"
+            return [*findings, Finding(State.DAMAGED, "configuration", detail, MAKE_AGAIN)]
+        findings += self._check_configuration(recorded)
+        findings += _check_environment(trace)
+        try:
+            spec = validated(RunSpec, recorded, "specification")
+            code = self._source_digest(spec)
+        except FedatlasError:
+            detail = "its specification is none of this version"
+            return [*findings, Finding(State.STALE, "source", detail, RUN_AGAIN)]
+        if trace.attributes.get("source_digest") != code:
+            detail = f"{short(trace.attributes.get('source_digest'))} → {short(code)}"
+            findings.append(Finding(State.STALE, "source", detail, RUN_AGAIN))
+        findings += self._check_shards(trace, spec)
+        findings += self._check_optima(trace, spec)
+        return findings
+
+    def _source_digest(self, spec: RunSpec) -> str:
+        if spec.code not in self._source:
+            self._source[spec.code] = source_digest(import_closure(*spec.code))
+        return self._source[spec.code]
+
+    def _check_configuration(self, recorded: dict[str, Any]) -> list[Finding]:
+        place = (recorded["experiment"], recorded["run"], recorded["point"])
+        planned = self._plan.runs.get(place)
+        if planned is None:
+            remedy = "delete it if it is a leftover of an older configuration"
+            return [Finding(State.STALE, "configuration", "there is no such run", remedy)]
+        findings = []
+        if planned.tuned_in is not None:
+            selection = self._results / "experiments" / planned.tuned_in / "selection.json"
+            if selection.exists():
+                planned = _tuned(planned, selection)
+            else:
+                detail = f"{selection}: is not here, by which hyper-parameters were chosen"
+                findings.append(Finding(State.UNCHECKED, "hyper_parameters", detail))
+                chosen = recorded.get("hyper_parameters")
+                changed = {"hyper_parameters": chosen, "tuned_in": None}
+                planned = planned.model_copy(update=changed)
+        now = json.loads(canonical_json(planned.model_dump(mode="json")))
+        changes = [f"{key}: {old} → {new}" for key, old, new in differing(recorded, now)]
+        if changes:
+            detail = "; ".join(changes)
+            findings.append(Finding(State.STALE, "configuration", detail, RUN_AGAIN))
+        return findings
+
+    def _check_shards(self, trace: StoredTrace, spec: RunSpec) -> list[Finding]:
+        folder = self._results / "shards" / spec.dataset / spec.split
+        slugs = sorted({spec.partition.of_trial(seed).slug for seed in spec.seeds})
+        for slug in slugs:
+            if not (folder / slug).is_dir():
+                return [Finding(State.UNCHECKED, "shards", f"{folder / slug}: is not here")]
+            if self._inputs.is_damaged(folder / slug):
+                return [Finding(State.UNCHECKED, "shards", f"{folder / slug}: damaged, see there")]
+        recorded = trace.attributes.get("shard_digest")
+        found = self._digests.of_shards(spec, folder)
+        if found == recorded:
+            return []
+        more = f" and {len(slugs) - 1} more" if len(slugs) > 1 else ""
+        detail = f"{slugs[0]}{more}: {short(recorded)} → {short(found)}"
+        return [Finding(State.STALE, "shards", detail, MAKE_AGAIN)]
+
+    def _check_optima(self, trace: StoredTrace, spec: RunSpec) -> list[Finding]:
+        if not spec.optimum:
+            return []
+        recorded = _object(trace, "optima")
+        if recorded is None:
+            return [_not_recorded(trace, "optima", "optima")]
+        folder = self._results / "optima" / spec.dataset / spec.split
+        for seed in spec.seeds:
+            file = spec.optimum_file(folder, seed)
+            assert file is not None  # since sub-optimality is measured
+            if not file.exists():
+                return [Finding(State.UNCHECKED, "optima", f"{file}: is not here")]
+            found, known = read_optimum(file).objective, recorded.get(str(seed))
+            if found != known:
+                detail = f"seed {seed}: {known!r} → {found!r}"
+                return [Finding(State.STALE, "optima", detail, MAKE_AGAIN)]
+        return []
+
+    def check_atlas(self, file: Path) -> list[Finding]:
+        """Every trace in it against itself and against its own file."""
+        damaged, misplaced, old = [], [], []
+        remedy = MAKE_AGAIN
+        for place in places_in(file):
+            trace = read_stored(place)
+            name = trace_name(trace.attributes)
+            if place.group != f"/{name}":
+                misplaced.append(name)
+            damaged += [name for f in _check_values(trace) if f.state is State.DAMAGED]
+            if self._seen.get(name, _identity(trace)) != _identity(trace):
+                old.append(name)
+        kinds = [
+            (State.DAMAGED, "place", "where others belong", misplaced),
+            (State.DAMAGED, "values", "with values that have another digest", damaged),
+            (State.STALE, "traces", "that are not those of the traces' files", old),
+        ]
+        return [
+            Finding(state, check, f"{len(names)} {what}, the first {names[0]}", remedy)
+            for state, check, what, names in kinds
+            if names
+        ]
+
+
+def differing(first: Any, second: Any, key: str = "") -> list[tuple[str, Any, Any]]:
+    """Where nested objects differ: dotted key, value here, value there; "–" where there is none."""
+    if first == second and type(first) is type(second):
+        return []
+    if not (isinstance(first, dict) and isinstance(second, dict)):
+        return [(key, first, second)]
+    keys = sorted({*first, *second})
+    return [
+        found
+        for name in keys
+        for found in differing(
+            first.get(name, "–"), second.get(name, "–"), f"{key}.{name}" if key else name
+        )
+    ]
+
+
+def _identity(trace: StoredTrace) -> str:
+    """Of a trace's values and attributes, whichever file holds them."""
+    attributes = sorted((key, str(value)) for key, value in trace.attributes.items())
+    wall_time = trace.variables.get("wall_time")
+    timed = None if wall_time is None else wall_time.tobytes().hex()
+    return text_digest(canonical_json([values_digest(trace.variables), attributes, timed]))
+
+
+def _check_values(trace: StoredTrace) -> list[Finding]:
+    recorded, found = trace.attributes.get("values_digest"), values_digest(trace.variables)
+    if recorded is None:
+        detail = "was written by a version that kept no digest of values"
+        return [Finding(State.UNCHECKED, "values", detail)]
+    if recorded == found:
+        return []
+    return [Finding(State.DAMAGED, "values", f"{short(recorded)} → {short(found)}", MAKE_AGAIN)]
+
+
+def _check_environment(trace: StoredTrace) -> list[Finding]:
+    recorded = _object(trace, "versions")
+    if recorded is None:
+        return [_not_recorded(trace, "versions", "environment")]
+    now = {name: _installed(name) for name in recorded}
+    changes = [f"{name}: {old} → {new}" for name, old, new in differing(recorded, now)]
+    if not changes:
+        return []
+    return [Finding(State.STALE, "environment", "; ".join(changes), _ENVIRONMENT)]
+
+
+def _installed(name: str) -> str:
+    if name == "python":
+        return platform.python_version()
+    if name == "platform":
+        return f"{platform.system()} {platform.machine()}"
+    try:
+        return version(name)
+    except (PackageNotFoundError, ValueError):
+        return "not installed"
+
+
+def _object(trace: StoredTrace, attribute: str) -> dict[str, Any] | None:
+    try:
+        content = json.loads(str(trace.attributes.get(attribute)))
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _not_recorded(trace: StoredTrace, attribute: str, check: str) -> Finding:
+    """Of an attribute that is no JSON object: older versions did not write all that are known."""
+    if attribute in trace.attributes:
+        return Finding(State.DAMAGED, check, f"{attribute}: no JSON object", MAKE_AGAIN)
+    return Finding(State.STALE, check, "was not recorded yet", RUN_AGAIN)
+
+
+def _tuned(planned: RunSpec, selection: Path) -> RunSpec:
+    try:
+        return planned.tuned(read_object(selection))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FedatlasError(
+            f"{selection}: is no selection record ({error!r}). Delete it and run again."
+        ) from error

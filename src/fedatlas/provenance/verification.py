@@ -1,0 +1,71 @@
+"""All digests of a results folder checked again: what drifted, and what is damaged."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from fedatlas.errors import FedatlasError
+from fedatlas.plan import Plan, build_plan
+from fedatlas.provenance.digests import Digests
+from fedatlas.provenance.findings import Checked, Finding, State
+from fedatlas.provenance.inputs import MAKE_AGAIN, Inputs
+from fedatlas.provenance.trace_checks import Traces
+
+#: Kind, file or folder, and what looks at it.
+Check = tuple[str, Path, Callable[[], list[Finding]]]
+
+
+def verify(
+    results: Path,
+    config: Path,
+    progress: Callable[[list[Check]], Iterable[Check]] = iter,
+) -> list[Checked]:
+    """Check every file of a results folder that a digest, checksum or specification is known of.
+
+    results: what the workflow wrote; only read. config: the configuration folder, with the lock of
+    checksums. progress: passes on what is about to be checked.
+    Raises FedatlasError if the configuration cannot be read, or if there is nothing to check.
+    """
+    checks = list(_checks(results, config, build_plan(config)))
+    if not checks:
+        raise FedatlasError(f"{results}: holds no traces, shards, data or atlas; run snakemake")
+    return [_checked(results, check) for check in progress(checks)]
+
+
+def _checked(results: Path, check: Check) -> Checked:
+    kind, file, look = check
+    try:
+        findings = look()
+    except FedatlasError as error:
+        detail = str(error).removeprefix(f"{file}: ")
+        findings = [Finding(State.UNREADABLE, "reading", detail, MAKE_AGAIN)]
+    return Checked(kind, str(file.relative_to(results)), tuple(findings))
+
+
+def _checks(results: Path, config: Path, plan: Plan) -> Iterator[Check]:
+    """In the order in which one leans on another: shards tell of damage before traces."""
+    digests = Digests()
+    inputs = Inputs(results, config / "checksums.lock.json", plan, digests)
+    traces = Traces(results, plan, inputs, digests)
+    for kind, pattern, look in (
+        ("shards", "shards/*/*/*", inputs.check_shards),
+        ("prepared", "data/*/*.parquet", inputs.check_prepared),
+        ("optimum", "optima/*/*/*/*.json", inputs.check_optimum),
+        ("trace", "experiments/*/traces/*/*.nc", traces.check_trace),
+        ("atlas", "atlas/*.nc", traces.check_atlas),
+    ):
+        for file in sorted(results.glob(pattern)):
+            # Hidden files are what is being written, or was when it was interrupted.
+            if not file.name.startswith(".") and (kind != "shards" or file.is_dir()):
+                yield kind, file, partial(look, file)
+    raw_files = plan.catalogue.raw_files()
+    for path, raw in raw_files.items():
+        file = results / "raw" / path
+        if file.exists():
+            yield "raw", file, partial(inputs.check_raw, raw, file)
+    archives = {raw.archive.path: raw.archive for raw in raw_files.values() if raw.archive}
+    for path, archive in archives.items():
+        file = results / "archives" / path
+        served = archive.model_copy(update={"unpack": None})
+        if file.is_file():
+            yield "archive", file, partial(inputs.check_raw, served, file)

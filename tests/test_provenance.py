@@ -1,0 +1,841 @@
+"""Digests checked again after every kind of tampering, and results compared with others."""
+
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedatlas.atlas import joining
+from fedatlas.data.prepare import prepare
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.selection import by_run, choices, select
+from fedatlas.files import canonical_json, write_text
+from fedatlas.optimum import write_optimum
+from fedatlas.party_shards import read_party_shards, write_party_shards
+from fedatlas.plan import build_plan
+from fedatlas.provenance.difference import Tolerance, compare, compare_traces
+from fedatlas.provenance.digests import Digests
+from fedatlas.provenance.findings import Finding, State, exit_status
+from fedatlas.provenance.stored import Place, places_in, read_stored
+from fedatlas.provenance.verification import verify
+from fedatlas.settings import shard_files
+from fedatlas.shards import write_shards
+from fedatlas.solver import solve
+from fedatlas.tiered_shards import write_tiered_shards
+from fedatlas.traces import read_trace, values_digest, write_trace
+from fedatlas.training import train
+from trace_factory import make_trace
+
+WRITERS = {
+    "horizontal": write_shards,
+    "vertical": write_party_shards,
+    "tiered": write_tiered_shards,
+}
+CATALOGUE = """
+small:
+  title: Forty rows
+  homepage: https://example.org
+  licence: none
+  citation: nobody
+  format: libsvm
+  task: binary
+  features: 6
+  labels: {-1: -1, 1: 1}
+  splits:
+    train: {rows: 40, files: [{path: set/small}]}
+    test: {rows: 12, files: [{path: set/small.t.bz2, decompress: bz2}]}
+"""
+USUAL = """
+paper: ours
+title: "Tiny"
+source: "a test"
+dataset: small
+objective: {name: logistic_l2, weight: 1.0e-1}
+rounds: 4
+record_every: 2
+"""
+SETTINGS = (
+    USUAL
+    + """
+partition: {kind: horizontal, assignment: consecutive, clients: 5, test: test}
+seeds: [0, 1]
+runs:
+  star:
+    algorithm: fedavg
+    hyper_parameters: {clients_per_round: 2, local_steps: 2, batch_size: 2}
+    grid: {local_step_size: [0.5, 0.1]}
+  parties:
+    algorithm: vfb2_sgd
+    partition: {kind: vertical, parties: 2, active: 1, test: 0.25}
+    hyper_parameters: {step_size: 0.1}
+  silos:
+    algorithm: tdcd
+    partition: {kind: tiered, cut: {columns: 2}, clients: 4}
+    hyper_parameters: {local_steps: 2, batch_size: 10, step_size: 0.1}
+"""
+)
+TUNED = (
+    USUAL
+    + """
+partition: {kind: vertical, parties: 2, active: 1, test: test, seed: 0}
+seeds: [3, 4]
+runs:
+  star:
+    algorithm: fedavg
+    tuned_in: demo-settings
+    partition: {kind: horizontal, assignment: consecutive, clients: 5, test: test}
+    hyper_parameters: {clients_per_round: 3}
+  best:
+    algorithm: vfb2_svrg
+    hyper_parameters: {step_size: 0.1}
+claims:
+  - id: order
+    source: "a test"
+    statement: "needs the optimum"
+    test: {kind: order, first: best, second: star, relation: faster, measurement: suboptimality}
+"""
+)
+STAR = "experiments/demo-settings/traces/star/local_step_size-0.1.nc"
+PARTIES = "experiments/demo-settings/traces/parties/only.nc"
+BEST = "experiments/demo-tuned/traces/best/only.nc"
+TUNED_STAR = "experiments/demo-tuned/traces/star/tuned.nc"
+HORIZONTAL = "shards/small/train/horizontal-consecutive-5-on-test"
+
+
+def libsvm(rows, seed):
+    random = np.random.default_rng(seed)
+    values = random.normal(size=(rows, 6))
+    signs = np.where(values @ random.normal(size=6) > 0, "+1", "-1")
+    return "".join(
+        f"{sign} " + " ".join(f"{n + 1}:{x:.4f}" for n, x in enumerate(row)) + "\n"
+        for sign, row in zip(signs, values, strict=True)
+    )
+
+
+def make_results(folder):
+    """What the workflow makes of two small experiments, by the same functions."""
+    config, results = folder / "config", folder / "results"
+    write_text(config / "datasets.yaml", CATALOGUE)
+    write_text(config / "experiments" / "demo" / "settings.yaml", SETTINGS)
+    write_text(config / "experiments" / "demo" / "tuned.yaml", TUNED)
+    plan = build_plan(config)
+    raw = {"train": results / "raw/set/small", "test": results / "raw/set/small.t"}
+    write_text(raw["train"], libsvm(40, 1))
+    write_text(raw["test"], libsvm(12, 2))
+    served = hashlib.sha256(raw["train"].read_bytes()).hexdigest()
+    write_text(config / "checksums.lock.json", json.dumps({"set/small": f"sha256:{served}"}))
+    data = {split: results / "data" / "small" / f"{split}.parquet" for split in raw}
+    for split, file in data.items():
+        prepare(plan.catalogue["small"], split, [raw[split]], file)
+    shards = results / "shards" / "small" / "train"
+    for slug, partition in plan.partitions.items():
+        files = shard_files(shards / slug, partition.silos)
+        test = data["test"] if partition.test_split else None
+        manifest = shards / slug / "manifest.json"
+        WRITERS[partition.kind](data["train"], partition, files, manifest, test)
+    optima = results / "optima" / "small" / "train"
+    for rows, partition in plan.pooled.items():
+        pooled = read_party_shards(shard_files(shards / partition.slug, 1)).train
+        for slug, objective in plan.objectives.items():
+            write_optimum(solve(pooled, objective)[1], optima / rows / f"{slug}.json")
+    train_and_join(plan, results)
+    return folder
+
+
+def train_and_join(plan, results):
+    experiments = results / "experiments"
+    for name, experiment in plan.experiments.items():
+        traces = []
+        for spec in plan.runs_of(name):
+            if spec.tuned_in:
+                selection = experiments / spec.tuned_in / "selection.json"
+                spec = spec.tuned(json.loads(selection.read_text()))
+            output = experiments / name / "traces" / spec.run / f"{spec.point}.nc"
+            split = Path("small") / "train"
+            shards, optima = (results / kind / split for kind in ("shards", "optima"))
+            traces.append(train(spec, shards, output, optima=optima))
+        record = select(by_run(traces), experiment.selection)
+        write_text(experiments / name / "selection.json", json.dumps(record))
+    join(plan, results)
+
+
+def join(plan, results):
+    entries = []
+    for name, experiment in plan.experiments.items():
+        runs = {}
+        for spec in plan.runs_of(name):
+            runs.setdefault(spec.run, []).append(spec.point)
+        titled = [
+            {"name": run, "title": run, "selected_in": name, "points": points}
+            for run, points in runs.items()
+        ]
+        kept = experiment.model_dump(include={"title", "source", "notes", "dataset"})
+        entries.append({"name": name, **kept, "runs": titled})
+    paper = joining.JoinedPaper.model_validate({"paper": "ours", "experiments": entries})
+    folder, atlas = results / "experiments", results / "atlas"
+    chosen = {
+        (name, run): choice.point
+        for name in plan.experiments
+        for run, choice in choices(
+            json.loads((folder / name / "selection.json").read_text())
+        ).items()
+    }
+    joining.join_traces(paper, chosen, folder, atlas / "ours.nc")
+    joining.join_papers([atlas / "ours.nc"], atlas / "atlas.nc")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return make_results(tmp_path_factory.mktemp("provenance") / "whole")
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    return Path(shutil.copytree(finished, tmp_path / "copy"))
+
+
+def drift(folder):
+    """path → {(state, check)} of what is not as recorded."""
+    files = verify(folder / "results", folder / "config")
+    return {
+        file.path: {(f.state, f.check) for f in file.findings} for file in files if file.findings
+    }
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_untouched_results_are_clean_and_nothing_is_left_unchecked(finished):
+    before = contents(finished)
+    files = verify(finished / "results", finished / "config")
+    assert [file for file in files if file.findings] == []
+    assert {file.kind for file in files} == {
+        "raw", "prepared", "shards", "optimum", "trace", "atlas"
+    }  # fmt: skip
+    assert len([file for file in files if file.kind == "trace"]) == 6
+    assert exit_status(files) == 0
+    assert contents(finished) == before
+
+
+# Tampering: each takes the folder and changes one thing.
+
+
+def edit_attribute(name, change):
+    def edit(path):
+        with h5py.File(path, "r+") as file:
+            value = file.attrs[name]
+            text = value.decode() if isinstance(value, bytes) else str(value)
+            del file.attrs[name]
+            file.attrs[name] = change(text)
+
+    return edit
+
+
+def edit_json(**changes):
+    return lambda text: canonical_json(json.loads(text) | changes)
+
+
+def flip_last_digit(text):
+    return text[:-1] + ("0" if text[-1] != "0" else "1")
+
+
+def next_float(path, variable="objective", place=(1, 2)):
+    with h5py.File(path, "r+") as file:
+        values = file[variable][...]
+        values[place] = np.nextafter(values[place], np.inf)
+        file[variable][...] = values
+
+
+def flip_byte(path, place=-20):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 0x10
+    path.write_bytes(content)
+
+
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def replace_text(old, new):
+    def edit(path):
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    return edit
+
+
+def edit_object(change):
+    def edit(path):
+        content = json.loads(path.read_text())
+        change(content)
+        path.write_text(json.dumps(content))
+
+    return edit
+
+
+def other_selection(content):
+    entry = content["runs"]["star"]
+    (entry["selected"],) = {c["point"] for c in entry["candidates"]} - {entry["selected"]}
+
+
+def link_elsewhere(path):
+    with h5py.File(path, "r+") as file:
+        del file["objective"]
+        file["objective"] = h5py.ExternalLink("/etc/elsewhere.nc", "/objective")
+
+
+def declare_huge(path):
+    with h5py.File(path, "r+") as file:
+        file.create_dataset("bomb", shape=(1 << 40,), chunks=(1 << 10,), dtype="f8")
+
+
+STALE_SOURCE = {(State.STALE, "source")}
+TRACE_TAMPERING = {
+    "values": (next_float, {(State.DAMAGED, "values")}),
+    "status": (lambda p: _set_status(p), {(State.DAMAGED, "values")}),
+    "values_digest": (
+        edit_attribute("values_digest", flip_last_digit), {(State.DAMAGED, "values")}),
+    "source_digest": (edit_attribute("source_digest", flip_last_digit), STALE_SOURCE),
+    "shard_digest": (
+        edit_attribute("shard_digest", flip_last_digit), {(State.STALE, "shards")}),
+    "rounds": (
+        edit_attribute("specification", edit_json(rounds=5)), {(State.STALE, "configuration")}),
+    "another": (
+        edit_attribute("specification", edit_json(run="other")),
+        {(State.DAMAGED, "configuration")}),
+    "no JSON": (
+        edit_attribute("specification", lambda text: text[1:]),
+        {(State.DAMAGED, "configuration")}),
+    "unknown key": (
+        edit_attribute("specification", edit_json(colour="red")),
+        {(State.STALE, "configuration"), (State.STALE, "source")}),
+    "versions": (
+        edit_attribute("versions", edit_json(numpy="1.0")), {(State.STALE, "environment")}),
+    "platform": (
+        edit_attribute("versions", edit_json(platform="PDP-11")),
+        {(State.STALE, "environment")}),
+    "uninstalled": (
+        edit_attribute("versions", edit_json(leftpad="1.0")), {(State.STALE, "environment")}),
+    "point": (edit_attribute("point", lambda text: "other"), {(State.DAMAGED, "place")}),
+    "format": (
+        edit_attribute("format", lambda text: "foreign"), {(State.UNREADABLE, "reading")}),
+    "cut short": (cut_short, {(State.UNREADABLE, "reading")}),
+    "text": (lambda p: p.write_text("no trace"), {(State.UNREADABLE, "reading")}),
+    "foreign": (
+        lambda p: xr.Dataset({"x": 1.0}).to_netcdf(p), {(State.UNREADABLE, "reading")}),
+    "link": (link_elsewhere, {(State.UNREADABLE, "reading")}),
+    "bomb": (declare_huge, {(State.UNREADABLE, "reading")}),
+}  # fmt: skip
+
+
+def _set_status(path):
+    trace = read_trace(path)
+    trace["status"] = ("seed", ["ok", "diverged"])
+    write_trace(trace, path)
+
+
+@pytest.mark.parametrize("tampering", TRACE_TAMPERING)
+def test_a_tampered_trace_is_told(copy, tampering):
+    edit, expected = TRACE_TAMPERING[tampering]
+    shutil.rmtree(copy / "results" / "atlas")
+    edit(copy / "results" / STAR)
+    assert drift(copy) == {STAR: expected}
+
+
+def test_an_optimum_that_was_found_anew_makes_traces_stale(copy):
+    (file,) = (copy / "results").glob("optima/*/*/*/*.json")
+    edit_object(lambda content: content.update(objective=content["objective"] + 1e-9))(file)
+    stale = {(State.STALE, "optima")}
+    assert drift(copy) == {BEST: stale, TUNED_STAR: stale}
+    file.write_text("{}")
+    found = drift(copy)
+    assert found[str(file.relative_to(copy / "results"))] == {(State.UNREADABLE, "reading")}
+
+
+def test_hyper_parameters_follow_the_selection(copy):
+    selection = copy / "results/experiments/demo-settings/selection.json"
+    edit_object(other_selection)(selection)
+    assert drift(copy) == {TUNED_STAR: {(State.STALE, "configuration")}}
+    selection.unlink()
+    assert drift(copy) == {TUNED_STAR: {(State.UNCHECKED, "hyper_parameters")}}
+    selection.write_text('{"runs": {"star": {}}}')
+    assert drift(copy) == {TUNED_STAR: {(State.UNREADABLE, "reading")}}
+
+
+def test_a_changed_configuration_makes_its_traces_stale_and_says_how(copy):
+    file = copy / "config/experiments/demo/settings.yaml"
+    replace_text("batch_size: 10", "batch_size: 20")(file)
+    silos = "experiments/demo-settings/traces/silos/only.nc"
+    assert drift(copy) == {silos: {(State.STALE, "configuration")}}
+    (checked,) = [f for f in verify(copy / "results", copy / "config") if f.path == silos]
+    assert "hyper_parameters.batch_size: 10 → 20" in checked.findings[0].detail
+    file.write_text(SETTINGS.replace("silos:", "renamed:"))
+    assert drift(copy) == {silos: {(State.STALE, "configuration")}}
+
+
+def test_leftovers_of_an_older_configuration_are_told(copy):
+    (copy / "config/experiments/demo/tuned.yaml").unlink()
+    found = drift(copy)
+    assert {path.split("/")[0] for path in found} == {"experiments", "optima", "shards"}
+    assert set.union(*found.values()) == {(State.STALE, "configuration")}
+    gone = build_plan(copy / "config").catalogue["small"].model_copy(update={"name": "gone"})
+    raw, output = copy / "results/raw/set/small", copy / "results/data/gone/train.parquet"
+    prepare(gone, "train", [raw], output)
+    assert drift(copy)["data/gone/train.parquet"] == {(State.STALE, "configuration")}
+
+
+MANIFEST = f"{HORIZONTAL}/manifest.json"
+DAMAGED_DIGEST = {(State.DAMAGED, "digest")}
+SHARD_TAMPERING = {
+    "byte": (lambda f: flip_byte(f / "silo-0.parquet"), DAMAGED_DIGEST),
+    "missing": (lambda f: (f / "silo-0.parquet").unlink(), DAMAGED_DIGEST),
+    "digest": (
+        lambda f: edit_object(lambda c: c["silos"][0].update(digest="0"))(f / "manifest.json"),
+        DAMAGED_DIGEST),
+    "file": (
+        lambda f: edit_object(lambda c: c["silos"][0].update(file="../x"))(f / "manifest.json"),
+        {(State.DAMAGED, "manifest")}),
+    "silos": (
+        lambda f: edit_object(lambda c: c.update(silos=7))(f / "manifest.json"),
+        {(State.DAMAGED, "manifest")}),
+    "partition": (
+        lambda f: edit_object(lambda c: c.update(partition=None))(f / "manifest.json"),
+        {(State.DAMAGED, "manifest")}),
+    "place": (
+        lambda f: edit_object(lambda c: c["partition"].update(clients=6))(f / "manifest.json"),
+        {(State.DAMAGED, "place")}),
+    "no manifest": (lambda f: (f / "manifest.json").unlink(), {(State.DAMAGED, "manifest")}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tampering", SHARD_TAMPERING)
+def test_damaged_shards_are_told_once_and_not_of_every_trace(copy, tampering):
+    edit, expected = SHARD_TAMPERING[tampering]
+    edit(copy / "results" / HORIZONTAL)
+    found = drift(copy)
+    assert found.pop(HORIZONTAL) == expected
+    traces = {path: found.pop(path) for path in list(found) if "/star/" in path}
+    assert len(traces) == 3
+    assert set.union(*traces.values()) == {(State.UNCHECKED, "shards")}
+    assert found == {}
+
+
+def test_shards_that_were_made_anew_make_traces_stale(copy):
+    plan = build_plan(copy / "config")
+    folder = copy / "results" / HORIZONTAL
+    data = copy / "results/data/small"
+    prepare(plan.catalogue["small"], "train", [copy / "results/raw/set/small"], data / "x.parquet")
+    # The test rows in place of the training rows: other bytes, vouched for by a new manifest.
+    write_shards(
+        data / "train.parquet",
+        plan.partitions[folder.name],
+        shard_files(folder, 1),
+        folder / "manifest.json",
+        data / "train.parquet",
+    )
+    (data / "x.parquet").unlink()
+    found = drift(copy)
+    assert found.pop(HORIZONTAL) == {(State.STALE, "prepared")}  # test rows are of another digest
+    assert {path: state for path, state in found.items() if "/star/" in path} == found
+    assert set.union(*found.values()) == {(State.STALE, "shards")}
+
+
+def test_prepared_data_that_changed_are_told_from_damaged_ones(copy):
+    results = copy / "results"
+    train_file, test_file = (results / "data/small" / f"{s}.parquet" for s in ("train", "test"))
+    whole = test_file.read_bytes()
+    flip_byte(test_file, 60)  # in the first page
+    found = drift(copy)
+    assert found.pop("data/small/test.parquet") == {(State.UNREADABLE, "reading")}
+    assert set.union(*found.values()) == {
+        (State.UNCHECKED, "prepared"),
+        (State.UNCHECKED, "checksum"),
+    }
+    test_file.write_bytes(whole)
+    write_text(results / "raw/set/small.t", libsvm(12, 7))
+    assert drift(copy)["data/small/test.parquet"] == {(State.STALE, "raw")}
+    prepare(
+        build_plan(copy / "config").catalogue["small"],
+        "test",
+        [results / "raw/set/small.t"],
+        test_file,
+    )
+    found = drift(copy)
+    assert found.pop(HORIZONTAL) == {(State.STALE, "prepared")}
+    assert set.union(*found.values()) == {(State.STALE, "prepared")}
+    assert all("on-test" in path for path in found)
+    shutil.copy(train_file, test_file)
+    assert drift(copy)["data/small/test.parquet"] == {(State.UNREADABLE, "reading")}
+
+
+def test_raw_files_are_verified_by_lock_and_catalogue(copy):
+    flip_byte(copy / "results/raw/set/small")
+    found = drift(copy)
+    assert found == {
+        "raw/set/small": {(State.DAMAGED, "checksum")},
+        "data/small/train.parquet": {(State.STALE, "raw")},
+    }
+    checksum = "sha256:" + hashlib.sha256((copy / "results/raw/set/small").read_bytes()).hexdigest()
+    stated = f"{{path: set/small, checksum: '{checksum}'}}"
+    replace_text("{path: set/small}", stated)(copy / "config/datasets.yaml")
+    assert drift(copy) == {"data/small/train.parquet": {(State.STALE, "raw")}}
+
+
+def test_inputs_that_are_not_here_are_no_drift(copy):
+    for name in ("raw", "data", "shards", "optima"):
+        shutil.rmtree(copy / "results" / name)
+    found = drift(copy)
+    assert {state for states in found.values() for state, _ in states} == {State.UNCHECKED}
+    assert exit_status(verify(copy / "results", copy / "config")) == 0
+
+
+def test_an_atlas_is_held_against_the_traces(copy):
+    results = copy / "results"
+    next_float(results / "atlas/atlas.nc", "ours/demo-tuned/best/only/objective")
+    assert drift(copy) == {"atlas/atlas.nc": {(State.DAMAGED, "values"), (State.STALE, "traces")}}
+    join(build_plan(copy / "config"), results)
+    assert drift(copy) == {}
+    # Traces made again, elsewhere say, with the same values: only their attributes differ.
+    edit_attribute("device", lambda text: "cuda:0")(results / STAR)
+    assert drift(copy) == {
+        f"atlas/{name}.nc": {(State.STALE, "traces")} for name in ("atlas", "ours")
+    }
+    with h5py.File(results / "atlas/ours.nc", "r+") as atlas:
+        atlas.move("ours/demo-tuned/best", "ours/demo-tuned/worst")
+    assert (State.DAMAGED, "place") in drift(copy)["atlas/ours.nc"]
+    (results / "atlas/ours.nc").write_bytes(b"no atlas")
+    assert drift(copy)["atlas/ours.nc"] == {(State.UNREADABLE, "reading")}
+
+
+def test_older_traces_lack_digests_and_are_not_damaged(copy):
+    shutil.rmtree(copy / "results" / "atlas")
+    with h5py.File(copy / "results" / BEST, "r+") as file:
+        for name in ("values_digest", "optima", "versions"):
+            del file.attrs[name]
+    assert drift(copy) == {
+        BEST: {
+            (State.UNCHECKED, "values"),
+            (State.STALE, "optima"),
+            (State.STALE, "environment"),
+        }
+    }
+
+
+class Marker:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.path),))
+
+
+def test_nothing_is_unpickled(copy, tmp_path):
+    bomb = pickle.dumps(Marker(tmp_path / "executed"))
+    for path in (STAR, "atlas/ours.nc", MANIFEST, "data/small/train.parquet"):
+        (copy / "results" / path).write_bytes(bomb)
+    array = np.array([Marker(tmp_path / "executed")], dtype=object)
+    np.savez(copy / "results" / "checkpoint.npz", array)
+    unreadable = [
+        path for path, found in drift(copy).items() if (State.UNREADABLE, "reading") in found
+    ]
+    assert {STAR, "atlas/ours.nc", "data/small/train.parquet", HORIZONTAL} <= set(unreadable)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_source_edit_is_found_by_the_digest_of_the_closure(finished, monkeypatch):
+    from fedatlas.provenance import trace_checks
+
+    def edited(*modules):
+        files = import_closure(*modules)
+        # The closure of methods on parties gains a file.
+        return files + [Path(trace_checks.__file__)] * any("vfb2" in name for name in modules)
+
+    import_closure = trace_checks.import_closure
+    monkeypatch.setattr(trace_checks, "import_closure", edited)
+    assert drift(finished) == {BEST: STALE_SOURCE, PARTIES: STALE_SOURCE}
+
+
+def test_digests_of_raw_folders_are_those_that_preparing_records(tmp_path):
+    from fedatlas.data import prepare as preparing
+
+    for name in ("b.txt", "a/c.txt", "a-b.txt"):
+        write_text(tmp_path / "folder" / name, name)
+    folder = tmp_path / "folder"
+    assert Digests().of_raw(folder) == preparing._digest(folder)
+
+
+# The digest of values.
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    values=st.lists(st.floats(width=64), min_size=6, max_size=6),
+    place=st.integers(0, 5),
+    other=st.floats(width=64),
+)
+def test_the_digest_changes_with_any_value_and_with_nothing_else(values, place, other):
+    trace = make_trace(np.ones((2, 3)), train_accuracy=np.reshape(values, (2, 3)))
+    changed = trace.copy(deep=True)
+    changed["train_accuracy"].to_numpy().flat[place] = other
+    pair = np.array([values[place], other])
+    same = np.isnan(pair).all() or pair[0].tobytes() == pair[1].tobytes()
+    assert (values_digest(trace.variables) == values_digest(changed.variables)) == same
+    untimed = trace.assign_coords(wall_time=trace["wall_time"] + 1)
+    assert values_digest(untimed.variables) == values_digest(trace.variables)
+
+
+def test_the_digest_survives_files_and_is_of_names_and_shapes(tmp_path):
+    trace = make_trace([[1.0, np.nan], [0.5, 0.25]])
+    digest = values_digest(trace.variables)
+    write_trace(trace, tmp_path / "trace.nc")
+    assert values_digest(read_trace(tmp_path / "trace.nc").variables) == digest
+    assert values_digest(read_stored(Place(tmp_path / "trace.nc")).variables) == digest
+    assert values_digest(trace.rename(objective="suboptimality").variables) != digest
+    assert values_digest(trace.drop_vars("objective").variables) != digest
+    flat = {"a": np.arange(4.0)}
+    assert values_digest(flat) != values_digest({"a": np.arange(4.0).reshape(2, 2)})
+
+
+# Differences.
+
+
+def stored(trace, folder, name="trace.nc"):
+    write_trace(trace, folder / name)
+    return read_stored(Place(folder / name))
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    random = np.random.default_rng(0)
+    values = random.uniform(0.1, 2, (3, 7))
+    values[2, 5:] = np.nan
+    return stored(make_trace(values), tmp_path_factory.mktemp("difference"))
+
+
+EXACT = Tolerance()
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_a_perturbed_value_is_found_where_it_was_put(plain, data):
+    names = sorted(set(plain.variables) - {"seed", "record", "status", "wall_time"})
+    name = data.draw(st.sampled_from(names))
+    seed, record = data.draw(st.integers(0, 2)), data.draw(st.integers(0, 6))
+    delta = data.draw(st.floats(1e-9, 1e3))
+    values = plain.variables[name].copy()
+    old = values[seed, record]
+    new = delta if np.isnan(old) else old + delta
+    values[seed, record] = new
+    other = replace(plain, variables=plain.variables | {name: values})
+    (found,) = compare_traces("run", plain, other, EXACT)
+    assert (found.variable, found.seed, found.record) == (name, seed, record)
+    assert found.second == new
+    assert (found.differing, found.compared) == (1, 21)
+    if np.isnan(old):
+        assert np.isnan(found.first)
+        assert found.largest == np.inf
+        assert list(compare_traces("run", plain, other, Tolerance(1e6, 1e6)))
+        return
+    assert found.largest == abs(new - old)
+    wide, narrow = 1.01 * found.largest, 0.99 * found.largest
+    assert not list(compare_traces("run", plain, other, Tolerance(absolute=wide)))
+    assert list(compare_traces("run", other, plain, Tolerance(absolute=narrow)))
+    scale = found.largest / max(abs(old), abs(new))
+    assert not list(compare_traces("run", plain, other, Tolerance(relative=1.01 * scale)))
+    assert list(compare_traces("run", other, plain, Tolerance(relative=0.99 * scale)))
+
+
+def test_the_first_of_several_and_the_largest_are_told(plain):
+    values = plain.variables["objective"].copy()
+    values[1, 6] += 0.25
+    values[1, 3] += 0.125
+    values[2, 0] += 0.5
+    other = replace(plain, variables=plain.variables | {"objective": values})
+    (found,) = compare_traces("run", plain, other, EXACT)
+    assert (found.seed, found.record, found.differing) == (1, 3, 3)
+    assert found.largest == pytest.approx(0.5)
+
+
+def test_seeds_are_paired_by_name_and_common_records_compared(plain):
+    variables = {
+        name: values[1:][::-1] if name != "record" else values
+        for name, values in plain.variables.items()
+    }
+    (found,) = compare_traces("run", plain, replace(plain, variables=variables), EXACT)
+    assert (found.variable, found.first, found.second) == ("seed", [0, 1, 2], [2, 1])
+    shorter = {
+        name: values[:, :4] if values.ndim == 2 else values[:4] if name == "record" else values
+        for name, values in plain.variables.items()
+    }
+    (found,) = compare_traces("run", plain, replace(plain, variables=shorter), EXACT)
+    assert (found.variable, found.first, found.second) == ("record", 7, 4)
+    elsewhere = plain.variables | {"seed": plain.variables["seed"] + 9}
+    (found,) = compare_traces("run", plain, replace(plain, variables=elsewhere), EXACT)
+    assert found.variable == "seed"
+
+
+def test_texts_missing_variables_infinities_and_times(plain):
+    status = np.array(["ok", "ok", "ok"])
+    changed = plain.variables | {"status": status, "wall_time": plain.variables["wall_time"] + 1}
+    other = replace(plain, variables=changed)
+    (found,) = compare_traces("run", plain, other, EXACT)
+    assert (found.variable, found.seed, found.record) == ("status", 2, None)
+    timed = list(compare_traces("run", plain, other, Tolerance(wall_time=True)))
+    assert [found.variable for found in timed] == ["status", "wall_time"]
+    fewer = {name: values for name, values in plain.variables.items() if name != "objective"}
+    (found,) = compare_traces("run", plain, replace(plain, variables=fewer), EXACT)
+    assert (found.variable, found.first, found.second) == ("objective", "there", "–")
+    infinite = plain.variables | {"objective": np.full((3, 7), np.inf)}
+    same = replace(plain, variables=infinite)
+    assert not list(compare_traces("run", same, same, EXACT))
+    negative = replace(plain, variables=infinite | {"objective": np.full((3, 7), -np.inf)})
+    assert list(compare_traces("run", same, negative, Tolerance(1.0, 1e9)))
+
+
+@pytest.mark.parametrize("wrong", [{"relative": -1.0}, {"absolute": np.nan}, {"relative": np.inf}])
+def test_tolerances_are_numbers_from_0(wrong):
+    with pytest.raises(FedatlasError, match="tolerances"):
+        Tolerance(**wrong)
+
+
+def test_folders_and_atlases_hold_the_same_runs(finished):
+    results = finished / "results"
+    sides = [
+        results,
+        results / "experiments",
+        results / "atlas/atlas.nc",
+        results / "atlas/ours.nc",
+    ]
+    for side in sides:
+        found = compare(results, side, Tolerance(wall_time=True))
+        assert len(found.compared) == 6
+        assert found.exit_status == 0
+        assert not found.attributes
+    one = compare(results / "experiments/demo-tuned", results / "atlas/ours.nc", EXACT)
+    assert len(one.compared) == 2
+    assert len(one.only_second) == 4
+    assert (one.only_first, one.exit_status) == ([], 1)
+
+
+def test_attributes_are_told_and_do_not_count(copy, finished):
+    edit_attribute("versions", edit_json(numpy="1.0"))(copy / "results" / STAR)
+    edit_attribute("device", lambda text: "cuda:0")(copy / "results" / STAR)
+    found = compare(finished / "results", copy / "results", EXACT)
+    assert found.exit_status == 0
+    told = {(name, new): runs for (name, _, new), runs in found.attributes.items()}
+    runs = ["ours/demo-settings/star/local_step_size-0.1"]
+    assert told == {("versions.numpy", "1.0"): runs, ("device", "cuda:0"): runs}
+
+
+def test_two_named_traces_are_a_pair(finished):
+    folder = finished / "results" / Path(STAR).parent
+    pair = folder / "local_step_size-0.1.nc", folder / "local_step_size-0.5.nc"
+    found = compare(*pair, EXACT)
+    assert len(found.compared) == 1
+    assert {d.variable for d in found.differences} >= {"objective", "gradient_norm"}
+    assert all(d.record == 1 for d in found.differences if d.variable == "objective")
+    assert ("point", "local_step_size-0.1", "local_step_size-0.5") in found.attributes
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_compared(copy, finished):
+    (copy / "results" / STAR).write_text("no trace")
+    shutil.copy(copy / "results" / BEST, copy / "results" / Path(BEST).with_name("twice.nc"))
+    found = compare(finished / "results", copy / "results", EXACT)
+    assert found.exit_status == 2
+    assert len(found.compared) == 5
+    assert "local_step_size-0.1.nc" in found.unreadable[0]
+    assert "holds ours/demo-tuned/best/only, as does" in found.unreadable[1]
+    (copy / "empty").mkdir()
+    for nothing in (copy / "empty", copy / "missing"):
+        with pytest.raises(FedatlasError, match=str(nothing)):
+            compare(finished / "results", nothing, EXACT)
+
+
+def test_groups_of_an_atlas_that_are_no_groups_are_refused(tmp_path):
+    with h5py.File(tmp_path / "atlas.nc", "w") as file:
+        file.attrs["format"] = "fedatlas atlas 1"
+        file["paper"] = h5py.SoftLink("/")
+    with pytest.raises(FedatlasError, match="is a link; refused"):
+        places_in(tmp_path / "atlas.nc")
+
+
+# The commands.
+
+
+def fedatlas(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "fedatlas", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_verify_says_what_drifted_and_what_to_do(copy):
+    results, config = copy / "results", ("--config", copy / "config")
+    outcome = fedatlas("verify", results, *config)
+    assert outcome.returncode == 0, outcome.stderr
+    assert "without drift." in outcome.stdout
+    edit_attribute("versions", edit_json(numpy="1.0"))(results / STAR)
+    flip_byte(results / HORIZONTAL / "silo-0.parquet")
+    outcome = fedatlas("verify", results, *config, "--json")
+    assert outcome.returncode == 1
+    told = json.loads(outcome.stdout)
+    # Both atlases still hold the trace as it was.
+    assert (told["counts"]["stale"], told["counts"]["damaged"]) == (3, 1)
+    (trace,) = [file for file in told["files"] if file["path"] == STAR]
+    assert {finding["check"] for finding in trace["findings"]} == {"environment", "shards"}
+    (results / BEST).write_text("")
+    outcome = fedatlas("verify", results, *config)
+    assert outcome.returncode == 2
+    assert STAR in outcome.stdout
+    assert f"numpy: 1.0 → {np.__version__}" in outcome.stdout
+    for meaning in ("stale: whole, but", "damaged: not the bytes", "What to do:"):
+        assert meaning in outcome.stdout
+
+
+def test_diff_says_where(copy, finished):
+    next_float(copy / "results" / STAR)
+    pair = finished / "results" / STAR, copy / "results" / STAR
+    outcome = fedatlas("diff", *pair, "--json")
+    assert outcome.returncode == 1
+    told = json.loads(outcome.stdout)
+    (found,) = told["differences"]
+    assert (found["variable"], found["seed"], found["record"]) == ("objective", 1, 2)
+    assert fedatlas("diff", *pair, "--relative-tolerance", "1e-12").returncode == 0
+    readable = fedatlas("diff", *pair)
+    assert readable.returncode == 1
+    assert "1 runs compared: 1 differ" in readable.stdout
+
+
+@pytest.mark.parametrize("command", [("verify",), ("diff", "src")])
+def test_nothing_to_look_at_is_an_error_of_its_own(tmp_path, command):
+    outcome = fedatlas(*command, tmp_path)
+    assert outcome.returncode == 2
+    assert outcome.stderr.startswith("error: ")
+    assert "Traceback" not in outcome.stderr
+
+
+def test_the_worst_finding_decides():
+    states = [State.UNCHECKED, State.STALE, State.DAMAGED, State.UNREADABLE]
+    from fedatlas.provenance.findings import Checked
+
+    for worst, status in zip(states, (0, 1, 1, 2), strict=True):
+        findings = [Finding(state, "x", "") for state in states[: states.index(worst) + 1]]
+        checked = Checked("trace", "x.nc", tuple(findings))
+        assert checked.state is worst
+        assert exit_status([checked, Checked("trace", "y.nc", ())]) == status
