@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORES ?= 2
 
-.PHONY: demo test check bench clean environment
+.PHONY: demo test test-cluster slurm-test check bench clean environment
 
 # Rebuilt when the requirements change; the marker is written last, so a broken install is redone.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -27,6 +27,17 @@ demo: environment
 
 test: environment
 	$(BIN)/python -m pytest -n $(CORES)
+
+# Snakemake loads every plugin that it finds at each start: they are kept out of the other targets.
+$(VENV)/.cluster: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[cluster]'
+	touch $@
+
+test-cluster: $(VENV)/.cluster  # profiles, without a cluster
+	$(BIN)/python -m pytest tests/test_profiles.py
+
+slurm-test: $(VENV)/.cluster  # on a SLURM of one node, as root: see docs/cluster.md
+	$(BIN)/python tests/slurm/check_slurm.py
 
 check: environment
 	$(BIN)/ruff check .

@@ -1,0 +1,155 @@
+"""Run experiments through profiles/slurm on a SLURM of one node, and compare with a local run.
+
+usage: check_slurm.py [--keep FOLDER] [EXPERIMENT…]
+
+Training is submitted in arrays in a second pass, to whose traces the same applies. Exits with 0 and
+says SKIPPED where SLURM cannot be started, unless --required is given.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from slurm.one_node_slurm import OneNodeSlurm, Unavailable
+from workflow_copy import COPIED, ROOT
+
+# A part of the demo: rounds with a server; silos, parties, agents and an optimum on one objective.
+EXPERIMENTS = ("demo-fedpage", "demo-crosspaper")
+WAYS = {
+    "slurm": (),
+    "slurm-arrays": ("--slurm-array-jobs", "train_run"),
+}
+# What may differ: what was measured, and where.
+MEASURED = {"wall_time"}
+HOST = {"device", "versions"}
+
+
+def differences(first: Path, second: Path) -> list[str]:
+    """Names of what differs between two traces, bit for bit."""
+    with xr.open_dataset(first) as one, xr.open_dataset(second) as other:
+        names = sorted((set(one.variables) | set(other.variables)) - MEASURED)
+        found = [
+            name
+            for name in names
+            if name not in one.variables
+            or name not in other.variables
+            or not identical(one[name].to_numpy(), other[name].to_numpy())
+        ]
+        attributes = sorted((set(one.attrs) | set(other.attrs)) - HOST)
+        return found + [
+            f"attribute {name}"
+            for name in attributes
+            if str(one.attrs.get(name)) != str(other.attrs.get(name))
+        ]
+
+
+def identical(one: np.ndarray, other: np.ndarray) -> bool:
+    """Equal in shape, type and value; NaN where the other is NaN."""
+    if (one.shape, one.dtype) != (other.shape, other.dtype):
+        return False
+    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+
+
+def traces_in(folder: Path) -> dict[str, Path]:
+    """Traces by their place in the results."""
+    results = folder / "results" / "experiments"
+    return {str(file.relative_to(results)): file for file in results.glob("*/traces/*/*.nc")}
+
+
+def copy_workflow(folder: Path) -> None:
+    """What a run needs of this checkout."""
+    folder.mkdir()
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            shutil.copytree(source, folder / name, ignore=ignore)
+        else:
+            shutil.copy2(source, folder / name)
+
+
+def run_workflow(folder: Path, environment: dict[str, str], *options: str) -> None:
+    """Snakemake to its end; its output is shown if it fails."""
+    copy_workflow(folder)
+    start = time.monotonic()
+    outcome = subprocess.run(
+        [sys.executable, "-m", "snakemake", "--quiet", "rules", *options],
+        cwd=folder,
+        env={**environment, "PYTHONPATH": str(folder / "src"), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if outcome.returncode:
+        raise SystemExit(f"{outcome.stdout}\nFAILED: {folder.name}, exit {outcome.returncode}")
+    print(f"{folder.name}: {time.monotonic() - start:.0f} s", flush=True)
+
+
+def judgements_in(folder: Path) -> dict[str, bytes]:
+    """What is concluded from traces, by its place in the results."""
+    results = folder / "results" / "experiments"
+    files = [*results.glob("*/selection.json"), *results.glob("*/claims.csv")]
+    return {str(file.relative_to(results)): file.read_bytes() for file in files}
+
+
+def compare(reference: Path, other: Path) -> int:
+    """How many traces two folders have; ends the program where any result is not in both."""
+    expected, found = traces_in(reference), traces_in(other)
+    if not expected or expected.keys() != found.keys():
+        raise SystemExit(
+            f"FAILED: {len(expected)} traces were made locally and {len(found)} by {other.name}; "
+            f"not in both: {sorted(expected.keys() ^ found.keys())}"
+        )
+    unequal = {name: differences(expected[name], found[name]) for name in expected}
+    lines = [f"{name}: {', '.join(what)}" for name, what in unequal.items() if what]
+    if lines:
+        raise SystemExit("\n".join([f"FAILED: these traces of {other.name} differ:", *lines]))
+    if judgements_in(reference) != judgements_in(other):
+        raise SystemExit(f"FAILED: traces of {other.name} are equal, but what is concluded is not")
+    return len(expected)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("experiments", nargs="*", default=EXPERIMENTS, metavar="EXPERIMENT")
+    parser.add_argument("--keep", type=Path, help="a new folder, kept when done")
+    parser.add_argument("--required", action="store_true", help="fail where SLURM cannot start")
+    chosen = parser.parse_args()
+    names = ",".join(f'"{name}"' for name in chosen.experiments)
+    selection = ("--config", f"experiments=[{names}]")
+    with tempfile.TemporaryDirectory(prefix="fedatlas-slurm-") as temporary:
+        base = chosen.keep.resolve() if chosen.keep else Path(temporary) / "runs"
+        base.mkdir(parents=True)
+        try:
+            with OneNodeSlurm(Path(temporary) / "slurm") as slurm:
+                for way, options in WAYS.items():
+                    run_workflow(
+                        base / way,
+                        slurm.environment,
+                        *("--profile", "profiles/slurm", *selection, *options),
+                        *("--slurm-init-seconds-before-status-checks", "2"),
+                    )
+                    finished = slurm.ask("squeue", "--noheader", "--states", "completed")
+                    print(f"{len(finished.splitlines())} jobs have run on SLURM", flush=True)
+        except Unavailable as reason:
+            if chosen.required:
+                raise SystemExit(f"FAILED: {reason}") from None
+            print(f"SKIPPED: nothing was checked on SLURM: {reason}")
+            return
+        run_workflow(base / "local", dict(os.environ), *selection, "--cores", "2")
+        for way in WAYS:
+            count = compare(base / "local", base / way)
+            print(f"{way}: {count} traces, selections and verdicts equal the local run's")
+
+
+if __name__ == "__main__":
+    main()
