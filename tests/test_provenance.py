@@ -820,6 +820,11 @@ def test_diff_says_where(copy, finished):
     readable = fedatlas("diff", *pair)
     assert readable.returncode == 1
     assert "1 runs compared: 1 differ" in readable.stdout
+    edit_attribute("device", lambda text: "cuda:0")(copy / "results" / BEST)
+    edit_attribute("device", lambda text: "cuda:1")(copy / "results" / STAR)
+    both = fedatlas("diff", finished / "results", copy / "results")
+    assert "device: cpu → cuda:1 and 1 other changes (2 runs)" in both.stdout
+    assert "6 runs compared: 1 differ." in both.stdout
 
 
 @pytest.mark.parametrize("command", [("verify",), ("diff", "src")])

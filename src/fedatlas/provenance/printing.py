@@ -16,7 +16,7 @@ from fedatlas.provenance.findings import Checked, State
 
 _PIPED = 200  # columns where there is no terminal
 _SHOWN = 40  # rows of a table of differences
-_LONG = 60  # characters of an attribute
+_LONG = 40  # characters of an attribute
 _MEANING = {
     State.STALE: "whole, but code, configuration, inputs or versions moved on since",
     State.DAMAGED: "not the bytes that were written, or in the wrong place",
@@ -85,9 +85,7 @@ def print_comparison(found: Comparison, console: Console) -> None:
             _print(console, f"Only in the {side}: {run}")
         if len(runs) > _SHOWN:
             _print(console, f"… and {len(runs) - _SHOWN} more")
-    for (name, first, second), runs in found.attributes.items():
-        said = f"{_shortened(first)} → {_shortened(second)}"
-        _print(console, f"Attribute (does not count): {name}: {said} ({len(runs)} runs)")
+    _print_attributes(found, console)
     for error in found.unreadable:
         _print(console, f"Unreadable: {error}")
     differing = len({difference.run for difference in found.differences})
@@ -95,6 +93,19 @@ def print_comparison(found: Comparison, console: Console) -> None:
     alone = len(found.only_first) + len(found.only_second)
     others = f"; {alone} on one side only" if alone else ""
     _print(console, f"{len(found.compared)} runs compared: {verdict}{others}.")
+
+
+def _print_attributes(found: Comparison, console: Console) -> None:
+    """One line for each attribute that differs: its first change, of how many, in how many runs."""
+    changes: dict[str, list[tuple[str, str]]] = {}
+    runs: Counter[str] = Counter()
+    for (name, first, second), of in found.attributes.items():
+        changes.setdefault(name, []).append((_shortened(first), _shortened(second)))
+        runs[name] += len(of)
+    for name, ((first, second), *others) in changes.items():
+        more = f" and {len(others)} other changes" if others else ""
+        said = f"{first} → {second}{more} ({runs[name]} runs)"
+        _print(console, f"Attribute (does not count): {name}: {said}")
 
 
 def _table_of(differences: Sequence[Difference]) -> Table:
