@@ -9,6 +9,7 @@ says SKIPPED where SLURM cannot be started, unless --required is given.
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -124,6 +125,8 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a new folder, kept when done")
     parser.add_argument("--required", action="store_true", help="fail where SLURM cannot start")
     chosen = parser.parse_args()
+    # So that daemons are stopped then, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("FAILED: terminated"))
     names = ",".join(f'"{name}"' for name in chosen.experiments)
     selection = ("--config", f"experiments=[{names}]")
     with tempfile.TemporaryDirectory(prefix="fedatlas-slurm-") as temporary:
@@ -131,6 +134,7 @@ def main() -> None:
         base.mkdir(parents=True)
         try:
             with OneNodeSlurm(Path(temporary) / "slurm") as slurm:
+                before = 0
                 for way, options in WAYS.items():
                     run_workflow(
                         base / way,
@@ -138,8 +142,10 @@ def main() -> None:
                         *("--profile", "profiles/slurm", *selection, *options),
                         *("--slurm-init-seconds-before-status-checks", "2"),
                     )
-                    finished = slurm.ask("squeue", "--noheader", "--states", "completed")
-                    print(f"{len(finished.splitlines())} jobs have run on SLURM", flush=True)
+                    # Numbers are given in turn; each task of an array has one.
+                    last = max(map(int, slurm.ask("squeue", "-ht", "all", "-o", "%A").split()))
+                    print(f"{last - before} jobs were submitted to SLURM", flush=True)
+                    before = last
         except Unavailable as reason:
             if chosen.required:
                 raise SystemExit(f"FAILED: {reason}") from None

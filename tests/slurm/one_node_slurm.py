@@ -114,7 +114,10 @@ class OneNodeSlurm:
 
     def __enter__(self) -> "OneNodeSlurm":
         if LINK.exists() or LINK.is_symlink():
-            raise Unavailable(f"this machine has a SLURM already: {LINK} exists")
+            raise Unavailable(
+                f"{LINK} exists: this machine has a SLURM, or an earlier check was killed; "
+                "then remove it"
+            )
         install()
         memory = available_memory()
         if memory < LEAST:
