@@ -323,6 +323,10 @@ TRACE_TAMPERING = {
     "unknown key": (
         edit_attribute("specification", edit_json(colour="red")),
         {(State.STALE, "configuration"), (State.STALE, "source")}),
+    "nowhere": (
+        edit_attribute("specification", edit_json(algorithm="/etc/passwd")),
+        {(State.STALE, "configuration"), (State.STALE, "source")},
+    ),
     "versions": (
         edit_attribute("versions", edit_json(numpy="1.0")), {(State.STALE, "environment")}),
     "platform": (
@@ -820,10 +824,12 @@ def test_diff_says_where(copy, finished):
     readable = fedatlas("diff", *pair)
     assert readable.returncode == 1
     assert "1 runs compared: 1 differ" in readable.stdout
-    edit_attribute("device", lambda text: "cuda:0")(copy / "results" / BEST)
+    edit_attribute("device", lambda text: "[red]\x1b[2J")(copy / "results" / BEST)
     edit_attribute("device", lambda text: "cuda:1")(copy / "results" / STAR)
     both = fedatlas("diff", finished / "results", copy / "results")
     assert "device: cpu → cuda:1 and 1 other changes (2 runs)" in both.stdout
+    one = fedatlas("diff", finished / "results" / BEST, copy / "results" / BEST)
+    assert "device: cpu → [red]\ufffd[2J (1 runs)" in one.stdout
     assert "6 runs compared: 1 differ." in both.stdout
 
 

@@ -40,7 +40,7 @@ def print_verification(files: Sequence[Checked], console: Console) -> None:
         table.add_column("what differs: recorded → found now", overflow="fold")
         for file in bad:
             found = [f"{f.check}: {f.detail}" for f in file.findings if f.state in _MEANING]
-            table.add_row(escape(file.path), file.state, escape("\n".join(found)))
+            table.add_row(_cell(file.path), file.state, _cell("\n".join(found)))
         console.print(table)
         _print_remedies(bad, console)
     _print_unchecked(files, console)
@@ -117,9 +117,9 @@ def _table_of(differences: Sequence[Difference]) -> Table:
     for d in differences:
         where = ("" if place is None else str(place) for place in (d.seed, d.record))
         largest = "" if d.largest is None else f"{d.largest:.3g}"
-        values = (escape(str(value)) for value in (d.first, d.second))
+        values = (_cell(str(value)) for value in (d.first, d.second))
         counted = f"{d.differing} of {d.compared}"
-        table.add_row(escape(d.run), escape(d.variable), *where, *values, counted, largest)
+        table.add_row(_cell(d.run), _cell(d.variable), *where, *values, counted, largest)
     return table
 
 
@@ -151,6 +151,15 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
+def _cell(text: str) -> str:
+    return escape(_printable(text))
+
+
+def _printable(text: str) -> str:
+    """Without what would steer a terminal: texts come from files of anyone."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
+
+
 def _print(console: Console, line: str) -> None:
     # Not wrapped: a path is to be copied.
-    console.print(line, highlight=False, markup=False, soft_wrap=True)
+    console.print(_printable(line), highlight=False, markup=False, soft_wrap=True)

@@ -6,10 +6,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from fedatlas.algorithm import algorithm_names
+from fedatlas.architectures import architecture_names
 from fedatlas.closure import import_closure, source_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, text_digest
 from fedatlas.models import validated
+from fedatlas.objectives import NetworkObjective
 from fedatlas.optimum import read_optimum
 from fedatlas.plan import Plan
 from fedatlas.provenance.digests import Digests, read_object, short
@@ -63,7 +66,7 @@ class Traces:
             spec = validated(RunSpec, recorded, "specification")
             code = self._source_digest(spec)
         except FedatlasError:
-            detail = "its specification is none of this version"
+            detail = "its specification, method or network is none of this version"
             return [*findings, Finding(State.STALE, "source", detail, RUN_AGAIN)]
         if trace.attributes.get("source_digest") != code:
             detail = f"{short(trace.attributes.get('source_digest'))} → {short(code)}"
@@ -73,12 +76,17 @@ class Traces:
         return findings
 
     def _source_digest(self, spec: RunSpec) -> str:
+        # Checked first: what a file names may be a path to anywhere.
+        model = spec.objective.model if isinstance(spec.objective, NetworkObjective) else None
+        known = spec.algorithm in algorithm_names()
+        if not known or (model is not None and model not in architecture_names()):
+            raise FedatlasError(f"{spec.name}: there is no such method or network")
         if spec.code not in self._source:
             self._source[spec.code] = source_digest(import_closure(*spec.code))
         return self._source[spec.code]
 
     def _check_configuration(self, recorded: dict[str, Any]) -> list[Finding]:
-        place = (recorded["experiment"], recorded["run"], recorded["point"])
+        place = (str(recorded["experiment"]), str(recorded["run"]), str(recorded["point"]))
         planned = self._plan.runs.get(place)
         if planned is None:
             remedy = "delete it if it is a leftover of an older configuration"
