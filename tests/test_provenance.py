@@ -5,8 +5,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +14,10 @@ import pytest
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from fedatlas.atlas import joining
+from fedatlas.cli import app
 from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import by_run, choices, select
@@ -781,23 +781,18 @@ def test_groups_of_an_atlas_that_are_no_groups_are_refused(tmp_path):
 
 
 def fedatlas(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "fedatlas", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return CliRunner().invoke(app, [*map(str, arguments)])
 
 
 def test_verify_says_what_drifted_and_what_to_do(copy):
     results, config = copy / "results", ("--config", copy / "config")
     outcome = fedatlas("verify", results, *config)
-    assert outcome.returncode == 0, outcome.stderr
+    assert outcome.exit_code == 0, outcome.stderr
     assert "without drift." in outcome.stdout
     edit_attribute("versions", edit_json(numpy="1.0"))(results / STAR)
     flip_byte(results / HORIZONTAL / "silo-0.parquet")
     outcome = fedatlas("verify", results, *config, "--json")
-    assert outcome.returncode == 1
+    assert outcome.exit_code == 1
     told = json.loads(outcome.stdout)
     # Both atlases still hold the trace as it was.
     assert (told["counts"]["stale"], told["counts"]["damaged"]) == (3, 1)
@@ -805,7 +800,7 @@ def test_verify_says_what_drifted_and_what_to_do(copy):
     assert {finding["check"] for finding in trace["findings"]} == {"environment", "shards"}
     (results / BEST).write_text("")
     outcome = fedatlas("verify", results, *config)
-    assert outcome.returncode == 2
+    assert outcome.exit_code == 2
     assert STAR in outcome.stdout
     assert f"numpy: 1.0 → {np.__version__}" in outcome.stdout
     for meaning in ("stale: whole, but", "damaged: not the bytes", "What to do:"):
@@ -816,13 +811,13 @@ def test_diff_says_where(copy, finished):
     next_float(copy / "results" / STAR)
     pair = finished / "results" / STAR, copy / "results" / STAR
     outcome = fedatlas("diff", *pair, "--json")
-    assert outcome.returncode == 1
+    assert outcome.exit_code == 1
     told = json.loads(outcome.stdout)
     (found,) = told["differences"]
     assert (found["variable"], found["seed"], found["record"]) == ("objective", 1, 2)
-    assert fedatlas("diff", *pair, "--relative-tolerance", "1e-12").returncode == 0
+    assert fedatlas("diff", *pair, "--relative-tolerance", "1e-12").exit_code == 0
     readable = fedatlas("diff", *pair)
-    assert readable.returncode == 1
+    assert readable.exit_code == 1
     assert "1 runs compared: 1 differ" in readable.stdout
     edit_attribute("device", lambda text: "[red]\x1b[2J")(copy / "results" / BEST)
     edit_attribute("device", lambda text: "cuda:1")(copy / "results" / STAR)
@@ -836,7 +831,7 @@ def test_diff_says_where(copy, finished):
 @pytest.mark.parametrize("command", [("verify",), ("diff", "src")])
 def test_nothing_to_look_at_is_an_error_of_its_own(tmp_path, command):
     outcome = fedatlas(*command, tmp_path)
-    assert outcome.returncode == 2
+    assert outcome.exit_code == 2
     assert outcome.stderr.startswith("error: ")
     assert "Traceback" not in outcome.stderr
 
