@@ -1,10 +1,11 @@
 # make demo: the whole workflow on bundled data.   make test: all tests.   make check: static checks.
+# make fuzz: 10,000 damaged files for every parser (FEDATLAS_FUZZ_CASES says another number).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CORES ?= 2
 
-.PHONY: demo test test-cluster slurm-test check bench clean environment
+.PHONY: demo test fuzz test-cluster slurm-test check bench clean environment
 
 # Rebuilt when the requirements change; the marker is written last, so a broken install is redone.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -38,6 +39,9 @@ test-cluster: $(VENV)/.cluster  # profiles, without a cluster
 
 slurm-test: $(VENV)/.cluster  # on a SLURM of one node, as root: see docs/cluster.md
 	$(BIN)/python tests/slurm/check_slurm.py
+
+fuzz: environment
+	FEDATLAS_FUZZ_CASES=$${FEDATLAS_FUZZ_CASES:-10000} $(BIN)/python -m pytest -s tests/test_fuzz_parsers.py
 
 check: environment
 	$(BIN)/ruff check .

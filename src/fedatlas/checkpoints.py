@@ -5,7 +5,6 @@ one that belongs to another specification, code or data is ignored.
 """
 
 import json
-import zipfile
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedatlas.files import write_atomically
+from fedatlas.npz import read_npz
 from fedatlas.simulation.client_rows import ClientRows
 
 FORMAT = "fedatlas checkpoint 1"
@@ -31,12 +31,12 @@ def save(path: Path, identity: str, header: dict[str, Any], arrays: dict[str, np
 def load(path: Path, identity: str) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
     """Header and arrays, or None if there is no usable checkpoint of this identity."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            header = json.loads(str(archive[_HEADER]))
-            if header.get("format") != FORMAT or header.get("identity") != identity:
-                return None
-            return header, {name: archive[name] for name in archive.files if name != _HEADER}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        arrays = read_npz(path)
+        header = json.loads(str(arrays.pop(_HEADER)))
+        if header["format"] != FORMAT or header["identity"] != identity:
+            return None
+        return header, arrays
+    except Exception:  # damage can make zipfile and numpy raise anything
         return None
 
 

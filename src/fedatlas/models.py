@@ -1,5 +1,7 @@
 """The base of every typed configuration model, and errors that name file, key and value."""
 
+import json
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -22,32 +24,97 @@ M = TypeVar("M", bound=BaseModel)
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+# Of what people write by hand. libyaml composes recursively, without a bound of its own: deep
+# nesting would overflow the stack, and few aliases of aliases stand for any number of values.
+MOST_YAML_BYTES = 1 << 20
+MOST_YAML_DEPTH = 100
+MOST_YAML_VALUES = 200_000
+
+
 class _UniqueKeyLoader(_SafeLoader):
     """Safe, and strict: of a key that stands twice YAML would silently take the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         # `<<` takes over another mapping's keys, which may be stated anew.
         stated = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-        keys = [self.construct_object(key, deep=True) for key in stated]
-        for key in keys:
-            if keys.count(key) > 1:
+        seen = set()
+        for key_node in stated:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                break  # refused by what builds the mapping
+            if key in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key '{key}' stands twice", node.start_mark
                 )
+            seen.add(key)
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
 
 
 def read_yaml(path: Path) -> Any:
-    """Parse a YAML file without executing tags; FedatlasError names file, line and problem."""
+    """Parse a YAML file without executing tags; FedatlasError names file, line and problem.
+
+    Refused are files of more than `MOST_YAML_BYTES`, values nested more than `MOST_YAML_DEPTH`
+    deep, and aliases that stand for more than `MOST_YAML_VALUES` values or for themselves.
+    """
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)
+        if path.stat().st_size > MOST_YAML_BYTES:
+            raise FedatlasError(f"{path}: is longer than {MOST_YAML_BYTES} bytes; split it")
+        text = path.read_text(encoding="utf-8")
+        _check_extent(text)
+        return yaml.load(text, Loader=_UniqueKeyLoader)
     except OSError as error:
         raise FedatlasError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise FedatlasError(f"{path}: is not UTF-8 text: {error}") from error
-    except yaml.YAMLError as error:
+    # PyYAML lets pass what Python says of `!!bool x`, `!!int ''` or the date 2001-99-99.
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise FedatlasError(f"{path}: is not valid YAML: {error}") from error
+
+
+def _check_extent(text: str) -> None:
+    """Raise YAMLError for what would take too much memory or too deep a stack to build."""
+    sizes: dict[str, int] = {}
+    # Of each open sequence and mapping: its anchor and how many values it holds so far.
+    opened: list[tuple[str | None, int]] = []
+    for event in yaml.parse(text, Loader=_SafeLoader):
+        size = 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            opened.append((event.anchor, 1))
+            if event.anchor is not None:
+                sizes.pop(event.anchor, None)
+            if len(opened) > MOST_YAML_DEPTH:
+                problem = f"values are nested more than {MOST_YAML_DEPTH} deep"
+                raise yaml.YAMLError(f"{problem}{event.start_mark}")
+            continue
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in sizes:
+                problem = f"the alias '{event.anchor}' stands for nothing before it, or for itself"
+                raise yaml.YAMLError(f"{problem}{event.start_mark}")
+            size = sizes[event.anchor]
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = opened.pop()
+            if anchor is not None:
+                sizes[anchor] = size
+        elif isinstance(event, yaml.ScalarEvent):
+            if event.anchor is not None:
+                sizes[event.anchor] = 1
+        else:
+            continue
+        if opened:
+            opened[-1] = (opened[-1][0], opened[-1][1] + size)
+        if (opened[-1][1] if opened else size) > MOST_YAML_VALUES:
+            problem = f"aliases stand for more than {MOST_YAML_VALUES} values"
+            raise yaml.YAMLError(f"{problem}{event.start_mark}")
+
+
+def read_json(path: Path) -> Any:
+    """Parse a JSON file; FedatlasError names it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    # Python's parser is recursive, and says so of lists that are nested too deep.
+    except (OSError, ValueError, RecursionError) as error:
+        raise FedatlasError(f"{path}: cannot be read as JSON: {error}. Make it again.") from None
 
 
 def validated(model: type[M], value: Any, where: str) -> M:

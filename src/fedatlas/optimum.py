@@ -1,11 +1,9 @@
 """The optimum f* of an objective on pooled training rows, as it is kept; see `solver`."""
 
-import json
 from pathlib import Path
 
-from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, write_text
-from fedatlas.models import Model, validated
+from fedatlas.models import Model, read_json, validated
 
 
 class Optimum(Model):
@@ -29,8 +27,4 @@ def write_optimum(optimum: Optimum, path: Path) -> None:
 
 def read_optimum(path: Path) -> Optimum:
     """Read back; FedatlasError names the file."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FedatlasError(f"{path}: cannot be read as JSON: {error}. Make it again.") from None
-    return validated(Optimum, content, str(path))
+    return validated(Optimum, read_json(path), str(path))

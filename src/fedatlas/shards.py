@@ -210,14 +210,14 @@ def read_shard(path: Path) -> ClientSamples:
     with open_parquet(path) as file:
         metadata = _shard_metadata(file, path)
         table = read_rows(file)
-    offsets = np.concatenate([[0], np.cumsum(metadata["client_samples"], dtype=np.int64)])
-    held, kept = table.slice(0, offsets[-1]), table.slice(offsets[-1])
-    return ClientSamples(
-        from_table(held, metadata["features"]),
-        offsets,
-        metadata,
-        from_table(kept, metadata["features"]) if kept.num_rows else None,
-    )
+        offsets = np.concatenate([[0], np.cumsum(metadata["client_samples"], dtype=np.int64)])
+        held, kept = table.slice(0, offsets[-1]), table.slice(offsets[-1])
+        return ClientSamples(
+            from_table(held, metadata["features"]),
+            offsets,
+            metadata,
+            from_table(kept, metadata["features"]) if kept.num_rows else None,
+        )
 
 
 def read_client(path: Path, client: int) -> Samples:
@@ -233,8 +233,7 @@ def read_client(path: Path, client: int) -> Samples:
             raise FedatlasError(
                 f"{path}: has no client {client}; its clients are 0 to {clients - 1}"
             )
-        table = file.read_row_group(client)
-    return from_table(table, metadata["features"])
+        return from_table(file.read_row_group(client), metadata["features"])
 
 
 def read_prepared_table(prepared: Path) -> tuple[pa.Table, dict[str, Any]]:

@@ -139,7 +139,7 @@ def read_tiered_shards(paths: Sequence[Path]) -> TieredSamples:
         silos.append(silo)
         first = silos[0]
         same = all(silo.metadata.get(key) == first.metadata.get(key) for key in _COMMON_KEYS)
-        tiered = silo.metadata["partition"]["kind"] == "tiered"
+        tiered = silo.metadata["partition"].get("kind") == "tiered"
         if not (same and tiered) or silo.metadata["silo"] != number:
             raise FedatlasError(
                 f"{path}: is not silo {number} of the tiered partition of {paths[0]}; shard again"

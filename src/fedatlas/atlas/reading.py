@@ -19,7 +19,7 @@ def open_atlas(path: Path | str) -> xr.DataTree:
     """
     try:
         atlas = xr.open_datatree(path, engine="netcdf4")
-    except (OSError, RuntimeError, ValueError, KeyError) as error:
+    except Exception as error:  # damage can make netCDF and xarray raise anything
         raise FedatlasError(
             f"{path}: not a readable netCDF file ({error}). Delete it and run again."
         ) from error

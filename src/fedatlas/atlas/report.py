@@ -1,6 +1,5 @@
 """results/summary.md: what was run, each published number beside ours, each claim's verdict."""
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from fedatlas.atlas.markdown import code, item, link, paragraph, prose, table, t
 from fedatlas.atlas.published import PublishedNumber, published_numbers
 from fedatlas.atlas.scope import OtherExperiment, PaperScope, SelectedExperiment
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.comma_separated import opened_csv
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts
 from fedatlas.files import write_text
 from fedatlas.papers import Paper
@@ -79,7 +79,7 @@ def _outcome(experiment: SelectedExperiment, results: Path) -> _Outcome:
 def _read_selection(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise FedatlasError(f"{path}: cannot be read: {error}. Delete it and run again.") from None
     if not isinstance(record, dict) or not isinstance(record.get("runs"), dict):
         raise FedatlasError(f"{path}: holds no selection. Delete it and run again.")
@@ -87,11 +87,8 @@ def _read_selection(path: Path) -> dict[str, Any]:
 
 
 def _read_table(path: Path) -> list[Mapping[str, str]]:
-    try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            rows: list[Mapping[str, str]] = list(csv.DictReader(stream))
-    except (OSError, UnicodeDecodeError) as error:
-        raise FedatlasError(f"{path}: cannot be read: {error}. Delete it and run again.") from None
+    with opened_csv(path) as reader:
+        rows: list[Mapping[str, str]] = list(reader)
     if not rows or not {"run", "selected", "seeds", "diverged_seeds"} <= set(rows[0]):
         raise FedatlasError(f"{path}: holds no table of results. Delete it and run again.")
     return rows

@@ -350,9 +350,9 @@ class Dataset(Model):
     note: Text | None = None
     format: Text
     task: Literal["binary", "multiclass", "regression"]
-    features: int = Field(gt=0)
+    features: int = Field(gt=0, lt=1 << 31)
     shape: tuple[int, ...] | None = None
-    classes: int | None = Field(default=None, gt=1)
+    classes: int | None = Field(default=None, gt=1, le=1_000_000)
     labels: dict[str, float] | None = None
     standardise: bool = False
     centre: bool = True
@@ -392,7 +392,9 @@ class Dataset(Model):
         made = self.format in SYNTHETIC_FORMATS
         if self.task == "binary" and not made and codes != {-1.0, 1.0}:
             raise ValueError("'labels' of a binary data set must map to -1 and 1, and to both")
-        if self.classes is not None and not codes <= set(map(float, range(self.classes))):
+        if self.classes is not None and not all(
+            code.is_integer() and 0 <= code < self.classes for code in codes
+        ):
             raise ValueError(f"'labels' must map to classes 0 to {self.classes - 1}")
         if self.scale_labels is not None and self.task != "regression":
             raise ValueError("'scale_labels' goes with 'task: regression' only")

@@ -79,7 +79,7 @@ def _recorded(lock: Path) -> dict[str, str]:
         sums = json.loads(lock.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise FedatlasError(f"{lock}: cannot be read as JSON: {error}") from error
     if not isinstance(sums, dict) or not all(isinstance(x, str) for x in sums.values()):
         raise FedatlasError(f"{lock}: must map paths of raw files to checksums")

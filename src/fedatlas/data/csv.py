@@ -15,6 +15,9 @@ from fedatlas.data.catalogue import MISSING, CsvTable, OneHot, label_key, plain_
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 
+# How many columns more than declared are looked at before they are refused by name.
+MOST_COLUMNS = 1000
+
 Converter = Callable[[str], float | None]
 """A field's text → its value, None where it has none."""
 
@@ -68,7 +71,14 @@ def _fields(path: Path, table: CsvTable) -> dict[str, pa.Array]:
     content = _checked(path)
     # The header is read as a row like any other: what lies in the file then says how many
     # columns there are, and pyarrow neither guesses types nor merges columns of one name.
-    names = [f"f{i}" for i in range(re.split(rb"[\r\n]", content, maxsplit=1)[0].count(b",") + 1)]
+    width = re.split(rb"[\r\n]", content, maxsplit=1)[0].count(b",") + 1
+    # Commas between quotes are counted, too; a header with many more is another file's.
+    if width > MOST_COLUMNS + len(table.columns):
+        raise FedatlasError(
+            f"{path}:1: {width} columns, but the catalogue declares {len(table.columns)}; "
+            "it is another file"
+        )
+    names = [f"f{i}" for i in range(width)]
     ragged: list[csv.InvalidRow] = []
 
     def refuse(row: csv.InvalidRow) -> str:

@@ -9,6 +9,9 @@ from typing import Any
 
 from fedatlas.errors import FedatlasError
 
+# Unpacked and reduced, such an image takes less than 256 MiB.
+MOST_PIXELS = 1 << 24
+
 
 def inside(folder: Path, relative: str) -> Path:
     """The path below `folder`; FedatlasError if a link is part of it.
@@ -46,7 +49,8 @@ def files_in(place: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
 def opened_image(path: Path, kind: str) -> Iterator[Any]:
     """Open an image of Pillow's format `kind`; its pixels are unpacked when they are asked for.
 
-    Whatever goes wrong, also inside the block, becomes FedatlasError that names the file.
+    Whatever goes wrong, also inside the block, becomes FedatlasError that names the file; images of
+    more than `MOST_PIXELS` are refused before they are unpacked.
     """
     # Imported here: only formats of compressed images need it.
     from PIL import Image
@@ -56,6 +60,11 @@ def opened_image(path: Path, kind: str) -> Iterator[Any]:
             # Pillow warns of an image that unpacks to very much, and refuses one of twice that.
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path, formats=(kind,)) as image:
+                if image.width * image.height > MOST_PIXELS:
+                    raise FedatlasError(
+                        f"{path}: holds {image.width} × {image.height} pixels, more than "
+                        f"{MOST_PIXELS}; refused, unpack the archive again"
+                    )
                 yield image
     except FedatlasError:
         raise

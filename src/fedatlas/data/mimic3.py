@@ -10,7 +10,6 @@ means and deviations are not used, but computed from split `train`. Its validati
 in neither split.
 """
 
-import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +29,8 @@ LIST_HEADER = "stay,y_true"
 HEADER = ",".join(["Hours", *(channel.name for channel in CHANNELS)])
 # By how much the benchmark lets times, in hours, miss a whole hour or the order of lines.
 TOLERANCE = 1e-6
+# Series are stored as float32.
+LARGEST = float(np.finfo(np.float32).max)
 REMEDY = "run the benchmark's scripts again"
 
 Positions = dict[float | str, int]
@@ -76,7 +77,7 @@ def _stays(path: Path, labels: Mapping[str, float], rows: int | None) -> dict[st
     for number, line in _lines(path, LIST_HEADER):
         stay, *label = line.split(",")
         # It becomes the name of a file.
-        if not re.fullmatch(r"[A-Za-z0-9_-]+\.csv", stay) or len(label) != 1:
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,200}\.csv", stay) or len(label) != 1:
             raise FedatlasError(
                 f"{path}:{number}: '{line}' is not the name of a stay's file and its label; "
                 f"{REMEDY}"
@@ -140,7 +141,7 @@ def _value(field: str, position: int, where: str) -> float:
             )
         return category
     value = plain_number(field)
-    if value is None or not math.isfinite(value):
+    if value is None or not abs(value) <= LARGEST:
         raise FedatlasError(
             f"{where}: column '{channel.name}' holds '{field}', which is not a finite number; "
             f"{REMEDY}"

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,24 +18,80 @@ PREPARED_KEYS = ("dataset", "split", "rows", "features", "layout")
 DENSE_COLUMNS = {"sample_id", "label", "features"}
 SPARSE_COLUMNS = {"sample_id", "label", "indices", "values"}
 TENSOR = pa.FixedShapeTensorType
+# How many times their bytes files may unpack to; below the second number any ratio is harmless.
+MOST_RATIO = 1000
+ANY_RATIO_BYTES = 256 << 20
+_COLUMN_TYPES = {
+    "sample_id": pa.int64(),
+    "label": pa.float64(),
+    "indices": pa.large_list(pa.int32()),
+    "values": pa.large_list(pa.float64()),
+}
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 48
+
+
+# What metadata must be like where readers rely on it.
+_FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("rows", "features", "silo", "test_samples"), (_is_whole, "a whole number")),
+    "client_samples": (
+        lambda value: isinstance(value, list) and all(map(_is_whole, value)),
+        "a list of whole numbers",
+    ),
+    "groups": (
+        lambda value: (
+            isinstance(value, list)
+            and all(
+                isinstance(group, list) and len(group) == 2 and _is_whole(group[1])
+                for group in value
+            )
+            and [group[0] for group in value] in (["train"], ["train", "test"])
+        ),
+        "[['train', rows]] or also ['test', rows]",
+    ),
+    "labelled": (lambda value: isinstance(value, bool), "true or false"),
+    "partition": (lambda value: isinstance(value, dict), "an object"),
+}
 
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; failures to read it, also inside the block, become FedatlasError."""
+    """Open a Parquet file; failures to read it, also inside the block, become FedatlasError.
+
+    So does a footer that claims far more values than the file can hold: runs of equal values take
+    next to no place, and a small file could fill the memory.
+    """
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            _check_extent(file.metadata, path.stat().st_size)
             yield file
+    except FedatlasError as error:
+        # Of rows, which do not know whose they are.
+        if str(path) in str(error):
+            raise
+        raise FedatlasError(f"{path}: {error}") from error
     except FileNotFoundError as error:
         raise FedatlasError(f"{path}: no such file") from error
     except PermissionError as error:
         raise FedatlasError(f"{path}: cannot be read: permission denied") from error
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0]
+    # Also names that are no UTF-8, and metadata of a form that nothing here writes.
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise FedatlasError(
             f"{path}: is truncated, damaged or no Parquet file ({reason}); "
             "delete it and make it again"
         ) from error
+
+
+def _check_extent(footer: pq.FileMetaData, size: int) -> None:
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    columns = range(footer.num_columns)
+    values = sum(group.column(column).num_values for group in groups for column in columns)
+    # A value takes at most eight bytes.
+    if 8 * max(values, footer.num_rows) > max(MOST_RATIO * size, ANY_RATIO_BYTES):
+        raise pa.ArrowInvalid(f"its footer claims {values} values, but it has {size} bytes")
 
 
 def read_rows(file: pq.ParquetFile) -> pa.Table:
@@ -54,12 +110,18 @@ def read_metadata(file: pq.ParquetFile, path: Path, keys: Sequence[str]) -> dict
     try:
         metadata = json.loads((schema.metadata or {})[METADATA_KEY])
         missing = [key for key in keys if key not in metadata]
-    except (KeyError, ValueError, TypeError):
+        wrong = [key for key in keys if key in _FORMS and not _FORMS[key][0](metadata.get(key))]
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
         raise FedatlasError(
             f"{path}: lacks the schema metadata 'fedatlas' that fedatlas writes; make it again"
         ) from None
     if missing:
         raise FedatlasError(f"{path}: its 'fedatlas' metadata lack {', '.join(missing)}")
+    if wrong:
+        raise FedatlasError(
+            f"{path}: its 'fedatlas' metadata say {wrong[0]} = {str(metadata[wrong[0]])[:60]}, "
+            f"expected {_FORMS[wrong[0]][1]}; make it again"
+        )
     # A party's file lacks the labels when the party does.
     if {*schema.names, "label"} not in (DENSE_COLUMNS, SPARSE_COLUMNS) or (
         "label" not in schema.names and metadata.get("labelled") is not False
@@ -68,13 +130,21 @@ def read_metadata(file: pq.ParquetFile, path: Path, keys: Sequence[str]) -> dict
             f"{path}: has the columns {', '.join(schema.names)}; expected sample_id, label and "
             "either features, or indices and values"
         )
-    _check_tensors(schema, metadata["features"], path)
+    _check_types(schema, metadata["features"], path)
     return metadata
 
 
-def _check_tensors(schema: pa.Schema, features: int, path: Path) -> None:
-    """Tensors must hold as many bytes or float32 values as there are features."""
+def _check_types(schema: pa.Schema, features: int, path: Path) -> None:
+    """Columns must be of the types that are written, tensors and lists as long as features are."""
+    for field in schema:
+        if field.type != _COLUMN_TYPES.get(field.name, field.type):
+            raise FedatlasError(
+                f"{path}: its column '{field.name}' is of type {field.type}; expected "
+                f"{_COLUMN_TYPES[field.name]}"
+            )
     stored = _features_type(schema)
+    if stored is None:
+        return
     if isinstance(stored, pa.BaseExtensionType):
         known = isinstance(stored, TENSOR) and stored.value_type in TENSOR_TYPES.values()
         if not known or math.prod(stored.shape) != features:
@@ -82,6 +152,15 @@ def _check_tensors(schema: pa.Schema, features: int, path: Path) -> None:
                 f"{path}: its column 'features' is of type {stored}; expected tensors of "
                 f"{features} uint8 or float32 values"
             )
+    elif not (
+        pa.types.is_fixed_size_list(stored)
+        and stored.value_type == pa.float64()
+        and stored.list_size == features
+    ):
+        raise FedatlasError(
+            f"{path}: its column 'features' is of type {stored}; expected lists of {features} "
+            "float64 values"
+        )
 
 
 def _features_type(schema: pa.Schema) -> pa.DataType | None:

@@ -1,11 +1,11 @@
 """Claims that attacks on claimed budgets may refute, and the table that holds the attacks."""
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fedatlas.claims import AuditStandsTest
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.comma_separated import opened_csv
 from fedatlas.evaluation.evidence import Finding
 from fedatlas.evaluation.levels import CONFIDENCE
 
@@ -26,8 +26,7 @@ REFUTED = "does not stand"
 
 def read_audit(path: Path) -> list[dict[str, str]]:
     """Read it back; a foreign file is refused by name."""
-    with path.open(encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream)
+    with opened_csv(path) as reader:
         if tuple(reader.fieldnames or ()) != COLUMNS:
             raise FedatlasError(f"{path}: holds no privacy audit. Delete it and run again.")
         return list(reader)

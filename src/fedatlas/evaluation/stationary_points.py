@@ -78,7 +78,7 @@ def read_surface(path: Path) -> Surface:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         points = [StationaryPoint(**point) for point in content.pop("stationary_points")]
         return Surface(stationary_points=points, **content)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         keys = ", ".join(field.name for field in fields(Surface))
         raise FedatlasError(
             f"{path}: is no landscape, a JSON object of {keys} ({error}). Delete it and run again."

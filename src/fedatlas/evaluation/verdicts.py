@@ -1,13 +1,12 @@
 """Verdicts, and how they are kept: claims.csv."""
 
-import csv
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comma_separated import to_csv
+from fedatlas.evaluation.comma_separated import opened_csv, to_csv
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,7 @@ def verdicts_to_csv(verdicts: Sequence[Verdict]) -> str:
 
 def read_verdicts(path: Path) -> list[Verdict]:
     """Verdicts of one claims.csv; a file with other columns is refused by name."""
-    with path.open(encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream)
+    with opened_csv(path) as reader:
         if reader.fieldnames != _VERDICT_COLUMNS:
             raise FedatlasError(
                 f"{path}: expected the columns {', '.join(_VERDICT_COLUMNS)}. Delete it and run "

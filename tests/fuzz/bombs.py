@@ -1,0 +1,252 @@
+"""Small files that ask for far more memory, stack or time than they are worth.
+
+Each function writes one into a folder and returns what reads it.
+"""
+
+import gzip
+import io
+import lzma
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from catalogue_entry import entry, image_entry
+from fedatlas import checkpoints
+from fedatlas.data.catalogue import CsvTable, Dataset
+from fedatlas.data.csv import read_csv
+from fedatlas.data.folders import opened_image
+from fedatlas.data.formats import read_raw
+from fedatlas.data.unpack import decompress_file, unpack_archive
+from fedatlas.models import read_yaml
+from fedatlas.netcdf import read_netcdf
+from fedatlas.optimum import read_optimum
+
+Read = Callable[[], Any]
+MIB, GIB = 1 << 20, 1 << 30
+
+
+def _written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def idx_of_four_billion_images(folder: Path) -> Read:
+    dataset = Dataset.model_validate(
+        image_entry(name="tiny", files=2, shape=(1, 2, 3), format="idx")
+    )
+    header = bytes([0, 0, 8, 3]) + struct.pack(">3I", (1 << 32) - 1, 2, 3)
+    images = _written(folder / "images", header + bytes(6))
+    labels = _written(folder / "labels", bytes([0, 0, 8, 1]) + struct.pack(">I", (1 << 32) - 1))
+    return lambda: read_raw(dataset, "train", [images, labels])
+
+
+def libsvm_index_of_a_quintillion(folder: Path) -> Read:
+    dataset = Dataset.model_validate(entry(name="tiny", labels={-1: -1, 1: 1}))
+    path = _written(folder / "a", b"1 1:1\n1 1000000000000000000:1\n")
+    return lambda: read_raw(dataset, "train", [path])
+
+
+def csv_of_a_million_columns(folder: Path) -> Read:
+    path = _written(folder / "a.csv", b"y" + b",y" * 1_000_000 + b"\n1\n")
+    return lambda: read_csv(path, CsvTable(label="y", numeric=("a",)), None)
+
+
+def _png(width: int, height: int, content: bytes) -> bytes:
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        body = kind + content
+        return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
+
+    header = struct.pack(">2I5B", width, height, 8, 6, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", content)
+        + chunk(b"IEND", b"")
+    )
+
+
+def png_of_eighty_megapixels(folder: Path) -> Read:
+    # Within what Pillow's own bound lets pass.
+    path = _written(folder / "a.png", _png(10_000, 8_000, zlib.compress(bytes(320_000_000), 1)))
+    return lambda: _pixels(path, "PNG")
+
+
+def jpeg_of_four_gigapixels(folder: Path) -> Read:
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(stream, "JPEG")
+    content = stream.getvalue()
+    at = content.index(b"\xff\xc0") + 5
+    claimed = content[:at] + struct.pack(">HH", 65_000, 65_000) + content[at + 4 :]
+    path = _written(folder / "a.jpg", claimed)
+    return lambda: _pixels(path, "JPEG")
+
+
+def _pixels(path: Path, kind: str) -> Any:
+    with opened_image(path, kind) as image:
+        return image.convert("RGB").tobytes()
+
+
+def _npy(header: str, content: bytes = b"") -> bytes:
+    text = header.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + content
+
+
+def _checkpoint(folder: Path, array: bytes, method: int = zipfile.ZIP_STORED) -> Read:
+    path = folder / "a.npz"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("header.npy", array)
+    return lambda: checkpoints.load(path, "me")
+
+
+def checkpoint_of_a_quintillion_values(folder: Path) -> Read:
+    shape = f"({1 << 60},)"
+    return _checkpoint(
+        folder, _npy(f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}")
+    )
+
+
+def checkpoint_that_unpacks_to_half_a_gibibyte(folder: Path) -> Read:
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({GIB // 2},)}}"
+    path, read = folder / "a.npz", _checkpoint(folder, b"")
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("header.npy", "w") as stream,
+    ):
+        stream.write(_npy(header))
+        for _ in range(GIB // 2 // MIB):
+            stream.write(bytes(MIB))
+    return read
+
+
+def netcdf_of_a_trillion_values(folder: Path) -> Read:
+    import netCDF4
+
+    path = folder / "a.nc"
+    with netCDF4.Dataset(path, "w") as dataset:
+        dataset.createDimension("seed", 1 << 20)
+        dataset.createDimension("record", 1 << 20)
+        dataset.createVariable("objective", "f8", ("seed", "record"), chunksizes=(1024, 1024))
+    return lambda: read_netcdf(path)
+
+
+def netcdf_with_a_link_to_another_file(folder: Path) -> Read:
+    import h5py
+
+    path = folder / "a.nc"
+    with h5py.File(path, "w") as file:
+        file["objective"] = h5py.ExternalLink("/etc/hostname", "/")
+    return lambda: read_netcdf(path)
+
+
+def netcdf_with_the_bytes_of_another_file(folder: Path) -> Read:
+    import h5py
+
+    path = folder / "a.nc"
+    (folder / "secret").write_bytes(b"a secret")
+    with h5py.File(path, "w") as file:
+        file.create_dataset("objective", (8,), "u1", external=[(folder / "secret", 0, 8)])
+    return lambda: read_netcdf(path)
+
+
+def parquet_of_equal_values(folder: Path) -> Read:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from fedatlas.data.prepare import read_prepared
+
+    path = folder / "a.parquet"
+    table = pa.table({"sample_id": pa.repeat(7, 1 << 21)})
+    with pq.ParquetWriter(path, table.schema) as writer:
+        for _ in range(40):
+            writer.write_table(table, row_group_size=1 << 21)
+    return lambda: read_prepared(path)
+
+
+def yaml_that_is_deep(folder: Path) -> Read:
+    path = _written(folder / "a.yaml", b"[" * 500_000)
+    return lambda: read_yaml(path)
+
+
+def yaml_of_a_billion_laughs(folder: Path) -> Read:
+    lines = ["k0: &k0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"k{i}: &k{i} [{', '.join([f'*k{i - 1}'] * 9)}]" for i in range(1, 10)]
+    path = _written(folder / "a.yaml", "\n".join(lines).encode())
+    return lambda: repr(read_yaml(path))
+
+
+def yaml_of_a_billion_merges(folder: Path) -> Read:
+    lines = ["k0: &k0 {x: 1}"]
+    lines += [f"k{i}: &k{i} {{<<: [{', '.join([f'*k{i - 1}'] * 9)}]}}" for i in range(1, 10)]
+    path = _written(folder / "a.yaml", "\n".join(lines).encode())
+    return lambda: read_yaml(path)
+
+
+def json_that_is_deep(folder: Path) -> Read:
+    path = _written(folder / "a.json", b"[" * 500_000)
+    return lambda: read_optimum(path)
+
+
+def tar_with_a_long_header(folder: Path) -> Read:
+    member = tarfile.TarInfo("pax")
+    member.type, member.size = tarfile.XHDTYPE, 400 * MIB
+    # Members of gzip may follow each other: made at once, unpacked as one.
+    content = gzip.compress(member.tobuf()) + gzip.compress(bytes(MIB)) * 400
+    path = _written(folder / "a.tar.gz", content)
+    return lambda: unpack_archive(path, "tar", folder / "out", 8 * GIB)
+
+
+def tar_of_zeros(folder: Path) -> Read:
+    member = tarfile.TarInfo("zeros")
+    member.size = 200 * MIB
+    content = gzip.compress(member.tobuf()) + gzip.compress(bytes(MIB)) * 201
+    path = _written(folder / "a.tar.gz", content)
+    return lambda: unpack_archive(path, "tar", folder / "out", 8 * GIB)
+
+
+def xz_with_a_dictionary_of_four_gibibytes(folder: Path) -> Read:
+    content = bytearray(lzma.compress(b"hello", preset=0))
+    length = 4 * (content[12] + 1)
+    # Size, flags, identifier and length of the properties; then the exponent of the dictionary.
+    content[16] = 40
+    struct.pack_into("<I", content, 12 + length - 4, zlib.crc32(content[12 : 12 + length - 4]))
+    path = _written(folder / "a.xz", bytes(content))
+    return lambda: decompress_file(path, "xz", folder / "out", 8 * GIB)
+
+
+def zip_of_bzip2(folder: Path) -> Read:
+    # zipfile unpacks what it reads of such a member at once, however much it becomes.
+    path = folder / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("zeros", bytes(MIB))
+    return lambda: unpack_archive(path, "zip", folder / "out", 8 * GIB)
+
+
+# What the error says; the empty text where nothing usable is found and None is given.
+EXPECTED: dict[Callable[[Path], Read], str] = {
+    idx_of_four_billion_images: "its header promises 4294967295 samples",
+    libsvm_index_of_a_quintillion: "feature index 1000000000000000000, but 3 features",
+    csv_of_a_million_columns: "1000001 columns, but the catalogue declares 2",
+    png_of_eighty_megapixels: "holds 10000 × 8000 pixels, more than",
+    jpeg_of_four_gigapixels: "decompression bomb",
+    checkpoint_of_a_quintillion_values: "",
+    checkpoint_that_unpacks_to_half_a_gibibyte: "",
+    netcdf_of_a_trillion_values: "bytes of values, more than 1073741824",
+    netcdf_with_a_link_to_another_file: "'objective' is a link",
+    netcdf_with_the_bytes_of_another_file: "no variable whose values lie in this file",
+    parquet_of_equal_values: "its footer claims 83886080 values",
+    yaml_that_is_deep: "nested more than 100 deep",
+    yaml_of_a_billion_laughs: "aliases stand for more than 200000 values",
+    yaml_of_a_billion_merges: "aliases stand for more than 200000 values",
+    json_that_is_deep: "cannot be read as JSON",
+    tar_with_a_long_header: "says more than 8192 bytes of one entry",
+    tar_of_zeros: "unpacks to more than 250 times",
+    xz_with_a_dictionary_of_four_gibibytes: "Memory usage limit",
+    zip_of_bzip2: "is packed by method 12, neither stored nor deflated",
+}
+BOMBS = {bomb.__name__: bomb for bomb in EXPECTED}

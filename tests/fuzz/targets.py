@@ -1,0 +1,699 @@
+"""What reads files from outside, each with small valid files to start from.
+
+A target is made in a folder of its own and returns the function that runs one case: it writes a
+mutated file and reads it. A case may end with a value or a FedatlasError; all else is a fault.
+"""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import shutil
+import struct
+import tarfile
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from catalogue_entry import entry, image_entry
+from fedatlas import checkpoints
+from fedatlas.data.catalogue import Dataset, load_catalogue
+from fedatlas.data.checksums import verify
+from fedatlas.data.clinical_channels import CHANNELS
+from fedatlas.data.formats import read_raw
+from fedatlas.data.unpack import decompress_file, unpack_archive
+from fedatlas.evaluation.audit_verdicts import COLUMNS, read_audit
+from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
+from fedatlas.experiments import load_experiments
+from fedatlas.files import canonical_json
+from fedatlas.optimum import read_optimum
+from fuzz.mutations import TOKENS, mutated, with_png_sums, with_tar_sums
+
+Case = Callable[[Random], Any]
+CONFIG = Path(__file__).parents[2] / "config"
+MIB = 1 << 20
+
+
+def of_file(
+    path: Path,
+    seeds: Sequence[bytes],
+    read: Callable[[], Any],
+    tokens: Sequence[bytes] = (),
+    repaired: Callable[[bytes], bytes] = bytes,
+) -> Case:
+    """Cases that change one file; `repaired` puts its checksums right, in every second case."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def run(random: Random) -> Any:
+        content = mutated(random, seeds, (*tokens, *TOKENS))
+        # A file of its own: libraries may still hold that of the last case.
+        path.unlink(missing_ok=True)
+        path.write_bytes(repaired(content) if random.random() < 0.5 else content)
+        return read()
+
+    return run
+
+
+def _either(*cases: Case) -> Case:
+    return lambda random: random.choice(cases)(random)
+
+
+# ------------------------------------------------------------------------------------ text formats
+
+
+def libsvm(folder: Path) -> Case:
+    dataset = Dataset.model_validate(entry(name="tiny", labels={-1: -1, 1: 1}))
+    seeds = [b"+1 1:0.5 3:1\n-1 2:-1e-3\n1\n", b"-1 1:1 2:2 3:3 # note\r\n+1 3:1\r\n"]
+    tokens = [b" 1000000000000000000:1", b"qid:1", b" 1:1", b"4:1", b"+1 ", b"1:nan", b"# "]
+    return of_file(folder / "a", seeds, lambda: _checked(dataset, "train", [folder / "a"]), tokens)
+
+
+def csv_table(folder: Path) -> Case:
+    table = {
+        "label": "y",
+        "ignore": ["id"],
+        "numeric": ["a"],
+        "one_hot": [
+            {"column": "c", "values": ["x", "y", "z"]},
+            {"column": "n", "values": [0, 1, 5], "otherwise": "next_below"},
+        ],
+        "drop_missing": True,
+    }
+    dataset = Dataset.model_validate(entry(name="tiny", format="csv", csv=table, features=7))
+    seeds = [
+        b"id,y,a,c,n\n7,1,-2.5,z,0\n8,0,1e+05,x,4\n",
+        b'n,c,a,y,id\r\n0,"z",-2.5,1,"7,7"\r\n4,x,NA,0,8\r\n',
+    ]
+    tokens = [b'""', b'"\n"', b",,", b",y", b"NA", b"\xff", b"," * 3000]
+    return of_file(
+        folder / "t.csv", seeds, lambda: _checked(dataset, "train", [folder / "t.csv"]), tokens
+    )
+
+
+def mimic3(folder: Path) -> Case:
+    raw = {"path": "a.tar.gz", "unpack": "tar", "login": "ask"}
+    dataset = Dataset.model_validate(
+        entry(
+            name="tiny",
+            format="mimic3",
+            features=3648,
+            shape=(48, 76),
+            splits={"train": {"files": [raw]}},
+        )
+    )
+    top = folder / "in-hospital-mortality"
+    (top / "train").mkdir(parents=True)
+    header = ",".join(["Hours", *(channel.name for channel in CHANNELS)])
+    fields = [channel.categories[-1] if channel.categories else "7.5" for channel in CHANNELS]
+    stay = "\n".join([header, ",".join(["0.5", *fields]), "47.9" + "," * len(fields), ""]).encode()
+    listed = b"stay,y_true\n1_a.csv,0\n2_a.csv,1\n"
+    for name in ("1_a.csv", "2_a.csv"):
+        (top / "train" / name).write_bytes(stay)
+    listing = top / "train_listfile.csv"
+    listing.write_bytes(listed)
+
+    def read() -> Any:
+        return _checked(dataset, "train", [folder])
+
+    def of_list(random: Random) -> Any:
+        try:
+            return of_file(listing, [listed], read, [b"1_a.csv,1\n", b"../x.csv,1\n"])(random)
+        finally:
+            listing.write_bytes(listed)
+
+    return _either(of_list, of_file(top / "train" / "1_a.csv", [stay], read, [b",", b"48.1"]))
+
+
+def _checked(dataset: Dataset, split: str, raw: list[Path]) -> Any:
+    """Samples as the type promises them."""
+    samples = read_raw(dataset, split, raw)
+    values = samples.features.data if samples.is_sparse else samples.features
+    assert samples.features.shape == (len(samples), dataset.features)
+    assert np.isfinite(samples.label).all() and np.isfinite(values).all()
+    return samples
+
+
+# ------------------------------------------------------------------------------------------ images
+
+
+def _image_set(**changes: Any) -> Dataset:
+    return Dataset.model_validate(image_entry(**({"name": "tiny", "files": 1} | changes)))
+
+
+def idx(folder: Path) -> Case:
+    dataset = _image_set(files=2, shape=(1, 2, 3), format="idx")
+    images = bytes([0, 0, 8, 3]) + struct.pack(">3I", 3, 2, 3) + bytes(range(18))
+    labels = bytes([0, 0, 8, 1]) + struct.pack(">I", 3) + bytes([2, 0, 1])
+    raw = [folder / "images", folder / "labels"]
+
+    def case(number: int, seeds: Sequence[bytes]) -> Case:
+        def run(random: Random) -> Any:
+            for path, content in zip(raw, (images, labels), strict=True):
+                path.write_bytes(content)
+            raw[number].write_bytes(mutated(random, seeds))
+            return _checked(dataset, "train", raw)
+
+        return run
+
+    return _either(case(0, [images, labels]), case(1, [labels, images]))
+
+
+def cifar_records(folder: Path) -> Case:
+    dataset = _image_set(shape=(3, 2, 2))
+    seeds = [b"".join(bytes([label % 3, *range(12)]) for label in range(n)) for n in (1, 4)]
+    path = folder / "batch.bin"
+    return of_file(path, seeds, lambda: _checked(dataset, "train", [path]))
+
+
+def cifar_pickle(folder: Path) -> Case:
+    dataset = _image_set(shape=(3, 2, 2))
+    array = (
+        b"cnumpy.core.multiarray\n_reconstruct\nq\x05cnumpy\nndarray\nq\x06K\0\x85U\x01b\x87R"
+        b"(K\x01K\x02K\x0c\x86cnumpy\ndtype\nq\x07U\x02u1K\0K\x01\x87R"
+        b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89T"
+    )
+    batch = (
+        b"\x80\x02}q\x01(U\x06labelsq\x02]q\x03(K\x01K\x02eU\x04dataq\x04"
+        + array + struct.pack("<i", 24) + bytes(range(24)) + b"tbu."
+    )  # fmt: skip
+    tokens = [b"(", b"]", b"}", b"l", b"d", b"0", b"2", b"R", b"b", b"e", b"u", b".", b"\x87"]
+    tokens += [b"cos\nsystem\n", b"cbuiltins\neval\n", b"h\x01", b"q\x01", b"r\xff\xff\xff\x7f"]
+    tokens += [b"I" + b"9" * 5000 + b"\n", b"L9L\n", b"\x8b\xff\xff\xff\x7f", b"J\0\0\0\x80"]
+    tokens += [b"U\x04touc", b"T\xff\xff\xff\x7f", b"T\xff\xff\xff\xff", b"\x95" + b"\xff" * 8]
+    path = folder / "batch"
+    return of_file(path, [batch], lambda: _checked(dataset, "train", [path]), tokens)
+
+
+def jpeg_folder(folder: Path) -> Case:
+    from PIL import Image
+
+    plain = image_entry(name="tiny", files=1, shape=(3, 2, 4), format="image_folder")
+    raw = {**plain["splits"]["train"]["files"][0], "unpack": "zip"}
+    plain["splits"] = {"train": {"files": [raw]}}
+    plain["classes"] = 2
+    plain["image_folder"] = {
+        "classes": "names.txt",
+        "splits": {"train": {"images": "images", "labels": "list.txt"}},
+    }
+    dataset = Dataset.model_validate(plain)
+    seeds = []
+    for options in ({}, {"progressive": True}, {"optimize": True, "comment": b"hello"}):
+        stream = io.BytesIO()
+        Image.new("RGB", (4, 2), (9, 80, 200)).save(stream, "JPEG", **options)
+        seeds.append(stream.getvalue())
+    texts = {"names.txt": b"n1\nn2\n", "list.txt": b"a.JPEG\tn2\t0\nb.jpg\tn1\n"}
+    (folder / "images").mkdir(parents=True)
+    for name in ("a.JPEG", "b.jpg"):
+        (folder / "images" / name).write_bytes(seeds[0])
+
+    def read() -> Any:
+        return _checked(dataset, "train", [folder])
+
+    def of_text(random: Random) -> Any:
+        name = random.choice(sorted(texts))
+        try:
+            return of_file(folder / name, [texts[name]], read, [b"n1", b"a.JPEG\tn1\n"])(random)
+        finally:
+            (folder / name).write_bytes(texts[name])
+
+    for name, content in texts.items():
+        (folder / name).write_bytes(content)
+    markers = [bytes([0xFF, kind]) + b"\0\x04ab" for kind in (0xC0, 0xC4, 0xDB, 0xDA, 0xE1, 0xE2)]
+    image = of_file(folder / "images" / "a.JPEG", seeds, read, [*markers, b"MPF\0", b"Exif\0\0"])
+    return _either(image, image, of_text)
+
+
+def png_views(folder: Path) -> Case:
+    from PIL import Image, PngImagePlugin
+
+    raw = {"path": "a.tar", "urls": ["https://example.org/a"], "unpack": "tar"}
+    dataset = _image_set(
+        shape=(1, 3, 2, 2),
+        classes=2,
+        format="image_views",
+        image_views={"folder": "top", "classes": ("cup", "jug")},
+        splits={"train": {"files": [raw]}},
+    )
+    seeds = []
+    for mode in ("RGB", "L", "P", "RGBA", "1"):
+        stream, notes = io.BytesIO(), PngImagePlugin.PngInfo()
+        notes.add_text("note", "x" * 50, zip=True)
+        Image.linear_gradient("L").resize((4, 4)).convert(mode).save(stream, "PNG", pnginfo=notes)
+        seeds.append(stream.getvalue())
+    for name in ("cup", "jug"):
+        path = folder / "top" / name / "train" / f"{name}_1.obj.shaded_v001.png"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(seeds[0])
+    tokens = [b"IHDR", b"IDAT", b"PLTE", b"tRNS", b"iCCP", b"zTXt", b"acTL", b"fdAT", b"eXIf"]
+    return of_file(path, seeds, lambda: _checked(dataset, "train", [folder]), tokens, with_png_sums)
+
+
+# ---------------------------------------------------------------------------------------- archives
+
+
+def _tars() -> list[bytes]:
+    made = []
+    for form in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w", format=form) as archive:
+            for name, content in (("a", b"1"), ("é" * 60 + "/b", b"2" * 600), ("c/", b"")):
+                member = tarfile.TarInfo(name)
+                member.type = tarfile.DIRTYPE if name.endswith("/") else tarfile.REGTYPE
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        made.append(stream.getvalue()[:8192])
+    return made
+
+
+def tar(folder: Path) -> Case:
+    tokens = [bytes([kind]) for kind in b"0123456789ABDKLMNSVXgx"]
+    tokens += [b"../x\0", b"/tmp/x\0", b"ustar\x0000", b"\xff" * 12, b"\x80" + b"\xff" * 11]
+    tokens += [b"18 size=-1000000\n", b"30 GNU.sparse.realsize=99999\n", b"19 path=/etc/x\n"]
+    packings = [bytes, bytes, gzip.compress, bz2.compress, lambda x: lzma.compress(x, preset=0)]
+    return _unpacked(
+        folder, "tar", _tars(), tokens, with_tar_sums, lambda random: random.choice(packings)
+    )
+
+
+def _zips() -> list[bytes]:
+    made = []
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w", method) as archive:
+            for name, content in (("a", b"1" * 99), ("d/é", b"2" * 600), ("e/", b"")):
+                archive.writestr(zipfile.ZipInfo(name), content, method)
+        made.append(stream.getvalue())
+    return made
+
+
+def zip_archive(folder: Path) -> Case:
+    tokens = [b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"]
+    tokens += [b"../x", b"\x0c\0", b"\x0e\0", b"\x08\0", b"\x01\0\x10\0", b"up\x05\0"]
+    return _unpacked(folder, "zip", _zips(), tokens)
+
+
+def _unpacked(
+    folder: Path,
+    kind: str,
+    seeds: Sequence[bytes],
+    tokens: Sequence[bytes],
+    repaired: Callable[[bytes], bytes] = bytes,
+    packing: Callable[[Random], Callable[[bytes], bytes]] = lambda random: bytes,
+) -> Case:
+    source, output = folder / "archive", folder / "below" / "out"
+    output.parent.mkdir()
+
+    def run(random: Random) -> Any:
+        content = mutated(random, seeds, (*tokens, *TOKENS))
+        if random.random() < 0.7:
+            content = repaired(content)
+        source.write_bytes(packing(random)(content))
+        try:
+            unpack_archive(source, kind, output, MIB)
+            # Only what lies within, only files and folders, and no more than is allowed.
+            found = list(output.rglob("*"))
+            assert all(path.is_dir() or path.is_file() for path in found)
+            assert not any(path.is_symlink() for path in found)
+            assert sum(path.stat().st_size for path in found if path.is_file()) <= MIB
+        finally:
+            left = [path.name for path in folder.iterdir()]
+            assert sorted(left) == ["archive", "below"], left
+            assert {path.name for path in output.parent.iterdir()} <= {"out"}
+            shutil.rmtree(output, ignore_errors=True)
+
+    return run
+
+
+def compressed(folder: Path) -> Case:
+    plain = b"hello " * 300
+    seeds = {
+        "gz": [gzip.compress(plain), gzip.compress(b"a") + gzip.compress(plain)],
+        "bz2": [bz2.compress(plain)],
+        "xz": [lzma.compress(plain), lzma.compress(plain, check=lzma.CHECK_NONE)],
+    }
+    source, output = folder / "packed", folder / "out"
+
+    def run(random: Random) -> Any:
+        kind = random.choice(sorted(seeds))
+        source.write_bytes(mutated(random, seeds[kind]))
+        decompress_file(source, kind, output, MIB)
+        assert output.stat().st_size <= MIB
+
+    return run
+
+
+# --------------------------------------------------------------------------------- YAML, JSON, CSV
+
+YAML_TOKENS = [b"&a ", b"*a", b"<<: *a", b"!!python/object/apply:os.system [x]", b"!!int ''"]
+YAML_TOKENS += [b"!!float x", b"!!bool x", b"!!timestamp x", b"!!binary '_'", b"2001-99-99", b"? "]
+YAML_TOKENS += [b"- ", b"|\n", b">", b"!", b"%YAML 9.9\n---\n", b"---\n", b"...\n", b"[[a]]: 1\n"]
+YAML_TOKENS += [b"!!set {a}", b"!!omap [a: 1]", b"{}", b"[]", b".inf", b".nan", b"190:20:30"]
+YAML_TOKENS += [b"{a: &b [*b]}", b"? [a]\n: 1\n", b"[" * 3000, b"- " * 3000, b"x: &a {a: *a}\n"]
+
+
+def catalogue(folder: Path) -> Case:
+    text = (CONFIG / "datasets.yaml").read_text(encoding="utf-8")
+    blocks = ["\n" + block for block in text.split("\n\n")[1:]]
+    seeds = [block.encode() for block in blocks if "&" not in block and "*" not in block]
+    path = folder / "datasets.yaml"
+    return of_file(path, seeds, lambda: load_catalogue(path), YAML_TOKENS)
+
+
+def experiments(folder: Path) -> Case:
+    small = [
+        b"""paper: ours
+title: "A title"
+source: "Figure 1"
+dataset: breast-cancer
+partition: {kind: horizontal, assignment: consecutive, clients: 45, samples: 560, test: 110}
+objective: {name: logistic_l2, weight: 1.0e-2}
+rounds: 112
+record_every: 2
+seeds: [0, 1, 2]
+runs:
+  fedavg: {algorithm: fedavg, hyper_parameters: {local_steps: 10}, grid: {local_step_size: [1, 2]}}
+selection: {measurement: objective}
+figure: {measurement: objective, costs: [round, "network(latency=0.02, bandwidth=1e7)"]}
+"""
+    ]
+    files = sorted((CONFIG / "experiments" / "demo").glob("*.yaml"), key=lambda x: x.stat().st_size)
+    seeds = small * 4 + [file.read_bytes() for file in files[:3]]
+    tokens = [b"like: demo-a\n", b"runs_of: demo-a\n", b"only: [x]\n", b"grid: {a: []}", b"[null]"]
+    tokens += [b"latency(1e400)", b"network(latency=nan)", b"kind: vertical", b"kind: tiered"]
+    path = folder / "demo" / "a.yaml"
+    return of_file(path, seeds, lambda: load_experiments(folder), [*tokens, *YAML_TOKENS])
+
+
+JSON_TOKENS = [b"[" * 3000, b'{"a":' * 3000, b"NaN", b"Infinity", b'"\\ud800"', b"{}", b"[]", b"{"]
+
+
+def results(folder: Path) -> Case:
+    """JSON and CSV files that one step writes and another reads."""
+    from fedatlas.atlas.report import _read_selection, _read_table
+    from fedatlas.data.catalogue import RawFile
+    from fedatlas.evaluation.stationary_points import read_surface
+
+    raw = RawFile(path="a", urls=("https://example.org/a",))
+    (folder / "a").write_bytes(b"a")
+    optimum = {"gap": 1e-9, "gradient_norm": 0.0, "objective": 0.3, "solver": "newton"}
+    surface = {
+        "lowest": 0.1, "starts": 3, "lost": 0, "gradient_tolerance": 1e-9,
+        "eigenvalue_tolerance": 1e-6, "stationary_points": [], "first": [0.0], "second": [1.0],
+        "values": [[0.5]],
+    }  # fmt: skip
+    selection = {"rule": {}, "runs": {"a": {"selected": "x", "candidates": []}}}
+    verdicts = [Verdict("a", "fmgda", "Fig. 1", 'it says "x"', "reproduced", "line\nline")] * 2
+    stream = io.StringIO()
+    csv.writer(stream).writerows([COLUMNS, range(len(COLUMNS))])
+    table = b"run,selected,seeds,diverged_seeds\na,yes,3,0\n"
+
+    def case(name: str, seed: bytes, read: Callable[[Path], Any], tokens: Sequence[bytes]) -> Case:
+        return of_file(folder / name, [seed], lambda: read(folder / name), tokens)
+
+    def recorded(lock: Path) -> None:
+        verify(raw, folder / "a", "a", lock)
+
+    as_json = {"optimum": (optimum, read_optimum), "surface": (surface, read_surface)}
+    as_json |= {"selection": (selection, _read_selection), "lock": ({"b": "sha256:0"}, recorded)}
+    cases = [
+        case(name, json.dumps(content).encode(), read, JSON_TOKENS)
+        for name, (content, read) in as_json.items()
+    ]
+    rows = [b'"', b"," * 3000, b"a" * 140_000]
+    cases.append(case("claims", verdicts_to_csv(verdicts).encode(), read_verdicts, rows))
+    cases.append(case("audit", stream.getvalue().encode(), read_audit, rows))
+    cases.append(case("table", table, _read_table, rows))
+    return _either(*cases)
+
+
+# ------------------------------------------------------------------------------ arrays and tables
+
+
+def checkpoint(folder: Path) -> Case:
+    path = folder / "run.npz"
+    checkpoints.save(
+        path, "me", {"round": 3}, {"x": np.arange(6.0).reshape(2, 3), "y": np.array(1)}
+    )
+    whole = path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    tokens = [b"'descr': '|O'", b"'<f8'", b"(1152921504606846976,)", b"'fortran_order': True"]
+    tokens += [b"(-1,)", b"'<U99999999'", b"[('a', '<f8')]", b"\x93NUMPY\x03\0", b"(" * 300]
+
+    def of_members(random: Random) -> bytes:
+        """Members changed before they are packed, so that their checksums agree."""
+        stream = io.BytesIO()
+        changed = random.choice(sorted(members))
+        method = random.choice((zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+        with zipfile.ZipFile(stream, "w", method) as archive:
+            for name, content in members.items():
+                own = mutated(random, [content], tokens) if name == changed else content
+                archive.writestr(name, own)
+        return stream.getvalue()
+
+    def run(random: Random) -> Any:
+        of_whole = random.random() < 0.5
+        path.write_bytes(mutated(random, [whole]) if of_whole else of_members(random))
+        loaded = checkpoints.load(path, "me")
+        if loaded is not None:
+            header, arrays = loaded
+            assert header["identity"] == "me"
+            assert all(isinstance(array, np.ndarray) for array in arrays.values())
+        return loaded
+
+    return run
+
+
+def trace(folder: Path) -> Case:
+    from fedatlas.traces import read_trace, write_trace
+    from trace_factory import make_trace
+
+    path = folder / "a.nc"
+    made = make_trace(np.geomspace(1, 0.1, 6).reshape(2, 3))
+    write_trace(
+        made[["gradient_norm", "round", "status"]].drop_vars(["bytes_up", "messages"]), path
+    )
+    return of_file(path, [path.read_bytes()], lambda: read_trace(path), HDF5_TOKENS)
+
+
+HDF5_TOKENS = [b"OHDR", b"OCHK", b"FRHP", b"BTHD", b"TREE", b"SNOD", b"GCOL", b"\xff" * 8]
+
+
+def atlas(folder: Path) -> Case:
+    from atlas_factory import write_atlas
+    from fedatlas.atlas.reading import atlas_runs, open_atlas
+    from trace_factory import make_trace
+
+    path = folder / "atlas.nc"
+    made = make_trace(np.geomspace(1, 0.1, 6).reshape(2, 3))[["gradient_norm", "status"]]
+    write_atlas(path, {"ours": {"ours-a": ({}, {"first": ("First", {"x": made})})}})
+
+    def read() -> int:
+        with open_atlas(path) as tree:
+            return len(list(atlas_runs(tree, all_points=True)))
+
+    return of_file(path, [path.read_bytes()], read, HDF5_TOKENS)
+
+
+def joined(folder: Path) -> Case:
+    from fedatlas.atlas.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
+    from fedatlas.traces import write_trace
+    from trace_factory import make_trace
+
+    path = folder / "paper-figure" / "traces" / "first" / "x.nc"
+    made = make_trace(np.geomspace(1, 0.1, 6).reshape(2, 3), point="x")
+    write_trace(made[["gradient_norm", "round", "status"]], path)
+    run = JoinedRun(name="first", title="First", selected_in="paper-figure", points=("x",))
+    of_paper = JoinedExperiment(
+        name="paper-figure", title="t", source="s", notes="", dataset="d", runs=(run,)
+    )
+    paper = JoinedPaper(paper="paper", experiments=(of_paper,))
+    chosen = {("paper-figure", "first"): "x"}
+
+    def read() -> None:
+        join_traces(paper, chosen, folder, folder / "out.nc")
+
+    return of_file(path, [path.read_bytes()], read, HDF5_TOKENS)
+
+
+def _tables(folder: Path) -> list[bytes]:
+    """Prepared files: dense, sparse, and tensors."""
+    import pyarrow.parquet as pq
+    from scipy import sparse
+
+    from fedatlas.data.samples import Samples, to_table
+
+    values = np.arange(24.0).reshape(8, 3)
+    made = []
+    for features in (values, sparse.csr_array(values * (values % 2)), values.astype(np.uint8)):
+        samples = Samples(np.arange(8), np.tile([1.0, -1.0], 4), features)
+        known = {"dataset": "toy", "split": "train", "rows": 8, "features": 3}
+        metadata = canonical_json({**known, "layout": samples.layout, "task": "binary"})
+        table = to_table(samples).replace_schema_metadata({"fedatlas": metadata})
+        pq.write_table(table, folder / "x.parquet", write_page_checksum=len(made) != 1)
+        made.append((folder / "x.parquet").read_bytes())
+    return made
+
+
+PARQUET_TOKENS = [b"PAR1", b'"rows":-1', b'"features":9000000000000', b"\x15\x80"]
+PARQUET_TOKENS += [b'"rows":{}', b'"layout":9', b'"client_samples":[[]]', b'"silo":null']
+
+
+STRANGE: tuple[Any, ...] = (None, -1, 0, 1, 3, 1.5, 1 << 40, 1 << 70, "a", [], [[]], [[1]], {})
+STRANGE += (
+    True,
+    [-1],
+    [[0, "x"]],
+    [1, 1 << 62],
+    [["train", 8], ["train", 8]],
+    {"kind": 1},
+    {"cut": {"columns": -1}},
+)
+
+
+def altered(random: Random, content: bytes) -> bytes:
+    """A whole Parquet file that says or holds something else."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(io.BytesIO(content))
+    groups = [file.read_row_group(number) for number in range(file.num_row_groups)]
+    metadata = json.loads(groups[0].schema.metadata[b"fedatlas"])
+    number, what = random.randrange(len(groups)), random.randrange(6)
+    table = groups[number]
+    place = random.randrange(table.num_columns)
+    name, column = table.column_names[place], table.column(place).combine_chunks()
+    if what == 0:
+        metadata[random.choice(sorted(metadata))] = random.choice(STRANGE)
+    elif what == 1:
+        groups = [group.drop_columns([name]) for group in groups]
+    elif what == 2:
+        kept = [None if random.random() < 0.3 else value for value in table[name].to_pylist()]
+        column = pa.array(kept, getattr(column.type, "storage_type", column.type))
+        if column.type == table.schema.field(place).type:
+            groups[number] = table.set_column(place, table.schema.field(place), column)
+    elif what == 3 and name in ("indices", "values"):
+        rows = [list(row) for row in column.to_pylist()]
+        row = random.choice(rows)
+        row[: random.randrange(3)] = random.choice(([], [-1], [1 << 30, 2], [None], [2, 2, 0]))
+        field = table.schema.field(place)
+        groups[number] = table.set_column(place, field, pa.array(rows, field.type))
+    elif what == 4 and not pa.types.is_nested(column.type) and name != "features":
+        other = random.choice((pa.int32(), pa.float32(), pa.string(), pa.uint64()))
+        groups = [
+            group.set_column(place, name, pa.array(map(str, range(group.num_rows))).cast(other))
+            for group in groups
+        ]
+    else:
+        groups[number] = table.slice(random.randrange(3), random.randrange(4))
+    schema = groups[0].schema.with_metadata({"fedatlas": canonical_json(metadata)})
+    stream = io.BytesIO()
+    with pq.ParquetWriter(stream, schema, write_page_checksum=True) as writer:
+        for group in groups:
+            writer.write_table(group.cast(schema), row_group_size=max(group.num_rows, 1))
+    return stream.getvalue()
+
+
+def _tampered(random: Random, seeds: Sequence[bytes]) -> bytes:
+    if random.random() < 0.3:
+        return altered(random, random.choice(seeds))
+    return mutated(random, seeds, (*PARQUET_TOKENS, *TOKENS))
+
+
+def prepared(folder: Path) -> Case:
+    from fedatlas.data.prepare import read_prepared
+
+    path, seeds = folder / "a.parquet", _tables(folder)
+
+    def run(random: Random) -> Any:
+        path.write_bytes(_tampered(random, seeds))
+        return _sound(read_prepared(path)[0])
+
+    return run
+
+
+def _sound(samples: Any) -> Any:
+    """What compiled kernels rely on, since they check no index."""
+    if samples is not None and samples.is_sparse:
+        matrix = samples.features
+        assert ((matrix.indices >= 0) & (matrix.indices < matrix.shape[1])).all()
+        assert matrix.indptr[0] == 0 and matrix.indptr[-1] == matrix.nnz == len(matrix.indices)
+        assert (np.diff(matrix.indptr) >= 0).all()
+    assert samples is None or samples.features.shape[0] == len(samples.label)
+    return samples
+
+
+def shards(folder: Path) -> Case:
+    from fedatlas.partition import HorizontalPartition, TieredPartition, VerticalPartition
+    from fedatlas.party_shards import read_party_shards, write_party_shards
+    from fedatlas.shards import read_client, read_shard, write_shards
+    from fedatlas.tiered_shards import read_tiered_shards, write_tiered_shards
+
+    source = folder / "prepared.parquet"
+    horizontal = HorizontalPartition(assignment="consecutive", clients=2)
+    vertical = VerticalPartition(parties=2, active=1, seed=4)
+    tiered = TieredPartition(kind="tiered", cut={"columns": 2}, clients=2, seed=0)
+    silos: list[bytes] = []
+    sliced: dict[str, dict[int, list[bytes]]] = {"party": {0: [], 1: []}, "tier": {0: [], 1: []}}
+    own = [folder / "silo-0.parquet", folder / "silo-1.parquet"]
+    for content in _tables(folder):
+        source.write_bytes(content)
+        write_shards(source, horizontal, own[:1], folder / "manifest.json")
+        silos.append(own[0].read_bytes())
+        for kind, write, spec in (
+            ("party", write_party_shards, vertical),
+            ("tier", write_tiered_shards, tiered),
+        ):
+            write(source, spec, own, folder / "manifest.json")
+            for number, path in enumerate(own):
+                sliced[kind][number].append(path.read_bytes())
+
+    def of_silo(random: Random) -> Any:
+        own[0].write_bytes(_tampered(random, silos))
+        if random.random() < 0.3:
+            return _sound(read_client(own[0], random.randrange(3)))
+        return _sound(read_shard(own[0]).samples)
+
+    def of_slices(kind: str, read: Callable[[Sequence[Path]], Any]) -> Case:
+        def run(random: Random) -> Any:
+            changed, layout = random.randrange(2), random.randrange(3)
+            for number, path in enumerate(own):
+                seeds = [sliced[kind][number][layout]]
+                path.write_bytes(_tampered(random, seeds) if number == changed else seeds[0])
+            return read(own)
+
+        return run
+
+    return _either(
+        of_silo, of_slices("party", read_party_shards), of_slices("tier", read_tiered_shards)
+    )
+
+
+TARGETS: dict[str, Callable[[Path], Case]] = {
+    "libsvm": libsvm,
+    "csv": csv_table,
+    "mimic3": mimic3,
+    "idx": idx,
+    "cifar_records": cifar_records,
+    "cifar_pickle": cifar_pickle,
+    "jpeg_folder": jpeg_folder,
+    "png_views": png_views,
+    "tar": tar,
+    "zip": zip_archive,
+    "compressed": compressed,
+    "catalogue": catalogue,
+    "experiments": experiments,
+    "results": results,
+    "checkpoint": checkpoint,
+    "trace": trace,
+    "atlas": atlas,
+    "joined": joined,
+    "prepared": prepared,
+    "shards": shards,
+}
