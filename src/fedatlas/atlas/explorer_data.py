@@ -21,7 +21,6 @@ from fedatlas.traces import COSTS, MEASUREMENTS
 #: Costs that a reader may choose as they are counted, in the order in which they are listed.
 _SHOWN_COSTS = (
     "round",
-    "exchanges",
     "iteration",
     "epoch",
     "update_epoch",
@@ -33,7 +32,7 @@ _SHOWN_COSTS = (
 )
 #: Labels of costs that traces do not name so.
 _OWN_LABELS = {
-    "exchanges": "communication rounds (of VFB²: dominated updates)",
+    "round": "communication rounds (VFB²: updates)",
     "bytes": "bytes communicated",
     "simulated_time": "simulated time by the run's own clock (s)",
 }
@@ -193,7 +192,8 @@ def _columns(trace: xr.Dataset) -> Iterator[tuple[str, np.ndarray]]:
     """Costs and measurements (seeds, records) that the trace has, of those that are shown."""
     for name in (*_SHOWN_COSTS, *_NETWORK_COSTS):
         if is_counted(trace, name):
-            yield name, cost_axis(trace, name)
+            # Rounds of parties that wait for nobody only cut time for records.
+            yield name, cost_axis(trace, "exchanges" if name == "round" else name)
     for name in MEASUREMENTS:
         if name not in trace:
             continue
