@@ -30,7 +30,6 @@ from fedatlas.partition import TieredPartition
 from fedatlas.problems import silos
 from fedatlas.problems.tiered import SiloModels, TieredProblem
 from fedatlas.randomness import RoundRandom
-from fedatlas.settings import tiered
 from fedatlas.simulation.tiers import TieredNetwork
 from fedatlas.specs import RunSpec
 from fedatlas.traces import read_trace
@@ -620,7 +619,7 @@ def test_runs_do_not_depend_on_the_order_of_seeds_or_on_how_gradients_are_taken(
     traces = []
     for vectorised, seeds in ((None, (3, 8)), (False, (8, 3)), (True, (3, 8))):
         engine = partial(silos.NetworkSilos, dtype=torch.float64, vectorised=vectorised)
-        monkeypatch.setattr(tiered, "NetworkSilos", engine)
+        monkeypatch.setattr("fedatlas.problems.silos.NetworkSilos", engine)
         spec = small(seeds=seeds)
         traces.append(without_times(train(spec, shards, tmp_path / "trace.nc")))
     for other in traces[1:]:

@@ -146,7 +146,8 @@ COMMANDS = [
     for name in ("README.md", "docs/adding.md")
     for line in (ROOT / name).read_text(encoding="utf-8").splitlines()
     # An executor that is not installed, and a report of results that are not there.
-    if line.startswith("snakemake ") and "--executor" not in line and "--report" not in line
+    if line.startswith("snakemake ")
+    and not any(word in line for word in ("--executor", "--report", "profiles/slurm"))
 ]
 
 

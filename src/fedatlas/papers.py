@@ -65,11 +65,11 @@ class Paper(Model):
         return _ADDRESSES[register].format(number)
 
 
-def load_papers(path: Path, keys: Collection[str], subjects: Collection[str]) -> dict[str, Paper]:
+def load_papers(path: Path, keys: Collection[str]) -> dict[str, Paper]:
     """All papers by key, in the file's order; FedatlasError names file, key and value.
 
-    keys: of the papers that there must be, those that experiments can name. subjects: what errata
-    can concern.
+    keys: of the papers that there must be, those that experiments can name. What errata concern is
+    not checked: a catalogue may have lost a data set, of which nothing is told then.
     """
     content = read_yaml(path)
     if not isinstance(content, dict):
@@ -85,18 +85,12 @@ def load_papers(path: Path, keys: Collection[str], subjects: Collection[str]) ->
         raise FedatlasError(f"{path}: missing the paper '{missing[0]}'")
     papers = {key: validated(Paper, value, f"{path}: {key}") for key, value in content.items()}
     for key, paper in papers.items():
-        _check_errata(paper, subjects, f"{path}: {key}.errata")
+        _check_errata(paper, f"{path}: {key}.errata")
     return papers
 
 
-def _check_errata(paper: Paper, subjects: Collection[str], where: str) -> None:
+def _check_errata(paper: Paper, where: str) -> None:
     identifiers = [erratum.id for erratum in paper.errata]
     for erratum in paper.errata:
         if identifiers.count(erratum.id) > 1:
             raise FedatlasError(f"{where}: two have the id '{erratum.id}'")
-        for subject in erratum.concerns:
-            if subject not in subjects:
-                raise FedatlasError(
-                    f"{where}: {erratum.id}: key 'concerns', value '{subject}': is no method, data "
-                    "set or study that experiments can have"
-                )

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
-from fedatlas.algorithm import algorithm_class, algorithm_names
+from fedatlas.algorithm import algorithm_class
 from fedatlas.claims import Claim, Figure
 from fedatlas.data.catalogue import Dataset
 from fedatlas.errors import FedatlasError
@@ -82,9 +82,8 @@ def read_scope(plan: Plan, config_folder: Path, names: Collection[str]) -> list[
             f"there is no experiment '{unknown[0]}'; there are: {', '.join(plan.experiments)}"
         )
     keys: tuple[str, ...] = get_args(Experiment.model_fields["paper"].annotation)
-    subjects = {*algorithm_names(), *plan.catalogue, *STUDIES}
     named = [key for key in keys if key != OURS]
-    return scope_of(plan, load_papers(config_folder / "papers.yaml", named, subjects), names)
+    return scope_of(plan, load_papers(config_folder / "papers.yaml", named), names)
 
 
 def scope_of(plan: Plan, papers: Mapping[str, Paper], names: Collection[str]) -> list[PaperScope]:
