@@ -1,7 +1,6 @@
 """The workflow across papers: one objective for all kinds of partitions, the atlas, its pages."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -134,33 +133,3 @@ def test_an_edited_page_is_written_anew_and_nothing_else(workflow):
     with page.open("a", encoding="utf-8") as stream:
         stream.write("\n// an edit\n")
     assert workflow.planned() == ["results/atlas/explorer.html"]
-
-
-@pytest.mark.parametrize("damage", ["foreign", "truncated", "misplaced"])
-def test_a_foreign_or_damaged_trace_is_refused_by_name_and_nothing_is_merged(workflow, damage):
-    trace = workflow.trace("fedavg")
-    before = trace.stat()
-    if damage == "foreign":
-        xr.Dataset({"x": ("y", [1.0])}).to_netcdf(trace)
-    elif damage == "truncated":
-        trace.write_bytes(trace.read_bytes()[: before.st_size // 2])
-    else:
-        shutil.copyfile(workflow.trace("scaffold"), trace)
-    (workflow.results / "atlas" / "fedpage.nc").unlink()
-    outcome = workflow.run("results/atlas/fedpage.nc", "--rerun-triggers", "code")
-    assert outcome.returncode != 0
-    log = (workflow.folder / "logs" / "atlas" / "fedpage.log").read_text()
-    assert "error:" in log and "demo-small/traces/fedavg/only.nc" in log
-    assert not (workflow.results / "atlas" / "fedpage.nc").exists()
-
-
-def test_a_stray_file_is_named_and_left_out(workflow):
-    stray = workflow.trace("fedavg", "stray")
-    xr.Dataset({"x": ("y", [1.0])}).to_netcdf(stray)
-    (workflow.results / "atlas" / "fedpage.nc").unlink()
-    outcome = workflow.run("results/atlas/atlas.nc")
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    log = (workflow.folder / "logs" / "atlas" / "fedpage.log").read_text()
-    assert "fedavg/stray.nc" in log and "WARNING" in log
-    with fedatlas.open_atlas(workflow.folder / ATLAS) as atlas:
-        assert "stray" not in atlas["/fedpage/demo-small/fedavg"].children
