@@ -86,6 +86,9 @@ LARGER_IS_BETTER = frozenset(
     }
 )
 
+#: Measurements that fall towards zero, over orders of magnitude.
+LOGARITHMIC = frozenset({"gradient_norm", "suboptimality"})
+
 
 def record_schedule(rounds: int, every: int) -> np.ndarray:
     """Rounds at which records fall: 0, every, 2·every, …, and always the last."""

@@ -16,7 +16,7 @@ from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_count
 from fedatlas.evaluation.levels import diverged, smallest
 from fedatlas.evaluation.selection import hyper_parameters
 from fedatlas.evaluation.verdicts import Verdict
-from fedatlas.traces import COSTS, MEASUREMENTS
+from fedatlas.traces import COSTS, LOGARITHMIC, MEASUREMENTS
 
 #: Costs that a reader may choose as they are counted, in the order in which they are listed.
 _SHOWN_COSTS = (
@@ -38,8 +38,6 @@ _OWN_LABELS = {
 }
 #: Costs of which the page computes the time under a network that a reader declares.
 _NETWORK_COSTS = ("sequential_messages", "sequential_bytes", "sequential_gradients")
-#: Measurements that fall towards zero, over orders of magnitude.
-_LOGARITHMIC = frozenset({"gradient_norm", "suboptimality"})
 #: Which measurement a first view shows, of those that most of its runs have.
 _FIRST_MEASUREMENTS = (
     "suboptimality",
@@ -111,7 +109,7 @@ def describe(
         "measurements": {
             name: {
                 "label": label,
-                "logarithmic": name in _LOGARITHMIC,
+                "logarithmic": name in LOGARITHMIC,
                 # What falls by less than a decade is labelled badly by a logarithmic scale.
                 "logarithmicOverDecade": name == "objective",
             }

@@ -21,13 +21,12 @@ from fedatlas.evaluation.levels import diverged, smallest
 from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
 from fedatlas.figures.style import (
     DASHED,
-    LOGARITHMIC,
     colours,
     legend_beside,
     put_title,
     seeds_of,
 )
-from fedatlas.traces import LARGER_IS_BETTER, MEASUREMENTS
+from fedatlas.traces import LARGER_IS_BETTER, LOGARITHMIC, MEASUREMENTS
 
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
 # Labels of cost axes, and the unit of ticks such as 2.5k and 2.5MB; None: plain numbers.

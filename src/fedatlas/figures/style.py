@@ -27,8 +27,6 @@ STYLE: Any = {
     "svg.hashsalt": "fedatlas",  # equal figures are equal files
     "svg.fonttype": "path",
 }
-#: Measurements that fall towards zero, over orders of magnitude.
-LOGARITHMIC = frozenset({"gradient_norm", "suboptimality"})
 _LETTERS_PER_INCH = 13  # of a title
 
 
