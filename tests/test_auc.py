@@ -10,6 +10,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.metrics import roc_auc_score
 from torch import nn
 
 import reference_min_max as reference
@@ -23,6 +24,7 @@ from fedatlas.problems import device_samples
 from fedatlas.problems.auc import AucLoss, Auxiliary, pairwise_squared_loss
 from fedatlas.problems.auc_engine import AucEngine
 from fedatlas.problems.min_max import MinMaxProblem, PrimalDual
+from fedatlas.problems.ranking import auroc
 from fedatlas.randomness import RoundRandom
 from fedatlas.shards import ClientSamples, read_shard, write_shards
 
@@ -506,3 +508,11 @@ def test_a_worker_may_have_one_class_only(tmp_path):
     assert torch.isfinite(gradient.theta).all()
     assert gradient.theta[0, -1] == 0  # ∂/∂b where there are no negatives
     assert np.isfinite(list(engine.measure(PrimalDual(theta, w)).values())).all()
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=40))
+def test_auroc_is_the_area_under_the_curve_with_ties_too(drawn):
+    scores, positive = (np.array(part) for part in zip(*drawn, strict=True))
+    assume(0 < positive.sum() < len(positive))
+    ours = auroc(torch.tensor(scores / 2), torch.tensor(positive))
+    assert ours == pytest.approx(roc_auc_score(positive, scores), abs=1e-14)

@@ -10,7 +10,7 @@ respect to their outputs. Samples must not influence each other in the module's 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -91,6 +91,14 @@ def leaves(parameters: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: part.detach().requires_grad_() for name, part in parameters.items()}
 
 
+def pulled_back(
+    outputs: torch.Tensor, of: Sequence[torch.Tensor], slopes: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """The gradients of ⟨slopes, outputs⟩ with respect to some tensors."""
+    # Slopes as `grad_outputs` give the same bits, but torch then loads sympy: half a second a job.
+    return torch.autograd.grad((slopes * outputs).sum(), of)
+
+
 def one_by_one(
     module: nn.Module,
     parameters: dict[str, torch.Tensor],
@@ -100,7 +108,7 @@ def one_by_one(
     """By a loop over samples."""
     parameters = leaves(parameters)
     rows = [
-        torch.autograd.grad(
+        pulled_back(
             functional_call(module, parameters, (sample[None],)),
             list(parameters.values()),
             slope[None],
@@ -159,7 +167,7 @@ def by_layers(
             values = made
         else:
             values = layer(values)
-    of_outputs = torch.autograd.grad(values, [made for *_, made in passed], slopes)
+    of_outputs = pulled_back(values, [made for *_, made in passed], slopes)
     return [
         gradient
         for (layer, given, _), slope in zip(passed, of_outputs, strict=True)

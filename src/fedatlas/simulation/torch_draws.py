@@ -10,7 +10,6 @@ from functools import cache
 
 import numpy as np
 import torch
-from scipy.stats import binom
 
 from fedatlas.randomness import RoundRandom
 from fedatlas.simulation.draws import Draws
@@ -53,6 +52,8 @@ class TorchDraws(Draws):
 @cache
 def _fair_coins(trials: int) -> np.ndarray:
     """P(at most h heads), h = 0 … trials − 1."""
+    from scipy.stats import binom  # loads for half a second
+
     below: np.ndarray = binom.cdf(np.arange(trials), trials, 0.5)
     return below
 
