@@ -10,6 +10,7 @@ import xarray as xr
 
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.files import canonical_json
+from fedatlas.seal import seal
 from trace_factory import auroc_trace, make_trace, vertical_trace
 
 Runs = Mapping[str, tuple[str, Mapping[str, xr.Dataset]]]  # run → title, point → trace
@@ -33,6 +34,7 @@ def write_atlas(
                     own = {"paper": paper, "experiment": experiment, "run": run, "point": point}
                     nodes[f"{place}/{run}/{point}"] = trace.assign_attrs(own)
     xr.DataTree.from_dict(nodes).to_netcdf(path, engine="netcdf4")
+    seal(path)
     return path
 
 

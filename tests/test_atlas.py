@@ -30,6 +30,7 @@ from fedatlas.atlas.joining import (
 from fedatlas.atlas.reading import atlas_runs
 from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
+from fedatlas.netcdf import write_netcdf
 from fedatlas.traces import read_trace, write_trace
 from trace_factory import auroc_trace, make_trace, tiered_trace, vertical_trace
 
@@ -221,6 +222,16 @@ def foreign(file):
     xr.Dataset({"a": 1}).to_netcdf(file)
 
 
+def foreign_but_sealed(file):
+    write_netcdf(xr.Dataset({"a": 1}), file)
+
+
+def with_another_bit(file):
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 4
+    file.write_bytes(content)
+
+
 def other_text(file):
     file.write_text("not netCDF at all")
 
@@ -245,7 +256,9 @@ def without_status(file):
     ("damage", "said"),
     [
         (truncated, "not a readable netCDF file"),
-        (foreign, "is not a trace of this version"),
+        (foreign, "has no seal at its end"),
+        (with_another_bit, "its seal is that of other bytes"),
+        (foreign_but_sealed, "is not a trace of this version"),
         (other_text, "not a readable netCDF file"),
         (of_another_run, "holds the trace fedpage/demo-fedpage/other/only, but stands where"),
         (of_an_older_version, "'fedatlas trace 0'"),

@@ -17,6 +17,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budget_verdicts import judge_budget, read_budgets
 from fedatlas.evaluation.budgets import compute_budgets, tabulate_conditions, write_budgets
 from fedatlas.figures.budgets import compose
+from fedatlas.netcdf import write_netcdf
 from fedatlas.plan import build_plan
 from fedatlas.specs import RunSpec
 
@@ -199,9 +200,9 @@ def test_budgets_survive_a_file_and_foreign_files_are_refused(tmp_path):
     write_budgets(BUDGETS, path)
     assert read_budgets(path).identical(BUDGETS)
     path.write_bytes(path.read_bytes()[:500])
-    with pytest.raises(FedatlasError, match=r"budgets\.nc: not a readable"):
+    with pytest.raises(FedatlasError, match=r"budgets\.nc: is not a readable"):
         read_budgets(path)
-    BUDGETS.drop_attrs().to_netcdf(path)
+    write_netcdf(BUDGETS.drop_attrs(), path)
     with pytest.raises(FedatlasError, match="holds no budgets"):
         read_budgets(path)
 

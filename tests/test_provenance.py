@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import by_run, choices, select
 from fedatlas.files import canonical_json, write_text
+from fedatlas.netcdf import write_netcdf
 from fedatlas.optimum import write_optimum
 from fedatlas.party_shards import read_party_shards, write_party_shards
 from fedatlas.plan import build_plan
@@ -30,6 +32,7 @@ from fedatlas.provenance.digests import Digests
 from fedatlas.provenance.findings import Finding, State, exit_status
 from fedatlas.provenance.stored import Place, places_in, read_stored
 from fedatlas.provenance.verification import verify
+from fedatlas.seal import seal
 from fedatlas.settings import shard_files
 from fedatlas.shards import write_shards
 from fedatlas.solver import solve
@@ -233,9 +236,17 @@ def test_untouched_results_are_clean_and_nothing_is_left_unchecked(finished):
 # Tampering: each takes the folder and changes one thing.
 
 
+@contextmanager
+def edited(path):
+    """A file that is changed by who knows of seals."""
+    with h5py.File(path, "r+") as file:
+        yield file
+    seal(path)
+
+
 def edit_attribute(name, change):
     def edit(path):
-        with h5py.File(path, "r+") as file:
+        with edited(path) as file:
             value = file.attrs[name]
             text = value.decode() if isinstance(value, bytes) else str(value)
             del file.attrs[name]
@@ -253,7 +264,7 @@ def flip_last_digit(text):
 
 
 def next_float(path, variable="objective", place=(1, 2)):
-    with h5py.File(path, "r+") as file:
+    with edited(path) as file:
         values = file[variable][...]
         values[place] = np.nextafter(values[place], np.inf)
         file[variable][...] = values
@@ -293,13 +304,13 @@ def other_selection(content):
 
 
 def link_elsewhere(path):
-    with h5py.File(path, "r+") as file:
+    with edited(path) as file:
         del file["objective"]
         file["objective"] = h5py.ExternalLink("/etc/elsewhere.nc", "/objective")
 
 
 def declare_huge(path):
-    with h5py.File(path, "r+") as file:
+    with edited(path) as file:
         file.create_dataset("bomb", shape=(1 << 40,), chunks=(1 << 10,), dtype="f8")
 
 
@@ -341,6 +352,9 @@ TRACE_TAMPERING = {
     "text": (lambda p: p.write_text("no trace"), {(State.UNREADABLE, "reading")}),
     "foreign": (
         lambda p: xr.Dataset({"x": 1.0}).to_netcdf(p), {(State.UNREADABLE, "reading")}),
+    "sealed, foreign": (
+        lambda p: write_netcdf(xr.Dataset({"x": 1.0}), p), {(State.UNREADABLE, "reading")}),
+    "bit": (lambda p: flip_byte(p, 5000), {(State.UNREADABLE, "reading")}),
     "link": (link_elsewhere, {(State.UNREADABLE, "reading")}),
     "bomb": (declare_huge, {(State.UNREADABLE, "reading")}),
 }  # fmt: skip
@@ -518,7 +532,7 @@ def test_an_atlas_is_held_against_the_traces(copy):
     assert drift(copy) == {
         f"atlas/{name}.nc": {(State.STALE, "traces")} for name in ("atlas", "ours")
     }
-    with h5py.File(results / "atlas/ours.nc", "r+") as atlas:
+    with edited(results / "atlas/ours.nc") as atlas:
         atlas.move("ours/demo-tuned/best", "ours/demo-tuned/worst")
     assert (State.DAMAGED, "place") in drift(copy)["atlas/ours.nc"]
     (results / "atlas/ours.nc").write_bytes(b"no atlas")
@@ -527,7 +541,7 @@ def test_an_atlas_is_held_against_the_traces(copy):
 
 def test_older_traces_lack_digests_and_are_not_damaged(copy):
     shutil.rmtree(copy / "results" / "atlas")
-    with h5py.File(copy / "results" / BEST, "r+") as file:
+    with edited(copy / "results" / BEST) as file:
         for name in ("values_digest", "optima", "versions"):
             del file.attrs[name]
     assert drift(copy) == {
@@ -773,6 +787,7 @@ def test_groups_of_an_atlas_that_are_no_groups_are_refused(tmp_path):
     with h5py.File(tmp_path / "atlas.nc", "w") as file:
         file.attrs["format"] = "fedatlas atlas 1"
         file["paper"] = h5py.SoftLink("/")
+    seal(tmp_path / "atlas.nc")
     with pytest.raises(FedatlasError, match="is a link; refused"):
         places_in(tmp_path / "atlas.nc")
 

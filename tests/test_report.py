@@ -36,6 +36,7 @@ from fedatlas.experiments import Experiment
 from fedatlas.netcdf import write_netcdf
 from fedatlas.partition import BinaryClasses
 from fedatlas.plan import Plan, build_plan
+from fedatlas.seal import seal
 from fedatlas.traces import write_trace
 from trace_factory import auroc_trace, make_trace
 from workflow_copy import EXPERIMENT, ROOT
@@ -837,6 +838,7 @@ def across(case: Case) -> Page:
     tree["/ours/ours-other/fedpage"] = xr.Dataset(attrs={"title": "x", "selected": "only"})
     tree["/ours/ours-other/fedpage/only"] = make_trace(FALLING, run="fedpage", point="only")
     xr.DataTree.from_dict(tree).to_netcdf(case.folder / "atlas.nc")
+    seal(case.folder / "atlas.nc")
     return case.page("ours-across", atlas=case.folder / "atlas.nc")
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
+from fedatlas.netcdf import write_netcdf
 from fedatlas.traces import (
     COSTS,
     FORMAT,
@@ -138,6 +139,6 @@ def test_a_truncated_trace_is_refused_by_name(tmp_path: Path, share: float):
 def test_a_foreign_netcdf_file_is_refused_by_name(tmp_path: Path, stated: str | None):
     path = tmp_path / "weather.nc"
     attributes = {} if stated is None else {"format": stated}
-    xr.Dataset({"rain": ("day", [1.0, 2.0])}, attrs=attributes).to_netcdf(path)
+    write_netcdf(xr.Dataset({"rain": ("day", [1.0, 2.0])}, attrs=attributes), path)
     with pytest.raises(FedatlasError, match=r"weather\.nc.*is not a trace of this version"):
         read_trace(path)

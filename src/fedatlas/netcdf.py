@@ -1,4 +1,4 @@
-"""Data sets as netCDF-4 files, whole or not at all."""
+"""Data sets as netCDF-4 files, sealed, whole or not at all."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import xarray as xr
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically
+from fedatlas.seal import check_seal, seal
 
 # The largest file that is written, of budgets or of a trace, has a few MB.
 MOST_BYTES = 1 << 30
@@ -15,6 +16,7 @@ def write_netcdf(dataset: xr.Dataset, path: Path) -> None:
     """Write the file whole or not at all."""
     with write_atomically(path) as temporary:
         dataset.to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
+        seal(temporary)
 
 
 def read_netcdf(path: Path) -> xr.Dataset:
@@ -22,6 +24,7 @@ def read_netcdf(path: Path) -> xr.Dataset:
 
     Values that were never written take no place in a file, so that a small one can claim any size.
     """
+    check_seal(path)
     try:
         claimed = _claimed_bytes(path)
         if claimed > MOST_BYTES:

@@ -24,6 +24,7 @@ from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.models import read_yaml
 from fedatlas.netcdf import read_netcdf
 from fedatlas.optimum import read_optimum
+from fedatlas.seal import seal
 
 Read = Callable[[], Any]
 MIB, GIB = 1 << 20, 1 << 30
@@ -132,6 +133,7 @@ def netcdf_of_a_trillion_values(folder: Path) -> Read:
         dataset.createDimension("seed", 1 << 20)
         dataset.createDimension("record", 1 << 20)
         dataset.createVariable("objective", "f8", ("seed", "record"), chunksizes=(1024, 1024))
+    seal(path)
     return lambda: read_netcdf(path)
 
 
@@ -141,6 +143,7 @@ def netcdf_with_a_link_to_another_file(folder: Path) -> Read:
     path = folder / "a.nc"
     with h5py.File(path, "w") as file:
         file["objective"] = h5py.ExternalLink("/etc/hostname", "/")
+    seal(path)
     return lambda: read_netcdf(path)
 
 
@@ -151,6 +154,7 @@ def netcdf_with_the_bytes_of_another_file(folder: Path) -> Read:
     (folder / "secret").write_bytes(b"a secret")
     with h5py.File(path, "w") as file:
         file.create_dataset("objective", (8,), "u1", external=[(folder / "secret", 0, 8)])
+    seal(path)
     return lambda: read_netcdf(path)
 
 

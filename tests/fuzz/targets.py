@@ -15,6 +15,7 @@ import struct
 import tarfile
 import zipfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -33,6 +34,7 @@ from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
 from fedatlas.experiments import load_experiments
 from fedatlas.files import canonical_json
 from fedatlas.optimum import read_optimum
+from fedatlas.seal import seal
 from fuzz.mutations import TOKENS, mutated, with_png_sums, with_tar_sums
 
 Case = Callable[[Random], Any]
@@ -470,7 +472,7 @@ def checkpoint(folder: Path) -> Case:
     return run
 
 
-def trace(folder: Path) -> Case:
+def trace(folder: Path, hostile: bool = False) -> Case:
     from fedatlas.traces import read_trace, write_trace
     from trace_factory import make_trace
 
@@ -479,13 +481,23 @@ def trace(folder: Path) -> Case:
     write_trace(
         made[["gradient_norm", "round", "status"]].drop_vars(["bytes_up", "messages"]), path
     )
-    return of_file(path, [path.read_bytes()], lambda: read_trace(path), HDF5_TOKENS)
+    return _of_netcdf(path, lambda: read_trace(path), hostile)
 
 
-HDF5_TOKENS = [b"OHDR", b"OCHK", b"FRHP", b"BTHD", b"TREE", b"SNOD", b"GCOL", b"\xff" * 8]
+def _of_netcdf(path: Path, read: Callable[[], Any], hostile: bool) -> Case:
+    """Cases that damage a sealed file; half of hostile ones seal it again."""
+    tokens = [b"OHDR", b"OCHK", b"FRHP", b"BTHD", b"TREE", b"SNOD", b"GCOL", b"\xff" * 8]
+    whole = path.read_bytes()
+
+    def sealed_again(content: bytes) -> bytes:
+        path.write_bytes(content)
+        seal(path)
+        return path.read_bytes()
+
+    return of_file(path, [whole], read, tokens, sealed_again if hostile else bytes)
 
 
-def atlas(folder: Path) -> Case:
+def atlas(folder: Path, hostile: bool = False) -> Case:
     from atlas_factory import write_atlas
     from fedatlas.atlas.reading import atlas_runs, open_atlas
     from trace_factory import make_trace
@@ -498,10 +510,10 @@ def atlas(folder: Path) -> Case:
         with open_atlas(path) as tree:
             return len(list(atlas_runs(tree, all_points=True)))
 
-    return of_file(path, [path.read_bytes()], read, HDF5_TOKENS)
+    return _of_netcdf(path, read, hostile)
 
 
-def joined(folder: Path) -> Case:
+def joined(folder: Path, hostile: bool = False) -> Case:
     from fedatlas.atlas.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
     from fedatlas.traces import write_trace
     from trace_factory import make_trace
@@ -519,7 +531,7 @@ def joined(folder: Path) -> Case:
     def read() -> None:
         join_traces(paper, chosen, folder, folder / "out.nc")
 
-    return of_file(path, [path.read_bytes()], read, HDF5_TOKENS)
+    return _of_netcdf(path, read, hostile)
 
 
 def _tables(folder: Path) -> list[bytes]:
@@ -694,6 +706,9 @@ TARGETS: dict[str, Callable[[Path], Case]] = {
     "trace": trace,
     "atlas": atlas,
     "joined": joined,
+    "hostile_trace": partial(trace, hostile=True),
+    "hostile_atlas": partial(atlas, hostile=True),
+    "hostile_joined": partial(joined, hostile=True),
     "prepared": prepared,
     "shards": shards,
 }

@@ -17,6 +17,7 @@ from fedatlas.atlas.layout import FORMAT
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically
 from fedatlas.models import Model
+from fedatlas.seal import check_seal, seal
 from fedatlas.traces import FORMAT as TRACE_FORMAT
 
 _LOG = logging.getLogger(__name__)
@@ -142,16 +143,16 @@ def _write(
 ) -> None:
     """Write groups: their attributes, and those that are copied from files."""
     copier = GroupCopier()
-    with (
-        write_atomically(output) as temporary,
-        h5py.File(temporary, "w", track_order=True) as joined,
-    ):
-        joined.attrs["format"] = FORMAT
-        for place, values in attributes.items():
-            make_group(joined, place).attrs.update(values)
-        for place, file in sources.items():
-            with _named(file), h5py.File(file, "r") as source:
-                copier.copy(check(source, place, file), make_group(joined, place))
+    with write_atomically(output) as temporary:
+        with h5py.File(temporary, "w", track_order=True) as joined:
+            joined.attrs["format"] = FORMAT
+            for place, values in attributes.items():
+                make_group(joined, place).attrs.update(values)
+            for place, file in sources.items():
+                check_seal(file)
+                with _named(file), h5py.File(file, "r") as source:
+                    copier.copy(check(source, place, file), make_group(joined, place))
+        seal(temporary)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import xarray as xr
 
 from fedatlas.atlas.layout import FORMAT
 from fedatlas.errors import FedatlasError
+from fedatlas.seal import check_seal
 
 
 def open_atlas(path: Path | str) -> xr.DataTree:
@@ -17,6 +18,7 @@ def open_atlas(path: Path | str) -> xr.DataTree:
     A file that is damaged or no atlas is refused by name. The file stays open until the tree is
     closed: `with fedatlas.open_atlas(path) as atlas: …`.
     """
+    check_seal(Path(path))
     try:
         atlas = xr.open_datatree(path, engine="netcdf4")
     except Exception as error:  # damage can make netCDF and xarray raise anything

@@ -16,6 +16,7 @@ import numpy as np
 from fedatlas.atlas.groups import text_of
 from fedatlas.atlas.layout import FORMAT as ATLAS_FORMAT
 from fedatlas.errors import FedatlasError
+from fedatlas.seal import check_seal
 from fedatlas.traces import FORMAT as TRACE_FORMAT
 
 #: Attributes that name a trace, in the order of the atlas's groups.
@@ -86,6 +87,7 @@ def read_stored(place: Place) -> StoredTrace:
 
 @contextmanager
 def _opened(file: Path) -> Iterator[h5py.File]:
+    check_seal(file)
     try:
         with h5py.File(file, "r") as opened:
             yield opened

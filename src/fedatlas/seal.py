@@ -1,0 +1,57 @@
+"""A seal at the end of a netCDF file: the SHA-256 of all bytes before it.
+
+HDF5 ignores what follows its own end, so that any program reads a sealed file; but its library may
+hang or crash on a damaged one, which the seal tells before the library sees the file. It is no
+signature: who can write a file can seal it.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+
+from fedatlas.errors import FedatlasError
+
+_MARK = b"\nfedatlas seal sha256 "
+_LENGTH = len(_MARK) + 64 + 1
+_CHUNK = 1 << 20
+
+
+def seal(path: Path) -> None:
+    """Add the seal of a file that is written and closed."""
+    digest = _digest(path, path.stat().st_size)
+    with path.open("ab") as stream:
+        stream.write(_MARK + digest + b"\n")
+
+
+def check_seal(path: Path) -> None:
+    """FedatlasError names a file that cannot be read, has no seal or one of other bytes."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            stream.seek(-min(size, _LENGTH), os.SEEK_END)
+            found = stream.read()
+        if not (found.startswith(_MARK) and found.endswith(b"\n")):
+            raise FedatlasError(
+                f"{path}: is not a readable netCDF file of fedatlas: it has no seal at its end, as "
+                "files that were cut off, changed or written by other programs. Delete it and run "
+                "again."
+            )
+        if found != _MARK + _digest(path, size - _LENGTH) + b"\n":
+            raise FedatlasError(
+                f"{path}: is damaged or was changed since it was written: its seal is that of "
+                "other bytes. Delete it and run again."
+            )
+    except OSError as error:
+        raise FedatlasError(
+            f"{path}: not a readable netCDF file ({error}). Delete it and run again."
+        ) from error
+
+
+def _digest(path: Path, length: int) -> bytes:
+    """In hexadecimal digits, of the first bytes of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while length > 0 and (chunk := stream.read(min(length, _CHUNK))):
+            digest.update(chunk)
+            length -= len(chunk)
+    return digest.hexdigest().encode()
