@@ -29,16 +29,19 @@ demo: environment
 test: environment
 	$(BIN)/python -m pytest -n $(CORES)
 
-# Snakemake loads every plugin that it finds at each start: they are kept out of the other targets.
-$(VENV)/.cluster: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[cluster]'
+# A copy with the plugins for clusters: Snakemake loads every plugin that it finds at each start.
+CLUSTER := .venv-cluster
+$(CLUSTER)/.installed: $(VENV)/.installed
+	rm -rf $(CLUSTER) && cp -a $(VENV) $(CLUSTER) && rm $(CLUSTER)/.installed
+	$(CLUSTER)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[cluster]'
 	touch $@
 
-test-cluster: $(VENV)/.cluster  # profiles, without a cluster
-	$(BIN)/python -m pytest tests/test_profiles.py
+test-cluster: $(CLUSTER)/.installed  # profiles, without a cluster
+	$(CLUSTER)/bin/python -m pytest tests/test_profiles.py
 
-slurm-test: $(VENV)/.cluster  # on a SLURM of one node, as root: see docs/cluster.md
-	$(BIN)/python tests/slurm/check_slurm.py
+SLURM_OPTIONS ?=
+slurm-test: $(CLUSTER)/.installed  # on a SLURM of one node, as root: see docs/cluster.md
+	$(CLUSTER)/bin/python tests/slurm/check_slurm.py $(SLURM_OPTIONS)
 
 fuzz: environment
 	FEDATLAS_FUZZ_CASES=$${FEDATLAS_FUZZ_CASES:-10000} $(BIN)/python -m pytest -s tests/test_fuzz_parsers.py

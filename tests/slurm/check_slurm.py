@@ -1,9 +1,9 @@
 """Run experiments through profiles/slurm on a SLURM of one node, and compare with a local run.
 
-usage: check_slurm.py [--keep FOLDER] [EXPERIMENT…]
+usage: check_slurm.py [--keep FOLDER] [--way WAY] [EXPERIMENT…]
 
-Training is submitted in arrays in a second pass, to whose traces the same applies. Exits with 0 and
-says SKIPPED where SLURM cannot be started, unless --required is given.
+Ways are plain jobs, and training in arrays, to whose traces the same applies; both unless one is
+named. Exits with 0 and says SKIPPED where SLURM cannot be started, unless --required is given.
 """
 
 import argparse
@@ -123,8 +123,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("experiments", nargs="*", default=EXPERIMENTS, metavar="EXPERIMENT")
     parser.add_argument("--keep", type=Path, help="a new folder, kept when done")
+    parser.add_argument("--way", choices=WAYS, help="this one only")
     parser.add_argument("--required", action="store_true", help="fail where SLURM cannot start")
     chosen = parser.parse_args()
+    ways = [chosen.way] if chosen.way else list(WAYS)
     # So that daemons are stopped then, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("FAILED: terminated"))
     names = ",".join(f'"{name}"' for name in chosen.experiments)
@@ -135,11 +137,11 @@ def main() -> None:
         try:
             with OneNodeSlurm(Path(temporary) / "slurm") as slurm:
                 before = 0
-                for way, options in WAYS.items():
+                for way in ways:
                     run_workflow(
                         base / way,
                         slurm.environment,
-                        *("--profile", "profiles/slurm", *selection, *options),
+                        *("--profile", "profiles/slurm", *selection, *WAYS[way]),
                         *("--slurm-init-seconds-before-status-checks", "2"),
                     )
                     # Numbers are given in turn; each task of an array has one.
@@ -152,7 +154,7 @@ def main() -> None:
             print(f"SKIPPED: nothing was checked on SLURM: {reason}")
             return
         run_workflow(base / "local", dict(os.environ), *selection, "--cores", "2")
-        for way in WAYS:
+        for way in ways:
             count = compare(base / "local", base / way)
             print(f"{way}: {count} traces, selections and verdicts equal the local run's")
 
