@@ -46,8 +46,8 @@ def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetiti
     label = torch.randint(CLASSES, (AGENTS, batch), device=where)
     share = torch.full((AGENTS, batch), 1 / batch, device=where)
 
-    def slopes(outputs: torch.Tensor, agents: slice) -> torch.Tensor:
-        return torch.softmax(outputs, -1) - nn.functional.one_hot(label[agents], CLASSES)
+    def slopes(outputs: torch.Tensor, agents: slice, samples: slice) -> torch.Tensor:
+        return torch.softmax(outputs, -1) - nn.functional.one_hot(label[agents, samples], CLASSES)
 
     def clipped(network: BatchedNetwork, bound: float) -> torch.Tensor:
         return network.clipped_gradients(flat, inputs, slopes, Clipping("l1", bound), share)[1]

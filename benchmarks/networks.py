@@ -115,7 +115,7 @@ def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetiti
     stored = torch.randn(WORKERS, batch, *shape[1:], shape[0], device=where)
     inputs = stored.movedim(-1, -3)  # channels last, as the engine stores them
 
-    def pull(outputs: torch.Tensor, workers: slice) -> torch.Tensor:
+    def pull(outputs: torch.Tensor, *_: slice) -> torch.Tensor:
         return torch.ones_like(outputs)
 
     def joint() -> torch.Tensor:

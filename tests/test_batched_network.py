@@ -81,7 +81,7 @@ def points_and_inputs(
     return start + noise, torch.randn(clients, batch, *shape, generator=generator, dtype=dtype)
 
 
-def pullback(outputs: torch.Tensor, clients: slice) -> torch.Tensor:
+def pullback(outputs: torch.Tensor, clients: slice, samples: slice) -> torch.Tensor:
     """Of Σ (client + 1) · sin(outputs)."""
     weights = torch.arange(1, 100, dtype=outputs.dtype)[clients]
     return weights[:, None, None] * outputs.cos()

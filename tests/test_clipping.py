@@ -152,9 +152,9 @@ class Case:
         self.share = torch.full((clients, batch), 1 / batch, dtype=dtype)
         self.dtype = dtype
 
-    def pullback(self, outputs: torch.Tensor, clients: slice) -> torch.Tensor:
+    def pullback(self, outputs: torch.Tensor, clients: slice, samples: slice) -> torch.Tensor:
         """Of each sample's own loss."""
-        return self.weight[clients].unsqueeze(-1) * outputs.cos()
+        return self.weight[clients, samples].unsqueeze(-1) * outputs.cos()
 
     def clipped(
         self, clipping: Clipping, vectorised: bool | None
@@ -324,7 +324,7 @@ def test_under_a_huge_bound_nothing_is_clipped(name, norm, vectorised):
     outputs, expected = network.gradients(
         case.points,
         case.inputs,
-        lambda outputs, clients: case.pullback(outputs, clients) / 4,
+        lambda *seen: case.pullback(*seen) / 4,
     )
     ours = case.clipped(Clipping(norm, 1e300), vectorised)
     assert_near(ours[0], outputs, 1e-12)
@@ -362,7 +362,7 @@ def test_norms_of_many_numbers_are_exact_enough_to_keep_the_bound(norm, in_chain
     _, gradients = network.clipped_gradients(
         torch.zeros(1, network.dimension),
         inputs,
-        lambda outputs, clients: slopes,
+        lambda *_: slopes,
         Clipping(norm, 1.0),
         torch.ones(1, 1),
     )
@@ -401,7 +401,7 @@ def test_opposite_gradients_differ_by_two_bounds(norm, vectorised):
         _, mean = network.clipped_gradients(
             torch.zeros(1, 8, dtype=torch.float64),
             inputs,
-            lambda outputs, clients: slopes[clients],
+            lambda outputs, clients, samples: slopes[clients, samples],
             Clipping(norm, 0.25),
             torch.full((1, 4), 0.25, dtype=torch.float64),
         )
@@ -415,7 +415,7 @@ def test_opposite_gradients_differ_by_two_bounds(norm, vectorised):
 def test_zero_gradients_stay_zero(norm, vectorised, dtype):
     case = Case("residual", 2, 3, dtype=dtype)
     plain = case.pullback
-    case.pullback = lambda outputs, clients: 0 * plain(outputs, clients)
+    case.pullback = lambda *seen: 0 * plain(*seen)
     outputs, ours = case.clipped(Clipping(norm, 1e-3), vectorised)
     assert outputs.isfinite().all()
     assert torch.equal(ours, torch.zeros_like(case.points))

@@ -376,6 +376,7 @@ def train(
 ) -> None:
     """Train one run with all its seeds and write its trace."""
     from fedatlas.models import validated
+    from fedatlas.out_of_memory import is_out_of_memory
     from fedatlas.specs import RunSpec
     from fedatlas.training import CheckpointPolicy
     from fedatlas.training import train as train_run
@@ -389,7 +390,17 @@ def train(
     if tuning is not None:
         run = run.tuned(_json(f"@{tuning}"))
     policy = CheckpointPolicy(checkpoint, checkpoint_every) if checkpoint else None
-    train_run(run, shards, output, optima=optima, device=device, checkpoint=policy)
+    try:
+        train_run(run, shards, output, optima=optima, device=device, checkpoint=policy)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        # Gradients and evaluations say more, see `fedatlas.problems.memory`.
+        raise FedatlasError(
+            f"{run.name}: ran out of memory beside gradients and evaluations, on device '{device}':"
+            f" {str(error).splitlines()[0] if str(error) else 'no room for an array'}. Give the "
+            "job more memory, or lower the numbers of clients and samples"
+        ) from None
 
 
 @app.command()

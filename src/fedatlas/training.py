@@ -77,12 +77,12 @@ def train(
             "effective_step_size": algorithm.effective_step_size,
             "privacy_statement": algorithm.privacy_statement,
             "specification": canonical_json(spec.model_dump(mode="json")),
-            "warnings": canonical_json(warnings),
+            "warnings": canonical_json(warnings + _of_memory(setting)),
             "source_digest": code,
             "shard_digest": setting.data_digest,
             "optima": canonical_json({str(seed): value for seed, value in best.items()}),
             "device": setting.device,
-            "versions": canonical_json(_versions(setting.uses_torch)),
+            "versions": canonical_json(_versions(setting.uses_torch) | dict(setting.accelerator)),
         }
     )
     trace.attrs["values_digest"] = values_digest(trace.variables)
@@ -253,6 +253,8 @@ class _Run:
             frozen = checkpoints.state_arrays(state, self.setting.numpy)
             arrays |= {f"state/{name}": values for name, values in frozen.items()}
         header = {"status": self.status, **position}
+        if self.setting.memory is not None:
+            header["memory"] = self.setting.memory.state
         checkpoints.save(self.checkpoint.path, self.identity, header, arrays)
         self._saved = time.monotonic()
 
@@ -265,6 +267,8 @@ class _Run:
             return None
         header, arrays = found
         self.status = list(header["status"])
+        if self.setting.memory is not None:
+            self.setting.memory.restore(header.get("memory", {}))
         prefix = "variable/"
         self.variables = {
             name.removeprefix(prefix): array
@@ -326,6 +330,11 @@ def _warnings(spec: RunSpec, algorithm: Algorithm, problem: Any, setting: Settin
     for warning in warnings:
         log.warning("%s: %s", spec.name, warning)
     return warnings
+
+
+def _of_memory(setting: Setting) -> list[str]:
+    """What ran out of memory and was computed in parts."""
+    return [] if setting.memory is None else list(setting.memory.warnings.values())
 
 
 def _versions(torch: bool) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The arithmetic behind agents on a graph: what every engine shares and must offer."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,12 +11,18 @@ from fedatlas.randomness import RoundRandom
 from fedatlas.shards import ClientSamples
 from fedatlas.simulation.draws import Draws
 
+if TYPE_CHECKING:  # by whom torch is used anyway
+    from fedatlas.problems.memory import Memory
+
 
 class AgentEngine(ABC):
     """Gradients of every agent's samples at its own point; points are (n, d).
 
     draws: random numbers for the engine's own array type.
+    memory: of engines that compute in parts what does not fit.
     """
+
+    memory: "Memory | None" = None
 
     draws: Draws
     dimension: int

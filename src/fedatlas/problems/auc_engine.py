@@ -17,7 +17,8 @@ from fedatlas.problems.auc import (
     positive_rate,
 )
 from fedatlas.problems.batched_network import BatchedNetwork
-from fedatlas.problems.device_samples import DeviceSamples
+from fedatlas.problems.device_samples import DeviceSamples, Minibatch
+from fedatlas.problems.memory import Memory
 from fedatlas.problems.min_max import PrimalDual
 from fedatlas.problems.minibatches import Minibatches, draw
 from fedatlas.problems.ranking import auroc
@@ -42,7 +43,10 @@ class AucEngine:
         self._sigmoid = objective.scores == "sigmoid"
         shape = tuple(data.metadata["shape"] or ())
         build = checked_build(objective.model, shape, 1)
-        self.network = BatchedNetwork(build, self._device, dtype, vectorised)
+        self.memory = Memory(self._device)
+        self.network = BatchedNetwork(
+            build, self._device, dtype, vectorised, objective.model, self.memory
+        )
         _check_test_rows(data)
         self._loss = AucLoss(positive_rate(data))
         self._offsets = data.offsets
@@ -70,10 +74,10 @@ class AucEngine:
         inputs, positive, share = self._inputs(batch)
         at = Auxiliary(theta[:, -2:-1], theta[:, -1:], w)
 
-        def pullback(outputs: torch.Tensor, workers: slice) -> torch.Tensor:
-            h = self._scores(outputs)
+        def pullback(outputs: torch.Tensor, workers: slice, samples: slice) -> torch.Tensor:
+            h, here = self._scores(outputs), (workers, samples)
             part = Auxiliary(*(variable[workers] for variable in at))
-            slopes = share[workers] * self._loss.score_slopes(h, positive[workers], part)
+            slopes = share[here] * self._loss.score_slopes(h, positive[here], part)
             if self._sigmoid:
                 slopes = slopes * h * (1 - h)
             return slopes.unsqueeze(-1)
@@ -145,16 +149,16 @@ class AucEngine:
     def _per_worker(self, array: torch.Tensor) -> torch.Tensor:
         return array.expand(len(self.workers), array.shape[-1])
 
-    def _inputs(self, batch: Minibatches) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _inputs(self, batch: Minibatches) -> tuple[Minibatch, torch.Tensor, torch.Tensor]:
         """Images (N, b, *shape), whether they are positive and their shares, (N, b).
 
         Those of the last minibatch are kept: some methods ask for it at two points.
         """
         if self._last_inputs is None or self._last_inputs[0] is not batch:
             rows, share = (self.array(part) for part in batch.padded())
-            images = self._train.at(rows), self._train.positive[rows], share.to(self._dtype)
-            self._last_inputs = batch, images
-        inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = self._last_inputs[1]
+            images = Minibatch(self._train, rows)
+            self._last_inputs = batch, (images, self._train.positive[rows], share.to(self._dtype))
+        inputs: tuple[Minibatch, torch.Tensor, torch.Tensor] = self._last_inputs[1]
         return inputs
 
 

@@ -5,12 +5,14 @@ Two ways with the same numbers, up to rounding: a loop over clients, or one call
 where Python's share of the loop counts (benchmarks/networks.py). Device and sizes decide, not
 clocks: a resumed run goes on as it began. Networks that `torch.func` does not take, those with
 recurrent layers or running statistics, are always looped over. Gradients of single samples, which
-clipping needs, have ways of their own, see `sample_gradients`.
+clipping needs, have ways of their own, see `sample_gradients`. What runs out of memory is computed
+in parts, see `memory`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -18,6 +20,7 @@ from torch.func import functional_call, vmap
 
 from fedatlas.architectures import running_statistics
 from fedatlas.problems.clipping import Clipping
+from fedatlas.problems.memory import SMALLER_BATCH, Memory, Task, in_blocks
 from fedatlas.problems.sample_gradients import (
     all_at_once,
     by_layers,
@@ -28,9 +31,25 @@ from fedatlas.problems.sample_gradients import (
     pulled_back,
 )
 
-#: From a module's outputs (C, b, k) and which clients they belong to: the gradient of what is
-#: minimised with respect to them, (C, b, k).
-Pullback = Callable[[torch.Tensor, slice], torch.Tensor]
+#: From a module's outputs (C, b, k), and which clients and which of their samples these are: the
+#: gradient of what is minimised with respect to them, (C, b, k), of each sample by its own outputs.
+Pullback = Callable[[torch.Tensor, slice, slice], torch.Tensor]
+
+_ALL = slice(None)
+
+
+class Inputs(Protocol):
+    """A tensor (S, b, *shape), or what is gathered as it is asked for by clients and places."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(S, b, *shape)."""
+        ...
+
+    def __getitem__(self, at: Any) -> torch.Tensor:
+        """Those of clients and places; of `...` all."""
+        ...
+
 
 # Below both of these numbers one call is faster on a CPU: measured, 16 clients, three networks.
 _FEW_INPUTS = 16_000  # of one client's minibatch
@@ -54,11 +73,16 @@ class BatchedNetwork:
         device: torch.device,
         dtype: torch.dtype = torch.float32,
         vectorised: bool | None = None,
+        name: str = "network",
+        memory: Memory | None = None,
     ) -> None:
         """build: makes a fresh module; vectorised: None lets device and sizes decide.
 
         With False there are loops, over clients and over the samples whose gradients are clipped.
+
+        name: what messages call it. memory: the run's, of which its networks share one.
         """
+        self._name, self._memory = name, memory or Memory(device)
         self._build = build
         self._device, self._dtype, self._vectorised = device, dtype, vectorised
         module = self._fresh(0)
@@ -94,8 +118,23 @@ class BatchedNetwork:
         inputs: the samples of a slice, (…, *shape). statistics: (s,), by which networks that have
         running statistics normalise here.
         """
+        shape = tuple(inputs(slice(0, 1)).shape)
+        chunk = min(samples, max(1, self._limit(_CHUNK) // prod(shape)))
+        remedy = "take a smaller network"
+        return self._memory.fit(
+            self._task("evaluation", 1, chunk, shape[1:], remedy),
+            lambda at_once: self._outputs(point, inputs, samples, statistics, at_once or chunk),
+        )
+
+    def _outputs(
+        self,
+        point: torch.Tensor,
+        inputs: Callable[[slice], torch.Tensor],
+        samples: int,
+        statistics: torch.Tensor | None,
+        chunk: int,
+    ) -> torch.Tensor:
         state = self._state(point, statistics)
-        chunk = max(1, self._limit(_CHUNK) // prod(inputs(slice(0, 1)).shape))
         with torch.no_grad(), self._evaluating():
             parts = [
                 functional_call(
@@ -107,31 +146,63 @@ class BatchedNetwork:
 
     def training_outputs(self, point: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
         """Outputs (b, k) of one minibatch, normalised by its own statistics, without gradients."""
-        # Not read in training, and thrown away.
-        scratch = torch.zeros(self.statistics, device=self._device, dtype=self._dtype)
-        state = self._state(point, scratch)
-        with torch.no_grad():
-            outputs: torch.Tensor = functional_call(self._module, state, (inputs,))
-        return outputs
+
+        def compute(_: int | None) -> torch.Tensor:
+            # Not read in training, and thrown away.
+            scratch = torch.zeros(self.statistics, device=self._device, dtype=self._dtype)
+            state = self._state(point, scratch)
+            with torch.no_grad():
+                outputs: torch.Tensor = functional_call(self._module, state, (inputs,))
+            return outputs
+
+        task = self._task("embedding", 1, len(inputs), tuple(inputs.shape[1:]), SMALLER_BATCH)
+        return self._memory.fit(task, compute)
 
     def gradients(
         self,
         points: torch.Tensor,
-        inputs: torch.Tensor,
+        inputs: Inputs,
         pullback: Pullback,
+        statistics: torch.Tensor | None = None,
+        together: bool | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Outputs (S, b, k) and gradients (S, d) at each client's point (S, d).
 
         inputs: (S, b, *shape). pullback: says how outputs matter, see `Pullback`.
+        statistics: (S, s), of networks that have running statistics, which are updated in place.
+        together: whether one call is for all clients; None lets device and sizes decide.
         """
-        if self.is_vectorised(inputs[0].numel()):
-            return self.all_at_once(points, inputs, pullback)
-        return self.one_by_one(points, inputs, pullback)
+        if together is None:
+            together = self.is_vectorised(prod(inputs.shape[1:]))
+        at_once = len(points) if together else 1
+
+        def of_clients(
+            clients: slice, inputs: torch.Tensor, pullback: Pullback
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            if together:
+                return self.all_at_once(points[clients], inputs, pullback)
+            own = None if statistics is None else statistics[clients]
+            return self.one_by_one(points[clients], inputs, pullback, own)
+
+        def of_block(clients: slice, samples: slice) -> tuple[torch.Tensor, torch.Tensor]:
+            def slopes(outputs: torch.Tensor, *_: slice) -> torch.Tensor:
+                return pullback(outputs, clients, samples)
+
+            return of_clients(clients, inputs[clients, samples], slopes)
+
+        def compute(most: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+            if most is None:
+                return of_clients(_ALL, inputs[...], pullback)
+            return in_blocks(of_block, len(points), inputs.shape[1], most, together)
+
+        samples, *shape = inputs.shape[1:]
+        task = self._task("gradient", at_once, samples, tuple(shape), SMALLER_BATCH)
+        return self._memory.fit(task, compute)
 
     def clipped_gradients(
         self,
         points: torch.Tensor,
-        inputs: torch.Tensor,
+        inputs: Inputs,
         pullback: Pullback,
         clipping: Clipping,
         share: torch.Tensor,
@@ -144,20 +215,45 @@ class BatchedNetwork:
         divided by b. share: (S, b), what each clipped gradient counts, such as 1/b; samples of
         share 0 are not differentiated.
         """
-        chunk = max(1, self._limit(_HELD) // (self.dimension + prod(inputs.shape[2:])))
+        samples, *shape = inputs.shape[1:]
+        held = min(samples, max(1, self._limit(_HELD) // (self.dimension + prod(shape))))
+
+        def compute(at_once: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+            if at_once is None:
+                return self._clipped(points, inputs[...], pullback, clipping, share, held)
+            return self._clipped(points, inputs, pullback, clipping, share, at_once)
+
+        task = self._task("clipped gradient", 1, held, tuple(shape), SMALLER_BATCH)
+        return self._memory.fit(task, compute)
+
+    def _clipped(
+        self,
+        points: torch.Tensor,
+        inputs: Inputs,
+        pullback: Pullback,
+        clipping: Clipping,
+        share: torch.Tensor,
+        chunk: int,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """As `clipped_gradients`, with so many samples' gradients at once."""
+        samples = inputs.shape[1]
         gradients = torch.zeros_like(points, memory_format=torch.contiguous_format)
         all_outputs = []
         for client, point in enumerate(points):
+
+            def own(at: Any, client: int = client) -> torch.Tensor:
+                return inputs[client, at]
+
             # Ahead of any gradient, as a pullback takes the outputs of all samples.
-            outputs = self.outputs(point, inputs[client].__getitem__, inputs.shape[1])
-            slopes = pullback(outputs[None], slice(client, client + 1))[0]
+            outputs = self.outputs(point, own, samples)
+            slopes = pullback(outputs[None], slice(client, client + 1), _ALL)[0]
             for rows in share[client].nonzero().squeeze(1).split(chunk):
                 if len(rows) == 0:  # of a client without any samples
                     continue
-                own = self._sample_gradients(
-                    self._module, self._parameters.parts(point), inputs[client, rows], slopes[rows]
+                found = self._sample_gradients(
+                    self._module, self._parameters.parts(point), own(rows), slopes[rows]
                 )
-                gradients[client] += clipped_sum(own, clipping, share[client, rows])
+                gradients[client] += clipped_sum(found, clipping, share[client, rows])
             all_outputs.append(outputs)
         return torch.stack(all_outputs), gradients
 
@@ -175,7 +271,7 @@ class BatchedNetwork:
         # torch.func's own vjp gives the same bits, but loads torch's compiler: seconds a job.
         points = points.detach().requires_grad_()
         outputs = vmap(self._forward)(points, inputs)
-        slopes = pullback(outputs.detach(), slice(0, len(points)))
+        slopes = pullback(outputs.detach(), slice(0, len(points)), _ALL)
         (gradients,) = pulled_back(outputs, [points], slopes)
         return outputs.detach(), gradients
 
@@ -196,7 +292,7 @@ class BatchedNetwork:
             parameters = leaves(self._parameters.parts(points[client]))
             held = {} if statistics is None else self._statistics.parts(statistics[client])
             outputs = functional_call(self._module, parameters | held, (inputs[client],))
-            slopes = pullback(outputs.detach()[None], slice(client, client + 1))[0]
+            slopes = pullback(outputs.detach()[None], slice(client, client + 1), _ALL)[0]
             parts = pulled_back(outputs, list(parameters.values()), slopes)
             torch.cat([part.reshape(-1) for part in parts], out=gradients[client])
             all_outputs.append(outputs.detach())
@@ -224,6 +320,22 @@ class BatchedNetwork:
             yield
         finally:
             self._module.train(training)
+
+    def _task(
+        self, what: str, clients: int, samples: int, shape: tuple[int, ...], remedy: str
+    ) -> Task:
+        coupled = "its BatchNorm normalises a sample by all others of the minibatch"
+        return Task(
+            what,
+            self._name,
+            self.dimension,
+            clients,
+            samples,
+            shape,
+            remedy,
+            # By running statistics samples are normalised one by one.
+            coupled if self.statistics and what != "evaluation" else "",
+        )
 
     def _limit(self, limits: dict[str, int]) -> int:
         return limits["cpu" if self._device.type == "cpu" else "other"]

@@ -9,7 +9,8 @@ from fedatlas.problems.agents import AgentEngine
 from fedatlas.problems.batched_network import BatchedNetwork
 from fedatlas.problems.classification import classification
 from fedatlas.problems.clipping import Clipping
-from fedatlas.problems.device_samples import DeviceSamples
+from fedatlas.problems.device_samples import DeviceSamples, Minibatch
+from fedatlas.problems.memory import Memory
 from fedatlas.problems.minibatches import Minibatches
 from fedatlas.problems.torch_device import available
 from fedatlas.shards import ClientSamples
@@ -36,7 +37,10 @@ class ClassifyingAgents(AgentEngine):
         )
         shape = tuple(data.metadata["shape"] or ())
         build = checked_build(objective.model, shape, self._loss.outputs, hidden=objective.hidden)
-        self.network = BatchedNetwork(build, self._device, dtype, vectorised)
+        self.memory = Memory(self._device)
+        self.network = BatchedNetwork(
+            build, self._device, dtype, vectorised, objective.model, self.memory
+        )
         self.dimension = self.network.dimension
         self._train = DeviceSamples(data.samples, data.metadata, self._device, dtype)
         self._train_class = self._loss.targets(self._train.label)
@@ -66,20 +70,20 @@ class ClassifyingAgents(AgentEngine):
         """See DecentralisedProblem."""
         rows, shares = batch.padded()
         taken, share = torch.tensor(rows, device=self._device), self.array(shares)
-        inputs, wanted = self._train.at(taken), self._train_class[taken]
+        inputs, wanted = Minibatch(self._train, taken), self._train_class[taken]
 
-        def slopes(outputs: torch.Tensor, agents: slice) -> torch.Tensor:
+        def slopes(outputs: torch.Tensor, agents: slice, samples: slice) -> torch.Tensor:
             """Of every sample's own loss."""
-            return self._loss.slopes(outputs, wanted[agents])
+            return self._loss.slopes(outputs, wanted[agents, samples])
+
+        def shared(outputs: torch.Tensor, agents: slice, samples: slice) -> torch.Tensor:
+            """Of the mean loss."""
+            return share[agents, samples].unsqueeze(-1) * slopes(outputs, agents, samples)
 
         if clipping is not None:
             _, gradients = self.network.clipped_gradients(points, inputs, slopes, clipping, share)
             return gradients
-        _, gradients = self.network.gradients(
-            points,
-            inputs,
-            lambda outputs, agents: share[agents].unsqueeze(-1) * slopes(outputs, agents),
-        )
+        _, gradients = self.network.gradients(points, inputs, shared)
         return gradients
 
     def measure(self, points: torch.Tensor) -> dict[str, float]:

@@ -16,7 +16,7 @@ _MOST_NUMBERS = 500_000_000
 class DeviceSamples:
     """Samples on a device, as they are stored; normalised when they are taken.
 
-    label: (n,) float64.
+    label: (n,) float64. shape: of one sample.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class DeviceSamples:
                     f"to be made dense: at most {_MOST_NUMBERS:.2g} numbers are"
                 )
             features = features.toarray()
-        shape = tuple(metadata["shape"])
+        self.shape = shape = tuple(metadata["shape"])
         normalisation = metadata.get("normalisation") or {"mean": [0.0], "deviation": [1.0]}
         if features.dtype == np.uint8 and not metadata.get("normalisation"):
             raise FedatlasError(
@@ -66,3 +66,25 @@ class DeviceSamples:
         """The samples of these rows (…,) or of a slice, normalised, (…, *shape)."""
         taken = (self._values[rows].to(self._dtype) - self._mean) / self._deviation
         return taken.movedim(-1, -3) if self._last else taken
+
+
+class Minibatch:
+    """Samples of rows (S, b), gathered as they are asked for; the whole is kept for another time.
+
+    shape: (S, b, *shape).
+    """
+
+    def __init__(self, samples: DeviceSamples, rows: torch.Tensor) -> None:
+        """Nothing is gathered yet."""
+        self._samples, self._rows = samples, rows
+        self._whole: torch.Tensor | None = None
+        self.shape = (*rows.shape, *samples.shape)
+
+    def __getitem__(self, at: Any) -> torch.Tensor:
+        """Those of clients and places; of `...` all."""
+        if at is not ...:
+            self._whole = None  # which did not fit
+            return self._samples.at(self._rows[at])
+        if self._whole is None:
+            self._whole = self._samples.at(self._rows)
+        return self._whole

@@ -1,7 +1,7 @@
 """The arithmetic behind the horizontal oracle: what every engine shares and must offer."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,12 +12,18 @@ from fedatlas.problems.quality import quality
 from fedatlas.randomness import RoundRandom
 from fedatlas.shards import ClientSamples
 
+if TYPE_CHECKING:  # by whom torch is used anyway
+    from fedatlas.problems.memory import Memory
+
 
 class Engine(ABC):
     """Batched arithmetic of a linear model over the rows of all clients.
 
     Points x, y are (d,) or (S, d) in the engine's own array type; so are results (S, d).
+    memory: of engines that compute in parts what does not fit.
     """
+
+    memory: "Memory | None" = None
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         """Keep the layout of the rows, which are ordered by client."""

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from fedatlas.objectives import LinearObjective, Loss, Regulariser
 from fedatlas.problems.engine import Engine
+from fedatlas.problems.memory import SMALLER_BATCH, Memory, Task, in_blocks
 from fedatlas.problems.minibatches import Minibatches
 from fedatlas.problems.torch_device import available
 from fedatlas.shards import ClientSamples
@@ -61,6 +62,7 @@ class TorchEngine(Engine):
         super().__init__(data, objective)
         dense = sparse.csr_array(data.samples.features).toarray()
         self._device = available(device)
+        self.memory: Memory = Memory(self._device)
         self._features = torch.as_tensor(dense, dtype=torch.float64, device=self._device)
         self._labels = self.array(data.samples.label)
         self._weights = self.array(self._row_weights)
@@ -80,11 +82,26 @@ class TorchEngine(Engine):
     def client_gradients(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
         """See Engine."""
         rows, share = (self.array(part) for part in batch.padded())
-        features = self._features[rows]  # (S, b, d)
-        points = x.expand(len(rows), self.dimension)
-        margins = torch.matmul(features, points.unsqueeze(-1)).squeeze(-1)
-        slopes = share * loss_derivative(self.objective.loss, margins, self._labels[rows])
-        gradients = torch.matmul(slopes.unsqueeze(1), features).squeeze(1)
+        clients, samples = rows.shape
+        points = x.expand(clients, self.dimension)
+
+        def of_samples(clients: slice, samples: slice) -> tuple[torch.Tensor, torch.Tensor]:
+            """Margins and the loss's gradients."""
+            here = clients, samples
+            features = self._features[rows[here]]  # (S, b, d)
+            margins = torch.matmul(features, points[clients].unsqueeze(-1)).squeeze(-1)
+            labels = self._labels[rows[here]]
+            slopes = share[here] * loss_derivative(self.objective.loss, margins, labels)
+            return margins, torch.matmul(slopes.unsqueeze(1), features).squeeze(1)
+
+        def compute(most: int | None) -> torch.Tensor:
+            if most is None:
+                return of_samples(slice(None), slice(None))[1]
+            return in_blocks(of_samples, clients, samples, most, together=True)[1]
+
+        model, shape = self.objective.name, (self.dimension,)
+        task = Task("gradient", model, self.dimension, clients, samples, shape, SMALLER_BATCH)
+        gradients = self.memory.fit(task, compute)
         weight = self.objective.regularisation_weight
         return gradients + weight * penalty_derivative(self.objective.regulariser, points)
 

@@ -1,12 +1,15 @@
 """The arithmetic behind silos with clients: what every engine shares and must offer."""
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from fedatlas.problems.tiered import PerSilo, SharedMinibatch, SiloModels
 from fedatlas.tiered_shards import TieredSamples
+
+if TYPE_CHECKING:  # by whom torch is used anyway
+    from fedatlas.problems.memory import Memory
 
 
 class RowsByClient(NamedTuple):
@@ -34,7 +37,10 @@ class SiloEngine(ABC):
     """Embeddings and gradients of all clients of all silos.
 
     silos: N. clients: K of each silo. samples: M.
+    memory: of engines that compute in parts what does not fit.
     """
+
+    memory: "Memory | None" = None
 
     def __init__(self, data: TieredSamples) -> None:
         """Keep what the rows are shared out to."""

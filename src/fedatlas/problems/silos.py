@@ -11,6 +11,7 @@ from fedatlas.objectives import ClassificationObjective
 from fedatlas.problems.batched_network import BatchedNetwork, Pullback
 from fedatlas.problems.classification import Classification, classification
 from fedatlas.problems.device_samples import DeviceSamples
+from fedatlas.problems.memory import Memory
 from fedatlas.problems.silo_engine import SiloEngine, rows_by_client
 from fedatlas.problems.tiered import PerSilo, SharedMinibatch, SiloModels
 from fedatlas.problems.torch_device import available
@@ -72,9 +73,10 @@ class NetworkSilos(SiloEngine):
         self._loss = classification(
             objective, data.metadata["dataset"], first.samples, first.test, self._device
         )
+        self.memory = Memory(self._device)
         self._silos = tuple(
-            _Silo(silo, place, objective, self._loss, self._device, dtype, vectorised)
-            for silo, place in zip(data.silos, data.place, strict=True)
+            _Silo(number, silo, place, objective, self._loss, self.memory, dtype, vectorised)
+            for number, (silo, place) in enumerate(zip(data.silos, data.place, strict=True))
         )
 
     def start(self, seed: int) -> SiloModels:
@@ -144,11 +146,12 @@ class _Silo:
 
     def __init__(
         self,
+        number: int,
         data: ClientSamples,
         place: np.ndarray,
         objective: ClassificationObjective,
         loss: Classification,
-        device: torch.device,
+        memory: Memory,
         dtype: torch.dtype,
         vectorised: bool | None,
     ) -> None:
@@ -159,7 +162,8 @@ class _Silo:
             hidden=objective.hidden,
             batch_statistics=True,
         )
-        self.network = BatchedNetwork(build, device, dtype, vectorised)
+        name, device = f"{objective.model} of silo {number}", memory.device
+        self.network = BatchedNetwork(build, device, dtype, vectorised, name, memory)
         self._loss, self._dtype, self._device = loss, dtype, device
         self._train = DeviceSamples(data.samples, data.metadata, device, dtype)
         self._targets = loss.targets(self._train.label)
@@ -211,16 +215,15 @@ class _Silo:
         gradients = torch.zeros_like(weights, memory_format=torch.contiguous_format)
         after = statistics.clone(memory_format=torch.contiguous_format)
         for group in batch.groups:
-            if len(group.clients) > 1:
-                _, own = self.network.all_at_once(
-                    weights[group.clients], group.inputs, self._pullback(group, others)
-                )
-                gradients[group.clients] = own
-                continue
-            client = int(group.clients)
-            here = slice(client, client + 1)
-            _, gradients[here] = self.network.one_by_one(
-                weights[here], group.inputs, self._pullback(group, others), after[here]
+            # A client alone by a slice, through which its statistics are updated in place.
+            first = int(group.clients[0])
+            here = group.clients if len(group.clients) > 1 else slice(first, first + 1)
+            _, gradients[here] = self.network.gradients(
+                weights[here],
+                group.inputs,
+                self._pullback(group, others),
+                after[here],
+                together=len(group.clients) > 1,
             )
         return gradients, after
 
@@ -269,8 +272,9 @@ class _Silo:
         """Slopes of the mean loss of each client's samples: its own Φ_j beside the stale Φ_{−j}."""
         stale = others[group.place]
 
-        def slopes(outputs: torch.Tensor, clients: slice) -> torch.Tensor:
-            of_sum = self._loss.slopes(outputs + stale[clients], group.targets[clients])
-            return group.share[clients].unsqueeze(-1) * of_sum
+        def slopes(outputs: torch.Tensor, clients: slice, samples: slice) -> torch.Tensor:
+            here = clients, samples
+            of_sum = self._loss.slopes(outputs + stale[here], group.targets[here])
+            return group.share[here].unsqueeze(-1) * of_sum
 
         return slopes

@@ -1,8 +1,11 @@
 """The device that torch computes on."""
 
+import os
+
 import torch
 
 from fedatlas.errors import FedatlasError
+from fedatlas.gpus import Gpu, claim, driver_version
 
 
 def available(name: str) -> torch.device:
@@ -10,6 +13,8 @@ def available(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
+        if device.index is not None and device.type == "cuda":
+            torch.cuda.set_device(device)  # nothing of this process shall land on another one
     except (RuntimeError, AssertionError) as error:
         raise FedatlasError(
             f"device '{name}' cannot be used: {str(error).splitlines()[0]}. Set device to cpu or "
@@ -18,8 +23,60 @@ def available(name: str) -> torch.device:
     return device
 
 
-def chosen(name: str) -> str:
-    """The device that "auto" stands for: a GPU where there is one; any other name itself."""
-    if name != "auto":
+def claimed(name: str, purpose: str) -> str:
+    """The device that is meant; a GPU is kept from other processes until this one ends.
+
+    If all that are meant are taken, waits.
+
+    name: "cuda" is any GPU that is visible, "cuda:1" that one of them, "auto" any or, where there
+    is none, the CPU; any other name is itself. purpose: what others read that wait for the GPU.
+    """
+    if name == "auto" and not _is_given_gpus():
+        return "cpu"
+    if name != "auto" and not name.startswith("cuda"):
         return name
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    gpus = visible_gpus()
+    meant = [gpu for gpu in gpus if name in ("auto", "cuda", gpu.name)]
+    if meant:
+        return claim(meant, purpose).name
+    if name == "auto":
+        return "cpu"
+    available(name)  # says why not
+    raise FedatlasError(
+        f"device '{name}' cannot be used: visible are {', '.join(gpu.name for gpu in gpus)}"
+    )
+
+
+def visible_gpus() -> list[Gpu]:
+    """All that torch sees, which CUDA_VISIBLE_DEVICES may limit."""
+    if not torch.cuda.is_available():
+        return []
+    return [Gpu(f"cuda:{index}", _identity(index)) for index in range(torch.cuda.device_count())]
+
+
+def gpu_versions(name: str) -> dict[str, str]:
+    """Model, driver and CUDA of a device that is a GPU; nothing of others."""
+    if not name.startswith("cuda"):
+        return {}
+    return {
+        "gpu": torch.cuda.get_device_name(name),
+        "gpu_driver": driver_version() or "unknown",
+        "cuda": torch.version.cuda or "none",
+    }
+
+
+def _identity(index: int) -> str:
+    uuid = getattr(torch.cuda.get_device_properties(index), "uuid", None)
+    if uuid is not None:
+        return f"GPU-{uuid}"
+    # Numbers are counted among those that are visible: what stands for this one.
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    return listed[index].strip() if any(listed) else f"GPU-{index}"
+
+
+def _is_given_gpus() -> bool:
+    """Whether GPUs that are visible are this process's to use.
+
+    SLURM names those that it gave to a job; without bounds on devices a job sees all of the node.
+    """
+    return "SLURM_JOB_ID" not in os.environ or "CUDA_VISIBLE_DEVICES" in os.environ

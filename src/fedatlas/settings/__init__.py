@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from fedatlas.specs import RunSpec
 
 if TYPE_CHECKING:
     from fedatlas.privacy.exposure import Exposure
+    from fedatlas.problems.memory import Memory
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,15 @@ class Setting(ABC):
 
     device: where it computes. data_digest: of all files that it reads.
     exposure: what privacy depends on here; None where no method of the setting is private.
+    memory: of arithmetic that is done in parts where it does not fit.
+    accelerator: of a GPU that computes: model, driver and CUDA.
     """
 
     device: str
     data_digest: str
     exposure: Exposure | None = None
+    memory: Memory | None = None
+    accelerator: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:

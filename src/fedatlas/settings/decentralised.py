@@ -22,7 +22,8 @@ class DecentralisedSetting(Setting):
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         """Read the shard into an engine of the device."""
         data, self.data_digest = read_clients(spec, shards)
-        self._engine, self.device = _engine(spec, data, device)
+        self._engine, self.device, self.accelerator = _engine(spec, data, device)
+        self.memory = self._engine.memory
         self._states, self._trackers = spec.weights
         self.exposure = Exposure(
             self._engine.fewest_samples, self._engine.dimension, self._states, self._trackers
@@ -50,15 +51,17 @@ class DecentralisedSetting(Setting):
         return self._engine.numpy(array)
 
 
-def _engine(spec: RunSpec, data: ClientSamples, device: str) -> tuple[AgentEngine, str]:
-    """The engine of the objective, and where it computes; torch is imported only if it does."""
+def _engine(
+    spec: RunSpec, data: ClientSamples, device: str
+) -> tuple[AgentEngine, str, dict[str, str]]:
+    """The engine of the objective, and on what it computes; torch is imported only if it does."""
     if isinstance(spec.objective, LinearObjective):
         from fedatlas.problems.linear_agents import LinearAgents
 
-        return LinearAgents(data, spec.objective), "cpu"
+        return LinearAgents(data, spec.objective), "cpu", {}
     from fedatlas.problems.classifying_agents import ClassifyingAgents
-    from fedatlas.problems.torch_device import chosen
+    from fedatlas.problems.torch_device import claimed, gpu_versions
 
     assert isinstance(spec.objective, ClassificationObjective)
-    device = chosen(device)
-    return ClassifyingAgents(data, spec.objective, device), device
+    device = claimed(device, spec.name)
+    return ClassifyingAgents(data, spec.objective, device), device, gpu_versions(device)

@@ -23,9 +23,15 @@ class HorizontalSetting(Setting):
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         """Read the shard into an engine of the device."""
         data, self.data_digest = read_clients(spec, shards)
-        self.device = "cpu" if device == "auto" else device
+        self.device = "cpu"
+        if device not in ("auto", "cpu"):
+            from fedatlas.problems.torch_device import claimed, gpu_versions
+
+            self.device = claimed(device, spec.name)
+            self.accelerator = gpu_versions(self.device)
         assert isinstance(spec.objective, LinearObjective)
         self._engine = build_engine(data, spec.objective, self.device)
+        self.memory = self._engine.memory
 
     def trial(self, seed: int) -> Trial:
         """See Setting."""

@@ -10,7 +10,7 @@ from fedatlas.counters import Counters
 from fedatlas.objectives import AucObjective
 from fedatlas.problems.auc_engine import AucEngine
 from fedatlas.problems.min_max import MinMaxProblem
-from fedatlas.problems.torch_device import chosen
+from fedatlas.problems.torch_device import claimed, gpu_versions
 from fedatlas.settings import Setting, Trial, read_clients
 from fedatlas.simulation.network import StarNetwork
 from fedatlas.specs import RunSpec
@@ -22,9 +22,11 @@ class HorizontalMinMaxSetting(Setting):
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         """Read the shard into an engine of the device."""
         data, self.data_digest = read_clients(spec, shards)
-        self.device = chosen(device)
+        self.device = claimed(device, spec.name)
+        self.accelerator = gpu_versions(self.device)
         assert isinstance(spec.objective, AucObjective)
         self._engine = AucEngine(data, spec.objective, self.device)
+        self.memory = self._engine.memory
 
     @property
     def uses_torch(self) -> bool:

@@ -32,7 +32,8 @@ class TieredSetting(Setting):
                 f"{files[0].parent}: holds the shards of another partition than that of "
                 f"{spec.name}. Delete it and run again."
             )
-        self._engine, self.device = _engine(spec, data, device)
+        self._engine, self.device, self.accelerator = _engine(spec, data, device)
+        self.memory = self._engine.memory
         self._torch = not isinstance(spec.objective, LinearObjective)
         self.data_digest = text_digest("".join(file_digest(file) for file in files))
 
@@ -57,15 +58,17 @@ class TieredSetting(Setting):
         return self._engine.numpy(array)
 
 
-def _engine(spec: RunSpec, data: TieredSamples, device: str) -> tuple[SiloEngine, str]:
-    """The engine of the objective, and where it computes; torch is imported only if it does."""
+def _engine(
+    spec: RunSpec, data: TieredSamples, device: str
+) -> tuple[SiloEngine, str, dict[str, str]]:
+    """The engine of the objective, and on what it computes; torch is imported only if it does."""
     if isinstance(spec.objective, LinearObjective):
         from fedatlas.problems.linear_silos import LinearSilos
 
-        return LinearSilos(data, spec.objective), "cpu"
+        return LinearSilos(data, spec.objective), "cpu", {}
     from fedatlas.problems.silos import NetworkSilos
-    from fedatlas.problems.torch_device import chosen
+    from fedatlas.problems.torch_device import claimed, gpu_versions
 
     assert isinstance(spec.objective, ClassificationObjective)
-    device = chosen(device)
-    return NetworkSilos(data, spec.objective, device), device
+    device = claimed(device, spec.name)
+    return NetworkSilos(data, spec.objective, device), device, gpu_versions(device)
