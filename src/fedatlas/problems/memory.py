@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import torch
 
 from fedatlas.errors import FedatlasError
-from fedatlas.out_of_memory import is_out_of_memory
+from fedatlas.out_of_memory import ONEDNN_SIGN, is_out_of_memory
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 PARTS = 16
 
 #: What makes a gradient's batch smaller.
-SMALLER_BATCH = "lower batch_size (or the larger batch that a method starts with), or clients"
+SMALLER_BATCH = "lower batch_size, initial_batch_size or the number of clients"
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,9 @@ class Memory:
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
+            log.info("%s", str(error).partition("\n")[0])
+            if ONEDNN_SIGN in str(error):
+                torch.backends.mkldnn.set_flags(False)
             failure = f"{task} ran out of memory on {described(self.device)}"
         # Outside: the exception holds the frames in which it was raised, and so their tensors.
         gc.collect()

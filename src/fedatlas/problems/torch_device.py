@@ -71,7 +71,7 @@ def _identity(index: int) -> str:
         return f"GPU-{uuid}"
     # Numbers are counted among those that are visible: what stands for this one.
     listed = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    return listed[index].strip() if any(listed) else f"GPU-{index}"
+    return f"GPU-{listed[index].strip() if any(listed) else index}"
 
 
 def _is_given_gpus() -> bool:

@@ -11,6 +11,7 @@ from fedatlas.architectures import architecture_names
 from fedatlas.closure import import_closure, source_digest
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, text_digest
+from fedatlas.gpus import driver_version, models
 from fedatlas.models import validated
 from fedatlas.objectives import NetworkObjective
 from fedatlas.optimum import read_optimum
@@ -205,11 +206,19 @@ def _check_environment(trace: StoredTrace) -> list[Finding]:
     recorded = _object(trace, "versions")
     if recorded is None:
         return [_not_recorded(trace, "versions", "environment")]
-    now = {name: _installed(name) for name in recorded}
+    # CUDA comes with torch, whose version stands for it.
+    gpu, driver, _ = (recorded.pop(name, None) for name in ("gpu", "gpu_driver", "cuda"))
+    now: dict[str, Any] = {name: _installed(name) for name in recorded}
+    findings = []
+    if gpu is not None and str(gpu) not in models():
+        detail = f"computed on {gpu} with driver {driver}, which is not here"
+        findings.append(Finding(State.UNCHECKED, "environment", detail))
+    elif gpu is not None:
+        recorded["gpu_driver"], now["gpu_driver"] = driver, driver_version()
     changes = [f"{name}: {old} → {new}" for name, old, new in differing(recorded, now)]
-    if not changes:
-        return []
-    return [Finding(State.STALE, "environment", "; ".join(changes), _ENVIRONMENT)]
+    if changes:
+        findings.append(Finding(State.STALE, "environment", "; ".join(changes), _ENVIRONMENT))
+    return findings
 
 
 def _installed(name: str) -> str:
