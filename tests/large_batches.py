@@ -1,0 +1,343 @@
+"""Engines with batches of some hundred megabytes, here and in a child process with little memory.
+
+Run as a program it works under a limit of its address space, which is the kernel's.
+
+    large_batches.py cases FOLDER    writes what came out of CASES and what was said of memory
+    large_batches.py train FOLDER    trains on the shards there until the first checkpoint
+"""
+
+import gc
+import json
+import os
+import resource
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+from scipy import sparse
+from torch import nn
+
+from fedatlas import checkpoints
+from fedatlas.data.samples import Samples, to_table
+from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json
+from fedatlas.objectives import AucObjective, ClassificationObjective, LinearObjective
+from fedatlas.partition import HorizontalPartition
+from fedatlas.problems.auc_engine import AucEngine
+from fedatlas.problems.batched_network import BatchedNetwork
+from fedatlas.problems.classifying_agents import ClassifyingAgents
+from fedatlas.problems.clipping import Clipping
+from fedatlas.problems.memory import Memory, Task
+from fedatlas.problems.minibatches import Minibatches
+from fedatlas.problems.on_torch import TorchEngine
+from fedatlas.problems.silos import NetworkSilos
+from fedatlas.settings import horizontal, shard_files
+from fedatlas.shards import ClientSamples, write_shards
+from fedatlas.simulation.tiers import sums_of_others
+from fedatlas.specs import RunSpec
+from fedatlas.tiered_shards import TieredSamples
+from fedatlas.training import CheckpointPolicy, train
+
+#: Who remembers what ran out of memory, and a computation to be made under the limit.
+Case = tuple[Memory, Callable[[], torch.Tensor]]
+
+CPU = torch.device("cpu")
+UNEVEN = (3, 2)  # the second client has so much less
+
+
+def images(rows: int, classes: int) -> ClientSamples:
+    """Two clients' images of 28 × 28."""
+    random = np.random.default_rng(0)
+    sizes = [rows, rows * UNEVEN[1] // UNEVEN[0]]
+    values = random.integers(0, 256, (sum(sizes), 784), dtype=np.uint8)
+    label = np.arange(sum(sizes)) % classes
+    if classes == 2:
+        label = 2 * label - 1
+    metadata = {
+        "dataset": "random images",
+        "shape": (1, 28, 28),
+        "positive_rate": float((label > 0).mean()),
+        "normalisation": {"mean": [127.0], "deviation": [74.0]},
+    }
+    samples = Samples(np.arange(sum(sizes)), label.astype(float), values)
+    return ClientSamples(samples, np.cumsum([0, *sizes]), metadata)
+
+
+def whole(data: ClientSamples) -> Minibatches:
+    """Everything of every client."""
+    return Minibatches(
+        data.offsets[:-1], np.diff(data.offsets), np.empty((0, 0, 0), np.int64), steps=1
+    )
+
+
+def moved(point: torch.Tensor) -> torch.Tensor:
+    """Another point for each of two clients."""
+    noise = torch.randn(2, point.shape[-1], generator=torch.Generator().manual_seed(1))
+    return point + 0.01 * noise.to(point.dtype)
+
+
+def auc(
+    rows: int = 1500, dtype: torch.dtype = torch.float64, vectorised: bool | None = None
+) -> Case:
+    """θ, a, b and w of both workers."""
+    data = images(rows, 2)
+    objective = AucObjective(name="auc_min_max", model="cnn_28x28")
+    engine = AucEngine(data, objective, "cpu", dtype, vectorised)
+    theta = moved(engine.start(0).theta)
+    w = theta[:, :1].clone()
+
+    def compute() -> torch.Tensor:
+        found = engine.gradients(theta, w, whole(data))
+        return torch.cat([found.theta, found.w], dim=1)
+
+    return engine.memory, compute
+
+
+def agents(
+    clipping: Clipping | None = None,
+    rows: int = 1500,
+    dtype: torch.dtype = torch.float64,
+    vectorised: bool | None = None,
+) -> Case:
+    """Gradients of both agents."""
+    data = images(rows, 10)
+    objective = ClassificationObjective(name="cross_entropy", model="cnn_28x28")
+    engine = ClassifyingAgents(data, objective, "cpu", dtype, vectorised)
+    points = moved(engine.start(0)[0])
+    return engine.memory, lambda: engine.gradients(points, whole(data), clipping)
+
+
+def silos(
+    samples: int = 3000,
+    dtype: torch.dtype = torch.float64,
+    vectorised: bool | None = None,
+    model: str = "lstm",
+) -> Case:
+    """Gradients of all clients of both silos, one after the other."""
+    random = np.random.default_rng(0)
+    label = np.arange(samples) % 3 * 1.0
+    own, place = [], []
+    shapes = [(48, 19), (48, 7)]
+    cut = samples * UNEVEN[0] // sum(UNEVEN)
+    for shape in shapes:
+        order = random.permutation(samples)
+        values = random.normal(size=(samples, *shape)).reshape(samples, -1)
+        metadata = {"dataset": "random series", "shape": shape}
+        offsets = np.array([0, cut, samples])
+        own.append(ClientSamples(Samples(order, label[order], values[order]), offsets, metadata))
+        place.append(np.argsort(order))
+    hidden = 16 if model == "lstm" else None
+    objective = ClassificationObjective(name="cross_entropy", model=model, hidden=hidden)
+    tiered = TieredSamples(tuple(own), np.stack(place))
+    engine = NetworkSilos(tiered, objective, "cpu", dtype, vectorised)
+    batch = engine.minibatch(random.permutation(samples))
+    start = engine.start(0)
+    models = type(start)(
+        tuple(moved(weights) for weights in start.weights),
+        tuple(engine.copies(part) for part in start.statistics),
+    )
+    others = sums_of_others(engine.embeddings(start, batch))
+
+    def compute() -> torch.Tensor:
+        gradients, _ = engine.partial_gradients(models, others, batch)
+        return torch.cat([part.reshape(-1) for part in gradients])
+
+    return engine.memory, compute
+
+
+def linear(rows: int = 40_000) -> Case:
+    """Gradients of both clients of a linear model."""
+    random = np.random.default_rng(0)
+    features = sparse.csr_array(random.normal(size=(rows, 100)))
+    label = np.where(np.arange(rows) % 3, 1.0, -1.0)
+    offsets = np.array([0, 2 * rows // 3, rows])
+    data = ClientSamples(Samples(np.arange(rows), label, features), offsets, {"dataset": "random"})
+    objective = LinearObjective(name="logistic_nonconvex", weight=0.1)
+    engine = TorchEngine(data, objective, "cpu")
+    points = moved(engine.zeros(100))
+    return engine.memory, lambda: engine.client_gradients(points, whole(data))
+
+
+def evaluation() -> Case:
+    """Outputs of a network whose layers hold 2000 numbers for each of four."""
+    memory = Memory(CPU)
+    network = BatchedNetwork(
+        lambda: nn.Sequential(nn.Linear(4, 2000), nn.ReLU(), nn.Linear(2000, 1)),
+        CPU,
+        torch.float64,
+        name="wide",
+        memory=memory,
+    )
+    samples = torch.linspace(-1, 1, 120_000, dtype=torch.float64).reshape(-1, 4)
+    point = network.initial(0)
+    return memory, lambda: network.outputs(point, samples.__getitem__, len(samples))
+
+
+def normalising() -> Case:
+    """Of a network whose samples influence each other."""
+    memory = Memory(CPU)
+    network = BatchedNetwork(
+        lambda: nn.Sequential(nn.Linear(4, 2000), nn.BatchNorm1d(2000), nn.Linear(2000, 1)),
+        CPU,
+        name="normalising",
+        memory=memory,
+    )
+    inputs = torch.linspace(-1, 1, 4 * 20_000).reshape(1, -1, 4)
+    statistics = network.initial_statistics()[None]
+    return memory, lambda: network.gradients(
+        network.initial(0)[None], inputs, lambda outputs, *_: outputs, statistics
+    )[1]
+
+
+def hopeless() -> Case:
+    """Of which a sixteenth does not fit either."""
+    memory = Memory(CPU)
+    task = Task("gradient", "huge", 1, 2, 10, (3,), "lower batch_size")
+    return memory, lambda: memory.fit(task, lambda _: torch.zeros(1 << 31))
+
+
+def one_sample() -> Case:
+    """Which cannot be computed in parts."""
+    memory = Memory(CPU)
+    task = Task("gradient", "huge", 1, 1, 1, (3,), "lower batch_size")
+    return memory, lambda: memory.fit(task, lambda _: torch.zeros(1 << 31))
+
+
+IMAGES = torch.linspace(-1, 1, 4 * 3 * 32 * 32).reshape(4, 3, 32, 32)
+
+
+def convolving() -> Case:
+    """In a process where oneDNN once found no room for code that it compiles: it is lost to it."""
+    memory = Memory(CPU)
+    layer = nn.Conv2d(3, 32, 3).requires_grad_(False)
+    for parameter in layer.parameters():
+        parameter.fill_(0.1)
+    task = Task("gradient", "convolution", 896, 1, 4, (3, 32, 32), "lower batch_size")
+    for eighths in range(1, 25):
+        limit(eighths / 8)
+        with suppress(RuntimeError):
+            layer(IMAGES)
+        limit(None)
+    return memory, lambda: memory.fit(
+        task, lambda at_once: torch.cat([layer(part) for part in IMAGES.split(at_once or 4)])
+    )
+
+
+#: How to make each, and the megabytes that it may take, if they are limited.
+CASES: dict[str, tuple[Callable[..., Case], dict[str, Any], float | None]] = {
+    "auc": (auc, {}, 50),
+    "auc float32": (auc, {"dtype": torch.float32}, 25),
+    "agents": (agents, {}, 50),
+    "clipped agents": (agents, {"clipping": Clipping("l2", 0.5)}, 100),
+    "silos": (silos, {}, 30),
+    "linear": (linear, {}, 20),
+    "evaluation": (evaluation, {}, 150),
+    "normalising": (normalising, {}, 100),
+    "hopeless": (hopeless, {}, 100),
+    "one sample": (one_sample, {}, 100),
+    "convolving": (convolving, {}, None),
+}
+
+
+def limit(megabytes: float | None) -> None:
+    """Let the process take so much more memory than it has; None: whatever there is."""
+    most = resource.RLIM_INFINITY
+    if megabytes is not None:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + int(megabytes * 1e6)
+    resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+
+
+def write_cases(folder: Path) -> None:
+    """Results, and what was said, of all cases."""
+    said = {}
+    for name, (make, options, megabytes) in CASES.items():
+        memory, compute = make(**options)
+        error = ""
+        limit(megabytes)
+        try:
+            np.save(folder / f"{name}.npy", compute().numpy())
+        except FedatlasError as raised:
+            error = str(raised)
+        limit(None)
+        said[name] = {"state": memory.state, "error": error}
+        del memory, compute
+        gc.collect()
+    (folder / "said.json").write_text(json.dumps(said))
+
+
+SPEC = RunSpec.model_validate(
+    {
+        "paper": "fedpage",
+        "experiment": "test-large",
+        "run": "fedpage",
+        "point": "only",
+        "dataset": "made-up",
+        "split": "train",
+        "partition": {"kind": "horizontal", "clients": 4},
+        "objective": {"name": "logistic_nonconvex", "weight": 0.1},
+        "algorithm": "fedpage",
+        "hyper_parameters": {
+            "clients_per_round": 2, "local_steps": 2, "global_step_size": 0.1
+        },
+        "rounds": 6,
+        "record_every": 2,
+        "seeds": (3,),
+    }
+)  # fmt: skip
+
+
+def write_training_shards(folder: Path, rows: int = 40_000) -> None:
+    """The data of SPEC."""
+    features = np.random.default_rng(0).normal(size=(rows, 100))
+    label = np.where(features[:, 0] > 0.3, 1.0, -1.0)
+    table = to_table(Samples(np.arange(rows), label, sparse.csr_array(features)))
+    metadata = {
+        "dataset": "made-up", "split": "train", "rows": rows, "features": 100, "layout": "sparse"
+    }  # fmt: skip
+    prepared = folder / "train.parquet"
+    pq.write_table(table.replace_schema_metadata({"fedatlas": canonical_json(metadata)}), prepared)
+    partition = SPEC.partition
+    assert isinstance(partition, HorizontalPartition)
+    shards = folder / partition.slug
+    write_shards(prepared, partition, shard_files(shards, 1), shards / "manifest.json")
+
+
+def training_policy(folder: Path) -> CheckpointPolicy:
+    """One checkpoint for each record."""
+    return CheckpointPolicy(folder / "checkpoint.npz", every_seconds=-1.0)
+
+
+def train_until_first_checkpoint(folder: Path) -> None:
+    """SPEC in torch, whose full gradients do not fit; dies as if it was killed."""
+
+    class Limited(TorchEngine):
+        # Nowhere else: numba, when it is loaded without memory, never comes back.
+        def client_gradients(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
+            limit(20)
+            try:
+                return super().client_gradients(x, batch)
+            finally:
+                limit(None)
+
+    def build(data: ClientSamples, objective: LinearObjective, _: str) -> TorchEngine:
+        return Limited(data, objective, "cpu")
+
+    def save_then_die(*arguments: Any) -> None:
+        save(*arguments)
+        os._exit(9)
+
+    save, checkpoints.save = checkpoints.save, save_then_die
+    horizontal.build_engine = build
+    train(SPEC, folder, folder / "trace.nc", checkpoint=training_policy(folder))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    work = {"cases": write_cases, "train": train_until_first_checkpoint}[sys.argv[1]]
+    work(Path(sys.argv[2]))
