@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from fedatlas.plan import build_plan
 from slurm.check_slurm import differences
 from trace_factory import make_trace
 from workflow_copy import ROOT, WorkflowCopy
@@ -164,6 +165,30 @@ def test_training_asks_for_a_gpu_where_the_device_is_one(workflow, device, gpus)
     assert {value for job in training for value in re.findall(r" gpu=(\d+)", job)} == gpus
     unstated = [job for job in jobs[1:] if not re.search(r"mem_mb=\d+.* runtime=\d+", job)]
     assert unstated == []
+
+
+def test_slurm_is_asked_for_a_gpu_where_the_device_is_one(workflow, programs):
+    """Of the pinned plugin: what sbatch is given for a training job."""
+    pytest.importorskip("snakemake_executor_plugin_slurm")
+    spec = build_plan(workflow.folder / "config").run("demo-small", "fedavg", "only")
+    shards = f"results/shards/{spec.dataset}/{spec.split}/{spec.partition.slug}/silo-0.parquet"
+    assert workflow.run(shards).returncode == 0
+    for name in ("sbatch", "sinfo", "sacct", "sacctmgr", "scontrol", "squeue", "sshare"):
+        add_program(programs, name, SLURM)
+    trace = str(workflow.trace("fedavg").relative_to(workflow.folder))
+    resources = ("--default-resources", "slurm_partition='short'", "slurm_account='ours'")
+    options = (*resources, "--retries", "0", "--slurm-init-seconds-before-status-checks", "1")
+    asked = []
+    for device in ("cuda", "auto"):
+        config = [f"device={device}"]
+        outcome = submit(workflow, "slurm", trace, *options, config=config)
+        assert "this is no cluster" in outcome.stdout + outcome.stderr
+        lines = (programs / "submitted").read_text(encoding="utf-8").splitlines()
+        asked.append(json.loads(lines[-1]))
+        assert len(lines) == len(asked)
+        assert any("train_run" in word for word in asked[-1])
+    gpus = [[word for word in words if word.startswith("--gpu")] for words in asked]
+    assert gpus == [["--gpus=1"], []]
 
 
 def test_kubernetes_runs_jobs_on_the_volume_and_retries_with_more_memory(workflow, programs):

@@ -27,6 +27,7 @@ from fedatlas.netcdf import write_netcdf
 from fedatlas.optimum import write_optimum
 from fedatlas.party_shards import read_party_shards, write_party_shards
 from fedatlas.plan import build_plan
+from fedatlas.provenance import trace_checks
 from fedatlas.provenance.difference import Tolerance, compare, compare_traces
 from fedatlas.provenance.digests import Digests
 from fedatlas.provenance.findings import Finding, State, exit_status
@@ -372,6 +373,24 @@ def test_a_tampered_trace_is_told(copy, tampering):
     shutil.rmtree(copy / "results" / "atlas")
     edit(copy / "results" / STAR)
     assert drift(copy) == {STAR: expected}
+
+
+@pytest.mark.parametrize(
+    ("models", "driver", "expected"),
+    [
+        (set(), None, State.UNCHECKED),
+        ({"Tesla T4"}, "570.86", State.UNCHECKED),  # another machine's
+        ({"Tesla T4", "NVIDIA H100"}, "570.86", None),
+        ({"NVIDIA H100"}, "580.10", State.STALE),
+    ],
+)
+def test_a_gpus_driver_is_checked_where_such_a_gpu_is(copy, monkeypatch, models, driver, expected):
+    monkeypatch.setattr(trace_checks, "models", lambda: models)
+    monkeypatch.setattr(trace_checks, "driver_version", lambda: driver)
+    shutil.rmtree(copy / "results" / "atlas")
+    gpu = {"gpu": "NVIDIA H100", "gpu_driver": "570.86", "cuda": "12.8"}
+    edit_attribute("versions", edit_json(**gpu))(copy / "results" / STAR)
+    assert drift(copy) == ({STAR: {(expected, "environment")}} if expected else {})
 
 
 def test_an_optimum_that_was_found_anew_makes_traces_stale(copy):
