@@ -160,7 +160,10 @@ def local_sgd(
                 row = starts[s] + t if whole else rows[s, k, t]
                 margin = _dot(indptr, indices, values, row, y)
                 slopes[t] = loss_derivative(loss, margin, labels[row])
-            if corrected:
+            if corrected and regulariser == _NONE:  # apart, as the compiler vectorises it then
+                for j in range(dimension):
+                    y[j] -= step_size * corrections[s, j]
+            elif corrected:
                 for j in range(dimension):
                     penalty = regulariser_derivative(regulariser, weight, y[j])
                     y[j] -= step_size * (corrections[s, j] + penalty)
