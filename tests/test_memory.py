@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,11 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import large_batches
+from fedatlas import cli
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import AucObjective, ClassificationObjective
 from fedatlas.out_of_memory import is_out_of_memory
 from fedatlas.problems import on_torch
 from fedatlas.problems.clipping import Clipping
+from fedatlas.problems.device_samples import DeviceSamples, Minibatch
 from fedatlas.problems.memory import Memory, Task, blocks
 from fedatlas.problems.on_torch import TorchEngine
 from fedatlas.settings import decentralised, horizontal, horizontal_min_max
@@ -235,12 +238,38 @@ def test_other_failures_are_not_about_memory():
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), True),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"), True),
         (RuntimeError("std::bad_alloc"), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to"), True),
+        (RuntimeError("mmap: Cannot allocate memory"), True),
         (RuntimeError("size mismatch"), False),
         (FedatlasError("out of memory"), False),
     ],
 )
 def test_what_is_about_memory(error, expected):
     assert is_out_of_memory(error) is expected
+
+
+def test_a_batch_that_is_asked_for_in_parts_is_not_kept_whole():
+    data = large_batches.images(6, 2)
+    samples = DeviceSamples(data.samples, data.metadata, torch.device("cpu"), torch.float32)
+    batch = Minibatch(samples, torch.tensor([[0, 3, 2], [7, 6, 6]]))
+    kept = weakref.ref(batch[...])
+    assert batch[...] is kept()  # for another gradient at the same samples
+    assert torch.equal(batch[1:, :2], batch[...][1:, :2])
+    part = batch[0:1, 1:3]
+    assert kept() is None
+    assert torch.equal(part, samples.at(torch.tensor([[3, 2]])))
+    assert batch.shape == tuple(batch[...].shape) == (2, 3, 1, 28, 28)
+
+
+def test_a_lack_of_memory_elsewhere_is_one_line_too(tmp_path, monkeypatch):
+    def lack(*_, **__):
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB.\nMore words")
+
+    monkeypatch.setattr("fedatlas.training.train", lack)
+    spec = large_batches.SPEC.model_dump_json()
+    expected = r"^test-large/fedpage/only: ran out of .* device 'cpu': CUDA out .*GiB\. Give the"
+    with pytest.raises(FedatlasError, match=expected):
+        cli.train(spec, tmp_path, tmp_path / "trace.nc", device="cpu")
 
 
 def test_settings_of_networks_hand_over_their_engines_memory(monkeypatch):

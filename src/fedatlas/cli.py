@@ -398,7 +398,7 @@ def train(
         # Gradients and evaluations say more, see `fedatlas.problems.memory`.
         raise FedatlasError(
             f"{run.name}: ran out of memory beside gradients and evaluations, on device '{device}':"
-            f" {str(error).splitlines()[0] if str(error) else 'no room for an array'}. Give the "
+            f" {str(error).splitlines()[0].rstrip('.') if str(error) else 'no room'}. Give the "
             "job more memory, or lower the numbers of clients and samples"
         ) from None
 
