@@ -63,6 +63,7 @@ bench: environment
 	$(BIN)/python benchmarks/atlas.py
 	$(BIN)/python benchmarks/explorer.py
 	$(BIN)/python benchmarks/workflow.py
+	$(BIN)/python benchmarks/growth.py
 
 clean:  # keeps what was downloaded
 	find results -mindepth 1 -maxdepth 1 ! -name raw ! -name archives -exec rm -rf {} + 2>/dev/null || true

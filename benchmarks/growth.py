@@ -118,9 +118,8 @@ def training_of_seeds(seeds: int) -> float:
     run = run.model_copy(update={"seeds": tuple(range(seeds))})
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        prepare(
-            load_catalogue(ROOT / "config/datasets.yaml")[run.dataset], "train", [], folder / "p"
-        )
+        dataset = load_catalogue(ROOT / "config/datasets.yaml")[run.dataset]
+        prepare(dataset, "train", [], folder / "p")
         own = folder / run.partition.slug
         write_shards(folder / "p", run.partition, [own / "silo-0.parquet"], own / "manifest.json")
         began = time.perf_counter()
@@ -201,6 +200,14 @@ GROWTHS = {
 }
 
 
+def point(name: str, size: int) -> tuple[float, float]:
+    """Seconds and MiB of a process of its own."""
+    command = [sys.executable, __file__, "--point", name, str(size)]
+    outcome = subprocess.run(command, check=True, capture_output=True, text=True)
+    seconds, mebibytes = json.loads(outcome.stdout.splitlines()[-1])
+    return seconds, mebibytes
+
+
 def exponents(sizes: tuple[int, ...], seconds: list[float]) -> tuple[float, float]:
     """Of all points, and between the two largest."""
     x, y = np.log(sizes), np.log(seconds)
@@ -222,10 +229,9 @@ def main() -> None:
         if arguments.only not in (None, name):
             continue
         measured = []
+        point(name, growth.sizes[0])  # compiles
         for size in growth.sizes:
-            command = [sys.executable, __file__, "--point", name, str(size)]
-            outcome = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            seconds, mebibytes = json.loads(outcome.stdout.splitlines()[-1])
+            seconds, mebibytes = point(name, size)
             measured.append(seconds)
             print(f"{name:<9}{size:>10,}{seconds:>12.4g} s{mebibytes:>9,.0f} MiB", flush=True)
         slope, last = exponents(growth.sizes, measured)
