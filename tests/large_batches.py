@@ -50,6 +50,10 @@ CPU = torch.device("cpu")
 UNEVEN = (3, 2)  # the second client has so much less
 
 
+#: How series are cut, as configurations say it.
+SERIES = {"kind": "tiered", "cut": {"features": 2}, "clients": 2}
+
+
 def images(rows: int, classes: int) -> ClientSamples:
     """Two clients' images of 28 × 28."""
     random = np.random.default_rng(0)
@@ -112,13 +116,8 @@ def agents(
     return engine.memory, lambda: engine.gradients(points, whole(data), clipping)
 
 
-def silos(
-    samples: int = 3000,
-    dtype: torch.dtype = torch.float64,
-    vectorised: bool | None = None,
-    model: str = "lstm",
-) -> Case:
-    """Gradients of all clients of both silos, one after the other."""
+def series(samples: int) -> TieredSamples:
+    """Of two silos with two clients each."""
     random = np.random.default_rng(0)
     label = np.arange(samples) % 3 * 1.0
     own, place = [], []
@@ -131,11 +130,20 @@ def silos(
         offsets = np.array([0, cut, samples])
         own.append(ClientSamples(Samples(order, label[order], values[order]), offsets, metadata))
         place.append(np.argsort(order))
+    return TieredSamples(tuple(own), np.stack(place))
+
+
+def silos(
+    samples: int = 3000,
+    dtype: torch.dtype = torch.float64,
+    vectorised: bool | None = None,
+    model: str = "lstm",
+) -> Case:
+    """Gradients of all clients of both silos, one after the other."""
     hidden = 16 if model == "lstm" else None
     objective = ClassificationObjective(name="cross_entropy", model=model, hidden=hidden)
-    tiered = TieredSamples(tuple(own), np.stack(place))
-    engine = NetworkSilos(tiered, objective, "cpu", dtype, vectorised)
-    batch = engine.minibatch(random.permutation(samples))
+    engine = NetworkSilos(series(samples), objective, "cpu", dtype, vectorised)
+    batch = engine.minibatch(np.random.default_rng(1).permutation(samples))
     start = engine.start(0)
     models = type(start)(
         tuple(moved(weights) for weights in start.weights),

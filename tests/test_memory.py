@@ -23,12 +23,13 @@ from fedatlas import cli
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import AucObjective, ClassificationObjective
 from fedatlas.out_of_memory import is_out_of_memory
+from fedatlas.partition import TieredPartition
 from fedatlas.problems import on_torch
 from fedatlas.problems.clipping import Clipping
 from fedatlas.problems.device_samples import DeviceSamples, Minibatch
 from fedatlas.problems.memory import Memory, Task, blocks
 from fedatlas.problems.on_torch import TorchEngine
-from fedatlas.settings import decentralised, horizontal, horizontal_min_max
+from fedatlas.settings import decentralised, horizontal, horizontal_min_max, tiered
 from fedatlas.training import train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -280,6 +281,15 @@ def test_settings_of_networks_hand_over_their_engines_memory(monkeypatch):
         (horizontal_min_max.HorizontalMinMaxSetting, ranking, 2),
         (decentralised.DecentralisedSetting, classes, 10),
     ]
+    partition = TieredPartition.model_validate(large_batches.SERIES)
+    data = large_batches.series(9)
+    data.metadata["partition"] = partition.model_dump(mode="json")
+    monkeypatch.setattr(tiered, "read_tiered_shards", lambda _: data)
+    monkeypatch.setattr(tiered, "file_digest", lambda _: "digest")
+    objective = ClassificationObjective(name="cross_entropy", model="linear")
+    spec = SimpleNamespace(name="a/run", objective=objective, partition=partition)
+    opened = tiered.TieredSetting(spec, Path(), "cpu")
+    assert all(silo.network._memory is opened.memory for silo in opened._engine._silos)
     for setting, objective, labels in cases:
         data = large_batches.images(9, labels)
         module = sys.modules[setting.__module__]

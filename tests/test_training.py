@@ -194,6 +194,12 @@ def test_a_device_that_is_not_there_is_one_clear_error(shard, tmp_path):
         train(specification(), shard, tmp_path / "trace.nc", device="cuda:99")
 
 
+def test_runs_over_parties_take_no_gpu(shard, tmp_path):
+    trace = train(specification("vfb2_sgd"), shard, tmp_path / "trace.nc", device="cuda:99")
+    assert trace.attrs["device"] == "cpu"
+    assert "gpu" not in json.loads(trace.attrs["versions"])
+
+
 class Interrupted(Exception):
     pass
 
