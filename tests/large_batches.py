@@ -255,11 +255,12 @@ CASES: dict[str, tuple[Callable[..., Case], dict[str, Any], float | None]] = {
 
 def limit(megabytes: float | None) -> None:
     """Let the process take so much more memory than it has; None: whatever there is."""
-    most = resource.RLIM_INFINITY
+    _, highest = resource.getrlimit(resource.RLIMIT_AS)
+    most = highest
     if megabytes is not None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + int(megabytes * 1e6)
-    resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (most, highest))
 
 
 def write_cases(folder: Path) -> None:
