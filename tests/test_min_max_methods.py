@@ -805,7 +805,7 @@ class Interrupted(Exception):
 
 @all_methods
 def test_training_resumes_with_the_same_trace(name, shards, tmp_path, monkeypatch):
-    """Killed in either seed: after rounds 3 and 7 of the first, after round 6 of the second."""
+    """Killed in either seed: after rounds 2 and 7 of the first, after round 6 of the second."""
     spec = specification(name)
     whole = without_times(train(spec, shards, tmp_path / "whole.nc"))
     assert whole["status"].values.tolist() == ["ok", "ok"]
@@ -818,10 +818,11 @@ def test_training_resumes_with_the_same_trace(name, shards, tmp_path, monkeypatc
 
     policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
     save = checkpoints.save
-    for records in (2, 4, 8):
+    # One checkpoint a round from 0, and one a seed.
+    for checkpoints_before in (3, 8, 9 + 7):
         saved = []
 
-        def save_then_die(*arguments, last=records, saved=saved):
+        def save_then_die(*arguments, last=checkpoints_before, saved=saved):
             save(*arguments)
             saved.append(1)
             if len(saved) == last:

@@ -595,10 +595,11 @@ def test_training_resumes_with_the_same_trace(model, shards, tmp_path, monkeypat
     assert (whole["objective"][0] != whole["objective"][1]).all()
     policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
     save = checkpoints.save
-    for records in (2, 6):
+    # One checkpoint a round from 0, and one a seed: within a record, and at one.
+    for checkpoints_before in (2, 6 + 3):
         saved = []
 
-        def save_then_die(*arguments, last=records, saved=saved):
+        def save_then_die(*arguments, last=checkpoints_before, saved=saved):
             save(*arguments)
             saved.append(1)
             if len(saved) == last:
@@ -707,7 +708,7 @@ def test_shards_of_another_partition_are_refused(shards, tmp_path):
     other = HALVES.model_copy(update={"seed": 1})
     shutil.copytree(shards / HALVES.slug, tmp_path / other.slug)
     spec = specification(partition=other.model_dump())
-    with pytest.raises(FedatlasError, match=r"holds the shards of another partition than that of"):
+    with pytest.raises(FedatlasError, match=r"manifest\.json: describes .*seed0.*, but .*seed1.* is needed"):
         train(spec, tmp_path, tmp_path / "trace.nc")
 
 

@@ -792,8 +792,8 @@ def test_a_run_continues_from_its_arrays(tmp_path: Path, method, layout, synchro
     whole = Run(case).round(9)
     first = Run(case).round(cut)
     saved = checkpoints.state_arrays(first.state, np.asarray)
-    checkpoints.save(tmp_path / "x", "me", {"counters": asdict(first.counters)}, saved)
-    loaded = checkpoints.load(tmp_path / "x", "me")
+    checkpoints.save(tmp_path / "x", {"run": "me"}, {"counters": asdict(first.counters)}, saved)
+    loaded = checkpoints.load(tmp_path / "x", {"run": "me"})
     assert loaded is not None
     header, arrays = loaded
 

@@ -4,28 +4,32 @@ import errno
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from fedatlas.errors import FedatlasError
+
+# What the system says where a folder cannot be written, and where there is no space left.
+_DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_PROBE_BYTES = 1 << 20
 
 
 @contextmanager
 def write_atomically(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` only if the block succeeds.
 
-    Raises FedatlasError when the folder cannot be written or the disk is full.
+    What earlier writes of `path` left behind when they were killed is removed first.
+    Raises FedatlasError when the folder cannot be written or the disk is full, whatever the library
+    that writes says of it.
     """
     temporary: Path | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Hidden and with the final suffix: libraries that look at the suffix still work.
-        handle, name = tempfile.mkstemp(path.suffix, f".{path.stem}.", path.parent)
-        os.close(handle)
-        temporary = Path(name)
+        temporary = _make_temporary(path)
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
@@ -34,20 +38,85 @@ def write_atomically(path: Path) -> Iterator[Path]:
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
         temporary.replace(path)
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-            raise FedatlasError(
-                f"cannot write {path}: {error.strerror}. Make the folder {path.parent} writable "
-                "or choose another results folder."
-            ) from error
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise FedatlasError(
-                f"cannot write {path}: {error.strerror}. Free some space and run again."
-            ) from error
+    except FedatlasError:
         raise
+    except Exception as error:
+        explained = _explained(error, path, temporary)
+        if explained is None:
+            raise
+        raise explained from error
     finally:
         if temporary is not None:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):  # of a file system that is read-only by now
+                temporary.unlink(missing_ok=True)
+
+
+def require_writable(path: Path) -> None:
+    """Fail now, as `write_atomically` would, rather than when there is something to write."""
+    with suppress(_Written), write_atomically(path):
+        raise _Written
+
+
+class _Written(Exception):
+    """Nothing is to be written after all."""
+
+
+def leftovers(path: Path, *, folders: bool = False) -> list[Path]:
+    """What killed writes of `path` left beside it: hidden files or, of downloads, folders."""
+    name = (path.name, "") if folders else (path.stem, path.suffix)
+    # Eight such letters are what the standard library makes names unique by.
+    pattern = re.compile(rf"\.{re.escape(name[0])}\.[a-z0-9_]{{8}}{re.escape(name[1])}")
+    with os.scandir(path.parent) as entries:
+        return [
+            Path(entry.path)
+            for entry in entries
+            if pattern.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False) == folders
+        ]
+
+
+def _make_temporary(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in leftovers(path):
+        leftover.unlink(missing_ok=True)
+    # Hidden and with the final suffix: libraries that look at the suffix still work.
+    handle, name = tempfile.mkstemp(path.suffix, f".{path.stem}.", path.parent)
+    os.close(handle)
+    return Path(name)
+
+
+def _explained(error: Exception, path: Path, temporary: Path | None) -> FedatlasError | None:
+    """What a user can do about a failed write; None if it failed for another reason."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number in _DENIED:
+        remedy = f"Make the folder {path.parent} writable or choose another results folder."
+        return FedatlasError(f"cannot write {path}: {os.strerror(number)}. {remedy}")
+    if number not in _FULL and temporary is not None:
+        number = _refusal(temporary)
+    if number in _FULL:
+        remedy = "Free some space and run again."
+        return FedatlasError(f"cannot write {path}: {os.strerror(number)}. {remedy}")
+    if temporary is not None and not temporary.exists():
+        return FedatlasError(
+            f"cannot write {path}: its temporary file {temporary.name} has vanished. Run again "
+            "when no other process writes to the folder or clears it."
+        )
+    return None
+
+
+def _refusal(temporary: Path) -> int | None:
+    """The error number with which the system refuses more bytes of a file, if it does.
+
+    Some libraries keep the number to themselves: netCDF says "HDF error" of a full disk.
+    """
+    try:
+        with temporary.open("r+b") as stream:
+            stream.seek(0, os.SEEK_END)
+            stream.write(bytes(_PROBE_BYTES))
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        return error.errno
+    return None
 
 
 def write_text(path: Path, text: str) -> None:

@@ -5,12 +5,14 @@ import platform
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import threadpoolctl
 import xarray as xr
 from tqdm import tqdm
 
@@ -18,7 +20,8 @@ from fedatlas import checkpoints
 from fedatlas.algorithm import Algorithm
 from fedatlas.closure import import_closure, source_digest
 from fedatlas.errors import FedatlasError
-from fedatlas.files import canonical_json, text_digest
+from fedatlas.files import canonical_json, require_writable, text_digest
+from fedatlas.interruption import Interruption
 from fedatlas.optimum import read_optimum
 from fedatlas.randomness import RoundRandom
 from fedatlas.settings import Setting, Trial, open_setting
@@ -53,7 +56,10 @@ def train(
     shards: the folder of the data set's split, in which every partition has a folder by its slug;
     optima: the same for optima, needed where sub-optimality is measured.
     device: "auto", "cpu", or a torch device such as "cuda".
+    While it trains with a checkpoint, SIGTERM and SIGINT wait until one of what is done is written.
     """
+    for path in (output, checkpoint.path) if checkpoint else (output,):
+        require_writable(path)
     algorithm = spec.build_algorithm()
     setting = open_setting(spec, shards, device)
     best = read_optima(spec, optima)
@@ -61,7 +67,7 @@ def train(
     rehearsal = setting.trial(spec.seeds[0])
     warnings = _warnings(spec, algorithm, rehearsal.problem, setting)
 
-    identity = run_identity(spec, code, setting.data_digest, best)
+    identity = run_identity(spec, code, setting.data_digest, best) | _environment(setting)
     run = _Run(spec, algorithm, setting, best, checkpoint, identity)
     run.train(rehearsal)
     trace = run.trace(
@@ -106,10 +112,15 @@ def read_optima(spec: RunSpec, folder: Path | None) -> dict[int, float]:
 
 def run_identity(
     spec: RunSpec, code: str, shard_digest: str, optima: Mapping[int, float] | None = None
-) -> str:
-    """What a checkpoint must share with the run that continues it."""
+) -> dict[str, str]:
+    """What a checkpoint must share with the run that continues it, besides the environment."""
     best = sorted((optima or {}).items())
-    return text_digest(canonical_json([spec.model_dump(mode="json"), code, shard_digest, best]))
+    return {
+        "specification": text_digest(canonical_json(spec.model_dump(mode="json"))),
+        "source code": code,
+        "shards": shard_digest,
+        "optima": text_digest(canonical_json(best)),
+    }
 
 
 class _Run:
@@ -122,7 +133,7 @@ class _Run:
         setting: Setting,
         optima: Mapping[int, float],
         checkpoint: CheckpointPolicy | None,
-        identity: str,
+        identity: Mapping[str, str],
     ) -> None:
         self.spec = spec
         self.algorithm = algorithm
@@ -137,6 +148,7 @@ class _Run:
         self.budget = next(iter(budgets.values()), None)
         self.variables: dict[str, np.ndarray] = {}  # as they are first recorded
         self.status: list[str] = []
+        self.interruption = Interruption()
         self._saved = time.monotonic()
 
     def train(self, rehearsal: Trial) -> None:
@@ -144,12 +156,15 @@ class _Run:
         resumed = self._resume()
         self._warm_up(rehearsal)
         progress = _Progress(self.spec.name, self.spec.rounds * len(self.spec.seeds))
-        for index in range(len(self.status), len(self.spec.seeds)):
-            outcome = self._train_seed(index, resumed, progress)
-            resumed = None
-            self.status.append(outcome)
-            log.info("%s: seed %d %s", self.spec.name, self.spec.seeds[index], outcome)
-            self._save_if_due({}, None)
+        # Without a checkpoint there is nothing to wait for.
+        with self.interruption if self.checkpoint else nullcontext():
+            for index in range(len(self.status), len(self.spec.seeds)):
+                outcome = self._train_seed(index, resumed, progress)
+                resumed = None
+                self.status.append(outcome)
+                log.info("%s: seed %d %s", self.spec.name, self.spec.seeds[index], outcome)
+                if self._is_due():
+                    self._save({}, {})
         progress.close()
 
     def _warm_up(self, trial: Trial) -> None:
@@ -178,30 +193,40 @@ class _Run:
         problem, network = trial.problem, trial.network
         random = RoundRandom(self.spec.seeds[index])
         state = self.algorithm.start(problem, network, trial.x0)
-        first_record, wall_time = 0, 0.0
+        first_record, done, wall_time = 0, 0, 0.0
         if resumed is not None:
-            first_record, wall_time = header["record"] + 1, header["wall_time"]
+            first_record, done, wall_time = (header[k] for k in ("record", "round", "wall_time"))
             state = checkpoints.restore_state(state, arrays, self.setting.array)
             # After the start, which has counted what it did.
             vars(trial.counters).update(header["counters"])
+
+        def position(record: int) -> dict[str, Any]:
+            counted = asdict(trial.counters)
+            return {"record": record, "round": done, "wall_time": wall_time, "counters": counted}
+
         for record in range(first_record, len(self.schedule)):
-            previous = 0 if record == 0 else int(self.schedule[record - 1])
+            until = int(self.schedule[record])
             began = time.perf_counter()
-            # A diverging run overflows; that is found, and said, at the next record.
-            with np.errstate(over="ignore", invalid="ignore"):
-                for round_number in range(previous, int(self.schedule[record])):
-                    state = self.algorithm.round(state, problem, network, random.at(round_number))
+            while done < until:
+                # A diverging run overflows; that is found, and said, at the next record.
+                with np.errstate(over="ignore", invalid="ignore"):
+                    state = self.algorithm.round(state, problem, network, random.at(done))
+                done += 1
+                if done < until and self._is_due():  # a record may take hours
+                    frozen = self._frozen(state)  # waits for the device, too
+                    wall_time += time.perf_counter() - began
+                    self._save(position(record), frozen)
+                    began = time.perf_counter()
             point = self.algorithm.point(state, network)
             # Waits for the device, too.
             finite = all(np.isfinite(self.setting.numpy(array)).all() for array in _arrays(point))
             wall_time += time.perf_counter() - began
-            progress.advance_to(index * self.spec.rounds + int(self.schedule[record]))
+            progress.advance_to(index * self.spec.rounds + until)
             healthy = finite and self._record(index, record, trial, point, wall_time)
             if not healthy:
                 return "diverged"
-            counted = asdict(trial.counters)
-            position = {"record": record, "wall_time": wall_time, "counters": counted}
-            self._save_if_due(position, state)
+            if self._is_due():
+                self._save(position(record + 1), self._frozen(state))
         return "ok"
 
     def _record(self, index: int, record: int, trial: Trial, point: Any, wall_time: float) -> bool:
@@ -241,22 +266,34 @@ class _Run:
             "delta": float(self.budget.delta[last]),
         }
 
-    def _save_if_due(self, position: dict[str, Any], state: Any) -> None:
-        """Freeze the finished seeds, and the one under way if its position and state are given."""
-        if (
-            self.checkpoint is None
-            or time.monotonic() - self._saved <= self.checkpoint.every_seconds
-        ):
-            return
+    def _is_due(self) -> bool:
+        """Whether to write a checkpoint as soon as there is something whole to write."""
+        if self.checkpoint is None:
+            return False
+        waited = time.monotonic() - self._saved
+        return waited > self.checkpoint.every_seconds or self.interruption.asked is not None
+
+    def _frozen(self, state: Any) -> dict[str, np.ndarray]:
+        return checkpoints.state_arrays(state, self.setting.numpy)
+
+    def _save(self, position: dict[str, Any], state: dict[str, np.ndarray]) -> None:
+        """Freeze the finished seeds and the one under way, if any; end if that was asked for."""
+        assert self.checkpoint is not None
+        path, status = self.checkpoint.path, self.status
         arrays = {f"variable/{name}": values for name, values in self.variables.items()}
-        if state is not None:
-            frozen = checkpoints.state_arrays(state, self.setting.numpy)
-            arrays |= {f"state/{name}": values for name, values in frozen.items()}
-        header = {"status": self.status, **position}
+        arrays |= {f"state/{name}": values for name, values in state.items()}
+        header = {"status": status, **position}
         if self.setting.memory is not None:
             header["memory"] = self.setting.memory.state
-        checkpoints.save(self.checkpoint.path, self.identity, header, arrays)
+        checkpoints.save(path, self.identity, header, arrays)
         self._saved = time.monotonic()
+        if self.interruption.asked is not None:
+            log.info(
+                "%s: %s: ends after %d seeds and %d rounds, kept in %s; the same command resumes",
+                *(self.spec.name, self.interruption.asked, len(status), position.get("round", 0)),
+                path,
+            )
+            self.interruption.end()
 
     def _resume(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
         """Take over finished seeds; header and state of the one that was under way, if any."""
@@ -281,8 +318,7 @@ class _Run:
         if "record" not in header:
             log.info("%s: resuming with seed %d", self.spec.name, seed)
             return None
-        done = self.schedule[header["record"]]
-        log.info("%s: resuming seed %d after round %d", self.spec.name, seed, done)
+        log.info("%s: resuming seed %d after round %d", self.spec.name, seed, header["round"])
         prefix = "state/"
         state = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
         return header, state
@@ -335,6 +371,22 @@ def _warnings(spec: RunSpec, algorithm: Algorithm, problem: Any, setting: Settin
 def _of_memory(setting: Setting) -> list[str]:
     """What ran out of memory and was computed in parts."""
     return [] if setting.memory is None else list(setting.memory.warnings.values())
+
+
+def _environment(setting: Setting) -> dict[str, str]:
+    """Versions and whatever else decides how sums are rounded.
+
+    Not which processor or GPU of its kind it is: a preempted run may go on elsewhere.
+    """
+    # Sums are split over threads.
+    pools = threadpoolctl.threadpool_info()
+    threads = str(max((pool["num_threads"] for pool in pools), default=1))
+    if setting.uses_torch:
+        import torch
+
+        threads += f", torch {torch.get_num_threads()}"
+    device = setting.device.partition(":")[0]
+    return _versions(setting.uses_torch) | {"device": device, "threads": threads}
 
 
 def _versions(torch: bool) -> dict[str, str]:

@@ -438,9 +438,9 @@ def results(folder: Path) -> Case:
 
 
 def checkpoint(folder: Path) -> Case:
-    path = folder / "run.npz"
+    path, identity = folder / "run.npz", {"run": "me"}
     checkpoints.save(
-        path, "me", {"round": 3}, {"x": np.arange(6.0).reshape(2, 3), "y": np.array(1)}
+        path, identity, {"round": 3}, {"x": np.arange(6.0).reshape(2, 3), "y": np.array(1)}
     )
     whole = path.read_bytes()
     with zipfile.ZipFile(path) as archive:
@@ -462,10 +462,10 @@ def checkpoint(folder: Path) -> Case:
     def run(random: Random) -> Any:
         of_whole = random.random() < 0.5
         path.write_bytes(mutated(random, [whole]) if of_whole else of_members(random))
-        loaded = checkpoints.load(path, "me")
+        loaded = checkpoints.load(path, identity)
         if loaded is not None:
             header, arrays = loaded
-            assert header["identity"] == "me"
+            assert header["identity"] == identity
             assert all(isinstance(array, np.ndarray) for array in arrays.values())
         return loaded
 

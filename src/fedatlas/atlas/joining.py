@@ -86,7 +86,8 @@ def join_papers(files: Sequence[Path], output: Path) -> None:
 
 def _name_strays(folder: Path, known: set[Path]) -> None:
     for file in sorted(folder.rglob("*.nc")):
-        if file not in known:
+        # Hidden files are what is being written, or was when it was interrupted.
+        if file not in known and not file.name.startswith("."):
             _LOG.warning(
                 "%s: left out: no selected run has this grid point. Delete it if it is a leftover "
                 "of an older configuration.",

@@ -15,7 +15,7 @@ from fedatlas.data.catalogue import RawFile
 from fedatlas.data.checksums import ChecksumMismatch, exclusive, record, verify
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.errors import FedatlasError
-from fedatlas.files import write_atomically
+from fedatlas.files import leftovers, write_atomically
 
 if TYPE_CHECKING:
     import requests
@@ -77,11 +77,13 @@ def download(
 def _place(raw_file: RawFile, destination: Path, how: Fetching) -> None:
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
+        for scratch in leftovers(destination, folders=True):
+            shutil.rmtree(scratch)
         # Beside the destination: a rename is only atomic within one file system.
         with tempfile.TemporaryDirectory(
             dir=destination.parent, prefix=f".{destination.name}."
-        ) as scratch:
-            _fill(raw_file, destination, Path(scratch), how)
+        ) as made:
+            _fill(raw_file, destination, Path(made), how)
     except OSError as error:
         raise FedatlasError(
             f"cannot put {raw_file.path} at {destination}: {error.strerror or error}"

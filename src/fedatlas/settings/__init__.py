@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedatlas.errors import FedatlasError
-from fedatlas.files import file_digest
+from fedatlas.manifests import vouched_digests
 from fedatlas.partition import HorizontalPartition
 from fedatlas.shards import ClientSamples, read_shard
 from fedatlas.specs import RunSpec
@@ -100,14 +99,10 @@ def read_clients(spec: RunSpec, shards: Path) -> tuple[ClientSamples, str]:
     """The samples of a horizontal run and the digest of their file."""
     partition = spec.partition
     assert isinstance(partition, HorizontalPartition)
-    (path,) = shard_files(shards / partition.slug, partition.silos)
-    data = read_shard(path)
-    if data.clients != partition.clients:
-        raise FedatlasError(
-            f"{path}: holds {data.clients} clients, but {spec.name} expects {partition.clients}. "
-            "Delete it and run again."
-        )
-    return data, file_digest(path)
+    files = shard_files(shards / partition.slug, partition.silos)
+    (digest,) = vouched_digests(files, spec.dataset, spec.split, partition)
+    (path,) = files
+    return read_shard(path), digest
 
 
 def shard_files(folder: Path, silos: int) -> list[Path]:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from fedatlas.counters import TieredCounters
-from fedatlas.errors import FedatlasError
-from fedatlas.files import file_digest, text_digest
+from fedatlas.files import text_digest
+from fedatlas.manifests import vouched_digests
 from fedatlas.objectives import ClassificationObjective, LinearObjective
 from fedatlas.partition import TieredPartition
 from fedatlas.problems.silo_engine import SiloEngine
@@ -26,16 +26,13 @@ class TieredSetting(Setting):
         partition = spec.partition
         assert isinstance(partition, TieredPartition)
         files = shard_files(shards / partition.slug, partition.silos)
-        data = read_tiered_shards(files)
-        if data.metadata["partition"] != partition.model_dump(mode="json"):
-            raise FedatlasError(
-                f"{files[0].parent}: holds the shards of another partition than that of "
-                f"{spec.name}. Delete it and run again."
-            )
-        self._engine, self.device, self.accelerator = _engine(spec, data, device)
+        digests = vouched_digests(files, spec.dataset, spec.split, partition)
+        self._engine, self.device, self.accelerator = _engine(
+            spec, read_tiered_shards(files), device
+        )
         self.memory = self._engine.memory
         self._torch = not isinstance(spec.objective, LinearObjective)
-        self.data_digest = text_digest("".join(file_digest(file) for file in files))
+        self.data_digest = text_digest("".join(digests))
 
     @property
     def uses_torch(self) -> bool:

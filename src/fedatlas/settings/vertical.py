@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedatlas.files import file_digest, text_digest
+from fedatlas.files import text_digest
+from fedatlas.manifests import vouched_digests
 from fedatlas.objectives import LinearObjective
 from fedatlas.partition import VerticalPartition
 from fedatlas.party_shards import PartySamples, read_party_shards
@@ -27,11 +28,12 @@ class VerticalSetting(Setting):
         assert isinstance(spec.objective, LinearObjective)
         self._spec, self._objective = spec, spec.objective
         self._partitions = {seed: partition.of_trial(seed) for seed in spec.seeds}
-        self._files = {
-            part.slug: shard_files(shards / part.slug, part.silos)
-            for part in self._partitions.values()
-        }
-        digests = [file_digest(file) for files in self._files.values() for file in files]
+        self._files = {}
+        digests = []
+        for part in {part.slug: part for part in self._partitions.values()}.values():
+            files = shard_files(shards / part.slug, part.silos)
+            digests += vouched_digests(files, spec.dataset, spec.split, part)
+            self._files[part.slug] = files
         self.data_digest = text_digest("".join(sorted(digests)))
         self._read: tuple[str, PartySamples] | None = None
 

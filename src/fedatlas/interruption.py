@@ -1,0 +1,57 @@
+"""Signals that end a process, put off until what it has done is safe."""
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+# Of a cluster that wants its node back, and of Ctrl-C.
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Interruption:
+    """Within its block the first signal is only noted; another one ends the process at once.
+
+    Signals reach the main thread alone: in others nothing changes.
+    """
+
+    def __init__(self) -> None:
+        """Nothing has been asked for yet."""
+        self._asked: signal.Signals | None = None
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        """Note signals from now on."""
+        if threading.current_thread() is threading.main_thread():
+            self._previous = {number: signal.signal(number, self._note) for number in _SIGNALS}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Leave signals to whom they were left before; one that came too late to be seen ends."""
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        if error is None and self._asked is not None:
+            self.end()
+
+    @property
+    def asked(self) -> str | None:
+        """The signal that came, by its name."""
+        return None if self._asked is None else self._asked.name
+
+    def end(self) -> None:
+        """Do what the signal asked for: KeyboardInterrupt, or exit with 128 + its number."""
+        assert self._asked is not None
+        if self._asked is signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + self._asked)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        again = self._asked is not None
+        self._asked = signal.Signals(number)
+        if again:
+            self.end()
