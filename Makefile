@@ -1,11 +1,12 @@
 # make demo: the whole workflow on bundled data.   make test: all tests.   make check: static checks.
 # make fuzz: 10,000 damaged files for every parser (FEDATLAS_FUZZ_CASES says another number).
+# make kill-test: 100 kills of training, at random times (FEDATLAS_KILLS says another number).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CORES ?= 2
 
-.PHONY: demo test fuzz test-cluster slurm-test check bench clean environment
+.PHONY: demo test fuzz kill-test test-cluster slurm-test check bench clean environment
 
 # Rebuilt when the requirements change; the marker is written last, so a broken install is redone.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -45,6 +46,9 @@ slurm-test: $(CLUSTER)/.installed  # on a SLURM of one node, as root: see docs/c
 
 fuzz: environment
 	FEDATLAS_FUZZ_CASES=$${FEDATLAS_FUZZ_CASES:-10000} $(BIN)/python -m pytest -s tests/test_fuzz_parsers.py
+
+kill-test: environment
+	FEDATLAS_KILLS=$${FEDATLAS_KILLS:-100} $(BIN)/python -m pytest -s tests/test_interruption.py
 
 check: environment
 	$(BIN)/ruff check .

@@ -708,7 +708,9 @@ def test_shards_of_another_partition_are_refused(shards, tmp_path):
     other = HALVES.model_copy(update={"seed": 1})
     shutil.copytree(shards / HALVES.slug, tmp_path / other.slug)
     spec = specification(partition=other.model_dump())
-    with pytest.raises(FedatlasError, match=r"manifest\.json: describes .*seed0.*, but .*seed1.* is needed"):
+    with pytest.raises(
+        FedatlasError, match=r"manifest\.json: describes .*seed0.*, but .*seed1.* is needed"
+    ):
         train(spec, tmp_path, tmp_path / "trace.nc")
 
 

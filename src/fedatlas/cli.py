@@ -676,3 +676,6 @@ def main() -> None:
     except FedatlasError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
+    finally:
+        # All is done but the interpreter's own end, which takes torch a second.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)

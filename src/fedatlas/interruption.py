@@ -32,11 +32,9 @@ class Interruption:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Leave signals to whom they were left before; one that came too late to be seen ends."""
+        """Leave signals to whom they were left before."""
         for number, handler in self._previous.items():
             signal.signal(number, handler)
-        if error is None and self._asked is not None:
-            self.end()
 
     @property
     def asked(self) -> str | None:
@@ -49,6 +47,11 @@ class Interruption:
         if self._asked is signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + self._asked)
+
+    def hand_on(self) -> None:
+        """After the block: give the signal, if one came, to whom it was kept from."""
+        if self._asked is not None:
+            signal.raise_signal(self._asked)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         again = self._asked is not None

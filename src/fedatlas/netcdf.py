@@ -6,6 +6,7 @@ import xarray as xr
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically
+from fedatlas.interruption import Interruption
 from fedatlas.seal import check_seal, seal
 
 # The largest file that is written, of budgets or of a trace, has a few MB.
@@ -15,7 +16,10 @@ MOST_BYTES = 1 << 30
 def write_netcdf(dataset: xr.Dataset, path: Path) -> None:
     """Write the file whole or not at all."""
     with write_atomically(path) as temporary:
-        dataset.to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
+        # Ended within, it could wait for ever for a lock of xarray's that it holds itself.
+        with Interruption() as interruption:
+            dataset.to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
+        interruption.hand_on()
         seal(temporary)
 
 

@@ -69,32 +69,39 @@ def train(
 
     identity = run_identity(spec, code, setting.data_digest, best) | _environment(setting)
     run = _Run(spec, algorithm, setting, best, checkpoint, identity)
-    run.train(rehearsal)
-    trace = run.trace(
-        {
-            "paper": spec.paper,
-            "experiment": spec.experiment,
-            "run": spec.run,
-            "point": spec.point,
-            "algorithm": spec.algorithm,
-            "algorithm_title": algorithm.title,
-            "algorithm_source": algorithm.source,
-            "hyper_parameters": canonical_json(algorithm.model_dump(mode="json")),
-            "effective_step_size": algorithm.effective_step_size,
-            "privacy_statement": algorithm.privacy_statement,
-            "specification": canonical_json(spec.model_dump(mode="json")),
-            "warnings": canonical_json(warnings + _of_memory(setting)),
-            "source_digest": code,
-            "shard_digest": setting.data_digest,
-            "optima": canonical_json({str(seed): value for seed, value in best.items()}),
-            "device": setting.device,
-            "versions": canonical_json(_versions(setting.uses_torch) | dict(setting.accelerator)),
-        }
-    )
-    trace.attrs["values_digest"] = values_digest(trace.variables)
-    write_trace(trace, output)
-    if checkpoint is not None:
-        checkpoint.path.unlink(missing_ok=True)
+    resumed = run.resume()
+    run.warm_up(rehearsal)
+    # Without a checkpoint there is nothing to wait for. With one, a signal after the last round
+    # comes too late: the trace is written.
+    with run.interruption if checkpoint else nullcontext():
+        run.train(resumed)
+        trace = run.trace(
+            {
+                "paper": spec.paper,
+                "experiment": spec.experiment,
+                "run": spec.run,
+                "point": spec.point,
+                "algorithm": spec.algorithm,
+                "algorithm_title": algorithm.title,
+                "algorithm_source": algorithm.source,
+                "hyper_parameters": canonical_json(algorithm.model_dump(mode="json")),
+                "effective_step_size": algorithm.effective_step_size,
+                "privacy_statement": algorithm.privacy_statement,
+                "specification": canonical_json(spec.model_dump(mode="json")),
+                "warnings": canonical_json(warnings + _of_memory(setting)),
+                "source_digest": code,
+                "shard_digest": setting.data_digest,
+                "optima": canonical_json({str(seed): value for seed, value in best.items()}),
+                "device": setting.device,
+                "versions": canonical_json(
+                    _versions(setting.uses_torch) | dict(setting.accelerator)
+                ),
+            }
+        )
+        trace.attrs["values_digest"] = values_digest(trace.variables)
+        write_trace(trace, output)
+        if checkpoint is not None:
+            checkpoint.path.unlink(missing_ok=True)
     return trace
 
 
@@ -151,24 +158,23 @@ class _Run:
         self.interruption = Interruption()
         self._saved = time.monotonic()
 
-    def train(self, rehearsal: Trial) -> None:
-        """Run all seeds, or what an earlier attempt left of them; `rehearsal` is used up before."""
-        resumed = self._resume()
-        self._warm_up(rehearsal)
+    def train(self, resumed: tuple[dict[str, Any], dict[str, np.ndarray]] | None) -> None:
+        """Run all seeds, or what an earlier attempt left of them; resumed: of `resume`."""
         progress = _Progress(self.spec.name, self.spec.rounds * len(self.spec.seeds))
-        # Without a checkpoint there is nothing to wait for.
-        with self.interruption if self.checkpoint else nullcontext():
-            for index in range(len(self.status), len(self.spec.seeds)):
-                outcome = self._train_seed(index, resumed, progress)
-                resumed = None
-                self.status.append(outcome)
-                log.info("%s: seed %d %s", self.spec.name, self.spec.seeds[index], outcome)
-                if self._is_due():
-                    self._save({}, {})
+        for index in range(len(self.status), len(self.spec.seeds)):
+            outcome = self._train_seed(index, resumed, progress)
+            resumed = None
+            self.status.append(outcome)
+            log.info("%s: seed %d %s", self.spec.name, self.spec.seeds[index], outcome)
+            if self._is_due():
+                self._save({}, {})
         progress.close()
 
-    def _warm_up(self, trial: Trial) -> None:
-        """Two rounds for nothing: loading compiled code is not the method's time."""
+    def warm_up(self, trial: Trial) -> None:
+        """Two rounds for nothing: loading compiled code is not the method's time.
+
+        trial: is used up.
+        """
         problem, network = trial.problem, trial.network
         random = RoundRandom(self.spec.seeds[0])
         state = self.algorithm.start(problem, network, trial.x0)
@@ -295,7 +301,7 @@ class _Run:
             )
             self.interruption.end()
 
-    def _resume(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
+    def resume(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
         """Take over finished seeds; header and state of the one that was under way, if any."""
         if self.checkpoint is None:
             return None

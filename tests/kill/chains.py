@@ -1,0 +1,194 @@
+"""Runs that are killed again and again, until one of them comes to its end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from fedatlas.specs import RunSpec
+from fedatlas.traces import read_trace
+
+TEMPLATE = Path(__file__).parent / "template.py"
+# A round, and what is measured at a record, takes milliseconds here; the machine may be busy.
+PROMPT = 10.0
+HANGS = 60.0
+
+
+@dataclass
+class Counts:
+    """What happened to all processes."""
+
+    kills: dict[str, int] = field(default_factory=lambda: {"SIGKILL": 0, "SIGTERM": 0})
+    resumed: int = 0  # processes that went on from a checkpoint
+    within_records: int = 0  # of these, from between two records
+    waited: float = 0.0  # s, the longest that one took to end after SIGTERM
+
+
+class Runner:
+    """Starts runs as processes, one at a time."""
+
+    def __init__(self, shards: Path, warm: list[RunSpec], folder: Path) -> None:
+        self.shards = shards
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        self._template = subprocess.Popen(
+            [sys.executable, str(TEMPLATE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        for spec in warm:
+            short = spec.model_copy(update={"rounds": 1, "record_every": 1, "seeds": (0,)})
+            assert self._ask(self.arguments(short, folder / "warm.nc"), None, None) == "warm"
+
+    def arguments(self, spec: RunSpec, output: Path, *others: str) -> list[str]:
+        """The command line of a run."""
+        text = json.dumps(spec.model_dump(mode="json"))
+        shards = self.shards / spec.dataset / spec.split
+        return [
+            *("train", "--spec", text, "--shards", str(shards), "--output", str(output)),
+            *("--device", "cpu", *others),
+        ]
+
+    def start(self, arguments: list[str], log: Path, die: list[Any] | None = None) -> int:
+        """The number of a new process."""
+        self._process = int(self._ask(arguments, log, die))
+        return self._process
+
+    def status(self) -> int:
+        """Wait for the process; its exit status, negative if a signal ended it."""
+        # One that hangs is killed: no test expects that then.
+        watch = threading.Timer(HANGS, os.kill, (self._process, signal.SIGKILL))
+        watch.start()
+        try:
+            return int(self._answer())
+        finally:
+            watch.cancel()
+
+    def close(self) -> None:
+        self._template.communicate()
+
+    def _ask(self, arguments: list[str], log: Path | None, die: list[Any] | None) -> str:
+        assert self._template.stdin is not None
+        request = {"arguments": arguments, "log": log and str(log), "die": die}
+        self._template.stdin.write(json.dumps(request) + "\n")
+        self._template.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> str:
+        assert self._template.stdout is not None
+        return self._template.stdout.readline().strip()
+
+
+class Chain:
+    """One run's folder, in which only whole files may ever have their names."""
+
+    def __init__(self, runner: Runner, spec: RunSpec, folder: Path, every: float) -> None:
+        folder.mkdir()
+        self.runner, self.spec, self.folder = runner, spec, folder
+        self.output, self.checkpoint = folder / "only.nc", folder / "only.npz"
+        self.log = folder / "log.txt"
+        self.arguments = runner.arguments(
+            *(spec, self.output, "--checkpoint", str(self.checkpoint)),
+            *("--checkpoint-every", str(every)),
+        )
+        began = time.monotonic()
+        assert self.to_the_end() == 0, self._logged()
+        self.seconds = time.monotonic() - began
+        self.whole = read_trace(self.output)
+        self.clear()
+
+    def to_the_end(self, die: list[Any] | None = None) -> int:
+        """Start once and wait; the exit status."""
+        self.runner.start(self.arguments, self.log, die)
+        return self.runner.status()
+
+    def kill(self, number: signal.Signals, after: float, counts: Counts) -> bool:
+        """Start and kill; whether it was still alive. It must leave what it had, and no trace."""
+        logged = self._logged()
+        process = self.runner.start(self.arguments, self.log)
+        time.sleep(after)
+        killed = time.monotonic()
+        with suppress(ProcessLookupError):
+            os.kill(process, number)
+        status = self.runner.status()
+        waited = time.monotonic() - killed
+        said = self._logged()[len(logged) :]
+        self.count(said, counts)
+        assert "Traceback" not in said and "not used" not in said, said
+        if status == 0:
+            return False
+        counts.kills[number.name] += 1
+        if number == signal.SIGTERM:
+            # Before the command line has begun there is nothing to clean up.
+            assert status == 143 or (status == -15 and not said)
+            counts.waited = max(counts.waited, waited)
+            assert waited < PROMPT
+            # Nothing half-written; a checkpoint if rounds were done, and a line that says so.
+            assert not list(self.folder.glob(".*"))
+            assert ("SIGTERM: ends after" not in said) or self.checkpoint.exists()
+            assert said.count("SIGTERM") <= 1
+        else:
+            assert status == -9
+        if self.output.exists():
+            # Killed between its last two steps: the trace is there, the checkpoint perhaps, too.
+            self.same()
+        return True
+
+    def count(self, said: str, counts: Counts) -> None:
+        """Whether a process resumed, and where."""
+        counts.resumed += "resuming" in said
+        _, _, after = said.partition("after round ")
+        if after:
+            counts.within_records += int(after.split()[0]) not in self.whole["round"].to_numpy()
+
+    def ends_the_same(self, counts: Counts) -> None:
+        """Run to the end: the same trace, to the last bit, and nothing beside it."""
+        logged = self._logged()
+        assert self.to_the_end() == 0, self._logged()
+        self.count(self._logged()[len(logged) :], counts)
+        self.same()
+        assert {file.name for file in self.folder.iterdir()} == {"only.nc", "log.txt"}
+        self.clear()
+
+    def same(self) -> None:
+        """All variables and attributes but the measured times."""
+        trace = read_trace(self.output)
+        assert trace.drop_vars("wall_time").identical(self.whole.drop_vars("wall_time"))
+        assert trace.attrs["values_digest"] == self.whole.attrs["values_digest"]
+        assert (np.diff(trace["wall_time"].to_numpy(), axis=1) > 0).all()  # time goes on as well
+
+    def clear(self) -> None:
+        """Back to the start."""
+        for file in self.folder.iterdir():
+            if file != self.log:
+                file.unlink()
+
+    def _logged(self) -> str:
+        return self.log.read_text(encoding="utf-8") if self.log.exists() else ""
+
+
+def kill_often(chain: Chain, kills: int, random: Random, counts: Counts) -> None:
+    """Kill until so many processes died, at any time of a whole run; then come to the end."""
+    killed = 0
+    while killed < kills:
+        number = random.choice((signal.SIGTERM, signal.SIGKILL))
+        # Mostly after it has begun, and before all that is left is done.
+        after = chain.seconds * random.uniform(0.1, 0.7)
+        if chain.kill(number, after, counts):
+            killed += 1
+        else:
+            chain.same()
+            chain.clear()
+    chain.ends_the_same(counts)

@@ -1,0 +1,73 @@
+"""Small runs of every family of methods, on bundled data: a second or so each, of many rounds."""
+
+from pathlib import Path
+from typing import Any
+
+from fedatlas.data.catalogue import load_catalogue
+from fedatlas.data.prepare import prepare
+from fedatlas.partition import Partition, TieredPartition, VerticalPartition
+from fedatlas.party_shards import write_party_shards
+from fedatlas.plan import build_plan
+from fedatlas.settings import shard_files
+from fedatlas.shards import write_shards
+from fedatlas.specs import RunSpec
+from fedatlas.tiered_shards import write_tiered_shards
+
+CONFIG = Path(__file__).parents[2] / "config"
+WRITERS = {VerticalPartition: write_party_shards, TieredPartition: write_tiered_shards}
+NOISY = {"clipping": "none", "coupling": 0.1, "step_size": 0.1, "samples": 20}
+
+NO_OPTIMUM = {"optimum": False}
+
+# Method → the demo's run of it or of a similar one, rounds, rounds between records, other changes.
+METHODS: dict[str, tuple[str, int, int, dict[str, Any]]] = {
+    "fedavg": ("demo-fedpage/fedavg/local_step_size-0.01", 150, 20, {}),
+    "scaffold": ("demo-fedpage/scaffold/local_step_size-0.01", 150, 20, {}),
+    "fedpage": ("demo-fedpage/fedpage/global_step_size-0.1", 150, 20, {}),
+    "vfb2_sgd": ("demo-vfb2/vfb2-sgd/step_size-0.1", 80, 7, NO_OPTIMUM),
+    "vfb2_svrg": ("demo-vfb2/vfb2-svrg/step_size-0.1", 80, 7, NO_OPTIMUM),
+    "vfb2_saga": ("demo-vfb2/vfb2-saga/step_size-0.1", 80, 7, NO_OPTIMUM),
+    "fmgda": ("demo-fmgda/fmgda/primal_momentum-0.9", 10, 4, {}),
+    "coda": ("demo-fmgda/coda/only", 12, 4, {}),
+    "momentum_local_sgda": ("demo-fmgda/momentum/momentum-0.9", 10, 4, {}),
+    "dp_gradient_tracking": ("demo-dpgt/large-noise/only", 20, 6, {}),
+    "ternary_gradient_descent": (
+        *("demo-dpgt/gaussian/only", 20, 6),
+        {"hyper_parameters": NOISY | {"quantiser_range": 9.5}},
+    ),
+    "binomial_gradient_descent": (
+        *("demo-dpgt/gaussian/only", 20, 6),
+        {"hyper_parameters": NOISY | {"noise": 0.04}},
+    ),
+    "quantised_gradient_descent": ("demo-dpgt/quantised/only", 20, 6, {}),
+    "tdcd": ("demo-tdcd/q10/only", 6, 4, {}),
+}
+
+
+def specifications() -> dict[str, RunSpec]:
+    """Every method's run, of two seeds."""
+    demo = {run.name: run for run in build_plan(CONFIG).runs.values()}
+    return {
+        method: RunSpec.model_validate(
+            demo[name].model_dump()
+            | {"algorithm": method, "rounds": rounds, "record_every": every, "seeds": (0, 1)}
+            | changes
+        )
+        for method, (name, rounds, every, changes) in METHODS.items()
+    }
+
+
+def make_shards(specs: list[RunSpec], folder: Path) -> None:
+    """All shards that the runs read, at folder/data set/split/partition."""
+    catalogue = load_catalogue(CONFIG / "datasets.yaml")
+    for spec in specs:
+        split = folder / spec.dataset / spec.split
+        prepared = split.with_suffix(".parquet")
+        if not prepared.exists():
+            prepare(catalogue[spec.dataset], spec.split, [], prepared)
+        for seed in spec.seeds:
+            partition: Partition = spec.partition.of_trial(seed)
+            manifest = split / partition.slug / "manifest.json"
+            if not manifest.exists():
+                silos = shard_files(manifest.parent, partition.silos)
+                WRITERS.get(type(partition), write_shards)(prepared, partition, silos, manifest)

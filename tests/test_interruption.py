@@ -1,0 +1,324 @@
+"""Training that is killed, by SIGTERM or SIGKILL, at any moment, in every family of methods.
+
+`make kill-test` kills 100 processes or more, or FEDATLAS_KILLS; a plain test run two per method.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from fedatlas import checkpoints, training
+from fedatlas.algorithms.scaffold import Scaffold
+from fedatlas.interruption import Interruption
+from fedatlas.netcdf import write_netcdf
+from fedatlas.training import CheckpointPolicy
+from kill.chains import Chain, Counts, Runner, kill_often
+from kill.runs import METHODS, make_shards, specifications
+
+KILLS = int(os.environ.get("FEDATLAS_KILLS", "0"))
+SEED = os.environ.get("FEDATLAS_KILL_SEED", "0")
+SPECS = specifications()
+# One method for each kind of compiled code.
+WARM = ("scaffold", "vfb2_saga", "fmgda", "dp_gradient_tracking", "tdcd")
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shards")
+    make_shards(list(SPECS.values()), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runner(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    warm = [SPECS[method] for method in WARM]
+    started = Runner(shards, warm, tmp_path_factory.mktemp("warm"))
+    yield started
+    started.close()
+
+
+def test_killed_at_any_moment_every_run_ends_with_the_same_trace(runner: Runner, tmp_path: Path):
+    counts = Counts()
+    for method in METHODS:
+        random = Random(f"{SEED} {method}")
+        # After every round, so that many kills hit a checkpoint being written; or now and then.
+        every = random.choice((0.0, 0.05))
+        chain = Chain(runner, SPECS[method], tmp_path / method, every)
+        try:
+            kill_often(chain, max(2, -(-KILLS // len(METHODS))), random, counts)
+        except AssertionError as error:
+            error.add_note(f"{method}, FEDATLAS_KILL_SEED={SEED}")
+            raise
+    print(f"\n{counts}")
+    # It must have met what it is about.
+    assert sum(counts.kills.values()) >= 20
+    assert min(counts.kills.values()) >= 5
+    assert counts.resumed >= 10
+    assert counts.within_records >= 3
+
+
+# Function, end of the file's name, calls before: see the template.
+MOMENTS: dict[str, tuple[list[Any], set[str]]] = {
+    "within the first checkpoint": (["write_array", "", 5], set()),
+    "within a checkpoint": (["write_array", "", 500], {"only.npz"}),
+    "before a checkpoint has its name": (["replace", ".npz", 20], {"only.npz"}),
+    "before the trace has its name": (["replace", ".nc", 0], {"only.npz"}),
+    "before the checkpoint is removed": (["unlink", "only.npz", 0], {"only.npz", "only.nc"}),
+}
+
+
+@pytest.fixture(scope="module")
+def chain(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> Chain:
+    spec = SPECS["scaffold"].model_copy(update={"rounds": 60})
+    return Chain(runner, spec, tmp_path_factory.mktemp("kill") / "run", 0.0)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_while_a_file_is_written(chain: Chain, moment: str):
+    die, left = MOMENTS[moment]
+    assert chain.to_the_end(die) == -signal.SIGKILL
+    files = {file.name for file in chain.folder.iterdir()} - {"log.txt"}
+    hidden = {name for name in files if name.startswith(".")}
+    assert files - hidden == left
+    assert len(hidden) == (0 if "only.nc" in left else 1)
+    if "only.nc" in left:
+        chain.same()
+    chain.ends_the_same(Counts())
+
+
+# ----------------------------------------------------------------------- within the process itself
+
+
+@pytest.fixture
+def interrupted_in_round(shards, tmp_path, monkeypatch):
+    """Train SCAFFOLD, 30 rounds in one record, with a signal in round 17 of the second seed."""
+    spec = SPECS["scaffold"].model_copy(update={"rounds": 30, "record_every": 30})
+    policy = CheckpointPolicy(tmp_path / "only.npz", 1e9)
+    folder = shards / spec.dataset / spec.split
+    round_of_method = Scaffold.round
+
+    def run(number: signal.Signals | None, times: int = 1, checkpoint: bool = True):
+        rounds = []
+
+        def counted(self, *arguments):
+            rounds.append(1)
+            if len(rounds) == 2 + 30 + 17 and number is not None:  # two warm up
+                for _ in range(times):
+                    signal.raise_signal(number)
+            return round_of_method(self, *arguments)
+
+        monkeypatch.setattr(Scaffold, "round", counted)
+        own = policy if checkpoint else None
+        trace = training.train(spec, folder, tmp_path / "only.nc", device="cpu", checkpoint=own)
+        return trace, len(rounds)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("number", "ending"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)]
+)
+def test_a_signal_waits_for_the_end_of_its_round(
+    interrupted_in_round, tmp_path, caplog, number, ending
+):
+    before = [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)]
+    with caplog.at_level("INFO"), pytest.raises(ending) as ended:
+        interrupted_in_round(number)
+    assert getattr(ended.value, "code", 143) == 143
+    assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)] == before
+    said = [line for line in caplog.messages if number.name in line]
+    assert len(said) == 1 and "ends after 1 seeds and 17 rounds" in said[0]
+    assert {file.name for file in tmp_path.iterdir()} == {"only.npz"}
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        resumed, rounds = interrupted_in_round(None)
+    assert rounds == 2 + 13
+    assert any("resuming seed 1 after round 17" in line for line in caplog.messages)
+    whole, _ = interrupted_in_round(None)
+    assert resumed.drop_vars("wall_time").identical(whole.drop_vars("wall_time"))
+    assert np.isfinite(resumed["wall_time"]).all()
+
+
+def test_a_second_signal_does_not_wait(interrupted_in_round, tmp_path):
+    with pytest.raises(SystemExit):
+        interrupted_in_round(signal.SIGTERM, times=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_checkpoint_nothing_waits(interrupted_in_round, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_in_round(signal.SIGINT, checkpoint=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_threads_leave_signals_alone():
+    before = signal.getsignal(signal.SIGTERM)
+    seen = []
+
+    def look():
+        with Interruption() as interruption:
+            seen.append((signal.getsignal(signal.SIGTERM), interruption.asked))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [(before, None)]
+
+
+def test_a_signal_while_the_trace_is_written_comes_too_late(
+    interrupted_in_round, tmp_path, monkeypatch
+):
+    """All is done: the trace is there, and the process ends as if nothing had been."""
+    to_netcdf = xr.Dataset.to_netcdf
+
+    def interrupted(*arguments, **options):
+        signal.raise_signal(signal.SIGTERM)
+        return to_netcdf(*arguments, **options)
+
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", interrupted)
+    trace, _ = interrupted_in_round(None)
+    assert trace["status"].to_numpy().tolist() == ["ok", "ok"]
+    assert {file.name for file in tmp_path.iterdir()} == {"only.nc"}
+
+
+def test_a_signal_while_another_file_is_written_leaves_none(tmp_path, monkeypatch):
+    """netCDF files are written to the end, since what ends within xarray's locks may hang."""
+    written = []
+    to_netcdf = xr.Dataset.to_netcdf
+
+    def interrupted(*arguments, **options):
+        signal.raise_signal(signal.SIGINT)
+        written.append(to_netcdf(*arguments, **options))
+
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_netcdf(xr.Dataset({"x": ("i", np.arange(3))}), tmp_path / "x.nc")
+    assert len(written) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+# ------------------------------------------------------------------------------ which are not used
+
+IDENTITY = {"specification": "a" * 64, "source code": "b" * 64, "numpy": "2.3.1", "device": "cpu"}
+ARRAYS = {"state/x": np.arange(6.0).reshape(2, 3), "variable/y": np.array([1, 2], np.int16)}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "only.npz"
+    checkpoints.save(path, IDENTITY, {"status": ["ok"], "round": 3}, ARRAYS)
+    return path
+
+
+def reason(path, identity, caplog):
+    """Why a checkpoint is not used: the only line that the log says of it."""
+    caplog.clear()
+    assert checkpoints.load(path, identity) is None
+    (line,) = caplog.messages
+    head = f"{path}: is not used, training starts anew: "
+    assert line.startswith(head) and "\n" not in line
+    return line.removeprefix(head)
+
+
+def test_a_whole_checkpoint_of_the_run_is_used(saved, tmp_path, caplog):
+    header, arrays = checkpoints.load(saved, dict(IDENTITY))
+    assert (header["status"], header["round"]) == (["ok"], 3)
+    assert arrays.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        assert arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(arrays[name], array)
+    assert checkpoints.load(tmp_path / "none.npz", IDENTITY) is None
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"specification": "c" * 64}, "another specification"),
+        ({"source code": "c" * 64, "device": "cuda"},
+         "another source code, device 'cpu' instead of 'cuda'"),
+        ({"numpy": "2.4.0"}, "numpy '2.3.1' instead of '2.4.0'"),
+        ({"torch": "2.13.0"}, "torch 'None' instead of '2.13.0'"),
+    ],
+)  # fmt: skip
+def test_what_has_changed_is_said(saved, caplog, changes, expected):
+    assert reason(saved, IDENTITY | changes, caplog) == f"it was made with {expected}"
+
+
+def test_a_checkpoint_that_names_more_is_not_used(saved, caplog):
+    less = {name: value for name, value in IDENTITY.items() if name != "device"}
+    assert reason(saved, less, caplog) == "it was made with more than is known"
+
+
+def test_another_format_is_not_used(saved, caplog, monkeypatch):
+    monkeypatch.setattr(checkpoints, "FORMAT", "fedatlas checkpoint 3")
+    assert reason(saved, IDENTITY, caplog) == "its format is not 'fedatlas checkpoint 3'"
+
+
+def test_any_damaged_byte_is_found_or_means_nothing(saved, caplog):
+    """Bytes of the archive's own bookkeeping, such as times, may change without effect."""
+    whole = saved.read_bytes()
+    used = 0
+    for place in range(len(whole)):
+        saved.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
+        loaded = checkpoints.load(saved, IDENTITY)
+        if loaded is not None:
+            used += 1
+            assert loaded[0]["round"] == 3 and loaded[1].keys() == ARRAYS.keys()
+            assert all(np.array_equal(loaded[1][name], ARRAYS[name]) for name in ARRAYS)
+    assert used < len(whole) / 5
+    for length in range(0, len(whole), 7):
+        saved.write_bytes(whole[:length])
+        assert "it is damaged" in reason(saved, IDENTITY, caplog)
+
+
+def test_content_exchanged_behind_the_archives_own_checksums_is_found(saved, caplog):
+    """As a digest that covers names, types, shapes, values and the header finds it."""
+    text = '{"format": "x"}'
+    digest = checkpoints.content_digest(text, ARRAYS)
+    x, y = ARRAYS["state/x"], ARRAYS["variable/y"]
+    others = [
+        (text + " ", ARRAYS),
+        (text, {"state/z": x, "variable/y": y}),
+        (text, {"state/x": x}),
+        (text, {"state/x": x.reshape(3, 2), "variable/y": y}),
+        (text, {"state/x": x.view(np.int64), "variable/y": y}),
+        (text, {"state/x": np.nextafter(x, 9.0), "variable/y": y}),
+        (text, {"state/x": x, "variable/y": y[::-1]}),
+    ]
+    assert digest not in {checkpoints.content_digest(*other) for other in others}
+    assert digest == checkpoints.content_digest(text, dict(reversed(ARRAYS.items())))
+    with np.load(saved) as archive:
+        members = dict(archive)
+    np.savez(saved, **(members | {"state/x": x + 1}))
+    assert reason(saved, IDENTITY, caplog) == "it is damaged, its digest is another"
+
+
+def test_the_environment_is_part_of_a_runs_identity(shards, tmp_path, monkeypatch, caplog):
+    """Whatever may change a bit: a checkpoint of another library's version is not continued."""
+    spec = SPECS["scaffold"].model_copy(update={"rounds": 4, "record_every": 2})
+    folder, policy = shards / spec.dataset / spec.split, CheckpointPolicy(tmp_path / "a.npz", -1.0)
+
+    def stop(*arguments: Any) -> None:
+        save(*arguments)
+        raise KeyboardInterrupt
+
+    save = checkpoints.save
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "save", stop)
+        with pytest.raises(KeyboardInterrupt):
+            training.train(spec, folder, tmp_path / "a.nc", device="cpu", checkpoint=policy)
+    own = training._versions
+    monkeypatch.setattr(training, "_versions", lambda torch: own(torch) | {"numba": "0.0"})
+    trace = training.train(spec, folder, tmp_path / "a.nc", device="cpu", checkpoint=policy)
+    (said,) = [line for line in caplog.messages if "not used" in line]
+    assert said.endswith(f"it was made with numba '{own(False)['numba']}' instead of '0.0'")
+    assert trace["status"].to_numpy().tolist() == ["ok", "ok"]
