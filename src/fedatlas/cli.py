@@ -357,7 +357,7 @@ def graphs(
 @app.command()
 def train(
     spec: Specification,
-    shards: Annotated[Path, typer.Option(help="Folder of the split's partitions.", exists=True)],
+    shards: Annotated[Path, typer.Option(help="Folder of the split's partitions.")],
     output: Output,
     optima: Annotated[
         Path | None, typer.Option(help="Folder of the split's optima, if f* is needed.")
@@ -419,7 +419,7 @@ def select(spec: Specification, output: Output, traces: AnyTraceFiles = None) ->
 @app.command()
 def judge(
     spec: Specification,
-    selection: Annotated[Path, typer.Option(help="Selection record.", exists=True)],
+    selection: Annotated[Path, typer.Option(help="Selection record.")],
     output: Output,
     traces: AnyTraceFiles = None,
     landscape: Annotated[
@@ -463,7 +463,7 @@ def judge(
 @app.command()
 def table(
     traces: TraceFiles,
-    selection: Annotated[Path, typer.Option(help="Selection record.", exists=True)],
+    selection: Annotated[Path, typer.Option(help="Selection record.")],
     output: Output,
 ) -> None:
     """Tabulate where every grid point of an experiment ended and what it cost."""
@@ -479,7 +479,7 @@ def table(
 def figure(
     spec: Specification,
     traces: TraceFiles,
-    selection: Annotated[Path, typer.Option(help="Selection record.", exists=True)],
+    selection: Annotated[Path, typer.Option(help="Selection record.")],
     output: Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")],
 ) -> None:
     """Draw an experiment's figure."""

@@ -16,7 +16,7 @@ from fedatlas.errors import FedatlasError
 # What the system says where a folder cannot be written, and where there is no space left.
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_PROBE_BYTES = 1 << 20
+_PROBE_BYTES = 1 << 16
 
 
 @contextmanager
@@ -53,12 +53,13 @@ def write_atomically(path: Path) -> Iterator[Path]:
 
 def require_writable(path: Path) -> None:
     """Fail now, as `write_atomically` would, rather than when there is something to write."""
-    with suppress(_Written), write_atomically(path):
-        raise _Written
-
-
-class _Written(Exception):
-    """Nothing is to be written after all."""
+    try:
+        _make_temporary(path).unlink()
+    except OSError as error:
+        explained = _explained(error, path, None)
+        if explained is None:
+            raise
+        raise explained from error
 
 
 def leftovers(path: Path, *, folders: bool = False) -> list[Path]:
@@ -90,7 +91,8 @@ def _explained(error: Exception, path: Path, temporary: Path | None) -> Fedatlas
     if number in _DENIED:
         remedy = f"Make the folder {path.parent} writable or choose another results folder."
         return FedatlasError(f"cannot write {path}: {os.strerror(number)}. {remedy}")
-    if number not in _FULL and temporary is not None:
+    # What netCDF, HDF5 and others raise that do not pass on the number.
+    if number not in _FULL and temporary is not None and isinstance(error, OSError | RuntimeError):
         number = _refusal(temporary)
     if number in _FULL:
         remedy = "Free some space and run again."
@@ -104,10 +106,7 @@ def _explained(error: Exception, path: Path, temporary: Path | None) -> Fedatlas
 
 
 def _refusal(temporary: Path) -> int | None:
-    """The error number with which the system refuses more bytes of a file, if it does.
-
-    Some libraries keep the number to themselves: netCDF says "HDF error" of a full disk.
-    """
+    """The error number with which the system refuses more bytes of a file, if it does."""
     try:
         with temporary.open("r+b") as stream:
             stream.seek(0, os.SEEK_END)

@@ -27,20 +27,20 @@ METHODS: dict[str, tuple[str, int, int, dict[str, Any]]] = {
     "vfb2_sgd": ("demo-vfb2/vfb2-sgd/step_size-0.1", 80, 7, NO_OPTIMUM),
     "vfb2_svrg": ("demo-vfb2/vfb2-svrg/step_size-0.1", 80, 7, NO_OPTIMUM),
     "vfb2_saga": ("demo-vfb2/vfb2-saga/step_size-0.1", 80, 7, NO_OPTIMUM),
-    "fmgda": ("demo-fmgda/fmgda/primal_momentum-0.9", 10, 4, {}),
+    "fmgda": ("demo-fmgda/fmgda/primal_momentum-0.9", 8, 3, {}),
     "coda": ("demo-fmgda/coda/only", 12, 4, {}),
-    "momentum_local_sgda": ("demo-fmgda/momentum/momentum-0.9", 10, 4, {}),
-    "dp_gradient_tracking": ("demo-dpgt/large-noise/only", 20, 6, {}),
+    "momentum_local_sgda": ("demo-fmgda/momentum/momentum-0.9", 8, 3, {}),
+    "dp_gradient_tracking": ("demo-dpgt/large-noise/only", 16, 5, {}),
     "ternary_gradient_descent": (
-        *("demo-dpgt/gaussian/only", 20, 6),
+        *("demo-dpgt/gaussian/only", 16, 5),
         {"hyper_parameters": NOISY | {"quantiser_range": 9.5}},
     ),
     "binomial_gradient_descent": (
-        *("demo-dpgt/gaussian/only", 20, 6),
+        *("demo-dpgt/gaussian/only", 16, 5),
         {"hyper_parameters": NOISY | {"noise": 0.04}},
     ),
-    "quantised_gradient_descent": ("demo-dpgt/quantised/only", 20, 6, {}),
-    "tdcd": ("demo-tdcd/q10/only", 6, 4, {}),
+    "quantised_gradient_descent": ("demo-dpgt/quantised/only", 16, 5, {}),
+    "tdcd": ("demo-tdcd/q10/only", 5, 3, {}),
 }
 
 

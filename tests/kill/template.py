@@ -18,10 +18,14 @@ import numpy as np
 import torch
 
 from fedatlas import cli
+from fedatlas.atlas import joining
+from fedatlas.data import prepare
+from fedatlas.figures import draw
 from fedatlas.settings import decentralised, horizontal, horizontal_min_max, tiered, vertical
 from fedatlas.training import train
 
-LOADED = (decentralised, horizontal, horizontal_min_max, tiered, vertical, train, torch)
+TRAINING = (decentralised, horizontal, horizontal_min_max, tiered, vertical, train, torch)
+LOADED = (*TRAINING, joining, prepare, draw)
 
 
 def die(function: str, ending: str, before: int) -> None:

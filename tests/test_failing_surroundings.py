@@ -1,0 +1,356 @@
+"""Full disks, read-only folders, files that vanish, damaged shards: one line, and nothing is left.
+
+Each command is a process of its own. File systems are mounted for it: without the right to do so
+these tests skip.
+"""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedatlas.data.catalogue import load_catalogue
+from fedatlas.files import leftovers
+from fedatlas.specs import RunSpec
+from fedatlas.traces import read_trace
+from kill.chains import Runner
+from kill.runs import CONFIG, make_shards, specifications
+
+SCAFFOLD = specifications()["scaffold"]
+HORIZONTAL = SCAFFOLD.model_copy(update={"rounds": 40, "record_every": 1})
+VERTICAL = specifications()["vfb2_sgd"].model_copy(update={"rounds": 10, "seeds": (0,)})
+
+
+@dataclass(frozen=True)
+class World:
+    """Inputs of all commands, whole, in a folder from which tests copy."""
+
+    folder: Path
+    runner: Runner
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("world")
+    make_shards([HORIZONTAL, VERTICAL], folder)
+    runner = Runner(folder, [HORIZONTAL, VERTICAL], folder)
+    trace = folder / "experiments" / "small" / "traces" / "scaffold" / "only.nc"
+    trace.parent.mkdir(parents=True)
+    own = HORIZONTAL.model_copy(update={"experiment": "small", "run": "scaffold", "point": "only"})
+    assert runner.start(runner.arguments(own, trace), folder / "log.txt") and runner.status() == 0
+    selection = {"runs": {"scaffold": {"selected": "only", "selected_by_seed": [], "at_edge": []}}}
+    (folder / "experiments" / "small" / "selection.json").write_text(json.dumps(selection))
+    yield World(folder, runner)
+    runner.close()
+
+
+JOINED: dict[str, Any] = {
+    "paper": HORIZONTAL.paper,
+    "experiments": [
+        {
+            "name": "small",
+            **dict.fromkeys(("title", "source", "notes", "dataset"), "a test"),
+            "runs": [
+                {"name": "scaffold", "title": "x", "selected_in": "small", "points": ["only"]}
+            ],
+        }
+    ],
+}
+FIGURE = {"title": "A test", "figure": {"measurement": "gradient_norm"}, "runs": {"scaffold": "x"}}
+
+
+def shard_folder(folder: Path, spec: RunSpec = HORIZONTAL) -> Path:
+    slug = spec.partition.of_trial(spec.seeds[0]).slug
+    return folder / spec.dataset / spec.split / slug
+
+
+def prepare(inputs: Path, output: Path) -> list[Any]:
+    catalogue = ("--catalogue", CONFIG / "datasets.yaml")
+    return ["prepare", "breast-cancer", "train", *catalogue, "--output", output / "x.parquet"]
+
+
+def shard(inputs: Path, output: Path) -> list[Any]:
+    spec = json.dumps(HORIZONTAL.partition.model_dump(mode="json"))
+    files = ("--silo", output / "silo-0.parquet", "--manifest", output / "manifest.json")
+    return ["shard", inputs / "breast-cancer" / "train.parquet", "--spec", spec, *files]
+
+
+def train(inputs: Path, output: Path, *others: Any) -> list[Any]:
+    shards = inputs / HORIZONTAL.dataset / HORIZONTAL.split
+    spec = json.dumps(HORIZONTAL.model_dump(mode="json"))
+    return [
+        *("train", "--spec", spec, "--shards", shards, "--device", "cpu"),
+        *("--output", output / "x.nc", *others),
+    ]
+
+
+def join(inputs: Path, output: Path) -> list[Any]:
+    experiments = ("--experiments", inputs / "experiments")
+    return ["join-traces", "--spec", json.dumps(JOINED), *experiments, "--output", output / "x.nc"]
+
+
+def figure(inputs: Path, output: Path) -> list[Any]:
+    small = inputs / "experiments" / "small"
+    files = [("--output", output / name) for name in ("x.svg", "x.png")]
+    trace = small / "traces" / "scaffold" / "only.nc"
+    selection = ("--selection", small / "selection.json")
+    return ["figure", trace, "--spec", json.dumps(FIGURE), *selection, *files[0], *files[1]]
+
+
+COMMANDS = (prepare, shard, train, join, figure)
+PAGE = 4096
+commands = pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)
+
+
+def run(world: World, arguments: list[Any], log: Path) -> tuple[int, list[str]]:
+    """Exit status, and what is printed besides information and warnings."""
+    log.unlink(missing_ok=True)
+    world.runner.start([str(argument) for argument in arguments], log)
+    status = world.runner.status()
+    lines = log.read_text(encoding="utf-8").splitlines()
+    return status, [line for line in lines if " INFO " not in line and " WARNING " not in line]
+
+
+def one_line(outcome: tuple[int, list[str]], *expected: Any) -> str:
+    """The only line of a command that failed as it should."""
+    status, lines = outcome
+    assert status == 1 and len(lines) == 1, outcome
+    assert lines[0].startswith("error: ")
+    for text in expected:
+        assert str(text) in lines[0]
+    return lines[0]
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mount a file system in memory with the given options; may be called again."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def mounted(options: str) -> Path:
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
+        try:
+            outcome = subprocess.run(command, capture_output=True, text=True)
+        except FileNotFoundError:
+            pytest.skip("there is no program mount")
+        if outcome.returncode:
+            pytest.skip(f"file systems cannot be mounted here: {outcome.stderr.strip()}")
+        return place
+
+    yield mounted
+    subprocess.run(["umount", str(place)], capture_output=True)
+
+
+@commands
+def test_a_full_disk_is_one_line_and_leaves_nothing(world, mount, tmp_path, command):
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    assert run(world, command(world.folder, whole), tmp_path / "log.txt") == (0, [])
+    needed = sum(file.stat().st_size for file in whole.iterdir())
+    for size in (PAGE, needed // 2, needed - PAGE):
+        disk = mount(f"size={size}")
+        outcome = run(world, command(world.folder, disk), tmp_path / "log.txt")
+        one_line(outcome, "cannot write", disk, "No space left on device. Free some space and run")
+        # Of two files the first may be whole.
+        assert {file.name for file in disk.iterdir()} <= {"silo-0.parquet", "x.svg"}
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_disk_of_any_size_holds_a_whole_trace_or_none(world, mount, tmp_path):
+    """Whatever the libraries do when their last bytes do not fit."""
+    (tmp_path / "whole").mkdir()
+    assert run(world, train(world.folder, tmp_path / "whole"), tmp_path / "log.txt") == (0, [])
+    needed = (tmp_path / "whole" / "x.nc").stat().st_size
+    whole = 0
+    for pages in range(-4, 2):
+        disk = mount(f"size={needed + pages * PAGE}")
+        outcome = run(world, train(world.folder, disk), tmp_path / "log.txt")
+        if (disk / "x.nc").exists():
+            assert outcome == (0, [])
+            assert read_trace(disk / "x.nc")["status"].to_numpy().tolist() == ["ok", "ok"]
+            whole += 1
+        else:
+            one_line(outcome, "No space left on device")
+        assert {file.name for file in disk.iterdir()} <= {"x.nc"}
+        subprocess.run(["umount", str(disk)], check=True)
+    assert 0 < whole < 6
+
+
+def test_a_disk_that_fills_up_keeps_the_last_checkpoint(world, mount, tmp_path):
+    disk, kept = mount("size=1m"), tmp_path / "kept"
+    often = ("--checkpoint", disk / "x.npz", "--checkpoint-every", "0")
+    # Dies at its 30th checkpoint, beside the one before.
+    world.runner.start(
+        [str(argument) for argument in train(world.folder, disk, *often)],
+        *(tmp_path / "log.txt", ["replace", ".npz", 30]),
+    )
+    assert world.runner.status() == -9
+    for leftover in leftovers(disk / "x.npz"):
+        leftover.unlink()
+    before = (disk / "x.npz").read_bytes()
+    free = shutil.disk_usage(disk).free
+    (disk / "other").write_bytes(bytes(free - 4096))
+    outcome = run(world, train(world.folder, disk, *often), tmp_path / "log.txt")
+    one_line(outcome, f"cannot write {disk / 'x.npz'}", "Free some space and run again.")
+    assert {file.name for file in disk.iterdir()} == {"x.npz", "other"}
+    assert (disk / "x.npz").read_bytes() == before
+    (disk / "other").unlink()
+    assert run(world, train(world.folder, disk, *often), tmp_path / "log.txt") == (0, [])
+    assert "resuming seed 0 after round" in (tmp_path / "log.txt").read_text()
+    kept.mkdir()
+    assert run(world, train(world.folder, kept), tmp_path / "log.txt") == (0, [])
+    resumed, uninterrupted = (read_trace(folder / "x.nc") for folder in (disk, kept))
+    assert resumed.drop_vars("wall_time").identical(uninterrupted.drop_vars("wall_time"))
+
+
+@commands
+def test_a_read_only_folder_is_one_line(world, mount, tmp_path, command):
+    disk = mount("ro")
+    for output in (disk, disk / "new"):
+        outcome = run(world, command(world.folder, output), tmp_path / "log.txt")
+        remedy = f"Make the folder {output} writable or choose another results folder."
+        one_line(outcome, f"cannot write {output}/", "Read-only file system", remedy)
+    assert list(disk.iterdir()) == []
+
+
+def test_training_does_not_begin_where_it_cannot_write(world, mount, tmp_path):
+    """Nor where it could write its trace, but no checkpoint."""
+    disk = mount("ro")
+    outcome = run(
+        world, train(world.folder, tmp_path, "--checkpoint", disk / "x.npz"), tmp_path / "log.txt"
+    )
+    one_line(outcome, f"cannot write {disk / 'x.npz'}")
+    assert " rounds" not in (tmp_path / "log.txt").read_text()
+
+
+VANISHING = [
+    (shard, "breast-cancer/train.parquet"),
+    (train, "breast-cancer/train"),
+    (train, "breast-cancer/train/*/silo-0.parquet"),
+    (train, "breast-cancer/train/*/manifest.json"),
+    (join, "experiments/small/traces/scaffold/only.nc"),
+    (join, "experiments/small/selection.json"),
+    (figure, "experiments/small/traces/scaffold/only.nc"),
+    (figure, "experiments/small/selection.json"),
+]
+
+
+@pytest.mark.parametrize(("command", "vanished"), VANISHING)
+def test_an_input_that_vanished_is_named(world, tmp_path, command, vanished):
+    inputs, output = tmp_path / "inputs", tmp_path / "output"
+    shutil.copytree(world.folder, inputs)
+    output.mkdir()
+    files = list(inputs.glob(vanished))
+    assert files
+    for file in files:
+        shutil.rmtree(file) if file.is_dir() else file.unlink()
+    line = one_line(run(world, command(inputs, output), tmp_path / "log.txt"))
+    assert str(inputs / vanished.partition("*")[0]) in line and Path(vanished).name in line
+    assert list(output.iterdir()) == []
+
+
+def test_a_raw_file_that_vanished_is_named(world, tmp_path):
+    """Of a data set that is read from files."""
+    catalogue = load_catalogue(CONFIG / "datasets.yaml")
+    assert catalogue["a9a"].format == "libsvm"
+    arguments = ["prepare", "a9a", "train", tmp_path / "a9a", *prepare(tmp_path, tmp_path)[3:]]
+    one_line(run(world, arguments, tmp_path / "log.txt"), tmp_path / "a9a")
+    assert not (tmp_path / "x.parquet").exists()
+
+
+def flipped(content: bytes, place: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 0x04]) + content[place + 1 :]
+
+
+def damaged(content: bytes) -> Iterator[tuple[str, bytes]]:
+    """Damage of every kind; Parquet's footer is at the end, behind the data."""
+    footer = int.from_bytes(content[-8:-4], "little")
+    for share in (0.1, 0.5, 0.9):
+        yield f"data at {share}", flipped(content, int(share * (len(content) - footer)))
+        yield f"footer at {share}", flipped(content, len(content) - int(share * footer) - 8)
+    yield "first byte", flipped(content, 0)
+    yield "last byte", flipped(content, len(content) - 1)
+    # A number that the reader would take as it is.
+    yield "metadata", content.replace(b'"test_samples":0', b'"test_samples":1', 1)
+    yield "cut", content[: len(content) // 2]
+    yield "empty", b""
+
+
+@pytest.mark.parametrize("spec", [HORIZONTAL, VERTICAL], ids=lambda spec: spec.algorithm)
+def test_a_damaged_shard_is_named(world, tmp_path, spec):
+    inputs, output = tmp_path / "inputs", tmp_path / "output"
+    shutil.copytree(world.folder, inputs)
+    output.mkdir()
+    file = shard_folder(inputs, spec) / "silo-0.parquet"
+    whole = file.read_bytes()
+    arguments = world.runner.arguments(spec, output / "x.nc")
+    arguments[arguments.index("--shards") + 1] = str(inputs / spec.dataset / spec.split)
+    kinds = dict(damaged(whole))
+    assert len(kinds) == 11
+    if spec is VERTICAL:  # by the same check
+        kinds = {kind: kinds[kind] for kind in ("data at 0.5", "footer at 0.5", "cut")}
+    for content in kinds.values():
+        assert content != whole
+        file.write_bytes(content)
+        outcome = run(world, arguments, tmp_path / "log.txt")
+        remedy = f"Delete the folder {file.parent} and run again."
+        one_line(outcome, f"{file}: is damaged or was replaced", remedy)
+        assert list(output.iterdir()) == []
+    file.write_bytes(whole)
+    assert run(world, arguments, tmp_path / "log.txt") == (0, [])
+
+
+def test_shards_of_another_data_set_are_refused(world, tmp_path):
+    """A whole folder of them, or one file beside its neighbour's manifest."""
+    inputs, output = tmp_path / "inputs", tmp_path / "output"
+    shutil.copytree(world.folder, inputs)
+    output.mkdir()
+    folder = shard_folder(inputs)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"dataset": "digits"}))
+    place = f"train/{folder.name}"
+    outcome = run(world, train(inputs, output), tmp_path / "log.txt")
+    one_line(outcome, f"describes digits/{place}, but breast-cancer/{place} is needed. Delete the")
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    shutil.copy(shard_folder(inputs, VERTICAL) / "silo-0.parquet", folder)
+    outcome = run(world, train(inputs, output), tmp_path / "log.txt")
+    one_line(outcome, f"{folder / 'silo-0.parquet'}: is damaged or was replaced")
+    (folder / "manifest.json").write_text("[]")
+    outcome = run(world, train(inputs, output), tmp_path / "log.txt")
+    one_line(outcome, "manifest.json: is damaged or no manifest of shards. Delete the folder")
+    assert list(output.iterdir()) == []
+
+
+# ------------------------------------------------------------------- what killed writes left behind
+
+
+def test_leftovers_of_a_file_are_its_own(tmp_path):
+    names = [".x.abcd_123.nc", ".x.zzzzzzzz.nc"]
+    others = ["x.nc", ".x.nc", ".y.abcd_123.nc", ".x.abcd_123.npz", ".x.ABCD_123.nc"]
+    others += [".x.abcd_12.nc", ".x.abcd_123.nc.abcd_123.nc", "x.abcd_123.nc"]
+    for name in names + others:
+        (tmp_path / name).write_text("")
+    (tmp_path / ".x.nc.abcd_123").mkdir()
+    assert {file.name for file in leftovers(tmp_path / "x.nc")} == set(names)
+    assert [file.name for file in leftovers(tmp_path / "x.nc", folders=True)] == [".x.nc.abcd_123"]
+
+
+@commands
+def test_leftovers_are_cleared_by_the_next_write(world, tmp_path, command):
+    output = tmp_path / "output"
+    output.mkdir()
+    suffixes = {prepare: [".parquet"], figure: [".svg", ".png"]}.get(command, [".nc"])
+    names = [f"x{suffix}" for suffix in suffixes] if command is not shard else ["manifest.json"]
+    for name in names:
+        hidden = output / f".{Path(name).stem}.abcdefgh{Path(name).suffix}"
+        hidden.write_bytes(b"half a file")
+    assert run(world, command(world.folder, output), tmp_path / "log.txt")[0] == 0
+    assert {file.name for file in output.iterdir()} == {
+        *names,
+        *(["silo-0.parquet"] if command is shard else []),
+    }
