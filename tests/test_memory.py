@@ -285,11 +285,11 @@ def test_settings_of_networks_hand_over_their_engines_memory(monkeypatch):
     ]
     partition = TieredPartition.model_validate(large_batches.SERIES)
     data = large_batches.series(9)
-    data.metadata["partition"] = partition.model_dump(mode="json")
     monkeypatch.setattr(tiered, "read_tiered_shards", lambda _: data)
-    monkeypatch.setattr(tiered, "file_digest", lambda _: "digest")
+    monkeypatch.setattr(tiered, "vouched_digests", lambda *_: ["digest"])
     objective = ClassificationObjective(name="cross_entropy", model="linear")
     spec = SimpleNamespace(name="a/run", objective=objective, partition=partition)
+    spec.dataset = spec.split = "small"
     opened = tiered.TieredSetting(spec, Path(), "cpu")
     assert all(silo.network._memory is opened.memory for silo in opened._engine._silos)
     for setting, objective, labels in cases:
