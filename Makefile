@@ -67,6 +67,7 @@ bench: environment
 	$(BIN)/python benchmarks/atlas.py
 	$(BIN)/python benchmarks/explorer.py
 	$(BIN)/python benchmarks/workflow.py
+	$(BIN)/python benchmarks/shares.py
 	$(BIN)/python benchmarks/growth.py
 
 clean:  # keeps what was downloaded
