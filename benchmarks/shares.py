@@ -17,13 +17,17 @@ from fedatlas.traces import read_trace
 
 
 def jobs_of(folder: Path) -> dict[str, list[tuple[float, float]]]:
-    """Start and end of every job, by rule; outputs have records of their own."""
-    jobs: dict[str, dict[float, float]] = defaultdict(dict)
+    """Start and end of every job, by rule."""
+    jobs: dict[str, dict[tuple[int, float], float]] = defaultdict(dict)
     for file in (folder / ".snakemake" / "metadata").rglob("*"):
-        if file.is_file():
+        if file.is_file():  # a record of one output: those of a job share hash and end
             record = json.loads(file.read_text(encoding="utf-8"))
-            jobs[record["rule"]][record["starttime"]] = record["endtime"]
-    return {rule: sorted(times.items()) for rule, times in jobs.items()}
+            job = (record["job_hash"], record["endtime"])
+            jobs[record["rule"]][job] = record["starttime"]
+    return {
+        rule: sorted((start, end) for (_, end), start in found.items())
+        for rule, found in jobs.items()
+    }
 
 
 def rounds_of(folder: Path) -> dict[str, float]:
