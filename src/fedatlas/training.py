@@ -213,16 +213,16 @@ class _Run:
         for record in range(first_record, len(self.schedule)):
             until = int(self.schedule[record])
             began = time.perf_counter()
-            while done < until:
-                # A diverging run overflows; that is found, and said, at the next record.
-                with np.errstate(over="ignore", invalid="ignore"):
+            # A diverging run overflows; that is found, and said, at the next record.
+            with np.errstate(over="ignore", invalid="ignore"):
+                while done < until:
                     state = self.algorithm.round(state, problem, network, random.at(done))
-                done += 1
-                if done < until and self._is_due():  # a record may take hours
-                    frozen = self._frozen(state)  # waits for the device, too
-                    wall_time += time.perf_counter() - began
-                    self._save(position(record), frozen)
-                    began = time.perf_counter()
+                    done += 1
+                    if done < until and self._is_due():  # a record may take hours
+                        frozen = self._frozen(state)  # waits for the device, too
+                        wall_time += time.perf_counter() - began
+                        self._save(position(record), frozen)
+                        began = time.perf_counter()
             point = self.algorithm.point(state, network)
             # Waits for the device, too.
             finite = all(np.isfinite(self.setting.numpy(array)).all() for array in _arrays(point))
