@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORES ?= 2
 
-.PHONY: demo test fuzz kill-test test-cluster slurm-test check bench clean environment
+.PHONY: demo test fuzz kill-test test-cluster slurm-test check bench peers clean environment
 
 # Rebuilt when the requirements change; the marker is written last, so a broken install is redone.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -69,6 +69,20 @@ bench: environment
 	$(BIN)/python benchmarks/workflow.py
 	$(BIN)/python benchmarks/shares.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/peers/run.py
+
+# Other projects that `make bench` compares with, each in an environment of its own; they are
+# skipped where they are not installed. `make -k peers` goes on after one that cannot be.
+PEERS := flower pfl fedjax libauc duckdb
+peers: $(PEERS:%=.venv-peers/%/.installed)
+
+.venv-peers/%/.installed: benchmarks/peers/environments/%.txt
+	rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --requirement $<
+	if [ -e $(<:.txt=.no-deps.txt) ]; then \
+		$(@D)/bin/python -m pip install --quiet --no-deps --requirement $(<:.txt=.no-deps.txt); fi
+	touch $@
 
 clean:  # keeps what was downloaded
 	find results -mindepth 1 -maxdepth 1 ! -name raw ! -name archives -exec rm -rf {} + 2>/dev/null || true
