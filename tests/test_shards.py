@@ -94,7 +94,10 @@ def test_every_kept_sample_comes_back_once_with_its_client(layout, tmp_path, dat
         data.draw(st.sampled_from([0.0, 0.1, 1.0]), "density"),
         layout,
     )
-    silo, manifest = shard(tmp_path, samples, spec)
+    with pytest.MonkeyPatch.context() as patch:
+        at_once = data.draw(st.sampled_from([1, 4, 1024]), "rows that are taken at once")
+        patch.setattr("fedatlas.shards._ROWS_AT_ONCE", at_once)
+        silo, manifest = shard(tmp_path, samples, spec)
     clients, _ = share_out(spec, samples.label)
 
     read = read_shard(silo)
