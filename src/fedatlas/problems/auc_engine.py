@@ -124,6 +124,11 @@ class AucEngine:
         """The values on the engine's device."""
         return torch.tensor(values, device=self._device)
 
+    def numpy(self, array: torch.Tensor) -> np.ndarray:
+        """The values as numpy; waits for the device."""
+        values: np.ndarray = array.cpu().numpy()
+        return values
+
     def _outputs(self, theta: torch.Tensor, images: "_Images", rows: torch.Tensor) -> torch.Tensor:
         """The network's outputs (n, 1) for these rows (n,)."""
         return self.network.outputs(theta[:-2], lambda part: images.at(rows[part]), len(rows))

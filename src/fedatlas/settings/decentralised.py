@@ -1,29 +1,27 @@
 """Agents with whole samples on directed graphs, without a server."""
 
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from fedatlas.counters import GraphCounters
 from fedatlas.objectives import ClassificationObjective, LinearObjective
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.problems.agents import AgentEngine
 from fedatlas.problems.decentralised import DecentralisedProblem
-from fedatlas.settings import Setting, Trial, read_clients
+from fedatlas.settings import Trial, read_clients
+from fedatlas.settings._engines import EngineSetting, claimed_for_networks
 from fedatlas.shards import ClientSamples
 from fedatlas.simulation.graph_network import GraphNetwork
 from fedatlas.specs import RunSpec
 
 
-class DecentralisedSetting(Setting):
+class DecentralisedSetting(EngineSetting):
     """The same data and graphs for all seeds; "auto" is a GPU for networks where there is one."""
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         """Read the shard into an engine of the device."""
         data, self.data_digest = read_clients(spec, shards)
-        self._engine, self.device, self.accelerator = _engine(spec, data, device)
-        self.memory = self._engine.memory
+        device = claimed_for_networks(spec, device)
+        super().__init__(_engine(spec, data, device), device)
         self._states, self._trackers = spec.weights
         self.exposure = Exposure(
             self._engine.fewest_samples, self._engine.dimension, self._states, self._trackers
@@ -42,26 +40,14 @@ class DecentralisedSetting(Setting):
         network = GraphNetwork(self._states, self._trackers, engine.array, engine.draws, counters)
         return Trial(problem, network, counters, engine.start(seed), engine.samples)
 
-    def array(self, values: np.ndarray) -> Any:
-        """See Setting."""
-        return self._engine.array(values)
 
-    def numpy(self, array: Any) -> np.ndarray:
-        """See Setting."""
-        return self._engine.numpy(array)
-
-
-def _engine(
-    spec: RunSpec, data: ClientSamples, device: str
-) -> tuple[AgentEngine, str, dict[str, str]]:
-    """The engine of the objective, and on what it computes; torch is imported only if it does."""
+def _engine(spec: RunSpec, data: ClientSamples, device: str) -> AgentEngine:
+    """The engine of the objective; torch is imported only if it computes."""
     if isinstance(spec.objective, LinearObjective):
         from fedatlas.problems.linear_agents import LinearAgents
 
-        return LinearAgents(data, spec.objective), "cpu", {}
+        return LinearAgents(data, spec.objective)
     from fedatlas.problems.classifying_agents import ClassifyingAgents
-    from fedatlas.problems.torch_device import claimed, gpu_versions
 
     assert isinstance(spec.objective, ClassificationObjective)
-    device = claimed(device, spec.name)
-    return ClassifyingAgents(data, spec.objective, device), device, gpu_versions(device)
+    return ClassifyingAgents(data, spec.objective, device)

@@ -1,9 +1,6 @@
 """Silos with slices of all samples, each shared out to clients around the silo's hub."""
 
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from fedatlas.counters import TieredCounters
 from fedatlas.files import text_digest
@@ -12,13 +9,14 @@ from fedatlas.objectives import ClassificationObjective, LinearObjective
 from fedatlas.partition import TieredPartition
 from fedatlas.problems.silo_engine import SiloEngine
 from fedatlas.problems.tiered import TieredProblem
-from fedatlas.settings import Setting, Trial, shard_files
+from fedatlas.settings import Trial, shard_files
+from fedatlas.settings._engines import EngineSetting, claimed_for_networks
 from fedatlas.simulation.tiers import TieredNetwork
 from fedatlas.specs import RunSpec
 from fedatlas.tiered_shards import TieredSamples, read_tiered_shards
 
 
-class TieredSetting(Setting):
+class TieredSetting(EngineSetting):
     """The same data for all seeds; "auto" is a GPU for networks where there is one."""
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
@@ -27,10 +25,8 @@ class TieredSetting(Setting):
         assert isinstance(partition, TieredPartition)
         files = shard_files(shards / partition.slug, partition.silos)
         digests = vouched_digests(files, spec.dataset, spec.split, partition)
-        self._engine, self.device, self.accelerator = _engine(
-            spec, read_tiered_shards(files), device
-        )
-        self.memory = self._engine.memory
+        device = claimed_for_networks(spec, device)
+        super().__init__(_engine(spec, read_tiered_shards(files), device), device)
         self._torch = not isinstance(spec.objective, LinearObjective)
         self.data_digest = text_digest("".join(digests))
 
@@ -46,26 +42,14 @@ class TieredSetting(Setting):
         network = TieredNetwork(engine.silos, engine.clients, counters)
         return Trial(problem, network, counters, engine.start(seed), engine.samples)
 
-    def array(self, values: np.ndarray) -> Any:
-        """See Setting."""
-        return self._engine.array(values)
 
-    def numpy(self, array: Any) -> np.ndarray:
-        """See Setting."""
-        return self._engine.numpy(array)
-
-
-def _engine(
-    spec: RunSpec, data: TieredSamples, device: str
-) -> tuple[SiloEngine, str, dict[str, str]]:
-    """The engine of the objective, and on what it computes; torch is imported only if it does."""
+def _engine(spec: RunSpec, data: TieredSamples, device: str) -> SiloEngine:
+    """The engine of the objective; torch is imported only if it computes."""
     if isinstance(spec.objective, LinearObjective):
         from fedatlas.problems.linear_silos import LinearSilos
 
-        return LinearSilos(data, spec.objective), "cpu", {}
+        return LinearSilos(data, spec.objective)
     from fedatlas.problems.silos import NetworkSilos
-    from fedatlas.problems.torch_device import claimed, gpu_versions
 
     assert isinstance(spec.objective, ClassificationObjective)
-    device = claimed(device, spec.name)
-    return NetworkSilos(data, spec.objective, device), device, gpu_versions(device)
+    return NetworkSilos(data, spec.objective, device)
