@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks/peers"
@@ -62,6 +64,34 @@ def test_a_result_that_is_no_number_is_different(driver: ModuleType) -> None:
         with pytest.raises(driver.DifferentResult):
             importlib.import_module("task").require_equal("peer", value, 1.0, 1e-3)
     importlib.import_module("task").require_equal("peer", 1.0005, 1.0, 1e-3)
+
+
+def test_a_point_that_is_not_there_is_different(driver: ModuleType, tmp_path: Path) -> None:
+    rows, saga = (importlib.import_module(name) for name in ("rows", "tasks.saga"))
+    task = saga.SagaTask(rows.made_up_rows(20))
+    task.write(tmp_path)
+    output = tmp_path / "peer0"
+    output.mkdir()
+    np.savez(output / "result.npz", x=np.zeros(123), epochs=3)
+    with pytest.raises(driver.DifferentResult, match="f − f"):
+        task.check(task.peers[0], output, output)
+
+
+def test_shards_with_rows_in_another_order_are_different(
+    driver: ModuleType, tmp_path: Path
+) -> None:
+    rows, sharding = (importlib.import_module(name) for name in ("rows", "tasks.sharding"))
+    task = sharding.ClientShards(rows.made_up_rows(20))
+    task.write(tmp_path)
+    ours, same, other = (tmp_path / f"peer{number}" for number in range(3))
+    table = pq.read_table(tmp_path / "prepared.parquet")
+    swapped = table.take([1, 0, *range(2, 200)])
+    for folder, content in ((ours, table), (same, table), (other, swapped)):
+        folder.mkdir()
+        pq.write_table(content, folder / "silo.parquet")
+    assert task.check(task.peers[1], same, ours).startswith("1 row groups")
+    with pytest.raises(driver.DifferentResult, match="sample_id"):
+        task.check(task.peers[1], other, ours)
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked for in /proc")

@@ -10,6 +10,7 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -50,6 +51,15 @@ class Timed:
     def __exit__(self, *_: object) -> None:
         self.seconds = time.perf_counter() - self._began
         self.cpu_seconds = _cpu_seconds() - self._cpu
+
+
+def repeated(work: Callable[[], object], seconds: float = 1.0) -> int:
+    """Do short work again and again until so much time has passed; how often."""
+    times, end = 0, time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        work()
+        times += 1
+    return times
 
 
 def job_of_command_line() -> Job:

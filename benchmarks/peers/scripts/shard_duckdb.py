@@ -2,7 +2,7 @@
 
 import duckdb
 import numpy as np
-from measuring import Timed, job_of_command_line, report
+from measuring import Timed, job_of_command_line, repeated, report
 
 
 def main() -> None:
@@ -59,8 +59,8 @@ def main() -> None:
         write = a_file_each if values.get("files_of_clients") else clients
     write()
     with Timed() as timed:
-        write()
-    report(job, timed, 1)
+        times = repeated(write)
+    report(job, timed, times)
 
 
 if __name__ == "__main__":
