@@ -104,6 +104,7 @@ def test_time_and_memory_of_processes_count(driver: ModuleType) -> None:
         "while time.process_time() < end: pass\n"
         "print(flush=True); input()"
     )
+    start = measuring._cpu_seconds()
     with measuring.Timed() as timed:
         command = [sys.executable, "-c", work]
         with subprocess.Popen(
@@ -115,6 +116,7 @@ def test_time_and_memory_of_processes_count(driver: ModuleType) -> None:
             with measuring.Timed() as idle:
                 time.sleep(0.05)
             living = measuring._cpu_seconds()
+            assert living >= start + 0.18  # clock ticks are of 0.01 s
             process.communicate("\n")
     assert 0.2 <= timed.cpu_seconds < 2
     assert idle.cpu_seconds < 0.05
