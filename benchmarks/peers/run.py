@@ -33,12 +33,10 @@ _ONE_THREAD = dict.fromkeys(
         "OPENBLAS_NUM_THREADS",
         "NUMEXPR_NUM_THREADS",
         "NUMBA_NUM_THREADS",
-        "ARROW_NUM_THREADS",
     ),
     "1",
 ) | {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "RAY_DEDUP_LOGS": "0",
     # Nothing is told to anybody.
     "RAY_USAGE_STATS_ENABLED": "0",
     "FLWR_TELEMETRY_ENABLED": "0",
