@@ -22,6 +22,7 @@ from pathlib import Path
 from task import DifferentResult, Peer, Task
 
 from fedatlas.data.samples import Samples
+from fedatlas.errors import FedatlasError
 
 _HERE = Path(__file__).parent
 _ENVIRONMENTS = _HERE.parents[1] / ".venv-peers"
@@ -211,7 +212,12 @@ def main() -> None:
     arguments = parser.parse_args()
     stay_on_one_core()
     mirror = os.environ.get("FEDATLAS_MIRROR")
-    samples = made_up_rows() if arguments.synthetic else real_rows(Path(mirror) if mirror else None)
+    try:
+        samples = (
+            made_up_rows() if arguments.synthetic else real_rows(Path(mirror) if mirror else None)
+        )
+    except FedatlasError as error:
+        sys.exit(f"{error}\nor take made-up rows of the same shape: --synthetic")
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         for task in tasks(arguments.task or names, samples, arguments.scale):
