@@ -30,6 +30,14 @@ SPECS = specifications()
 WARM = ("scaffold", "vfb2_saga", "fmgda", "dp_gradient_tracking", "tdcd")
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Ctrl-C as Python begins with it; what a shell starts in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shards")
