@@ -28,7 +28,7 @@ demo: environment
 	@$(BIN)/fedatlas summary
 
 test: environment
-	$(BIN)/python -m pytest -n $(CORES)
+	$(BIN)/python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
 
 # A copy with the plugins for clusters: Snakemake loads every plugin that it finds at each start.
 CLUSTER := .venv-cluster

@@ -41,6 +41,24 @@ claims:
 """
 
 
+def copy_workflow(folder: Path) -> None:
+    """What a run needs of this checkout, with what was compiled of it; files keep their times."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=_of_no_use)
+        else:
+            shutil.copy2(source, folder / name)
+
+
+def _of_no_use(folder: str, names: list[str]) -> list[str]:
+    """Records of the installation, and what another process is just compiling."""
+    compiled = (".pyc", ".nbi", ".nbc")
+    if Path(folder).name == "__pycache__":
+        return [name for name in names if not name.endswith(compiled)]
+    return [name for name in names if name.endswith(".egg-info")]
+
+
 class WorkflowCopy:
     """A folder that holds the workflow with one small experiment, `demo-small`."""
 
@@ -50,13 +68,7 @@ class WorkflowCopy:
     @classmethod
     def create(cls, folder: Path) -> "WorkflowCopy":
         folder.mkdir()
-        for name in COPIED:
-            source = ROOT / name
-            if source.is_dir():
-                ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
-                shutil.copytree(source, folder / name, ignore=ignore)
-            else:
-                shutil.copy2(source, folder / name)
+        copy_workflow(folder)
         shutil.rmtree(folder / "config" / "experiments")
         copy = cls(folder)
         copy.experiment.parent.mkdir(parents=True)

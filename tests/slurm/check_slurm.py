@@ -8,7 +8,6 @@ named. Exits with 0 and says SKIPPED where SLURM cannot be started, unless --req
 
 import argparse
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import xarray as xr
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from slurm.one_node_slurm import OneNodeSlurm, Unavailable
-from workflow_copy import COPIED, ROOT
+from workflow_copy import copy_workflow
 
 # A part of the demo: rounds with a server; silos, parties, agents and an optimum on one objective.
 EXPERIMENTS = ("demo-fedpage", "demo-crosspaper")
@@ -66,20 +65,9 @@ def traces_in(folder: Path) -> dict[str, Path]:
     return {str(file.relative_to(results)): file for file in results.glob("*/traces/*/*.nc")}
 
 
-def copy_workflow(folder: Path) -> None:
-    """What a run needs of this checkout."""
-    folder.mkdir()
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
-            shutil.copytree(source, folder / name, ignore=ignore)
-        else:
-            shutil.copy2(source, folder / name)
-
-
 def run_workflow(folder: Path, environment: dict[str, str], *options: str) -> None:
     """Snakemake to its end; its output is shown if it fails."""
+    folder.mkdir()
     copy_workflow(folder)
     start = time.monotonic()
     outcome = subprocess.run(
