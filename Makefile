@@ -57,7 +57,7 @@ check: environment
 	$(BIN)/mypy
 	$(BIN)/snakemake --lint
 
-bench: environment
+bench: demo  # of which it says where the time went
 	$(BIN)/python benchmarks/rounds.py
 	$(BIN)/python benchmarks/parties.py
 	$(BIN)/python benchmarks/networks.py

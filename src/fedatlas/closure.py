@@ -19,12 +19,12 @@ _PACKAGE = _PACKAGE_FOLDER.name
 def import_closure(*modules: str) -> list[Path]:
     """Files of `modules` and of everything in the package that they import, sorted."""
     found: set[Path] = set()
-    waiting = [part for module in modules for part in _with_parents(module)]
+    waiting = [*_files(part for module in modules for part in _with_parents(module))]
     while waiting:
-        path = _module_file(waiting.pop())
-        if path is not None and path not in found:
+        path = waiting.pop()
+        if path not in found:
             found.add(path)
-            waiting.extend(_imports(path))
+            waiting.extend(_imported_files(path))
     return sorted(found)
 
 
@@ -33,6 +33,17 @@ def source_digest(files: Iterable[Path]) -> str:
     return text_digest(
         "".join(f"{file.relative_to(_PACKAGE_FOLDER)} {file_digest(file)}\n" for file in files)
     )
+
+
+def _files(modules: Iterable[str]) -> set[Path]:
+    """Of those that are modules of the package."""
+    own = {name for name in modules if name.split(".")[0] == _PACKAGE}
+    return {file for file in map(_module_file, own) if file is not None}
+
+
+@cache
+def _imported_files(path: Path) -> frozenset[Path]:
+    return frozenset(_files(_imports(path)))
 
 
 def _module_file(module: str) -> Path | None:
@@ -48,19 +59,17 @@ def _with_parents(module: str) -> list[str]:
     return [".".join(parts[: n + 1]) for n in range(len(parts))]
 
 
-@cache
-def _imports(path: Path) -> tuple[str, ...]:
-    names: list[str] = []
-    for node in _runtime_nodes(ast.parse(path.read_text(encoding="utf-8"))):
+def _imports(path: Path) -> Iterator[str]:
+    """Names of modules, and of what may be modules, that a file imports."""
+    for node in _runtime_statements(ast.parse(path.read_text(encoding="utf-8")).body):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                names.extend(_with_parents(alias.name))
+                yield from _with_parents(alias.name)
         elif isinstance(node, ast.ImportFrom):
             module = _absolute(path, node)
-            names.extend(_with_parents(module))
+            yield from _with_parents(module)
             # `from package import name` may name a submodule.
-            names.extend(f"{module}.{alias.name}" for alias in node.names)
-    return tuple(name for name in names if name.split(".")[0] == _PACKAGE)
+            yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
 def _absolute(path: Path, node: ast.ImportFrom) -> str:
@@ -72,11 +81,17 @@ def _absolute(path: Path, node: ast.ImportFrom) -> str:
     return ".".join([*base, node.module] if node.module else base)
 
 
-def _runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
-            for otherwise in child.orelse:
-                yield from _runtime_nodes(otherwise)
-        else:
-            yield from _runtime_nodes(child)
+def _runtime_statements(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """These and all within them; expressions, which hold no imports, are not looked at."""
+    waiting = list(statements)
+    while waiting:
+        statement = waiting.pop()
+        yield statement
+        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test):
+            waiting.extend(statement.orelse)
+            continue
+        for block in ("body", "orelse", "finalbody"):
+            waiting.extend(getattr(statement, block, ()))
+        # Of try and of match.
+        for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+            waiting.extend(part.body)
