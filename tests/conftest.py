@@ -3,11 +3,6 @@
 import pytest
 
 
-def pytest_collection_modifyitems(items):
-    """Files that run the workflow go first: what takes long must not be left for the end."""
-    items.sort(key=lambda item: not item.path.name.startswith("test_workflow"))
-
-
 @pytest.fixture(scope="module")
 def one_thread():
     """One thread of torch: two on busy cores wait for each other ten times as long as they work."""
