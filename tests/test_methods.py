@@ -114,10 +114,11 @@ class Run:
         seed: int = 0,
         x0: np.ndarray | None = None,
         random: type[RecordingRandom] = RecordingRandom,
+        **options: Any,
     ) -> None:
         self.algorithm, self.engine = algorithm, engine
         self.counters = Counters()
-        self.problem = RecordingProblem(engine, self.counters)
+        self.problem = RecordingProblem(engine, self.counters, **options)
         self.network = StarNetwork(engine.clients, self.counters)
         self.random = random(seed)
         self.x0 = start_point(engine.dimension) if x0 is None else x0
@@ -662,6 +663,24 @@ def test_both_engines_walk_the_same_path(label: str) -> None:
         for kind in ("compiled", "torch")
     ]
     np.testing.assert_allclose(paths[0], paths[1], rtol=0, atol=1e-11)
+
+
+@both_engines
+@pytest.mark.parametrize("label", FULL_METHODS | PURE_METHODS)
+@pytest.mark.parametrize("clients_at_once", [1, 2])
+def test_clients_a_chunk_at_a_time_walk_the_same_path(
+    kind: str, label: str, clients_at_once: int
+) -> None:
+    name = "logistic_nonconvex"
+    method, engine = (FULL_METHODS | PURE_METHODS)[label], engine_of(kind, toy(name), name)
+    whole = Run(method, engine)
+    chunked = Run(method, engine, numbers_at_once=clients_at_once * DIMENSION)
+    paths = [run.trajectory() for run in (whole, chunked)]
+    if kind == "compiled":
+        np.testing.assert_array_equal(*paths)
+    else:  # torch adds up clients in an order of its own
+        np.testing.assert_allclose(*paths, rtol=0, atol=1e-12)
+    assert chunked.counters == whole.counters
 
 
 @both_engines

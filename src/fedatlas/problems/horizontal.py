@@ -4,15 +4,18 @@ f(x) = 1/N Σ_i f_i(x), f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · reg
 
 Clients count equally, as in FedPAGE eq. (1); where all hold equally many samples this is the mean
 over samples. Points are (d,) or, one per client, (S, d); gradients are (S, d), the sampled clients
-being the leading axis.
+being the leading axis. Where (S, d) numbers are too many to hold at once they are ChunkedRows,
+which come into being a chunk of clients at a time, when they are summed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fedatlas.counters import Counters
 from fedatlas.randomness import RoundRandom
+from fedatlas.simulation.chunked_rows import ChunkedRows, rows_of
 from fedatlas.simulation.client_rows import ClientRows
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
@@ -22,13 +25,22 @@ if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep com
     from fedatlas.problems.minibatches import Minibatches
 
 
+_NUMBERS_AT_ONCE = 2**23  # of all clients: 64 MiB; a round holds a few such arrays
+
+
 class HorizontalProblem:
     """The counting oracle that algorithms ask."""
 
-    def __init__(self, engine: Engine, counters: Counters) -> None:
-        """Engines are shared by all seeds; `counters` belong to one."""
+    def __init__(
+        self, engine: Engine, counters: Counters, numbers_at_once: int = _NUMBERS_AT_ONCE
+    ) -> None:
+        """Engines are shared by all seeds; `counters` belong to one.
+
+        numbers_at_once: the largest (S, d) that is computed as a whole.
+        """
         self._engine = engine
         self._counters = counters
+        self._numbers_at_once = numbers_at_once
         self.smoothness = engine.smoothness
         self.clients = engine.clients
         self.dimension = engine.dimension
@@ -53,13 +65,16 @@ class HorizontalProblem:
     def gradient(self, x: Any, batch: Minibatches) -> Any:
         """∇f_i over each client's minibatch, at x (d,) or at a point per client (S, d)."""
         self._count(batch)
-        return self._engine.client_gradients(x, batch)
+        return self._by_clients(self._engine.client_gradients, x, batch=batch)
 
     def gradient_difference(self, x: Any, previous: Any, batch: Minibatches) -> Any:
         """∇f_i(x) − ∇f_i(previous), both over the same minibatch, (S, d)."""
         self._count(batch, points=2)
-        engine = self._engine
-        return engine.client_gradients(x, batch) - engine.client_gradients(previous, batch)
+        gradients = self._engine.client_gradients
+        return self._by_clients(
+            lambda x, previous, batch: gradients(x, batch) - gradients(previous, batch),
+            x, previous, batch=batch,
+        )  # fmt: skip
 
     def local_sgd(
         self, x: Any, batch: Minibatches, step_size: float, correction: Any = None
@@ -69,7 +84,11 @@ class HorizontalProblem:
         correction: (S, d), constant over the steps, or None.
         """
         self._count(batch)
-        return self._engine.local_sgd(x, batch, step_size, correction)
+        steps = self._engine.local_sgd
+        return self._by_clients(
+            lambda x, correction, batch: steps(x, batch, step_size, correction),
+            x, correction, batch=batch,
+        )  # fmt: skip
 
     def local_recursive_steps(
         self, y: Any, previous: Any, estimate: Any, batch: Minibatches, step_size: float
@@ -79,13 +98,37 @@ class HorizontalProblem:
         y, estimate: (S, d); previous, the y₋ of the first step: (d,) or (S, d).
         """
         self._count(batch, points=2)
-        return self._engine.local_recursive_steps(y, previous, estimate, batch, step_size)
+        steps = self._engine.local_recursive_steps
+        return self._by_clients(
+            lambda y, previous, estimate, batch: steps(y, previous, estimate, batch, step_size),
+            y, previous, estimate, batch=batch,
+        )  # fmt: skip
 
     def measure(self, x: Any) -> dict[str, float]:
         """Every measurement, over all training and test samples; never counted."""
         return self._engine.measure(x) | self._engine.test_quality(x)
 
+    def _by_clients(self, compute: Callable[..., Any], *arguments: Any, batch: Minibatches) -> Any:
+        """compute(*arguments, batch), (S, d), or the same in chunks where that is too large.
+
+        An argument that holds all clients' rows shows that they do fit: then the result does.
+        """
+        clients, d = len(batch.starts), self.dimension
+        fits = clients * d <= max(self._numbers_at_once, d)
+        if fits or any(_has_all_rows(argument) for argument in arguments):
+            return compute(*arguments, batch)
+
+        def of_chunk(chunk: slice) -> Any:
+            parts = (rows_of(argument, chunk) for argument in arguments)
+            return compute(*parts, batch.of_clients(chunk))
+
+        return ChunkedRows((clients, d), max(1, self._numbers_at_once // d), of_chunk)
+
     def _count(self, batch: Minibatches, points: int = 1) -> None:
         self._counters.gradient_evaluations += points * batch.gradient_evaluations
         self._counters.sequential_gradients += points * batch.sequential_gradients
         self._counters.iteration += batch.steps
+
+
+def _has_all_rows(argument: Any) -> bool:
+    return not isinstance(argument, ChunkedRows) and getattr(argument, "ndim", 0) == 2

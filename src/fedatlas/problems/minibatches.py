@@ -41,6 +41,11 @@ class Minibatches:
             rows = np.where(valid, self.starts[:, None] + place, 0)
         return rows, valid / np.maximum(self.sizes[:, None], 1)
 
+    def of_clients(self, chunk: slice) -> "Minibatches":
+        """The minibatches of some of the clients."""
+        rows = self.rows[chunk] if self.rows.size else self.rows
+        return replace(self, starts=self.starts[chunk], sizes=self.sizes[chunk], rows=rows)
+
     def at(self, step: int) -> "Minibatches":
         """The minibatches of one step."""
         rows = self.rows[:, step : step + 1] if self.rows.size else self.rows

@@ -1,0 +1,93 @@
+"""Rows of more clients than fit into memory at once, computed when their sum is asked for."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+def _combined(
+    operation: Callable[[Any, Any], Any], reflected: bool = False
+) -> Callable[[ChunkedRows, Any], ChunkedRows]:
+    """A method of arithmetic; reflected: the rows stand on the right."""
+
+    def combined(self: ChunkedRows, other: Any) -> ChunkedRows:
+        left, right = (other, self) if reflected else (self, other)
+        return self._like(lambda chunk: operation(rows_of(left, chunk), rows_of(right, chunk)))
+
+    return combined
+
+
+class ChunkedRows:
+    """(S, d) numbers, a row for each client, of which only a chunk exists at any time.
+
+    Stands where an array of all rows would be too large: arithmetic with numbers, with points (d,)
+    and with rows (S, d) of either kind makes another one. `sum` and `mean` compute chunk by chunk;
+    for numpy they have the bits of the whole array's, which adds row after row, too (of d > 1).
+    """
+
+    __array_ufunc__ = None  # numpy then leaves `array - rows` to __rsub__
+
+    def __init__(
+        self, shape: tuple[int, int], clients_at_once: int, rows_of: Callable[[slice], Any]
+    ) -> None:
+        """rows_of: computes the rows of a chunk of clients, as an array of its own."""
+        self.shape = shape
+        self._clients_at_once = clients_at_once
+        self._rows_of = rows_of
+        self._latest: tuple[slice, Any] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """What all rows weigh, in float64."""
+        return 8 * self.shape[0] * self.shape[1]
+
+    def __len__(self) -> int:
+        """S."""
+        return self.shape[0]
+
+    def rows(self, chunk: slice) -> Any:
+        """The rows of a chunk; the latest are kept, as several terms may need them."""
+        if self._latest is None or self._latest[0] != chunk:
+            self._latest = chunk, self._rows_of(chunk)
+        return self._latest[1]
+
+    def sum(self, axis: int) -> Any:
+        """(d,), over clients."""
+        if axis != 0:
+            raise ValueError("rows in chunks are only summed over clients, axis 0")
+        total = None
+        for chunk in self._chunks():
+            rows = self.rows(chunk)
+            if total is not None:
+                rows = rows + 0.0  # a copy, of numpy and of torch
+                rows[0] += total
+            total = rows.sum(0)
+        return total
+
+    def mean(self, axis: int) -> Any:
+        """(d,), over clients."""
+        return self.sum(axis) / self.shape[0]
+
+    def _like(self, rows_of: Callable[[slice], Any]) -> ChunkedRows:
+        return ChunkedRows(self.shape, self._clients_at_once, rows_of)
+
+    def _chunks(self) -> Iterator[slice]:
+        for start in range(0, self.shape[0], self._clients_at_once):
+            yield slice(start, min(start + self._clients_at_once, self.shape[0]))
+
+    __add__ = _combined(operator.add)
+    __radd__ = _combined(operator.add, reflected=True)
+    __sub__ = _combined(operator.sub)
+    __rsub__ = _combined(operator.sub, reflected=True)
+    __mul__ = _combined(operator.mul)
+    __rmul__ = _combined(operator.mul, reflected=True)
+    __truediv__ = _combined(operator.truediv)
+
+
+def rows_of(values: Any, chunk: slice) -> Any:
+    """The chunk's rows of (S, d) values; numbers and points (d,) as they are."""
+    if isinstance(values, ChunkedRows):
+        return values.rows(chunk)
+    return values[chunk] if getattr(values, "ndim", 0) == 2 else values
