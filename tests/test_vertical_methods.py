@@ -425,6 +425,32 @@ def test_one_dominator_runs_the_method_on_pooled_data(
     assert_close(run.barrier(), pooled(run)[run.data.columns])
 
 
+@every_objective
+@both_layouts
+@both_modes
+@every_method
+def test_one_party_alone_has_the_bits_of_the_events(
+    objective, layout, synchronous, method, monkeypatch
+):
+    case = Case(method, objective, 0.1, layout, (7,), 1, 40, synchronous, rounds_per_epoch=3)
+    alone = Run(case).round(10)
+
+    def by_events(blocks, rule, timing, draws, *state):
+        trees, key = np.empty((1, 2, 0, 2), np.int64), np.uint64(0)
+        assert kernels.decide_updates(blocks, rule, timing, draws, trees, key, 0.0, *state)
+
+    monkeypatch.setattr(kernels, "decide_alone", by_events)
+    events = Run(case).round(10)
+    assert alone.counters == events.counters
+    for ours, theirs in zip(arrays_of(alone.state), arrays_of(events.state), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(alone.barrier(), events.barrier())
+
+
+def arrays_of(state: PartyState) -> list[np.ndarray]:
+    return [state.x, state.mean, state.reference, *state.queues, *state.tally]
+
+
 def test_afsvrg_of_active_parties_only_has_the_optimum_on_their_columns():
     case = Case(
         "afsvrg-vp", weight=0.1, sizes=(3, 2, 4, 3), active=2, samples=40, step_size=0.25,

@@ -24,19 +24,19 @@ class Minibatches:
     @property
     def gradient_evaluations(self) -> int:
         """Per-sample gradients of one pass over all clients and steps."""
-        return int(self.sizes.sum()) * self.steps
+        return _total_and_largest(self.sizes)[0] * self.steps
 
     @property
     def sequential_gradients(self) -> int:
         """Per-sample gradients of the client that takes most, while the others take theirs."""
-        return int(self.sizes.max(initial=0)) * self.steps
+        return _total_and_largest(self.sizes)[1] * self.steps
 
     def padded(self) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers (S, b) of a single step and each row's share 1/size, 0 beyond the size."""
-        place = np.arange(int(self.sizes.max()))
+        place = np.arange(int(self.sizes.max()))  # of some clients only, rows may be wider
         valid = place < self.sizes[:, None]
         if self.rows.size:
-            rows = self.rows[:, 0]
+            rows = self.rows[:, 0, : len(place)]
         else:
             rows = np.where(valid, self.starts[:, None] + place, 0)
         return rows, valid / np.maximum(self.sizes[:, None], 1)
@@ -61,11 +61,21 @@ def draw(
     """
     starts = offsets[clients]
     local = offsets[clients + 1] - starts
-    if size is None or size >= local.max():
+    if size is None or size >= _total_and_largest(local)[1]:
         return Minibatches(starts, local, np.empty((0, 0, 0), np.int64), steps)
     sizes = np.minimum(local, size)
     uniform = random.uniform(len(clients), steps, size)
     return Minibatches(starts, sizes, _drawn(uniform, starts, local, sizes), steps)
+
+
+@njit(cache=True)
+def _total_and_largest(sizes: np.ndarray) -> tuple[int, int]:
+    """For a round's few clients numpy takes longer than a round's share of the time allows."""
+    total = largest = 0
+    for size in sizes:
+        total += size
+        largest = max(largest, size)
+    return total, largest
 
 
 @njit(cache=True)
@@ -80,16 +90,14 @@ def _drawn(
     clients, steps, size = uniform.shape
     rows = np.zeros((clients, steps, size), dtype=np.int64)
     deck = np.arange(sizes.max())
-    swapped = np.empty(size, dtype=np.int64)
+    taken = np.empty(size, dtype=np.uint64)  # no sign: see kernels._dot
     for s in range(clients):
         for k in range(steps):
             # A partial Fisher–Yates shuffle, undone afterwards so that the deck is never rebuilt.
             for t in range(batch_sizes[s]):
-                j = t + int(uniform[s, k, t] * (sizes[s] - t))
-                deck[t], deck[j] = deck[j], deck[t]
-                swapped[t] = j
-                rows[s, k, t] = starts[s] + deck[t]
-            for t in range(batch_sizes[s] - 1, -1, -1):
-                j = swapped[t]
-                deck[t], deck[j] = deck[j], deck[t]
+                taken[t] = t + int(uniform[s, k, t] * (sizes[s] - t))
+                rows[s, k, t] = starts[s] + deck[taken[t]]
+                deck[taken[t]] = deck[t]
+            for t in range(batch_sizes[s]):
+                deck[taken[t]] = taken[t]
     return rows

@@ -47,6 +47,12 @@ class ChunkedRows:
         """S."""
         return self.shape[0]
 
+    def chunks(self) -> Iterator[tuple[slice, Any]]:
+        """Which clients, and their rows."""
+        for start in range(0, self.shape[0], self._clients_at_once):
+            chunk = slice(start, start + self._clients_at_once)
+            yield chunk, self.rows(chunk)
+
     def rows(self, chunk: slice) -> Any:
         """The rows of a chunk; the latest are kept, as several terms may need them."""
         if self._latest is None or self._latest[0] != chunk:
@@ -58,8 +64,7 @@ class ChunkedRows:
         if axis != 0:
             raise ValueError("rows in chunks are only summed over clients, axis 0")
         total = None
-        for chunk in self._chunks():
-            rows = self.rows(chunk)
+        for _, rows in self.chunks():
             if total is not None:
                 rows = rows + 0.0  # a copy, of numpy and of torch
                 rows[0] += total
@@ -72,10 +77,6 @@ class ChunkedRows:
 
     def _like(self, rows_of: Callable[[slice], Any]) -> ChunkedRows:
         return ChunkedRows(self.shape, self._clients_at_once, rows_of)
-
-    def _chunks(self) -> Iterator[slice]:
-        for start in range(0, self.shape[0], self._clients_at_once):
-            yield slice(start, min(start + self._clients_at_once, self.shape[0]))
 
     __add__ = _combined(operator.add)
     __radd__ = _combined(operator.add, reflected=True)

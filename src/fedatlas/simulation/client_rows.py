@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from fedatlas.simulation.chunked_rows import ChunkedRows
+
 
 class ClientRows:
     """An (N, d) table whose rows only their clients may read and replace.
@@ -24,7 +26,11 @@ class ClientRows:
     def replace(self, clients: np.ndarray, rows: Any) -> "ClientRows":
         """The table with the rows of `clients` replaced; self must not be used afterwards."""
         table = self._live()
-        table[clients] = rows
+        if isinstance(rows, ChunkedRows):
+            for chunk, part in rows.chunks():
+                table[clients[chunk]] = part
+        else:
+            table[clients] = rows
         self._table = None
         return ClientRows(table)
 

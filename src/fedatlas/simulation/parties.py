@@ -125,7 +125,8 @@ class PartyNetwork:
             # Both end at the party that asked.
             trees = (two_trees(rows.parties, root) for root in range(active))
             self._trees = np.array([[tree.arrays() for tree in pair] for pair in trees])
-        self._mask_scale = model.mask_scale
+        # One party has nothing to hide from itself.
+        self._mask_scale = model.mask_scale if rows.parties > 1 else 0.0
         self._mask_keys = np.random.SeedSequence([seed, 1]).generate_state(2, np.uint64)
 
     def start(self, x0: np.ndarray) -> PartyState:
@@ -154,12 +155,13 @@ class PartyNetwork:
     ) -> PartyState:
         """Run until `len(samples)` more dominated updates are decided, on these samples."""
         state = _copied(state, table=rule.reference == "table")
-        in_time = kernels.decide_updates(
+        changed = (state.x, state.mean, state.reference, state.queues, state.tally)
+        if self.parties == 1:
+            kernels.decide_alone(self._blocks, self._rule(rule), self._timing, samples, *changed)
+        elif not kernels.decide_updates(
             self._blocks, self._rule(rule), self._timing, samples, self._trees,
-            self._mask_keys[0], self._mask_scale,
-            state.x, state.mean, state.reference, state.queues, state.tally,
-        )  # fmt: skip
-        if not in_time:
+            self._mask_keys[0], self._mask_scale, *changed,
+        ):  # fmt: skip
             raise FedatlasError(
                 f"network: with {self._threads} threads updates pile up at a party faster than it "
                 "applies them; raise threads, up to the number of active parties"
