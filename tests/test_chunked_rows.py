@@ -64,6 +64,13 @@ def test_tensors_leave_arithmetic_to_the_rows():
         torch.testing.assert_close(combined.mean(0), operation(point, whole).mean(0))
 
 
+def test_whole_rows_are_there_for_those_who_need_them():
+    whole = np.random.default_rng(0).normal(size=(7, 3))
+    rows = in_chunks(whole, 2) - 1.0
+    np.testing.assert_array_equal(rows, whole - 1.0)
+    np.testing.assert_array_equal(np.median(rows, axis=0), np.median(whole - 1.0, axis=0))
+
+
 def test_rows_are_summed_over_clients_only():
     with pytest.raises(ValueError, match="axis 0"):
         in_chunks(np.ones((2, 3)), 1).sum(1)

@@ -6,6 +6,8 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 
 def _combined(
     operation: Callable[[Any, Any], Any], reflected: bool = False
@@ -58,6 +60,10 @@ class ChunkedRows:
         if self._latest is None or self._latest[0] != chunk:
             self._latest = chunk, self._rows_of(chunk)
         return self._latest[1]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """All rows at once, for what cannot be done chunk by chunk, such as medians."""
+        return np.concatenate([rows for _, rows in self.chunks()]).astype(dtype or np.float64)
 
     def sum(self, axis: int) -> Any:
         """(d,), over clients."""
