@@ -3,7 +3,6 @@
 import json
 import operator
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +45,7 @@ def test_sums_of_chunks_have_the_bits_of_the_whole(clients, d, at_once, data):
         ours, theirs = data.draw(
             st.sampled_from([(point, point), (number, number), (other, other), (others, other)])
         )
-        if operation is not operator.truediv and data.draw(st.booleans()):
+        if data.draw(st.booleans()):
             rows, whole = operation(ours, rows), operation(theirs, whole)
         else:
             rows, whole = operation(rows, ours), operation(whole, theirs)
@@ -58,10 +57,13 @@ def test_sums_of_chunks_have_the_bits_of_the_whole(clients, d, at_once, data):
 def test_tensors_leave_arithmetic_to_the_rows():
     whole, point = torch.rand(5, 3, dtype=torch.float64), torch.rand(3, dtype=torch.float64)
     rows = in_chunks(whole, 2)
-    for operation in OPERATIONS[:3]:
-        combined = operation(point, rows)
-        assert isinstance(combined, ChunkedRows)
-        torch.testing.assert_close(combined.mean(0), operation(point, whole).mean(0))
+    for operation in OPERATIONS:
+        for combined, expected in (
+            (operation(point, rows), operation(point, whole)),
+            (operation(-rows, point), operation(-whole, point)),
+        ):
+            assert isinstance(combined, ChunkedRows)
+            torch.testing.assert_close(combined.mean(0), expected.mean(0))
 
 
 def test_whole_rows_are_there_for_those_who_need_them():
@@ -69,6 +71,29 @@ def test_whole_rows_are_there_for_those_who_need_them():
     rows = in_chunks(whole, 2) - 1.0
     np.testing.assert_array_equal(rows, whole - 1.0)
     np.testing.assert_array_equal(np.median(rows, axis=0), np.median(whole - 1.0, axis=0))
+
+
+def test_chunks_and_whole_rows_may_be_mixed():
+    problem, everyone = problem_of(40, numbers_at_once=7 * DIMENSION), np.arange(40)
+    whole = problem_of(40)
+    batch = problem.minibatches(RoundRandom(0), everyone, 1, 2)
+    x = np.ones(DIMENSION)
+    y = problem.client_zeros()[everyone] + 0.5
+    chunked, gradient = (p.gradient(x, batch.at(0)) for p in (problem, whole))
+    assert isinstance(chunked, ChunkedRows) and not isinstance(gradient, ChunkedRows)
+    for ours, theirs in (
+        (problem.local_sgd(y, batch, 0.1, chunked), whole.local_sgd(y, batch, 0.1, gradient)),
+        (
+            problem.local_recursive_steps(y, x, chunked, batch, 0.1),
+            whole.local_recursive_steps(y, x, gradient, batch, 0.1),
+        ),
+        (
+            problem.gradient_difference(chunked, y, batch),
+            whole.gradient_difference(gradient, y, batch),
+        ),
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    assert isinstance(problem.local_sgd(y, batch, 0.1), np.ndarray)
 
 
 def test_rows_are_summed_over_clients_only():
@@ -124,19 +149,24 @@ def test_many_clients_of_many_features_take_little_memory(tmp_path):
         np.testing.assert_array_equal(points[f"{method} chunks"], points[f"{method} whole"])
 
 
+def most_memory() -> float:
+    """Megabytes that this process has had; getrusage's begin with what its parent had."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+
+
 def measure(file: Path) -> None:
     """Points go to the file; printed are megabytes that rounds took beside the data."""
     points, megabytes = {}, {}
     for method in METHODS:
         four_rounds(method, problem_of(3))  # compiles
     problem_of(CLIENTS)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = most_memory()
     for way, at_once in {"chunks": 20, "whole": CLIENTS}.items():
         for method in METHODS:
             problem = problem_of(CLIENTS, numbers_at_once=at_once * DIMENSION)
             points[f"{method} {way}"] = four_rounds(method, problem)
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        megabytes[way] = (most - before) * 1024 / 1e6
+        megabytes[way] = most_memory() - before
     np.savez(file, **points)
     print(json.dumps(megabytes))
 

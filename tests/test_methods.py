@@ -23,6 +23,7 @@ from fedatlas.problems.engine import Engine, Minibatches, build_engine
 from fedatlas.problems.horizontal import HorizontalProblem
 from fedatlas.problems.on_torch import TorchEngine
 from fedatlas.randomness import RoundRandom
+from fedatlas.simulation.chunked_rows import ChunkedRows
 from fedatlas.simulation.client_rows import ClientRows
 from fedatlas.simulation.network import StarNetwork
 from reference import Problem, objective_of, random_problem, shard_of
@@ -681,6 +682,9 @@ def test_clients_a_chunk_at_a_time_walk_the_same_path(
     else:  # torch adds up clients in an order of its own
         np.testing.assert_allclose(*paths, rtol=0, atol=1e-12)
     assert chunked.counters == whole.counters
+    batch = chunked.problem.minibatches(RoundRandom(0), np.arange(N), None)
+    rows = chunked.problem.gradient(engine.array(chunked.x0), batch)
+    assert isinstance(rows, ChunkedRows)  # these were what it summed
 
 
 @both_engines

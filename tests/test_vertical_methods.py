@@ -429,18 +429,37 @@ def test_one_dominator_runs_the_method_on_pooled_data(
 @both_layouts
 @both_modes
 @every_method
+@pytest.mark.parametrize("rounds", [3, 40])
 def test_one_party_alone_has_the_bits_of_the_events(
-    objective, layout, synchronous, method, monkeypatch
+    objective, layout, synchronous, method, rounds, monkeypatch
 ):
-    case = Case(method, objective, 0.1, layout, (7,), 1, 40, synchronous, rounds_per_epoch=3)
-    alone = Run(case).round(10)
+    case = Case(method, objective, 0.1, layout, (7,), 1, 40, synchronous, rounds_per_epoch=rounds)
+    assert_as_by_events(case, make_data(case), 10, monkeypatch)
+
+
+@every_method
+@every_objective
+def test_one_party_catches_up_with_many_missed_updates(method, objective, monkeypatch):
+    case = Case(
+        method, objective, 0.1, "sparse", (7,), 1, 3 * kernels.TABULATED, rounds_per_epoch=1
+    )
+    data = make_data(case)
+    data.X[3:, :2] = 0.0  # hardly any row has these
+    assert_as_by_events(case, data, 3, monkeypatch)
+
+
+def assert_as_by_events(
+    case: Case, data: Data, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop of one party and that of several leave the same bits everywhere."""
+    alone = Run(case, data).round(rounds)
 
     def by_events(blocks, rule, timing, draws, *state):
         trees, key = np.empty((1, 2, 0, 2), np.int64), np.uint64(0)
         assert kernels.decide_updates(blocks, rule, timing, draws, trees, key, 0.0, *state)
 
     monkeypatch.setattr(kernels, "decide_alone", by_events)
-    events = Run(case).round(10)
+    events = Run(case, data).round(rounds)
     assert alone.counters == events.counters
     for ours, theirs in zip(arrays_of(alone.state), arrays_of(events.state), strict=True):
         np.testing.assert_array_equal(ours, theirs)

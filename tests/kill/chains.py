@@ -117,6 +117,7 @@ class Chain:
     def kill(self, number: signal.Signals, after: float, counts: Counts) -> bool:
         """Start and kill; whether it was still alive. It must leave what it had, and no trace."""
         logged = self._logged()
+        from_the_start = not self.checkpoint.exists()
         process = self.runner.start(self.arguments, self.log)
         began = time.monotonic()
         with suppress(ProcessLookupError):
@@ -131,8 +132,8 @@ class Chain:
         self.count(said, counts)
         assert "Traceback" not in said and "not used" not in said, said
         if status == 0:
-            # The first run may have compiled.
-            self.seconds = min(self.seconds, killed - began)
+            if from_the_start:  # the very first run may have compiled
+                self.seconds = min(self.seconds, killed - began)
             return False
         counts.kills[number.name] += 1
         if number == signal.SIGTERM:

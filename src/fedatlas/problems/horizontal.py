@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep com
     from fedatlas.problems.minibatches import Minibatches
 
 
-_NUMBERS_AT_ONCE = 2**23  # of all clients: 64 MiB; a round holds a few such arrays
+_NUMBERS_AT_ONCE = 2**23  # 64 MiB, of which FedPAGE's round holds up to ten
 
 
 class HorizontalProblem:
@@ -111,11 +111,13 @@ class HorizontalProblem:
     def _by_clients(self, compute: Callable[..., Any], *arguments: Any, batch: Minibatches) -> Any:
         """compute(*arguments, batch), (S, d), or the same in chunks where that is too large.
 
-        An argument that holds all clients' rows shows that they do fit: then the result does.
+        Where all clients' rows are among the arguments, as state that clients keep, the result is
+        whole, too: chunks would be computed anew for each of its uses and save little.
         """
         clients, d = len(batch.starts), self.dimension
         fits = clients * d <= max(self._numbers_at_once, d)
-        if fits or any(_has_all_rows(argument) for argument in arguments):
+        chunked = any(isinstance(argument, ChunkedRows) for argument in arguments)
+        if fits or (not chunked and any(getattr(a, "ndim", 0) == 2 for a in arguments)):
             return compute(*arguments, batch)
 
         def of_chunk(chunk: slice) -> Any:
@@ -128,7 +130,3 @@ class HorizontalProblem:
         self._counters.gradient_evaluations += points * batch.gradient_evaluations
         self._counters.sequential_gradients += points * batch.sequential_gradients
         self._counters.iteration += batch.steps
-
-
-def _has_all_rows(argument: Any) -> bool:
-    return not isinstance(argument, ChunkedRows) and getattr(argument, "ndim", 0) == 2

@@ -79,8 +79,8 @@ def regulariser_derivative(regulariser, weight, coordinate):
     return 0.0
 
 
-# Indices without a sign cannot be negative, which numba looks after at every access otherwise:
-# loops over rows take a third less time.
+# Indices without a sign cannot be negative, which numba looks after at every access otherwise: the
+# loops of clients take a third less time.
 
 
 @njit(cache=True, inline="always")
@@ -245,7 +245,7 @@ def measure(indptr, indices, values, labels, weights, loss, regulariser, weight,
 
 _PLAIN, _SNAPSHOT, _TABLE = 0, 1, 2
 _CHUNK = 256
-_USUAL = 256  # updates that a coordinate misses; more are rare
+TABULATED = 256  # of more missed updates than this the shrinkage is computed
 REFERENCE_CODES = {"none": _PLAIN, "snapshot": _SNAPSHOT, "table": _TABLE}
 
 
@@ -599,9 +599,11 @@ def decide_alone(blocks, rule, timing, draws, w, mean, reference, queues, tally)
     touched, loss = queues.touched, rule.loss
     samples = len(labels)
     decay = math.log1p(-step_size * weight)
-    shrinkage = np.empty(_USUAL)
-    for missed in range(_USUAL):
+    shrinkage = np.empty(TABULATED if regulariser == _L2 else 0)
+    for missed in range(len(shrinkage)):
         shrinkage[missed] = math.expm1(missed * decay)
+    if len(draws) == 0:
+        return
     applied = queues.position[0, APPLIED]
     row, slope = queues.own_origin[0, SAMPLE], queues.own_theta[0]
     first, last = np.uint64(0), np.uint64(0)
@@ -642,7 +644,7 @@ def decide_alone(blocks, rule, timing, draws, w, mean, reference, queues, tally)
             for entry in range(first, last):
                 at = np.uint32(columns[entry])
                 missed = applied - touched[at]
-                if regulariser == _L2 and missed < _USUAL:
+                if 0 < missed < len(shrinkage):
                     w[at] += shrinkage[np.uint32(missed)] * (w[at] + mean[at] / weight)
                 else:
                     w[at] = _catch_up(

@@ -25,19 +25,20 @@ class ChunkedRows:
     """(S, d) numbers, a row for each client, of which only a chunk exists at any time.
 
     Stands where an array of all rows would be too large: arithmetic with numbers, with points (d,)
-    and with rows (S, d) of either kind makes another one. `sum` and `mean` compute chunk by chunk;
-    for numpy they have the bits of the whole array's, which adds row after row, too (of d > 1).
+    and with rows (S, d) of either kind makes another one. `sum` and `mean` compute chunk by chunk,
+    anew for each of them; for numpy they have the bits of the whole array's, which adds row after
+    row, too (of d > 1).
     """
 
     __array_ufunc__ = None  # numpy then leaves `array - rows` to __rsub__
 
     def __init__(
-        self, shape: tuple[int, int], clients_at_once: int, rows_of: Callable[[slice], Any]
+        self, shape: tuple[int, int], clients_at_once: int, compute: Callable[[slice], Any]
     ) -> None:
-        """rows_of: computes the rows of a chunk of clients, as an array of its own."""
+        """compute: the rows of a chunk of clients, as an array of its own."""
         self.shape = shape
         self._clients_at_once = clients_at_once
-        self._rows_of = rows_of
+        self._compute = compute
         self._latest: tuple[slice, Any] | None = None
 
     @property
@@ -58,12 +59,13 @@ class ChunkedRows:
     def rows(self, chunk: slice) -> Any:
         """The rows of a chunk; the latest are kept, as several terms may need them."""
         if self._latest is None or self._latest[0] != chunk:
-            self._latest = chunk, self._rows_of(chunk)
+            self._latest = chunk, self._compute(chunk)
         return self._latest[1]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """All rows at once, for what cannot be done chunk by chunk, such as medians."""
-        return np.concatenate([rows for _, rows in self.chunks()]).astype(dtype or np.float64)
+        whole = np.concatenate([np.asarray(rows) for _, rows in self.chunks()])
+        return whole if dtype is None else whole.astype(dtype, copy=False)
 
     def sum(self, axis: int) -> Any:
         """(d,), over clients."""
@@ -81,8 +83,12 @@ class ChunkedRows:
         """(d,), over clients."""
         return self.sum(axis) / self.shape[0]
 
-    def _like(self, rows_of: Callable[[slice], Any]) -> ChunkedRows:
-        return ChunkedRows(self.shape, self._clients_at_once, rows_of)
+    def _like(self, compute: Callable[[slice], Any]) -> ChunkedRows:
+        return ChunkedRows(self.shape, self._clients_at_once, compute)
+
+    def __neg__(self) -> ChunkedRows:
+        """The rows with the other sign."""
+        return self * -1.0
 
     __add__ = _combined(operator.add)
     __radd__ = _combined(operator.add, reflected=True)
@@ -91,6 +97,7 @@ class ChunkedRows:
     __mul__ = _combined(operator.mul)
     __rmul__ = _combined(operator.mul, reflected=True)
     __truediv__ = _combined(operator.truediv)
+    __rtruediv__ = _combined(operator.truediv, reflected=True)
 
 
 def rows_of(values: Any, chunk: slice) -> Any:

@@ -26,12 +26,12 @@ class ClientRows:
     def replace(self, clients: np.ndarray, rows: Any) -> "ClientRows":
         """The table with the rows of `clients` replaced; self must not be used afterwards."""
         table = self._live()
+        self._table = None
         if isinstance(rows, ChunkedRows):
             for chunk, part in rows.chunks():
                 table[clients[chunk]] = part
         else:
             table[clients] = rows
-        self._table = None
         return ClientRows(table)
 
     @property
