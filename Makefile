@@ -67,6 +67,8 @@ bench: demo  # of which it says where the time went
 	$(BIN)/python benchmarks/atlas.py
 	$(BIN)/python benchmarks/explorer.py
 	$(BIN)/python benchmarks/workflow.py
+	$(BIN)/python benchmarks/jobs.py
+	$(BIN)/python benchmarks/jobs.py --one-round
 	$(BIN)/python benchmarks/shares.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/peers/run.py
