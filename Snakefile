@@ -22,6 +22,15 @@ include: "rules/atlas.smk"
 report: "workflow/report/workflow.rst"
 
 
+# To start no more than 100 jobs a second, its default, Snakemake looks at all ready jobs again one
+# second after each look, so that every job which ends adds such a look a second, for ever: after
+# 380 jobs that had taken a fifth of two cores. A limit of one's own (--max-jobs-per-timespan) stays.
+onstart:
+    limit = getattr(workflow.scheduler, "job_rate_limiter", None)
+    if limit is not None and (limit.max_jobs, limit.timespan) == (100, 1):
+        workflow.scheduler.job_rate_limiter = None
+
+
 # Papers that have experiments, and what is ours across them; every one is a target.
 PAPERS = ["crosspaper", "dpgt", "fedpage", "fmgda", "tdcd", "vfb2"]
 

@@ -66,6 +66,31 @@ def test_device_and_mirror_are_not_part_of_a_runs_identity(finished, tmp_path):
     assert finished.planned(*options) == []
 
 
+TIMERS = """
+import threading
+
+class Noted(threading.Timer):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        open("timers.txt", "a").close()
+
+threading.Timer = Noted
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "timers"), [([], False), (["--max-jobs-per-timespan", "50/1s"], True)]
+)
+def test_only_a_limit_of_ones_own_makes_snakemake_look_again_and_again(workflow, options, timers):
+    """See the Snakefile: its own limit would have every look cause another, a second later."""
+    (workflow.folder / "src" / "sitecustomize.py").write_text(TIMERS, encoding="utf-8")
+    claims = "results/experiments/demo-small/claims.csv"
+    (workflow.folder / claims).unlink()
+    assert workflow.run(*options, claims).returncode == 0
+    assert (workflow.folder / claims).exists()
+    assert (workflow.folder / "timers.txt").exists() == timers
+
+
 def test_an_edited_run_reruns_alone(workflow):
     old = "scaffold\n    hyper_parameters: {clients_per_round: 8, local_steps: 5"
     workflow.edit("config/experiments/demo/small.yaml", old, old.replace("5", "6"))
