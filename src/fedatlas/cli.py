@@ -4,6 +4,7 @@ Heavy libraries are imported inside the commands, so that a step loads only what
 """
 
 import difflib
+import gc
 import json
 import logging
 import signal
@@ -677,5 +678,7 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
     finally:
-        # All is done but the interpreter's own end, which takes torch a second.
+        # All is done but the interpreter's own end: it would look through all that was loaded for
+        # garbage, which takes half a second, and torch still needs some time.
+        gc.freeze()
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

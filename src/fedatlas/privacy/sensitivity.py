@@ -12,6 +12,7 @@ what was released, otherwise it is an assumption.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeAlias
 
 import numpy as np
@@ -142,8 +143,6 @@ def _state_of_literal_form(
 
 def _recursion(factor: float, inputs: np.ndarray) -> np.ndarray:
     """s_k = factor s_{k−1} + inputs_k from s_{−1} = 0, for all k."""
-    # A compiled loop; loaded when first used, as it takes half a second.
-    from scipy.signal import lfilter
-
-    result: np.ndarray = lfilter([1.0], [1.0, -factor], inputs)
-    return result
+    # scipy's lfilter is compiled, and takes longer to load than this does for a million steps.
+    sums = accumulate(inputs.tolist(), lambda total, received: received + factor * total)
+    return np.fromiter(sums, float, len(inputs))
