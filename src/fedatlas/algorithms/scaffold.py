@@ -63,12 +63,14 @@ class Scaffold(HorizontalAlgorithm):
         x, c = network.broadcast(state.x, state.c, to=clients)
         c_i = state.client_c[clients]
         batch = problem.minibatches(random, clients, self.batch_size, self.local_steps)
-        y = problem.local_sgd(x, batch, self.local_step_size, correction=c - c_i)
+        correction = c - c_i
+        delta_y = problem.local_sgd(x, batch, self.local_step_size, correction) - x
         if self.option == "I":
             c_i_new = problem.gradient(x, problem.minibatches(random, clients, size=None))
         else:
-            c_i_new = c_i - c + (x - y) / (self.local_steps * self.local_step_size)
-        delta_y, delta_c = network.gather(y - x, c_i_new - c_i)
+            # c_i − c + (x − y)/(K η_l), of what is there already.
+            c_i_new = delta_y / (-self.local_steps * self.local_step_size) - correction
+        delta_y, delta_c = network.gather(delta_y, c_i_new - c_i)
         return State(
             x=state.x + self.global_step_size * delta_y.mean(0),
             c=state.c + delta_c.sum(0) / problem.clients,
