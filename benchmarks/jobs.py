@@ -110,8 +110,11 @@ def measure(file: Path, command: list[str]) -> None:
     timed(training._Run, "_record", "evaluation", within="rounds")
     timed(training, "write_trace", "writing")
     parts["imports"] = time.perf_counter() - began
-    cli.app(command, standalone_mode=False)
-    file.write_text(json.dumps(parts))
+    sys.argv = ["fedatlas", *command]
+    try:
+        cli.main()
+    finally:
+        file.write_text(json.dumps(parts))
 
 
 if __name__ == "__main__":
