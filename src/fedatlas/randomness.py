@@ -38,7 +38,7 @@ class RoundRandom:
 
     def uniform(self, *shape: int) -> np.ndarray:
         """Independent uniform numbers in [0, 1) of the given shape."""
-        return self._generator.random(out=np.empty(shape))  # in half the time of random(shape)
+        return self._generator.random(shape)
 
     def indices(self, population: int, size: int) -> np.ndarray:
         """(size,) int64 indices below `population`, uniformly, with replacement."""

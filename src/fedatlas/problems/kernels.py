@@ -612,10 +612,9 @@ def decide_alone(blocks, rule, timing, draws, w, mean, reference, queues, tally)
     for event in range(len(draws)):
         if event > 0 or queues.own_time[0] < math.inf:
             difference = slope
-            if estimator == _SNAPSHOT:
+            if estimator != _PLAIN:
                 difference -= reference[0, row]
-            elif estimator == _TABLE:
-                difference -= reference[0, row]
+            if estimator == _TABLE:
                 reference[0, row] = slope
             if dense.shape[0]:
                 for j in range(len(w)):
