@@ -9,7 +9,7 @@ columns, whose clients hold other samples than those of other silos.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +121,9 @@ def write_shards(
     }
     with manifest_of(manifest, shard_metadata) as describe:
         for number, silo in enumerate(silos):
-            groups = _taken(table, rows_of_client)
-            kept = [test_table] if test_table else []
-            write_row_groups(silo, chain(groups, kept), {**shard_metadata, "silo": number})
+            runs = _taken(table, rows_of_client)
+            kept = [(test_table, test_table.num_rows)] if test_table else []
+            _write_runs(silo, chain(runs, kept), {**shard_metadata, "silo": number})
             clients = client_entries(rows_of_client, sample_id)
             describe(silo, clients=clients, test_samples=shard_metadata["test_samples"])
 
@@ -276,18 +276,22 @@ def manifest_of(manifest: Path, shard_metadata: dict[str, Any]) -> Iterator[Call
 
 def write_row_groups(path: Path, groups: Iterable[pa.Table], metadata: dict[str, Any]) -> None:
     """Write each table as one row group of a Parquet file, whole or not at all."""
-    waiting = iter(groups)
+    _write_runs(path, ((group, group.num_rows) for group in groups), metadata)
+
+
+def _write_runs(path: Path, runs: Iterable[tuple[pa.Table, int]], metadata: dict[str, Any]) -> None:
+    """As `write_row_groups`, of tables that are cut into row groups of so many rows each."""
+    waiting = iter(runs)
     first = next(waiting)
-    schema = first.schema.with_metadata({METADATA_KEY: canonical_json(metadata)})
+    schema = first[0].schema.with_metadata({METADATA_KEY: canonical_json(metadata)})
     with (
         write_atomically(path) as temporary,
         pq.ParquetWriter(temporary, schema, **WRITER_OPTIONS) as writer,
     ):
-        for group in chain([first], waiting):
-            # The explicit size keeps a group of over a million rows in one.
+        for table, size in chain([first], waiting):
+            # Without a size, or with none for no rows, Arrow cuts after a million rows.
             writer.write_table(
-                group.replace_schema_metadata(schema.metadata),
-                row_group_size=max(group.num_rows, 1),
+                table.replace_schema_metadata(schema.metadata), row_group_size=max(size, 1)
             )
 
 
@@ -297,21 +301,26 @@ def relabelled(table: pa.Table, binary: BinaryClasses) -> pa.Table:
     return table.set_column(place, "label", pa.array(binary.labels(table["label"].to_numpy())))
 
 
-def _taken(table: pa.Table, rows_of_client: Sequence[np.ndarray]) -> Iterator[pa.Table]:
-    """The rows of each client.
+def _taken(table: pa.Table, rows_of_client: Sequence[np.ndarray]) -> Iterator[tuple[pa.Table, int]]:
+    """The rows of all clients in their order: those of neighbours with equally many, and how many.
 
     Taken for many small clients at once, which is faster than one by one, but not for all: that
     would hold the table twice.
     """
-    ends = np.cumsum([len(rows) for rows in rows_of_client])
+    sizes = [len(rows) for rows in rows_of_client]
+    ends = np.cumsum(sizes)
     start = 0
     while start < len(ends):
         before = ends[start - 1] if start else 0
         stop = max(start + 1, int(np.searchsorted(ends, before + _ROWS_AT_ONCE, side="right")))
         taken = table.take(np.concatenate(rows_of_client[start:stop]))
-        begins = [0, *(ends[start : stop - 1] - before).tolist()]
-        for begin, rows in zip(begins, rows_of_client[start:stop], strict=True):
-            yield taken.slice(begin, len(rows))
+        begin = 0
+        for size, equal in groupby(sizes[start:stop]):
+            clients = len(list(equal))
+            # A client without rows has a row group, too, which no row would begin.
+            for rows in [size * clients] if size else [0] * clients:
+                yield taken.slice(begin, rows), size
+                begin += rows
         start = stop
 
 

@@ -48,7 +48,10 @@ class DeviceSamples:
         # Channels last: convolutions on a CPU are a third faster.
         self._last = len(shape) >= 3
         if self._last:
-            values = values.movedim(-3, -1).contiguous()
+            values = values.movedim(-3, -1)
+            # Written out and shaped anew: a single channel, which lies as it did, would keep a
+            # stride by which torch takes images for channels first.
+            values = values.reshape(-1).view(values.shape)
         stored = torch.uint8 if values.dtype == torch.uint8 else dtype
         self._values = values.to(device, stored)
         self._dtype = dtype
