@@ -5,7 +5,7 @@ formulas written here, against finite differences of its own objective, and agai
 """
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import combinations
 from typing import Any
 
@@ -19,9 +19,10 @@ from scipy import sparse, stats
 from fedatlas.counters import Counters
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
+from fedatlas.problems import kernels
 from fedatlas.problems.engine import Engine, build_engine
 from fedatlas.problems.horizontal import HorizontalProblem
-from fedatlas.problems.minibatches import Minibatches
+from fedatlas.problems.minibatches import IN_PYTHON, Minibatches, draw
 from fedatlas.problems.on_torch import TorchEngine
 from fedatlas.randomness import RoundRandom
 from reference import OBJECTIVES, Problem, objective_of, random_problem, shard_of
@@ -434,8 +435,35 @@ def test_both_engines_draw_the_same_minibatches() -> None:
         engine_of(kind, problem, name).minibatches(RoundRandom(3).at(8), np.arange(5), 2, 4)
         for kind in ENGINES
     ]
-    np.testing.assert_array_equal(drawn[0].rows, drawn[1].rows)
-    np.testing.assert_array_equal(drawn[0].sizes, drawn[1].sizes)
+    assert_same_minibatches(*drawn)
+
+
+@few_examples
+@given(
+    sizes=st.lists(st.integers(0, 12), min_size=1, max_size=6),
+    size=st.none() | st.integers(1, 13),
+    steps=st.integers(1, 3),
+    seed=st.integers(0, 2**32),
+    data=st.data(),
+)
+def test_compiled_loops_draw_what_those_in_python_draw(
+    sizes: list[int], size: int | None, steps: int, seed: int, data: Any
+) -> None:
+    offsets = np.cumsum([0, *sizes])
+    chosen = st.lists(st.sampled_from(range(len(sizes))), unique=True, min_size=1)
+    clients = np.array(sorted(data.draw(chosen)))
+    drawn = [
+        draw(RoundRandom(seed).at(2), offsets, clients, size, steps, loops)
+        for loops in (IN_PYTHON, kernels.DRAWING)
+    ]
+    assert_same_minibatches(*drawn)
+    assert drawn[0].samples == drawn[0].sizes.sum()
+    assert drawn[0].most == drawn[0].sizes.max()
+
+
+def assert_same_minibatches(one: Minibatches, other: Minibatches) -> None:
+    for field in fields(Minibatches):
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
 
 
 # --------------------------------------------------------------------------------------- draws

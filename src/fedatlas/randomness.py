@@ -22,7 +22,7 @@ class RoundRandom:
         """Restart at the beginning of a round's stream and return self."""
         state = self._fresh
         # The low counter words run within a round (2^128 blocks), the third names the round.
-        state["state"]["counter"] = np.array([0, 0, round_number, 0], dtype=np.uint64)
+        state["state"]["counter"][2] = round_number
         self._bits.state = state
         return self
 
@@ -34,7 +34,9 @@ class RoundRandom:
         """(size,) distinct indices below `population`, uniformly, ascending."""
         if size == population:
             return np.arange(population)
-        return np.sort(self._generator.choice(population, size, replace=False, shuffle=False))
+        chosen = self._generator.choice(population, size, replace=False, shuffle=False)
+        chosen.sort()
+        return chosen
 
     def uniform(self, *shape: int) -> np.ndarray:
         """Independent uniform numbers in [0, 1) of the given shape."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedatlas.problems.clipping import Clipping
-from fedatlas.problems.minibatches import Minibatches, draw
+from fedatlas.problems.minibatches import IN_PYTHON, Drawing, Minibatches, draw
 from fedatlas.randomness import RoundRandom
 from fedatlas.shards import ClientSamples
 from fedatlas.simulation.draws import Draws
@@ -26,6 +26,7 @@ class AgentEngine(ABC):
 
     draws: Draws
     dimension: int
+    _drawing: Drawing = IN_PYTHON
 
     def __init__(self, data: ClientSamples) -> None:
         """Keep the layout of the rows, which are ordered by agent."""
@@ -37,12 +38,12 @@ class AgentEngine(ABC):
 
     def minibatches(self, random: RoundRandom, size: int) -> Minibatches:
         """See DecentralisedProblem; drawn on the CPU, so that devices see the same samples."""
-        return draw(random, self._offsets, self._everyone, size, 1)
+        return draw(random, self._offsets, self._everyone, size, 1, self._drawing)
 
     def first_samples(self, size: int) -> Minibatches:
         """See DecentralisedProblem."""
         sizes = np.minimum(np.diff(self._offsets), size)
-        return Minibatches(self._offsets[:-1], sizes, np.empty((0, 0, 0), np.int64), 1)
+        return Minibatches.first(self._offsets[:-1], sizes)
 
     @abstractmethod
     def start(self, seed: int) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import LinearObjective, Loss
-from fedatlas.problems.minibatches import Minibatches, draw
+from fedatlas.problems.minibatches import IN_PYTHON, Drawing, Minibatches, draw
 from fedatlas.problems.quality import quality
 from fedatlas.randomness import RoundRandom
 from fedatlas.shards import ClientSamples
@@ -24,6 +24,7 @@ class Engine(ABC):
     """
 
     memory: "Memory | None" = None
+    _drawing: Drawing = IN_PYTHON
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         """Keep the layout of the rows, which are ordered by client."""
@@ -54,7 +55,7 @@ class Engine(ABC):
         self, random: RoundRandom, clients: np.ndarray, size: int | None, steps: int
     ) -> Minibatches:
         """Draw on the CPU whatever the device, so that devices see the same samples."""
-        return draw(random, self._offsets, clients, size, steps)
+        return draw(random, self._offsets, clients, size, steps, self._drawing)
 
     @abstractmethod
     def zeros(self, *shape: int) -> Any:

@@ -115,9 +115,10 @@ class HorizontalProblem:
         whole, too: chunks would be computed anew for each of its uses and save little.
         """
         clients, d = len(batch.starts), self.dimension
-        fits = clients * d <= max(self._numbers_at_once, d)
+        if clients == 1 or clients * d <= self._numbers_at_once:
+            return compute(*arguments, batch)
         chunked = any(isinstance(argument, ChunkedRows) for argument in arguments)
-        if fits or (not chunked and any(getattr(a, "ndim", 0) == 2 for a in arguments)):
+        if not chunked and any(getattr(argument, "ndim", 0) == 2 for argument in arguments):
             return compute(*arguments, batch)
 
         def of_chunk(chunk: slice) -> Any:

@@ -23,6 +23,8 @@ class LinearAgents(AgentEngine):
     Clipped are the gradients of losses; that of the regulariser does not depend on samples.
     """
 
+    _drawing = kernels.DRAWING
+
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         """Hold the rows of all agents as CSR."""
         super().__init__(data)

@@ -1,9 +1,14 @@
-"""Which samples each client uses at each step, drawn on the CPU whatever the device."""
+"""Which samples each client uses at each step, drawn on the CPU whatever the device.
 
+The loops are Python's where networks take so much longer that loading a compiler would not pay, and
+compiled ones, `kernels.DRAWING`, for linear models: the same samples.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
-from numba import njit
 
 from fedatlas.randomness import RoundRandom
 
@@ -13,27 +18,35 @@ class Minibatches:
     """Which samples each of S clients uses at each of `steps` steps.
 
     starts, sizes: (S,) the client's first row and its minibatch size.
+    samples, most: the sum and the largest of sizes.
     rows: (S, steps, size) row numbers, or (0, 0, 0) for the whole local data set at every step.
     """
 
     starts: np.ndarray
     sizes: np.ndarray
+    samples: int
+    most: int
     rows: np.ndarray
     steps: int
+
+    @classmethod
+    def first(cls, starts: np.ndarray, sizes: np.ndarray) -> Self:
+        """Of one step, each client's first so many rows."""
+        return cls(starts, sizes, int(sizes.sum()), int(sizes.max(initial=0)), _ALL_ROWS, 1)
 
     @property
     def gradient_evaluations(self) -> int:
         """Per-sample gradients of one pass over all clients and steps."""
-        return _total_and_largest(self.sizes)[0] * self.steps
+        return self.samples * self.steps
 
     @property
     def sequential_gradients(self) -> int:
         """Per-sample gradients of the client that takes most, while the others take theirs."""
-        return _total_and_largest(self.sizes)[1] * self.steps
+        return self.most * self.steps
 
     def padded(self) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers (S, b) of a single step and each row's share 1/size, 0 beyond the size."""
-        place = np.arange(int(self.sizes.max()))  # of some clients only, rows may be wider
+        place = np.arange(self.most)  # of some clients only, rows may be wider
         valid = place < self.sizes[:, None]
         if self.rows.size:
             rows = self.rows[:, 0, : len(place)]
@@ -41,63 +54,78 @@ class Minibatches:
             rows = np.where(valid, self.starts[:, None] + place, 0)
         return rows, valid / np.maximum(self.sizes[:, None], 1)
 
-    def of_clients(self, chunk: slice) -> "Minibatches":
+    def of_clients(self, chunk: slice) -> Self:
         """The minibatches of some of the clients."""
+        part = self.first(self.starts[chunk], self.sizes[chunk])
         rows = self.rows[chunk] if self.rows.size else self.rows
-        return replace(self, starts=self.starts[chunk], sizes=self.sizes[chunk], rows=rows)
+        return replace(part, rows=rows, steps=self.steps)
 
-    def at(self, step: int) -> "Minibatches":
+    def at(self, step: int) -> Self:
         """The minibatches of one step."""
         rows = self.rows[:, step : step + 1] if self.rows.size else self.rows
         return replace(self, rows=rows, steps=1)
 
 
-def draw(
-    random: RoundRandom, offsets: np.ndarray, clients: np.ndarray, size: int | None, steps: int
-) -> Minibatches:
-    """Minibatches of `size` distinct local samples, uniformly; None: the whole local data set.
+class Drawing(NamedTuple):
+    """The loops of drawing.
+
+    held: of offsets and clients, starts, sizes, their sum and the largest, see `held_by`.
+    distinct: of uniform numbers, starts and sizes, the rest of minibatches, see `distinct_rows`.
+    """
+
+    held: Callable[..., tuple[np.ndarray, np.ndarray, int, int]]
+    distinct: Callable[..., tuple[np.ndarray, int, int, np.ndarray]]
+
+
+def held_by(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """Each client's first row and row count, (S,), and the sum and the largest of the counts.
 
     offsets: (N + 1,) client i holds rows offsets[i] to offsets[i + 1].
     """
     starts = offsets[clients]
-    local = offsets[clients + 1] - starts
-    if size is None or size >= _total_and_largest(local)[1]:
-        return Minibatches(starts, local, np.empty((0, 0, 0), np.int64), steps)
-    sizes = np.minimum(local, size)
-    uniform = random.uniform(len(clients), steps, size)
-    return Minibatches(starts, sizes, _drawn(uniform, starts, local, sizes), steps)
+    sizes = offsets[clients + 1] - starts
+    return starts, sizes, int(sizes.sum()), int(sizes.max(initial=0))
 
 
-@njit(cache=True)
-def _total_and_largest(sizes: np.ndarray) -> tuple[int, int]:
-    """Σ sizes and max sizes, 0 of none; numpy's take 2 µs each, of 60 of a round."""
-    total = largest = 0
-    for size in sizes:
-        total += size
-        largest = max(largest, size)
-    return total, largest
+def distinct_rows(
+    uniform: np.ndarray, starts: np.ndarray, held: np.ndarray
+) -> tuple[np.ndarray, int, int, np.ndarray]:
+    """Row numbers drawn uniformly without replacement: sizes, their sum and the largest, rows.
 
-
-@njit(cache=True)
-def _drawn(
-    uniform: np.ndarray, starts: np.ndarray, sizes: np.ndarray, batch_sizes: np.ndarray
-) -> np.ndarray:
-    """Row numbers of minibatches drawn uniformly without replacement.
-
-    uniform: (clients, steps, size) in [0, 1); starts, sizes: (clients,) first row and row count;
-    batch_sizes: (clients,), at most `size`; entries beyond it are left at 0.
+    uniform: (S, steps, size) in [0, 1); starts, held: (S,) first row and row count. A client with
+    fewer than `size` rows has all of them, in some order, and zeros behind.
     """
-    clients, steps, size = uniform.shape
-    rows = np.zeros((clients, steps, size), dtype=np.int64)
-    deck = np.arange(sizes.max())
-    taken = np.empty(size, dtype=np.uint64)  # no sign: see kernels._dot
-    for s in range(clients):
-        for k in range(steps):
-            # A partial Fisher–Yates shuffle, undone afterwards so that the deck is never rebuilt.
-            for t in range(batch_sizes[s]):
-                taken[t] = t + int(uniform[s, k, t] * (sizes[s] - t))
-                rows[s, k, t] = starts[s] + deck[taken[t]]
-                deck[taken[t]] = deck[t]
-            for t in range(batch_sizes[s]):
-                deck[taken[t]] = taken[t]
-    return rows
+    sizes = np.minimum(held, uniform.shape[2])
+    rows = np.zeros(uniform.shape, dtype=np.int64)
+    for s in range(len(starts)):
+        order = np.arange(sizes[s])
+        taken = order + (uniform[s, :, : sizes[s]] * (held[s] - order)).astype(np.int64)
+        for k, places in enumerate(taken.tolist()):
+            # A partial Fisher–Yates shuffle of a deck of which only what moved is written down.
+            moved: dict[int, int] = {}
+            drawn = []
+            for t, place in enumerate(places):
+                drawn.append(moved.get(place, place))
+                moved[place] = moved.get(t, t)
+            rows[s, k, : sizes[s]] = drawn
+        rows[s, :, : sizes[s]] += starts[s]
+    return sizes, int(sizes.sum()), int(sizes.max(initial=0)), rows
+
+
+IN_PYTHON = Drawing(held_by, distinct_rows)
+_ALL_ROWS = np.empty((0, 0, 0), np.int64)
+
+
+def draw(
+    random: RoundRandom, offsets: np.ndarray, clients: np.ndarray, size: int | None, steps: int,
+    loops: Drawing = IN_PYTHON,
+) -> Minibatches:  # fmt: skip
+    """Minibatches of `size` distinct local samples, uniformly; None: the whole local data set.
+
+    offsets: (N + 1,) client i holds rows offsets[i] to offsets[i + 1].
+    """
+    starts, sizes, samples, most = loops.held(offsets, clients)
+    if size is None or size >= most:
+        return Minibatches(starts, sizes, samples, most, _ALL_ROWS, steps)
+    uniform = random.uniform(len(clients), steps, size)
+    return Minibatches(starts, *loops.distinct(uniform, starts, sizes), steps)

@@ -16,6 +16,8 @@ from fedatlas.shards import ClientSamples
 class CompiledEngine(Engine):
     """The engine of the CPU; its arrays are numpy float64."""
 
+    _drawing = kernels.DRAWING
+
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         """Hold the rows of all clients as CSR."""
         super().__init__(data, objective)
