@@ -10,6 +10,7 @@ import pkgutil
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -163,7 +164,11 @@ def algorithm_class(name: str) -> type[Algorithm]:
         raise FedatlasError(
             f"unknown algorithm '{name}'; there are: {', '.join(algorithm_names())}"
         )
-    module = importlib.import_module(f"{algorithms.__name__}.{name}")
+    return _class_in(importlib.import_module(f"{algorithms.__name__}.{name}"))
+
+
+@cache  # a plan asks for some thousand times
+def _class_in(module: ModuleType) -> type[Algorithm]:
     classes = [
         member
         for member in vars(module).values()
