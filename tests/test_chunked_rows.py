@@ -71,11 +71,14 @@ def test_whole_rows_are_there_for_those_who_need_them():
     rows = in_chunks(whole, 2) - 1.0
     np.testing.assert_array_equal(rows, whole - 1.0)
     np.testing.assert_array_equal(np.median(rows, axis=0), np.median(whole - 1.0, axis=0))
+    for clients in (3, slice(2, 5), [6, 0]):
+        np.testing.assert_array_equal(rows[clients], whole[clients] - 1.0)
+    np.testing.assert_array_equal(rows.sum(0), (whole - 1.0).sum(0))
 
 
 def test_chunks_and_whole_rows_may_be_mixed():
     problem, everyone = problem_of(40, numbers_at_once=7 * DIMENSION), np.arange(40)
-    whole = problem_of(40)
+    whole = problem_of(40, numbers_at_once=40 * DIMENSION)
     batch = problem.minibatches(RoundRandom(0), everyone, 1, 2)
     x = np.ones(DIMENSION)
     y = problem.client_zeros()[everyone] + 0.5

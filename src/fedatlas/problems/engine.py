@@ -20,10 +20,12 @@ class Engine(ABC):
     """Batched arithmetic of a linear model over the rows of all clients.
 
     Points x, y are (d,) or (S, d) in the engine's own array type; so are results (S, d).
-    memory: of engines that compute in parts what does not fit.
+    memory: of engines that compute in parts what does not fit. numbers_at_once: the largest (S, d)
+    that is computed as a whole, of which FedPAGE's round holds up to ten.
     """
 
     memory: "Memory | None" = None
+    numbers_at_once: int = 2**23  # 64 MiB: less gives a GPU too little to do at once
     _drawing: Drawing = IN_PYTHON
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:

@@ -25,22 +25,19 @@ if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep com
     from fedatlas.problems.minibatches import Minibatches
 
 
-_NUMBERS_AT_ONCE = 2**23  # 64 MiB, of which FedPAGE's round holds up to ten
-
-
 class HorizontalProblem:
     """The counting oracle that algorithms ask."""
 
     def __init__(
-        self, engine: Engine, counters: Counters, numbers_at_once: int = _NUMBERS_AT_ONCE
+        self, engine: Engine, counters: Counters, numbers_at_once: int | None = None
     ) -> None:
         """Engines are shared by all seeds; `counters` belong to one.
 
-        numbers_at_once: the largest (S, d) that is computed as a whole.
+        numbers_at_once: the largest (S, d) that is computed as a whole, by default the engine's.
         """
         self._engine = engine
         self._counters = counters
-        self._numbers_at_once = numbers_at_once
+        self._numbers_at_once = numbers_at_once or engine.numbers_at_once
         self.smoothness = engine.smoothness
         self.clients = engine.clients
         self.dimension = engine.dimension

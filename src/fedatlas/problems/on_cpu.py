@@ -16,6 +16,9 @@ from fedatlas.shards import ClientSamples
 class CompiledEngine(Engine):
     """The engine of the CPU; its arrays are numpy float64."""
 
+    # 8 MiB, which stay in a cache and in memory that is there already: of 20 clients with a million
+    # features a round takes half the time that it takes with 64 MiB.
+    numbers_at_once = 2**20
     _drawing = kernels.DRAWING
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
