@@ -32,6 +32,7 @@ from fedatlas.files import canonical_json
 from fedatlas.objectives import AucObjective, LinearObjective
 from fedatlas.partition import BinaryClasses, HorizontalPartition
 from fedatlas.problems.auc_engine import AucEngine
+from fedatlas.problems.drawing import IN_PYTHON
 from fedatlas.problems.min_max import MinMaxProblem, PrimalDual
 from fedatlas.problems.minibatches import Minibatches, draw
 from fedatlas.randomness import RoundRandom
@@ -497,7 +498,7 @@ def scripted(method: Algorithm, toy: Toy, rounds: int, script: Minibatches) -> T
 
 
 def script_of(toy: Toy, steps: int, size: int = 3) -> Minibatches:
-    return draw(RoundRandom(11), toy.offsets, np.arange(toy.workers), size, steps)
+    return draw(IN_PYTHON, RoundRandom(11), toy.offsets, np.arange(toy.workers), size, steps)
 
 
 @pytest.mark.parametrize("q", [1, 3])

@@ -4,6 +4,8 @@ Every engine is held against tests/reference.py, against torch's automatic diffe
 formulas written here, against finite differences of its own objective, and against the other one.
 """
 
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import fields, replace
 from itertools import combinations
@@ -19,10 +21,11 @@ from scipy import sparse, stats
 from fedatlas.counters import Counters
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.problems import kernels
+from fedatlas.problems import drawing
+from fedatlas.problems.compiled_drawing import COMPILED
 from fedatlas.problems.engine import Engine, build_engine
 from fedatlas.problems.horizontal import HorizontalProblem
-from fedatlas.problems.minibatches import IN_PYTHON, Minibatches, draw
+from fedatlas.problems.minibatches import Minibatches, draw
 from fedatlas.problems.on_torch import TorchEngine
 from fedatlas.randomness import RoundRandom
 from reference import OBJECTIVES, Problem, objective_of, random_problem, shard_of
@@ -453,12 +456,35 @@ def test_compiled_loops_draw_what_those_in_python_draw(
     chosen = st.lists(st.sampled_from(range(len(sizes))), unique=True, min_size=1)
     clients = np.array(sorted(data.draw(chosen)))
     drawn = [
-        draw(RoundRandom(seed).at(2), offsets, clients, size, steps, loops)
-        for loops in (IN_PYTHON, kernels.DRAWING)
+        draw(loops, RoundRandom(seed).at(2), offsets, clients, size, steps)
+        for loops in (drawing.IN_PYTHON, COMPILED)
     ]
     assert_same_minibatches(*drawn)
     assert drawn[0].samples == drawn[0].sizes.sum()
     assert drawn[0].most == drawn[0].sizes.max()
+
+
+def test_a_compiler_is_loaded_when_much_has_been_drawn() -> None:
+    loaded = {"fedatlas.problems.compiled_drawing", "numba"}
+    program = f"""
+import sys
+import numpy as np
+from fedatlas.problems import drawing
+from fedatlas.problems.minibatches import draw
+from fedatlas.randomness import RoundRandom
+
+# Three rounds of two clients, four steps, minibatches of five.
+drawing._LEFT_TO_PYTHON = 3 * 2 * 4 * (10 + 5) + 1
+loops, late, python = drawing.compiled_late(), [], []
+for number in range(5):
+    for way, minibatches in ((loops, late), (drawing.IN_PYTHON, python)):
+        random = RoundRandom(0).at(number)
+        batch = draw(way, random, np.array([0, 9, 20]), np.arange(2), 5, 4)
+        minibatches.append(batch.rows)
+    assert sys.modules.keys() >= {loaded} if number >= 3 else not sys.modules.keys() & {loaded}
+np.testing.assert_array_equal(late, python)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def assert_same_minibatches(one: Minibatches, other: Minibatches) -> None:

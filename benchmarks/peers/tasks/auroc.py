@@ -12,6 +12,7 @@ from task import Peer, Task, require_equal, write_job
 
 from fedatlas.objectives import AucObjective
 from fedatlas.problems.auc_engine import AucEngine
+from fedatlas.problems.compiled_drawing import COMPILED
 from fedatlas.problems.min_max import PrimalDual
 from fedatlas.problems.minibatches import draw
 from fedatlas.randomness import RoundRandom
@@ -72,8 +73,9 @@ class AurocTask(Task):
         start = engine.start(SEED).theta[:-2].float().numpy()
         offsets = np.arange(self.workers + 1) * IMAGES_EACH
         random = RoundRandom(SEED)
+        everyone = np.arange(self.workers)
         draws = [
-            draw(random.at(number), offsets, np.arange(self.workers), BATCH_SIZE, LOCAL_STEPS).rows
+            draw(COMPILED, random.at(number), offsets, everyone, BATCH_SIZE, LOCAL_STEPS).rows
             for number in range(self.rounds)
         ]
         drawn = np.array(draws, dtype=np.int32)

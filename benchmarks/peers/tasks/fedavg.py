@@ -9,6 +9,7 @@ from rows import SAMPLES_EACH, row_arrays
 from task import Peer, Task, require_equal, write_job
 
 from fedatlas.data.samples import Samples
+from fedatlas.problems.compiled_drawing import COMPILED
 from fedatlas.problems.minibatches import draw
 from fedatlas.randomness import RoundRandom
 
@@ -89,5 +90,5 @@ def _draws(clients: int, rounds: int) -> np.ndarray:
     drawn = np.empty((rounds, CLIENTS_PER_ROUND, LOCAL_STEPS, BATCH_SIZE), np.int32)
     for number in range(rounds):
         chosen = random.at(number).sample(clients, CLIENTS_PER_ROUND)
-        drawn[number] = draw(random, offsets, chosen, BATCH_SIZE, LOCAL_STEPS).rows
+        drawn[number] = draw(COMPILED, random, offsets, chosen, BATCH_SIZE, LOCAL_STEPS).rows
     return drawn

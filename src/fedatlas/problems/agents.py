@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedatlas.problems.clipping import Clipping
-from fedatlas.problems.minibatches import IN_PYTHON, Drawing, Minibatches, draw
+from fedatlas.problems.drawing import compiled_late
+from fedatlas.problems.minibatches import Minibatches, draw
 from fedatlas.randomness import RoundRandom
 from fedatlas.shards import ClientSamples
 from fedatlas.simulation.draws import Draws
@@ -26,7 +27,6 @@ class AgentEngine(ABC):
 
     draws: Draws
     dimension: int
-    _drawing: Drawing = IN_PYTHON
 
     def __init__(self, data: ClientSamples) -> None:
         """Keep the layout of the rows, which are ordered by agent."""
@@ -35,10 +35,11 @@ class AgentEngine(ABC):
         self.fewest_samples = int(np.diff(data.offsets).min())
         self._offsets = data.offsets
         self._everyone = np.arange(data.clients)
+        self._drawing = compiled_late()
 
     def minibatches(self, random: RoundRandom, size: int) -> Minibatches:
         """See DecentralisedProblem; drawn on the CPU, so that devices see the same samples."""
-        return draw(random, self._offsets, self._everyone, size, 1, self._drawing)
+        return draw(self._drawing, random, self._offsets, self._everyone, size, 1)
 
     def first_samples(self, size: int) -> Minibatches:
         """See DecentralisedProblem."""

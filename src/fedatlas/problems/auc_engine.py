@@ -18,6 +18,7 @@ from fedatlas.problems.auc import (
 )
 from fedatlas.problems.batched_network import BatchedNetwork
 from fedatlas.problems.device_samples import DeviceSamples, Minibatch
+from fedatlas.problems.drawing import compiled_late
 from fedatlas.problems.memory import Memory
 from fedatlas.problems.min_max import PrimalDual
 from fedatlas.problems.minibatches import Minibatches, draw
@@ -50,6 +51,7 @@ class AucEngine:
         _check_test_rows(data)
         self._loss = AucLoss(positive_rate(data))
         self._offsets = data.offsets
+        self._drawing = compiled_late()
         self.workers = np.arange(data.clients)
         self.samples = len(data.samples)
         self._train = _Images(data.samples, data.metadata, self._device, dtype)
@@ -66,7 +68,7 @@ class AucEngine:
 
     def minibatches(self, random: RoundRandom, size: int | None, steps: int) -> Minibatches:
         """See MinMaxProblem."""
-        return draw(random, self._offsets, self.workers, size, steps)
+        return draw(self._drawing, random, self._offsets, self.workers, size, steps)
 
     def gradients(self, theta: torch.Tensor, w: torch.Tensor, batch: Minibatches) -> PrimalDual:
         """See MinMaxProblem."""

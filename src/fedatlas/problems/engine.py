@@ -7,7 +7,8 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import LinearObjective, Loss
-from fedatlas.problems.minibatches import IN_PYTHON, Drawing, Minibatches, draw
+from fedatlas.problems.drawing import compiled_late
+from fedatlas.problems.minibatches import Minibatches, draw
 from fedatlas.problems.quality import quality
 from fedatlas.randomness import RoundRandom
 from fedatlas.shards import ClientSamples
@@ -26,7 +27,6 @@ class Engine(ABC):
 
     memory: "Memory | None" = None
     numbers_at_once: int = 2**23  # 64 MiB: less gives a GPU too little to do at once
-    _drawing: Drawing = IN_PYTHON
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         """Keep the layout of the rows, which are ordered by client."""
@@ -48,6 +48,7 @@ class Engine(ABC):
         self.samples = len(data.samples)
         self.objective = objective
         self._offsets = data.offsets
+        self._drawing = compiled_late()
         self._test = data.test
         self._row_weights = data.row_weights
         row_norms = np.sqrt((data.samples.features**2).sum(axis=1))
@@ -57,7 +58,7 @@ class Engine(ABC):
         self, random: RoundRandom, clients: np.ndarray, size: int | None, steps: int
     ) -> Minibatches:
         """Draw on the CPU whatever the device, so that devices see the same samples."""
-        return draw(random, self._offsets, clients, size, steps, self._drawing)
+        return draw(self._drawing, random, self._offsets, clients, size, steps)
 
     @abstractmethod
     def zeros(self, *shape: int) -> Any:

@@ -16,7 +16,6 @@ import numpy as np
 from numba import njit
 
 from fedatlas.objectives import Loss, Regulariser
-from fedatlas.problems.minibatches import Drawing
 
 # Compiled code is cached by this file's time stamp alone: nothing that is compiled may come from
 # another file, or an edit there would run old code. Hence one file for all loops.
@@ -96,47 +95,6 @@ def _dot(indptr, indices, values, row, x):
 def _add_row(indptr, indices, values, row, scale, out):
     for position in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
         out[np.uint32(indices[position])] += scale * values[position]
-
-
-@njit(cache=True)
-def _held_by(offsets, clients):
-    """See `minibatches.held_by`."""
-    starts = np.empty(len(clients), dtype=np.int64)
-    sizes = np.empty(len(clients), dtype=np.int64)
-    total = most = 0
-    for s in range(len(clients)):
-        starts[s] = offsets[clients[s]]
-        sizes[s] = offsets[clients[s] + 1] - starts[s]
-        total += sizes[s]
-        most = max(most, sizes[s])
-    return starts, sizes, total, most
-
-
-@njit(cache=True)
-def _distinct_rows(uniform, starts, held):
-    """See `minibatches.distinct_rows`."""
-    clients, steps, size = uniform.shape
-    sizes = np.empty(clients, dtype=np.int64)
-    rows = np.zeros((clients, steps, size), dtype=np.int64)
-    deck = np.arange(held.max())
-    taken = np.empty(size, dtype=np.uint64)  # no sign: see _dot
-    total = most = 0
-    for s in range(clients):
-        sizes[s] = min(held[s], size)
-        total += sizes[s]
-        most = max(most, sizes[s])
-        for k in range(steps):
-            # A partial Fisher–Yates shuffle, undone afterwards so that the deck is never rebuilt.
-            for t in range(sizes[s]):
-                taken[t] = t + int(uniform[s, k, t] * (held[s] - t))
-                rows[s, k, t] = starts[s] + deck[taken[t]]
-                deck[taken[t]] = deck[t]
-            for t in range(sizes[s]):
-                deck[taken[t]] = taken[t]
-    return sizes, total, most, rows
-
-
-DRAWING = Drawing(_held_by, _distinct_rows)
 
 
 @njit(cache=True)

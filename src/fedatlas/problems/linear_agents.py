@@ -9,6 +9,7 @@ from fedatlas.objectives import LinearObjective
 from fedatlas.problems import kernels
 from fedatlas.problems.agents import AgentEngine
 from fedatlas.problems.clipping import Clipping
+from fedatlas.problems.compiled_drawing import COMPILED
 from fedatlas.problems.minibatches import Minibatches
 from fedatlas.problems.on_cpu import CompiledEngine
 from fedatlas.shards import ClientSamples
@@ -23,11 +24,10 @@ class LinearAgents(AgentEngine):
     Clipped are the gradients of losses; that of the regulariser does not depend on samples.
     """
 
-    _drawing = kernels.DRAWING
-
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         """Hold the rows of all agents as CSR."""
         super().__init__(data)
+        self._drawing = COMPILED
         self._engine = CompiledEngine(data, objective)
         self.draws = NumpyDraws()
         self.dimension = self._engine.dimension

@@ -1,0 +1,49 @@
+"""The loops of `drawing`, compiled: the same samples."""
+
+import numpy as np
+from numba import njit
+
+from fedatlas.problems.drawing import Drawing
+
+
+@njit(cache=True)
+def _held_by(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """See `drawing.held_by`."""
+    starts = np.empty(len(clients), dtype=np.int64)
+    sizes = np.empty(len(clients), dtype=np.int64)
+    total = most = 0
+    for s in range(len(clients)):
+        starts[s] = offsets[clients[s]]
+        sizes[s] = offsets[clients[s] + 1] - starts[s]
+        total += sizes[s]
+        most = max(most, sizes[s])
+    return starts, sizes, total, most
+
+
+@njit(cache=True)
+def _distinct_rows(
+    uniform: np.ndarray, starts: np.ndarray, held: np.ndarray
+) -> tuple[np.ndarray, int, int, np.ndarray]:
+    """See `drawing.distinct_rows`."""
+    clients, steps, size = uniform.shape
+    sizes = np.empty(clients, dtype=np.int64)
+    rows = np.zeros((clients, steps, size), dtype=np.int64)
+    deck = np.arange(held.max())
+    taken = np.empty(size, dtype=np.uint64)  # no sign: see kernels._dot
+    total = most = 0
+    for s in range(clients):
+        sizes[s] = min(held[s], size)
+        total += sizes[s]
+        most = max(most, sizes[s])
+        for k in range(steps):
+            # A partial Fisher–Yates shuffle, undone afterwards so that the deck is never rebuilt.
+            for t in range(sizes[s]):
+                taken[t] = t + int(uniform[s, k, t] * (held[s] - t))
+                rows[s, k, t] = starts[s] + deck[taken[t]]
+                deck[taken[t]] = deck[t]
+            for t in range(sizes[s]):
+                deck[taken[t]] = taken[t]
+    return sizes, total, most, rows
+
+
+COMPILED = Drawing(_held_by, _distinct_rows)
