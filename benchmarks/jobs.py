@@ -12,6 +12,7 @@ start and end, the command line, the specification.
 """
 
 import argparse
+import gc
 import json
 import os
 import statistics
@@ -82,7 +83,10 @@ def job(spec: Any) -> dict[str, float]:
 def measure(file: Path, command: list[str]) -> None:
     """Be the command line; parts go to the file."""
     began = time.perf_counter()
-    from fedatlas import cli, training
+    from fedatlas import cli
+
+    gc.set_threshold(cli.NEW_OBJECTS)  # as the command line does before it imports anything else
+    from fedatlas import training
 
     parts = dict.fromkeys(PARTS, 0.0)
 

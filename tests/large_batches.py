@@ -74,7 +74,7 @@ def images(rows: int, classes: int) -> ClientSamples:
 
 def whole(data: ClientSamples) -> Minibatches:
     """Everything of every client."""
-    return Minibatches.first(data.offsets[:-1], np.diff(data.offsets))
+    return Minibatches.of_first_rows(data.offsets[:-1], np.diff(data.offsets))
 
 
 def moved(point: torch.Tensor) -> torch.Tensor:

@@ -71,8 +71,11 @@ def test_whole_rows_are_there_for_those_who_need_them():
     rows = in_chunks(whole, 2) - 1.0
     np.testing.assert_array_equal(rows, whole - 1.0)
     np.testing.assert_array_equal(np.median(rows, axis=0), np.median(whole - 1.0, axis=0))
-    for clients in (3, slice(2, 5), [6, 0]):
+    for clients in (3, -1, slice(2, 5), slice(None), slice(5, 0, -2)):
         np.testing.assert_array_equal(rows[clients], whole[clients] - 1.0)
+    np.testing.assert_array_equal(list(rows), list(whole - 1.0))
+    with pytest.raises(IndexError):
+        rows[7]
     np.testing.assert_array_equal(rows.sum(0), (whole - 1.0).sum(0))
 
 

@@ -296,7 +296,9 @@ def test_settings_of_networks_hand_over_their_engines_memory(monkeypatch):
         data = large_batches.images(9, labels)
         module = sys.modules[setting.__module__]
         monkeypatch.setattr(module, "read_clients", lambda *_, data=data: (data, "digest"))
-        spec = SimpleNamespace(name="a/run", objective=objective, weights=weights)
+        spec = SimpleNamespace(
+            name="a/run", objective=objective, weights=weights, rounds=3, seeds=(0,)
+        )
         opened = setting(spec, Path(), "cpu")
         assert isinstance(opened.memory, Memory)
         assert opened.memory is opened._engine.network._memory

@@ -461,28 +461,27 @@ def test_compiled_loops_draw_what_those_in_python_draw(
     ]
     assert_same_minibatches(*drawn)
     assert drawn[0].samples == drawn[0].sizes.sum()
-    assert drawn[0].most == drawn[0].sizes.max()
+    assert drawn[0].largest == drawn[0].sizes.max()
 
 
-def test_a_compiler_is_loaded_when_much_has_been_drawn() -> None:
-    loaded = {"fedatlas.problems.compiled_drawing", "numba"}
+@pytest.mark.parametrize("rounds", [3, 4])
+def test_only_long_trainings_of_networks_load_a_compiler(rounds: int) -> None:
     program = f"""
 import sys
 import numpy as np
+import fedatlas.problems.auc_engine, fedatlas.problems.classifying_agents
 from fedatlas.problems import drawing
 from fedatlas.problems.minibatches import draw
 from fedatlas.randomness import RoundRandom
 
-# Three rounds of two clients, four steps, minibatches of five.
+# More than three rounds of two clients, four steps, minibatches of five.
 drawing._LEFT_TO_PYTHON = 3 * 2 * 4 * (10 + 5) + 1
-loops, late, python = drawing.compiled_late(), [], []
-for number in range(5):
-    for way, minibatches in ((loops, late), (drawing.IN_PYTHON, python)):
-        random = RoundRandom(0).at(number)
-        batch = draw(way, random, np.array([0, 9, 20]), np.arange(2), 5, 4)
-        minibatches.append(batch.rows)
-    assert sys.modules.keys() >= {loaded} if number >= 3 else not sys.modules.keys() & {loaded}
-np.testing.assert_array_equal(late, python)
+drawn = [
+    draw(way, RoundRandom(0), np.array([0, 9, 20]), np.arange(2), 5, 4).rows
+    for way in (drawing.suited_to({rounds}), drawing.IN_PYTHON)
+]
+np.testing.assert_array_equal(*drawn)
+assert ("numba" in sys.modules) == ({rounds} > 3), sorted(sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 

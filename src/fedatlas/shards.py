@@ -289,7 +289,7 @@ def _write_runs(path: Path, runs: Iterable[tuple[pa.Table, int]], metadata: dict
         pq.ParquetWriter(temporary, schema, **WRITER_OPTIONS) as writer,
     ):
         for table, size in chain([first], waiting):
-            # Without a size, or with none for no rows, Arrow cuts after a million rows.
+            # Without a size Arrow cuts after a million rows; a size of 0, of no rows, it refuses.
             writer.write_table(
                 table.replace_schema_metadata(schema.metadata), row_group_size=max(size, 1)
             )

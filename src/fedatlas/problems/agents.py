@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedatlas.problems.clipping import Clipping
-from fedatlas.problems.drawing import compiled_late
+from fedatlas.problems.drawing import Drawing
 from fedatlas.problems.minibatches import Minibatches, draw
 from fedatlas.randomness import RoundRandom
 from fedatlas.shards import ClientSamples
@@ -28,14 +28,14 @@ class AgentEngine(ABC):
     draws: Draws
     dimension: int
 
-    def __init__(self, data: ClientSamples) -> None:
-        """Keep the layout of the rows, which are ordered by agent."""
+    def __init__(self, data: ClientSamples, drawing: Drawing) -> None:
+        """Keep the layout of the rows, ordered by agent, and how minibatches are drawn."""
         self.agents = data.clients
         self.samples = len(data.samples)
         self.fewest_samples = int(np.diff(data.offsets).min())
         self._offsets = data.offsets
         self._everyone = np.arange(data.clients)
-        self._drawing = compiled_late()
+        self._drawing = drawing
 
     def minibatches(self, random: RoundRandom, size: int) -> Minibatches:
         """See DecentralisedProblem; drawn on the CPU, so that devices see the same samples."""
@@ -44,7 +44,7 @@ class AgentEngine(ABC):
     def first_samples(self, size: int) -> Minibatches:
         """See DecentralisedProblem."""
         sizes = np.minimum(np.diff(self._offsets), size)
-        return Minibatches.first(self._offsets[:-1], sizes)
+        return Minibatches.of_first_rows(self._offsets[:-1], sizes)
 
     @abstractmethod
     def start(self, seed: int) -> Any:

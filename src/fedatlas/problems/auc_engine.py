@@ -18,7 +18,7 @@ from fedatlas.problems.auc import (
 )
 from fedatlas.problems.batched_network import BatchedNetwork
 from fedatlas.problems.device_samples import DeviceSamples, Minibatch
-from fedatlas.problems.drawing import compiled_late
+from fedatlas.problems.drawing import suited_to
 from fedatlas.problems.memory import Memory
 from fedatlas.problems.min_max import PrimalDual
 from fedatlas.problems.minibatches import Minibatches, draw
@@ -38,8 +38,12 @@ class AucEngine:
         device: str,
         dtype: torch.dtype = torch.float32,
         vectorised: bool | None = None,
+        rounds: int = 0,
     ) -> None:
-        """Move all samples to the device; FedatlasError if there is nothing to rank."""
+        """Move all samples to the device; FedatlasError if there is nothing to rank.
+
+        rounds: how many there will be, of all seeds.
+        """
         self._device, self._dtype = available(device), dtype
         self._sigmoid = objective.scores == "sigmoid"
         shape = tuple(data.metadata["shape"] or ())
@@ -51,7 +55,7 @@ class AucEngine:
         _check_test_rows(data)
         self._loss = AucLoss(positive_rate(data))
         self._offsets = data.offsets
-        self._drawing = compiled_late()
+        self._drawing = suited_to(rounds)
         self.workers = np.arange(data.clients)
         self.samples = len(data.samples)
         self._train = _Images(data.samples, data.metadata, self._device, dtype)

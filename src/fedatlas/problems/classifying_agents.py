@@ -10,6 +10,7 @@ from fedatlas.problems.batched_network import BatchedNetwork
 from fedatlas.problems.classification import classification
 from fedatlas.problems.clipping import Clipping
 from fedatlas.problems.device_samples import DeviceSamples, Minibatch
+from fedatlas.problems.drawing import suited_to
 from fedatlas.problems.memory import Memory
 from fedatlas.problems.minibatches import Minibatches
 from fedatlas.problems.torch_device import available
@@ -27,9 +28,13 @@ class ClassifyingAgents(AgentEngine):
         device: str,
         dtype: torch.dtype = torch.float32,
         vectorised: bool | None = None,
+        rounds: int = 0,
     ) -> None:
-        """Move all samples to the device; FedatlasError if labels are no classes."""
-        super().__init__(data)
+        """Move all samples to the device; FedatlasError if labels are no classes.
+
+        rounds: how many there will be, of all seeds.
+        """
+        super().__init__(data, suited_to(rounds))
         self._device, self._dtype = available(device), dtype
         self.draws = TorchDraws()
         self._loss = classification(

@@ -1,4 +1,7 @@
-"""The loops of `drawing`, compiled: the same samples."""
+"""What `drawing` does, compiled: the same samples.
+
+Compiled code is cached by its file's time stamp: nothing here may call what another file compiles.
+"""
 
 import numpy as np
 from numba import njit
@@ -7,17 +10,17 @@ from fedatlas.problems.drawing import Drawing
 
 
 @njit(cache=True)
-def _held_by(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """See `drawing.held_by`."""
+def _held_rows(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """See `drawing.held_rows`."""
     starts = np.empty(len(clients), dtype=np.int64)
     sizes = np.empty(len(clients), dtype=np.int64)
-    total = most = 0
+    total = largest = 0
     for s in range(len(clients)):
         starts[s] = offsets[clients[s]]
         sizes[s] = offsets[clients[s] + 1] - starts[s]
         total += sizes[s]
-        most = max(most, sizes[s])
-    return starts, sizes, total, most
+        largest = max(largest, sizes[s])
+    return starts, sizes, total, largest
 
 
 @njit(cache=True)
@@ -30,11 +33,11 @@ def _distinct_rows(
     rows = np.zeros((clients, steps, size), dtype=np.int64)
     deck = np.arange(held.max())
     taken = np.empty(size, dtype=np.uint64)  # no sign: see kernels._dot
-    total = most = 0
+    total = largest = 0
     for s in range(clients):
         sizes[s] = min(held[s], size)
         total += sizes[s]
-        most = max(most, sizes[s])
+        largest = max(largest, sizes[s])
         for k in range(steps):
             # A partial Fisher–Yates shuffle, undone afterwards so that the deck is never rebuilt.
             for t in range(sizes[s]):
@@ -43,7 +46,7 @@ def _distinct_rows(
                 deck[taken[t]] = deck[t]
             for t in range(sizes[s]):
                 deck[taken[t]] = taken[t]
-    return sizes, total, most, rows
+    return sizes, total, largest, rows
 
 
-COMPILED = Drawing(_held_by, _distinct_rows)
+COMPILED = Drawing(_held_rows, _distinct_rows)

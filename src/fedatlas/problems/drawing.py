@@ -1,27 +1,23 @@
-"""The loops of drawing minibatches, in Python; `compiled_drawing` has the same ones compiled."""
+"""How minibatches are drawn, in Python and numpy; `compiled_drawing` draws the same ones."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-# Samples, and ten more for each minibatch: of some batches a third of a second of Python's loop, of
-# small ones one. To load the compiled loop takes half a second, or more.
+# Work that is left to Python: samples, and ten more for each minibatch. It takes 0.3 s in large
+# minibatches and 1 s in small ones; to load the compiled loop takes half a second, or more.
 _LEFT_TO_PYTHON = 2**21
 
 
 class Drawing(NamedTuple):
-    """The loops of drawing.
+    """Two functions: `held_rows` and `distinct_rows`, or what gives the same."""
 
-    held: of offsets and clients, starts, sizes, their sum and the largest, see `held_by`.
-    distinct: of uniform numbers, starts and sizes, the rest of minibatches, see `distinct_rows`.
-    """
-
-    held: Callable[..., tuple[np.ndarray, np.ndarray, int, int]]
-    distinct: Callable[..., tuple[np.ndarray, int, int, np.ndarray]]
+    held_rows: Callable[..., tuple[np.ndarray, np.ndarray, int, int]]
+    distinct_rows: Callable[..., tuple[np.ndarray, int, int, np.ndarray]]
 
 
-def held_by(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
+def held_rows(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
     """Each client's first row and row count, (S,), and the sum and the largest of the counts.
 
     offsets: (N + 1,) client i holds rows offsets[i] to offsets[i + 1].
@@ -56,25 +52,35 @@ def distinct_rows(
     return sizes, int(sizes.sum()), int(sizes.max(initial=0)), rows
 
 
-IN_PYTHON = Drawing(held_by, distinct_rows)
+IN_PYTHON = Drawing(held_rows, distinct_rows)
 
 
-class _CompiledLate:
-    """Python's loop until it has taken about as long as it takes to load the compiled one."""
+class _SuitedTo:
+    """Of the two loops the one that takes less time in so many rounds, its loading included."""
 
-    def __init__(self) -> None:
-        self._done = 0
+    def __init__(self, rounds: int) -> None:
+        self._rounds = rounds
+        self._chosen: Drawing | None = None
 
-    def distinct(self, *arguments: np.ndarray) -> tuple[np.ndarray, int, int, np.ndarray]:
-        clients, steps, size = arguments[0].shape
-        self._done += clients * steps * (size + 10)
-        if self._done < _LEFT_TO_PYTHON:
-            return distinct_rows(*arguments)
-        from fedatlas.problems.compiled_drawing import COMPILED
+    def distinct_rows(
+        self, uniform: np.ndarray, starts: np.ndarray, held: np.ndarray
+    ) -> tuple[np.ndarray, int, int, np.ndarray]:
+        if self._chosen is None:
+            clients, steps, size = uniform.shape
+            few = self._rounds * clients * steps * (size + 10) < _LEFT_TO_PYTHON
+            self._chosen = IN_PYTHON if few else _compiled()
+        return self._chosen.distinct_rows(uniform, starts, held)
 
-        return COMPILED.distinct(*arguments)
+
+def suited_to(rounds: int) -> Drawing:
+    """For one engine that draws in so many rounds; what it draws first decides, in the warm-up.
+
+    Long trainings take the compiled loop, short ones do not load a compiler.
+    """
+    return Drawing(held_rows, _SuitedTo(rounds).distinct_rows)
 
 
-def compiled_late() -> Drawing:
-    """For one engine: short jobs load no compiler, and long ones do not wait for Python."""
-    return Drawing(held_by, _CompiledLate().distinct)
+def _compiled() -> Drawing:
+    from fedatlas.problems.compiled_drawing import COMPILED
+
+    return COMPILED

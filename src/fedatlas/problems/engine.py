@@ -7,7 +7,7 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.objectives import LinearObjective, Loss
-from fedatlas.problems.drawing import compiled_late
+from fedatlas.problems.compiled_drawing import COMPILED
 from fedatlas.problems.minibatches import Minibatches, draw
 from fedatlas.problems.quality import quality
 from fedatlas.randomness import RoundRandom
@@ -48,7 +48,6 @@ class Engine(ABC):
         self.samples = len(data.samples)
         self.objective = objective
         self._offsets = data.offsets
-        self._drawing = compiled_late()
         self._test = data.test
         self._row_weights = data.row_weights
         row_norms = np.sqrt((data.samples.features**2).sum(axis=1))
@@ -58,7 +57,7 @@ class Engine(ABC):
         self, random: RoundRandom, clients: np.ndarray, size: int | None, steps: int
     ) -> Minibatches:
         """Draw on the CPU whatever the device, so that devices see the same samples."""
-        return draw(self._drawing, random, self._offsets, clients, size, steps)
+        return draw(COMPILED, random, self._offsets, clients, size, steps)
 
     @abstractmethod
     def zeros(self, *shape: int) -> Any:

@@ -17,8 +17,8 @@ from numba import njit
 
 from fedatlas.objectives import Loss, Regulariser
 
-# Compiled code is cached by this file's time stamp alone: nothing that is compiled may come from
-# another file, or an edit there would run old code. Hence one file for all loops.
+# Compiled code is cached by this file's time stamp alone: nothing here may call what is compiled in
+# another file, or an edit there would run old code. Hence one file for all that share formulas.
 _ROBUST, _LOGISTIC, _SQUARE = 0, 1, 2
 _NONE, _NONCONVEX, _L2 = 0, 1, 2
 

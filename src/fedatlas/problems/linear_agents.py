@@ -26,8 +26,7 @@ class LinearAgents(AgentEngine):
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         """Hold the rows of all agents as CSR."""
-        super().__init__(data)
-        self._drawing = COMPILED
+        super().__init__(data, COMPILED)
         self._engine = CompiledEngine(data, objective)
         self.draws = NumpyDraws()
         self.dimension = self._engine.dimension

@@ -16,19 +16,19 @@ class Minibatches:
     """Which samples each of S clients uses at each of `steps` steps.
 
     starts, sizes: (S,) the client's first row and its minibatch size.
-    samples, most: the sum and the largest of sizes.
+    samples, largest: the sum and the largest of sizes.
     rows: (S, steps, size) row numbers, or (0, 0, 0) for the whole local data set at every step.
     """
 
     starts: np.ndarray
     sizes: np.ndarray
     samples: int
-    most: int
+    largest: int
     rows: np.ndarray
     steps: int
 
     @classmethod
-    def first(cls, starts: np.ndarray, sizes: np.ndarray) -> Self:
+    def of_first_rows(cls, starts: np.ndarray, sizes: np.ndarray) -> Self:
         """Of one step, each client's first so many rows."""
         return cls(starts, sizes, int(sizes.sum()), int(sizes.max(initial=0)), _ALL_ROWS, 1)
 
@@ -40,11 +40,11 @@ class Minibatches:
     @property
     def sequential_gradients(self) -> int:
         """Per-sample gradients of the client that takes most, while the others take theirs."""
-        return self.most * self.steps
+        return self.largest * self.steps
 
     def padded(self) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers (S, b) of a single step and each row's share 1/size, 0 beyond the size."""
-        place = np.arange(self.most)  # of some clients only, rows may be wider
+        place = np.arange(self.largest)  # of some clients only, rows may be wider
         valid = place < self.sizes[:, None]
         if self.rows.size:
             rows = self.rows[:, 0, : len(place)]
@@ -54,7 +54,7 @@ class Minibatches:
 
     def of_clients(self, chunk: slice) -> Self:
         """The minibatches of some of the clients."""
-        part = self.first(self.starts[chunk], self.sizes[chunk])
+        part = self.of_first_rows(self.starts[chunk], self.sizes[chunk])
         rows = self.rows[chunk] if self.rows.size else self.rows
         return replace(part, rows=rows, steps=self.steps)
 
@@ -65,15 +65,16 @@ class Minibatches:
 
 
 def draw(
-    loops: Drawing, random: RoundRandom, offsets: np.ndarray, clients: np.ndarray,
+    drawing: Drawing, random: RoundRandom, offsets: np.ndarray, clients: np.ndarray,
     size: int | None, steps: int,
 ) -> Minibatches:  # fmt: skip
     """Minibatches of `size` distinct local samples, uniformly; None: the whole local data set.
 
-    offsets: (N + 1,) client i holds rows offsets[i] to offsets[i + 1].
+    drawing: in Python or compiled, with the same outcome. offsets: (N + 1,) client i holds rows
+    offsets[i] to offsets[i + 1].
     """
-    starts, sizes, samples, most = loops.held(offsets, clients)
-    if size is None or size >= most:
-        return Minibatches(starts, sizes, samples, most, _ALL_ROWS, steps)
+    starts, sizes, samples, largest = drawing.held_rows(offsets, clients)
+    if size is None or size >= largest:
+        return Minibatches(starts, sizes, samples, largest, _ALL_ROWS, steps)
     uniform = random.uniform(len(clients), steps, size)
-    return Minibatches(starts, *loops.distinct(uniform, starts, sizes), steps)
+    return Minibatches(starts, *drawing.distinct_rows(uniform, starts, sizes), steps)

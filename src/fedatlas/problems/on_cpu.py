@@ -8,7 +8,6 @@ from scipy import sparse
 
 from fedatlas.objectives import LinearObjective
 from fedatlas.problems import kernels
-from fedatlas.problems.compiled_drawing import COMPILED
 from fedatlas.problems.engine import Engine
 from fedatlas.problems.minibatches import Minibatches
 from fedatlas.shards import ClientSamples
@@ -24,7 +23,6 @@ class CompiledEngine(Engine):
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         """Hold the rows of all clients as CSR."""
         super().__init__(data, objective)
-        self._drawing = COMPILED
         rows = sparse.csr_array(data.samples.features)
         self._csr = (
             rows.indptr.astype(np.int64),

@@ -50,4 +50,5 @@ def _engine(spec: RunSpec, data: ClientSamples, device: str) -> AgentEngine:
     from fedatlas.problems.classifying_agents import ClassifyingAgents
 
     assert isinstance(spec.objective, ClassificationObjective)
-    return ClassifyingAgents(data, spec.objective, device)
+    rounds = spec.rounds * len(spec.seeds)
+    return ClassifyingAgents(data, spec.objective, device, rounds=rounds)

@@ -20,7 +20,8 @@ class HorizontalMinMaxSetting(EngineSetting):
         data, self.data_digest = read_clients(spec, shards)
         assert isinstance(spec.objective, AucObjective)
         device = claimed_for_networks(spec, device)
-        super().__init__(AucEngine(data, spec.objective, device), device)
+        engine = AucEngine(data, spec.objective, device, rounds=spec.rounds * len(spec.seeds))
+        super().__init__(engine, device)
 
     @property
     def uses_torch(self) -> bool:

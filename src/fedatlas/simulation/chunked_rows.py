@@ -67,9 +67,12 @@ class ChunkedRows:
         whole = np.concatenate([np.asarray(rows) for _, rows in self.chunks()])
         return whole if dtype is None else whole.astype(dtype, copy=False)
 
-    def __getitem__(self, clients: Any) -> Any:
-        """The rows of some clients, for which all are computed, and kept: sums take less."""
-        return self.rows(slice(0, self.shape[0]))[clients]
+    def __getitem__(self, clients: int | slice) -> Any:
+        """The row of a client, (d,), or those of a slice, computed anew."""
+        if isinstance(clients, slice):
+            return self._compute(clients)
+        client = range(self.shape[0])[clients]
+        return self._compute(slice(client, client + 1))[0]
 
     def sum(self, axis: int) -> Any:
         """(d,), over clients."""
