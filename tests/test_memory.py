@@ -297,7 +297,7 @@ def test_settings_of_networks_hand_over_their_engines_memory(monkeypatch):
         module = sys.modules[setting.__module__]
         monkeypatch.setattr(module, "read_clients", lambda *_, data=data: (data, "digest"))
         spec = SimpleNamespace(
-            name="a/run", objective=objective, weights=weights, rounds=3, seeds=(0,)
+            name="a/run", objective=objective, weights=weights, rounds_of_all_seeds=3
         )
         opened = setting(spec, Path(), "cpu")
         assert isinstance(opened.memory, Memory)

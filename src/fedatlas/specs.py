@@ -51,6 +51,11 @@ class RunSpec(Model):
         """experiment/run/point, as results and messages print it."""
         return f"{self.experiment}/{self.run}/{self.point}"
 
+    @property
+    def rounds_of_all_seeds(self) -> int:
+        """How many rounds its job makes."""
+        return self.rounds * len(self.seeds)
+
     def optimum_file(self, folder: Path, seed: int) -> Path | None:
         """Where a trial's f* is kept below `folder`: by rows and objective, whatever the parties.
 

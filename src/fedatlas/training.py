@@ -160,7 +160,7 @@ class _Run:
 
     def train(self, resumed: tuple[dict[str, Any], dict[str, np.ndarray]] | None) -> None:
         """Run all seeds, or what an earlier attempt left of them; resumed: of `resume`."""
-        progress = _Progress(self.spec.name, self.spec.rounds * len(self.spec.seeds))
+        progress = _Progress(self.spec.name, self.spec.rounds_of_all_seeds)
         for index in range(len(self.status), len(self.spec.seeds)):
             outcome = self._train_seed(index, resumed, progress)
             resumed = None

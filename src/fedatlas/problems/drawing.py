@@ -17,6 +17,11 @@ class Drawing(NamedTuple):
     distinct_rows: Callable[..., tuple[np.ndarray, int, int, np.ndarray]]
 
 
+def sum_and_largest(sizes: np.ndarray) -> tuple[int, int]:
+    """Of row counts, (S,); 0 and 0 of none."""
+    return int(sizes.sum()), int(sizes.max(initial=0))
+
+
 def held_rows(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
     """Each client's first row and row count, (S,), and the sum and the largest of the counts.
 
@@ -24,7 +29,7 @@ def held_rows(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np.
     """
     starts = offsets[clients]
     sizes = offsets[clients + 1] - starts
-    return starts, sizes, int(sizes.sum()), int(sizes.max(initial=0))
+    return starts, sizes, *sum_and_largest(sizes)
 
 
 def distinct_rows(
@@ -49,7 +54,7 @@ def distinct_rows(
                 moved[place] = moved.get(t, t)
             places[s, k, :size] = drawn
     rows = np.where(order < sizes[:, None, None], places + starts[:, None, None], 0)
-    return sizes, int(sizes.sum()), int(sizes.max(initial=0)), rows
+    return sizes, *sum_and_largest(sizes), rows
 
 
 IN_PYTHON = Drawing(held_rows, distinct_rows)

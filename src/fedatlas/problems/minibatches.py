@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from fedatlas.problems.drawing import Drawing
+from fedatlas.problems.drawing import Drawing, sum_and_largest
 from fedatlas.randomness import RoundRandom
 
 _ALL_ROWS = np.empty((0, 0, 0), np.int64)
@@ -16,7 +16,8 @@ class Minibatches:
     """Which samples each of S clients uses at each of `steps` steps.
 
     starts, sizes: (S,) the client's first row and its minibatch size.
-    samples, largest: the sum and the largest of sizes.
+    samples, largest: the sum and the largest of sizes, kept as compiled loops find them on their
+        way: numpy takes 3 µs for them, of 70 of a round.
     rows: (S, steps, size) row numbers, or (0, 0, 0) for the whole local data set at every step.
     """
 
@@ -30,7 +31,7 @@ class Minibatches:
     @classmethod
     def of_first_rows(cls, starts: np.ndarray, sizes: np.ndarray) -> Self:
         """Of one step, each client's first so many rows."""
-        return cls(starts, sizes, int(sizes.sum()), int(sizes.max(initial=0)), _ALL_ROWS, 1)
+        return cls(starts, sizes, *sum_and_largest(sizes), _ALL_ROWS, 1)
 
     @property
     def gradient_evaluations(self) -> int:

@@ -50,5 +50,4 @@ def _engine(spec: RunSpec, data: ClientSamples, device: str) -> AgentEngine:
     from fedatlas.problems.classifying_agents import ClassifyingAgents
 
     assert isinstance(spec.objective, ClassificationObjective)
-    rounds = spec.rounds * len(spec.seeds)
-    return ClassifyingAgents(data, spec.objective, device, rounds=rounds)
+    return ClassifyingAgents(data, spec.objective, device, rounds=spec.rounds_of_all_seeds)

@@ -20,7 +20,7 @@ class HorizontalMinMaxSetting(EngineSetting):
         data, self.data_digest = read_clients(spec, shards)
         assert isinstance(spec.objective, AucObjective)
         device = claimed_for_networks(spec, device)
-        engine = AucEngine(data, spec.objective, device, rounds=spec.rounds * len(spec.seeds))
+        engine = AucEngine(data, spec.objective, device, rounds=spec.rounds_of_all_seeds)
         super().__init__(engine, device)
 
     @property
