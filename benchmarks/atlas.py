@@ -26,7 +26,7 @@ from fedatlas.atlas.joining import (
     join_traces,
 )
 from fedatlas.files import canonical_json
-from fedatlas.traces import build_trace, write_trace
+from fedatlas.traces.trace import build_trace, write_trace
 
 PAPERS = ("dpgt", "fedpage", "fmgda", "tdcd", "vfb2")
 SEEDS, RECORDS, POINTS = 5, 200, 5

@@ -16,8 +16,8 @@ from interleaved import medians
 from torch import nn
 
 from fedatlas.architectures import architecture
-from fedatlas.problems.batched_network import BatchedNetwork
-from fedatlas.problems.clipping import Clipping
+from fedatlas.arithmetic.batched_network import BatchedNetwork
+from fedatlas.arithmetic.clipping import Clipping
 
 AGENTS, CLASSES = 5, 10
 CASES = [

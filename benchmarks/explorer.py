@@ -20,7 +20,7 @@ from fedatlas.atlas.explorer import write_explorer
 from fedatlas.atlas.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.files import canonical_json
-from fedatlas.traces import build_trace, write_trace
+from fedatlas.traces.trace import build_trace, write_trace
 
 SEEDS, RECORDS, RUNS_OF_EXPERIMENT = 5, 200, 10
 COSTS = ("round", "gradient_evaluations", "wall_time", "network")

@@ -50,14 +50,14 @@ def made_up_rows(count: int, features: int, non_zeros: int) -> sparse.csr_array:
 def rounds_of_fedavg(clients: int, features: int) -> float:
     """Seconds of a round of all clients, ten steps on four of ten samples each."""
     from fedatlas.algorithms.fedavg import FedAvg
-    from fedatlas.counters import Counters
+    from fedatlas.arithmetic.randomness import RoundRandom
     from fedatlas.data.samples import Samples
-    from fedatlas.objectives import LinearObjective
-    from fedatlas.problems.engine import build_engine
-    from fedatlas.problems.horizontal import HorizontalProblem
-    from fedatlas.randomness import RoundRandom
-    from fedatlas.shards import ClientSamples
-    from fedatlas.simulation.network import StarNetwork
+    from fedatlas.federations.counters import Counters
+    from fedatlas.federations.horizontal.engine import build_engine
+    from fedatlas.federations.horizontal.problem import HorizontalProblem
+    from fedatlas.federations.star_network import StarNetwork
+    from fedatlas.schema.objectives import LinearObjective
+    from fedatlas.shards.clients import ClientSamples
 
     count = 10 * clients
     label = np.where(np.random.default_rng(1).random(count) < 0.5, 1.0, -1.0)
@@ -79,13 +79,13 @@ def rounds_of_fedavg(clients: int, features: int) -> float:
 
 def epoch_of_parties(parties: int) -> float:
     """Seconds of an epoch of VFB²-SGD."""
-    from fedatlas.algorithm import algorithm_class
-    from fedatlas.objectives import LinearObjective
-    from fedatlas.party_shards import PartyRows, PartySamples
-    from fedatlas.problems.vertical import VerticalProblem
-    from fedatlas.randomness import RoundRandom
-    from fedatlas.simulation.network_model import NetworkModel
-    from fedatlas.simulation.parties import PartyCounters, PartyNetwork
+    from fedatlas.arithmetic.randomness import RoundRandom
+    from fedatlas.federations.algorithm import algorithm_class
+    from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
+    from fedatlas.federations.vertical.problem import VerticalProblem
+    from fedatlas.schema.network_model import NetworkModel
+    from fedatlas.schema.objectives import LinearObjective
+    from fedatlas.shards.parties import PartyRows, PartySamples
 
     generator = np.random.default_rng(0)
     features = generator.normal(size=(4_000, 1_024))
@@ -110,9 +110,9 @@ def training_of_seeds(seeds: int) -> float:
     """Seconds of a whole training, start-up included."""
     from fedatlas.data.catalogue import load_catalogue
     from fedatlas.data.prepare import prepare
-    from fedatlas.plan import build_plan
-    from fedatlas.shards import write_shards
-    from fedatlas.training import train
+    from fedatlas.plan.plan import build_plan
+    from fedatlas.shards.clients import write_shards
+    from fedatlas.training.loop import train
 
     run = build_plan(ROOT / "config").runs_of("demo-fedpage")[0]
     run = run.model_copy(update={"seeds": tuple(range(seeds))})

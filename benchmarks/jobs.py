@@ -54,7 +54,7 @@ def main() -> None:
 
 def spec_of(name: str, one_round: bool) -> Any:
     """The first of a run's points."""
-    from fedatlas.plan import build_plan  # which no job imports
+    from fedatlas.plan.plan import build_plan  # which no job imports
 
     experiment, run = name.split("/")
     spec = next(spec for spec in build_plan(Path("config")).runs_of(experiment) if spec.run == run)
@@ -86,7 +86,7 @@ def measure(file: Path, command: list[str]) -> None:
     from fedatlas import cli
 
     gc.set_threshold(cli.NEW_OBJECTS)  # as the command line does before it imports anything else
-    from fedatlas import training
+    from fedatlas.training import loop as training
 
     parts = dict.fromkeys(PARTS, 0.0)
 

@@ -20,15 +20,15 @@ from torch import nn
 
 from fedatlas.algorithms.fmgda import Fmgda
 from fedatlas.architectures import architecture
-from fedatlas.counters import Counters
+from fedatlas.arithmetic.batched_network import BatchedNetwork
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.samples import Samples
-from fedatlas.objectives import AucObjective
-from fedatlas.problems.auc_engine import AucEngine
-from fedatlas.problems.batched_network import BatchedNetwork
-from fedatlas.problems.min_max import MinMaxProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.shards import ClientSamples
-from fedatlas.simulation.network import StarNetwork
+from fedatlas.federations.counters import Counters
+from fedatlas.federations.min_max.engine import AucEngine
+from fedatlas.federations.min_max.problem import MinMaxProblem
+from fedatlas.federations.star_network import StarNetwork
+from fedatlas.schema.objectives import AucObjective
+from fedatlas.shards.clients import ClientSamples
 
 WORKERS = 16
 CASES = [("cnn_8x8", (1, 8, 8), 10), ("cnn_28x28", (1, 28, 28), 50), ("cnn_32x32", (3, 32, 32), 50)]

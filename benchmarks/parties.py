@@ -22,15 +22,15 @@ import numpy as np
 from scipy import sparse
 from sklearn.linear_model import SGDClassifier
 
-from fedatlas.algorithm import algorithm_class
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.formats import read_raw
-from fedatlas.objectives import LinearObjective
-from fedatlas.party_shards import PartyRows, PartySamples
-from fedatlas.problems.vertical import VerticalProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.simulation.network_model import NetworkModel
-from fedatlas.simulation.parties import PartyCounters, PartyNetwork
+from fedatlas.federations.algorithm import algorithm_class
+from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
+from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.shards.parties import PartyRows, PartySamples
 
 PARTIES, ACTIVE = 8, 3
 OBJECTIVE = LinearObjective(name="logistic_l2", weight=1e-4)

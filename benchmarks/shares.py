@@ -13,7 +13,7 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
-from fedatlas.traces import read_trace
+from fedatlas.traces.trace import read_trace
 
 
 def jobs_of(folder: Path) -> dict[str, list[tuple[float, float]]]:

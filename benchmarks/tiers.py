@@ -16,16 +16,16 @@ import torch
 from interleaved import medians
 
 from fedatlas.architectures import checked_build
-from fedatlas.counters import TieredCounters
+from fedatlas.arithmetic.batched_network import BatchedNetwork
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.samples import Samples
-from fedatlas.objectives import ClassificationObjective
-from fedatlas.problems.batched_network import BatchedNetwork
-from fedatlas.problems.silos import NetworkSilos
-from fedatlas.problems.tiered import TieredProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.shards import ClientSamples
-from fedatlas.simulation.tiers import sums_of_others
-from fedatlas.tiered_shards import TieredSamples
+from fedatlas.federations.counters import TieredCounters
+from fedatlas.federations.tiered.network import sums_of_others
+from fedatlas.federations.tiered.network_engine import NetworkSilos
+from fedatlas.federations.tiered.problem import TieredProblem
+from fedatlas.schema.objectives import ClassificationObjective
+from fedatlas.shards.clients import ClientSamples
+from fedatlas.shards.silos import TieredSamples
 
 SILOS, HALF, CLASSES = 2, (1, 28, 14), 10
 BATCH, ITERATIONS, LOCAL_STEPS, RECORD_EVERY = 2000, 2000, 10, 20

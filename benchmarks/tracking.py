@@ -13,14 +13,14 @@ import numpy as np
 import torch
 from interleaved import medians
 
+from fedatlas.arithmetic.clipping import Clipping
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.samples import Samples
-from fedatlas.evaluation.budgets import compute_budgets
-from fedatlas.objectives import ClassificationObjective
-from fedatlas.plan import build_plan
-from fedatlas.problems.classifying_agents import ClassifyingAgents
-from fedatlas.problems.clipping import Clipping
-from fedatlas.randomness import RoundRandom
-from fedatlas.shards import ClientSamples
+from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
+from fedatlas.plan.plan import build_plan
+from fedatlas.schema.objectives import ClassificationObjective
+from fedatlas.shards.clients import ClientSamples
+from fedatlas.studies.budgets import compute_budgets
 
 AGENTS, SAMPLES, ITERATIONS, RECORDS = 5, 55, 2000, 21
 TRAIN, TEST = 60_000, 10_000

@@ -19,8 +19,12 @@ SNAKEMAKE = [sys.executable, "-m", "snakemake", "--cores", "2", "--quiet"]
 EMPTY, PARSED = "snakemake, an empty workflow parsed", "snakemake, this workflow parsed"
 COMMANDS = {
     "python, nothing imported": [sys.executable, "-c", "pass"],
-    "import the plan": [sys.executable, "-c", "import fedatlas.plan"],
-    "import training": [sys.executable, "-c", "import fedatlas.training, fedatlas.problems.on_cpu"],
+    "import the plan": [sys.executable, "-c", "import fedatlas.plan.plan"],
+    "import training": [
+        sys.executable,
+        "-c",
+        "import fedatlas.training.loop, fedatlas.federations.horizontal.cpu_engine",
+    ],
     PARSED: [*SNAKEMAKE, "--list-rules"],
     "snakemake, nothing to do": SNAKEMAKE,
 }

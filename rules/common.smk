@@ -10,11 +10,11 @@ from snakemake.exceptions import WorkflowError
 
 from fedatlas.atlas.page import SOURCES as EXPLORER_SOURCES
 from fedatlas.atlas.scope import OURS, read_scope
-from fedatlas.closure import import_closure
-from fedatlas.config import export_to_jobs, load_config
+from fedatlas.plan.closure import import_closure
+from fedatlas.schema.config import export_to_jobs, load_config
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, text_digest
-from fedatlas.plan import build_plan, group_of
+from fedatlas.plan.plan import build_plan, group_of
 
 # A graph of jobs is very many objects and hardly any garbage. Looking for it takes Python a fifth of
 # a run with nothing to do, and as long once more at the end.
@@ -211,7 +211,7 @@ def rows_of_experiment(wildcards):
 def landscape_code(wildcards):
     """Source files that a landscape depends on."""
     model = PLAN.experiments[wildcards.experiment].objective.model
-    return code_of("fedatlas.evaluation.landscape", f"fedatlas.architectures.{model}")
+    return code_of("fedatlas.studies.landscape", f"fedatlas.architectures.{model}")
 
 
 def landscape_spec(wildcards):
@@ -255,7 +255,7 @@ def budgets_code(wildcards):
     """Source files that privacy budgets depend on."""
     methods = {spec.algorithm for spec in PLAN.runs_of(wildcards.experiment)}
     return code_of(
-        "fedatlas.evaluation.budgets", *(f"fedatlas.algorithms.{name}" for name in sorted(methods))
+        "fedatlas.studies.budgets", *(f"fedatlas.algorithms.{name}" for name in sorted(methods))
     )
 
 
@@ -297,9 +297,9 @@ def test_split_of(wildcards):
 def sharding_code(wildcards):
     """Source files that sharding depends on."""
     writers = {
-        "horizontal": "fedatlas.shards",
-        "vertical": "fedatlas.party_shards",
-        "tiered": "fedatlas.tiered_shards",
+        "horizontal": "fedatlas.shards.clients",
+        "vertical": "fedatlas.shards.parties",
+        "tiered": "fedatlas.shards.silos",
     }
     return code_of(writers[PLAN.partitions[wildcards.partition].kind])
 

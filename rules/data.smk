@@ -85,7 +85,7 @@ rule find_optimum:
         rows=lambda wildcards: silos_of(
             wildcards.dataset, wildcards.split, PLAN.pooled[wildcards.rows]
         ),
-        code=code_of("fedatlas.solver"),
+        code=code_of("fedatlas.training.solver"),
     output:
         "results/optima/{dataset}/{split}/{rows}/{objective}.json",
     log:

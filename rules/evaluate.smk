@@ -134,7 +134,9 @@ use rule collect_claims as collect_all_claims with:
 rule audit_leaks:
     input:
         rows=rows_of_experiment,
-        code=code_of("fedatlas.evaluation.leak_audit", "fedatlas.solver", "fedatlas.party_shards"),
+        code=code_of(
+            "fedatlas.studies.leaks", "fedatlas.training.solver", "fedatlas.shards.parties"
+        ),
     output:
         report(
             "results/experiments/{experiment}/leaks.csv",
@@ -301,7 +303,7 @@ rule draw_graphs:
 
 rule audit_privacy:
     input:
-        code=code_of("fedatlas.evaluation.privacy_audit"),
+        code=code_of("fedatlas.studies.attacks"),
     output:
         report(
             "results/experiments/{experiment}/privacy-audit.csv",

@@ -22,26 +22,27 @@ import torch
 from scipy import sparse
 from torch import nn
 
-from fedatlas import checkpoints
+from fedatlas.arithmetic.batched_network import BatchedNetwork
+from fedatlas.arithmetic.clipping import Clipping
+from fedatlas.arithmetic.memory import Memory, Task
+from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.data.samples import Samples, to_table
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
+from fedatlas.federations.horizontal import setting as horizontal
+from fedatlas.federations.horizontal.torch_engine import TorchEngine
+from fedatlas.federations.min_max.engine import AucEngine
+from fedatlas.federations.setting import shard_files
+from fedatlas.federations.tiered.network import sums_of_others
+from fedatlas.federations.tiered.network_engine import NetworkSilos
 from fedatlas.files import canonical_json
-from fedatlas.objectives import AucObjective, ClassificationObjective, LinearObjective
-from fedatlas.partition import HorizontalPartition
-from fedatlas.problems.auc_engine import AucEngine
-from fedatlas.problems.batched_network import BatchedNetwork
-from fedatlas.problems.classifying_agents import ClassifyingAgents
-from fedatlas.problems.clipping import Clipping
-from fedatlas.problems.memory import Memory, Task
-from fedatlas.problems.minibatches import Minibatches
-from fedatlas.problems.on_torch import TorchEngine
-from fedatlas.problems.silos import NetworkSilos
-from fedatlas.settings import horizontal, shard_files
-from fedatlas.shards import ClientSamples, write_shards
-from fedatlas.simulation.tiers import sums_of_others
-from fedatlas.specs import RunSpec
-from fedatlas.tiered_shards import TieredSamples
-from fedatlas.training import CheckpointPolicy, train
+from fedatlas.schema.objectives import AucObjective, ClassificationObjective, LinearObjective
+from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.schema.runs import RunSpec
+from fedatlas.shards.clients import ClientSamples, write_shards
+from fedatlas.shards.silos import TieredSamples
+from fedatlas.training import checkpoints
+from fedatlas.training.loop import CheckpointPolicy, train
 
 #: Who remembers what ran out of memory, and a computation to be made under the limit.
 Case = tuple[Memory, Callable[[], torch.Tensor]]

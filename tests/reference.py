@@ -20,8 +20,8 @@ import numpy as np
 from scipy import sparse
 
 from fedatlas.data.samples import Samples
-from fedatlas.objectives import LinearObjective
-from fedatlas.shards import ClientSamples
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.shards.clients import ClientSamples
 
 Vector = np.ndarray
 """A float64 vector of d entries."""

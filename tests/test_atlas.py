@@ -30,8 +30,8 @@ from fedatlas.atlas.joining import (
 from fedatlas.atlas.reading import atlas_runs
 from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
-from fedatlas.netcdf import write_netcdf
-from fedatlas.traces import read_trace, write_trace
+from fedatlas.traces.netcdf import write_netcdf
+from fedatlas.traces.trace import read_trace, write_trace
 from trace_factory import auroc_trace, make_trace, tiered_trace, vertical_trace
 
 NETWORK = "network(latency=0.05, bandwidth=1e6, gradient=1e-5)"

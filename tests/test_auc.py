@@ -14,19 +14,19 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 
 import reference_min_max as reference
-from fedatlas.counters import Counters
+from fedatlas.arithmetic import device_samples
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.ranking import auroc
 from fedatlas.data.samples import Samples, to_table
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.counters import Counters
+from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, pairwise_squared_loss
+from fedatlas.federations.min_max.engine import AucEngine
+from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
 from fedatlas.files import canonical_json
-from fedatlas.objectives import AucObjective
-from fedatlas.partition import BinaryClasses, HorizontalPartition
-from fedatlas.problems import device_samples
-from fedatlas.problems.auc import AucLoss, Auxiliary, pairwise_squared_loss
-from fedatlas.problems.auc_engine import AucEngine
-from fedatlas.problems.min_max import MinMaxProblem, PrimalDual
-from fedatlas.problems.ranking import auroc
-from fedatlas.randomness import RoundRandom
-from fedatlas.shards import ClientSamples, read_shard, write_shards
+from fedatlas.schema.objectives import AucObjective
+from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
+from fedatlas.shards.clients import ClientSamples, read_shard, write_shards
 
 numbers = st.floats(-3, 3)
 shares = st.floats(0.01, 0.99)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fedatlas.architectures import architecture
+from fedatlas.arithmetic import batched_network
+from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.errors import FedatlasError
-from fedatlas.problems import batched_network
-from fedatlas.problems.batched_network import BatchedNetwork
 
 CPU = torch.device("cpu")
 

@@ -17,9 +17,9 @@ from scipy import sparse
 from fedatlas.data.samples import Samples, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
-from fedatlas.models import validated
-from fedatlas.partition import BinaryClasses, HorizontalPartition, share_out
-from fedatlas.shards import ClientSamples, read_shard, write_shards
+from fedatlas.schema.models import validated
+from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition, share_out
+from fedatlas.shards.clients import ClientSamples, read_shard, write_shards
 
 # In random specifications: few, so that thinned rows do not look like those of a regression.
 CLASSES = 4

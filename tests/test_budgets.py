@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from fedatlas.claims import (
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.budget_verdicts import judge_budget, read_budgets
+from fedatlas.figures.budgets import compose
+from fedatlas.plan.plan import build_plan
+from fedatlas.schema.claims import (
     BudgetFallsTest,
     BudgetOrderTest,
     BudgetStudy,
     DeltaReachesOneTest,
 )
-from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.budget_verdicts import judge_budget, read_budgets
-from fedatlas.evaluation.budgets import compute_budgets, tabulate_conditions, write_budgets
-from fedatlas.figures.budgets import compose
-from fedatlas.netcdf import write_netcdf
-from fedatlas.plan import build_plan
-from fedatlas.specs import RunSpec
+from fedatlas.schema.runs import RunSpec
+from fedatlas.studies.budgets import compute_budgets, tabulate_conditions, write_budgets
+from fedatlas.traces.netcdf import write_netcdf
 
 PLAN = build_plan(Path(__file__).parent.parent / "config")
 SPECS = PLAN.runs_of("dpgt-fig6")

@@ -16,15 +16,15 @@ from scipy import sparse
 
 from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
-from fedatlas.counters import Counters
+from fedatlas.arithmetic.chunked_rows import ChunkedRows
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.samples import Samples
-from fedatlas.objectives import LinearObjective
-from fedatlas.problems.engine import build_engine
-from fedatlas.problems.horizontal import HorizontalProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.shards import ClientSamples
-from fedatlas.simulation.chunked_rows import ChunkedRows
-from fedatlas.simulation.network import StarNetwork
+from fedatlas.federations.counters import Counters
+from fedatlas.federations.horizontal.engine import build_engine
+from fedatlas.federations.horizontal.problem import HorizontalProblem
+from fedatlas.federations.star_network import StarNetwork
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.shards.clients import ClientSamples
 
 OPERATIONS = (operator.add, operator.sub, operator.mul, operator.truediv)
 

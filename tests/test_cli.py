@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fedatlas.specs import RunSpec
+from fedatlas.schema.runs import RunSpec
 from workflow_copy import ROOT
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fedatlas.architectures import architecture
-from fedatlas.problems import batched_network, sample_gradients
-from fedatlas.problems.batched_network import BatchedNetwork
-from fedatlas.problems.clipping import Clipping
-from fedatlas.problems.sample_gradients import is_chain
+from fedatlas.arithmetic import batched_network, sample_gradients
+from fedatlas.arithmetic.batched_network import BatchedNetwork
+from fedatlas.arithmetic.clipping import Clipping
+from fedatlas.arithmetic.sample_gradients import is_chain
 
 CPU = torch.device("cpu")
 ORDERS = {"l1": 1, "l2": 2}
@@ -455,5 +455,5 @@ def test_chunks_change_nothing_and_hold_no_more_than_they_may(
 
 
 def test_methods_name_clippings_without_torch():
-    code = "import sys, fedatlas.problems.clipping; sys.exit('torch' in sys.modules)"
+    code = "import sys, fedatlas.arithmetic.clipping; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import fedatlas
-from fedatlas.closure import import_closure, source_digest
+from fedatlas.plan.closure import import_closure, source_digest
 
 ROOT = fedatlas.__path__[0]
 
 
 def run_closure(algorithm, kind="horizontal"):
-    modules = ("training", f"algorithms.{algorithm}", f"settings.{kind}")
+    modules = ("training.loop", f"algorithms.{algorithm}", f"federations.{kind}.setting")
     return import_closure(*(f"fedatlas.{module}" for module in modules))
 
 
@@ -27,14 +27,14 @@ def names(paths):
     [
         ("scaffold", "horizontal"),
         ("vfb2_saga", "vertical"),
-        ("coda_plus", "horizontal_min_max"),
+        ("coda_plus", "min_max"),
     ],
 )
 def test_closure_covers_all_that_training_imports(algorithm, kind):
     program = (
-        f"import sys, fedatlas.training, fedatlas.algorithms.{algorithm}\n"
-        f"import fedatlas.settings.{kind}\n"
-        + ("import fedatlas.problems.on_cpu\n" if kind == "horizontal" else "")
+        f"import sys, fedatlas.training.loop, fedatlas.algorithms.{algorithm}\n"
+        f"import fedatlas.federations.{kind}.setting\n"
+        + ("import fedatlas.federations.horizontal.cpu_engine\n" if kind == "horizontal" else "")
         + "print(*(m.__file__ for n, m in sys.modules.items() if n.split('.')[0] == 'fedatlas'))"
     )
     output = subprocess.run(
@@ -47,31 +47,44 @@ def test_closure_covers_all_that_training_imports(algorithm, kind):
 def test_a_methods_closure_holds_its_file_and_no_other_methods():
     closure = names(run_closure("fedpage"))
     assert "algorithms/fedpage.py" in closure
-    assert {"training.py", "problems/kernels.py", "errors.py"} <= closure
+    assert {"training/loop.py", "arithmetic/kernels.py", "errors.py"} <= closure
     assert not {"algorithms/scaffold.py", "algorithms/fedavg.py"} & closure
 
 
 def test_runs_depend_on_the_code_of_their_own_kind_of_partition():
     horizontal, vertical = names(run_closure("fedpage")), names(run_closure("vfb2_sgd", "vertical"))
-    assert {"settings/horizontal.py", "problems/horizontal.py"} <= horizontal - vertical
-    assert {"settings/vertical.py", "simulation/parties.py"} <= vertical - horizontal
-    min_max = names(run_closure("fmgda", "horizontal_min_max"))
-    assert {"problems/auc_engine.py", "problems/batched_network.py"} <= min_max - horizontal
-    assert not {"problems/kernels.py", "simulation/parties.py"} & min_max
+    assert {
+        "federations/horizontal/setting.py",
+        "federations/horizontal/problem.py",
+    } <= horizontal - vertical
+    assert {
+        "federations/vertical/setting.py",
+        "federations/vertical/network.py",
+    } <= vertical - horizontal
+    min_max = names(run_closure("fmgda", "min_max"))
+    assert {
+        "federations/min_max/engine.py",
+        "arithmetic/batched_network.py",
+    } <= min_max - horizontal
+    assert not {"arithmetic/kernels.py", "federations/vertical/network.py"} & min_max
     assert not {name for name in min_max if name.startswith("architectures/cnn")}
 
 
 def test_training_does_not_depend_on_evaluation_or_the_workflow():
     closure = names(run_closure("fedavg"))
     assert not {name for name in closure if name.startswith(("evaluation/", "figures/"))}
-    assert not {"cli.py", "plan.py", "experiments.py", "claims.py"} & closure
+    assert not {"cli.py", "plan/plan.py", "schema/experiments.py", "schema/claims.py"} & closure
 
 
 def test_data_steps_do_not_depend_on_training():
     closure = names(import_closure("fedatlas.data.prepare")) | names(
-        import_closure("fedatlas.shards")
+        import_closure("fedatlas.shards.clients")
     )
-    assert not {name for name in closure if name.startswith(("algorithm", "problems", "training"))}
+    assert not {
+        name
+        for name in closure
+        if name.startswith(("algorithm", "arithmetic", "federations", "training"))
+    }
 
 
 def test_relative_imports_and_else_branches_count(tmp_path, monkeypatch):
@@ -85,7 +98,7 @@ def test_relative_imports_and_else_branches_count(tmp_path, monkeypatch):
         "from .. import a\n"
         "if TYPE_CHECKING:\n    import fedatlas.b\nelse:\n    import fedatlas.c\n"
     )
-    monkeypatch.setattr("fedatlas.closure._PACKAGE_FOLDER", package)
+    monkeypatch.setattr("fedatlas.plan.closure._PACKAGE_FOLDER", package)
     found = {str(path.relative_to(package)) for path in import_closure("fedatlas.algorithms.mine")}
     modules = {"algorithms/mine.py", "algorithms/_shared.py", "a.py", "c.py"}
     assert found == modules | {"__init__.py", "algorithms/__init__.py"}
@@ -93,7 +106,7 @@ def test_relative_imports_and_else_branches_count(tmp_path, monkeypatch):
 
 def test_compiled_code_takes_no_constant_from_another_file():
     """Compiled code is cached by its own file's time stamp: such a constant would go stale."""
-    path = Path(ROOT) / "problems" / "kernels.py"
+    path = Path(ROOT) / "arithmetic" / "kernels.py"
     tree = ast.parse(path.read_text(encoding="utf-8"))
     compiled = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     assert all("njit" in ast.dump(node.decorator_list[0]) for node in compiled)
@@ -122,7 +135,7 @@ def test_compiled_code_takes_no_constant_from_another_file():
 
 
 def test_digest_follows_contents(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedatlas.closure._PACKAGE_FOLDER", tmp_path)
+    monkeypatch.setattr("fedatlas.plan.closure._PACKAGE_FOLDER", tmp_path)
     file = tmp_path / "module.py"
     file.write_text("a = 1\n")
     first = source_digest([file])

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import reference_decentralised as reference
-from fedatlas import architectures, checkpoints
-from fedatlas.algorithm import Algorithm
+from fedatlas import architectures
 from fedatlas.algorithms.binomial_gradient_descent import BinomialGradientDescent
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.algorithms.gaussian_gradient_descent import GaussianGradientDescent
@@ -28,25 +27,27 @@ from fedatlas.algorithms.growing_samples_descent import GrowingSamplesDescent
 from fedatlas.algorithms.online_gradient_descent import OnlineGradientDescent
 from fedatlas.algorithms.quantised_gradient_descent import QuantisedGradientDescent
 from fedatlas.algorithms.ternary_gradient_descent import TernaryGradientDescent
-from fedatlas.counters import GraphCounters
+from fedatlas.arithmetic.draws import Draws, NumpyDraws
+from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.samples import Samples, to_table
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.counters import GraphCounters
+from fedatlas.federations.decentralised.linear_engine import LinearAgents
+from fedatlas.federations.decentralised.network import GraphNetwork, Links
+from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
+from fedatlas.federations.decentralised.problem import DecentralisedProblem
+from fedatlas.federations.setting import shard_files
 from fedatlas.files import canonical_json
-from fedatlas.objectives import ClassificationObjective, LinearObjective
-from fedatlas.partition import HorizontalPartition
-from fedatlas.plan import build_plan
+from fedatlas.plan.plan import build_plan
 from fedatlas.privacy.exposure import Exposure
-from fedatlas.problems.classifying_agents import ClassifyingAgents
-from fedatlas.problems.decentralised import DecentralisedProblem
-from fedatlas.problems.linear_agents import LinearAgents
-from fedatlas.problems.minibatches import Minibatches
-from fedatlas.randomness import RoundRandom
-from fedatlas.settings import shard_files
-from fedatlas.shards import ClientSamples, write_shards
-from fedatlas.simulation.draws import Draws, NumpyDraws
-from fedatlas.simulation.graph_network import GraphNetwork, Links
-from fedatlas.specs import RunSpec
-from fedatlas.training import CheckpointPolicy, train
+from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
+from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.schema.runs import RunSpec
+from fedatlas.shards.clients import ClientSamples, write_shards
+from fedatlas.training import checkpoints
+from fedatlas.training.loop import CheckpointPolicy, train
 from workflow_copy import ROOT
 
 pytestmark = pytest.mark.usefixtures("one_thread")

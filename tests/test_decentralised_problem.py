@@ -12,20 +12,20 @@ from scipy import sparse, stats
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from fedatlas.counters import GraphCounters
+from fedatlas.arithmetic.clipping import Clipping
+from fedatlas.arithmetic.device_samples import DeviceSamples
+from fedatlas.arithmetic.draws import NumpyDraws
+from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.objectives import ClassificationObjective, LinearObjective
-from fedatlas.problems.classifying_agents import ClassifyingAgents
-from fedatlas.problems.clipping import Clipping
-from fedatlas.problems.decentralised import DecentralisedProblem
-from fedatlas.problems.device_samples import DeviceSamples
-from fedatlas.problems.linear_agents import LinearAgents
-from fedatlas.problems.minibatches import Minibatches
-from fedatlas.randomness import RoundRandom
-from fedatlas.shards import ClientSamples
-from fedatlas.simulation.draws import NumpyDraws
-from fedatlas.simulation.graph_network import GraphNetwork, Links
+from fedatlas.federations.counters import GraphCounters
+from fedatlas.federations.decentralised.linear_engine import LinearAgents
+from fedatlas.federations.decentralised.network import GraphNetwork, Links
+from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
+from fedatlas.federations.decentralised.problem import DecentralisedProblem
+from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
+from fedatlas.shards.clients import ClientSamples
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
+from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
 from fedatlas.data.samples import Samples
-from fedatlas.problems.device_samples import DeviceSamples, Minibatch
 
 CPU = torch.device("cpu")
 SAMPLES = 6

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedatlas.randomness import RoundRandom
-from fedatlas.simulation.draws import Draws, NumpyDraws
-from fedatlas.simulation.torch_draws import TorchDraws
+from fedatlas.arithmetic.draws import Draws, NumpyDraws
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.torch_draws import TorchDraws
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

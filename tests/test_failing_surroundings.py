@@ -16,8 +16,8 @@ import pytest
 
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.files import leftovers
-from fedatlas.specs import RunSpec
-from fedatlas.traces import read_trace
+from fedatlas.schema.runs import RunSpec
+from fedatlas.traces.trace import read_trace
 from kill.chains import Runner
 from kill.runs import CONFIG, make_shards, specifications
 

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure as Canvas
 from pydantic import ValidationError
 from scipy import stats
 
-from fedatlas.claims import Figure
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.draw import compose, draw
+from fedatlas.schema.claims import Figure
 from test_scaling import runs
 from trace_factory import auroc_trace, falling_trace, linear_trace, vertical_trace
 

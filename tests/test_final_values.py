@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy import stats
 
-from fedatlas.claims import BetterFinalTest, EqualFinalTest, HighestTest
 from fedatlas.errors import FedatlasError
+from fedatlas.schema.claims import BetterFinalTest, EqualFinalTest, HighestTest
 from test_judge import verdict, verdicts
 from trace_factory import auroc_trace, vertical_trace
 

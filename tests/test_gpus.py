@@ -13,9 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedatlas import gpus
+from fedatlas.arithmetic import gpus
+from fedatlas.arithmetic.gpus import Gpu, claim, driver_version, models
 from fedatlas.errors import FedatlasError
-from fedatlas.gpus import Gpu, claim, driver_version, models
 
 FIRST, SECOND = Gpu("cuda:0", "GPU-a"), Gpu("cuda:1", "GPU-b")
 SOURCES = str(Path(gpus.__file__).parent.parent)
@@ -205,7 +205,7 @@ def test_the_driver_and_the_models_are_those_that_the_kernel_names(tmp_path):
 @pytest.fixture
 def two_gpus(tmp_path, monkeypatch):
     """As if torch saw two; torch's own calls to them are not made."""
-    from fedatlas.problems import torch_device
+    from fedatlas.arithmetic import torch_device
 
     monkeypatch.setattr(torch_device, "visible_gpus", lambda: [FIRST, SECOND])
     monkeypatch.setattr(gpus, "_TEMPORARY", tmp_path)
@@ -242,7 +242,7 @@ def test_without_gpus_automatic_is_the_cpu(two_gpus, monkeypatch):
 
 
 def test_a_gpu_without_a_uuid_is_known_by_what_stands_for_it(monkeypatch):
-    from fedatlas.problems import torch_device
+    from fedatlas.arithmetic import torch_device
 
     properties = SimpleNamespace()
     monkeypatch.setattr(torch_device.torch.cuda, "get_device_properties", lambda _: properties)

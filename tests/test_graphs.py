@@ -19,7 +19,7 @@ from scipy.sparse import csgraph, csr_array
 
 from fedatlas.errors import FedatlasError
 from fedatlas.figures.graphs import compose_graphs, draw_graphs
-from fedatlas.graphs import (
+from fedatlas.schema.graphs import (
     Graph,
     Graphs,
     check_common_root,
@@ -29,7 +29,7 @@ from fedatlas.graphs import (
     roots,
     weight_matrix,
 )
-from fedatlas.models import validated
+from fedatlas.schema.models import validated
 
 # Two graphs that are neither strongly connected nor balanced and share two of their roots.
 STATES = {(0, 1): 1, (1, 2): 1, (2, 0): 1, (0, 3): 0.5, (2, 3): 0.5, (1, 4): 0.5, (3, 4): 0.5}
@@ -183,7 +183,7 @@ def test_specifications_survive_json():
 
 def test_what_the_workflow_parses_with_is_light():
     code = (
-        "import sys, fedatlas.graphs; "
+        "import sys, fedatlas.schema.graphs; "
         "heavy = {'torch', 'scipy', 'sklearn', 'matplotlib', 'networkx', 'xarray', 'pandas'}; "
         "print(*heavy & set(sys.modules))"
     )

@@ -6,11 +6,11 @@ import pytest
 import yaml
 
 from catalogue_entry import entry
-from fedatlas.claims import Selection
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import select
-from fedatlas.hyper_parameters import at_point, flat
-from fedatlas.plan import build_plan
+from fedatlas.plan.plan import build_plan
+from fedatlas.schema.claims import Selection
+from fedatlas.schema.hyper_parameters import at_point, flat
 from trace_factory import make_trace
 
 SCHEME = {"name": "constant", "alpha": 0.5, "beta": 0.1, "samples": 4}

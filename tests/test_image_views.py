@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from catalogue_entry import image_entry
+from fedatlas.arithmetic.device_samples import DeviceSamples
 from fedatlas.data.catalogue import Dataset, load_catalogue
 from fedatlas.data.formats import read_raw
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.errors import FedatlasError
-from fedatlas.problems.device_samples import DeviceSamples
 
 CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
 VIEWS, HEIGHT, WIDTH = 3, 4, 2

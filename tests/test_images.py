@@ -22,7 +22,7 @@ from fedatlas.data.formats import read_raw
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.data.samples import Samples, from_table, to_table
 from fedatlas.errors import FedatlasError
-from fedatlas.shards import write_row_groups
+from fedatlas.shards.clients import write_row_groups
 
 CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
 SHAPE = (3, 2, 2)

@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from fedatlas import checkpoints, training
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.interruption import Interruption
-from fedatlas.netcdf import write_netcdf
-from fedatlas.training import CheckpointPolicy
+from fedatlas.traces.netcdf import write_netcdf
+from fedatlas.training import checkpoints
+from fedatlas.training import loop as training
+from fedatlas.training.loop import CheckpointPolicy
 from kill.chains import Chain, Counts, Runner, kill_often
 from kill.runs import METHODS, make_shards, specifications
 

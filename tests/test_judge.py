@@ -7,11 +7,18 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from fedatlas.claims import Claim, ClaimTest, CostToTargetTest, OrderTest, ScalingTest, Selection
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.judge import judge
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.evaluation.verdicts import Verdict
+from fedatlas.schema.claims import (
+    Claim,
+    ClaimTest,
+    CostToTargetTest,
+    OrderTest,
+    ScalingTest,
+    Selection,
+)
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace, vertical_trace
 
 NAN = np.nan

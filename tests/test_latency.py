@@ -9,14 +9,6 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 from scipy import stats
 
-from fedatlas.claims import (
-    Claim,
-    ClaimTest,
-    Figure,
-    GapWidensTest,
-    Selection,
-)
-from fedatlas.cost_names import Cost, LinkLatencies, link_latencies
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis, simulated_latency
 from fedatlas.evaluation.judge import judge
@@ -25,6 +17,8 @@ from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import Choice, choices, select
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.figures.draw import compose
+from fedatlas.schema.claims import Claim, ClaimTest, Figure, GapWidensTest, Selection
+from fedatlas.schema.cost_names import Cost, LinkLatencies, link_latencies
 from trace_factory import falling_trace, tiered_trace
 
 NAN, INF = np.nan, np.inf

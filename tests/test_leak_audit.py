@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedatlas.arithmetic import kernels
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.leak_audit import (
+from fedatlas.schema.objectives import LinearObjective, Loss
+from fedatlas.studies.leaks import (
     audit,
     collusion_table,
     derivatives,
@@ -20,8 +22,6 @@ from fedatlas.evaluation.leak_audit import (
     scores_from_derivative,
     write_audit,
 )
-from fedatlas.objectives import LinearObjective, Loss
-from fedatlas.problems import kernels
 
 N = 20_000
 SIGNS = st.sampled_from([-1.0, 1.0])

@@ -9,7 +9,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedatlas.claims import LargerIsBetter, Level
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis
 from fedatlas.evaluation.levels import (
@@ -26,7 +25,8 @@ from fedatlas.evaluation.levels import (
     reached,
     value_at,
 )
-from fedatlas.traces import LARGER_IS_BETTER
+from fedatlas.schema.claims import LargerIsBetter, Level
+from fedatlas.traces.trace import LARGER_IS_BETTER
 from trace_factory import (
     BYTES_PER_ROUND,
     auroc_trace,

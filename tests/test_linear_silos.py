@@ -20,18 +20,18 @@ from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 import reference_tdcd
 import reference_vertical as reference
 from fedatlas.algorithms.tdcd import Tdcd
-from fedatlas.counters import TieredCounters
+from fedatlas.arithmetic.linear import LinearModel
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.objectives import ClassificationObjective, LinearObjective
-from fedatlas.problems.linear import LinearModel
-from fedatlas.problems.linear_silos import LinearSilos
-from fedatlas.problems.silos import NetworkSilos
-from fedatlas.problems.tiered import SiloModels, TieredProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.shards import ClientSamples
-from fedatlas.simulation.tiers import TieredNetwork, sums_of_others
-from fedatlas.tiered_shards import TieredSamples
+from fedatlas.federations.counters import TieredCounters
+from fedatlas.federations.tiered.linear_engine import LinearSilos
+from fedatlas.federations.tiered.network import TieredNetwork, sums_of_others
+from fedatlas.federations.tiered.network_engine import NetworkSilos
+from fedatlas.federations.tiered.problem import SiloModels, TieredProblem
+from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
+from fedatlas.shards.clients import ClientSamples
+from fedatlas.shards.silos import TieredSamples
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

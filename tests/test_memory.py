@@ -20,17 +20,20 @@ from hypothesis import strategies as st
 
 import large_batches
 from fedatlas import cli
+from fedatlas.arithmetic.clipping import Clipping
+from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
+from fedatlas.arithmetic.memory import Memory, Task, blocks
+from fedatlas.arithmetic.out_of_memory import is_out_of_memory
 from fedatlas.errors import FedatlasError
-from fedatlas.objectives import AucObjective, ClassificationObjective
-from fedatlas.out_of_memory import is_out_of_memory
-from fedatlas.partition import TieredPartition
-from fedatlas.problems import on_torch
-from fedatlas.problems.clipping import Clipping
-from fedatlas.problems.device_samples import DeviceSamples, Minibatch
-from fedatlas.problems.memory import Memory, Task, blocks
-from fedatlas.problems.on_torch import TorchEngine
-from fedatlas.settings import decentralised, horizontal, horizontal_min_max, tiered
-from fedatlas.training import train
+from fedatlas.federations.decentralised import setting as decentralised
+from fedatlas.federations.horizontal import setting as horizontal
+from fedatlas.federations.horizontal import torch_engine as on_torch
+from fedatlas.federations.horizontal.torch_engine import TorchEngine
+from fedatlas.federations.min_max import setting as horizontal_min_max
+from fedatlas.federations.tiered import setting as tiered
+from fedatlas.schema.objectives import AucObjective, ClassificationObjective
+from fedatlas.schema.partitions import TieredPartition
+from fedatlas.training.loop import train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -268,7 +271,7 @@ def test_a_lack_of_memory_elsewhere_is_one_line_too(tmp_path, monkeypatch):
     def lack(*_, **__):
         raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB.\nMore words")
 
-    monkeypatch.setattr("fedatlas.training.train", lack)
+    monkeypatch.setattr("fedatlas.training.loop.train", lack)
     spec = large_batches.SPEC.model_dump_json()
     expected = r"^test-large/fedpage/only: ran out of .* device 'cpu': CUDA out .*GiB\. Give the"
     with pytest.raises(FedatlasError, match=expected):

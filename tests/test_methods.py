@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 
 import reference
-from fedatlas.algorithm import Algorithm, StepBound
 from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
-from fedatlas.counters import Counters
-from fedatlas.problems.engine import Engine, Minibatches, build_engine
-from fedatlas.problems.horizontal import HorizontalProblem
-from fedatlas.problems.on_torch import TorchEngine
-from fedatlas.randomness import RoundRandom
-from fedatlas.simulation.chunked_rows import ChunkedRows
-from fedatlas.simulation.client_rows import ClientRows
-from fedatlas.simulation.network import StarNetwork
+from fedatlas.arithmetic.chunked_rows import ChunkedRows
+from fedatlas.arithmetic.client_rows import ClientRows
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.algorithm import Algorithm, StepBound
+from fedatlas.federations.counters import Counters
+from fedatlas.federations.horizontal.engine import Engine, Minibatches, build_engine
+from fedatlas.federations.horizontal.problem import HorizontalProblem
+from fedatlas.federations.horizontal.torch_engine import TorchEngine
+from fedatlas.federations.star_network import StarNetwork
 from reference import Problem, objective_of, random_problem, shard_of
 
 ROUNDS = 50

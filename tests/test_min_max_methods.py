@@ -17,31 +17,32 @@ from pydantic import ValidationError
 from torch import nn
 
 import reference_min_max as reference
-from fedatlas import architectures, checkpoints
-from fedatlas.algorithm import Algorithm
+from fedatlas import architectures
 from fedatlas.algorithms.coda import Coda
 from fedatlas.algorithms.coda_plus import CodaPlus
 from fedatlas.algorithms.codasca import Codasca
 from fedatlas.algorithms.fmgda import Fmgda
 from fedatlas.algorithms.local_sgda import LocalSgda
 from fedatlas.algorithms.momentum_local_sgda import MomentumLocalSgda
-from fedatlas.counters import Counters
+from fedatlas.arithmetic.drawing import IN_PYTHON
+from fedatlas.arithmetic.minibatches import Minibatches, draw
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.samples import Samples, to_table
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.counters import Counters
+from fedatlas.federations.min_max.engine import AucEngine
+from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
+from fedatlas.federations.setting import shard_files
+from fedatlas.federations.star_network import StarNetwork
 from fedatlas.files import canonical_json
-from fedatlas.objectives import AucObjective, LinearObjective
-from fedatlas.partition import BinaryClasses, HorizontalPartition
-from fedatlas.problems.auc_engine import AucEngine
-from fedatlas.problems.drawing import IN_PYTHON
-from fedatlas.problems.min_max import MinMaxProblem, PrimalDual
-from fedatlas.problems.minibatches import Minibatches, draw
-from fedatlas.randomness import RoundRandom
-from fedatlas.settings import shard_files
-from fedatlas.shards import ClientSamples, write_shards
-from fedatlas.simulation.network import StarNetwork
-from fedatlas.specs import RunSpec
-from fedatlas.traces import read_trace
-from fedatlas.training import CheckpointPolicy, train
+from fedatlas.schema.objectives import AucObjective, LinearObjective
+from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
+from fedatlas.schema.runs import RunSpec
+from fedatlas.shards.clients import ClientSamples, write_shards
+from fedatlas.traces.trace import read_trace
+from fedatlas.training import checkpoints
+from fedatlas.training.loop import CheckpointPolicy, train
 
 FEATURES, HIDDEN = 3, 2
 # Positives and negatives of each worker.

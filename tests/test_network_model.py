@@ -20,23 +20,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from fedatlas.algorithm import Algorithm
 from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.algorithms.tdcd import Tdcd
-from fedatlas.claims import Claim, Figure, Selection
-from fedatlas.cost_names import Cost, DeclaredNetwork, declared_network
-from fedatlas.counters import SequentialCounters
+from fedatlas.arithmetic.draws import NumpyDraws
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis, is_counted, network_time, own_latency
 from fedatlas.evaluation.judge import judge
 from fedatlas.evaluation.selection import Choice, choices, select
+from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.counters import SequentialCounters
+from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.figures.draw import compose
-from fedatlas.plan import build_plan
-from fedatlas.simulation.draws import NumpyDraws
-from fedatlas.simulation.graph_network import GraphNetwork
-from fedatlas.simulation.network_model import NetworkModel
+from fedatlas.plan.plan import build_plan
+from fedatlas.schema.claims import Claim, Figure, Selection
+from fedatlas.schema.cost_names import Cost, DeclaredNetwork, declared_network
+from fedatlas.schema.network_model import NetworkModel
 from test_decentralised_problem import layout
 from test_methods import DIMENSION, Run, ScriptedRandom, engine_of, toy
 from test_tdcd import minibatches, run

@@ -9,10 +9,10 @@ from sklearn.linear_model import LogisticRegression
 
 import reference_vertical as reference
 from fedatlas.errors import FedatlasError
-from fedatlas.objectives import LinearObjective
-from fedatlas.optimum import Optimum, read_optimum, write_optimum
-from fedatlas.party_shards import PartyRows
-from fedatlas.solver import ACCURACY, solve
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.shards.parties import PartyRows
+from fedatlas.training.optimum import Optimum, read_optimum, write_optimum
+from fedatlas.training.solver import ACCURACY, solve
 
 both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])
 few_examples = settings(max_examples=30, deadline=None, derandomize=True)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
-from fedatlas.models import validated
-from fedatlas.partition import HorizontalPartition, share_out
+from fedatlas.schema.models import validated
+from fedatlas.schema.partitions import HorizontalPartition, share_out
 
 
 def assign(spec: HorizontalPartition, labels: np.ndarray) -> np.ndarray:

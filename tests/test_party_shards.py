@@ -15,14 +15,14 @@ from scipy import sparse
 from fedatlas.data.samples import Samples, features_from_table
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest
-from fedatlas.partition import (
+from fedatlas.schema.partitions import (
     HorizontalPartition,
     VerticalPartition,
     feature_blocks,
     train_and_test_rows,
 )
-from fedatlas.party_shards import PartyRows, read_party_shards, write_party_shards
-from fedatlas.shards import write_shards
+from fedatlas.shards.clients import write_shards
+from fedatlas.shards.parties import PartyRows, read_party_shards, write_party_shards
 from test_shards import as_dense, make_samples, write_prepared
 
 both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])

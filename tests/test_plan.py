@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from fedatlas.errors import FedatlasError
-from fedatlas.plan import build_plan, group_of
+from fedatlas.plan.plan import build_plan, group_of
 from workflow_copy import EXPERIMENT, ROOT
 
 
@@ -121,7 +121,7 @@ def test_a_method_that_lacks_something_is_named(config, tmp_path, monkeypatch):
     from fedatlas import algorithms
 
     (tmp_path / "half.py").write_text(
-        "from fedatlas.algorithm import Algorithm\n\n"
+        "from fedatlas.federations.algorithm import Algorithm\n\n"
         "class Half(Algorithm):\n    def start(self, problem, x0):\n        return x0\n"
     )
     monkeypatch.setattr(algorithms, "__path__", [*algorithms.__path__, str(tmp_path)])

@@ -13,7 +13,6 @@ from pydantic import TypeAdapter
 from scipy import integrate, stats
 
 from fedatlas.errors import FedatlasError
-from fedatlas.models import validated
 from fedatlas.privacy.accountants import (
     Budget,
     basic_composition,
@@ -38,6 +37,7 @@ from fedatlas.privacy.sensitivity import (
     smooth_lemma_2,
     summation_by_parts,
 )
+from fedatlas.schema.models import validated
 
 QUICK = settings(max_examples=40, deadline=None)
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
-from fedatlas.claims import AuditStandsTest, PrivacyAudit
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.audit_verdicts import judge_audit, read_audit
-from fedatlas.evaluation.privacy_audit import attack, write_audit
-from fedatlas.privacy.audit import audit
-from fedatlas.specs import RunSpec
+from fedatlas.schema.claims import AuditStandsTest, PrivacyAudit
+from fedatlas.schema.runs import RunSpec
+from fedatlas.studies.attack_trials import audit
+from fedatlas.studies.attacks import attack, write_audit
 
 STATES = np.array([[0, 1.0, 0], [1, 0, 0], [0, 1, 0]])
 TRACKERS = np.array([[0, 0, 1.0], [1, 0, 0], [0, 1, 0]])

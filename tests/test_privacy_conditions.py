@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedatlas.arithmetic.graph_quantities import GraphQuantities
 from fedatlas.errors import FedatlasError
-from fedatlas.graph_quantities import GraphQuantities
 from fedatlas.privacy.conditions import (
     Condition,
     assumption_4,

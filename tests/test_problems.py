@@ -18,16 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from fedatlas.counters import Counters
+from fedatlas.arithmetic import drawing
+from fedatlas.arithmetic.compiled_drawing import COMPILED
+from fedatlas.arithmetic.minibatches import Minibatches, draw
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.problems import drawing
-from fedatlas.problems.compiled_drawing import COMPILED
-from fedatlas.problems.engine import Engine, build_engine
-from fedatlas.problems.horizontal import HorizontalProblem
-from fedatlas.problems.minibatches import Minibatches, draw
-from fedatlas.problems.on_torch import TorchEngine
-from fedatlas.randomness import RoundRandom
+from fedatlas.federations.counters import Counters
+from fedatlas.federations.horizontal.engine import Engine, build_engine
+from fedatlas.federations.horizontal.problem import HorizontalProblem
+from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from reference import OBJECTIVES, Problem, objective_of, random_problem, shard_of
 
 ENGINES = ("compiled", "torch")

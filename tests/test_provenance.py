@@ -22,24 +22,24 @@ from fedatlas.cli import app
 from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import by_run, choices, select
+from fedatlas.federations.setting import shard_files
 from fedatlas.files import canonical_json, write_text
-from fedatlas.netcdf import write_netcdf
-from fedatlas.optimum import write_optimum
-from fedatlas.party_shards import read_party_shards, write_party_shards
-from fedatlas.plan import build_plan
+from fedatlas.plan.plan import build_plan
 from fedatlas.provenance import trace_checks
 from fedatlas.provenance.difference import Tolerance, compare, compare_traces
 from fedatlas.provenance.digests import Digests
 from fedatlas.provenance.findings import Finding, State, exit_status
 from fedatlas.provenance.stored import Place, places_in, read_stored
 from fedatlas.provenance.verification import verify
-from fedatlas.seal import seal
-from fedatlas.settings import shard_files
-from fedatlas.shards import write_shards
-from fedatlas.solver import solve
-from fedatlas.tiered_shards import write_tiered_shards
-from fedatlas.traces import read_trace, values_digest, write_trace
-from fedatlas.training import train
+from fedatlas.shards.clients import write_shards
+from fedatlas.shards.parties import read_party_shards, write_party_shards
+from fedatlas.shards.silos import write_tiered_shards
+from fedatlas.traces.netcdf import write_netcdf
+from fedatlas.traces.seal import seal
+from fedatlas.traces.trace import read_trace, values_digest, write_trace
+from fedatlas.training.loop import train
+from fedatlas.training.optimum import write_optimum
+from fedatlas.training.solver import solve
 from trace_factory import make_trace
 
 WRITERS = {

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from fedatlas.algorithm import algorithm_class, algorithm_names
 from fedatlas.atlas.cost_tables import _cell
 from fedatlas.atlas.markdown import WIDTH, code, item, paragraph, prose, table, text
 from fedatlas.atlas.report import write_report
@@ -32,12 +31,13 @@ from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import by_run, choices, select
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
-from fedatlas.experiments import Experiment
-from fedatlas.netcdf import write_netcdf
-from fedatlas.partition import BinaryClasses
-from fedatlas.plan import Plan, build_plan
-from fedatlas.seal import seal
-from fedatlas.traces import write_trace
+from fedatlas.federations.algorithm import algorithm_class, algorithm_names
+from fedatlas.plan.plan import Plan, build_plan
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.partitions import BinaryClasses
+from fedatlas.traces.netcdf import write_netcdf
+from fedatlas.traces.seal import seal
+from fedatlas.traces.trace import write_trace
 from trace_factory import auroc_trace, make_trace
 from workflow_copy import EXPERIMENT, ROOT
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
-from fedatlas.simulation.secure_sum import (
+from fedatlas.federations.vertical.secure_sum import (
     AggregationTree,
     Trees,
     collusion,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from fedatlas.claims import Selection
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import Choice, by_run, choices, hyper_parameters, select
+from fedatlas.schema.claims import Selection
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
 NAN = np.nan

@@ -14,8 +14,8 @@ from scipy import sparse
 from fedatlas.data.samples import Samples, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest
-from fedatlas.partition import HorizontalPartition, share_out
-from fedatlas.shards import read_client, read_shard, write_shards
+from fedatlas.schema.partitions import HorizontalPartition, share_out
+from fedatlas.shards.clients import read_client, read_shard, write_shards
 
 one_folder_for_all_examples = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -96,7 +96,7 @@ def test_every_kept_sample_comes_back_once_with_its_client(layout, tmp_path, dat
     )
     with pytest.MonkeyPatch.context() as patch:
         at_once = data.draw(st.sampled_from([1, 4, 1024]), "rows that are taken at once")
-        patch.setattr("fedatlas.shards._ROWS_AT_ONCE", at_once)
+        patch.setattr("fedatlas.shards.clients._ROWS_AT_ONCE", at_once)
         silo, manifest = shard(tmp_path, samples, spec)
     clients, _ = share_out(spec, samples.label)
 

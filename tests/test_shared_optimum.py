@@ -21,14 +21,16 @@ from scipy.optimize import minimize
 
 import reference_vertical as reference
 from catalogue_entry import FILES, entry
-from fedatlas import checkpoints, cli
+from fedatlas import cli
 from fedatlas.data.samples import Samples, to_table
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.setting import open_setting
+from fedatlas.federations.tiered.problem import SiloModels
 from fedatlas.files import canonical_json
-from fedatlas.models import validated
-from fedatlas.objectives import LinearObjective
-from fedatlas.optimum import Optimum, read_optimum, write_optimum
-from fedatlas.partition import (
+from fedatlas.plan.plan import build_plan
+from fedatlas.schema.models import validated
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.schema.partitions import (
     Partition,
     VerticalPartition,
     pooled_rows,
@@ -36,12 +38,11 @@ from fedatlas.partition import (
     share_out_by_silo,
     train_and_test_rows,
 )
-from fedatlas.plan import build_plan
-from fedatlas.problems.tiered import SiloModels
-from fedatlas.settings import open_setting
-from fedatlas.specs import RunSpec
-from fedatlas.traces import read_trace
-from fedatlas.training import CheckpointPolicy, train
+from fedatlas.schema.runs import RunSpec
+from fedatlas.traces.trace import read_trace
+from fedatlas.training import checkpoints
+from fedatlas.training.loop import CheckpointPolicy, train
+from fedatlas.training.optimum import Optimum, read_optimum, write_optimum
 from workflow_copy import WorkflowCopy
 
 KINDS = ("horizontal", "vertical", "tiered")

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedatlas.algorithm import algorithm_class
 from fedatlas.errors import FedatlasError
-from fedatlas.plan import build_plan
-from fedatlas.specs import RunSpec
+from fedatlas.federations.algorithm import algorithm_class
+from fedatlas.plan.plan import build_plan
+from fedatlas.schema.runs import RunSpec
 
 STAGED = ("coda", "coda_plus", "codasca")
 CONFIG = Path(__file__).parent.parent / "config"

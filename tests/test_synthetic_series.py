@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogue_entry import entry
+from fedatlas.arithmetic.device_samples import DeviceSamples
 from fedatlas.data.catalogue import Dataset, SyntheticSeries, load_catalogue
 from fedatlas.data.clinical_channels import CHANNELS, COLUMNS, CONTINUOUS_COLUMNS
 from fedatlas.data.clinical_series import encoded
@@ -21,9 +22,8 @@ from fedatlas.data.samples import features_from_table, to_table
 from fedatlas.data.synthetic_series import _paths, _score, make_series
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
-from fedatlas.partition import HorizontalPartition
-from fedatlas.problems.device_samples import DeviceSamples
-from fedatlas.shards import read_shard, write_shards
+from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.shards.clients import read_shard, write_shards
 
 CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
 STEPS = 6

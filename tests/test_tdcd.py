@@ -20,20 +20,20 @@ from pydantic import ValidationError
 from sklearn.datasets import load_digits
 
 import reference_tdcd as reference
-from fedatlas import checkpoints
 from fedatlas.algorithms.tdcd import Tdcd
-from fedatlas.counters import TieredCounters
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import simulated_latency
-from fedatlas.partition import TieredPartition
-from fedatlas.problems import silos
-from fedatlas.problems.tiered import SiloModels, TieredProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.simulation.tiers import TieredNetwork
-from fedatlas.specs import RunSpec
-from fedatlas.traces import read_trace
-from fedatlas.training import CheckpointPolicy, train
+from fedatlas.federations.counters import TieredCounters
+from fedatlas.federations.tiered import network_engine as silos
+from fedatlas.federations.tiered.network import TieredNetwork
+from fedatlas.federations.tiered.problem import SiloModels, TieredProblem
+from fedatlas.schema.partitions import TieredPartition
+from fedatlas.schema.runs import RunSpec
+from fedatlas.traces.trace import read_trace
+from fedatlas.training import checkpoints
+from fedatlas.training.loop import CheckpointPolicy, train
 from test_tiered_problem import (
     Toy,
     inputs_of,
@@ -620,7 +620,7 @@ def test_runs_do_not_depend_on_the_order_of_seeds_or_on_how_gradients_are_taken(
     traces = []
     for vectorised, seeds in ((None, (3, 8)), (False, (8, 3)), (True, (3, 8))):
         engine = partial(silos.NetworkSilos, dtype=torch.float64, vectorised=vectorised)
-        monkeypatch.setattr("fedatlas.problems.silos.NetworkSilos", engine)
+        monkeypatch.setattr("fedatlas.federations.tiered.network_engine.NetworkSilos", engine)
         spec = small(seeds=seeds)
         traces.append(without_times(train(spec, shards, tmp_path / "trace.nc")))
     for other in traces[1:]:

@@ -16,8 +16,9 @@ from catalogue_entry import FILES, entry
 from fedatlas.data.catalogue import Catalogue, Dataset
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
-from fedatlas.models import validated
-from fedatlas.partition import (
+from fedatlas.plan.plan import _check_partition
+from fedatlas.schema.models import validated
+from fedatlas.schema.partitions import (
     HorizontalPartition,
     Partition,
     TieredPartition,
@@ -26,7 +27,6 @@ from fedatlas.partition import (
     silo_blocks,
     train_and_test_rows,
 )
-from fedatlas.plan import _check_partition
 
 NAMES = {
     1: ["columns"],

@@ -17,17 +17,17 @@ from torch import nn
 from torch.nn import functional as F
 
 from fedatlas import architectures
-from fedatlas.counters import TieredCounters
+from fedatlas.arithmetic.batched_network import BatchedNetwork
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.objectives import ClassificationObjective
-from fedatlas.problems.batched_network import BatchedNetwork
-from fedatlas.problems.silos import NetworkSilos
-from fedatlas.problems.tiered import PerSilo, SiloModels, TieredProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.shards import ClientSamples
-from fedatlas.simulation.tiers import sums_of_others
-from fedatlas.tiered_shards import TieredSamples
+from fedatlas.federations.counters import TieredCounters
+from fedatlas.federations.tiered.network import sums_of_others
+from fedatlas.federations.tiered.network_engine import NetworkSilos
+from fedatlas.federations.tiered.problem import PerSilo, SiloModels, TieredProblem
+from fedatlas.schema.objectives import ClassificationObjective
+from fedatlas.shards.clients import ClientSamples
+from fedatlas.shards.silos import TieredSamples
 
 CLASSES = np.array([2.0, 3.0, 7.0, 11.0, 13.0, 20.0, 21.0])  # labels of data sets of many classes
 # The network, its options, and the shape of a sample in silo j.

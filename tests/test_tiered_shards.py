@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from fedatlas.arithmetic.device_samples import DeviceSamples
 from fedatlas.cli import shard as share_out
 from fedatlas.data.samples import Samples, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest
-from fedatlas.partition import (
+from fedatlas.schema.partitions import (
     HorizontalPartition,
     TieredPartition,
     VerticalPartition,
@@ -24,9 +25,8 @@ from fedatlas.partition import (
     silo_blocks,
     train_and_test_rows,
 )
-from fedatlas.problems.device_samples import DeviceSamples
-from fedatlas.shards import read_client, read_shard, write_shards
-from fedatlas.tiered_shards import TieredSamples, read_tiered_shards, write_tiered_shards
+from fedatlas.shards.clients import read_client, read_shard, write_shards
+from fedatlas.shards.silos import TieredSamples, read_tiered_shards, write_tiered_shards
 from test_tiered_partition import shapes_and_cuts, silo_of_each_number, tiered
 
 LAYOUTS = ["float64", "float32", "uint8", "sparse"]

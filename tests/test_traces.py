@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
-from fedatlas.netcdf import write_netcdf
-from fedatlas.traces import (
+from fedatlas.traces.netcdf import write_netcdf
+from fedatlas.traces.trace import (
     COSTS,
     FORMAT,
     MEASUREMENTS,

@@ -11,18 +11,20 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from fedatlas import checkpoints, training
+from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.data.samples import Samples, to_table
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.horizontal import setting as horizontal
+from fedatlas.federations.setting import shard_files
 from fedatlas.files import canonical_json
-from fedatlas.partition import HorizontalPartition, VerticalPartition
-from fedatlas.party_shards import write_party_shards
-from fedatlas.settings import horizontal, shard_files
-from fedatlas.shards import write_shards
-from fedatlas.simulation.client_rows import ClientRows
-from fedatlas.specs import RunSpec
-from fedatlas.traces import COSTS, MEASUREMENTS, read_trace
-from fedatlas.training import CheckpointPolicy, train
+from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
+from fedatlas.schema.runs import RunSpec
+from fedatlas.shards.clients import write_shards
+from fedatlas.shards.parties import write_party_shards
+from fedatlas.traces.trace import COSTS, MEASUREMENTS, read_trace
+from fedatlas.training import checkpoints
+from fedatlas.training import loop as training
+from fedatlas.training.loop import CheckpointPolicy, train
 
 SAMPLES, FEATURES, CLIENTS = 120, 7, 12
 METHODS = {
@@ -166,7 +168,7 @@ def test_record_schedule_does_not_change_the_run(shard, tmp_path):
 def test_torch_engine_gives_the_same_trace(shard, tmp_path, algorithm, monkeypatch):
     compiled = train(specification(algorithm), shard, tmp_path / "a.nc")
 
-    from fedatlas.problems.on_torch import TorchEngine
+    from fedatlas.federations.horizontal.torch_engine import TorchEngine
 
     def build_on_torch(data, objective, device):
         return TorchEngine(data, objective, device)

@@ -7,8 +7,8 @@ import matplotlib.image
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from fedatlas.federations.vertical.secure_sum import two_trees
 from fedatlas.figures.trees import compose_trees, draw_trees
-from fedatlas.simulation.secure_sum import two_trees
 
 TITLES = ["masked shares", "masks"]
 

@@ -19,21 +19,21 @@ from hypothesis import strategies as st
 from scipy import optimize, sparse
 
 import reference_vertical as reference
-from fedatlas import checkpoints
-from fedatlas.algorithms._vertical import VerticalAlgorithm
 from fedatlas.algorithms.afsvrg_vp import AfsvrgVp
 from fedatlas.algorithms.vfb2_saga import Vfb2Saga
 from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
+from fedatlas.arithmetic import kernels
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.objectives import LinearObjective
-from fedatlas.party_shards import PartyRows, PartySamples
-from fedatlas.problems import kernels
-from fedatlas.problems.vertical import VerticalProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.simulation.network_model import NetworkModel
-from fedatlas.simulation.parties import PartyCounters, PartyNetwork, PartyState
-from fedatlas.simulation.secure_sum import masked_sum, two_trees
+from fedatlas.federations.vertical.algorithm import VerticalAlgorithm
+from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork, PartyState
+from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.federations.vertical.secure_sum import masked_sum, two_trees
+from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.shards.parties import PartyRows, PartySamples
+from fedatlas.training import checkpoints
 
 METHODS: dict[str, Callable[..., VerticalAlgorithm]] = {
     "sgd": Vfb2Sgd,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
-from fedatlas.models import validated
-from fedatlas.partition import (
+from fedatlas.schema.models import validated
+from fedatlas.schema.partitions import (
     HorizontalPartition,
     VerticalPartition,
     feature_blocks,

@@ -13,11 +13,11 @@ from sklearn.metrics import accuracy_score, mean_squared_error
 from threadpoolctl import threadpool_limits
 
 import reference_vertical as reference
+from fedatlas.arithmetic.linear import LinearModel
 from fedatlas.errors import FedatlasError
-from fedatlas.objectives import LinearObjective
-from fedatlas.party_shards import PartyRows, PartySamples
-from fedatlas.problems.linear import LinearModel
-from fedatlas.problems.vertical import VerticalProblem
+from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.shards.parties import PartyRows, PartySamples
 
 PARTS = {
     "logistic_l2": ("logistic", "l2"),

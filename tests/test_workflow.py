@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from fedatlas.traces import read_trace
+from fedatlas.traces.trace import read_trace
 from workflow_copy import ROOT, WorkflowCopy
 
 EVALUATION = {"claims.csv", "figure.png", "figure.svg", "selection.json", "table.csv"}
@@ -130,7 +130,7 @@ def test_an_edited_method_reruns_its_runs_alone(workflow):
 
 
 def test_an_edited_core_file_reruns_all_runs(workflow):
-    workflow.touch_code("src/fedatlas/training.py")
+    workflow.touch_code("src/fedatlas/training/loop.py")
     planned = workflow.planned()
     assert runs_in(planned) == [
         "fedavg/only",

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import fedatlas
-from fedatlas.traces import read_trace
+from fedatlas.traces.trace import read_trace
 from test_workflow import runs_in
 from workflow_copy import WorkflowCopy
 

@@ -9,8 +9,8 @@ import pytest
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budget_verdicts import read_budgets
-from fedatlas.plan import build_plan
-from fedatlas.traces import read_trace
+from fedatlas.plan.plan import build_plan
+from fedatlas.traces.trace import read_trace
 from test_workflow import EVALUATION, runs_in
 from workflow_copy import ROOT, WorkflowCopy
 
@@ -135,7 +135,11 @@ def test_budgets_are_judged_without_training(finished):
 
 def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):
     assert workflow.planned() == []
-    for unrelated in ("problems/auc_engine", "algorithms/fmgda", "problems/linear_agents"):
+    for unrelated in (
+        "federations/min_max/engine",
+        "algorithms/fmgda",
+        "federations/decentralised/linear_engine",
+    ):
         workflow.touch_code(f"src/fedatlas/{unrelated}.py")
     # Linear agents belong to the same setting, whichever engine a run takes.
     assert set(runs_in(workflow.planned())) == {"tracking/only", "quantised/only"}

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from fedatlas.errors import FedatlasError
-from fedatlas.plan import build_plan
-from fedatlas.shards import read_shard
-from fedatlas.traces import read_trace
+from fedatlas.plan.plan import build_plan
+from fedatlas.shards.clients import read_shard
+from fedatlas.traces.trace import read_trace
 from test_workflow import EVALUATION, runs_in
 from workflow_copy import ROOT, WorkflowCopy
 
@@ -139,7 +139,11 @@ def test_another_experiments_runs_are_not_trained_twice(finished):
 
 def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):
     assert workflow.planned() == []
-    for unrelated in ("problems/on_cpu", "simulation/parties", "architectures/cnn_28x28"):
+    for unrelated in (
+        "federations/horizontal/cpu_engine",
+        "federations/vertical/network",
+        "architectures/cnn_28x28",
+    ):
         workflow.touch_code(f"src/fedatlas/{unrelated}.py")
     assert workflow.planned() == []
     workflow.touch_code("src/fedatlas/algorithms/fmgda.py")

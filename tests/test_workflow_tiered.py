@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedatlas.evaluation.costs import cost_axis, simulated_latency
-from fedatlas.traces import read_trace
+from fedatlas.traces.trace import read_trace
 from test_workflow import runs_in
 from workflow_copy import WorkflowCopy
 
@@ -164,6 +164,6 @@ def test_an_edit_reruns_what_runs_over_silos_depend_on(workflow):
 
 
 def test_an_edit_of_another_setting_reruns_nothing(workflow):
-    workflow.touch_code("src/fedatlas/problems/agents.py")
+    workflow.touch_code("src/fedatlas/federations/decentralised/engine.py")
     workflow.touch_code("src/fedatlas/architectures/lstm.py")
     assert not workflow.planned()

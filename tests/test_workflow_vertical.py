@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fedatlas.traces import read_trace
+from fedatlas.traces.trace import read_trace
 from test_workflow import runs_in
 from workflow_copy import WorkflowCopy
 
@@ -74,11 +74,11 @@ def test_the_audit_tells_that_labels_are_not_safe(finished):
 
 def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):
     assert workflow.planned() == []
-    workflow.touch_code("src/fedatlas/simulation/network.py")  # the star's
+    workflow.touch_code("src/fedatlas/federations/star_network.py")  # the star's
     assert workflow.planned() == []
     workflow.touch_code("src/fedatlas/algorithms/vfb2_saga.py")
     assert runs_in(workflow.planned()) == ["saga/only"]
-    workflow.touch_code("src/fedatlas/solver.py")
+    workflow.touch_code("src/fedatlas/training/solver.py")
     planned = workflow.planned()
     assert {file.split("/")[1] for file in planned if "optima" in file} == {"optima"}
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedatlas.data.samples import Samples
-from fedatlas.shards import ClientSamples
+from fedatlas.shards.clients import ClientSamples
 
 
 def client_images(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ClientSamples:

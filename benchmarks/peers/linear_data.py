@@ -5,7 +5,7 @@ from measuring import Job
 from scipy import sparse
 
 from fedatlas.data.samples import Samples
-from fedatlas.shards import ClientSamples
+from fedatlas.shards.clients import ClientSamples
 
 
 def sparse_rows(job: Job) -> sparse.csr_array:

@@ -16,8 +16,8 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from fedatlas.config import DEVICE_VARIABLE, MIRROR_VARIABLE
 from fedatlas.errors import FedatlasError
+from fedatlas.schema.config import DEVICE_VARIABLE, MIRROR_VARIABLE
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -87,7 +87,7 @@ def spec(
 ) -> None:
     """Print a run's specification, what `train --spec` takes."""
     from fedatlas.files import canonical_json
-    from fedatlas.plan import build_plan
+    from fedatlas.plan.plan import build_plan
 
     runs = {run.name: run for run in build_plan(config).runs.values()}
     if name not in runs:
@@ -154,20 +154,20 @@ def shard(
     ] = None,
 ) -> None:
     """Share out a prepared split over clients, parties, or silos with clients."""
-    from fedatlas.models import validated
-    from fedatlas.partition import HorizontalPartition, Partition, TieredPartition
+    from fedatlas.schema.models import validated
+    from fedatlas.schema.partitions import HorizontalPartition, Partition, TieredPartition
 
     partition = validated(cast(Any, Partition), _json(spec), "--spec")
     if isinstance(partition, HorizontalPartition):
-        from fedatlas.shards import write_shards
+        from fedatlas.shards.clients import write_shards
 
         write_shards(data, partition, silo, manifest, test)
     elif isinstance(partition, TieredPartition):
-        from fedatlas.tiered_shards import write_tiered_shards
+        from fedatlas.shards.silos import write_tiered_shards
 
         write_tiered_shards(data, partition, silo, manifest, test)
     else:
-        from fedatlas.party_shards import write_party_shards
+        from fedatlas.shards.parties import write_party_shards
 
         write_party_shards(data, partition, silo, manifest, test)
 
@@ -179,11 +179,11 @@ def optimum(
     output: Output,
 ) -> None:
     """Find an objective's optimum on pooled training rows."""
-    from fedatlas.models import validated
-    from fedatlas.objectives import LinearObjective
-    from fedatlas.optimum import write_optimum
-    from fedatlas.party_shards import read_party_shards
-    from fedatlas.solver import solve
+    from fedatlas.schema.models import validated
+    from fedatlas.schema.objectives import LinearObjective
+    from fedatlas.shards.parties import read_party_shards
+    from fedatlas.training.optimum import write_optimum
+    from fedatlas.training.solver import solve
 
     objective = validated(LinearObjective, _json(spec), "--spec")
     _, found = solve(read_party_shards(shards).train, objective)
@@ -198,12 +198,12 @@ def audit(
     output: Output,
 ) -> None:
     """Tabulate what curious or colluding parties learn from a vertical method's messages."""
-    from fedatlas.evaluation.leak_audit import audit as audit_leaks
-    from fedatlas.evaluation.leak_audit import write_audit
-    from fedatlas.models import validated
-    from fedatlas.objectives import LinearObjective
-    from fedatlas.party_shards import read_party_shards
-    from fedatlas.solver import solve
+    from fedatlas.schema.models import validated
+    from fedatlas.schema.objectives import LinearObjective
+    from fedatlas.shards.parties import read_party_shards
+    from fedatlas.studies.leaks import audit as audit_leaks
+    from fedatlas.studies.leaks import write_audit
+    from fedatlas.training.solver import solve
 
     objective = validated(LinearObjective, _json(spec), "--spec")
     data = read_party_shards(shards)
@@ -221,8 +221,8 @@ def trees(
     output: Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")],
 ) -> None:
     """Draw the two trees along which parties sum."""
+    from fedatlas.federations.vertical.secure_sum import two_trees
     from fedatlas.figures.trees import draw_trees
-    from fedatlas.simulation.secure_sum import two_trees
 
     titles = ("masked shares, to party 0", "masks, to party 0")
     draw_trees(two_trees(parties), titles, output)
@@ -240,12 +240,12 @@ def landscape(
     output: Output,
 ) -> None:
     """Compute the loss surface of a network with two parameters and its stationary points."""
-    from fedatlas.claims import Landscape
-    from fedatlas.evaluation.landscape import AucSurface, explore
     from fedatlas.evaluation.stationary_points import described, write_surface
-    from fedatlas.models import validated
-    from fedatlas.objectives import AucObjective
-    from fedatlas.shards import read_shard
+    from fedatlas.schema.claims import Landscape
+    from fedatlas.schema.models import validated
+    from fedatlas.schema.objectives import AucObjective
+    from fedatlas.shards.clients import read_shard
+    from fedatlas.studies.landscape import AucSurface, explore
 
     content = _members(spec, "objective", "landscape")
     objective = validated(AucObjective, content["objective"], "--spec: objective")
@@ -279,17 +279,17 @@ def budgets(
     conditions: Annotated[Path, typer.Option(help="Table of theorems' conditions to write.")],
 ) -> None:
     """Compute what runs spend of privacy, and list theorems' conditions; nothing is trained."""
-    from fedatlas.claims import BudgetStudy
-    from fedatlas.evaluation.budgets import (
+    from fedatlas.evaluation.comma_separated import to_csv
+    from fedatlas.files import write_text
+    from fedatlas.schema.claims import BudgetStudy
+    from fedatlas.schema.models import validated
+    from fedatlas.schema.runs import RunSpec
+    from fedatlas.studies.budgets import (
         CONDITION_COLUMNS,
         compute_budgets,
         tabulate_conditions,
         write_budgets,
     )
-    from fedatlas.evaluation.comma_separated import to_csv
-    from fedatlas.files import write_text
-    from fedatlas.models import validated
-    from fedatlas.specs import RunSpec
 
     content = _members(spec, "budgets", "runs")
     runs = [validated(RunSpec, run, "--spec: runs") for run in content["runs"]]
@@ -309,11 +309,11 @@ def privacy_audit(
     output: Output,
 ) -> None:
     """Attack what runs claim of privacy, on a tiny problem."""
-    from fedatlas.claims import PrivacyAudit
-    from fedatlas.evaluation.privacy_audit import attack
-    from fedatlas.evaluation.privacy_audit import write_audit as write_attacks
-    from fedatlas.models import validated
-    from fedatlas.specs import RunSpec
+    from fedatlas.schema.claims import PrivacyAudit
+    from fedatlas.schema.models import validated
+    from fedatlas.schema.runs import RunSpec
+    from fedatlas.studies.attacks import attack
+    from fedatlas.studies.attacks import write_audit as write_attacks
 
     content = _members(spec, "privacy_audit", "runs")
     runs = [validated(RunSpec, run, "--spec: runs") for run in content["runs"]]
@@ -346,8 +346,8 @@ def graphs(
 ) -> None:
     """Draw who sends to whom."""
     from fedatlas.figures.graphs import draw_graphs
-    from fedatlas.graphs import Graphs, weight_matrix
-    from fedatlas.models import validated
+    from fedatlas.schema.graphs import Graphs, weight_matrix
+    from fedatlas.schema.models import validated
 
     content = _members(spec, "title", "graphs", "agents")
     pair = validated(Graphs, content["graphs"], "--spec: graphs")
@@ -380,11 +380,11 @@ def train(
     ] = 60.0,
 ) -> None:
     """Train one run with all its seeds and write its trace."""
-    from fedatlas.models import validated
-    from fedatlas.out_of_memory import is_out_of_memory
-    from fedatlas.specs import RunSpec
-    from fedatlas.training import CheckpointPolicy
-    from fedatlas.training import train as train_run
+    from fedatlas.arithmetic.out_of_memory import is_out_of_memory
+    from fedatlas.schema.models import validated
+    from fedatlas.schema.runs import RunSpec
+    from fedatlas.training.loop import CheckpointPolicy
+    from fedatlas.training.loop import train as train_run
 
     run = validated(RunSpec, _json(spec), "--spec")
     if (tuning is None) != (run.tuned_in is None):
@@ -400,7 +400,7 @@ def train(
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        # Gradients and evaluations say more, see `fedatlas.problems.memory`.
+        # Gradients and evaluations say more, see `fedatlas.arithmetic.memory`.
         raise FedatlasError(
             f"{run.name}: ran out of memory beside gradients and evaluations, on device '{device}':"
             f" {str(error).splitlines()[0].rstrip('.') if str(error) else 'no room'}. Give the "
@@ -411,10 +411,10 @@ def train(
 @app.command()
 def select(spec: Specification, output: Output, traces: AnyTraceFiles = None) -> None:
     """Choose each run's grid point by the experiment's rule."""
-    from fedatlas.claims import Selection
     from fedatlas.evaluation.selection import select as select_points
     from fedatlas.files import write_text
-    from fedatlas.models import validated
+    from fedatlas.schema.claims import Selection
+    from fedatlas.schema.models import validated
 
     rule = validated(Selection, _json(spec), "--spec")
     record = select_points(_traces(traces or []), rule)
@@ -438,7 +438,6 @@ def judge(
     ] = None,
 ) -> None:
     """Judge an experiment's claims."""
-    from fedatlas.claims import Claim, Selection
     from fedatlas.evaluation import judge as judging
     from fedatlas.evaluation.audit_verdicts import read_audit
     from fedatlas.evaluation.budget_verdicts import read_budgets
@@ -446,7 +445,8 @@ def judge(
     from fedatlas.evaluation.stationary_points import read_surface
     from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
     from fedatlas.files import write_text
-    from fedatlas.models import validated
+    from fedatlas.schema.claims import Claim, Selection
+    from fedatlas.schema.models import validated
 
     content = _members(spec, "experiment", "paper", "claims")
     record = _json(f"@{selection}")
@@ -488,10 +488,10 @@ def figure(
     output: Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")],
 ) -> None:
     """Draw an experiment's figure."""
-    from fedatlas.claims import Figure
     from fedatlas.evaluation.selection import choices
     from fedatlas.figures.draw import draw
-    from fedatlas.models import validated
+    from fedatlas.schema.claims import Figure
+    from fedatlas.schema.models import validated
 
     content = _members(spec, "title", "figure", "runs")
     draw(
@@ -530,7 +530,7 @@ def join_traces(
     """Join a paper's traces into one file."""
     from fedatlas.atlas import joining
     from fedatlas.evaluation.selection import choices
-    from fedatlas.models import validated
+    from fedatlas.schema.models import validated
 
     paper = validated(joining.JoinedPaper, _json(spec), "--spec")
     runs = [run for experiment in paper.experiments for run in experiment.runs]
@@ -566,7 +566,7 @@ def report(
     """Write what was run, published numbers beside ours, verdicts and errata, as Markdown."""
     from fedatlas.atlas.report import write_report
     from fedatlas.atlas.scope import read_scope
-    from fedatlas.plan import build_plan
+    from fedatlas.plan.plan import build_plan
 
     write_report(read_scope(build_plan(config), config, experiments), results, output, atlas)
 
@@ -667,7 +667,7 @@ def _unreadable_is_two() -> Iterator[None]:
 
 def _traces(files: list[Path]) -> Any:
     from fedatlas.evaluation.selection import by_run
-    from fedatlas.traces import read_trace
+    from fedatlas.traces.trace import read_trace
 
     return by_run([read_trace(file) for file in files])
 

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from catalogue_entry import entry, image_entry
-from fedatlas import checkpoints
 from fedatlas.data.catalogue import CsvTable, Dataset
 from fedatlas.data.csv import read_csv
 from fedatlas.data.folders import opened_image
 from fedatlas.data.formats import read_raw
 from fedatlas.data.unpack import decompress_file, unpack_archive
-from fedatlas.models import read_yaml
-from fedatlas.netcdf import read_netcdf
-from fedatlas.optimum import read_optimum
-from fedatlas.seal import seal
+from fedatlas.schema.models import read_yaml
+from fedatlas.traces.netcdf import read_netcdf
+from fedatlas.traces.seal import seal
+from fedatlas.training import checkpoints
+from fedatlas.training.optimum import read_optimum
 
 Read = Callable[[], Any]
 MIB, GIB = 1 << 20, 1 << 30

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from catalogue_entry import entry, image_entry
-from fedatlas import checkpoints
 from fedatlas.data.catalogue import Dataset, load_catalogue
 from fedatlas.data.checksums import verify
 from fedatlas.data.clinical_channels import CHANNELS
@@ -31,10 +30,11 @@ from fedatlas.data.formats import read_raw
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.evaluation.audit_verdicts import COLUMNS, read_audit
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
-from fedatlas.experiments import load_experiments
 from fedatlas.files import canonical_json
-from fedatlas.optimum import read_optimum
-from fedatlas.seal import seal
+from fedatlas.schema.experiments import load_experiments
+from fedatlas.traces.seal import seal
+from fedatlas.training import checkpoints
+from fedatlas.training.optimum import read_optimum
 from fuzz.mutations import TOKENS, mutated, with_png_sums, with_tar_sums
 
 Case = Callable[[Random], Any]
@@ -473,7 +473,7 @@ def checkpoint(folder: Path) -> Case:
 
 
 def trace(folder: Path, hostile: bool = False) -> Case:
-    from fedatlas.traces import read_trace, write_trace
+    from fedatlas.traces.trace import read_trace, write_trace
     from trace_factory import make_trace
 
     path = folder / "a.nc"
@@ -515,7 +515,7 @@ def atlas(folder: Path, hostile: bool = False) -> Case:
 
 def joined(folder: Path, hostile: bool = False) -> Case:
     from fedatlas.atlas.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
-    from fedatlas.traces import write_trace
+    from fedatlas.traces.trace import write_trace
     from trace_factory import make_trace
 
     path = folder / "paper-figure" / "traces" / "first" / "x.nc"
@@ -642,10 +642,10 @@ def _sound(samples: Any) -> Any:
 
 
 def shards(folder: Path) -> Case:
-    from fedatlas.partition import HorizontalPartition, TieredPartition, VerticalPartition
-    from fedatlas.party_shards import read_party_shards, write_party_shards
-    from fedatlas.shards import read_client, read_shard, write_shards
-    from fedatlas.tiered_shards import read_tiered_shards, write_tiered_shards
+    from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
+    from fedatlas.shards.clients import read_client, read_shard, write_shards
+    from fedatlas.shards.parties import read_party_shards, write_party_shards
+    from fedatlas.shards.silos import read_tiered_shards, write_tiered_shards
 
     source = folder / "prepared.parquet"
     horizontal = HorizontalPartition(assignment="consecutive", clients=2)

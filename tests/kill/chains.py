@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from fedatlas.specs import RunSpec
-from fedatlas.traces import read_trace
+from fedatlas.schema.runs import RunSpec
+from fedatlas.traces.trace import read_trace
 
 TEMPLATE = Path(__file__).parent / "template.py"
 # A round, and what is measured at a record, takes milliseconds here; the machine may be busy.

@@ -5,13 +5,13 @@ from typing import Any
 
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.prepare import prepare
-from fedatlas.partition import Partition, TieredPartition, VerticalPartition
-from fedatlas.party_shards import write_party_shards
-from fedatlas.plan import build_plan
-from fedatlas.settings import shard_files
-from fedatlas.shards import write_shards
-from fedatlas.specs import RunSpec
-from fedatlas.tiered_shards import write_tiered_shards
+from fedatlas.federations.setting import shard_files
+from fedatlas.plan.plan import build_plan
+from fedatlas.schema.partitions import Partition, TieredPartition, VerticalPartition
+from fedatlas.schema.runs import RunSpec
+from fedatlas.shards.clients import write_shards
+from fedatlas.shards.parties import write_party_shards
+from fedatlas.shards.silos import write_tiered_shards
 
 CONFIG = Path(__file__).parents[2] / "config"
 WRITERS = {VerticalPartition: write_party_shards, TieredPartition: write_tiered_shards}

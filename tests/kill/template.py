@@ -20,9 +20,13 @@ import torch
 from fedatlas import cli
 from fedatlas.atlas import joining
 from fedatlas.data import prepare
+from fedatlas.federations.decentralised import setting as decentralised
+from fedatlas.federations.horizontal import setting as horizontal
+from fedatlas.federations.min_max import setting as horizontal_min_max
+from fedatlas.federations.tiered import setting as tiered
+from fedatlas.federations.vertical import setting as vertical
 from fedatlas.figures import draw
-from fedatlas.settings import decentralised, horizontal, horizontal_min_max, tiered, vertical
-from fedatlas.training import train
+from fedatlas.training.loop import train
 
 TRAINING = (decentralised, horizontal, horizontal_min_max, tiered, vertical, train, torch)
 LOADED = (*TRAINING, joining, prepare, draw)

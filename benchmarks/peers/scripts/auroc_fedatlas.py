@@ -6,13 +6,13 @@ import torch
 from image_data import client_images
 from measuring import Timed, job_of_command_line, report
 
-from fedatlas.algorithm import algorithm_class
-from fedatlas.counters import Counters
-from fedatlas.objectives import AucObjective
-from fedatlas.problems.auc_engine import AucEngine
-from fedatlas.problems.min_max import MinMaxProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.simulation.network import StarNetwork
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.algorithm import algorithm_class
+from fedatlas.federations.counters import Counters
+from fedatlas.federations.min_max.engine import AucEngine
+from fedatlas.federations.min_max.problem import MinMaxProblem
+from fedatlas.federations.star_network import StarNetwork
+from fedatlas.schema.objectives import AucObjective
 
 
 def main() -> None:

@@ -5,13 +5,13 @@ from typing import Any
 from linear_data import client_samples
 from measuring import Timed, job_of_command_line, report
 
-from fedatlas.algorithm import algorithm_class
-from fedatlas.counters import Counters
-from fedatlas.objectives import LinearObjective
-from fedatlas.problems.engine import build_engine
-from fedatlas.problems.horizontal import HorizontalProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.simulation.network import StarNetwork
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.algorithm import algorithm_class
+from fedatlas.federations.counters import Counters
+from fedatlas.federations.horizontal.engine import build_engine
+from fedatlas.federations.horizontal.problem import HorizontalProblem
+from fedatlas.federations.star_network import StarNetwork
+from fedatlas.schema.objectives import LinearObjective
 
 
 def main() -> None:

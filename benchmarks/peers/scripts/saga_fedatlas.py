@@ -6,13 +6,13 @@ import numpy as np
 from linear_data import sparse_rows
 from measuring import Timed, job_of_command_line, repeated, report
 
-from fedatlas.algorithm import algorithm_class
-from fedatlas.objectives import LinearObjective
-from fedatlas.party_shards import PartyRows, PartySamples
-from fedatlas.problems.vertical import VerticalProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.simulation.network_model import NetworkModel
-from fedatlas.simulation.parties import PartyCounters, PartyNetwork
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.algorithm import algorithm_class
+from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
+from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.shards.parties import PartyRows, PartySamples
 
 
 def main() -> None:

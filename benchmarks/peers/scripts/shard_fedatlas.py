@@ -2,9 +2,9 @@
 
 from measuring import Timed, job_of_command_line, repeated, report
 
-from fedatlas.partition import HorizontalPartition, VerticalPartition
-from fedatlas.party_shards import write_party_shards
-from fedatlas.shards import write_shards
+from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
+from fedatlas.shards.clients import write_shards
+from fedatlas.shards.parties import write_party_shards
 
 
 def main() -> None:

@@ -10,12 +10,12 @@ import torch
 from image_data import client_images
 from task import Peer, Task, require_equal, write_job
 
-from fedatlas.objectives import AucObjective
-from fedatlas.problems.auc_engine import AucEngine
-from fedatlas.problems.compiled_drawing import COMPILED
-from fedatlas.problems.min_max import PrimalDual
-from fedatlas.problems.minibatches import draw
-from fedatlas.randomness import RoundRandom
+from fedatlas.arithmetic.compiled_drawing import COMPILED
+from fedatlas.arithmetic.minibatches import draw
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.min_max.engine import AucEngine
+from fedatlas.federations.min_max.problem import PrimalDual
+from fedatlas.schema.objectives import AucObjective
 
 IMAGES_EACH, BATCH_SIZE, LOCAL_STEPS, SEED = 500, 50, 10, 0
 # Of float64 arithmetic; timed is float32, in which other orders of sums differ by some 1e-4.

@@ -11,9 +11,9 @@ from scipy.special import expit
 from task import DifferentResult, Peer, Task, write_job
 
 from fedatlas.data.samples import Samples
-from fedatlas.objectives import LinearObjective
-from fedatlas.party_shards import PartyRows
-from fedatlas.solver import solve
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.shards.parties import PartyRows
+from fedatlas.training.solver import solve
 
 WEIGHT, GAP = 1e-4, 1e-6
 

@@ -15,7 +15,7 @@ from task import DifferentResult, Peer, Task, write_job
 from fedatlas.data.parquet import METADATA_KEY
 from fedatlas.data.samples import Samples, to_table
 from fedatlas.files import canonical_json
-from fedatlas.partition import (
+from fedatlas.schema.partitions import (
     HorizontalPartition,
     Partition,
     VerticalPartition,

@@ -1,1 +1,1 @@
-"""The methods, one file each; see `fedatlas.algorithm` for what a file must define."""
+"""The methods, one file each; see `fedatlas.federations.algorithm` for what a file must define."""

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from pydantic import Field, PositiveFloat, field_validator
 
-from fedatlas.algorithms._decentralised import Iterate, UndirectedAlgorithm, on_lattice
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm, on_lattice
+from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.privacy.accountants import Budget, basic_composition, binomial_step
 from fedatlas.privacy.exposure import Exposure
-from fedatlas.problems.decentralised import DecentralisedProblem
-from fedatlas.randomness import RoundRandom
 
 if TYPE_CHECKING:
-    from fedatlas.simulation.graph_network import GraphNetwork
+    from fedatlas.federations.decentralised.network import GraphNetwork
 
 
 class BinomialGradientDescent(UndirectedAlgorithm):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import PositiveInt
 
-from fedatlas.algorithms._staged_min_max import Stage, StagedMinMaxAlgorithm
-from fedatlas.problems.min_max import MinMaxProblem, PrimalDual
-from fedatlas.randomness import RoundRandom
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
+from fedatlas.federations.min_max.staged_algorithm import Stage, StagedMinMaxAlgorithm
 
 if TYPE_CHECKING:
-    from fedatlas.simulation.network import StarNetwork
+    from fedatlas.federations.star_network import StarNetwork
 
 
 @dataclass(frozen=True)

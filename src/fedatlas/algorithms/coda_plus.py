@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedatlas.algorithms.coda import Coda
-from fedatlas.problems.min_max import MinMaxProblem
-from fedatlas.randomness import RoundRandom
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.min_max.problem import MinMaxProblem
 
 if TYPE_CHECKING:
-    from fedatlas.simulation.network import StarNetwork
+    from fedatlas.federations.star_network import StarNetwork
 
 
 class CodaPlus(Coda):

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import PositiveInt, model_validator
 
-from fedatlas.algorithms._decentralised import DecentralisedAlgorithm
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.graphs import check_common_root
+from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
+from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.privacy.accountants import (
     Budget,
     fresh_laplace,
@@ -24,11 +25,10 @@ from fedatlas.privacy.conditions import Condition, conditions
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.privacy.schemes import Scheme
 from fedatlas.privacy.sensitivity import Accounting, compact_form, lemma_2, summation_by_parts
-from fedatlas.problems.decentralised import DecentralisedProblem
-from fedatlas.randomness import RoundRandom
+from fedatlas.schema.graphs import check_common_root
 
 if TYPE_CHECKING:
-    from fedatlas.simulation.graph_network import GraphNetwork
+    from fedatlas.federations.decentralised.network import GraphNetwork
 
 
 @dataclass(frozen=True)

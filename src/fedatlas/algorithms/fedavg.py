@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 
 from pydantic import PositiveFloat, PositiveInt
 
-from fedatlas.algorithms._horizontal import HorizontalAlgorithm
-from fedatlas.problems.horizontal import HorizontalProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.simulation.network import StarNetwork
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.horizontal.algorithm import HorizontalAlgorithm
+from fedatlas.federations.horizontal.problem import HorizontalProblem
+from fedatlas.federations.star_network import StarNetwork
 
 
 @dataclass(frozen=True)

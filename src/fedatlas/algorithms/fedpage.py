@@ -7,11 +7,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from fedatlas.algorithm import StepBound
-from fedatlas.algorithms._horizontal import HorizontalAlgorithm
-from fedatlas.problems.horizontal import HorizontalProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.simulation.network import StarNetwork
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.algorithm import StepBound
+from fedatlas.federations.horizontal.algorithm import HorizontalAlgorithm
+from fedatlas.federations.horizontal.problem import HorizontalProblem
+from fedatlas.federations.star_network import StarNetwork
 
 Probability = Annotated[float, Field(gt=0, le=1)]
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, PositiveInt
 
-from fedatlas.algorithms._min_max import MinMaxAlgorithm
-from fedatlas.problems.min_max import MinMaxProblem, PrimalDual
-from fedatlas.randomness import RoundRandom
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.min_max.algorithm import MinMaxAlgorithm
+from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
 
 if TYPE_CHECKING:
-    from fedatlas.simulation.network import StarNetwork
+    from fedatlas.federations.star_network import StarNetwork
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from pydantic import PositiveFloat
 
-from fedatlas.algorithms._decentralised import Iterate, UndirectedAlgorithm
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm
+from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.privacy.accountants import Budget
 from fedatlas.privacy.exposure import Exposure
-from fedatlas.problems.decentralised import DecentralisedProblem
-from fedatlas.randomness import RoundRandom
 
 if TYPE_CHECKING:
-    from fedatlas.simulation.graph_network import GraphNetwork
+    from fedatlas.federations.decentralised.network import GraphNetwork
 
 
 class OnlineGradientDescent(UndirectedAlgorithm):

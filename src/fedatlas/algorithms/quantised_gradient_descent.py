@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import PositiveFloat
 
-from fedatlas.algorithms._decentralised import (
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.decentralised.algorithm import (
     Iterate,
     UndirectedAlgorithm,
     on_lattice,
     packed_bytes,
 )
+from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.privacy.accountants import Budget
 from fedatlas.privacy.exposure import Exposure
-from fedatlas.problems.decentralised import DecentralisedProblem
-from fedatlas.randomness import RoundRandom
 
 if TYPE_CHECKING:
-    from fedatlas.simulation.graph_network import GraphNetwork
+    from fedatlas.federations.decentralised.network import GraphNetwork
 
 
 class QuantisedGradientDescent(UndirectedAlgorithm):

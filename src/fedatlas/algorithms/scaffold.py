@@ -5,12 +5,12 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import PositiveFloat, PositiveInt
 
-from fedatlas.algorithm import StepBound
-from fedatlas.algorithms._horizontal import HorizontalAlgorithm
-from fedatlas.problems.horizontal import HorizontalProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.simulation.client_rows import ClientRows
-from fedatlas.simulation.network import StarNetwork
+from fedatlas.arithmetic.client_rows import ClientRows
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.algorithm import StepBound
+from fedatlas.federations.horizontal.algorithm import HorizontalAlgorithm
+from fedatlas.federations.horizontal.problem import HorizontalProblem
+from fedatlas.federations.star_network import StarNetwork
 
 
 @dataclass(frozen=True)

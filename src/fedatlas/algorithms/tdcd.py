@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import PositiveFloat, PositiveInt
 
-from fedatlas.algorithm import Algorithm
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.problems.tiered import PerSilo, SiloModels, TieredProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.simulation.tiers import TieredNetwork, sums_of_others
+from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.tiered.network import TieredNetwork, sums_of_others
+from fedatlas.federations.tiered.problem import PerSilo, SiloModels, TieredProblem
 
 if TYPE_CHECKING:
-    from fedatlas.problems.tiered import SharedMinibatch
+    from fedatlas.federations.tiered.problem import SharedMinibatch
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import PositiveFloat
 
-from fedatlas.algorithms._decentralised import Iterate, UndirectedAlgorithm, packed_bytes
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm, packed_bytes
+from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.privacy.accountants import Budget, ternary_delta
 from fedatlas.privacy.exposure import Exposure
-from fedatlas.problems.decentralised import DecentralisedProblem
-from fedatlas.randomness import RoundRandom
 
 if TYPE_CHECKING:
-    from fedatlas.simulation.graph_network import GraphNetwork
+    from fedatlas.federations.decentralised.network import GraphNetwork
 
 
 class TernaryGradientDescent(UndirectedAlgorithm):

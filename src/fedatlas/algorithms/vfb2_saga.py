@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from fedatlas.algorithms._vertical import VerticalAlgorithm, full_pass
-from fedatlas.problems.vertical import VerticalProblem
-from fedatlas.simulation.update_rule import UpdateRule
+from fedatlas.federations.vertical.algorithm import VerticalAlgorithm, full_pass
+from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.federations.vertical.update_rule import UpdateRule
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from fedatlas.simulation.parties import PartyNetwork, PartyState
+    from fedatlas.federations.vertical.network import PartyNetwork, PartyState
 
 
 class Vfb2Saga(VerticalAlgorithm):

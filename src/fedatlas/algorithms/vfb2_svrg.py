@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import PositiveInt
 
-from fedatlas.algorithms._vertical import VerticalAlgorithm, full_pass
-from fedatlas.problems.vertical import VerticalProblem
-from fedatlas.randomness import RoundRandom
-from fedatlas.simulation.update_rule import UpdateRule
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.vertical.algorithm import VerticalAlgorithm, full_pass
+from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.federations.vertical.update_rule import UpdateRule
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from fedatlas.simulation.parties import PartyNetwork, PartyState
+    from fedatlas.federations.vertical.network import PartyNetwork, PartyState
 
 
 class Vfb2Svrg(VerticalAlgorithm):

@@ -12,12 +12,12 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.atlas.reading import AtlasRun, atlas_runs
-from fedatlas.claims import Level
-from fedatlas.cost_names import declared_network, link_latencies
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.levels import cost_to_reach, log_target, mean_interval
-from fedatlas.traces import COSTS, LARGER_IS_BETTER, MEASUREMENTS
+from fedatlas.schema.claims import Level
+from fedatlas.schema.cost_names import declared_network, link_latencies
+from fedatlas.traces.trace import COSTS, LARGER_IS_BETTER, MEASUREMENTS
 
 _LEVELS: tuple[str, ...] = get_args(Level)
 

@@ -13,10 +13,10 @@ from fedatlas.atlas.comparison import compare
 from fedatlas.atlas.markdown import code, item, paragraph, table, text
 from fedatlas.atlas.reading import atlas_runs, open_atlas
 from fedatlas.atlas.scope import SelectedExperiment
-from fedatlas.claims import CostToTargetTest, Level
-from fedatlas.cost_names import declared_network
 from fedatlas.evaluation.evidence import target_name, unit_of
 from fedatlas.evaluation.levels import common_target, log_target, value_at
+from fedatlas.schema.claims import CostToTargetTest, Level
+from fedatlas.schema.cost_names import declared_network
 
 _EXPLAINED = """
 Geometric means over the seeds that reached the target, in brackets the 95 % interval over seeds,

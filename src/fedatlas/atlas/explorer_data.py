@@ -16,7 +16,7 @@ from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_count
 from fedatlas.evaluation.levels import diverged, smallest
 from fedatlas.evaluation.selection import hyper_parameters
 from fedatlas.evaluation.verdicts import Verdict
-from fedatlas.traces import COSTS, LOGARITHMIC, MEASUREMENTS
+from fedatlas.traces.trace import COSTS, LOGARITHMIC, MEASUREMENTS
 
 #: Costs that a reader may choose as they are counted, in the order in which they are listed.
 _SHOWN_COSTS = (

@@ -16,9 +16,9 @@ from fedatlas.atlas.groups import GroupCopier, make_group, size_of_dimension, te
 from fedatlas.atlas.layout import FORMAT
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically
-from fedatlas.models import Model
-from fedatlas.seal import check_seal, seal
-from fedatlas.traces import FORMAT as TRACE_FORMAT
+from fedatlas.schema.models import Model
+from fedatlas.traces.seal import check_seal, seal
+from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
 
 _LOG = logging.getLogger(__name__)
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from fedatlas.atlas.scope import SelectedExperiment
-from fedatlas.claims import (
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.budget_verdicts import read_budgets
+from fedatlas.evaluation.final_values import final_losses
+from fedatlas.schema.claims import (
     BudgetFallsTest,
     DeltaReachesOneTest,
     PublishedMeasurementTest,
     PublishedValueTest,
 )
-from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.budget_verdicts import read_budgets
-from fedatlas.evaluation.final_values import final_losses
-from fedatlas.hyper_parameters import flat
-from fedatlas.traces import LARGER_IS_BETTER, read_trace
+from fedatlas.schema.hyper_parameters import flat
+from fedatlas.traces.trace import LARGER_IS_BETTER, read_trace
 
 
 @dataclass(frozen=True)

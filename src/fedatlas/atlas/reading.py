@@ -9,7 +9,7 @@ import xarray as xr
 
 from fedatlas.atlas.layout import FORMAT
 from fedatlas.errors import FedatlasError
-from fedatlas.seal import check_seal
+from fedatlas.traces.seal import check_seal
 
 
 def open_atlas(path: Path | str) -> xr.DataTree:

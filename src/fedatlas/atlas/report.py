@@ -15,7 +15,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import opened_csv
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts
 from fedatlas.files import write_text
-from fedatlas.papers import Paper
+from fedatlas.schema.papers import Paper
 
 _KINDS = ("reproduced", "not reproduced", "inconclusive")
 

@@ -9,20 +9,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
-from fedatlas.algorithm import algorithm_class
-from fedatlas.claims import Claim, Figure
 from fedatlas.data.catalogue import Dataset
 from fedatlas.errors import FedatlasError
-from fedatlas.experiments import Experiment
-from fedatlas.models import Model
-from fedatlas.papers import Erratum, Paper, load_papers
-from fedatlas.partition import (
+from fedatlas.federations.algorithm import algorithm_class
+from fedatlas.plan.plan import Plan, group_of
+from fedatlas.schema.claims import Claim, Figure
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.models import Model
+from fedatlas.schema.papers import Erratum, Paper, load_papers
+from fedatlas.schema.partitions import (
     HorizontalPartition,
     Partition,
     TieredPartition,
     VerticalPartition,
 )
-from fedatlas.plan import Plan, group_of
 
 #: The key of experiments that belong to no paper, or to several.
 OURS = "ours"

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints, field_validator, 
 
 from fedatlas.data.clinical_channels import COLUMNS, CONTINUOUS_COLUMNS, HOURS
 from fedatlas.errors import FedatlasError
-from fedatlas.models import Model, read_yaml, validated
+from fedatlas.schema.models import Model, read_yaml, validated
 
 # Formats that `fedatlas.data.formats` can read; the others await the papers that need them.
 READABLE_FORMATS = frozenset(

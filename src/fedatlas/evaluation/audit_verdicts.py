@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fedatlas.claims import AuditStandsTest
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import opened_csv
 from fedatlas.evaluation.evidence import Finding
 from fedatlas.evaluation.levels import CONFIDENCE
+from fedatlas.schema.claims import AuditStandsTest
 
 COLUMNS = (
     "run",

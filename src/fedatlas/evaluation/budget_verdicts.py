@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from fedatlas.claims import BudgetFallsTest, BudgetOrderTest, BudgetTest, DeltaReachesOneTest
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import Finding
-from fedatlas.netcdf import read_netcdf
+from fedatlas.schema.claims import BudgetFallsTest, BudgetOrderTest, BudgetTest, DeltaReachesOneTest
+from fedatlas.traces.netcdf import read_netcdf
 
 FORMAT = "fedatlas budgets 1"
 

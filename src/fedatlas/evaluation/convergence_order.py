@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from fedatlas.claims import CONVERGED, LINEAR_DECADES, LINEAR_SHARE, ConvergenceOrderTest
 from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.evidence import Finding, bounds, number
 from fedatlas.evaluation.levels import Interval, difference, diverged, smallest
+from fedatlas.schema.claims import CONVERGED, LINEAR_DECADES, LINEAR_SHARE, ConvergenceOrderTest
 
 _FEWEST_RECORDS = 4  # in a half of the span, that its fall may be told
 

@@ -5,15 +5,15 @@ import json
 import numpy as np
 import xarray as xr
 
-from fedatlas.cost_names import (
+from fedatlas.errors import FedatlasError
+from fedatlas.schema.cost_names import (
     DeclaredNetwork,
     LinkLatencies,
     declared_network,
     link_latencies,
 )
-from fedatlas.errors import FedatlasError
-from fedatlas.simulation.network_model import NetworkModel
-from fedatlas.traces import COSTS, MEASUREMENTS
+from fedatlas.schema.network_model import NetworkModel
+from fedatlas.traces.trace import COSTS, MEASUREMENTS
 
 #: What "bytes" are the sum of, as far as a run counts them.
 BYTES = ("bytes_up", "bytes_down", "bytes_sent")

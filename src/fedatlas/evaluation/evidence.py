@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedatlas.claims import RELATION_FACTORS
-from fedatlas.cost_names import declared_network, link_latencies
 from fedatlas.evaluation.levels import Interval, difference, smallest, value_at
-from fedatlas.traces import LARGER_IS_BETTER
+from fedatlas.schema.claims import RELATION_FACTORS
+from fedatlas.schema.cost_names import declared_network, link_latencies
+from fedatlas.traces.trace import LARGER_IS_BETTER
 
 _UNITS: dict[str, str] = {
     "round": "rounds",

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from fedatlas.claims import BetterFinalTest, EqualFinalTest, PublishedMeasurementTest
 from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.evidence import Finding, bounds, mean_of
 from fedatlas.evaluation.levels import ROUNDING, Interval, deceptive, difference, diverged
-from fedatlas.traces import LARGER_IS_BETTER
+from fedatlas.schema.claims import BetterFinalTest, EqualFinalTest, PublishedMeasurementTest
+from fedatlas.traces.trace import LARGER_IS_BETTER
 
 
 def judge_equal(test: EqualFinalTest, first: xr.Dataset, second: xr.Dataset) -> Finding:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from fedatlas.claims import GapWidensTest
 from fedatlas.evaluation.evidence import Finding, level, ratio, target_name, unit_of
 from fedatlas.evaluation.levels import common_target, cost_to_reach, difference
+from fedatlas.schema.claims import GapWidensTest
 
 
 def judge_gap(test: GapWidensTest, first: xr.Dataset, second: xr.Dataset) -> Finding:

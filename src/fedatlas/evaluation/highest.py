@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from fedatlas.claims import HighestTest
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import Finding, spent
 from fedatlas.evaluation.final_values import as_losses, contrasted, final_losses
 from fedatlas.evaluation.levels import common_budget, common_start, mean_along
+from fedatlas.schema.claims import HighestTest
 
 _WORDS = {
     "reproduced": "better than",

@@ -6,27 +6,6 @@ from dataclasses import replace
 import numpy as np
 import xarray as xr
 
-from fedatlas.claims import (
-    AuditStandsTest,
-    BetterFinalTest,
-    BudgetFallsTest,
-    BudgetOrderTest,
-    Claim,
-    ConvergenceOrderTest,
-    CostToTargetTest,
-    DeltaReachesOneTest,
-    EqualFinalTest,
-    GapWidensTest,
-    HighestTest,
-    MonotoneTest,
-    OrderTest,
-    PublishedMeasurementTest,
-    PublishedValueTest,
-    ScalingTest,
-    SelectedOrderTest,
-    Selection,
-    StationaryPointTest,
-)
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.audit_verdicts import judge_audit
 from fedatlas.evaluation.budget_verdicts import judge_budget
@@ -55,7 +34,28 @@ from fedatlas.evaluation.scaling import judge_scaling
 from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
 from fedatlas.evaluation.stationary_points import Surface, judge_stationary_point
 from fedatlas.evaluation.verdicts import Verdict
-from fedatlas.hyper_parameters import flat
+from fedatlas.schema.claims import (
+    AuditStandsTest,
+    BetterFinalTest,
+    BudgetFallsTest,
+    BudgetOrderTest,
+    Claim,
+    ConvergenceOrderTest,
+    CostToTargetTest,
+    DeltaReachesOneTest,
+    EqualFinalTest,
+    GapWidensTest,
+    HighestTest,
+    MonotoneTest,
+    OrderTest,
+    PublishedMeasurementTest,
+    PublishedValueTest,
+    ScalingTest,
+    SelectedOrderTest,
+    Selection,
+    StationaryPointTest,
+)
+from fedatlas.schema.hyper_parameters import flat
 
 
 def judge(

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from fedatlas.claims import CLEARLY_LOWER_POWER, NEAR_LINEAR_POWERS, ScalingTest
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import Finding, bounds, level, target_name
 from fedatlas.evaluation.levels import cost_to_reach, difference, log_target
+from fedatlas.schema.claims import CLEARLY_LOWER_POWER, NEAR_LINEAR_POWERS, ScalingTest
 
 
 def parties(traces: Sequence[xr.Dataset]) -> np.ndarray:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fedatlas.claims import Selection
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import diverged, reached
-from fedatlas.hyper_parameters import flat
+from fedatlas.schema.claims import Selection
+from fedatlas.schema.hyper_parameters import flat
 
 #: run → point → trace, in the order of the experiment file.
 Traces = Mapping[str, Mapping[str, xr.Dataset]]

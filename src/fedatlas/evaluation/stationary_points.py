@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from fedatlas.claims import StationaryPointTest
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.evidence import Finding
 from fedatlas.evaluation.levels import ROUNDING
 from fedatlas.files import write_text
+from fedatlas.schema.claims import StationaryPointTest
 
 Classification = Literal["minimum", "saddle", "maximum", "degenerate"]
 

@@ -14,8 +14,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from fedatlas.claims import Figure
-from fedatlas.cost_names import declared_network, link_latencies
 from fedatlas.evaluation.costs import column, cost_axis, is_counted
 from fedatlas.evaluation.levels import diverged, smallest
 from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
@@ -26,7 +24,9 @@ from fedatlas.figures.style import (
     put_title,
     seeds_of,
 )
-from fedatlas.traces import LARGER_IS_BETTER, LOGARITHMIC, MEASUREMENTS
+from fedatlas.schema.claims import Figure
+from fedatlas.schema.cost_names import declared_network, link_latencies
+from fedatlas.traces.trace import LARGER_IS_BETTER, LOGARITHMIC, MEASUREMENTS
 
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
 # Labels of cost axes, and the unit of ticks such as 2.5k and 2.5MB; None: plain numbers.

@@ -6,10 +6,10 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure as Canvas
 
-from fedatlas.claims import Figure
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.figures import convergence, final, scaling
 from fedatlas.figures.style import STYLE, save
+from fedatlas.schema.claims import Figure
 
 _KINDS = {
     "convergence": convergence.compose,

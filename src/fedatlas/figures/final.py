@@ -10,12 +10,12 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 
-from fedatlas.claims import Figure
 from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.levels import diverged, mean_interval, smallest
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.figures.style import colours, legend_beside, put_title, seeds_of
-from fedatlas.traces import LOGARITHMIC, MEASUREMENTS
+from fedatlas.schema.claims import Figure
+from fedatlas.traces.trace import LOGARITHMIC, MEASUREMENTS
 
 _OFFSET = 0.22  # of seeds above their run's mean, in rows
 _EMPTY = 2 / 3  # share of an axis that may be empty between published values and ours

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 
 from fedatlas.figures.style import STYLE, put_title, save
-from fedatlas.graphs import roots
+from fedatlas.schema.graphs import roots
 
 _WHOSE = {"states": "roots reach everyone", "trackers": "everyone reaches roots"}
 _ROOT, _ROOT_HERE, _NO_ROOT = "#0072B2", "#A6D3F0", "white"

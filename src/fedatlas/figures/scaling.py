@@ -8,11 +8,11 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from fedatlas.claims import Figure
 from fedatlas.evaluation.scaling import parties, times
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.figures.style import DASHED, colours, legend_beside, put_title, seeds_of
-from fedatlas.traces import LARGER_IS_BETTER, MEASUREMENTS
+from fedatlas.schema.claims import Figure
+from fedatlas.traces.trace import LARGER_IS_BETTER, MEASUREMENTS
 
 _MARKERS = "osD^vP*"
 

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
+from fedatlas.federations.vertical.secure_sum import AggregationTree
 from fedatlas.figures.style import save
-from fedatlas.simulation.secure_sum import AggregationTree
 
 _MESSAGE, _KEPT = "#0072B2", "#999999"  # told apart by readers with any colour vision
 _STYLE: Any = {

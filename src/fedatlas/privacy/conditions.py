@@ -12,8 +12,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from fedatlas.arithmetic.graph_quantities import GraphQuantities
 from fedatlas.errors import FedatlasError
-from fedatlas.graph_quantities import GraphQuantities
 from fedatlas.privacy.schemes import S1, S2, Constant, TrackingSteps
 
 Relation: TypeAlias = Literal["<", "≤", ">", "≥"]

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from fedatlas.errors import FedatlasError
-from fedatlas.models import Model
+from fedatlas.schema.models import Model
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.setting import shard_files
 from fedatlas.files import file_digest, text_digest
-from fedatlas.settings import shard_files
-from fedatlas.specs import RunSpec
+from fedatlas.schema.runs import RunSpec
 
 
 class Digests:
@@ -37,7 +37,7 @@ class Digests:
         return text_digest("".join(listed))
 
     def of_shards(self, spec: RunSpec, folder: Path) -> str:
-        """What training records of the files that it reads; see `fedatlas.settings`.
+        """What training records of the files that it reads; see `fedatlas.federations.setting`.
 
         folder: that of the split's partitions.
         """

@@ -9,12 +9,12 @@ from fedatlas.data.catalogue import RawFile
 from fedatlas.data.checksums import ChecksumMismatch, verify
 from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata
 from fedatlas.errors import FedatlasError
-from fedatlas.models import validated
-from fedatlas.optimum import read_optimum
-from fedatlas.partition import Partition
-from fedatlas.plan import Plan
+from fedatlas.plan.plan import Plan
 from fedatlas.provenance.digests import Digests, read_object, short
 from fedatlas.provenance.findings import Finding, State
+from fedatlas.schema.models import validated
+from fedatlas.schema.partitions import Partition
+from fedatlas.training.optimum import read_optimum
 
 MAKE_AGAIN = "delete it and run snakemake again"
 _UNKNOWN = "delete it if it is a leftover of an older configuration"

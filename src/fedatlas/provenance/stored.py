@@ -16,8 +16,8 @@ import numpy as np
 from fedatlas.atlas.groups import text_of
 from fedatlas.atlas.layout import FORMAT as ATLAS_FORMAT
 from fedatlas.errors import FedatlasError
-from fedatlas.seal import check_seal
-from fedatlas.traces import FORMAT as TRACE_FORMAT
+from fedatlas.traces.seal import check_seal
+from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
 
 #: Attributes that name a trace, in the order of the atlas's groups.
 IDENTITY = ("paper", "experiment", "run", "point")

@@ -6,16 +6,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fedatlas.algorithm import algorithm_names
 from fedatlas.architectures import architecture_names
-from fedatlas.closure import import_closure, source_digest
+from fedatlas.arithmetic.gpus import driver_version, models
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import algorithm_names
 from fedatlas.files import canonical_json, text_digest
-from fedatlas.gpus import driver_version, models
-from fedatlas.models import validated
-from fedatlas.objectives import NetworkObjective
-from fedatlas.optimum import read_optimum
-from fedatlas.plan import Plan
+from fedatlas.plan.closure import import_closure, source_digest
+from fedatlas.plan.plan import Plan
 from fedatlas.provenance.digests import Digests, read_object, short
 from fedatlas.provenance.findings import Finding, State
 from fedatlas.provenance.inputs import MAKE_AGAIN, Inputs
@@ -27,8 +24,11 @@ from fedatlas.provenance.stored import (
     read_stored,
     trace_name,
 )
-from fedatlas.specs import RunSpec
-from fedatlas.traces import values_digest
+from fedatlas.schema.models import validated
+from fedatlas.schema.objectives import NetworkObjective
+from fedatlas.schema.runs import RunSpec
+from fedatlas.traces.trace import values_digest
+from fedatlas.training.optimum import read_optimum
 
 RUN_AGAIN = "run snakemake again"
 _ENVIRONMENT = (

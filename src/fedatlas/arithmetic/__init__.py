@@ -1,0 +1,1 @@
+"""Losses, gradients, networks, minibatches and memory; knows no federation."""

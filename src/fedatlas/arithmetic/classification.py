@@ -1,0 +1,134 @@
+"""Cross-entropy of a network's outputs: slopes, losses, and what tells how good it is.
+
+With one output z, the logit of label +1: log(1 + exp(−y z)). With k, the logarithm of the softmax
+at the label's class.
+"""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from fedatlas.arithmetic.ranking import auroc
+from fedatlas.data.samples import Samples
+from fedatlas.errors import FedatlasError
+from fedatlas.schema.objectives import ClassificationObjective
+from fedatlas.schema.partitions import MOST_CLASSES
+
+#: Of so many classes, or fewer, the five best are no achievement.
+TOP = 5
+
+
+class Classification(ABC):
+    """A loss of outputs (…, k) against targets (…).
+
+    outputs: k, of the network.
+    """
+
+    outputs: int
+
+    @abstractmethod
+    def targets(self, labels: torch.Tensor) -> torch.Tensor:
+        """Labels (n,) float64 as losses take them, (n,) int64."""
+
+    @abstractmethod
+    def slopes(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Gradient of each sample's own loss with respect to its outputs, (…, k)."""
+
+    @abstractmethod
+    def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Each sample's loss, (n,)."""
+
+    @abstractmethod
+    def predictions(self, outputs: torch.Tensor) -> torch.Tensor:
+        """The target that outputs stand for, (n,)."""
+
+    @abstractmethod
+    def qualities(self, outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
+        """Accuracy, and what else there is to the number of classes."""
+
+    def accuracy(self, outputs: torch.Tensor, targets: torch.Tensor) -> float:
+        """The share of samples that are predicted right."""
+        return float((self.predictions(outputs) == targets).double().mean())
+
+
+class _Binary(Classification):
+    outputs = 1
+
+    def targets(self, labels: torch.Tensor) -> torch.Tensor:
+        return (labels > 0).long()
+
+    def slopes(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(outputs) - targets.unsqueeze(-1).to(outputs.dtype)
+
+    def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return functional.binary_cross_entropy_with_logits(
+            outputs.squeeze(-1), targets.to(outputs.dtype), reduction="none"
+        )
+
+    def predictions(self, outputs: torch.Tensor) -> torch.Tensor:
+        return (outputs.squeeze(-1) > 0).long()
+
+    def qualities(self, outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
+        predicted = self.predictions(outputs)
+        # F1 = 2 · hits / (positives + predicted ones), 0 where there are neither.
+        both = int(targets.sum() + predicted.sum())
+        f1 = 2 * int((targets * predicted).sum()) / both if both else 0.0
+        found = {"accuracy": self.accuracy(outputs, targets), "f1": f1}
+        if 0 < int(targets.sum()) < len(targets):  # of one class alone there is nothing to rank
+            found["auroc"] = auroc(outputs.squeeze(-1), targets)
+        return found
+
+
+class _Multiclass(Classification):
+    def __init__(self, classes: np.ndarray, device: torch.device) -> None:
+        self._classes = torch.tensor(classes, device=device)
+        self.outputs = len(classes)
+
+    def targets(self, labels: torch.Tensor) -> torch.Tensor:
+        return torch.searchsorted(self._classes, labels)
+
+    def slopes(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        softmax = torch.softmax(outputs, dim=-1)
+        return softmax.scatter_add_(-1, targets.unsqueeze(-1), -torch.ones_like(softmax[..., :1]))
+
+    def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(outputs, targets, reduction="none")
+
+    def predictions(self, outputs: torch.Tensor) -> torch.Tensor:
+        return outputs.argmax(-1)
+
+    def qualities(self, outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
+        found = {"accuracy": self.accuracy(outputs, targets)}
+        if self.outputs > TOP:
+            best = outputs.topk(TOP, dim=-1).indices
+            among = (best == targets.unsqueeze(-1)).any(-1)
+            found["top5_accuracy"] = float(among.double().mean())
+        return found
+
+
+def classification(
+    objective: ClassificationObjective,
+    dataset: str,
+    train: Samples,
+    test: Samples | None,
+    device: torch.device,
+) -> Classification:
+    """The loss of the samples' classes; FedatlasError if labels are not such.
+
+    dataset: what errors call it.
+    """
+    tested = [] if test is None else [test.label]
+    classes = np.unique(np.concatenate([train.label, *tested]))
+    where = f"objective '{objective.name}' needs"
+    if objective.is_binary:
+        if not np.isin(classes, (-1.0, 1.0)).all():
+            raise FedatlasError(f"{where} labels ±1, but data set '{dataset}' has others")
+        return _Binary()
+    if not 2 <= len(classes) <= MOST_CLASSES:
+        raise FedatlasError(
+            f"{where} 2 to {MOST_CLASSES} classes, but data set '{dataset}' has {len(classes)} "
+            "distinct labels"
+        )
+    return _Multiclass(classes, device)

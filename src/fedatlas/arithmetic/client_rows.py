@@ -1,0 +1,45 @@
+"""State that lives on the clients: a row of numbers for each of N clients."""
+
+from typing import Any
+
+import numpy as np
+
+from fedatlas.arithmetic.chunked_rows import ChunkedRows
+
+
+class ClientRows:
+    """An (N, d) table whose rows only their clients may read and replace.
+
+    `replace` returns the new table and takes over the old one's memory (copying N·d numbers per
+    round would cost more than the round); the old table refuses further use, so states stay
+    immutable in effect.
+    """
+
+    def __init__(self, table: Any) -> None:
+        """Own `table` (N, d), a numpy array or a torch tensor."""
+        self._table = table
+
+    def __getitem__(self, clients: np.ndarray) -> Any:
+        """A copy of the rows of `clients`, (len(clients), d)."""
+        return self._live()[clients]
+
+    def replace(self, clients: np.ndarray, rows: Any) -> "ClientRows":
+        """The table with the rows of `clients` replaced; self must not be used afterwards."""
+        table = self._live()
+        self._table = None
+        if isinstance(rows, ChunkedRows):
+            for chunk, part in rows.chunks():
+                table[clients[chunk]] = part
+        else:
+            table[clients] = rows
+        return ClientRows(table)
+
+    @property
+    def table(self) -> Any:
+        """The whole table, for checkpoints and tests; algorithms use rows of sampled clients."""
+        return self._live()
+
+    def _live(self) -> Any:
+        if self._table is None:
+            raise RuntimeError("this ClientRows was replaced; use the state that replaced it")
+        return self._table

@@ -1,0 +1,52 @@
+"""What `drawing` does, compiled: the same samples.
+
+Compiled code is cached by its file's time stamp: nothing here may call what another file compiles.
+"""
+
+import numpy as np
+from numba import njit
+
+from fedatlas.arithmetic.drawing import Drawing
+
+
+@njit(cache=True)
+def _held_rows(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """See `drawing.held_rows`."""
+    starts = np.empty(len(clients), dtype=np.int64)
+    sizes = np.empty(len(clients), dtype=np.int64)
+    total = largest = 0
+    for s in range(len(clients)):
+        starts[s] = offsets[clients[s]]
+        sizes[s] = offsets[clients[s] + 1] - starts[s]
+        total += sizes[s]
+        largest = max(largest, sizes[s])
+    return starts, sizes, total, largest
+
+
+@njit(cache=True)
+def _distinct_rows(
+    uniform: np.ndarray, starts: np.ndarray, held: np.ndarray
+) -> tuple[np.ndarray, int, int, np.ndarray]:
+    """See `drawing.distinct_rows`."""
+    clients, steps, size = uniform.shape
+    sizes = np.empty(clients, dtype=np.int64)
+    rows = np.zeros((clients, steps, size), dtype=np.int64)
+    deck = np.arange(held.max())
+    taken = np.empty(size, dtype=np.uint64)  # no sign: see kernels._dot
+    total = largest = 0
+    for s in range(clients):
+        sizes[s] = min(held[s], size)
+        total += sizes[s]
+        largest = max(largest, sizes[s])
+        for k in range(steps):
+            # A partial Fisher–Yates shuffle, undone afterwards so that the deck is never rebuilt.
+            for t in range(sizes[s]):
+                taken[t] = t + int(uniform[s, k, t] * (held[s] - t))
+                rows[s, k, t] = starts[s] + deck[taken[t]]
+                deck[taken[t]] = deck[t]
+            for t in range(sizes[s]):
+                deck[taken[t]] = taken[t]
+    return sizes, total, largest, rows
+
+
+COMPILED = Drawing(_held_rows, _distinct_rows)

@@ -1,0 +1,208 @@
+"""What does not fit into memory is computed in parts, which give the same numbers up to rounding.
+
+A gradient is a sum over samples and so the sum of those of parts of a minibatch, if every sample
+passes the network on its own. The first computation of its kind that runs out of memory is tried
+once more in parts of a sixteenth; all later ones of that kind begin so, as do those of a resumed
+run. Both are said in the log and in the trace's warnings.
+"""
+
+import gc
+import logging
+import resource
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from fedatlas.arithmetic.out_of_memory import ONEDNN_SIGN, is_out_of_memory
+from fedatlas.errors import FedatlasError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Our choice: what ran out of memory is tried again with so many parts.
+PARTS = 16
+
+#: What makes a gradient's batch smaller.
+SMALLER_BATCH = "lower batch_size, initial_batch_size or the number of clients"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A computation over samples, for messages.
+
+    what: "gradient", say. model: its name. parameters: their number. clients: at once. samples: of
+    each. shape: of one. coupled: why parts would give other numbers, empty if they do not.
+    remedy: what to lower if it does not fit.
+    """
+
+    what: str
+    model: str
+    parameters: int
+    clients: int
+    samples: int
+    shape: tuple[int, ...]
+    remedy: str
+    coupled: str = ""
+
+    @property
+    def kind(self) -> str:
+        """What is computed in parts from then on."""
+        return f"{self.what} of {self.model}"
+
+    def __str__(self) -> str:
+        """What, of which model, on which batch."""
+        of = f"{self.clients} clients × " if self.clients > 1 else ""
+        return (
+            f"{self.kind} ({self.parameters:,} parameters) on {of}{self.samples} samples of shape "
+            f"{self.shape}"
+        )
+
+
+class Memory:
+    """How many samples a run computes on at once, by kind of task, after memory ran out.
+
+    device: where. warnings: what the trace says of it, by kind.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        """Nothing has run out yet."""
+        self.device = device
+        self._at_once: dict[str, int] = {}
+        self.warnings: dict[str, str] = {}
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What a resumed run must be told, as JSON data."""
+        return {"at_once": dict(self._at_once), "warnings": dict(self.warnings)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an interrupted run found out, if it did."""
+        self._at_once |= state.get("at_once", {})
+        self.warnings |= state.get("warnings", {})
+
+    def fit(self, task: Task, compute: Callable[[int | None], T]) -> T:
+        """compute(None), or, since that does not fit, compute(n) with at most n samples at once.
+
+        FedatlasError names the batch, the model, the device and what to lower if that fails, too.
+        """
+        at_once = self._at_once.get(task.kind)
+        if at_once is None:
+            found, failure = self._attempt(task, compute, None)
+            if not failure:
+                return found[0]
+            at_once = self._in_parts_from_now_on(task, failure)
+        found, failure = self._attempt(task, compute, at_once)
+        if failure:
+            raise FedatlasError(
+                f"{failure}, even with {at_once} at once: {task.remedy}, or use a device with more "
+                "memory"
+            )
+        return found[0]
+
+    def _attempt(
+        self, task: Task, compute: Callable[[int | None], T], at_once: int | None
+    ) -> tuple[list[T], str]:
+        """The result, or none and what failed."""
+        try:
+            return [compute(at_once)], ""
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            log.info("%s", str(error).partition("\n")[0])
+            if ONEDNN_SIGN in str(error):
+                torch.backends.mkldnn.set_flags(False)
+            failure = f"{task} ran out of memory on {described(self.device)}"
+        # Outside: the exception holds the frames in which it was raised, and so their tensors.
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return [], failure
+
+    def _in_parts_from_now_on(self, task: Task, failure: str) -> int:
+        samples = task.clients * task.samples
+        if task.coupled:
+            raise FedatlasError(
+                f"{failure}. It cannot be computed in parts: {task.coupled}; {task.remedy}, or use "
+                "a device with more memory"
+            )
+        if samples == 1:
+            raise FedatlasError(f"{failure}; use a device with more memory or a smaller model")
+        at_once = -(-samples // PARTS)
+        self._at_once[task.kind] = at_once
+        self.warnings[task.kind] = (
+            f"{failure}; from then on with at most {at_once} samples at once, which is the same up "
+            "to rounding"
+        )
+        log.warning("%s", self.warnings[task.kind])
+        return at_once
+
+
+def blocks(
+    clients: int, samples: int, at_once: int, together: bool
+) -> Iterator[tuple[slice, list[slice]]]:
+    """Clients, and parts of their samples that make at most `at_once` samples in all.
+
+    together: whether clients may share a block; they do where each has a sample in it.
+    """
+    together = together and at_once >= clients
+    group = clients if together else 1
+    width = at_once // group
+    for first in range(0, clients, group):
+        yield (
+            slice(first, first + group),
+            [slice(start, min(start + width, samples)) for start in range(0, samples, width)],
+        )
+
+
+def in_blocks(
+    compute: Callable[[slice, slice], tuple[torch.Tensor, torch.Tensor]],
+    clients: int,
+    samples: int,
+    at_once: int,
+    together: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Outputs (S, b, …) side by side and gradients (S, d) added up, of a batch in blocks.
+
+    compute: both, of some clients' samples of these places; together: see `blocks`.
+    """
+    outputs, gradients = [], []
+    for of_clients, parts in blocks(clients, samples, at_once, together):
+        found, total = compute(of_clients, parts[0])
+        own = [found]
+        for of_samples in parts[1:]:
+            found, gradient = compute(of_clients, of_samples)
+            own.append(found)
+            total += gradient
+        outputs.append(torch.cat(own, dim=1))
+        gradients.append(total)
+    return torch.cat(outputs), torch.cat(gradients)
+
+
+def described(device: torch.device) -> str:
+    """The device and its memory, for messages."""
+    if device.type == "cuda":
+        free, total = torch.cuda.mem_get_info(device)
+        name = torch.cuda.get_device_name(device)
+        return f"{device} ({name}, {_gigabytes(free)} of {_gigabytes(total)} free)"
+    if device.type != "cpu":
+        return str(device)
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    limited = "" if limit == resource.RLIM_INFINITY else f", limited to {_gigabytes(limit)}"
+    return f"cpu ({_machine_memory()}{limited})"
+
+
+def _machine_memory() -> str:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        known = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
+        return f"{_gigabytes(known['MemAvailable'])} of {_gigabytes(known['MemTotal'])} available"
+    except (OSError, ValueError, KeyError, IndexError):  # no Linux
+        return "unknown memory"
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"

@@ -1,0 +1,81 @@
+"""Which samples each client uses at each step, drawn on the CPU whatever the device."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from fedatlas.arithmetic.drawing import Drawing, sum_and_largest
+from fedatlas.arithmetic.randomness import RoundRandom
+
+_ALL_ROWS = np.empty((0, 0, 0), np.int64)
+
+
+@dataclass(frozen=True)
+class Minibatches:
+    """Which samples each of S clients uses at each of `steps` steps.
+
+    starts, sizes: (S,) the client's first row and its minibatch size.
+    samples, largest: the sum and the largest of sizes, kept as compiled loops find them on their
+        way: numpy takes 3 µs for them, of 70 of a round.
+    rows: (S, steps, size) row numbers, or (0, 0, 0) for the whole local data set at every step.
+    """
+
+    starts: np.ndarray
+    sizes: np.ndarray
+    samples: int
+    largest: int
+    rows: np.ndarray
+    steps: int
+
+    @classmethod
+    def of_first_rows(cls, starts: np.ndarray, sizes: np.ndarray) -> Self:
+        """Of one step, each client's first so many rows."""
+        return cls(starts, sizes, *sum_and_largest(sizes), _ALL_ROWS, 1)
+
+    @property
+    def gradient_evaluations(self) -> int:
+        """Per-sample gradients of one pass over all clients and steps."""
+        return self.samples * self.steps
+
+    @property
+    def sequential_gradients(self) -> int:
+        """Per-sample gradients of the client that takes most, while the others take theirs."""
+        return self.largest * self.steps
+
+    def padded(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row numbers (S, b) of a single step and each row's share 1/size, 0 beyond the size."""
+        place = np.arange(self.largest)  # of some clients only, rows may be wider
+        valid = place < self.sizes[:, None]
+        if self.rows.size:
+            rows = self.rows[:, 0, : len(place)]
+        else:
+            rows = np.where(valid, self.starts[:, None] + place, 0)
+        return rows, valid / np.maximum(self.sizes[:, None], 1)
+
+    def of_clients(self, chunk: slice) -> Self:
+        """The minibatches of some of the clients."""
+        part = self.of_first_rows(self.starts[chunk], self.sizes[chunk])
+        rows = self.rows[chunk] if self.rows.size else self.rows
+        return replace(part, rows=rows, steps=self.steps)
+
+    def at(self, step: int) -> Self:
+        """The minibatches of one step."""
+        rows = self.rows[:, step : step + 1] if self.rows.size else self.rows
+        return replace(self, rows=rows, steps=1)
+
+
+def draw(
+    drawing: Drawing, random: RoundRandom, offsets: np.ndarray, clients: np.ndarray,
+    size: int | None, steps: int,
+) -> Minibatches:  # fmt: skip
+    """Minibatches of `size` distinct local samples, uniformly; None: the whole local data set.
+
+    drawing: in Python or compiled, with the same outcome. offsets: (N + 1,) client i holds rows
+    offsets[i] to offsets[i + 1].
+    """
+    starts, sizes, samples, largest = drawing.held_rows(offsets, clients)
+    if size is None or size >= largest:
+        return Minibatches(starts, sizes, samples, largest, _ALL_ROWS, steps)
+    uniform = random.uniform(len(clients), steps, size)
+    return Minibatches(starts, *drawing.distinct_rows(uniform, starts, sizes), steps)

@@ -1,0 +1,82 @@
+"""The device that torch computes on."""
+
+import os
+
+import torch
+
+from fedatlas.arithmetic.gpus import Gpu, claim, driver_version
+from fedatlas.errors import FedatlasError
+
+
+def available(name: str) -> torch.device:
+    """The device of that name; FedatlasError says what to do when it cannot be used."""
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+        if device.index is not None and device.type == "cuda":
+            torch.cuda.set_device(device)  # nothing of this process shall land on another one
+    except (RuntimeError, AssertionError) as error:
+        raise FedatlasError(
+            f"device '{name}' cannot be used: {str(error).splitlines()[0]}. Set device to cpu or "
+            f"auto, or install a build of torch for it (this one is {torch.__version__})."
+        ) from error
+    return device
+
+
+def claimed(name: str, purpose: str) -> str:
+    """The device that is meant; a GPU is kept from other processes until this one ends.
+
+    If all that are meant are taken, waits.
+
+    name: "cuda" is any GPU that is visible, "cuda:1" that one of them, "auto" any or, where there
+    is none, the CPU; any other name is itself. purpose: what others read that wait for the GPU.
+    """
+    if name == "auto" and not _is_given_gpus():
+        return "cpu"
+    if name != "auto" and not name.startswith("cuda"):
+        return name
+    gpus = visible_gpus()
+    meant = [gpu for gpu in gpus if name in ("auto", "cuda", gpu.name)]
+    if meant:
+        return claim(meant, purpose).name
+    if name == "auto":
+        return "cpu"
+    available(name)  # says why not
+    raise FedatlasError(
+        f"device '{name}' cannot be used: visible are {', '.join(gpu.name for gpu in gpus)}"
+    )
+
+
+def visible_gpus() -> list[Gpu]:
+    """All that torch sees, which CUDA_VISIBLE_DEVICES may limit."""
+    if not torch.cuda.is_available():
+        return []
+    return [Gpu(f"cuda:{index}", _identity(index)) for index in range(torch.cuda.device_count())]
+
+
+def gpu_versions(name: str) -> dict[str, str]:
+    """Model, driver and CUDA of a device that is a GPU; nothing of others."""
+    if not name.startswith("cuda"):
+        return {}
+    return {
+        "gpu": torch.cuda.get_device_name(name),
+        "gpu_driver": driver_version() or "unknown",
+        "cuda": torch.version.cuda or "none",
+    }
+
+
+def _identity(index: int) -> str:
+    uuid = getattr(torch.cuda.get_device_properties(index), "uuid", None)
+    if uuid is not None:
+        return f"GPU-{uuid}"
+    # Numbers are counted among those that are visible: what stands for this one.
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    return f"GPU-{listed[index].strip() if any(listed) else index}"
+
+
+def _is_given_gpus() -> bool:
+    """Whether GPUs that are visible are this process's to use.
+
+    SLURM names those that it gave to a job; without bounds on devices a job sees all of the node.
+    """
+    return "SLURM_JOB_ID" not in os.environ or "CUDA_VISIBLE_DEVICES" in os.environ

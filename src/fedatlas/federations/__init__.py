@@ -1,0 +1,1 @@
+"""Who talks to whom: one folder per kind of federation."""

@@ -1,0 +1,1 @@
+"""Agents with whole samples on directed graphs, without a server."""

@@ -1,0 +1,181 @@
+"""What methods of agents on graphs have in common: clipping, checks, samples, quantisers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log2
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import PositiveFloat, PositiveInt
+
+from fedatlas.arithmetic.clipping import Clipping
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.decentralised.problem import DecentralisedProblem
+from fedatlas.privacy.accountants import (
+    Budget,
+    basic_composition,
+    l1_per_l2,
+    noise_ratio,
+    worst_agent,
+)
+from fedatlas.privacy.exposure import Exposure
+from fedatlas.privacy.sensitivity import single_release
+from fedatlas.schema.graphs import check_connected_and_balanced
+
+if TYPE_CHECKING:
+    from fedatlas.arithmetic.randomness import RoundRandom
+    from fedatlas.federations.decentralised.network import GraphNetwork
+
+
+class DecentralisedAlgorithm(Algorithm):
+    """Agents on graphs; a state has the field `x`, (n, d), each agent's model.
+
+    The problem is a DecentralisedProblem, the network a GraphNetwork. A round is one iteration.
+
+    gradient_bound: C, by which the gradients of two samples at one point differ at most.
+    clipping: the norm in which every sample's gradient is cut to C/2, which makes C true; with
+        "none" C is assumed, as in the papers, and so is every ε that it enters.
+    """
+
+    partition_kind: ClassVar[str] = "horizontal"
+    on_graphs: ClassVar[bool] = True
+
+    gradient_bound: PositiveFloat = 1.0
+    clipping: Literal["l1", "l2", "none"] = "l1"
+
+    def point(self, state: Any, network: GraphNetwork) -> Any:
+        """Every agent's model, (n, d)."""
+        return state.x
+
+    @property
+    def privacy_statement(self) -> str:
+        """What its ε and δ rest on."""
+        bound = f"C = {self.gradient_bound:g}"
+        if self.clipping == "none":
+            stated = f"assumes {bound}, though nothing bounds the gradients"
+        else:
+            stated = f"has {bound} in {self.clipping}, every sample's gradient being cut to C/2"
+        if self._points_are_released:
+            return stated
+        joint = ", and" if self.clipping == "none" else "; assumes"
+        return f"{stated}{joint} that gradients are taken at the same points on either data set"
+
+    @property
+    def _points_are_released(self) -> bool:
+        """Whether models follow from what was released, or can differ unseen."""
+        return False
+
+    @property
+    def clipping_rule(self) -> Clipping | None:
+        """How every sample's gradient is cut; None if it is not."""
+        if self.clipping == "none":
+            return None
+        return Clipping(self.clipping, self.gradient_bound / 2)
+
+    def _l1_bound(self, dimension: int) -> float:
+        """C in the l1 norm, which is that of Laplace noise: √d times one in l2."""
+        return self.gradient_bound * (l1_per_l2(dimension) if self.clipping == "l2" else 1.0)
+
+
+@dataclass(frozen=True)
+class Iterate:
+    """Iteration k and each agent's model x, (n, d)."""
+
+    k: int
+    x: Any
+
+
+class UndirectedAlgorithm(DecentralisedAlgorithm):
+    """Methods over one undirected graph with symmetric weights w_ij; states are Iterates.
+
+    coupling: κ, of neighbours. step_size: γ, of gradients. samples: m, drawn at every iteration.
+    """
+
+    coupling: PositiveFloat
+    step_size: PositiveFloat
+    samples: PositiveInt
+
+    def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
+        """See Algorithm: connected, symmetric weights, and no second graph."""
+        if trackers is not None:
+            raise FedatlasError(f"{self.title} sends states only: remove 'graphs.trackers'")
+        check_connected_and_balanced(states)
+
+    @property
+    def effective_step_size(self) -> float:
+        """γ."""
+        return self.step_size
+
+    def start(self, problem: DecentralisedProblem, network: GraphNetwork, x0: Any) -> Iterate:
+        """One model for all agents."""
+        return Iterate(0, x0)
+
+    def _moved(
+        self,
+        exposure: Exposure,
+        weight: float,
+        samples: int | np.ndarray,
+        iterations: int,
+        own_broadcast: bool = False,
+    ) -> np.ndarray:
+        """(iterations,) how far one sample moves, in l1, the model of an agent.
+
+        weight: that it receives in all. samples: m, constant or (iterations,). own_broadcast:
+        whether neighbours are compared with what the agent sent, or with its exact value.
+        """
+        return self._l1_bound(exposure.dimension) * single_release(
+            self.coupling,
+            self.step_size,
+            samples,
+            iterations - 1,
+            weight,
+            own_broadcast=own_broadcast,
+        )
+
+    def _output_perturbation(
+        self,
+        exposure: Exposure,
+        noise: float,
+        samples: int | np.ndarray,
+        iterations: int,
+        own_broadcast: bool = False,
+    ) -> Budget:
+        """Of models that are sent with Laplace noise of this scale; see `_moved`."""
+        return self._worst_agent(
+            exposure,
+            lambda weight: basic_composition(
+                noise_ratio(
+                    self._moved(exposure, weight, samples, iterations, own_broadcast), noise
+                )
+            ),
+        )
+
+    def _worst_agent(self, exposure: Exposure, budget: Callable[[float], Budget]) -> Budget:
+        """budget: of an agent that receives a sum of weights."""
+        weights = exposure.received_state_weights
+        return worst_agent(lambda weight, _: budget(weight), weights, np.zeros_like(weights))
+
+    def _gradients(
+        self, x: Any, problem: DecentralisedProblem, random: RoundRandom, samples: int | None = None
+    ) -> Any:
+        """g_i of fresh samples at each agent's own point, (n, d)."""
+        batch = problem.minibatches(random, self.samples if samples is None else samples)
+        return problem.gradients(x, batch, self.clipping_rule)
+
+
+def on_lattice(values: Any, spacing: float, uniform: Any) -> Any:
+    """Multiples of `spacing` next to the values, the upper as likely as the value is near it.
+
+    uniform: in (0, 1), shaped as the values; the result is unbiased.
+    """
+    places = values / spacing
+    below = places // 1
+    return spacing * (below + (uniform < places - below))
+
+
+def packed_bytes(values: int, levels: float) -> float:
+    """Bytes of so many numbers that have so many levels each."""
+    return values * log2(levels) / 8

@@ -1,0 +1,67 @@
+"""The arithmetic behind agents on a graph: what every engine shares and must offer."""
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedatlas.arithmetic.clipping import Clipping
+from fedatlas.arithmetic.drawing import Drawing
+from fedatlas.arithmetic.draws import Draws
+from fedatlas.arithmetic.minibatches import Minibatches, draw
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.shards.clients import ClientSamples
+
+if TYPE_CHECKING:  # by whom torch is used anyway
+    from fedatlas.arithmetic.memory import Memory
+
+
+class AgentEngine(ABC):
+    """Gradients of every agent's samples at its own point; points are (n, d).
+
+    draws: random numbers for the engine's own array type.
+    memory: of engines that compute in parts what does not fit.
+    """
+
+    memory: "Memory | None" = None
+
+    draws: Draws
+    dimension: int
+
+    def __init__(self, data: ClientSamples, drawing: Drawing) -> None:
+        """Keep the layout of the rows, ordered by agent, and how minibatches are drawn."""
+        self.agents = data.clients
+        self.samples = len(data.samples)
+        self.fewest_samples = int(np.diff(data.offsets).min())
+        self._offsets = data.offsets
+        self._everyone = np.arange(data.clients)
+        self._drawing = drawing
+
+    def minibatches(self, random: RoundRandom, size: int) -> Minibatches:
+        """See DecentralisedProblem; drawn on the CPU, so that devices see the same samples."""
+        return draw(self._drawing, random, self._offsets, self._everyone, size, 1)
+
+    def first_samples(self, size: int) -> Minibatches:
+        """See DecentralisedProblem."""
+        sizes = np.minimum(np.diff(self._offsets), size)
+        return Minibatches.of_first_rows(self._offsets[:-1], sizes)
+
+    @abstractmethod
+    def start(self, seed: int) -> Any:
+        """Where all agents start, one point for all of them, (n, d)."""
+
+    @abstractmethod
+    def array(self, values: np.ndarray) -> Any:
+        """The values in the engine's own array type."""
+
+    @abstractmethod
+    def numpy(self, array: Any) -> np.ndarray:
+        """The values as numpy; waits for the device."""
+
+    @abstractmethod
+    def gradients(self, points: Any, batch: Minibatches, clipping: Clipping | None) -> Any:
+        """See DecentralisedProblem."""
+
+    @abstractmethod
+    def measure(self, points: Any) -> dict[str, float]:
+        """See DecentralisedProblem."""

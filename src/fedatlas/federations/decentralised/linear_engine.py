@@ -1,0 +1,85 @@
+"""Agents that train a linear model: gradients over rows, clipped row by row where asked."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fedatlas.arithmetic import kernels
+from fedatlas.arithmetic.clipping import Clipping
+from fedatlas.arithmetic.compiled_drawing import COMPILED
+from fedatlas.arithmetic.draws import NumpyDraws
+from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.federations.decentralised.engine import AgentEngine
+from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.shards.clients import ClientSamples
+
+_ORDER = {"l1": 1, "l2": 2}
+
+
+class LinearAgents(AgentEngine):
+    """The engine of linear models; its arrays are numpy float64.
+
+    Clipped are the gradients of losses; that of the regulariser does not depend on samples.
+    """
+
+    def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
+        """Hold the rows of all agents as CSR."""
+        super().__init__(data, COMPILED)
+        self._engine = CompiledEngine(data, objective)
+        self.draws = NumpyDraws()
+        self.dimension = self._engine.dimension
+        self._rows = sparse.csr_array(data.samples.features)
+        self._label = data.samples.label
+        self._loss = kernels.LOSS_CODES[objective.loss]
+        self._penalty = (
+            kernels.REGULARISER_CODES[objective.regulariser],
+            objective.regularisation_weight,
+        )
+        self._norms: dict[str, np.ndarray] = {}  # of rows, found when they are first clipped
+
+    def start(self, seed: int) -> np.ndarray:
+        """See AgentEngine: zeros."""
+        return np.zeros((self.agents, self.dimension))
+
+    def array(self, values: np.ndarray) -> np.ndarray:
+        """See AgentEngine."""
+        return values
+
+    def numpy(self, array: np.ndarray) -> np.ndarray:
+        """See AgentEngine."""
+        return array
+
+    def gradients(
+        self, points: np.ndarray, batch: Minibatches, clipping: Clipping | None
+    ) -> np.ndarray:
+        """See DecentralisedProblem."""
+        if clipping is None:
+            return self._engine.client_gradients(points, batch)
+        if clipping.norm not in self._norms:
+            order = _ORDER[clipping.norm]
+            self._norms[clipping.norm] = sparse.linalg.norm(self._rows, ord=order, axis=1)
+        gradients = np.empty_like(points)
+        rows, share = batch.padded()
+        for agent, point in enumerate(points):
+            drawn = share[agent] > 0
+            taken, weights = rows[agent, drawn], share[agent, drawn]
+            features = self._rows[taken]
+            _, slopes = kernels.losses(self._loss, features @ point, self._label[taken])
+            norms = np.abs(slopes) * self._norms[clipping.norm][taken]
+            kept = clipping.bound / np.maximum(norms, clipping.bound)
+            _, penalty = kernels.penalties(*self._penalty, point)
+            gradients[agent] = features.T @ (weights * kept * slopes) + penalty
+        return gradients
+
+    def measure(self, points: np.ndarray) -> dict[str, float]:
+        """See DecentralisedProblem."""
+        mean = points.mean(0)
+        apart = np.linalg.norm(points - mean, axis=1)
+        measured: dict[str, Any] = self._engine.measure(mean) | self._engine.test_quality(mean)
+        if "test_accuracy" in measured:
+            own = [self._engine.test_quality(point)["test_accuracy"] for point in points]
+            measured["test_accuracy_of_agents"] = float(np.mean(own))
+            measured["test_accuracy_of_worst_agent"] = min(own)
+        return measured | {"disagreement": float(np.sqrt(np.mean(apart**2)))}

@@ -1,0 +1,82 @@
+"""Agents on directed graphs, without a server. Links carry arrays, add noise and count bytes."""
+
+from typing import Any
+
+import numpy as np
+
+from fedatlas.arithmetic.draws import Draws
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.counters import GraphCounters
+from fedatlas.schema.graphs import in_laplacian, out_laplacian
+
+
+class Links:
+    """One graph: agent i receives with weight weights[i, j] > 0 what agent j sends.
+
+    weights: (n, n); in_laplacian: diag(W1) − W; out_laplacian: diag(1ᵀW) − W; all three as arrays
+    that multiply rows of agents, (n, d).
+    """
+
+    def __init__(
+        self,
+        weights: np.ndarray,
+        array: Any,
+        draws: Draws,
+        counters: GraphCounters,
+        takes_time: bool = True,
+    ) -> None:
+        """array: turns numpy's arrays into those that are sent.
+
+        takes_time: false for what travels together with the messages of another graph.
+        """
+        self.weights = array(weights)
+        self.in_laplacian = array(in_laplacian(weights))
+        self.out_laplacian = array(out_laplacian(weights))
+        self._received_weights = array(weights.sum(axis=1, keepdims=True))
+        self._edges = int(np.count_nonzero(weights))
+        linked = weights > 0
+        self._busiest = int((linked.sum(axis=0) + linked.sum(axis=1)).max())  # messages of an agent
+        self._takes_time = takes_time
+        self._draws, self._counters = draws, counters
+
+    def send(self, values: Any, message_bytes: float | None = None) -> Any:
+        """What receivers get of each agent's row, (n, d).
+
+        message_bytes: of one row, where numbers are sent in fewer bits than they are stored in.
+        """
+        if message_bytes is None:
+            message_bytes = float(values[0].nbytes)
+        self._counters.bytes_sent += self._edges * message_bytes
+        self._counters.messages += self._edges
+        self._counters.sequential_messages += self._takes_time
+        self._counters.sequential_bytes += self._busiest * message_bytes
+        return values
+
+    def towards(self, own: Any, sent: Any) -> Any:
+        """Σ_j W_ij (sent_j − own_i), (n, d): an agent counts its own value as it is."""
+        return self.weights @ sent - self._received_weights * own
+
+    def release(self, values: Any, scale: float, random: RoundRandom) -> Any:
+        """Send each agent's row with independent Laplace noise of this scale on every number."""
+        if scale == 0:
+            return self.send(values)
+        return self.send(values + scale * self._draws.laplace(random, values))
+
+
+class GraphNetwork:
+    """The graphs of a run: `states` and, of methods that track gradients, `trackers`."""
+
+    def __init__(
+        self,
+        states: np.ndarray,
+        trackers: np.ndarray | None,
+        array: Any,
+        draws: Draws,
+        counters: GraphCounters,
+    ) -> None:
+        """states, trackers: weights, (n, n)."""
+        self.states = Links(states, array, draws, counters)
+        self.trackers = None
+        if trackers is not None:  # sent at the same time as states
+            self.trackers = Links(trackers, array, draws, counters, takes_time=False)
+        self.draws = draws

@@ -1,0 +1,53 @@
+"""Agents with whole samples on directed graphs, without a server."""
+
+from pathlib import Path
+
+from fedatlas.federations.counters import GraphCounters
+from fedatlas.federations.decentralised.engine import AgentEngine
+from fedatlas.federations.decentralised.network import GraphNetwork
+from fedatlas.federations.decentralised.problem import DecentralisedProblem
+from fedatlas.federations.engine_setting import EngineSetting, claimed_for_networks
+from fedatlas.federations.setting import Trial, read_clients
+from fedatlas.privacy.exposure import Exposure
+from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
+from fedatlas.schema.runs import RunSpec
+from fedatlas.shards.clients import ClientSamples
+
+
+class DecentralisedSetting(EngineSetting):
+    """The same data and graphs for all seeds; "auto" is a GPU for networks where there is one."""
+
+    def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
+        """Read the shard into an engine of the device."""
+        data, self.data_digest = read_clients(spec, shards)
+        device = claimed_for_networks(spec, device)
+        super().__init__(_engine(spec, data, device), device)
+        self._states, self._trackers = spec.weights
+        self.exposure = Exposure(
+            self._engine.fewest_samples, self._engine.dimension, self._states, self._trackers
+        )
+        self._torch = isinstance(spec.objective, ClassificationObjective)
+
+    @property
+    def uses_torch(self) -> bool:
+        """See Setting."""
+        return self._torch
+
+    def trial(self, seed: int) -> Trial:
+        """See Setting."""
+        engine, counters = self._engine, GraphCounters()
+        problem = DecentralisedProblem(engine, counters)
+        network = GraphNetwork(self._states, self._trackers, engine.array, engine.draws, counters)
+        return Trial(problem, network, counters, engine.start(seed), engine.samples)
+
+
+def _engine(spec: RunSpec, data: ClientSamples, device: str) -> AgentEngine:
+    """The engine of the objective; torch is imported only if it computes."""
+    if isinstance(spec.objective, LinearObjective):
+        from fedatlas.federations.decentralised.linear_engine import LinearAgents
+
+        return LinearAgents(data, spec.objective)
+    from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
+
+    assert isinstance(spec.objective, ClassificationObjective)
+    return ClassifyingAgents(data, spec.objective, device, rounds=spec.rounds_of_all_seeds)

@@ -1,0 +1,42 @@
+"""What settings share of which one engine does all arithmetic."""
+
+from typing import Any
+
+import numpy as np
+
+from fedatlas.federations.setting import Setting
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.schema.runs import RunSpec
+
+
+class EngineSetting(Setting):
+    """The same data for all seeds, in an engine of one device."""
+
+    def __init__(self, engine: Any, device: str) -> None:
+        """device: where the engine computes, claimed if it is a GPU."""
+        self._engine, self.device, self.memory = engine, device, engine.memory
+        if device != "cpu":
+            from fedatlas.arithmetic.torch_device import gpu_versions
+
+            self.accelerator = gpu_versions(device)
+
+    def array(self, values: np.ndarray) -> Any:
+        """See Setting."""
+        return self._engine.array(values)
+
+    def numpy(self, array: Any) -> np.ndarray:
+        """See Setting."""
+        values: np.ndarray = self._engine.numpy(array)
+        return values
+
+
+def claimed_for_networks(spec: RunSpec, device: str) -> str:
+    """The device that is meant, claimed for this process; of a linear model always the CPU.
+
+    torch is imported only for networks.
+    """
+    if isinstance(spec.objective, LinearObjective):
+        return "cpu"
+    from fedatlas.arithmetic.torch_device import claimed
+
+    return claimed(device, spec.name)

@@ -1,0 +1,1 @@
+"""Clients with whole samples around a server."""

@@ -1,0 +1,32 @@
+"""What methods over clients with whole samples have in common."""
+
+from typing import Any, ClassVar
+
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import Algorithm
+from fedatlas.schema.partitions import HorizontalPartition, Partition
+
+
+class HorizontalAlgorithm(Algorithm):
+    """A server and clients, of which some take part in every round.
+
+    The problem is a HorizontalProblem, the network a StarNetwork; a state has a field `x`, the
+    server's model (d,).
+    """
+
+    partition_kind: ClassVar[str] = "horizontal"
+
+    clients_per_round: int
+
+    def point(self, state: Any, network: Any) -> Any:
+        """The server's model."""
+        return state.x
+
+    def check_partition(self, partition: Partition) -> None:
+        """See Algorithm; there must be clients enough."""
+        assert isinstance(partition, HorizontalPartition)
+        if self.clients_per_round > partition.clients:
+            raise FedatlasError(
+                f"'clients_per_round' is {self.clients_per_round}, but the partition has only "
+                f"{partition.clients} clients"
+            )

@@ -1,0 +1,93 @@
+"""Linear models by compiled loops over sparse rows, one thread."""
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fedatlas.arithmetic import kernels
+from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.federations.horizontal.engine import Engine
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.shards.clients import ClientSamples
+
+
+class CompiledEngine(Engine):
+    """The engine of the CPU; its arrays are numpy float64."""
+
+    # 8 MiB, which stay in a cache and in memory that is there already: of 20 clients with a million
+    # features a round takes half the time that it takes with 64 MiB.
+    numbers_at_once = 2**20
+
+    def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
+        """Hold the rows of all clients as CSR."""
+        super().__init__(data, objective)
+        rows = sparse.csr_array(data.samples.features)
+        self._csr = (
+            rows.indptr.astype(np.int64),
+            rows.indices.astype(np.int32),
+            rows.data.astype(np.float64),
+            data.samples.label,
+        )
+        self._codes = (
+            kernels.LOSS_CODES[objective.loss],
+            kernels.REGULARISER_CODES[objective.regulariser],
+            objective.regularisation_weight,
+        )
+
+    def zeros(self, *shape: int) -> np.ndarray:
+        """See Engine."""
+        return np.zeros(shape)
+
+    def array(self, values: np.ndarray) -> np.ndarray:
+        """See Engine."""
+        return values
+
+    def numpy(self, array: np.ndarray) -> np.ndarray:
+        """See Engine."""
+        return array
+
+    def client_gradients(self, x: np.ndarray, batch: Minibatches) -> np.ndarray:
+        """See Engine."""
+        points = np.atleast_2d(x)
+        return kernels.client_gradients(*self._csr, *_where(batch), *self._codes, points)
+
+    def local_sgd(
+        self, x: np.ndarray, batch: Minibatches, step_size: float, correction: np.ndarray | None
+    ) -> np.ndarray:
+        """See Engine."""
+        corrections = np.empty((0, 0)) if correction is None else correction
+        return kernels.local_sgd(
+            *self._csr, *_where(batch), *self._codes,
+            np.atleast_2d(x), batch.steps, step_size, corrections,
+        )  # fmt: skip
+
+    def local_recursive_steps(
+        self,
+        y: np.ndarray,
+        previous: np.ndarray,
+        estimate: np.ndarray,
+        batch: Minibatches,
+        step_size: float,
+    ) -> np.ndarray:
+        """See Engine."""
+        return kernels.local_recursive_steps(
+            *self._csr, *_where(batch), *self._codes,
+            y, np.atleast_2d(previous), estimate, batch.steps, step_size,
+        )  # fmt: skip
+
+    def measure(self, x: np.ndarray) -> dict[str, float]:
+        """See Engine."""
+        objective, gradient_norm, correct = kernels.measure(
+            *self._csr, self._row_weights, *self._codes, x
+        )
+        return {
+            "objective": objective,
+            "gradient_norm": gradient_norm,
+            "train_accuracy": correct / self.samples if self.has_classes else math.nan,
+        }
+
+
+def _where(batch: Minibatches) -> tuple[Any, ...]:
+    return batch.starts, batch.sizes, batch.rows

@@ -1,0 +1,108 @@
+"""The arithmetic behind the horizontal oracle: what every engine shares and must offer."""
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedatlas.arithmetic.compiled_drawing import COMPILED
+from fedatlas.arithmetic.minibatches import Minibatches, draw
+from fedatlas.arithmetic.quality import quality
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.errors import FedatlasError
+from fedatlas.schema.objectives import LinearObjective, Loss
+from fedatlas.shards.clients import ClientSamples
+
+if TYPE_CHECKING:  # by whom torch is used anyway
+    from fedatlas.arithmetic.memory import Memory
+
+
+class Engine(ABC):
+    """Batched arithmetic of a linear model over the rows of all clients.
+
+    Points x, y are (d,) or (S, d) in the engine's own array type; so are results (S, d).
+    memory: of engines that compute in parts what does not fit. numbers_at_once: the largest (S, d)
+    that is computed as a whole, of which FedPAGE's round holds up to ten.
+    """
+
+    memory: "Memory | None" = None
+    numbers_at_once: int = 2**23  # 64 MiB: less gives a GPU too little to do at once
+
+    def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
+        """Keep the layout of the rows, which are ordered by client."""
+        if data.samples.features.dtype == np.uint8:
+            raise FedatlasError(
+                f"objective '{objective.name}': data set '{data.metadata.get('dataset')}' holds "
+                "images, which linear models here do not take"
+            )
+        tested = [] if data.test is None else [data.test.label]
+        labels = np.concatenate([data.samples.label, *tested])
+        self.has_classes = bool(np.isin(labels, (-1.0, 1.0)).all())  # else accuracy has no meaning
+        if objective.loss is Loss.LOGISTIC and not self.has_classes:
+            raise FedatlasError(
+                f"objective '{objective.name}' needs labels ±1, but data set "
+                f"'{data.metadata.get('dataset')}' has {np.unique(labels)[:5]}"
+            )
+        self.clients = data.clients
+        self.dimension = data.samples.features.shape[1]
+        self.samples = len(data.samples)
+        self.objective = objective
+        self._offsets = data.offsets
+        self._test = data.test
+        self._row_weights = data.row_weights
+        row_norms = np.sqrt((data.samples.features**2).sum(axis=1))
+        self.smoothness = objective.smoothness(float(row_norms.max(initial=0.0)))
+
+    def minibatches(
+        self, random: RoundRandom, clients: np.ndarray, size: int | None, steps: int
+    ) -> Minibatches:
+        """Draw on the CPU whatever the device, so that devices see the same samples."""
+        return draw(COMPILED, random, self._offsets, clients, size, steps)
+
+    @abstractmethod
+    def zeros(self, *shape: int) -> Any:
+        """Zeros in the engine's own array type."""
+
+    @abstractmethod
+    def array(self, values: np.ndarray) -> Any:
+        """The values in the engine's own array type."""
+
+    @abstractmethod
+    def numpy(self, array: Any) -> np.ndarray:
+        """The values as numpy."""
+
+    @abstractmethod
+    def client_gradients(self, x: Any, batch: Minibatches) -> Any:
+        """Minibatch gradients."""
+
+    @abstractmethod
+    def local_sgd(self, x: Any, batch: Minibatches, step_size: float, correction: Any) -> Any:
+        """Final points of local SGD with a constant correction (S, d) or None."""
+
+    @abstractmethod
+    def local_recursive_steps(
+        self, y: Any, previous: Any, estimate: Any, batch: Minibatches, step_size: float
+    ) -> Any:
+        """Final points of local steps with the recursive estimator."""
+
+    @abstractmethod
+    def measure(self, x: Any) -> dict[str, float]:
+        """Objective, gradient norm and accuracy over all training samples at x (d,)."""
+
+    def test_quality(self, x: Any) -> dict[str, float]:
+        """Accuracy or error on the test samples at x (d,), if there are any."""
+        if self._test is None:
+            return {}
+        margins = self._test.features @ self.numpy(x)
+        return quality("test", margins, self._test.label, self.has_classes)
+
+
+def build_engine(data: ClientSamples, objective: LinearObjective, device: str) -> Engine:
+    """Compiled loops on "cpu"; torch, imported only here, on any other device."""
+    if device == "cpu":
+        from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
+
+        return CompiledEngine(data, objective)
+    from fedatlas.federations.horizontal.torch_engine import TorchEngine
+
+    return TorchEngine(data, objective, device)

@@ -1,0 +1,130 @@
+"""Federated finite sums: N clients hold disjoint samples of one linear model.
+
+f(x) = 1/N Σ_i f_i(x), f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x).
+
+Clients count equally, as in FedPAGE eq. (1); where all hold equally many samples this is the mean
+over samples. Points are (d,) or, one per client, (S, d); gradients are (S, d), the sampled clients
+being the leading axis. Where (S, d) numbers are too many to hold at once they are ChunkedRows,
+which come into being a chunk of clients at a time, when they are summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from fedatlas.arithmetic.chunked_rows import ChunkedRows, rows_of
+from fedatlas.arithmetic.client_rows import ClientRows
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.counters import Counters
+
+if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
+    import numpy as np
+
+    from fedatlas.arithmetic.minibatches import Minibatches
+    from fedatlas.federations.horizontal.engine import Engine
+
+
+class HorizontalProblem:
+    """The counting oracle that algorithms ask."""
+
+    def __init__(
+        self, engine: Engine, counters: Counters, numbers_at_once: int | None = None
+    ) -> None:
+        """Engines are shared by all seeds; `counters` belong to one.
+
+        numbers_at_once: the largest (S, d) that is computed as a whole, by default the engine's.
+        """
+        self._engine = engine
+        self._counters = counters
+        self._numbers_at_once = numbers_at_once or engine.numbers_at_once
+        self.smoothness = engine.smoothness
+        self.clients = engine.clients
+        self.dimension = engine.dimension
+
+    def zeros(self) -> Any:
+        """A point of zeros, (d,)."""
+        return self._engine.zeros(self.dimension)
+
+    def client_zeros(self) -> ClientRows:
+        """A row of zeros on every client."""
+        return ClientRows(self._engine.zeros(self.clients, self.dimension))
+
+    def minibatches(
+        self, random: RoundRandom, clients: np.ndarray, size: int | None, steps: int = 1
+    ) -> Minibatches:
+        """Draw, for each client and step, `size` distinct local samples uniformly.
+
+        A client with fewer samples, and `size=None`, means the whole local data set.
+        """
+        return self._engine.minibatches(random, clients, size, steps)
+
+    def gradient(self, x: Any, batch: Minibatches) -> Any:
+        """∇f_i over each client's minibatch, at x (d,) or at a point per client (S, d)."""
+        self._count(batch)
+        return self._by_clients(self._engine.client_gradients, x, batch=batch)
+
+    def gradient_difference(self, x: Any, previous: Any, batch: Minibatches) -> Any:
+        """∇f_i(x) − ∇f_i(previous), both over the same minibatch, (S, d)."""
+        self._count(batch, points=2)
+        gradients = self._engine.client_gradients
+        return self._by_clients(
+            lambda x, previous, batch: gradients(x, batch) - gradients(previous, batch),
+            x, previous, batch=batch,
+        )  # fmt: skip
+
+    def local_sgd(
+        self, x: Any, batch: Minibatches, step_size: float, correction: Any = None
+    ) -> Any:
+        """From y = x, `batch.steps` steps y ← y − η(∇f_i,B(y) + correction); final y (S, d).
+
+        correction: (S, d), constant over the steps, or None.
+        """
+        self._count(batch)
+        steps = self._engine.local_sgd
+        return self._by_clients(
+            lambda x, correction, batch: steps(x, batch, step_size, correction),
+            x, correction, batch=batch,
+        )  # fmt: skip
+
+    def local_recursive_steps(
+        self, y: Any, previous: Any, estimate: Any, batch: Minibatches, step_size: float
+    ) -> Any:
+        """`batch.steps` steps g ← ∇f_i,B(y) − ∇f_i,B(y₋) + g, (y₋, y) ← (y, y − ηg); final y.
+
+        y, estimate: (S, d); previous, the y₋ of the first step: (d,) or (S, d).
+        """
+        self._count(batch, points=2)
+        steps = self._engine.local_recursive_steps
+        return self._by_clients(
+            lambda y, previous, estimate, batch: steps(y, previous, estimate, batch, step_size),
+            y, previous, estimate, batch=batch,
+        )  # fmt: skip
+
+    def measure(self, x: Any) -> dict[str, float]:
+        """Every measurement, over all training and test samples; never counted."""
+        return self._engine.measure(x) | self._engine.test_quality(x)
+
+    def _by_clients(self, compute: Callable[..., Any], *arguments: Any, batch: Minibatches) -> Any:
+        """compute(*arguments, batch), (S, d), or the same in chunks where that is too large.
+
+        Where all clients' rows are among the arguments, as state that clients keep, the result is
+        whole, too: chunks would be computed anew for each of its uses and save little.
+        """
+        clients, d = len(batch.starts), self.dimension
+        if clients == 1 or clients * d <= self._numbers_at_once:
+            return compute(*arguments, batch)
+        chunked = any(isinstance(argument, ChunkedRows) for argument in arguments)
+        if not chunked and any(getattr(argument, "ndim", 0) == 2 for argument in arguments):
+            return compute(*arguments, batch)
+
+        def of_chunk(chunk: slice) -> Any:
+            parts = (rows_of(argument, chunk) for argument in arguments)
+            return compute(*parts, batch.of_clients(chunk))
+
+        return ChunkedRows((clients, d), max(1, self._numbers_at_once // d), of_chunk)
+
+    def _count(self, batch: Minibatches, points: int = 1) -> None:
+        self._counters.gradient_evaluations += points * batch.gradient_evaluations
+        self._counters.sequential_gradients += points * batch.sequential_gradients
+        self._counters.iteration += batch.steps

@@ -1,0 +1,150 @@
+"""Linear models by batched torch operations, float64, on any device."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from fedatlas.arithmetic.memory import SMALLER_BATCH, Memory, Task, in_blocks
+from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.arithmetic.torch_device import available
+from fedatlas.federations.horizontal.engine import Engine
+from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
+from fedatlas.shards.clients import ClientSamples
+
+
+def loss_value(loss: Loss, margin: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+    """Loss of each margin."""
+    if loss is Loss.ROBUST:
+        return torch.log1p(0.5 * (margin - label) ** 2)
+    if loss is Loss.SQUARE:
+        return (margin - label) ** 2
+    assert loss is Loss.LOGISTIC
+    return torch.nn.functional.softplus(-label * margin)
+
+
+def loss_derivative(loss: Loss, margin: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+    """Derivative of the loss with respect to each margin."""
+    if loss is Loss.ROBUST:
+        residual = margin - label
+        return residual / (1 + 0.5 * residual**2)
+    if loss is Loss.SQUARE:
+        return 2 * (margin - label)
+    assert loss is Loss.LOGISTIC
+    return -label * torch.sigmoid(-label * margin)
+
+
+def penalty(regulariser: Regulariser, x: torch.Tensor) -> torch.Tensor:
+    """The unweighted regulariser of x (…, d)."""
+    if regulariser is Regulariser.NONCONVEX:
+        return (x**2 / (1 + x**2)).sum(-1)
+    if regulariser is Regulariser.L2:
+        return 0.5 * (x**2).sum(-1)
+    return torch.zeros_like(x[..., 0])
+
+
+def penalty_derivative(regulariser: Regulariser, x: torch.Tensor) -> torch.Tensor:
+    """Gradient of the unweighted regulariser, (…, d)."""
+    if regulariser is Regulariser.NONCONVEX:
+        return 2 * x / (1 + x**2) ** 2
+    if regulariser is Regulariser.L2:
+        return x
+    return torch.zeros_like(x)
+
+
+class TorchEngine(Engine):
+    """The engine of other devices; its arrays are float64 tensors, its rows dense."""
+
+    def __init__(self, data: ClientSamples, objective: LinearObjective, device: str) -> None:
+        """Move all rows to the device."""
+        super().__init__(data, objective)
+        dense = sparse.csr_array(data.samples.features).toarray()
+        self._device = available(device)
+        self.memory: Memory = Memory(self._device)
+        self._features = torch.as_tensor(dense, dtype=torch.float64, device=self._device)
+        self._labels = self.array(data.samples.label)
+        self._weights = self.array(self._row_weights)
+
+    def zeros(self, *shape: int) -> torch.Tensor:
+        """See Engine."""
+        return torch.zeros(shape, dtype=torch.float64, device=self._device)
+
+    def array(self, values: np.ndarray) -> torch.Tensor:
+        """See Engine."""
+        return torch.tensor(values, device=self._device)
+
+    def numpy(self, array: torch.Tensor) -> np.ndarray:
+        """See Engine."""
+        return array.cpu().numpy()
+
+    def client_gradients(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
+        """See Engine."""
+        rows, share = (self.array(part) for part in batch.padded())
+        clients, samples = rows.shape
+        points = x.expand(clients, self.dimension)
+
+        def of_samples(clients: slice, samples: slice) -> tuple[torch.Tensor, torch.Tensor]:
+            """Margins and the loss's gradients."""
+            here = clients, samples
+            features = self._features[rows[here]]  # (S, b, d)
+            margins = torch.matmul(features, points[clients].unsqueeze(-1)).squeeze(-1)
+            labels = self._labels[rows[here]]
+            slopes = share[here] * loss_derivative(self.objective.loss, margins, labels)
+            return margins, torch.matmul(slopes.unsqueeze(1), features).squeeze(1)
+
+        def compute(most: int | None) -> torch.Tensor:
+            if most is None:
+                return of_samples(slice(None), slice(None))[1]
+            return in_blocks(of_samples, clients, samples, most, together=True)[1]
+
+        model, shape = self.objective.name, (self.dimension,)
+        task = Task("gradient", model, self.dimension, clients, samples, shape, SMALLER_BATCH)
+        gradients = self.memory.fit(task, compute)
+        weight = self.objective.regularisation_weight
+        return gradients + weight * penalty_derivative(self.objective.regulariser, points)
+
+    def local_sgd(
+        self, x: torch.Tensor, batch: Minibatches, step_size: float, correction: Any
+    ) -> torch.Tensor:
+        """See Engine."""
+        y = x.expand(len(batch.starts), self.dimension)
+        shift = 0.0 if correction is None else correction
+        for step in range(batch.steps):
+            y = y - step_size * (self.client_gradients(y, batch.at(step)) + shift)
+        return y
+
+    def local_recursive_steps(
+        self,
+        y: torch.Tensor,
+        previous: torch.Tensor,
+        estimate: torch.Tensor,
+        batch: Minibatches,
+        step_size: float,
+    ) -> torch.Tensor:
+        """See Engine."""
+        g = estimate
+        for step in range(batch.steps):
+            now = batch.at(step)
+            g = self.client_gradients(y, now) - self.client_gradients(previous, now) + g
+            previous, y = y, y - step_size * g
+        return y
+
+    def measure(self, x: torch.Tensor) -> dict[str, float]:
+        """See Engine."""
+        weight, kind = self.objective.regularisation_weight, self.objective.regulariser
+        margins = self._features @ x
+        loss = self._weights @ loss_value(self.objective.loss, margins, self._labels)
+        slopes = self._weights * loss_derivative(self.objective.loss, margins, self._labels)
+        gradient = slopes @ self._features + weight * penalty_derivative(kind, x)
+        return {
+            "objective": float(loss + weight * penalty(kind, x)),
+            "gradient_norm": float(torch.linalg.vector_norm(gradient)),
+            "train_accuracy": self._accuracy(margins),
+        }
+
+    def _accuracy(self, margins: torch.Tensor) -> float:
+        if not self.has_classes:
+            return math.nan
+        return float(((margins > 0) == (self._labels > 0)).double().mean())

@@ -1,0 +1,1 @@
+"""Clients around a server that solve a min–max problem."""

@@ -1,0 +1,191 @@
+"""The arithmetic behind AUC maximisation: images on a device, networks, scores, gradients."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedatlas.architectures import checked_build
+from fedatlas.arithmetic.batched_network import BatchedNetwork
+from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
+from fedatlas.arithmetic.drawing import suited_to
+from fedatlas.arithmetic.memory import Memory
+from fedatlas.arithmetic.minibatches import Minibatches, draw
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.ranking import auroc
+from fedatlas.arithmetic.torch_device import available
+from fedatlas.data.samples import Samples
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.min_max.auc import (
+    AucLoss,
+    Auxiliary,
+    accuracy,
+    pairwise_squared_loss,
+    positive_rate,
+)
+from fedatlas.federations.min_max.problem import PrimalDual
+from fedatlas.schema.objectives import AucObjective
+from fedatlas.shards.clients import ClientSamples
+
+
+class AucEngine:
+    """Scores and gradients of all workers' minibatches at once."""
+
+    def __init__(
+        self,
+        data: ClientSamples,
+        objective: AucObjective,
+        device: str,
+        dtype: torch.dtype = torch.float32,
+        vectorised: bool | None = None,
+        rounds: int = 0,
+    ) -> None:
+        """Move all samples to the device; FedatlasError if there is nothing to rank.
+
+        rounds: how many there will be, of all seeds.
+        """
+        self._device, self._dtype = available(device), dtype
+        self._sigmoid = objective.scores == "sigmoid"
+        shape = tuple(data.metadata["shape"] or ())
+        build = checked_build(objective.model, shape, 1)
+        self.memory = Memory(self._device)
+        self.network = BatchedNetwork(
+            build, self._device, dtype, vectorised, objective.model, self.memory
+        )
+        _check_test_rows(data)
+        self._loss = AucLoss(positive_rate(data))
+        self._offsets = data.offsets
+        self._drawing = suited_to(rounds)
+        self.workers = np.arange(data.clients)
+        self.samples = len(data.samples)
+        self._train = _Images(data.samples, data.metadata, self._device, dtype)
+        self._test = None
+        if data.test is not None:
+            self._test = _Images(data.test, data.metadata, self._device, dtype)
+        self._row_weights = self.array(data.row_weights).to(dtype)
+        self._last_inputs: tuple[Minibatches, Any] | None = None
+
+    def start(self, seed: int) -> PrimalDual:
+        """The network as it is initialised under a seed, a = b = 0, w = 0."""
+        m = self.network.initial(seed)
+        return PrimalDual(torch.cat([m, m.new_zeros(2)]), m.new_zeros(1))
+
+    def minibatches(self, random: RoundRandom, size: int | None, steps: int) -> Minibatches:
+        """See MinMaxProblem."""
+        return draw(self._drawing, random, self._offsets, self.workers, size, steps)
+
+    def gradients(self, theta: torch.Tensor, w: torch.Tensor, batch: Minibatches) -> PrimalDual:
+        """See MinMaxProblem."""
+        theta, w = self._per_worker(theta), self._per_worker(w)
+        inputs, positive, share = self._inputs(batch)
+        at = Auxiliary(theta[:, -2:-1], theta[:, -1:], w)
+
+        def pullback(outputs: torch.Tensor, workers: slice, samples: slice) -> torch.Tensor:
+            h, here = self._scores(outputs), (workers, samples)
+            part = Auxiliary(*(variable[workers] for variable in at))
+            slopes = share[here] * self._loss.score_slopes(h, positive[here], part)
+            if self._sigmoid:
+                slopes = slopes * h * (1 - h)
+            return slopes.unsqueeze(-1)
+
+        outputs, of_network = self.network.gradients(theta[:, :-2], inputs, pullback)
+        others = self._loss.auxiliary_gradient(self._scores(outputs), positive, share, at)
+        return PrimalDual(torch.cat([of_network, others.a, others.b], dim=1), others.w)
+
+    def class_means(
+        self, theta: torch.Tensor, batch: Minibatches
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """See MinMaxProblem."""
+        rows, share = (self.array(part) for part in batch.padded())
+        positive, drawn = self._train.positive[rows], share > 0
+        # Worker by worker: all local samples at once may be most of the memory.
+        h = torch.stack(
+            [
+                self._scores(self._outputs(own, self._train, of_worker))
+                for own, of_worker in zip(self._per_worker(theta), rows, strict=True)
+            ]
+        )
+        below, above = (
+            (h * members).sum(-1, keepdim=True) / members.sum(-1, keepdim=True)
+            for members in (drawn & ~positive, drawn & positive)
+        )
+        return below, above
+
+    def measure(self, point: PrimalDual) -> dict[str, float]:
+        """See MinMaxProblem."""
+        at = Auxiliary(point.theta[-2:-1], point.theta[-1:], point.w)
+        outputs, positive = self._all_outputs(point.theta, self._train), self._train.positive
+        h = self._scores(outputs)
+        measured = {
+            "objective": float(pairwise_squared_loss(h.double(), positive)),
+            "min_max_objective": float(self._row_weights @ self._loss.value(h, positive, at)),
+            **self._qualities("train", outputs, positive, at),
+        }
+        if self._test is not None:
+            outputs = self._all_outputs(point.theta, self._test)
+            measured |= self._qualities("test", outputs, self._test.positive, at)
+        return measured
+
+    def array(self, values: np.ndarray) -> torch.Tensor:
+        """The values on the engine's device."""
+        return torch.tensor(values, device=self._device)
+
+    def numpy(self, array: torch.Tensor) -> np.ndarray:
+        """The values as numpy; waits for the device."""
+        values: np.ndarray = array.cpu().numpy()
+        return values
+
+    def _outputs(self, theta: torch.Tensor, images: "_Images", rows: torch.Tensor) -> torch.Tensor:
+        """The network's outputs (n, 1) for these rows (n,)."""
+        return self.network.outputs(theta[:-2], lambda part: images.at(rows[part]), len(rows))
+
+    def _all_outputs(self, theta: torch.Tensor, images: "_Images") -> torch.Tensor:
+        rows = torch.arange(len(images.positive), device=self._device)
+        return self._outputs(theta, images, rows)
+
+    def _qualities(
+        self, rows: str, outputs: torch.Tensor, positive: torch.Tensor, at: Auxiliary
+    ) -> dict[str, float]:
+        """rows: "train" or "test", as measurements are named; outputs: (n, 1)."""
+        return {
+            # By outputs, which rank as scores do: a sigmoid near 1 would make ties.
+            f"{rows}_auroc": auroc(outputs.squeeze(-1), positive),
+            f"{rows}_accuracy": accuracy(self._scores(outputs), positive, at),
+        }
+
+    def _scores(self, outputs: torch.Tensor) -> torch.Tensor:
+        """(…, n, 1) → (…, n)."""
+        return torch.sigmoid(outputs.squeeze(-1)) if self._sigmoid else outputs.squeeze(-1)
+
+    def _per_worker(self, array: torch.Tensor) -> torch.Tensor:
+        return array.expand(len(self.workers), array.shape[-1])
+
+    def _inputs(self, batch: Minibatches) -> tuple[Minibatch, torch.Tensor, torch.Tensor]:
+        """Images (N, b, *shape), whether they are positive and their shares, (N, b).
+
+        Those of the last minibatch are kept: some methods ask for it at two points.
+        """
+        if self._last_inputs is None or self._last_inputs[0] is not batch:
+            rows, share = (self.array(part) for part in batch.padded())
+            images = Minibatch(self._train, rows)
+            self._last_inputs = batch, (images, self._train.positive[rows], share.to(self._dtype))
+        inputs: tuple[Minibatch, torch.Tensor, torch.Tensor] = self._last_inputs[1]
+        return inputs
+
+
+class _Images(DeviceSamples):
+    """Samples of two classes."""
+
+    def __init__(
+        self, samples: Samples, metadata: dict[str, Any], device: torch.device, dtype: torch.dtype
+    ) -> None:
+        super().__init__(samples, metadata, device, dtype)
+        self.positive = self.label > 0
+
+
+def _check_test_rows(data: ClientSamples) -> None:
+    if data.test is not None and len(np.unique(data.test.label)) < 2:
+        raise FedatlasError(
+            f"the test samples of data set '{data.metadata['dataset']}' are all of one class: the "
+            "area under their ROC curve is not defined"
+        )

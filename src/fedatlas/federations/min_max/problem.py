@@ -1,0 +1,75 @@
+"""Federated min–max problems over networks: the oracle that min–max algorithms ask.
+
+min over θ, max over w of F(θ, w) = 1/N Σ_i F_i(θ, w) (FMGDA eq. 6), all N workers taking part. For
+AUC maximisation θ = (m, a, b), the network's parameters and two numbers, and w is one number.
+Points are θ (d,) and w (1,) or, one per worker, (N, d) and (N, 1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.counters import Counters
+
+if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep torch out of that
+    import numpy as np
+    import torch
+
+    from fedatlas.arithmetic.minibatches import Minibatches
+    from fedatlas.federations.min_max.engine import AucEngine
+
+
+class PrimalDual(NamedTuple):
+    """A point, or a gradient: θ and w."""
+
+    theta: Any
+    w: Any
+
+
+class MinMaxProblem:
+    """The counting oracle."""
+
+    def __init__(self, engine: AucEngine, counters: Counters) -> None:
+        """Engines are shared by all seeds; `counters` belong to one."""
+        self._engine = engine
+        self._counters = counters
+        self.workers: np.ndarray = engine.workers
+
+    def copies(self, array: torch.Tensor) -> torch.Tensor:
+        """A row for each worker, (N, …), of an array that all share."""
+        return array.expand(len(self.workers), *array.shape)
+
+    def worker_zeros(self, like: torch.Tensor) -> torch.Tensor:
+        """Zeros for each worker, shaped as `like`, (N, …)."""
+        return self.copies(like).clone().zero_()
+
+    def minibatches(self, random: RoundRandom, size: int | None, steps: int = 1) -> Minibatches:
+        """Draw, for each worker and step, `size` distinct local samples uniformly.
+
+        A worker with fewer samples, and `size=None`, means the whole local data set.
+        """
+        return self._engine.minibatches(random, size, steps)
+
+    def gradients(self, theta: torch.Tensor, w: torch.Tensor, batch: Minibatches) -> PrimalDual:
+        """∇_θ f_i (N, d) and ∇_w f_i (N, 1) over each worker's minibatch of one step."""
+        self._counters.gradient_evaluations += batch.gradient_evaluations
+        self._counters.sequential_gradients += batch.sequential_gradients
+        return self._engine.gradients(theta, w, batch)
+
+    def step_done(self) -> None:
+        """Count one sequential step, whatever gradients it took."""
+        self._counters.iteration += 1
+
+    def class_means(
+        self, theta: torch.Tensor, batch: Minibatches
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Mean scores of the negatives and of the positives of each worker's minibatch, (N, 1).
+
+        Forward passes only; NaN where a worker's minibatch lacks the class.
+        """
+        return self._engine.class_means(theta, batch)
+
+    def measure(self, point: PrimalDual) -> dict[str, float]:
+        """Every measurement, over all training and test samples; never counted."""
+        return self._engine.measure(point)

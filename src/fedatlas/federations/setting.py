@@ -1,0 +1,109 @@
+"""What methods run in: data, arithmetic and network, one folder for each federation.
+
+`setting.py` in each folder has one subclass of Setting. It is loaded by name, so that a run depends
+on the code of its own federation only.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.schema.runs import RunSpec
+from fedatlas.shards.clients import ClientSamples, read_shard
+from fedatlas.shards.manifests import vouched_digests
+
+if TYPE_CHECKING:
+    from fedatlas.arithmetic.memory import Memory
+    from fedatlas.privacy.exposure import Exposure
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one seed of a run has of its own: an oracle and a network that count, and the start.
+
+    counters: a dataclass of running totals, named as the costs and measurements of a trace.
+    x0: where to start: a model (d,), or a tuple of arrays or of such tuples.
+    samples: training samples, by which epochs are counted.
+    """
+
+    problem: Any
+    network: Any
+    counters: Any
+    x0: Any
+    samples: int
+
+
+class Setting(ABC):
+    """Data and arithmetic of a run.
+
+    device: where it computes. data_digest: of all files that it reads.
+    exposure: what privacy depends on here; None where no method of the setting is private.
+    memory: of arithmetic that is done in parts where it does not fit.
+    accelerator: of a GPU that computes: model, driver and CUDA.
+    """
+
+    device: str
+    data_digest: str
+    exposure: Exposure | None = None
+    memory: Memory | None = None
+    accelerator: Mapping[str, str] = MappingProxyType({})
+
+    @abstractmethod
+    def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
+        """Find the run's files; see `open_setting`."""
+
+    @property
+    def uses_torch(self) -> bool:
+        """Whether torch does the arithmetic."""
+        return self.device != "cpu"
+
+    @abstractmethod
+    def trial(self, seed: int) -> Trial:
+        """A fresh start for one seed."""
+
+    @abstractmethod
+    def array(self, values: np.ndarray) -> Any:
+        """The values in the setting's own array type."""
+
+    @abstractmethod
+    def numpy(self, array: Any) -> np.ndarray:
+        """The values as numpy; waits for the device."""
+
+
+def open_setting(spec: RunSpec, shards: Path, device: str) -> Setting:
+    """The setting of a run.
+
+    shards: the folder with a folder for each partition, by its slug.
+    device: "auto", "cpu", or a torch device such as "cuda", which a setting may decline.
+    """
+    module = importlib.import_module(f"fedatlas.federations.{spec.federation}.setting")
+    (setting,) = (
+        member
+        for member in vars(module).values()
+        if isinstance(member, type) and member.__module__ == module.__name__
+    )
+    return setting(spec, shards, device)
+
+
+def read_clients(spec: RunSpec, shards: Path) -> tuple[ClientSamples, str]:
+    """The samples of a horizontal run and the digest of their file."""
+    partition = spec.partition
+    assert isinstance(partition, HorizontalPartition)
+    files = shard_files(shards / partition.slug, partition.silos)
+    (digest,) = vouched_digests(files, spec.dataset, spec.split, partition)
+    (path,) = files
+    return read_shard(path), digest
+
+
+def shard_files(folder: Path, silos: int) -> list[Path]:
+    """The shard files of a partition's folder, in the order of its silos."""
+    return [folder / f"silo-{number}.parquet" for number in range(silos)]

@@ -1,0 +1,82 @@
+"""The arithmetic behind silos with clients: what every engine shares and must offer."""
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fedatlas.federations.tiered.problem import PerSilo, SharedMinibatch, SiloModels
+from fedatlas.shards.silos import TieredSamples
+
+if TYPE_CHECKING:  # by whom torch is used anyway
+    from fedatlas.arithmetic.memory import Memory
+
+
+class RowsByClient(NamedTuple):
+    """Where a silo stores the samples of a minibatch.
+
+    rows: (B,) client by client. place: (B,) of each in ζ. bounds: (K + 1,) where clients' begin.
+    """
+
+    rows: np.ndarray
+    place: np.ndarray
+    bounds: np.ndarray
+
+
+def rows_by_client(stored: np.ndarray, offsets: np.ndarray, samples: np.ndarray) -> RowsByClient:
+    """The rows of these samples, (B,), numbered by ascending sample id.
+
+    stored: (M,) the row of every sample. offsets: (K + 1,) where the rows of clients begin.
+    """
+    rows = stored[samples]
+    place = np.argsort(rows)  # rows are stored client by client
+    return RowsByClient(rows[place], place, np.searchsorted(rows[place], offsets))
+
+
+class SiloEngine(ABC):
+    """Embeddings and gradients of all clients of all silos.
+
+    silos: N. clients: K of each silo. samples: M.
+    memory: of engines that compute in parts what does not fit.
+    """
+
+    memory: "Memory | None" = None
+
+    def __init__(self, data: TieredSamples) -> None:
+        """Keep what the rows are shared out to."""
+        self.silos, self.clients = len(data.silos), data.silos[0].clients
+        self.samples = len(data.place[0])
+
+    @abstractmethod
+    def start(self, seed: int) -> SiloModels:
+        """The silos' models before round 0."""
+
+    @abstractmethod
+    def array(self, values: np.ndarray) -> Any:
+        """The values in the engine's own array type."""
+
+    @abstractmethod
+    def numpy(self, array: Any) -> np.ndarray:
+        """The values as numpy; waits for the device."""
+
+    @abstractmethod
+    def copies(self, array: Any) -> Any:
+        """The array (d,) at each of a silo's clients, (K, d)."""
+
+    @abstractmethod
+    def minibatch(self, samples: np.ndarray) -> SharedMinibatch:
+        """The minibatch of these samples, (B,), numbered by ascending sample id."""
+
+    @abstractmethod
+    def embeddings(self, models: SiloModels, batch: SharedMinibatch) -> PerSilo:
+        """See TieredProblem."""
+
+    @abstractmethod
+    def partial_gradients(
+        self, models: SiloModels, others: PerSilo, batch: SharedMinibatch
+    ) -> tuple[PerSilo, PerSilo]:
+        """See TieredProblem."""
+
+    @abstractmethod
+    def measure(self, models: SiloModels) -> dict[str, float]:
+        """See TieredProblem."""

@@ -1,0 +1,155 @@
+"""Silos that train blocks of a linear model: margins are summed over silos."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fedatlas.arithmetic import kernels
+from fedatlas.arithmetic.linear import LinearModel
+from fedatlas.arithmetic.quality import quality
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.tiered.engine import RowsByClient, SiloEngine, rows_by_client
+from fedatlas.federations.tiered.problem import PerSilo, SharedMinibatch, SiloModels
+from fedatlas.schema.objectives import LinearObjective, Loss
+from fedatlas.shards.clients import ClientSamples
+from fedatlas.shards.silos import TieredSamples
+
+
+@dataclass(frozen=True)
+class _SiloBatch:
+    """A silo's rows of the minibatch, and |ζ_k| of its clients, (K,)."""
+
+    by_client: RowsByClient
+    sizes: np.ndarray
+
+
+class LinearSilos(SiloEngine):
+    """The engine of linear models: h_j(θ_j; x) = θ_j·x_j, without an intercept, float64.
+
+    The objective is that of the other linear problems, 1/M Σ_p loss(Σ_j θ_j·x_pj, y_p) + weight ·
+    regulariser(θ); every client's partial gradient has the regulariser's, at its own θ_kj, too.
+    """
+
+    def __init__(self, data: TieredSamples, objective: LinearObjective) -> None:
+        """Hold every silo's columns as CSR; FedatlasError if data do not suit the objective."""
+        super().__init__(data)
+        if data.silos[0].samples.features.dtype == np.uint8:
+            raise FedatlasError(
+                f"objective '{objective.name}': data set '{data.metadata.get('dataset')}' holds "
+                "images, which linear models here do not take"
+            )
+        self._codes = (
+            kernels.LOSS_CODES[objective.loss],
+            kernels.REGULARISER_CODES[objective.regulariser],
+            objective.regularisation_weight,
+        )
+        first = data.silos[0]
+        label = first.samples.label[data.place[0]]
+        labels = label if first.test is None else np.concatenate([label, first.test.label])
+        self._has_classes = bool(np.isin(labels, (-1.0, 1.0)).all())  # else no accuracy
+        if objective.loss is Loss.LOGISTIC and not self._has_classes:
+            raise FedatlasError(
+                f"objective '{objective.name}' needs labels ±1, but data set "
+                f"'{data.metadata.get('dataset')}' has {np.unique(labels)[:5]}"
+            )
+        self._silos = tuple(
+            _Silo(silo, place) for silo, place in zip(data.silos, data.place, strict=True)
+        )
+        whole = sparse.hstack([silo.features[silo.stored] for silo in self._silos], format="csr")
+        self._whole = LinearModel(sparse.csr_array(whole), label, objective)
+        self._label, self._test = label, None
+        tests = [silo.test for silo in data.silos if silo.test is not None]
+        if tests:
+            columns = [sparse.csr_array(test.features) for test in tests]
+            self._test = (sparse.csr_array(sparse.hstack(columns)), tests[0].label)
+
+    def start(self, seed: int) -> SiloModels:
+        """Zeros, as of the other linear problems."""
+        return SiloModels(
+            tuple(np.zeros(silo.features.shape[1]) for silo in self._silos),
+            tuple(np.zeros(0) for _ in self._silos),
+        )
+
+    def array(self, values: np.ndarray) -> np.ndarray:
+        """See SiloEngine."""
+        return values
+
+    def numpy(self, array: Any) -> np.ndarray:
+        """See SiloEngine."""
+        values: np.ndarray = array
+        return values
+
+    def copies(self, array: Any) -> Any:
+        """See SiloEngine."""
+        return np.broadcast_to(array, (self.clients, len(array)))
+
+    def minibatch(self, samples: np.ndarray) -> SharedMinibatch:
+        """See SiloEngine."""
+        return SharedMinibatch(len(samples), tuple(silo.batch(samples) for silo in self._silos))
+
+    def embeddings(self, models: SiloModels, batch: SharedMinibatch) -> PerSilo:
+        """See TieredProblem; (B,), as margins are numbers."""
+        return tuple(
+            silo.embeddings(weights, own)
+            for silo, weights, own in zip(self._silos, models.weights, batch.silos, strict=True)
+        )
+
+    def partial_gradients(
+        self, models: SiloModels, others: PerSilo, batch: SharedMinibatch
+    ) -> tuple[PerSilo, PerSilo]:
+        """See TieredProblem."""
+        gradients = tuple(
+            silo.gradients(np.ascontiguousarray(weights), stale, own, self._codes)
+            for silo, weights, stale, own in zip(
+                self._silos, models.weights, others, batch.silos, strict=True
+            )
+        )
+        return gradients, models.statistics
+
+    def measure(self, models: SiloModels) -> dict[str, float]:
+        """See TieredProblem."""
+        x = np.concatenate(models.weights)
+        margins = self._whole.margins(x)
+        value, gradient = self._whole.value_and_gradient(x, margins)
+        measured = {"objective": value, "gradient_norm": float(np.linalg.norm(gradient))}
+        measured |= quality("train", margins, self._label, self._has_classes)
+        if self._test is not None:
+            features, label = self._test
+            measured |= quality("test", features @ x, label, self._has_classes)
+        return measured
+
+
+class _Silo:
+    """The columns of one silo, ordered by its clients."""
+
+    def __init__(self, data: ClientSamples, stored: np.ndarray) -> None:
+        """stored: (M,) the row of every sample, by ascending id."""
+        self.features = sparse.csr_array(data.samples.features)
+        self.stored, self._offsets = stored, data.offsets
+        self._csr = (
+            self.features.indptr.astype(np.int64),
+            self.features.indices.astype(np.int32),
+            self.features.data.astype(np.float64),
+            data.samples.label,
+        )
+
+    def batch(self, samples: np.ndarray) -> _SiloBatch:
+        """The rows of these samples, (B,)."""
+        found = rows_by_client(self.stored, self._offsets, samples)
+        return _SiloBatch(found, np.diff(found.bounds))
+
+    def embeddings(self, weights: np.ndarray, batch: _SiloBatch) -> np.ndarray:
+        """Φ_j of the minibatch, (B,), at weights (d_j,)."""
+        rows, place, _ = batch.by_client
+        found = np.empty(len(rows))
+        found[place] = self.features[rows] @ weights
+        return found
+
+    def gradients(
+        self, weights: np.ndarray, others: np.ndarray, batch: _SiloBatch, codes: tuple[Any, ...]
+    ) -> np.ndarray:
+        """g_{k,j}, (K, d_j), at weights (K, d_j)."""
+        rows, place, bounds = batch.by_client
+        return kernels.silo_gradients(*self._csr, rows, bounds, others[place], *codes, weights)

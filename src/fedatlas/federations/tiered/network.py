@@ -1,0 +1,111 @@
+"""Hubs that talk to each other and to the clients of their silos. It carries and counts."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedatlas.federations.counters import TieredCounters
+from fedatlas.federations.tiered.problem import PerSilo, SiloModels
+
+if TYPE_CHECKING:
+    from fedatlas.federations.tiered.problem import SharedMinibatch
+
+_BYTES_OF_ID = 8
+
+
+class TieredNetwork:
+    """Two tiers: N hubs, all connected, each with K clients that talk to their hub only.
+
+    An array weighs its number of entries times its item size, a sample id 8 bytes. What clients or
+    hubs send in parallel is one trip.
+    """
+
+    def __init__(self, silos: int, clients: int, counters: TieredCounters) -> None:
+        """silos: N. clients: K of each silo."""
+        self._silos, self._clients, self._counters = silos, clients, counters
+
+    def send_models(self, models: SiloModels, batch: SharedMinibatch) -> SiloModels:
+        """From each hub its model, and the ids of the minibatch, to each of its clients."""
+        count, ids = self._counters, self._silos * batch.size * _BYTES_OF_ID
+        count.bytes_down += self._clients * (_bytes(*models) + ids)
+        largest = max(_bytes_by_silo(*models))
+        self._count_exchange(self._clients * (largest + batch.size * _BYTES_OF_ID))
+        count.messages += self._silos * self._clients
+        count.hub_client_trips += 1  # that `collect_models` ends
+        return models
+
+    def exchange(self, embeddings: PerSilo, batch: SharedMinibatch) -> PerSilo:
+        """Clients' embeddings to their hubs, hubs' to all others, sums of others' to clients.
+
+        embeddings: Φ_j, (B, E). Returns Φ_{−j} = Σ_{l≠j} Φ_l, of which every client gets the rows
+        of its samples.
+        """
+        count, weight = self._counters, _bytes(embeddings)
+        count.bytes_up += weight
+        count.bytes_sent += (self._silos - 1) * weight
+        count.bytes_down += weight
+        senders = int(np.count_nonzero(batch.sizes))
+        count.messages += 2 * senders + self._silos * (self._silos - 1)
+        count.hub_client_trips += 1
+        count.hub_hub_trips += self._silos > 1
+        largest = max(_bytes_by_silo(embeddings))
+        self._count_exchange(largest)  # clients to hubs
+        if self._silos > 1:
+            self._count_exchange(2 * (self._silos - 1) * largest)
+        self._count_exchange(largest)  # hubs to clients
+        return sums_of_others(embeddings)
+
+    def ask_label_holders(self, embeddings: PerSilo, batch: SharedMinibatch) -> None:
+        """One local step's questions where only clients of silo 0 have labels (TDCD Remark 2).
+
+        Clients of the other silos send the embeddings of their samples, by both hubs, to the client
+        that has the label, and get the loss's slopes back, which weigh the same.
+        """
+        if self._silos == 1:
+            return
+        count, weight = self._counters, _bytes(embeddings[1:])
+        count.bytes_up += 2 * weight
+        count.bytes_sent += 2 * weight
+        count.bytes_down += 2 * weight
+        senders = int(np.count_nonzero(batch.sizes))
+        count.messages += 2 * (senders + self._silos - 1)
+        count.hub_client_trips += 2
+        count.hub_hub_trips += 1
+        largest = max(_bytes_by_silo(embeddings[1:]))
+        # From client to hub, to the hub of silo 0, to its client; and back.
+        for busiest in (largest, weight, weight, weight, weight, largest):
+            self._count_exchange(busiest)
+
+    def collect_models(self, models: SiloModels) -> SiloModels:
+        """From every client its model, or what is sent of it, to its hub; (senders, …)."""
+        self._counters.bytes_up += _bytes(*models)
+        self._counters.messages += self._silos * self._clients
+        self._count_exchange(max(_bytes_by_silo(*models)))
+        return models
+
+    def _count_exchange(self, busiest: int) -> None:
+        """busiest: what the busiest node sends and receives."""
+        self._counters.sequential_messages += 1
+        self._counters.sequential_bytes += busiest
+
+
+def sums_of_others(embeddings: PerSilo) -> PerSilo:
+    """Φ_{−j} = Σ_{l≠j} Φ_l; zeros where there is one silo."""
+    if len(embeddings) == 1:
+        return tuple(0 * own for own in embeddings)
+    return tuple(
+        reduce(add, (phi for other, phi in enumerate(embeddings) if other != silo))
+        for silo in range(len(embeddings))
+    )
+
+
+def _bytes(*groups: PerSilo) -> int:
+    return sum(_bytes_by_silo(*groups))
+
+
+def _bytes_by_silo(*groups: PerSilo) -> list[int]:
+    return [sum(array.nbytes for array in of_silo) for of_silo in zip(*groups, strict=True)]

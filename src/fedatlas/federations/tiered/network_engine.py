@@ -1,0 +1,280 @@
+"""Silos that train networks: slices on a device, embeddings, gradients."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedatlas.architectures import checked_build
+from fedatlas.arithmetic.batched_network import BatchedNetwork, Pullback
+from fedatlas.arithmetic.classification import Classification, classification
+from fedatlas.arithmetic.device_samples import DeviceSamples
+from fedatlas.arithmetic.memory import Memory
+from fedatlas.arithmetic.torch_device import available
+from fedatlas.federations.tiered.engine import SiloEngine, rows_by_client
+from fedatlas.federations.tiered.problem import PerSilo, SharedMinibatch, SiloModels
+from fedatlas.schema.objectives import ClassificationObjective
+from fedatlas.shards.clients import ClientSamples
+from fedatlas.shards.silos import TieredSamples
+
+# Where a network takes many clients in one call, those of about equal minibatches share one, padded
+# to the largest of theirs: of 50 clients with some 40 samples each, three calls instead of one cost
+# two thirds of the time, and more calls save nothing (benchmarks/tiers.py).
+_CALLS = 3
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Clients of a silo whose gradients are taken together.
+
+    clients: (C,). inputs: (C, b, *shape), padded. targets, place: (C, b), place being that in ζ.
+    share: (C, b) 1/|ζ_k|, 0 of padding.
+    """
+
+    clients: torch.Tensor
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    place: torch.Tensor
+    share: torch.Tensor
+
+
+@dataclass(frozen=True)
+class _SiloBatch:
+    """A silo's slices of the minibatch, by client.
+
+    inputs: (B, *shape). place: (B,) of each in ζ. sizes: (K,) |ζ_k|. groups: of all clients that
+    have samples.
+    """
+
+    inputs: torch.Tensor
+    place: torch.Tensor
+    sizes: np.ndarray
+    groups: tuple[_Group, ...]
+
+
+class NetworkSilos(SiloEngine):
+    """The engine of networks; its arrays are torch's, float32 unless told otherwise."""
+
+    def __init__(
+        self,
+        data: TieredSamples,
+        objective: ClassificationObjective,
+        device: str,
+        dtype: torch.dtype = torch.float32,
+        vectorised: bool | None = None,
+    ) -> None:
+        """Move all slices to the device; FedatlasError if labels are no classes.
+
+        vectorised: whether calls are for many clients; None lets device and sizes decide.
+        """
+        super().__init__(data)
+        self._device, first = available(device), data.silos[0]
+        self._loss = classification(
+            objective, data.metadata["dataset"], first.samples, first.test, self._device
+        )
+        self.memory = Memory(self._device)
+        self._silos = tuple(
+            _Silo(number, silo, place, objective, self._loss, self.memory, dtype, vectorised)
+            for number, (silo, place) in enumerate(zip(data.silos, data.place, strict=True))
+        )
+
+    def start(self, seed: int) -> SiloModels:
+        """The silos' networks as they are initialised under a seed, each under one of its own."""
+        seeds = np.random.SeedSequence(seed).generate_state(self.silos)
+        return SiloModels(
+            tuple(
+                silo.network.initial(int(own)) for silo, own in zip(self._silos, seeds, strict=True)
+            ),
+            tuple(silo.network.initial_statistics() for silo in self._silos),
+        )
+
+    def array(self, values: np.ndarray) -> torch.Tensor:
+        """The values on the engine's device."""
+        return torch.tensor(values, device=self._device)
+
+    def numpy(self, array: Any) -> np.ndarray:
+        """See SiloEngine."""
+        values: np.ndarray = array.cpu().numpy()
+        return values
+
+    def copies(self, array: Any) -> Any:
+        """See SiloEngine."""
+        return array.expand(self.clients, -1)
+
+    def minibatch(self, samples: np.ndarray) -> SharedMinibatch:
+        """The minibatch of these samples, (B,), numbered by ascending sample id."""
+        return SharedMinibatch(len(samples), tuple(silo.batch(samples) for silo in self._silos))
+
+    def embeddings(self, models: SiloModels, batch: SharedMinibatch) -> PerSilo:
+        """See TieredProblem."""
+        return tuple(
+            silo.embeddings(weights, own)
+            for silo, weights, own in zip(self._silos, models.weights, batch.silos, strict=True)
+        )
+
+    def partial_gradients(
+        self, models: SiloModels, others: PerSilo, batch: SharedMinibatch
+    ) -> tuple[PerSilo, PerSilo]:
+        """See TieredProblem."""
+        found = [
+            silo.gradients(weights, statistics, phi, own)
+            for silo, weights, statistics, phi, own in zip(
+                self._silos, *models, others, batch.silos, strict=True
+            )
+        ]
+        gradients, statistics = zip(*found, strict=True)
+        return gradients, statistics
+
+    def measure(self, models: SiloModels) -> dict[str, float]:
+        """See TieredProblem."""
+        silos = list(zip(self._silos, models.weights, models.statistics, strict=True))
+        outputs = torch.stack([silo.train_outputs(*model) for silo, *model in silos]).sum(0)
+        targets = self._silos[0].train_targets  # labels are the same in all silos
+        measured = {"objective": float(self._loss.losses(outputs, targets).double().mean())}
+        found = self._loss.qualities(outputs, targets)
+        measured |= {f"train_{name}": value for name, value in found.items()}
+        if self._silos[0].has_test:
+            outputs = torch.stack([silo.test_outputs(*model) for silo, *model in silos]).sum(0)
+            found = self._loss.qualities(outputs, self._silos[0].test_targets)
+            measured |= {f"test_{name}": value for name, value in found.items()}
+        return measured
+
+
+class _Silo:
+    """The slices of one silo and its network h_j."""
+
+    def __init__(
+        self,
+        number: int,
+        data: ClientSamples,
+        place: np.ndarray,
+        objective: ClassificationObjective,
+        loss: Classification,
+        memory: Memory,
+        dtype: torch.dtype,
+        vectorised: bool | None,
+    ) -> None:
+        build = checked_build(
+            objective.model,
+            tuple(data.metadata["shape"] or ()),
+            loss.outputs,
+            hidden=objective.hidden,
+            batch_statistics=True,
+        )
+        name, device = f"{objective.model} of silo {number}", memory.device
+        self.network = BatchedNetwork(build, device, dtype, vectorised, name, memory)
+        self._loss, self._dtype, self._device = loss, dtype, device
+        self._train = DeviceSamples(data.samples, data.metadata, device, dtype)
+        self._targets = loss.targets(self._train.label)
+        self._row_of, self._offsets = place, data.offsets
+        self._rows = torch.tensor(place, device=device)
+        self.has_test = data.test is not None
+        if data.test is not None:
+            self._test = DeviceSamples(data.test, data.metadata, device, dtype)
+            self.test_targets = loss.targets(self._test.label)
+
+    @property
+    def train_targets(self) -> torch.Tensor:
+        """Of all training samples by ascending id, (M,)."""
+        return self._targets[self._rows]
+
+    def batch(self, samples: np.ndarray) -> _SiloBatch:
+        """The slices of these samples, (B,)."""
+        rows, place, starts = rows_by_client(self._row_of, self._offsets, samples)
+        taken = torch.from_numpy(rows).to(self._device)
+        inputs, targets = self._train.at(taken), self._targets[taken]
+        places = torch.from_numpy(place).to(self._device)
+        groups = tuple(
+            self._group(clients, starts, inputs, targets, places)
+            for clients in self._together(np.diff(starts), inputs[0].numel())
+        )
+        return _SiloBatch(inputs, places, np.diff(starts), groups)
+
+    def embeddings(self, weights: torch.Tensor, batch: _SiloBatch) -> torch.Tensor:
+        """Φ_j of the minibatch, (B, E), at weights (d_j,)."""
+        if self.network.statistics:
+            parts = [
+                self.network.training_outputs(weights, group.inputs[0]) for group in batch.groups
+            ]
+            by_client = torch.cat(parts)
+        else:
+            by_client = self.network.outputs(weights, batch.inputs.__getitem__, len(batch.inputs))
+        found = torch.empty_like(by_client)
+        found[batch.place] = by_client
+        return found
+
+    def gradients(
+        self,
+        weights: torch.Tensor,
+        statistics: torch.Tensor,
+        others: torch.Tensor,
+        batch: _SiloBatch,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """g_{k,j}, (K, d_j), at weights (K, d_j), and statistics afterwards, (K, s_j)."""
+        gradients = torch.zeros_like(weights, memory_format=torch.contiguous_format)
+        after = statistics.clone(memory_format=torch.contiguous_format)
+        for group in batch.groups:
+            # A client alone by a slice, through which its statistics are updated in place.
+            first = int(group.clients[0])
+            here = group.clients if len(group.clients) > 1 else slice(first, first + 1)
+            _, gradients[here] = self.network.gradients(
+                weights[here],
+                group.inputs,
+                self._pullback(group, others),
+                after[here],
+                together=len(group.clients) > 1,
+            )
+        return gradients, after
+
+    def train_outputs(self, weights: torch.Tensor, statistics: torch.Tensor) -> torch.Tensor:
+        """Embeddings of all training samples by ascending id, (M, E)."""
+        stored = self.network.outputs(weights, self._train.at, len(self._train), statistics)
+        return stored[self._rows]
+
+    def test_outputs(self, weights: torch.Tensor, statistics: torch.Tensor) -> torch.Tensor:
+        """Embeddings of all test samples, in their order, which is the same in all silos."""
+        return self.network.outputs(weights, self._test.at, len(self._test), statistics)
+
+    def _together(self, sizes: np.ndarray, numbers: int) -> list[np.ndarray]:
+        """Clients whose gradients are taken together, all that have samples.
+
+        numbers: of one sample.
+        """
+        present = np.flatnonzero(sizes)
+        if not self.network.is_vectorised(int(sizes[present].mean() * numbers)):
+            return np.split(present, len(present))
+        by_size = present[np.argsort(-sizes[present], kind="stable")]
+        return np.array_split(by_size, min(_CALLS, len(by_size)))
+
+    def _group(
+        self,
+        clients: np.ndarray,
+        starts: np.ndarray,
+        inputs: torch.Tensor,
+        targets: torch.Tensor,
+        places: torch.Tensor,
+    ) -> _Group:
+        first, sizes = starts[clients], starts[clients + 1] - starts[clients]
+        column = np.arange(sizes.max())
+        real = column < sizes[:, None]
+        share = torch.from_numpy(real / sizes[:, None]).to(self._device, self._dtype)
+        if len(clients) == 1:  # a view: nothing is padded
+            here = slice(int(first[0]), int(first[0] + sizes[0]))
+            own = inputs[here][None], targets[here][None], places[here][None]
+        else:
+            rows = torch.from_numpy(np.where(real, first[:, None] + column, first[:, None]))
+            taken = rows.to(self._device)
+            own = inputs[taken], targets[taken], places[taken]
+        return _Group(torch.from_numpy(clients).to(self._device), *own, share)
+
+    def _pullback(self, group: _Group, others: torch.Tensor) -> Pullback:
+        """Slopes of the mean loss of each client's samples: its own Φ_j beside the stale Φ_{−j}."""
+        stale = others[group.place]
+
+        def slopes(outputs: torch.Tensor, clients: slice, samples: slice) -> torch.Tensor:
+            here = clients, samples
+            of_sum = self._loss.slopes(outputs + stale[here], group.targets[here])
+            return group.share[here].unsqueeze(-1) * of_sum
+
+        return slopes

@@ -1,0 +1,55 @@
+"""Silos with slices of all samples, each shared out to clients around the silo's hub."""
+
+from pathlib import Path
+
+from fedatlas.federations.counters import TieredCounters
+from fedatlas.federations.engine_setting import EngineSetting, claimed_for_networks
+from fedatlas.federations.setting import Trial, shard_files
+from fedatlas.federations.tiered.engine import SiloEngine
+from fedatlas.federations.tiered.network import TieredNetwork
+from fedatlas.federations.tiered.problem import TieredProblem
+from fedatlas.files import text_digest
+from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
+from fedatlas.schema.partitions import TieredPartition
+from fedatlas.schema.runs import RunSpec
+from fedatlas.shards.manifests import vouched_digests
+from fedatlas.shards.silos import TieredSamples, read_tiered_shards
+
+
+class TieredSetting(EngineSetting):
+    """The same data for all seeds; "auto" is a GPU for networks where there is one."""
+
+    def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
+        """Read all silos' files into an engine of the device."""
+        partition = spec.partition
+        assert isinstance(partition, TieredPartition)
+        files = shard_files(shards / partition.slug, partition.silos)
+        digests = vouched_digests(files, spec.dataset, spec.split, partition)
+        device = claimed_for_networks(spec, device)
+        super().__init__(_engine(spec, read_tiered_shards(files), device), device)
+        self._torch = not isinstance(spec.objective, LinearObjective)
+        self.data_digest = text_digest("".join(digests))
+
+    @property
+    def uses_torch(self) -> bool:
+        """See Setting."""
+        return self._torch
+
+    def trial(self, seed: int) -> Trial:
+        """See Setting."""
+        engine, counters = self._engine, TieredCounters()
+        problem = TieredProblem(engine, counters)
+        network = TieredNetwork(engine.silos, engine.clients, counters)
+        return Trial(problem, network, counters, engine.start(seed), engine.samples)
+
+
+def _engine(spec: RunSpec, data: TieredSamples, device: str) -> SiloEngine:
+    """The engine of the objective; torch is imported only if it computes."""
+    if isinstance(spec.objective, LinearObjective):
+        from fedatlas.federations.tiered.linear_engine import LinearSilos
+
+        return LinearSilos(data, spec.objective)
+    from fedatlas.federations.tiered.network_engine import NetworkSilos
+
+    assert isinstance(spec.objective, ClassificationObjective)
+    return NetworkSilos(data, spec.objective, device)

@@ -1,0 +1,84 @@
+"""What methods over parties with columns have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import PositiveFloat, PositiveInt
+
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.federations.vertical.update_rule import UpdateRule
+
+if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
+    import numpy as np
+
+    from fedatlas.federations.vertical.network import PartyNetwork, PartyState
+
+
+class VerticalAlgorithm(Algorithm):
+    """Parties with blocks of columns, updated one sample at a time.
+
+    The problem is a VerticalProblem, the network a PartyNetwork, the state its PartyState. A round
+    only cuts time for records: 1/rounds_per_epoch of n dominated updates, with nothing waiting at
+    its end.
+
+    step_size: γ. synchronous: a barrier whenever each dominator has made one update, the paper's
+    "VFB".
+    """
+
+    partition_kind: ClassVar[str] = "vertical"
+
+    step_size: PositiveFloat
+    synchronous: bool = False
+    rounds_per_epoch: PositiveInt = 10
+
+    @property
+    @abstractmethod
+    def rule(self) -> UpdateRule:
+        """What the network does with every sample."""
+
+    @property
+    def effective_step_size(self) -> float:
+        """γ."""
+        return self.step_size
+
+    def point(self, state: PartyState, network: PartyNetwork) -> np.ndarray:
+        """All blocks, with every update that is due."""
+        return network.settled(state, self.rule)
+
+    def round(
+        self,
+        state: PartyState,
+        problem: VerticalProblem,
+        network: PartyNetwork,
+        random: RoundRandom,
+    ) -> PartyState:
+        """Dominated updates on samples drawn uniformly, with replacement."""
+        samples = random.indices(problem.samples, self._updates(state, problem))
+        return network.dominated_updates(state, self.rule, samples)
+
+    def _updates(self, state: PartyState, problem: VerticalProblem) -> int:
+        """Dominated updates of the coming round: rounds_per_epoch rounds make n, exactly."""
+        n, rounds = problem.samples, self.rounds_per_epoch
+        if rounds > n:
+            raise FedatlasError(
+                f"'rounds_per_epoch' is {rounds}, but there are only {n} training samples; lower it"
+            )
+        finished = -(-state.dominated_updates * rounds // n)
+        return n * (finished + 1) // rounds - state.dominated_updates
+
+
+def full_pass(
+    state: PartyState, rule: UpdateRule, problem: VerticalProblem, network: PartyNetwork
+) -> PartyState:
+    """ϑ of all samples at the present model, given to all parties, who form 1/n Σ_i ϑ_i x_{i,ℓ}.
+
+    Behind a barrier: the parties need one common model (our reading; the paper shows none).
+    """
+    state = network.barrier(state, rule)
+    derivatives = problem.derivatives(network.secure_margins(state))
+    return network.distribute(state, rule, derivatives, problem.data_gradient(derivatives))

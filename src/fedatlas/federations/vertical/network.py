@@ -1,0 +1,314 @@
+"""Parties that hold columns: who computes what when, event by event (VFB², arXiv:2103.00958).
+
+The model of time, in simulated seconds, of whole nanoseconds; all of it our choice, as the paper
+measures and models none. Party ℓ has d_ℓ features (if rows are sparse: non-zeros per row, on
+average) and takes r_ℓ = seconds_per_feature · d_ℓ, the straggler longer, for a share w_ℓ·x_{i,ℓ},
+and as long for an update of its block. A message takes the latency Λ (none with one party), a sum
+⌈log2 q⌉ messages one after the other.
+
+- An iteration of a dominator that begins at t asks all parties for their shares of one sample; ℓ
+  answers with its block as it stands at t + Λ + r_ℓ, which keeps none of its threads from their
+  work. The sum is there at S = t + Λ + max_ℓ r_ℓ + ⌈log2 q⌉ Λ, and ϑ = ∂L/∂z with it. The
+  dominator updates its own block at S + r_a and begins its next iteration at that moment: it waits
+  for nobody.
+- (ϑ, i) reaches the collaborators at S + Λ and waits, first in, first out, for one of k threads,
+  which applies the update r_ℓ later; with k = m, as in the paper, it never has to wait. Both kinds
+  of update are made of the block as it then stands, in one piece: the paper takes the regulariser
+  of a dominator where the share was computed.
+- Of equal times the earlier sum, then the lower dominator, comes first; an update due at the time
+  of a read is seen by it.
+- Synchronous methods: all dominators begin together, and again when the last update is applied;
+  the barrier itself costs nothing, in their favour.
+- A pass over all samples (a snapshot of SVRG, the first table of SAGA) waits for all updates that
+  are decided; iterations without a sum are given up at no cost. The k threads of a party share its
+  work. It takes n max_ℓ r_ℓ / k + Λ + ⌈log2 q⌉ Λ for the sums, and Λ + n max_ℓ r_ℓ / k until ϑ is
+  spread and the mean is formed.
+
+Stale ϑ and inconsistent reads follow from these times. No clock but the parties' own is needed: all
+sums take equally long, so a block can be brought up to the time of each read when it is read.
+
+Counted is what Algorithm 1 and the updates need: 2(q − 1) numbers per sum towards the dominator;
+one number and one index to each collaborator, per dominated update; for all samples, 2(q − 1)
+numbers each, and one to every other party that updates its block. Indices that go out with the
+request for shares are not counted (parties can derive them from a shared seed), their latency is.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, inf, log2
+from typing import TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from fedatlas.arithmetic import kernels
+from fedatlas.arithmetic.kernels import Blocks, Queues, Rule, Tally, Timing
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.vertical.secure_sum import two_trees
+from fedatlas.federations.vertical.update_rule import UpdateRule
+from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.objectives import LinearObjective, Regulariser
+from fedatlas.shards.parties import PartyRows
+
+_NUMBER_BYTES = 8
+_NANOSECONDS = 1e9  # of a second
+
+Arrays = TypeVar("Arrays", Queues, Tally)
+
+
+@dataclass
+class PartyCounters:
+    """Running totals of one seed."""
+
+    gradient_evaluations: int = 0  # derivatives ϑ
+    iteration: int = 0  # dominated updates
+    update_epoch: float = 0.0  # dominated updates per sample
+    full_passes: int = 0
+    block_updates: int = 0
+    bytes_up: int = 0  # shares and masks towards dominators
+    bytes_down: int = 0  # ϑ and indices from dominators
+    messages: int = 0
+    simulated_time: float = 0.0  # s
+    read_delay_mean: float = 0.0
+    read_delay_max: float = 0.0
+    update_delay_mean: float = 0.0
+    update_delay_max: float = 0.0
+    mask_error: float = 0.0
+
+
+@dataclass(frozen=True)
+class PartyState:
+    """The parties between two rounds; never changed in place.
+
+    x: (d,) all blocks, with the updates applied so far; `PartyNetwork.settled` adds those that are
+        due. mean (d,), reference (0, 1 or q rows of n): see UpdateRule.
+    """
+
+    x: np.ndarray
+    mean: np.ndarray
+    reference: np.ndarray
+    queues: Queues
+    tally: Tally
+
+    @property
+    def dominated_updates(self) -> int:
+        """How many have been decided."""
+        return int(self.tally.counts[kernels.DECIDED])
+
+
+class PartyNetwork:
+    """q parties, the first m of them dominators, and what they have spent."""
+
+    def __init__(
+        self,
+        rows: PartyRows,
+        objective: LinearObjective,
+        active: int,
+        model: NetworkModel,
+        counters: PartyCounters,
+        seed: int,
+    ) -> None:
+        """seed: of the masks, which leave nothing but rounding errors behind."""
+        self._counters, self._objective, self._active = counters, objective, active
+        self._threads = model.threads or active
+        self.parties, self.samples = rows.parties, len(rows)
+        self._blocks, widths = _blocks(rows)
+        slowdown = np.ones(rows.parties)
+        if rows.parties > 1:
+            slowdown[-1] = model.straggler
+        work = np.rint(model.seconds_per_feature * widths * slowdown * _NANOSECONDS)
+        work = np.maximum(work, 1.0)  # a party may have nothing but zeros
+        latency = float(np.rint(model.latency * _NANOSECONDS)) if rows.parties > 1 else 0.0
+        depth = ceil(log2(rows.parties))
+        self._timing = Timing(work, float(work.max()), latency, depth * latency)
+        self._trees = np.empty((active, 2, 0, 2), np.int64)
+        if rows.parties > 1:
+            # Both end at the party that asked.
+            trees = (two_trees(rows.parties, root) for root in range(active))
+            self._trees = np.array([[tree.arrays() for tree in pair] for pair in trees])
+        # One party has nothing to hide from itself.
+        self._mask_scale = model.mask_scale if rows.parties > 1 else 0.0
+        self._mask_keys = np.random.SeedSequence([seed, 1]).generate_state(2, np.uint64)
+
+    def start(self, x0: np.ndarray) -> PartyState:
+        """All clocks at 0, nothing under way, no reference."""
+        q, m = self.parties, self._active
+        # With k = m threads a dominator has at most three updates under way, whatever the latency.
+        ring = (q, 64 * m)
+        touched = len(x0) if self._blocks.dense.shape[0] == 0 else 0
+        queues = Queues(
+            time=np.zeros(ring),
+            theta=np.zeros(ring),
+            origin=np.zeros((*ring, 3), np.int64),
+            position=np.zeros((q, 3), np.int64),
+            own_time=np.full(m, inf),
+            own_theta=np.zeros(m),
+            own_origin=np.zeros((m, 3), np.int64),
+            threads=np.zeros((q, self._threads)),
+            begin=np.zeros(m),
+            touched=np.zeros(touched, np.int64),
+        )
+        tally = Tally(np.zeros(3, np.int64), np.zeros(7))
+        return PartyState(x0.copy(), np.zeros(len(x0)), np.zeros((0, 0)), queues, tally)
+
+    def dominated_updates(
+        self, state: PartyState, rule: UpdateRule, samples: np.ndarray
+    ) -> PartyState:
+        """Run until `len(samples)` more dominated updates are decided, on these samples."""
+        state = _copied(state, table=rule.reference == "table")
+        changed = (state.x, state.mean, state.reference, state.queues, state.tally)
+        if self.parties == 1:
+            kernels.decide_alone(self._blocks, self._rule(rule), self._timing, samples, *changed)
+        elif not kernels.decide_updates(
+            self._blocks, self._rule(rule), self._timing, samples, self._trees,
+            self._mask_keys[0], self._mask_scale, *changed,
+        ):  # fmt: skip
+            raise FedatlasError(
+                f"network: with {self._threads} threads updates pile up at a party faster than it "
+                "applies them; raise threads, up to the number of active parties"
+            )
+        if self._blocks.dense.shape[0] == 0:
+            # Once a round, or every record would do it again for all that came before.
+            kernels.catch_up_all(self._blocks, self._rule(rule), state.x, state.mean, state.queues)
+        counters, others = self._counters, self.parties - 1
+        counters.iteration += len(samples)
+        counters.gradient_evaluations += len(samples)
+        counters.bytes_up += len(samples) * 2 * others * _NUMBER_BYTES
+        counters.messages += len(samples) * 2 * others
+        if rule.backward:
+            counters.bytes_down += len(samples) * others * 2 * _NUMBER_BYTES
+            counters.messages += len(samples) * others
+        self._report(state)
+        return state
+
+    def settled(self, state: PartyState, rule: UpdateRule) -> np.ndarray:
+        """(d,) all blocks at the present time: with every update that is due by the last sum.
+
+        The counters then tell of these updates, too.
+        """
+        state = _copied(state, table=rule.reference == "table")
+        self._apply(state, rule, float(state.tally.values[kernels.LAST_SUM]))
+        self._report(state)
+        return state.x
+
+    def barrier(self, state: PartyState, rule: UpdateRule) -> PartyState:
+        """Wait until everything under way is applied; no dominator begins meanwhile."""
+        state = _copied(state, table=rule.reference == "table")
+        self._apply(state, rule, inf)
+        numbers = state.tally.values
+        numbers[kernels.LAST_SUM] = max(
+            numbers[kernels.LAST_SUM], numbers[kernels.LAST_APPLICATION]
+        )
+        self._report(state)
+        return state
+
+    def secure_margins(self, state: PartyState) -> np.ndarray:
+        """w·x_i of all samples, (n,), by Algorithm 1; behind a barrier."""
+        others = self.parties - 1
+        margins, error = kernels.secure_margins(
+            self._blocks, self._trees[0], self._mask_keys[1],
+            self._counters.full_passes * self.samples * self.parties, self._mask_scale, state.x,
+        )  # fmt: skip
+        numbers = state.tally.values
+        numbers[kernels.MASK_ERROR] = max(numbers[kernels.MASK_ERROR], error)
+        self._counters.bytes_up += self.samples * 2 * others * _NUMBER_BYTES
+        self._counters.messages += 2 * others
+        return margins
+
+    def distribute(
+        self, state: PartyState, rule: UpdateRule, derivatives: np.ndarray, mean: np.ndarray
+    ) -> PartyState:
+        """Give all parties ϑ of all samples, the reference from now on, and go on from there.
+
+        derivatives (n,); mean (d,): what they make of it, 1/n Σ_j ϑ_j x_j. The end of a full pass,
+        whose whole time is spent here.
+        """
+        rows = self.parties if rule.reference == "table" else 1
+        state = replace(
+            _copied(state, table=False),
+            mean=mean.copy(),
+            reference=np.tile(derivatives, (rows, 1)),
+        )
+        timing = self._timing
+        work = float(np.rint(self.samples * timing.slowest / self._threads))
+        sums = work + timing.latency + timing.aggregation
+        spread = timing.latency + work
+        state.tally.values[kernels.LAST_SUM] += sums + spread
+        state.queues.begin[:] = state.tally.values[kernels.LAST_SUM]
+        counters = self._counters
+        others = (self.parties if rule.backward else self._active) - 1
+        counters.full_passes += 1
+        counters.gradient_evaluations += self.samples
+        counters.bytes_down += others * self.samples * _NUMBER_BYTES
+        counters.messages += others
+        self._report(state)
+        return state
+
+    def _apply(self, state: PartyState, rule: UpdateRule, until: float) -> None:
+        kernels.apply_until(
+            self._blocks, self._rule(rule), until,
+            state.x, state.mean, state.reference, state.queues, state.tally,
+        )  # fmt: skip
+
+    def _rule(self, rule: UpdateRule) -> Rule:
+        weight = self._objective.regularisation_weight
+        lazy = self._blocks.dense.shape[0] == 0 and self._objective.regulariser is Regulariser.L2
+        if lazy and rule.step_size * weight >= 1:
+            raise FedatlasError(
+                f"step_size {rule.step_size:g} times the regularisation weight {weight:g} is 1 or "
+                "more: no such step converges; lower step_size"
+            )
+        return Rule(
+            kernels.LOSS_CODES[self._objective.loss],
+            kernels.REGULARISER_CODES[self._objective.regulariser],
+            weight,
+            rule.step_size,
+            kernels.REFERENCE_CODES[rule.reference],
+            rule.backward,
+            rule.synchronous,
+        )
+
+    def _report(self, state: PartyState) -> None:
+        """Carry the simulation's own numbers over to the counters."""
+        counts, numbers = state.tally
+        reads, updates = max(counts[kernels.READS], 1), max(counts[kernels.BLOCK_UPDATES], 1)
+        counters = self._counters
+        counters.update_epoch = float(counts[kernels.DECIDED] / self.samples)
+        counters.block_updates = int(counts[kernels.BLOCK_UPDATES])
+        counters.simulated_time = float(numbers[kernels.LAST_SUM] / _NANOSECONDS)
+        counters.read_delay_mean = float(numbers[kernels.READ_DELAYS] / reads)
+        counters.read_delay_max = float(numbers[kernels.LARGEST_READ_DELAY])
+        counters.update_delay_mean = float(numbers[kernels.UPDATE_DELAYS] / updates)
+        counters.update_delay_max = float(numbers[kernels.LARGEST_UPDATE_DELAY])
+        counters.mask_error = float(numbers[kernels.MASK_ERROR])
+
+
+def _copied(state: PartyState, table: bool) -> PartyState:
+    """A state whose arrays may be changed; the reference only if it is a table."""
+    return PartyState(
+        state.x.copy(),
+        state.mean.copy(),
+        state.reference.copy() if table else state.reference,
+        _copies(state.queues),
+        _copies(state.tally),
+    )
+
+
+def _copies(arrays: Arrays) -> Arrays:
+    return type(arrays)(*(array.copy() for array in arrays))
+
+
+def _blocks(rows: PartyRows) -> tuple[Blocks, np.ndarray]:
+    """The rows as kernels want them, and every party's number of features, per row if sparse."""
+    starts = rows.starts.astype(np.int64)
+    if isinstance(rows.features, np.ndarray):
+        dense = np.ascontiguousarray(rows.features)
+        nothing = np.zeros((0, 0), np.int64)
+        blocks = Blocks(starts, dense, nothing, np.zeros(0, np.int32), np.zeros(0), rows.label)
+        return blocks, np.diff(starts).astype(np.float64)
+    features = sparse.csr_array(rows.features)
+    features.sort_indices()
+    indptr = features.indptr.astype(np.int64)
+    columns = features.indices.astype(np.int32)
+    bounds = kernels.party_bounds(indptr, columns, starts)
+    blocks = Blocks(starts, np.zeros((0, 0)), bounds, columns, features.data, rows.label)
+    return blocks, np.diff(bounds, axis=1).mean(axis=0)

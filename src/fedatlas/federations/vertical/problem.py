@@ -1,0 +1,64 @@
+"""Federated finite sums of which every party holds some columns.
+
+f(w) = 1/n Σ_i L(Σ_ℓ w_ℓ·x_{i,ℓ}, y_i) + weight · regulariser(w): samples count equally. Points are
+(d,), the parties' blocks w_ℓ side by side.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedatlas.arithmetic.quality import quality
+from fedatlas.errors import FedatlasError
+from fedatlas.schema.objectives import LinearObjective, Loss
+
+if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
+    from fedatlas.shards.parties import PartySamples
+
+
+class VerticalProblem:
+    """The oracle that vertical algorithms ask; what it costs is counted by the network."""
+
+    def __init__(self, data: PartySamples, objective: LinearObjective) -> None:
+        """FedatlasError if labels do not suit the loss."""
+        from fedatlas.arithmetic.linear import LinearModel
+
+        self.rows = data.train
+        self._model = LinearModel(data.train.features, data.train.label, objective)
+        self._test = data.test
+        self.dimension = self._model.dimension
+        self.samples = len(data.train)
+        labels = np.concatenate([rows.label for rows in (data.train, data.test) if rows])
+        others = labels[~np.isin(labels, (-1.0, 1.0))]
+        self._has_classes = not len(others)  # else accuracy has no meaning
+        if objective.loss is Loss.LOGISTIC and len(others):
+            raise FedatlasError(
+                f"objective '{objective.name}' needs labels ±1, but data set "
+                f"'{data.metadata.get('dataset')}' has others, such as {others[0]:g}"
+            )
+
+    @property
+    def smoothness(self) -> float:
+        """Lipschitz constant of the gradient of every sample."""
+        return self._model.smoothness
+
+    def derivatives(self, margins: np.ndarray) -> np.ndarray:
+        """ϑ_i = ∂L/∂z at the margins z_i of all samples, (n,)."""
+        return self._model.losses(margins)[1]
+
+    def data_gradient(self, derivatives: np.ndarray) -> np.ndarray:
+        """1/n Σ_i ϑ_i x_i, (d,): every party forms its own block of it."""
+        return self._model.data_gradient(derivatives)
+
+    def measure(self, x: np.ndarray) -> dict[str, float]:
+        """Every measurement, over all training and test samples; never counted."""
+        margins = self._model.margins(x)
+        value, gradient = self._model.value_and_gradient(x, margins)
+        measured = {"objective": value, "gradient_norm": float((gradient**2).sum() ** 0.5)}
+        measured |= quality("train", margins, self.rows.label, self._has_classes)
+        if self._test is not None:
+            predicted = self._test.features @ x
+            measured |= quality("test", predicted, self._test.label, self._has_classes)
+        return measured

@@ -1,0 +1,1 @@
+"""What people write: typed models of experiments, partitions, graphs, objectives and papers."""

@@ -1,0 +1,65 @@
+"""The workflow's own configuration: what to run, where, and from which files."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from fedatlas.errors import FedatlasError
+from fedatlas.schema.models import Model, validated
+
+MIRROR_VARIABLE = "FEDATLAS_MIRROR"
+DEVICE_VARIABLE = "FEDATLAS_DEVICE"
+
+
+class WorkflowConfig(Model):
+    """Keys of config/config.yaml and of `--config KEY=VALUE`."""
+
+    experiments: tuple[str, ...] = Field(
+        default=("demo-*",), description="names of experiments, or globs"
+    )
+    device: str = Field(default="auto", description="where to train: auto, cpu, cuda or cuda:N")
+    mirror: Path | None = Field(
+        default=None, description="folder with raw files, used before any download"
+    )
+
+    @field_validator("device")
+    @classmethod
+    def _is_a_device(cls, device: str) -> str:
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
+            raise ValueError("use auto, cpu, cuda or cuda:N")
+        return device
+
+
+def load_config(config: Mapping[str, Any]) -> WorkflowConfig:
+    """Validate the configuration that Snakemake merged; FEDATLAS_MIRROR stands in for `mirror`."""
+    values = dict(config)
+    if not values.get("mirror"):
+        values["mirror"] = os.environ.get(MIRROR_VARIABLE) or None
+    if isinstance(values.get("experiments"), str):
+        values["experiments"] = [values["experiments"]]
+    loaded = validated(WorkflowConfig, values, "configuration (config/*.yaml, --config)")
+    if loaded.mirror is not None and not loaded.mirror.is_dir():
+        raise FedatlasError(
+            f"configuration key 'mirror': {loaded.mirror} is not a folder. Give the folder that "
+            "holds the raw files, laid out as the paths in config/datasets.yaml."
+        )
+    return loaded
+
+
+def export_to_jobs(config: WorkflowConfig) -> None:
+    """Put into the environment what jobs may use without it being part of what they make.
+
+    The mirror and the device are not part of a file's or a run's identity, so they must not be
+    params. Jobs call `fedatlas` by name, to find it in a container too; here it lies beside the
+    interpreter that runs the workflow, whether its environment is activated or not.
+    """
+    os.environ[DEVICE_VARIABLE] = config.device
+    if config.mirror is not None:
+        os.environ[MIRROR_VARIABLE] = str(config.mirror.absolute())
+    beside = str(Path(sys.executable).parent)
+    os.environ["PATH"] = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])

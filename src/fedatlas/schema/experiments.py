@@ -1,0 +1,393 @@
+"""Experiment files: one YAML per figure or table of a paper, typed and validated.
+
+A folder of `config/experiments` is a group; `config/experiments/fedpage/fig2a.yaml` is the
+experiment `fedpage-fig2a`. One that is `like` another takes over all keys that it does not state.
+"""
+
+import re
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+
+from fedatlas.errors import FedatlasError
+from fedatlas.schema.claims import (
+    AuditStandsTest,
+    BudgetStudy,
+    BudgetTest,
+    Claim,
+    ConvergenceOrderTest,
+    Figure,
+    Landscape,
+    OrderTest,
+    PrivacyAudit,
+    PublishedValueTest,
+    ScalingTest,
+    SelectedOrderTest,
+    Selection,
+    StationaryPointTest,
+)
+from fedatlas.schema.cost_names import declared_network, link_latencies
+from fedatlas.schema.graphs import Graphs
+from fedatlas.schema.models import Model, read_yaml, validated
+from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.objectives import AucObjective, Objective
+from fedatlas.schema.partitions import Partition, VerticalPartition
+
+
+class RunConfig(Model):
+    """One method in an experiment; a grid makes it several points."""
+
+    algorithm: str
+    title: str | None = Field(default=None, description="in figures; the method's own by default")
+    hyper_parameters: dict[str, Any] = Field(default={})
+    grid: dict[str, list[Any]] = Field(
+        default={}, description="hyper-parameter → values; all combinations are run"
+    )
+    tuned_in: str | None = Field(
+        default=None,
+        description="an experiment that chooses, for its run of the same name, what is not stated",
+    )
+    partition: Partition | None = Field(default=None, description="the experiment's by default")
+    objective: Objective | None = Field(default=None, description="the experiment's by default")
+    graphs: Graphs | None = Field(default=None, description="the experiment's by default")
+    rounds: PositiveInt | None = Field(default=None, description="the experiment's by default")
+    record_every: PositiveInt | None = Field(
+        default=None, description="the experiment's by default"
+    )
+
+    @model_validator(mode="after")
+    def _grid_is_sound(self) -> Self:
+        for key, values in self.grid.items():
+            if key in self.hyper_parameters:
+                raise ValueError(f"'{key}' stands both in hyper_parameters and in grid")
+            if not values:
+                raise ValueError(f"grid '{key}' lists no value")
+        if self.tuned_in is not None and self.grid:
+            raise ValueError("'tuned_in' takes the place of a grid: remove one of the two")
+        return self
+
+
+class Experiment(Model):
+    """One figure or table of a paper."""
+
+    paper: Literal["dpgt", "fedpage", "fmgda", "tdcd", "vfb2", "ours"]
+    title: str
+    source: str = Field(description="where it stands in the paper")
+    notes: str = Field(default="", description="what was reconstructed or chosen here")
+    runs_of: str | None = Field(
+        default=None,
+        description="an experiment whose runs are shown and judged here; there are none of its own",
+    )
+    only: tuple[str, ...] = Field(
+        default=(), description="with runs_of: the runs that are shown; all by default"
+    )
+    trained: bool = Field(
+        default=True, description="false: nothing is, only privacy budgets are computed and judged"
+    )
+    budgets: BudgetStudy | None = Field(
+        default=None, description="tabulate what runs spend of privacy, which needs no training"
+    )
+    privacy_audit: PrivacyAudit | None = Field(
+        default=None, description="attack what runs claim of privacy, on a tiny problem"
+    )
+    dataset: str
+    split: str = "train"
+    partition: Partition
+    network: NetworkModel | None = Field(
+        default=None, description="speeds of parties and links, of vertical partitions only"
+    )
+    graphs: Graphs | None = Field(
+        default=None, description="who sends to whom, of runs without a server only"
+    )
+    objective: Objective
+    rounds: PositiveInt
+    record_every: PositiveInt
+    seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
+    runs: dict[str, RunConfig] = Field(min_length=1)
+    selection: Selection = Selection()
+    figure: Figure = Figure()
+    claims: tuple[Claim, ...] = ()
+    audit: bool = Field(
+        default=False, description="tabulate what parties learn from each other's messages"
+    )
+    landscape: Landscape | None = Field(
+        default=None, description="draw the loss surface of a network with two parameters"
+    )
+
+    @property
+    def measures_suboptimality(self) -> bool:
+        """Whether anything here looks at it, so that f* is needed."""
+        looked_at: set[str | None] = {*self.figure.measurements, self.selection.measurement}
+        looked_at |= {getattr(claim.test, "measurement", None) for claim in self.claims}
+        judged = any(isinstance(claim.test, ConvergenceOrderTest) for claim in self.claims)
+        return judged or "suboptimality" in looked_at
+
+    def partition_of(self, run: str) -> Partition:
+        """The partition that a run works on."""
+        return self.runs[run].partition or self.partition
+
+    def objective_of(self, run: str) -> Objective:
+        """The objective that a run minimises."""
+        return self.runs[run].objective or self.objective
+
+    def rounds_of(self, run: str) -> int:
+        """How many rounds a run takes."""
+        return self.runs[run].rounds or self.rounds
+
+    def record_every_of(self, run: str) -> int:
+        """After how many rounds a run is measured again."""
+        return self.runs[run].record_every or self.record_every
+
+    @model_validator(mode="after")
+    def _parties_have_what_is_theirs(self) -> Self:
+        vertical = "vertical" in {self.partition_of(run).kind for run in self.runs}
+        if self.network is not None and not vertical:
+            raise ValueError("'network' belongs to vertical partitions; remove it")
+        if self.audit and self.partition.kind != "vertical":
+            raise ValueError("'audit' belongs to a vertical 'partition'; remove it")
+        return self
+
+    @model_validator(mode="after")
+    def _untrained_ones_have_something(self) -> Self:
+        computed = self.budgets or self.privacy_audit
+        if not self.trained and (computed is None or self.runs_of is not None):
+            raise ValueError(
+                "'trained: false' needs 'budgets' or 'privacy_audit', and runs of its own"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _landscape_is_that_of_a_network(self) -> Self:
+        if self.landscape is not None and not isinstance(self.objective, AucObjective):
+            raise ValueError(
+                f"'landscape' belongs to the objective auc_min_max, not {self.objective.name}; "
+                "remove it"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _names_are_known_and_unique(self) -> Self:
+        named = [(f"claim '{claim.id}'", claim.test.runs) for claim in self.claims]
+        named.append(("the figure", self.figure.runs))
+        shared = self.selection.shared
+        named.append(("selection.shared", (*shared, *shared.values())))
+        for what, runs in named:
+            for run in runs:
+                if run not in self.runs:
+                    raise ValueError(
+                        f"{what} names the run '{run}'; runs are {', '.join(self.runs)}"
+                    )
+        for claim in self.claims:
+            self._check_test(claim)
+        self._check_measurements()
+        self._check_costs()
+        for run, other in shared.items():
+            if self.runs[run].grid != self.runs[other].grid:
+                raise ValueError(f"selection.shared: '{run}' and '{other}' must have the same grid")
+        identifiers = [claim.id for claim in self.claims]
+        if len(set(identifiers)) != len(identifiers):
+            raise ValueError("two claims share an id")
+        if len(set(self.seeds)) != len(self.seeds):
+            raise ValueError("a seed is listed twice")
+        return self
+
+    def _check_test(self, claim: Claim) -> None:
+        """What a test refers to must be there before anything is trained."""
+        test = claim.test
+        if isinstance(test, PublishedValueTest | SelectedOrderTest):
+            for run in test.runs:
+                stated = self.runs[run].hyper_parameters | self.runs[run].grid
+                if self.runs[run].tuned_in is None and test.hyper_parameter not in stated:
+                    raise ValueError(
+                        f"claim '{claim.id}': run '{run}' states no hyper-parameter "
+                        f"'{test.hyper_parameter}'; it states {', '.join(stated)}"
+                    )
+        if isinstance(test, OrderTest) and test.cost == "round" and test.at is not None:
+            for run in test.runs:
+                if test.at > self.rounds_of(run):
+                    raise ValueError(
+                        f"claim '{claim.id}': 'at' is {test.at:g}, but run '{run}' takes "
+                        f"{self.rounds_of(run)} rounds"
+                    )
+        if isinstance(test, StationaryPointTest) and self.landscape is None:
+            raise ValueError(f"claim '{claim.id}': kind stationary_point needs a 'landscape'")
+        if isinstance(test, BudgetTest) and self.budgets is None:
+            raise ValueError(f"claim '{claim.id}': kind {test.kind} needs 'budgets'")
+        if isinstance(test, AuditStandsTest) and self.privacy_audit is None:
+            raise ValueError(f"claim '{claim.id}': kind {test.kind} needs 'privacy_audit'")
+        if not isinstance(test, BudgetTest | AuditStandsTest) and not self.trained:
+            raise ValueError(f"claim '{claim.id}': kind {test.kind} needs 'trained: true'")
+        if isinstance(test, ScalingTest):
+            self._check_series(claim.id, test)
+
+    def _check_measurements(self) -> None:
+        """What is looked at must be measured, and on test rows only if there are any."""
+        if not self.trained:
+            return
+        runs = tuple(self.runs)
+        looked_at = [
+            (f"claim '{claim.id}'", getattr(claim.test, "measurement", ""), claim.test.runs)
+            for claim in self.claims
+        ]
+        looked_at += [("the figure", shown, runs) for shown in self.figure.measurements]
+        looked_at.append(("the selection", self.selection.measurement, runs))
+        for what, measurement, named in looked_at:
+            for run in named if measurement else ():
+                known = self._measured(run)
+                if measurement not in known:
+                    raise ValueError(
+                        f"{what} looks at {measurement}, which run '{run}' does not measure: name "
+                        f"one of {', '.join(known)}"
+                    )
+                if measurement.startswith("test_") and self.partition_of(run).test is None:
+                    raise ValueError(
+                        f"{what} looks at {measurement}, but run '{run}' keeps no test rows: give "
+                        "its partition a 'test'"
+                    )
+
+    def _measured(self, run: str) -> tuple[str, ...]:
+        """What a run measures: only agents have accuracies of their own, and disagree."""
+        known = self.objective_of(run).measurements
+        if self.partition_of(run).kind != "tiered":
+            return known
+        return tuple(name for name in known if "agent" not in name and name != "disagreement")
+
+    def _check_costs(self) -> None:
+        """What is looked at must be counted."""
+        looked_at = [
+            (f"claim '{claim.id}'", cost, claim.test.runs)
+            for claim in self.claims
+            for cost in (getattr(claim.test, "cost", None), *getattr(claim.test, "costs", ()))
+        ]
+        looked_at += [
+            (f"claim '{claim.id}'", "update_epoch", claim.test.runs)
+            for claim in self.claims
+            if isinstance(claim.test, ConvergenceOrderTest)
+        ]
+        if self.figure.kind == "convergence":
+            looked_at += [("the figure", cost, tuple(self.runs)) for cost in self.figure.costs]
+        for what, cost, named in looked_at:
+            lacks = {run: self._lacks(run, cost) for run in named} if cost else {}
+            missing = [run for run, reason in lacks.items() if reason]
+            # A figure's column shows the runs that count its cost, if any does.
+            if missing and (what != "the figure" or len(missing) == len(named)):
+                raise ValueError(
+                    f"{what} looks at {cost}, which run '{missing[0]}' does not count: "
+                    f"{lacks[missing[0]]}"
+                )
+
+    def _lacks(self, run: str, cost: str) -> str:
+        """Why a run does not count a cost; empty if it does."""
+        kind = self.partition_of(run).kind
+        on_graphs = self.graphs is not None or self.runs[run].graphs is not None
+        network = declared_network(cost)
+        if link_latencies(cost) is not None and kind != "tiered":
+            return "it has no silos"
+        if cost in ("simulated_time", "update_epoch") and kind != "vertical":
+            return "it has no parties"
+        if cost == "epsilon" and not (on_graphs and kind == "horizontal"):
+            return "it is not private"
+        if network is not None and kind == "vertical":
+            own = (self.network or NetworkModel()).latency
+            if own != network.latency:
+                return f"its own clock has the latency {own:g} s; state 'network: {{latency: …}}'"
+        return ""
+
+    def _check_series(self, claim: str, test: ScalingTest) -> None:
+        parties = [self._parties(run, claim) for run in test.series]
+        if parties != sorted(set(parties)):
+            raise ValueError(f"claim '{claim}': parties of series must rise; they are {parties}")
+        compared = [self._parties(run, claim) for run in test.compare_with]
+        if compared and compared != parties:
+            raise ValueError(
+                f"claim '{claim}': compare_with has {compared} parties, series has {parties}"
+            )
+
+    def _parties(self, run: str, claim: str) -> int:
+        partition = self.partition_of(run)
+        if not isinstance(partition, VerticalPartition):
+            raise ValueError(f"claim '{claim}': run '{run}' has no parties")
+        return partition.parties
+
+
+# What an experiment that shows another's runs takes over from it.
+_OF_RUNS = (
+    "dataset",
+    "split",
+    "partition",
+    "network",
+    "graphs",
+    "objective",
+    "rounds",
+    "record_every",
+    "seeds",
+    "runs",
+)
+
+
+def load_experiments(folder: Path) -> dict[str, Experiment]:
+    """All experiments by name, `<folder>-<file>`; FedatlasError names file, key and value."""
+    contents: dict[str, tuple[Path, dict[str, Any]]] = {}
+    for path in sorted([*folder.glob("*/*.yaml"), *folder.glob("*/*.yml")]):
+        if not re.fullmatch(r"[a-z0-9]+/[a-z0-9-]+\.yaml", f"{path.parent.name}/{path.name}"):
+            raise FedatlasError(
+                f"{path}: experiments are named <group>/<name>.yaml in small letters and digits, "
+                "with hyphens in the name only: rename it"
+            )
+        name = f"{path.parent.name}-{path.stem}"
+        content = read_yaml(path)
+        if not isinstance(content, dict):
+            raise FedatlasError(f"{path}: must be a mapping of keys to values")
+        contents[name] = path, content
+    if not contents:
+        raise FedatlasError(f"{folder}: holds no experiment (expected <group>/<name>.yaml)")
+    complete = {name: (path, _complete(name, contents)) for name, (path, _) in contents.items()}
+    return {
+        name: validated(Experiment, _with_runs(path, content, complete), str(path))
+        for name, (path, content) in complete.items()
+    }
+
+
+def _complete(
+    name: str, contents: dict[str, tuple[Path, dict[str, Any]]], passed: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The content, with what it takes over from the experiment that it is `like`."""
+    path, content = contents[name]
+    model = content.get("like")
+    if model is None:
+        return content
+    if model not in contents or model in (*passed, name):
+        raise FedatlasError(f"{path}: key 'like': '{model}' is no other experiment")
+    stated = {key: value for key, value in content.items() if key != "like"}
+    taken = _complete(model, contents, (*passed, name))
+    if "runs_of" in stated:
+        taken = {key: value for key, value in taken.items() if key not in _OF_RUNS}
+    return taken | stated
+
+
+def _with_runs(
+    path: Path, content: dict[str, Any], contents: dict[str, tuple[Path, dict[str, Any]]]
+) -> dict[str, Any]:
+    """The content with what decides the runs, which may be another experiment's."""
+    other = content.get("runs_of")
+    if other is None:
+        if "only" in content:
+            raise FedatlasError(f"{path}: key 'only': belongs to 'runs_of'; remove it")
+        return content
+    stated = [key for key in _OF_RUNS if key in content]
+    if stated:
+        raise FedatlasError(f"{path}: key '{stated[0]}': is that of '{other}' ('runs_of')")
+    if other not in contents or "runs_of" in contents[other][1]:
+        raise FedatlasError(
+            f"{path}: key 'runs_of': '{other}' is no experiment with runs of its own"
+        )
+    taken = {key: contents[other][1][key] for key in _OF_RUNS if key in contents[other][1]}
+    unknown = set(content.get("only", ())) - set(taken["runs"])
+    if unknown:
+        raise FedatlasError(
+            f"{path}: key 'only': {other} has no run '{min(unknown)}'; its runs are "
+            f"{', '.join(taken['runs'])}"
+        )
+    shown = content.get("only") or taken["runs"]
+    return taken | {"runs": {run: taken["runs"][run] for run in shown}} | content

@@ -1,0 +1,34 @@
+"""What an experiment declares of the simulated machines and links."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, PositiveInt
+
+from fedatlas.schema.models import Model
+
+
+def _whole_nanoseconds(seconds: float) -> float:
+    if 0 < seconds < 1e-9:
+        raise ValueError("times are simulated in whole nanoseconds: 0, or at least 1e-9")
+    return seconds
+
+
+Seconds = Annotated[float, Field(ge=0), AfterValidator(_whole_nanoseconds)]
+
+
+class NetworkModel(Model):
+    """Speeds of parties and links; all choices of ours, as no paper states its own.
+
+    seconds_per_feature: of one pass of one sample's features over a processor.
+    latency: seconds from sender to receiver, of any message.
+    threads: of each party, to apply collaborative updates; null is one per dominator, as the paper.
+    straggler: how many times slower the last of several parties computes; 1 is as fast as others.
+    mask_scale: masks of Algorithm 1 are uniform on [−mask_scale, mask_scale]; shares further apart
+        than twice that can be told apart, a larger scale costs digits.
+    """
+
+    seconds_per_feature: Annotated[Seconds, Field(gt=0)] = 1e-6
+    latency: Seconds = 1e-6
+    threads: PositiveInt | None = None
+    straggler: float = Field(default=1.0, ge=1)
+    mask_scale: float = Field(default=1.0, ge=0)

@@ -1,0 +1,192 @@
+"""Objectives: of linear models, of classifiers, and min–max ones of networks.
+
+Of linear models: which loss, which regulariser, how smooth. The sum over a client's samples is
+f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x). Formulas live where they are
+computed: `problems.kernels`, `problems.on_torch`, `problems.auc`.
+
+Sources: robust regression and logistic regression with a nonconvex regulariser, FedPAGE section 6
+(arXiv:2108.04755) and VFB² problems (18) and (7) (arXiv:2103.00958; their λ/2 is our weight of the
+nonconvex regulariser); l2-regularised logistic and ridge regression, VFB² (13) and (17). AUC
+maximisation as a min–max problem: FMGDA eq. (2)–(4), after Ying et al. 2016.
+"""
+
+from enum import Enum, auto
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from fedatlas.schema.models import Model
+
+
+class Loss(Enum):
+    """Loss of a margin z = aᵀx against a label b ∈ {±1} (any real b for the others)."""
+
+    ROBUST = auto()  # log(1 + (z - b)²/2)
+    LOGISTIC = auto()  # log(1 + exp(-b z))
+    SQUARE = auto()  # (z - b)²
+
+
+class Regulariser(Enum):
+    """Penalty on the parameters, multiplied by the objective's weight."""
+
+    NONE = auto()
+    NONCONVEX = auto()  # Σ_j x_j² / (1 + x_j²)
+    L2 = auto()  # ½ ‖x‖²
+
+
+# Largest absolute second derivative of each piece.
+_LOSS_CURVATURE = {Loss.ROBUST: 1.0, Loss.LOGISTIC: 0.25, Loss.SQUARE: 2.0}
+_REGULARISER_CURVATURE = {Regulariser.NONE: 0.0, Regulariser.NONCONVEX: 2.0, Regulariser.L2: 1.0}
+
+
+_PARTS = {
+    "robust_regression": (Loss.ROBUST, Regulariser.NONE),
+    "logistic_nonconvex": (Loss.LOGISTIC, Regulariser.NONCONVEX),
+    "logistic_l2": (Loss.LOGISTIC, Regulariser.L2),
+    "ridge_regression": (Loss.SQUARE, Regulariser.L2),
+}
+
+
+class LinearObjective(Model):
+    """One of the objectives of linear models.
+
+    measurements: what runs may measure: accuracy of labels ±1, root mean square error of others.
+    """
+
+    min_max: ClassVar[bool] = False
+    measurements: ClassVar[tuple[str, ...]] = (
+        "objective",
+        "gradient_norm",
+        "suboptimality",
+        "train_accuracy",
+        "test_accuracy",
+        "train_rmse",
+        "test_rmse",
+    )
+
+    name: Literal["robust_regression", "logistic_nonconvex", "logistic_l2", "ridge_regression"]
+    weight: float | None = Field(
+        default=None, gt=0, description="regularisation weight α or λ; none for robust_regression"
+    )
+
+    @model_validator(mode="after")
+    def _weight_where_it_counts(self) -> Self:
+        if self.regulariser is Regulariser.NONE and self.weight is not None:
+            raise ValueError(f"{self.name} has no regulariser: remove 'weight'")
+        if self.regulariser is not Regulariser.NONE and self.weight is None:
+            raise ValueError(f"{self.name} needs 'weight', the regularisation weight")
+        return self
+
+    @property
+    def slug(self) -> str:
+        """A file-name-safe name that no other objective has."""
+        return self.name if self.weight is None else f"{self.name}-{self.weight!r}"
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of a margin."""
+        return _PARTS[self.name][0]
+
+    @property
+    def regulariser(self) -> Regulariser:
+        """The penalty on the parameters."""
+        return _PARTS[self.name][1]
+
+    @property
+    def regularisation_weight(self) -> float:
+        """The weight as a number: 0 without a regulariser."""
+        return self.weight or 0.0
+
+    def smoothness(self, largest_row_norm: float) -> float:
+        """Lipschitz constant of every ∇f_ij, given max ‖a_ij‖ (FedPAGE Assumption 2.1)."""
+        return (
+            _LOSS_CURVATURE[self.loss] * largest_row_norm**2
+            + _REGULARISER_CURVATURE[self.regulariser] * self.regularisation_weight
+        )
+
+
+class AucObjective(Model):
+    """AUC maximisation with the squared surrogate, as a min–max problem over a network's scores.
+
+    min over θ = (m, a, b), max over w of the mean of f(m, a, b, w; x, y), see `problems.auc`; p,
+    the share of positives, is that of all clients' samples.
+
+    measurements: what runs measure; `objective` is the pairwise squared loss P(m) of eq. (2).
+        Accuracies are ours: positive is what scores above (a + b)/2, see `problems.auc.accuracy`.
+    model: the network that scores: a file of `fedatlas.architectures`.
+    scores: `sigmoid` bounds them to (0, 1); with `linear` ones gradients are unbounded, and runs
+        may diverge.
+    """
+
+    min_max: ClassVar[bool] = True
+    measurements: ClassVar[tuple[str, ...]] = (
+        "objective",
+        "min_max_objective",
+        "train_auroc",
+        "test_auroc",
+        "train_accuracy",
+        "test_accuracy",
+    )
+
+    name: Literal["auc_min_max"]
+    model: str
+    scores: Literal["sigmoid", "linear"] = "sigmoid"
+
+    @property
+    def slug(self) -> str:
+        """A file-name-safe name that no other objective has."""
+        return f"{self.name}-{self.model}-{self.scores}"
+
+
+class ClassificationObjective(Model):
+    """The mean cross-entropy of a network, F(x) = 1/N Σ_i f_i(x).
+
+    name: `cross_entropy` of a network with an output for each class; `binary_cross_entropy` of one
+        whose single output is the logit of label +1 against −1.
+    model: a file of `fedatlas.architectures`; hidden: its number of hidden units, if it takes one.
+
+    measurements: of agents they are those of their mean x̄ where nothing else is said;
+        `test_accuracy_of_agents` is the mean over agents of each one's own,
+        `test_accuracy_of_worst_agent` the lowest of them; `disagreement` is the root mean square
+        over agents of ‖x_i − x̄‖. F1 is of label +1, predicted where the logit is positive;
+        AUROC, by logits, is left out of rows that are all of one class.
+    """
+
+    min_max: ClassVar[bool] = False
+
+    name: Literal["cross_entropy", "binary_cross_entropy"]
+    model: str
+    hidden: int | None = Field(default=None, ge=1)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the network has a single output."""
+        return self.name == "binary_cross_entropy"
+
+    @property
+    def slug(self) -> str:
+        """A file-name-safe name that no other objective has."""
+        hidden = "" if self.hidden is None else f"-{self.hidden}"
+        return f"{self.name}-{self.model}{hidden}"
+
+    @property
+    def measurements(self) -> tuple[str, ...]:
+        """What runs may measure."""
+        qualities = ("f1", "auroc") if self.is_binary else ("top5_accuracy",)
+        return (
+            "objective",
+            "train_accuracy",
+            "test_accuracy",
+            *(f"{rows}_{quality}" for quality in qualities for rows in ("train", "test")),
+            "test_accuracy_of_agents",
+            "test_accuracy_of_worst_agent",
+            "disagreement",
+        )
+
+
+#: Objectives of networks, which name one as their `model`.
+NetworkObjective: TypeAlias = AucObjective | ClassificationObjective
+
+Objective: TypeAlias = Annotated[
+    LinearObjective | AucObjective | ClassificationObjective, Field(discriminator="name")
+]

@@ -1,0 +1,96 @@
+"""The papers that experiments reproduce: how they are cited, and their errata.
+
+Imported when the workflow is parsed: light.
+"""
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from fedatlas.errors import FedatlasError
+from fedatlas.schema.models import Model, read_yaml, validated
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+_ADDRESSES = {
+    "arXiv": "https://arxiv.org/abs/{}",
+    "doi": "https://doi.org/{}",
+    "openreview": "https://openreview.net/forum?id={}",
+}
+_FORMS = {
+    "arXiv": r"\d{4}\.\d{4,5}",
+    "doi": r"10\.\d{4,9}/[A-Za-z0-9._;/-]+",
+    "openreview": r"[A-Za-z0-9_-]+",
+}
+
+
+def _known_form(identifier: str) -> str:
+    register, _, number = identifier.partition(":")
+    if register not in _FORMS or not re.fullmatch(_FORMS[register], number):
+        raise ValueError("must be arXiv:<number>, doi:10.<…> or openreview:<id>")
+    return identifier
+
+
+class Erratum(Model):
+    """Where a paper is wrong or at odds with itself, and what is done here instead.
+
+    concerns: methods, data sets and studies that it bears on; all of the paper's if it names none.
+    """
+
+    id: str = Field(pattern=r"^[A-Z]+-[0-9]+$")
+    where: Text
+    wrong: Text
+    instead: Text
+    concerns: tuple[str, ...] = ()
+
+
+class Paper(Model):
+    """How a paper is cited, and its errata as far as they bear on what is computed."""
+
+    name: Text = Field(description="what tables call it")
+    title: Text
+    authors: tuple[Text, ...] = Field(min_length=1)
+    venue: Text
+    year: int = Field(ge=1900, le=2100)
+    identifier: Annotated[str, AfterValidator(_known_form)]
+    errata: tuple[Erratum, ...] = ()
+
+    @property
+    def address(self) -> str:
+        """Where the paper can be read."""
+        register, _, number = self.identifier.partition(":")
+        return _ADDRESSES[register].format(number)
+
+
+def load_papers(path: Path, keys: Collection[str]) -> dict[str, Paper]:
+    """All papers by key, in the file's order; FedatlasError names file, key and value.
+
+    keys: of the papers that there must be, those that experiments can name. What errata concern is
+    not checked: a catalogue may have lost a data set, of which nothing is told then.
+    """
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise FedatlasError(f"{path}: must be a mapping of papers' keys to what they are")
+    for key in content:
+        if key not in keys:
+            raise FedatlasError(
+                f"{path}: key '{key}': no experiment can name this paper; keys are "
+                f"{', '.join(sorted(keys))}"
+            )
+    missing = sorted(set(keys) - set(content))
+    if missing:
+        raise FedatlasError(f"{path}: missing the paper '{missing[0]}'")
+    papers = {key: validated(Paper, value, f"{path}: {key}") for key, value in content.items()}
+    for key, paper in papers.items():
+        _check_errata(paper, f"{path}: {key}.errata")
+    return papers
+
+
+def _check_errata(paper: Paper, where: str) -> None:
+    identifiers = [erratum.id for erratum in paper.errata]
+    for erratum in paper.errata:
+        if identifiers.count(erratum.id) > 1:
+            raise FedatlasError(f"{where}: two have the id '{erratum.id}'")

@@ -1,0 +1,131 @@
+"""What one training job is told: the whole of a run's identity, and nothing else.
+
+Device, threads, mirror and paths are not part of it. Experiment files are expanded into these by
+`fedatlas.plan.plan`; the workflow hands them to jobs as canonical JSON.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import NonNegativeInt, PositiveInt
+
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import Algorithm, algorithm_class
+from fedatlas.schema.graphs import Graphs, weight_matrix
+from fedatlas.schema.models import Model, validated
+from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.objectives import NetworkObjective, Objective
+from fedatlas.schema.partitions import HorizontalPartition, Partition, pooled_rows
+
+
+class RunSpec(Model):
+    """One (experiment, run, grid point) with all its seeds.
+
+    network: of vertical runs. graphs: of runs without a server.
+    optimum: whether sub-optimality is measured, which needs f*.
+    tuned_in: experiment whose run of the same name gives the hyper-parameters that are not stated.
+    """
+
+    paper: str
+    experiment: str
+    run: str
+    point: str
+    dataset: str
+    split: str
+    partition: Partition
+    network: NetworkModel | None = None
+    graphs: Graphs | None = None
+    objective: Objective
+    optimum: bool = False
+    algorithm: str
+    hyper_parameters: dict[str, Any]
+    tuned_in: str | None = None
+    rounds: PositiveInt
+    record_every: PositiveInt
+    seeds: tuple[NonNegativeInt, ...]
+
+    @property
+    def name(self) -> str:
+        """experiment/run/point, as results and messages print it."""
+        return f"{self.experiment}/{self.run}/{self.point}"
+
+    @property
+    def rounds_of_all_seeds(self) -> int:
+        """How many rounds its job makes."""
+        return self.rounds * len(self.seeds)
+
+    def optimum_file(self, folder: Path, seed: int) -> Path | None:
+        """Where a trial's f* is kept below `folder`: by rows and objective, whatever the parties.
+
+        None where sub-optimality is not measured.
+        """
+        if not self.optimum:
+            return None
+        rows = pooled_rows(self.partition.of_trial(seed)).rows_slug
+        return folder / rows / f"{self.objective.slug}.json"
+
+    @property
+    def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Weights (n, n) of the graphs of states and of trackers, which a run may lack."""
+        assert self.graphs is not None and isinstance(self.partition, HorizontalPartition)
+        agents = self.partition.clients
+        trackers = self.graphs.trackers
+        return (
+            weight_matrix(self.graphs.states, agents, "graphs.states"),
+            None if trackers is None else weight_matrix(trackers, agents, "graphs.trackers"),
+        )
+
+    @property
+    def federation(self) -> str:
+        """The folder of `fedatlas.federations` in which the run takes place."""
+        if self.graphs is not None:
+            return "decentralised"
+        return "min_max" if self.objective.min_max else self.partition.kind
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The modules whose import closure decides what the run computes."""
+        modules = [
+            "training.loop",
+            f"algorithms.{self.algorithm}",
+            f"federations.{self.federation}.setting",
+        ]
+        if isinstance(self.objective, NetworkObjective):
+            modules.append(f"architectures.{self.objective.model}")
+        return tuple(f"fedatlas.{module}" for module in modules)
+
+    def tuned(self, selection: Mapping[str, Any]) -> "RunSpec":
+        """With the hyper-parameters that another experiment's selection record chose."""
+        entry = selection["runs"].get(self.run)
+        if entry is None:
+            raise FedatlasError(
+                f"{self.name}: is tuned in {self.tuned_in}, whose selection has no run '{self.run}'"
+            )
+        (chosen,) = (
+            candidate["hyper_parameters"]
+            for candidate in entry["candidates"]
+            if candidate["point"] == entry["selected"]
+        )
+        return self.model_copy(
+            update={"hyper_parameters": chosen | self.hyper_parameters, "tuned_in": None}
+        )
+
+    def build_algorithm(self, where: str | None = None) -> Algorithm:
+        """The validated method; FedatlasError names the hyper-parameter at fault."""
+        where = where or self.name
+        try:
+            method = algorithm_class(self.algorithm)
+            method.check_setting(self.partition, self.objective, self.graphs)
+        except FedatlasError as error:
+            raise FedatlasError(f"{where}: {error}") from None
+        algorithm = validated(method, self.hyper_parameters, f"{where} ({self.algorithm})")
+        try:
+            algorithm.check_partition(self.partition)
+            algorithm.check_rounds(self.rounds)
+            if self.graphs is not None:
+                algorithm.check_graphs(*self.weights)
+        except FedatlasError as error:
+            raise FedatlasError(f"{where}: {error}") from None
+        return algorithm

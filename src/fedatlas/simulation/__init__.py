@@ -1,1 +1,0 @@
-"""What is simulated around the mathematics: the network between server and clients."""

@@ -1,0 +1,1 @@
+"""Other questions than convergence: landscapes, leaks, budgets, attacks."""

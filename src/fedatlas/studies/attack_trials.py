@@ -1,0 +1,308 @@
+"""Empirical audits of claimed budgets: a lower bound of ε from many runs on adjacent data.
+
+A tiny problem, one number per agent, is trained as often as wanted, every coordinate being a run
+of its own. Sample l of agent i has the loss ½ h x² − c_il x: its gradient differs from another
+sample's by |c − c'| wherever x is, so that the papers' assumption of a bound C is true without
+clipping, and h is the curvature that their proofs leave out. An attacker sees all that was sent,
+knows all but which of two data sets was used, and ranks runs by the likelihood ratio, which no
+other test surpasses.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from math import inf, log
+from typing import Any
+
+import numpy as np
+
+from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
+from fedatlas.arithmetic.clipping import Clipping
+from fedatlas.arithmetic.draws import NumpyDraws
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.counters import GraphCounters
+from fedatlas.federations.decentralised.network import GraphNetwork, Links
+from fedatlas.privacy.exposure import Exposure
+from fedatlas.privacy.sensitivity import smooth_lemma_2
+
+_DECIMALS = 9
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an attack showed.
+
+    claimed: ε by accounting, as Algorithm.budgets has them. lower_bound: of the true ε, 0 where
+    nothing was shown. detected, mistaken: shares of runs on either data set that the attacker
+    takes for the first.
+    """
+
+    curvature: float
+    claimed: dict[str, float]
+    lower_bound: float
+    detected: float
+    mistaken: float
+    runs: int
+
+
+def audit(
+    algorithm: DpGradientTracking,
+    states: np.ndarray,
+    trackers: np.ndarray,
+    *,
+    iterations: int,
+    samples: int,
+    curvature: float,
+    runs: int,
+    confidence: float = 0.95,
+    seed: int = 0,
+    agent: int = 0,
+) -> Audit:
+    """Attack a method on two data sets that differ in one sample of one agent.
+
+    states, trackers: weights R and C, (n, n). samples: D of every agent. runs: on either data set;
+    half of them choose the attacker's threshold, the other half are judged by it.
+    confidence: of the lower bound.
+    FedatlasError where the likelihood is out of reach: forms that keep what they drew must draw all
+    samples every time.
+    """
+    if not algorithm.scheme.tracker_noise(algorithm.horizon).min() > 0:
+        raise FedatlasError("audit: without noise there is nothing to attack: state some")
+    exposure = Exposure(samples, 1, states, trackers)
+    drawn = algorithm.scheme.steps(algorithm.horizon).samples
+    if algorithm.form != "provable" and drawn != samples:
+        raise FedatlasError(
+            f"audit: form {algorithm.form} draws {drawn} of {samples} samples; its likelihood is "
+            "known only where it draws all of them"
+        )
+    centres = np.zeros((2, len(states), samples))
+    # All samples of the agent are alike, but for one on one of the data sets: nothing hides it.
+    centres[:, agent] = -algorithm.gradient_bound / 2
+    centres[0, agent, 0] = algorithm.gradient_bound / 2
+    ratios = []
+    for world in range(2):
+        problem = _TinyProblem(centres[world], curvature, runs)
+        tape = _train(algorithm, problem, states, trackers, iterations, [seed, world])
+        if algorithm.form == "provable":
+            evidence = _of_fresh_samples(algorithm, tape, states, trackers, centres, curvature)
+        else:
+            evidence = _of_replays(algorithm, tape, states, trackers, centres, curvature)
+        # Rounding errors tell data sets apart, too; here they are not what is attacked.
+        ratios.append(evidence.round(_DECIMALS))
+    bound, detected, mistaken = _lower_bound(ratios[0], ratios[1], confidence)
+    claimed = {
+        name: budget.final[0] for name, budget in algorithm.budgets(exposure, iterations).items()
+    }
+    if algorithm.form == "literal":
+        with_curvature = partial(smooth_lemma_2, smoothness=abs(curvature))
+        budget = algorithm.budget_by(with_curvature, exposure, iterations, algorithm.gradient_bound)
+        claimed["Lemmas 2 and 3, with the curvature"] = budget.final[0]
+    return Audit(curvature, claimed, bound, detected, mistaken, runs)
+
+
+@dataclass
+class _Release:
+    """One send with noise: (n, runs) what was sent, what it was made of, and the noise's scale."""
+
+    sent: np.ndarray
+    exact: np.ndarray
+    scale: float
+
+
+class _TinyProblem:
+    """What algorithms ask of a problem, for `runs` runs at once; points are (n, runs)."""
+
+    def __init__(self, centres: np.ndarray, curvature: float, runs: int) -> None:
+        """centres: c, (n, D)."""
+        self.centres, self.curvature = centres, curvature
+        self.agents, self.samples = centres.shape
+        self.dimension = runs
+        self.points: list[np.ndarray] = []  # where gradients were asked for
+
+    def minibatches(self, random: RoundRandom, size: int) -> np.ndarray:
+        """Which samples every run draws, (n, runs, size), without replacement."""
+        order = random.uniform(self.agents, self.dimension, self.samples).argsort(axis=-1)
+        return order[..., :size]
+
+    def gradients(
+        self, points: np.ndarray, batch: np.ndarray, clipping: Clipping | None
+    ) -> np.ndarray:
+        """(n, runs)."""
+        self.points.append(points)
+        agents = np.arange(self.agents)[:, None, None]
+        each = self.curvature * points[..., None] - self.centres[agents, batch]
+        mean: np.ndarray = _clipped(each, clipping).mean(axis=-1)
+        return mean
+
+
+class _NoData(_TinyProblem):
+    """Gradients are 0: what is left of a tracker is what follows from releases."""
+
+    def gradients(
+        self, points: np.ndarray, batch: np.ndarray, clipping: Clipping | None
+    ) -> np.ndarray:
+        """(n, runs)."""
+        self.points.append(points)
+        return np.zeros_like(points)
+
+
+class _Tape:
+    """All releases of a training, in order; one that replays sends what another one recorded."""
+
+    def __init__(self, replayed: "_Tape | None" = None) -> None:
+        self.releases: list[_Release] = []
+        self._replayed = replayed
+
+    def add(self, exact: np.ndarray, sent: np.ndarray, scale: float) -> np.ndarray:
+        if self._replayed is not None:
+            sent = self._replayed.releases[len(self.releases)].sent
+        self.releases.append(_Release(sent, exact, scale))
+        return sent
+
+
+class _TapedLinks(Links):
+    def __init__(self, weights: np.ndarray, tape: _Tape) -> None:
+        super().__init__(weights, np.asarray, NumpyDraws(), GraphCounters())
+        self._tape = tape
+
+    def release(self, values: Any, scale: float, random: RoundRandom) -> Any:
+        """See Links."""
+        return self._tape.add(values, super().release(values, scale, random), scale)
+
+
+class _TapedNetwork(GraphNetwork):
+    def __init__(self, states: np.ndarray, trackers: np.ndarray, tape: _Tape) -> None:
+        self.states, self.trackers = _TapedLinks(states, tape), _TapedLinks(trackers, tape)
+        self.draws = NumpyDraws()
+
+
+def _train(
+    algorithm: DpGradientTracking,
+    problem: Any,
+    states: np.ndarray,
+    trackers: np.ndarray,
+    iterations: int,
+    seed: list[int],
+    replayed: _Tape | None = None,
+) -> _Tape:
+    tape = _Tape(replayed)
+    network = _TapedNetwork(states, trackers, tape)
+    random = RoundRandom(int(np.random.SeedSequence(seed).generate_state(1)[0]))
+    state = algorithm.start(problem, network, np.zeros((problem.agents, problem.dimension)))
+    for k in range(iterations):
+        state = algorithm.round(state, problem, network, random.at(k))
+    return tape
+
+
+def _of_replays(
+    algorithm: DpGradientTracking,
+    tape: _Tape,
+    states: np.ndarray,
+    trackers: np.ndarray,
+    centres: np.ndarray,
+    curvature: float,
+) -> np.ndarray:
+    """(runs,) log-likelihood ratios: what was sent, with all else that agents hold recomputed."""
+    iterations, runs = len(tape.releases) // 2, tape.releases[0].sent.shape[1]
+    replays = [
+        _train(
+            algorithm,
+            _TinyProblem(own, curvature, runs),
+            states,
+            trackers,
+            iterations,
+            [0, 0],
+            replayed=tape,
+        ).releases
+        for own in centres
+    ]
+    return np.sum(
+        [
+            (np.abs(first.sent - second.exact) - np.abs(first.sent - first.exact)).sum(axis=0)
+            / first.scale
+            for first, second in zip(*replays, strict=True)
+        ],
+        axis=0,
+    )
+
+
+def _of_fresh_samples(
+    algorithm: DpGradientTracking,
+    tape: _Tape,
+    states: np.ndarray,
+    trackers: np.ndarray,
+    centres: np.ndarray,
+    curvature: float,
+) -> np.ndarray:
+    """(runs,) log-likelihood ratios where every release depends on samples of its own.
+
+    What was sent is a number that follows from earlier releases, plus the gradient of any of the
+    sets of samples that might have been drawn, plus noise.
+    """
+    runs = tape.releases[0].sent.shape[1]
+    known = _NoData(centres[0], curvature, runs)
+    replay = _train(algorithm, known, states, trackers, len(tape.releases), [0, 0], replayed=tape)
+    size = algorithm.scheme.steps(algorithm.horizon).samples
+    total = np.zeros(runs)
+    for release, points in zip(replay.releases, known.points, strict=False):
+        rest = release.sent - release.exact
+        densities = [
+            sum(
+                np.exp(-np.abs(rest - gradient) / release.scale)
+                for gradient in _possible(own, points, curvature, size, algorithm)
+            )
+            for own in centres
+        ]
+        total += np.log(densities[0] / densities[1]).sum(axis=0)
+    return total
+
+
+def _possible(
+    centres: np.ndarray,
+    points: np.ndarray,
+    curvature: float,
+    size: int,
+    algorithm: DpGradientTracking,
+) -> Iterator[np.ndarray]:
+    """(n, runs) gradients of every set of samples that may be drawn, all equally likely."""
+    for drawn in combinations(range(centres.shape[1]), size):
+        each = curvature * points[..., None] - centres[:, None, list(drawn)]
+        yield _clipped(each, algorithm.clipping_rule).mean(axis=-1)
+
+
+def _clipped(gradients: np.ndarray, clipping: Clipping | None) -> np.ndarray:
+    """One coordinate's gradients; all norms are its size."""
+    return gradients if clipping is None else gradients.clip(-clipping.bound, clipping.bound)
+
+
+def _lower_bound(
+    first: np.ndarray, second: np.ndarray, confidence: float
+) -> tuple[float, float, float]:
+    """ε's lower bound, and the shares of runs on either data set that exceed the threshold.
+
+    first, second: (runs,) the attacker's scores. P(score > t) of the two differ by e^ε at most.
+    """
+    half = len(first) // 2
+    thresholds = np.quantile(np.concatenate([first[:half], second[:half]]), _QUANTILES)
+    hopes = [_bound(first[:half] > t, second[:half] > t, confidence) for t in thresholds]
+    threshold = thresholds[int(np.argmax(hopes))]
+    detected, mistaken = first[half:] > threshold, second[half:] > threshold
+    return _bound(detected, mistaken, confidence), float(detected.mean()), float(mistaken.mean())
+
+
+_QUANTILES = np.linspace(0.01, 0.9999, 200)
+
+
+def _bound(detected: np.ndarray, mistaken: np.ndarray, confidence: float) -> float:
+    """ln(p/q) with p from below and q from above, by Clopper and Pearson; 0 where it is less."""
+    from scipy.stats import beta
+
+    error = (1 - confidence) / 2  # of either
+    hits, misses = int(detected.sum()), int(mistaken.sum())
+    low = beta.ppf(error, hits, len(detected) - hits + 1) if hits else 0.0
+    high = beta.ppf(1 - error, misses + 1, len(mistaken) - misses) if misses < len(mistaken) else 1
+    if low <= 0:
+        return 0.0
+    return max(0.0, log(low / high)) if high > 0 else inf

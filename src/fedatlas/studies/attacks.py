@@ -1,0 +1,61 @@
+"""Attacks on claimed privacy budgets, tabulated."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.audit_verdicts import COLUMNS, REFUTED
+from fedatlas.evaluation.comma_separated import to_csv
+from fedatlas.evaluation.levels import CONFIDENCE
+from fedatlas.files import write_text
+from fedatlas.schema.claims import PrivacyAudit
+from fedatlas.schema.runs import RunSpec
+from fedatlas.studies.attack_trials import audit
+
+
+def attack(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[dict[str, object]]:
+    """A row for each run, curvature and accounting, the run's first one first.
+
+    audited_epsilon is a lower bound of the true ε: a claim below it `does not stand`. All others
+    are `not refuted`.
+    """
+    rows: list[dict[str, object]] = []
+    for spec in specs:
+        algorithm = spec.build_algorithm()
+        states, trackers = spec.weights
+        if not isinstance(algorithm, DpGradientTracking) or trackers is None:
+            raise FedatlasError(f"{spec.name}: only dp_gradient_tracking can be audited")
+        for curvature in study.curvatures:
+            found = audit(
+                algorithm,
+                states,
+                trackers,
+                iterations=spec.rounds,
+                samples=study.samples,
+                curvature=curvature,
+                runs=study.runs,
+                # Of all curvatures of a run together.
+                confidence=1 - (1 - CONFIDENCE) / len(study.curvatures),
+                seed=study.seed,
+            )
+            rows += [
+                {
+                    "run": spec.run,
+                    "curvature": curvature,
+                    "accounting": accounting,
+                    "claimed_epsilon": claimed,
+                    "audited_epsilon": found.lower_bound,
+                    "detected": found.detected,
+                    "mistaken": found.mistaken,
+                    "runs": found.runs,
+                    "verdict": REFUTED if found.lower_bound > claimed else "not refuted",
+                }
+                for accounting, claimed in found.claimed.items()
+            ]
+    return rows
+
+
+def write_audit(rows: Sequence[Mapping[str, object]], path: Path) -> None:
+    """Write the table as CSV, whole or not at all."""
+    write_text(path, to_csv(rows, COLUMNS))

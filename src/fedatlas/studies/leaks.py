@@ -1,0 +1,257 @@
+"""What honest-but-curious parties of VFB² learn, measured on the numbers that are sent.
+
+VFB² (arXiv:2103.00958), Theorem 7: under semi-honest parties, colluding or not, nobody infers
+another party's features or weights, or the labels. Passive parties receive ϑ = ∂loss/∂z at the
+margin z = w·x of every sample; the attacks here turn ϑ into labels and margins. What the secure sum
+gives away is `simulation.secure_sum.collusion`. Labels and margins are (n,) in one order.
+
+Lemma 1 assumes that the loss is secret, and that one number is known; findings say which attacks
+assume the loss. Unmasked shares of all samples tell more: with the ϑ that
+were sent, a party's only feature up to its sign (tested, not audited: it needs its updates).
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import combinations
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from fedatlas.evaluation.comma_separated import to_csv
+from fedatlas.federations.vertical.secure_sum import collusion, two_trees
+from fedatlas.files import write_text
+from fedatlas.schema.objectives import LinearObjective, Loss
+
+_RECOVERED = 1e-9  # a label within this of the truth is recovered
+_LARGEST_GROUP = 3  # colluders
+
+
+def derivatives(loss: Loss, margins: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """ϑ = ∂loss/∂z, (n,): what a dominator sends to the other parties."""
+    residuals = margins - labels
+    if loss is Loss.SQUARE:
+        return 2.0 * residuals
+    if loss is Loss.ROBUST:
+        return residuals / (1.0 + 0.5 * residuals**2)
+    with np.errstate(over="ignore"):  # the quotient is then a zero of the right sign
+        return -labels / (1.0 + np.exp(labels * margins))
+
+
+def labels_from_sign(derivatives: np.ndarray, labels: np.ndarray) -> float:
+    """Share of labels ±1 that y = -sign ϑ tells; of other labels: of their side of the mean.
+
+    A ϑ that underflowed still has its sign.
+    """
+    return float(np.mean(np.where(np.signbit(derivatives), 1, -1) == _sides(labels)))
+
+
+def _sides(labels: np.ndarray) -> np.ndarray:
+    """(n,) ±1: labels that are so already, or whether they lie above their mean."""
+    if _are_signs(labels):
+        return labels
+    return np.where(labels > labels.mean(), 1, -1)
+
+
+def _are_signs(labels: np.ndarray) -> bool:
+    return bool(np.all(np.abs(labels) == 1))
+
+
+def scores_from_derivative(derivatives: np.ndarray) -> np.ndarray:
+    """Margins (n,) of the whole model from ϑ of the logistic loss: z = y log(1/|ϑ| - 1).
+
+    Infinite, with the right sign, where float64 has rounded |ϑ| to 0 (yz > 745) or 1 (yz < -37).
+    """
+    size = np.abs(derivatives)
+    with np.errstate(divide="ignore"):
+        return np.where(np.signbit(derivatives), 1, -1) * (np.log1p(-size) - np.log(size))
+
+
+def labels_at_zero(loss: Loss, derivatives: np.ndarray) -> np.ndarray:
+    """Labels (n,) from ϑ at z = 0, where every model starts that starts at w = 0.
+
+    The robust loss gives ϑ alike for y and 2/y; the one in [-√2, √2] is returned.
+    """
+    if loss is Loss.LOGISTIC:
+        return -2.0 * derivatives
+    if loss is Loss.SQUARE:
+        return -0.5 * derivatives
+    # Rounding may carry |ϑ| beyond its largest value, 1/√2.
+    return -2.0 * derivatives / (1.0 + np.sqrt(np.maximum(1.0 - 2.0 * derivatives**2, 0.0)))
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """Share of labels recovered within 1e-9, and the root mean square error over all."""
+
+    share: float
+    rmse: float
+
+
+def labels_from_first_snapshot(loss: Loss, derivatives: np.ndarray, labels: np.ndarray) -> Recovery:
+    """How well ϑ at w = 0 tells the labels: SVRG and SAGA send it for every sample at the start."""
+    errors = labels_at_zero(loss, derivatives) - labels
+    return Recovery(
+        float(np.mean(np.abs(errors) <= _RECOVERED)), float(np.sqrt(np.mean(errors**2)))
+    )
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Of all groups of `size` colluders: how many there are, and how many unmask a single share.
+
+    largest: the most shares that one group unmasks; example: the first group that unmasks one, and
+    whose, and in whose sums, as "1 and 2 unmask 3 in sums of 0" (empty without).
+    """
+
+    size: int
+    groups: int
+    unmasking: int
+    largest: int
+    example: str
+
+
+def collusion_table(
+    parties: int, active: int = 1, largest_group: int = _LARGEST_GROUP
+) -> list[Groups]:
+    """What groups of 1 to `largest_group` colluders unmask, over the trees of all dominators."""
+    pairs = [two_trees(parties, root) for root in range(active)]
+    table = []
+    for size in range(1, min(largest_group, parties - 1) + 1):
+        unmasked = {
+            group: sorted({share for trees in pairs for share in collusion(trees, group).shares})
+            for group in combinations(range(parties), size)
+        }
+        found = {group: shares for group, shares in unmasked.items() if shares}
+        example = ""
+        if found:
+            group, shares = next(iter(found.items()))
+            (root, *_) = (r for r, pair in enumerate(pairs) if collusion(pair, group).shares)
+            example = f"{_listed(group)} unmask {_listed(shares)} in sums of {root}"
+        largest = max(len(shares) for shares in unmasked.values())
+        table.append(Groups(size, len(unmasked), len(found), largest, example))
+    return table
+
+
+def _listed(parties: Sequence[int]) -> str:
+    return " and ".join(str(party) for party in parties)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One attack: who learns what, how well, and whether the paper's claim survives it.
+
+    assumes: what the attacker knows besides what it is sent; the paper holds that passive parties
+    do not know the form of the loss. measured says what `value` is. Surviving one attack proves
+    nothing.
+    """
+
+    attack: str
+    who: str
+    learns: str
+    assumes: str
+    measured: str
+    value: float
+    paper_claim: str
+    verdict: Literal["stands", "does not stand"]
+
+
+_COLUMNS = [field.name for field in fields(Finding)]
+
+
+def audit(
+    objective: LinearObjective,
+    labels: np.ndarray,
+    margins_at_start: np.ndarray,
+    margins_trained: np.ndarray,
+    parties: int,
+    active: int,
+) -> list[Finding]:
+    """Every attack on one model: labels and margins at w⁰ and at the optimum (n,), and q parties,
+    m of them active.
+
+    FedatlasError for fewer than two parties: a party alone sends nothing.
+    """
+    loss = objective.loss
+    at_start = derivatives(loss, margins_at_start, labels)
+    trained = derivatives(loss, margins_trained, labels)
+    findings = [_sign_finding(trained, labels)]
+    if loss is Loss.LOGISTIC:
+        findings.append(_score_finding(trained, margins_trained))
+    findings.append(_snapshot_finding(loss, at_start, labels))
+    return [*findings, *(_collusion_finding(groups) for groups in collusion_table(parties, active))]
+
+
+def _sign_finding(sent: np.ndarray, labels: np.ndarray) -> Finding:
+    sides, told = _sides(labels), labels_from_sign(sent, labels)
+    binary = _are_signs(labels)
+    usual = max(float(np.mean(sides == 1)), float(np.mean(sides == -1)))
+    return Finding(
+        attack="the sign of ϑ, at the optimum",
+        who="any passive party",
+        learns="labels" if binary else "whether a label lies above the mean",
+        assumes="a loss that falls with the margin" if binary else "nothing",
+        measured=f"share guessed right (always the more frequent side: {usual:.3f})",
+        value=told,
+        paper_claim="Theorem 7: it is impossible to exactly infer the labels",
+        verdict=_verdict(survives=not binary or told <= usual),
+    )
+
+
+def _score_finding(sent: np.ndarray, margins: np.ndarray) -> Finding:
+    errors = np.abs(scores_from_derivative(sent) - margins)
+    finite = errors[np.isfinite(errors)]
+    return Finding(
+        attack="the size of ϑ, at the optimum",
+        who="any passive party",
+        learns="the margin w·x of every sample, to which all parties contribute",
+        assumes="the form of the loss",
+        measured=f"largest error ({len(finite)} of {len(errors)} samples; rounding |ϑ| to 0 or 1 "
+        "hides the others)",
+        value=float(finite.max(initial=0.0)),
+        paper_claim="Lemma 1: w·x is unknown",
+        verdict=_verdict(survives=not (finite <= _RECOVERED).any()),
+    )
+
+
+def _snapshot_finding(loss: Loss, sent: np.ndarray, labels: np.ndarray) -> Finding:
+    recovery = labels_from_first_snapshot(loss, sent, labels)
+    either = " (y or 2/y if some exceed √2 in size)" if loss is Loss.ROBUST else ""
+    return Finding(
+        attack="ϑ of all samples at the start, sent by SVRG and SAGA",
+        who="any passive party",
+        learns=f"labels{either}",
+        assumes="a loss that falls with the margin"
+        if loss is Loss.LOGISTIC
+        else "the form of the loss",
+        measured=f"share recovered within {_RECOVERED:g} (RMSE over all: {recovery.rmse:.3g})",
+        value=recovery.share,
+        paper_claim="Theorem 7: it is impossible to exactly infer the labels",
+        verdict=_verdict(survives=recovery.share == 0),
+    )
+
+
+def _collusion_finding(table: Groups) -> Finding:
+    alone = table.size == 1
+    return Finding(
+        attack="what was seen of a secure sum",
+        who="one party alone" if alone else f"{table.size} colluding parties",
+        learns="another party's share w_ℓ·x_ℓ" + (f" ({table.example})" if table.unmasking else ""),
+        assumes="nothing" if alone else "what the others of the group were sent",
+        measured=f"share of the {table.groups} groups that can compute one, from the sums of any "
+        f"dominator (at most {table.largest} shares each)",
+        value=table.unmasking / table.groups,
+        paper_claim="Theorem 7: a party without allies cannot access another's share"
+        if alone
+        else "Theorem 7: allies may remove a mask; one share does not determine w_ℓ and x_ℓ",
+        verdict=_verdict(survives=not alone or table.unmasking == 0),
+    )
+
+
+def _verdict(survives: bool) -> Literal["stands", "does not stand"]:
+    return "stands" if survives else "does not stand"
+
+
+def write_audit(findings: Sequence[Finding], path: Path) -> None:
+    """Write findings as CSV."""
+    write_text(path, to_csv([asdict(finding) for finding in findings], _COLUMNS))

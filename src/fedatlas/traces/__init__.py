@@ -1,0 +1,1 @@
+"""Convergence traces: their schema and netCDF files."""

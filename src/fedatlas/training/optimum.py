@@ -1,0 +1,30 @@
+"""The optimum f* of an objective on pooled training rows, as it is kept; see `solver`."""
+
+from pathlib import Path
+
+from fedatlas.files import canonical_json, write_text
+from fedatlas.schema.models import Model, read_json, validated
+
+
+class Optimum(Model):
+    """What a solver found.
+
+    objective: f there. gradient_norm: ‖∇f‖ there. gap: an upper bound of f − f*, ‖∇f‖²/2μ for a
+    μ-strongly convex objective; None for others, where `objective` is that of the stationary point
+    which the solver reaches from w = 0.
+    """
+
+    objective: float
+    gradient_norm: float
+    gap: float | None
+    solver: str
+
+
+def write_optimum(optimum: Optimum, path: Path) -> None:
+    """Write as JSON, whole or not at all."""
+    write_text(path, canonical_json(optimum.model_dump(mode="json")) + "\n")
+
+
+def read_optimum(path: Path) -> Optimum:
+    """Read back; FedatlasError names the file."""
+    return validated(Optimum, read_json(path), str(path))
