@@ -51,13 +51,13 @@ def rounds_of_fedavg(clients: int, features: int) -> float:
     """Seconds of a round of all clients, ten steps on four of ten samples each."""
     from fedatlas.algorithms.fedavg import FedAvg
     from fedatlas.arithmetic.randomness import RoundRandom
-    from fedatlas.data.samples import Samples
+    from fedatlas.arithmetic.samples import Samples
+    from fedatlas.federations.client_shards import ClientSamples
     from fedatlas.federations.counters import Counters
     from fedatlas.federations.horizontal.engine import build_engine
     from fedatlas.federations.horizontal.problem import HorizontalProblem
     from fedatlas.federations.star_network import StarNetwork
     from fedatlas.schema.objectives import LinearObjective
-    from fedatlas.shards.clients import ClientSamples
 
     count = 10 * clients
     label = np.where(np.random.default_rng(1).random(count) < 0.5, 1.0, -1.0)
@@ -83,9 +83,9 @@ def epoch_of_parties(parties: int) -> float:
     from fedatlas.federations.algorithm import algorithm_class
     from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
     from fedatlas.federations.vertical.problem import VerticalProblem
+    from fedatlas.federations.vertical.shards import PartyRows, PartySamples
     from fedatlas.schema.network_model import NetworkModel
     from fedatlas.schema.objectives import LinearObjective
-    from fedatlas.shards.parties import PartyRows, PartySamples
 
     generator = np.random.default_rng(0)
     features = generator.normal(size=(4_000, 1_024))

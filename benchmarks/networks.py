@@ -22,13 +22,13 @@ from fedatlas.algorithms.fmgda import Fmgda
 from fedatlas.architectures import architecture
 from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max.engine import AucEngine
 from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.schema.objectives import AucObjective
-from fedatlas.shards.clients import ClientSamples
 
 WORKERS = 16
 CASES = [("cnn_8x8", (1, 8, 8), 10), ("cnn_28x28", (1, 28, 28), 50), ("cnn_32x32", (3, 32, 32), 50)]

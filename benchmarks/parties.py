@@ -28,9 +28,9 @@ from fedatlas.data.formats import read_raw
 from fedatlas.federations.algorithm import algorithm_class
 from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
 from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.shards.parties import PartyRows, PartySamples
 
 PARTIES, ACTIVE = 8, 3
 OBJECTIVE = LinearObjective(name="logistic_l2", weight=1e-4)

@@ -24,14 +24,14 @@ import torch
 from scipy import sparse
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.federations.algorithm import Algorithm, algorithm_class
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.engine import Engine, build_engine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.shards.clients import ClientSamples
 
 CLIENTS, SAMPLES_EACH, FEATURES, NON_ZEROS = 3250, 10, 123, 14
 LOCAL = {"clients_per_round": 20, "local_steps": 10, "batch_size": 4, "local_step_size": 0.01}

@@ -18,14 +18,14 @@ from interleaved import medians
 from fedatlas.architectures import checked_build
 from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import TieredCounters
 from fedatlas.federations.tiered.network import sums_of_others
 from fedatlas.federations.tiered.network_engine import NetworkSilos
 from fedatlas.federations.tiered.problem import TieredProblem
+from fedatlas.federations.tiered.shards import TieredSamples
 from fedatlas.schema.objectives import ClassificationObjective
-from fedatlas.shards.clients import ClientSamples
-from fedatlas.shards.silos import TieredSamples
 
 SILOS, HALF, CLASSES = 2, (1, 28, 14), 10
 BATCH, ITERATIONS, LOCAL_STEPS, RECORD_EVERY = 2000, 2000, 10, 20

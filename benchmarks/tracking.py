@@ -15,11 +15,11 @@ from interleaved import medians
 
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
 from fedatlas.plan.plan import build_plan
 from fedatlas.schema.objectives import ClassificationObjective
-from fedatlas.shards.clients import ClientSamples
 from fedatlas.studies.budgets import compute_budgets
 
 AGENTS, SAMPLES, ITERATIONS, RECORDS = 5, 55, 2000, 21

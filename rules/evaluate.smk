@@ -135,7 +135,9 @@ rule audit_leaks:
     input:
         rows=rows_of_experiment,
         code=code_of(
-            "fedatlas.studies.leaks", "fedatlas.training.solver", "fedatlas.shards.parties"
+            "fedatlas.studies.leaks",
+            "fedatlas.training.solver",
+            "fedatlas.federations.vertical.shards",
         ),
     output:
         report(

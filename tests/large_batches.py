@@ -26,8 +26,10 @@ from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.memory import Memory, Task
 from fedatlas.arithmetic.minibatches import Minibatches
-from fedatlas.data.samples import Samples, to_table
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
 from fedatlas.federations.horizontal import setting as horizontal
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
@@ -35,12 +37,12 @@ from fedatlas.federations.min_max.engine import AucEngine
 from fedatlas.federations.setting import shard_files
 from fedatlas.federations.tiered.network import sums_of_others
 from fedatlas.federations.tiered.network_engine import NetworkSilos
+from fedatlas.federations.tiered.shards import TieredSamples
 from fedatlas.files import canonical_json
 from fedatlas.schema.objectives import AucObjective, ClassificationObjective, LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
-from fedatlas.shards.clients import ClientSamples, write_shards
-from fedatlas.shards.silos import TieredSamples
+from fedatlas.shards.clients import write_shards
 from fedatlas.training import checkpoints
 from fedatlas.training.loop import CheckpointPolicy, train
 

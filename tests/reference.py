@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.shards.clients import ClientSamples
 
 Vector = np.ndarray
 """A float64 vector of d entries."""

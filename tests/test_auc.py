@@ -17,8 +17,10 @@ import reference_min_max as reference
 from fedatlas.arithmetic import device_samples
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.ranking import auroc
-from fedatlas.data.samples import Samples, to_table
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.client_shards import ClientSamples, read_shard
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, pairwise_squared_loss
 from fedatlas.federations.min_max.engine import AucEngine
@@ -26,7 +28,7 @@ from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
 from fedatlas.files import canonical_json
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
-from fedatlas.shards.clients import ClientSamples, read_shard, write_shards
+from fedatlas.shards.clients import write_shards
 
 numbers = st.floats(-3, 3)
 shares = st.floats(0.01, 0.99)

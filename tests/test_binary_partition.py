@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy import sparse
 
-from fedatlas.data.samples import Samples, to_table
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.client_shards import ClientSamples, read_shard
 from fedatlas.files import canonical_json
 from fedatlas.schema.models import validated
-from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition, share_out
-from fedatlas.shards.clients import ClientSamples, read_shard, write_shards
+from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
+from fedatlas.shards.assignment import share_out
+from fedatlas.shards.clients import write_shards
 
 # In random specifications: few, so that thinned rows do not look like those of a regression.
 CLASSES = 4

@@ -18,13 +18,13 @@ from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.arithmetic.chunked_rows import ChunkedRows
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.engine import build_engine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.shards.clients import ClientSamples
 
 OPERATIONS = (operator.add, operator.sub, operator.mul, operator.truediv)
 

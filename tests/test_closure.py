@@ -82,7 +82,7 @@ def test_data_steps_do_not_depend_on_training():
     )
     assert not {
         name
-        for name in closure
+        for name in closure - {"arithmetic/__init__.py", "arithmetic/samples.py"}
         if name.startswith(("algorithm", "arithmetic", "federations", "training"))
     }
 

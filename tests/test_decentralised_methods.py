@@ -30,9 +30,11 @@ from fedatlas.algorithms.ternary_gradient_descent import TernaryGradientDescent
 from fedatlas.arithmetic.draws import Draws, NumpyDraws
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.data.samples import Samples, to_table
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import GraphCounters
 from fedatlas.federations.decentralised.linear_engine import LinearAgents
 from fedatlas.federations.decentralised.network import GraphNetwork, Links
@@ -45,7 +47,7 @@ from fedatlas.privacy.exposure import Exposure
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
-from fedatlas.shards.clients import ClientSamples, write_shards
+from fedatlas.shards.clients import write_shards
 from fedatlas.training import checkpoints
 from fedatlas.training.loop import CheckpointPolicy, train
 from workflow_copy import ROOT

@@ -17,15 +17,15 @@ from fedatlas.arithmetic.device_samples import DeviceSamples
 from fedatlas.arithmetic.draws import NumpyDraws
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import GraphCounters
 from fedatlas.federations.decentralised.linear_engine import LinearAgents
 from fedatlas.federations.decentralised.network import GraphNetwork, Links
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
 from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
-from fedatlas.shards.clients import ClientSamples
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

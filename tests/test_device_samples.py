@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
 
 CPU = torch.device("cpu")
 SAMPLES = 6

@@ -7,9 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from catalogue_entry import entry
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.catalogue import Dataset
 from fedatlas.data.formats import read_libsvm, read_raw
-from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 
 SIGNS = {"-1": -1.0, "+1": 1.0}

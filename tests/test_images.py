@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from catalogue_entry import image_entry
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.catalogue import Dataset, load_catalogue
 from fedatlas.data.download import download
 from fedatlas.data.formats import read_raw
 from fedatlas.data.prepare import prepare, read_prepared
-from fedatlas.data.samples import Samples, from_table, to_table
+from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.shards.clients import write_row_groups
 

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from fedatlas import architectures
 from fedatlas.architectures import architecture_names
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.cli import app
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.prepare import prepare
-from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.judge import judge
 from fedatlas.evaluation.stationary_points import (
@@ -28,6 +28,7 @@ from fedatlas.evaluation.stationary_points import (
     write_surface,
 )
 from fedatlas.evaluation.verdicts import Verdict
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, pairwise_squared_loss
 from fedatlas.figures.landscape import compose_landscape, draw_landscape
 from fedatlas.schema.claims import Claim, ClaimTest, Landscape, Selection
@@ -35,7 +36,7 @@ from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import read_yaml, validated
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.partitions import HorizontalPartition
-from fedatlas.shards.clients import ClientSamples, write_shards
+from fedatlas.shards.clients import write_shards
 from fedatlas.studies.landscape import AucSurface, explore
 from workflow_copy import ROOT, WorkflowCopy
 

@@ -22,16 +22,16 @@ import reference_vertical as reference
 from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.arithmetic.linear import LinearModel
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import TieredCounters
 from fedatlas.federations.tiered.linear_engine import LinearSilos
 from fedatlas.federations.tiered.network import TieredNetwork, sums_of_others
 from fedatlas.federations.tiered.network_engine import NetworkSilos
 from fedatlas.federations.tiered.problem import SiloModels, TieredProblem
+from fedatlas.federations.tiered.shards import TieredSamples
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
-from fedatlas.shards.clients import ClientSamples
-from fedatlas.shards.silos import TieredSamples
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -27,9 +27,11 @@ from fedatlas.algorithms.momentum_local_sgda import MomentumLocalSgda
 from fedatlas.arithmetic.drawing import IN_PYTHON
 from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.data.samples import Samples, to_table
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max.engine import AucEngine
 from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
@@ -39,7 +41,7 @@ from fedatlas.files import canonical_json
 from fedatlas.schema.objectives import AucObjective, LinearObjective
 from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
 from fedatlas.schema.runs import RunSpec
-from fedatlas.shards.clients import ClientSamples, write_shards
+from fedatlas.shards.clients import write_shards
 from fedatlas.traces.trace import read_trace
 from fedatlas.training import checkpoints
 from fedatlas.training.loop import CheckpointPolicy, train

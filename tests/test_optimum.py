@@ -9,8 +9,8 @@ from sklearn.linear_model import LogisticRegression
 
 import reference_vertical as reference
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.shards.parties import PartyRows
 from fedatlas.training.optimum import Optimum, read_optimum, write_optimum
 from fedatlas.training.solver import ACCURACY, solve
 

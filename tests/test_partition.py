@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import validated
-from fedatlas.schema.partitions import HorizontalPartition, share_out
+from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.shards.assignment import share_out
 
 
 def assign(spec: HorizontalPartition, labels: np.ndarray) -> np.ndarray:

@@ -12,17 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fedatlas.data.samples import Samples, features_from_table
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.tables import features_from_table
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.vertical.shards import PartyRows, read_party_shards
 from fedatlas.files import canonical_json, file_digest
-from fedatlas.schema.partitions import (
-    HorizontalPartition,
-    VerticalPartition,
-    feature_blocks,
-    train_and_test_rows,
-)
+from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
+from fedatlas.shards.assignment import feature_blocks, train_and_test_rows
 from fedatlas.shards.clients import write_shards
-from fedatlas.shards.parties import PartyRows, read_party_shards, write_party_shards
+from fedatlas.shards.parties import write_party_shards
 from test_shards import as_dense, make_samples, write_prepared
 
 both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])

@@ -22,7 +22,7 @@ from fedatlas.arithmetic import drawing
 from fedatlas.arithmetic.compiled_drawing import COMPILED
 from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.engine import Engine, build_engine

@@ -23,6 +23,7 @@ from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import by_run, choices, select
 from fedatlas.federations.setting import shard_files
+from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.files import canonical_json, write_text
 from fedatlas.plan.plan import build_plan
 from fedatlas.provenance import trace_checks
@@ -32,7 +33,7 @@ from fedatlas.provenance.findings import Finding, State, exit_status
 from fedatlas.provenance.stored import Place, places_in, read_stored
 from fedatlas.provenance.verification import verify
 from fedatlas.shards.clients import write_shards
-from fedatlas.shards.parties import read_party_shards, write_party_shards
+from fedatlas.shards.parties import write_party_shards
 from fedatlas.shards.silos import write_tiered_shards
 from fedatlas.traces.netcdf import write_netcdf
 from fedatlas.traces.seal import seal

@@ -11,11 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fedatlas.data.samples import Samples, to_table
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.client_shards import read_shard
 from fedatlas.files import canonical_json, file_digest
-from fedatlas.schema.partitions import HorizontalPartition, share_out
-from fedatlas.shards.clients import read_client, read_shard, write_shards
+from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.shards.assignment import share_out
+from fedatlas.shards.clients import write_shards
 
 one_folder_for_all_examples = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -112,7 +115,8 @@ def test_every_kept_sample_comes_back_once_with_its_client(layout, tmp_path, dat
         assert entry["row_group"] == number
         listed = [i for start, stop in entry["sample_ids"] for i in range(start, stop)]
         assert listed == held.tolist()
-        assert_same_rows(read_client(silo, number), samples, held)
+        group = pq.ParquetFile(silo).read_row_group(number)
+        assert_same_rows(from_table(group, read.metadata["features"]), samples, held)
 
 
 def test_manifest_and_metadata_tell_where_a_shard_comes_from(tmp_path):
@@ -181,19 +185,6 @@ def row_group_bytes(path: Path, number: int) -> slice:
     return slice(start, start + sum(column.total_compressed_size for column in columns))
 
 
-def test_a_client_reads_its_own_row_group_only(silo):
-    own = read_client(silo, 2)
-    content = bytearray(silo.read_bytes())
-    for other in (0, 1, 3, 4, 5):
-        where = row_group_bytes(silo, other)
-        content[where] = b"\xff" * (where.stop - where.start)
-    silo.write_bytes(content)
-    assert_same_rows(read_client(silo, 2), own, np.arange(5))
-    for other in (0, 1, 3, 4, 5):
-        with pytest.raises(FedatlasError, match="damaged"):
-            read_client(silo, other)
-
-
 def test_a_flipped_bit_is_noticed(silo):
     content = bytearray(silo.read_bytes())
     content[row_group_bytes(silo, 3).stop - 1] ^= 1
@@ -206,20 +197,13 @@ def test_a_flipped_bit_is_noticed(silo):
 def test_a_truncated_shard_is_refused_by_name(silo, kept):
     content = silo.read_bytes()
     silo.write_bytes(content[: int(kept * len(content))])
-    for read in (read_shard, lambda path: read_client(path, 0)):
-        with pytest.raises(FedatlasError, match=r"silo-0\.parquet: is truncated"):
-            read(silo)
+    with pytest.raises(FedatlasError, match=r"silo-0\.parquet: is truncated"):
+        read_shard(silo)
 
 
 def test_a_missing_shard_is_named(tmp_path):
     with pytest.raises(FedatlasError, match=r"silo-0\.parquet: no such file"):
         read_shard(tmp_path / "silo-0.parquet")
-
-
-@pytest.mark.parametrize("client", [-1, 6])
-def test_an_unknown_client_is_refused(silo, client):
-    with pytest.raises(FedatlasError, match=f"no client {client}; its clients are 0 to 5"):
-        read_client(silo, client)
 
 
 def test_a_prepared_file_is_no_shard(silo):

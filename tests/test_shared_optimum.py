@@ -22,7 +22,8 @@ from scipy.optimize import minimize
 import reference_vertical as reference
 from catalogue_entry import FILES, entry
 from fedatlas import cli
-from fedatlas.data.samples import Samples, to_table
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import open_setting
 from fedatlas.federations.tiered.problem import SiloModels
@@ -30,15 +31,9 @@ from fedatlas.files import canonical_json
 from fedatlas.plan.plan import build_plan
 from fedatlas.schema.models import validated
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.schema.partitions import (
-    Partition,
-    VerticalPartition,
-    pooled_rows,
-    share_out,
-    share_out_by_silo,
-    train_and_test_rows,
-)
+from fedatlas.schema.partitions import Partition, VerticalPartition, pooled_rows
 from fedatlas.schema.runs import RunSpec
+from fedatlas.shards.assignment import share_out, share_out_by_silo, train_and_test_rows
 from fedatlas.traces.trace import read_trace
 from fedatlas.training import checkpoints
 from fedatlas.training.loop import CheckpointPolicy, train

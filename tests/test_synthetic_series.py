@@ -18,12 +18,13 @@ from fedatlas.data.clinical_channels import CHANNELS, COLUMNS, CONTINUOUS_COLUMN
 from fedatlas.data.clinical_series import encoded
 from fedatlas.data.formats import read_raw
 from fedatlas.data.prepare import prepare, read_prepared
-from fedatlas.data.samples import features_from_table, to_table
 from fedatlas.data.synthetic_series import _paths, _score, make_series
+from fedatlas.data.tables import features_from_table, to_table
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.client_shards import read_shard
 from fedatlas.files import canonical_json
 from fedatlas.schema.partitions import HorizontalPartition
-from fedatlas.shards.clients import read_shard, write_shards
+from fedatlas.shards.clients import write_shards
 
 CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
 STEPS = 6

@@ -22,7 +22,7 @@ from sklearn.datasets import load_digits
 import reference_tdcd as reference
 from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import simulated_latency
 from fedatlas.federations.counters import TieredCounters

@@ -18,10 +18,8 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.plan.plan import _check_partition
 from fedatlas.schema.models import validated
-from fedatlas.schema.partitions import (
-    HorizontalPartition,
-    Partition,
-    TieredPartition,
+from fedatlas.schema.partitions import HorizontalPartition, Partition, TieredPartition
+from fedatlas.shards.assignment import (
     share_out,
     share_out_by_silo,
     silo_blocks,

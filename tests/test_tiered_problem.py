@@ -19,15 +19,15 @@ from torch.nn import functional as F
 from fedatlas import architectures
 from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import TieredCounters
 from fedatlas.federations.tiered.network import sums_of_others
 from fedatlas.federations.tiered.network_engine import NetworkSilos
 from fedatlas.federations.tiered.problem import PerSilo, SiloModels, TieredProblem
+from fedatlas.federations.tiered.shards import TieredSamples
 from fedatlas.schema.objectives import ClassificationObjective
-from fedatlas.shards.clients import ClientSamples
-from fedatlas.shards.silos import TieredSamples
 
 CLASSES = np.array([2.0, 3.0, 7.0, 11.0, 13.0, 20.0, 21.0])  # labels of data sets of many classes
 # The network, its options, and the shape of a sample in silo j.

@@ -13,20 +13,17 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedatlas.arithmetic.device_samples import DeviceSamples
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.cli import shard as share_out
-from fedatlas.data.samples import Samples, to_table
+from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.client_shards import read_shard
+from fedatlas.federations.tiered.shards import TieredSamples, read_tiered_shards
 from fedatlas.files import canonical_json, file_digest
-from fedatlas.schema.partitions import (
-    HorizontalPartition,
-    TieredPartition,
-    VerticalPartition,
-    share_out_by_silo,
-    silo_blocks,
-    train_and_test_rows,
-)
-from fedatlas.shards.clients import read_client, read_shard, write_shards
-from fedatlas.shards.silos import TieredSamples, read_tiered_shards, write_tiered_shards
+from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
+from fedatlas.shards.assignment import share_out_by_silo, silo_blocks, train_and_test_rows
+from fedatlas.shards.clients import write_shards
+from fedatlas.shards.silos import write_tiered_shards
 from test_tiered_partition import shapes_and_cuts, silo_of_each_number, tiered
 
 LAYOUTS = ["float64", "float32", "uint8", "sparse"]
@@ -139,7 +136,7 @@ def test_slices_come_back_and_can_be_put_together(layout, tmp_path, data):
             start, stop = silo.offsets[client : client + 2]
             for held in (
                 Samples(*(part[start:stop] for part in vars(silo.samples).values())),
-                read_client(files[number], client),
+                from_table(pq.ParquetFile(files[number]).read_row_group(client), len(columns)),
             ):
                 np.testing.assert_array_equal(held.sample_id, own)
                 np.testing.assert_array_equal(held.label, samples.label[own])

@@ -12,7 +12,8 @@ import pytest
 from scipy import sparse
 
 from fedatlas.arithmetic.client_rows import ClientRows
-from fedatlas.data.samples import Samples, to_table
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.horizontal import setting as horizontal
 from fedatlas.federations.setting import shard_files

@@ -30,9 +30,9 @@ from fedatlas.federations.vertical.algorithm import VerticalAlgorithm
 from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork, PartyState
 from fedatlas.federations.vertical.problem import VerticalProblem
 from fedatlas.federations.vertical.secure_sum import masked_sum, two_trees
+from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.shards.parties import PartyRows, PartySamples
 from fedatlas.training import checkpoints
 
 METHODS: dict[str, Callable[..., VerticalAlgorithm]] = {

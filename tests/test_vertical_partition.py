@@ -10,12 +10,8 @@ from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import validated
-from fedatlas.schema.partitions import (
-    HorizontalPartition,
-    VerticalPartition,
-    feature_blocks,
-    train_and_test_rows,
-)
+from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
+from fedatlas.shards.assignment import feature_blocks, train_and_test_rows
 
 shares = st.floats(0.05, 0.95)
 splits = st.sampled_from(["test", "train2", "t"])

@@ -16,8 +16,8 @@ import reference_vertical as reference
 from fedatlas.arithmetic.linear import LinearModel
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.shards.parties import PartyRows, PartySamples
 
 PARTS = {
     "logistic_l2": ("logistic", "l2"),

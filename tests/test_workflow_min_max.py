@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.client_shards import read_shard
 from fedatlas.plan.plan import build_plan
-from fedatlas.shards.clients import read_shard
 from fedatlas.traces.trace import read_trace
 from test_workflow import EVALUATION, runs_in
 from workflow_copy import ROOT, WorkflowCopy

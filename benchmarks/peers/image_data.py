@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fedatlas.data.samples import Samples
-from fedatlas.shards.clients import ClientSamples
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.federations.client_shards import ClientSamples
 
 
 def client_images(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ClientSamples:

@@ -4,8 +4,8 @@ import numpy as np
 from measuring import Job
 from scipy import sparse
 
-from fedatlas.data.samples import Samples
-from fedatlas.shards.clients import ClientSamples
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.federations.client_shards import ClientSamples
 
 
 def sparse_rows(job: Job) -> sparse.csr_array:

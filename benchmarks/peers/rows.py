@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.download import download
 from fedatlas.data.formats import read_raw
-from fedatlas.data.samples import Samples
 
 CLIENTS, SAMPLES_EACH, FEATURES, NON_ZEROS = 3250, 10, 123, 14
 _REPOSITORY = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from task import DifferentResult, Peer, Task
 
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 
 _HERE = Path(__file__).parent

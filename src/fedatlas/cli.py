@@ -179,9 +179,9 @@ def optimum(
     output: Output,
 ) -> None:
     """Find an objective's optimum on pooled training rows."""
+    from fedatlas.federations.vertical.shards import read_party_shards
     from fedatlas.schema.models import validated
     from fedatlas.schema.objectives import LinearObjective
-    from fedatlas.shards.parties import read_party_shards
     from fedatlas.training.optimum import write_optimum
     from fedatlas.training.solver import solve
 
@@ -198,9 +198,9 @@ def audit(
     output: Output,
 ) -> None:
     """Tabulate what curious or colluding parties learn from a vertical method's messages."""
+    from fedatlas.federations.vertical.shards import read_party_shards
     from fedatlas.schema.models import validated
     from fedatlas.schema.objectives import LinearObjective
-    from fedatlas.shards.parties import read_party_shards
     from fedatlas.studies.leaks import audit as audit_leaks
     from fedatlas.studies.leaks import write_audit
     from fedatlas.training.solver import solve
@@ -241,10 +241,10 @@ def landscape(
 ) -> None:
     """Compute the loss surface of a network with two parameters and its stationary points."""
     from fedatlas.evaluation.stationary_points import described, write_surface
+    from fedatlas.federations.client_shards import read_shard
     from fedatlas.schema.claims import Landscape
     from fedatlas.schema.models import validated
     from fedatlas.schema.objectives import AucObjective
-    from fedatlas.shards.clients import read_shard
     from fedatlas.studies.landscape import AucSurface, explore
 
     content = _members(spec, "objective", "landscape")

@@ -539,7 +539,8 @@ def _tables(folder: Path) -> list[bytes]:
     import pyarrow.parquet as pq
     from scipy import sparse
 
-    from fedatlas.data.samples import Samples, to_table
+    from fedatlas.arithmetic.samples import Samples
+    from fedatlas.data.tables import to_table
 
     values = np.arange(24.0).reshape(8, 3)
     made = []
@@ -642,10 +643,13 @@ def _sound(samples: Any) -> Any:
 
 
 def shards(folder: Path) -> Case:
+    from fedatlas.federations.client_shards import read_shard
+    from fedatlas.federations.tiered.shards import read_tiered_shards
+    from fedatlas.federations.vertical.shards import read_party_shards
     from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
-    from fedatlas.shards.clients import read_client, read_shard, write_shards
-    from fedatlas.shards.parties import read_party_shards, write_party_shards
-    from fedatlas.shards.silos import read_tiered_shards, write_tiered_shards
+    from fedatlas.shards.clients import write_shards
+    from fedatlas.shards.parties import write_party_shards
+    from fedatlas.shards.silos import write_tiered_shards
 
     source = folder / "prepared.parquet"
     horizontal = HorizontalPartition(assignment="consecutive", clients=2)
@@ -668,8 +672,6 @@ def shards(folder: Path) -> Case:
 
     def of_silo(random: Random) -> Any:
         own[0].write_bytes(_tampered(random, silos))
-        if random.random() < 0.3:
-            return _sound(read_client(own[0], random.randrange(3)))
         return _sound(read_shard(own[0]).samples)
 
     def of_slices(kind: str, read: Callable[[Sequence[Path]], Any]) -> Case:

@@ -10,9 +10,9 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import algorithm_class
 from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
 from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.shards.parties import PartyRows, PartySamples
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from task import Peer, Task, require_equal, write_job
 from fedatlas.arithmetic.compiled_drawing import COMPILED
 from fedatlas.arithmetic.minibatches import draw
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
 
 CLIENTS_PER_ROUND, LOCAL_STEPS, BATCH_SIZE, STEP_SIZE, SEED = 20, 10, 4, 0.01, 0
 # Of float64 arithmetic in other orders; only pfl, which averages with float32 weights, is near it.

@@ -10,9 +10,9 @@ from rows import row_arrays
 from scipy.special import expit
 from task import DifferentResult, Peer, Task, write_job
 
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.shards.parties import PartyRows
 from fedatlas.training.solver import solve
 
 WEIGHT, GAP = 1e-4, 1e-6

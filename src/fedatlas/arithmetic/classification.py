@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional
 
 from fedatlas.arithmetic.ranking import auroc
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.objectives import ClassificationObjective
 from fedatlas.schema.partitions import MOST_CLASSES

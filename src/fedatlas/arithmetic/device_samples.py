@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedatlas.data.samples import Samples
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 
 # Of sparse rows that are made dense, in float64 on the way: 4 GB.

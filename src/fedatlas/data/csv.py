@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.catalogue import MISSING, CsvTable, OneHot, label_key, plain_number
-from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 
 # How many columns more than declared are looked at before they are refused by name.

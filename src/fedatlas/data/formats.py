@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.catalogue import Dataset, label_key, plain_number
 from fedatlas.data.csv import read_csv
 from fedatlas.data.image_folder import read_image_folder
 from fedatlas.data.image_views import read_image_views
 from fedatlas.data.images import read_cifar, read_idx
 from fedatlas.data.mimic3 import read_mimic3
-from fedatlas.data.samples import Samples
 from fedatlas.data.synthetic import make_samples
 from fedatlas.data.synthetic_series import make_series
 from fedatlas.errors import FedatlasError

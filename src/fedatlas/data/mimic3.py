@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.catalogue import label_key, plain_number
 from fedatlas.data.clinical_channels import CHANNELS, HOURS
 from fedatlas.data.clinical_series import encoded
 from fedatlas.data.folders import inside, text_lines
-from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 
 # The archive's own folder.

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedatlas.data.samples import TENSOR_TYPES
+from fedatlas.arithmetic.samples import TENSOR_DTYPES
 from fedatlas.errors import FedatlasError
 
 METADATA_KEY = b"fedatlas"
@@ -18,6 +18,7 @@ PREPARED_KEYS = ("dataset", "split", "rows", "features", "layout")
 DENSE_COLUMNS = {"sample_id", "label", "features"}
 SPARSE_COLUMNS = {"sample_id", "label", "indices", "values"}
 TENSOR = pa.FixedShapeTensorType
+TENSOR_ARROW_TYPES = tuple(map(pa.from_numpy_dtype, TENSOR_DTYPES))
 # How many times their bytes files may unpack to; below the second number any ratio is harmless.
 MOST_RATIO = 1000
 ANY_RATIO_BYTES = 256 << 20
@@ -154,7 +155,7 @@ def _check_types(schema: pa.Schema, features: int, path: Path) -> None:
     if stored is None:
         return
     if isinstance(stored, pa.BaseExtensionType):
-        known = isinstance(stored, TENSOR) and stored.value_type in TENSOR_TYPES.values()
+        known = isinstance(stored, TENSOR) and stored.value_type in TENSOR_ARROW_TYPES
         if not known or math.prod(stored.shape) != features:
             raise FedatlasError(
                 f"{path}: its column 'features' is of type {stored}; expected tensors of "

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.catalogue import PIXEL_MAXIMUM, SERIES_FORMATS, Dataset
 from fedatlas.data.clinical_channels import COLUMNS, CONTINUOUS_COLUMNS
 from fedatlas.data.formats import read_raw
@@ -18,7 +19,6 @@ from fedatlas.data.parquet import (
     read_metadata,
     read_rows,
 )
-from fedatlas.data.samples import Samples, from_table, to_table
 from fedatlas.data.scaling import (
     ChannelScaling,
     Scaling,
@@ -27,6 +27,7 @@ from fedatlas.data.scaling import (
     scaling_of,
     series_scaling_of,
 )
+from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest, write_atomically
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import optimize, sparse
 
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.catalogue import Synthetic
-from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
 
 CALIBRATION_ROWS = 2000

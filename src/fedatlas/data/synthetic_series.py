@@ -24,10 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, special, stats
 
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.catalogue import SyntheticSeries
 from fedatlas.data.clinical_channels import CHANNELS, COLUMNS
 from fedatlas.data.clinical_series import encoded
-from fedatlas.data.samples import Samples
 
 # Shares of variance of a path, at the last step, and of the shared path in a system's.
 LEVEL, TREND, AUTOREGRESSION = 0.36, 0.36, 0.28

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedatlas.federations.client_shards import ClientSamples, read_shard
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
-from fedatlas.shards.clients import ClientSamples, read_shard
 from fedatlas.shards.manifests import vouched_digests
 
 if TYPE_CHECKING:

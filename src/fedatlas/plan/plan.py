@@ -31,10 +31,9 @@ from fedatlas.schema.partitions import (
     TieredPartition,
     VerticalPartition,
     pooled_rows,
-    silo_blocks,
-    train_and_test_rows,
 )
 from fedatlas.schema.runs import RunSpec
+from fedatlas.shards.assignment import silo_blocks, train_and_test_rows
 
 #: The point of a run that is tuned in another experiment.
 TUNED = "tuned"

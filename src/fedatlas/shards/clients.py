@@ -6,9 +6,7 @@ A horizontal partition has one silo with all columns; a tiered partition has one
 columns, whose clients hold other samples than those of other silos.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.parquet import (
     METADATA_KEY,
     PREPARED_KEYS,
@@ -25,20 +24,12 @@ from fedatlas.data.parquet import (
     read_metadata,
     read_rows,
 )
-from fedatlas.data.samples import Samples, from_table, to_table
+from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest, write_atomically
-from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition, Partition, share_out
-
-SHARD_KEYS = (
-    *PREPARED_KEYS,
-    "partition",
-    "silo",
-    "client_samples",
-    "test_samples",
-    "positive_rate",
-    "prepared_digest",
-)
+from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition, Partition
+from fedatlas.shards.assignment import share_out
+from fedatlas.shards.manifests import manifest_of
 
 # Measured on a9a with 3250 clients: statistics and dictionaries cost 20-40 % of the writing and
 # reading time and more bytes than they save in groups of ten rows; zstd sets up a context per
@@ -53,35 +44,6 @@ WRITER_OPTIONS: dict[str, Any] = {
 
 # Rows of clients of ten, taken at once: in a fifth of the time of one by one.
 _ROWS_AT_ONCE = 1024
-
-
-@dataclass(frozen=True)
-class ClientSamples:
-    """All samples of a silo, ordered by client.
-
-    samples: client i holds rows offsets[i] to offsets[i + 1], in their original order.
-    offsets: (clients + 1,) int64, from 0.
-    metadata: what the shard says of itself: data set, split, features, partition and digest of
-        the prepared file, and `positive_rate`, the share of clients' rows labelled +1 (None where
-        labels are not ±1).
-    test: rows that no client holds, None without any.
-    """
-
-    samples: Samples
-    offsets: np.ndarray
-    metadata: dict[str, Any]
-    test: Samples | None = None
-
-    @property
-    def clients(self) -> int:
-        """Number of clients."""
-        return len(self.offsets) - 1
-
-    @property
-    def row_weights(self) -> np.ndarray:
-        """(n,) weights of rows in a mean over clients of means over their samples."""
-        sizes = np.diff(self.offsets)
-        return np.repeat(1.0 / (self.clients * np.maximum(sizes, 1)), sizes)
 
 
 def write_shards(
@@ -205,41 +167,6 @@ def read_test_table(
     return to_table(Samples(samples.sample_id, samples.label, features))
 
 
-def read_shard(path: Path) -> ClientSamples:
-    """Read the samples of all clients of a silo, and the test rows.
-
-    Raises FedatlasError when the file is missing, truncated or damaged, is no shard, or has other
-    row groups than its metadata say.
-    """
-    with open_parquet(path) as file:
-        metadata = _shard_metadata(file, path)
-        table = read_rows(file)
-        offsets = np.concatenate([[0], np.cumsum(metadata["client_samples"], dtype=np.int64)])
-        held, kept = table.slice(0, offsets[-1]), table.slice(offsets[-1])
-        return ClientSamples(
-            from_table(held, metadata["features"]),
-            offsets,
-            metadata,
-            from_table(kept, metadata["features"]) if kept.num_rows else None,
-        )
-
-
-def read_client(path: Path, client: int) -> Samples:
-    """Read the samples of one client: the file's footer and that client's row group only.
-
-    Raises FedatlasError as `read_shard` does (damage to other row groups goes unnoticed), and
-    when there is no such client.
-    """
-    with open_parquet(path) as file:
-        metadata = _shard_metadata(file, path)
-        clients = len(metadata["client_samples"])
-        if not 0 <= client < clients:
-            raise FedatlasError(
-                f"{path}: has no client {client}; its clients are 0 to {clients - 1}"
-            )
-        return from_table(file.read_row_group(client), metadata["features"])
-
-
 def read_prepared_table(prepared: Path) -> tuple[pa.Table, dict[str, Any]]:
     """The rows and the metadata of a prepared file; FedatlasError when they do not agree."""
     with open_parquet(prepared) as file:
@@ -251,27 +178,6 @@ def read_prepared_table(prepared: Path) -> tuple[pa.Table, dict[str, Any]]:
             )
         # One chunk per column: taking rows from a chunked list column joins the chunks each time.
         return read_rows(file).combine_chunks(), metadata
-
-
-@contextmanager
-def manifest_of(manifest: Path, shard_metadata: dict[str, Any]) -> Iterator[Callable[..., None]]:
-    """Write a manifest after its silo files: call the yielded function for each that is written.
-
-    The function takes the silo's path and what its entry says besides file name and digest.
-    """
-    with write_atomically(manifest) as temporary:
-        # An older manifest must not vouch for the files that replace its own.
-        manifest.unlink(missing_ok=True)
-        written: list[dict[str, Any]] = []
-
-        def describe(silo: Path, **entry: Any) -> None:
-            written.append({"file": silo.name, "digest": file_digest(silo), **entry})
-
-        yield describe
-        keys = ("dataset", "split", "features", "prepared_digest", "partition")
-        description = {key: shard_metadata[key] for key in keys}
-        description |= {"seed": shard_metadata["partition"]["seed"], "silos": written}
-        temporary.write_text(canonical_json(description) + "\n", encoding="utf-8")
 
 
 def write_row_groups(path: Path, groups: Iterable[pa.Table], metadata: dict[str, Any]) -> None:
@@ -337,21 +243,6 @@ def _ranges(ids: np.ndarray, ends: np.ndarray) -> list[list[list[int]]]:
     pairs = np.column_stack([ids[starts], ids[stops] + 1]).tolist()
     last = np.searchsorted(starts, ends).tolist()
     return [pairs[start:stop] for start, stop in zip([0, *last], last, strict=False)]
-
-
-def _shard_metadata(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
-    """As `read_metadata`, for a shard: one row group per client with that client's samples."""
-    metadata = read_metadata(file, path, SHARD_KEYS)
-    footer = file.metadata
-    sizes = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
-    named, test = metadata["client_samples"], metadata["test_samples"]
-    if sizes != [*named, *([test] if test else [])]:
-        raise FedatlasError(
-            f"{path}: its {len(sizes)} row groups with {sum(sizes)} rows are not the {len(named)} "
-            f"clients with {sum(named)} samples and the {test} test rows that its metadata name; "
-            "shard it again"
-        )
-    return metadata
 
 
 def _positive_rate(labels: np.ndarray) -> float | None:

@@ -4,55 +4,30 @@ A silo's file is a shard as `fedatlas.shards.clients` describes: a row group for
 the test rows. Its columns are those of the silo's slice, and its metadata speak of these alone.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from fedatlas.data.samples import Samples, from_table, to_table
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.scaling import ChannelScaling
+from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.partitions import AXES, TieredPartition, share_out_by_silo, silo_blocks
+from fedatlas.schema.partitions import AXES, TieredPartition
+from fedatlas.shards.assignment import share_out_by_silo, silo_blocks
 from fedatlas.shards.clients import (
-    ClientSamples,
     client_entries,
     client_metadata,
-    manifest_of,
     partition_metadata,
     read_prepared_table,
-    read_shard,
     read_test_table,
     relabelled,
     require_silo_files,
     write_row_groups,
 )
+from fedatlas.shards.manifests import manifest_of
 from fedatlas.shards.parties import column_taker
-
-# The same in the files of all silos.
-_COMMON_KEYS = ("dataset", "split", "partition", "prepared_digest", "test_digest")
-
-
-@dataclass(frozen=True)
-class TieredSamples:
-    """The samples of all silos.
-
-    silos: N of them, each with its slice of all samples, ordered by its own clients, and of the
-        test rows, which have the same order in all silos.
-    place: (N, M) int64: the row at which a silo stores a training sample; the M training samples
-        are in ascending order of their ids, the same for all silos.
-    """
-
-    silos: tuple[ClientSamples, ...]
-    place: np.ndarray
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """The metadata of the first silo."""
-        return self.silos[0].metadata
 
 
 def write_tiered_shards(
@@ -126,58 +101,8 @@ def write_tiered_shards(
             )
 
 
-def read_tiered_shards(paths: Sequence[Path]) -> TieredSamples:
-    """Read the files of all silos, in order.
-
-    Raises FedatlasError when a file is missing, damaged or no shard, when the files are not all
-    silos of one tiered partition in order, or when they do not hold the same samples.
-    """
-    silos: list[ClientSamples] = []
-    places = []
-    for number, path in enumerate(paths):
-        silo = read_shard(path)
-        silos.append(silo)
-        first = silos[0]
-        same = all(silo.metadata.get(key) == first.metadata.get(key) for key in _COMMON_KEYS)
-        tiered = silo.metadata["partition"].get("kind") == "tiered"
-        if not (same and tiered) or silo.metadata["silo"] != number:
-            raise FedatlasError(
-                f"{path}: is not silo {number} of the tiered partition of {paths[0]}; shard again"
-            )
-        places.append(np.argsort(silo.samples.sample_id, kind="stable"))
-        for what, agree in (
-            ("training", _same_rows(silo.samples, first.samples, places[-1], places[0])),
-            ("test", _same_rows(silo.test, first.test)),
-        ):
-            if not agree:
-                raise FedatlasError(
-                    f"{path}: holds other {what} samples or labels than {paths[0]}; shard again"
-                )
-    expected = math.prod(silos[0].metadata["partition"]["cut"].values()) if silos else "at least 1"
-    if len(paths) != expected:
-        raise FedatlasError(
-            f"{paths[0] if paths else 'shards'}: {len(paths)} silo files were given, but the "
-            f"partition has {expected}"
-        )
-    return TieredSamples(tuple(silos), np.stack(places))
-
-
 def _of_rows(samples: Samples, rows: np.ndarray) -> Samples:
     return Samples(samples.sample_id[rows], samples.label[rows], samples.features[rows])
-
-
-def _same_rows(
-    one: Samples | None,
-    other: Samples | None,
-    order: np.ndarray | slice = slice(None),
-    other_order: np.ndarray | slice = slice(None),
-) -> bool:
-    """Whether sample ids and labels are equal, in the given orders."""
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one.sample_id[order], other.sample_id[other_order]) and np.array_equal(
-        one.label[order], other.label[other_order]
-    )
 
 
 def _as_images(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -21,10 +21,10 @@ from torch.func import functional_call, vmap
 from fedatlas.architectures import architecture
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.stationary_points import Classification, StationaryPoint, Surface
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, positive_rate
 from fedatlas.schema.claims import Landscape
 from fedatlas.schema.objectives import AucObjective
-from fedatlas.shards.clients import ClientSamples
 
 #: What counts as stationary. A search ends far below this unless its point is degenerate.
 GRADIENT_TOLERANCE = 1e-9

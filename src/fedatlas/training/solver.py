@@ -5,8 +5,8 @@ from scipy import sparse
 
 from fedatlas.arithmetic.linear import LinearModel
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.schema.objectives import LinearObjective, Regulariser
-from fedatlas.shards.parties import PartyRows
 from fedatlas.training.optimum import Optimum
 
 #: How far above the true optimum f* may be, where that can be known.

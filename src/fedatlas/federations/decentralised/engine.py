@@ -10,7 +10,7 @@ from fedatlas.arithmetic.drawing import Drawing
 from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.shards.clients import ClientSamples
+from fedatlas.federations.client_shards import ClientSamples
 
 if TYPE_CHECKING:  # by whom torch is used anyway
     from fedatlas.arithmetic.memory import Memory

@@ -10,10 +10,10 @@ from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.compiled_drawing import COMPILED
 from fedatlas.arithmetic.draws import NumpyDraws
 from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.engine import AgentEngine
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.shards.clients import ClientSamples
 
 _ORDER = {"l1": 1, "l2": 2}
 

@@ -13,9 +13,9 @@ from fedatlas.arithmetic.memory import Memory
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.torch_device import available
 from fedatlas.arithmetic.torch_draws import TorchDraws
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.engine import AgentEngine
 from fedatlas.schema.objectives import ClassificationObjective
-from fedatlas.shards.clients import ClientSamples
 
 
 class ClassifyingAgents(AgentEngine):

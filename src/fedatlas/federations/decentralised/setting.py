@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import GraphCounters
 from fedatlas.federations.decentralised.engine import AgentEngine
 from fedatlas.federations.decentralised.network import GraphNetwork
@@ -11,7 +12,6 @@ from fedatlas.federations.setting import Trial, read_clients
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.runs import RunSpec
-from fedatlas.shards.clients import ClientSamples
 
 
 class DecentralisedSetting(EngineSetting):

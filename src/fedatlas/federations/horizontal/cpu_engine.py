@@ -8,9 +8,9 @@ from scipy import sparse
 
 from fedatlas.arithmetic import kernels
 from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.horizontal.engine import Engine
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.shards.clients import ClientSamples
 
 
 class CompiledEngine(Engine):

@@ -10,8 +10,8 @@ from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.quality import quality
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective, Loss
-from fedatlas.shards.clients import ClientSamples
 
 if TYPE_CHECKING:  # by whom torch is used anyway
     from fedatlas.arithmetic.memory import Memory

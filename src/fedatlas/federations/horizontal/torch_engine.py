@@ -10,9 +10,9 @@ from scipy import sparse
 from fedatlas.arithmetic.memory import SMALLER_BATCH, Memory, Task, in_blocks
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.torch_device import available
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.horizontal.engine import Engine
 from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
-from fedatlas.shards.clients import ClientSamples
 
 
 def loss_value(loss: Loss, margin: torch.Tensor, label: torch.Tensor) -> torch.Tensor:

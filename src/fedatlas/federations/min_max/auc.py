@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 
 from fedatlas.errors import FedatlasError
-from fedatlas.shards.clients import ClientSamples
+from fedatlas.federations.client_shards import ClientSamples
 
 
 class Auxiliary(NamedTuple):

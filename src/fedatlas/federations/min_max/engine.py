@@ -13,9 +13,10 @@ from fedatlas.arithmetic.memory import Memory
 from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.ranking import auroc
+from fedatlas.arithmetic.samples import Samples
 from fedatlas.arithmetic.torch_device import available
-from fedatlas.data.samples import Samples
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.min_max.auc import (
     AucLoss,
     Auxiliary,
@@ -25,7 +26,6 @@ from fedatlas.federations.min_max.auc import (
 )
 from fedatlas.federations.min_max.problem import PrimalDual
 from fedatlas.schema.objectives import AucObjective
-from fedatlas.shards.clients import ClientSamples
 
 
 class AucEngine:

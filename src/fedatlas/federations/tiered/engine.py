@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fedatlas.federations.tiered.problem import PerSilo, SharedMinibatch, SiloModels
-from fedatlas.shards.silos import TieredSamples
+from fedatlas.federations.tiered.shards import TieredSamples
 
 if TYPE_CHECKING:  # by whom torch is used anyway
     from fedatlas.arithmetic.memory import Memory

@@ -12,11 +12,11 @@ from fedatlas.arithmetic.classification import Classification, classification
 from fedatlas.arithmetic.device_samples import DeviceSamples
 from fedatlas.arithmetic.memory import Memory
 from fedatlas.arithmetic.torch_device import available
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.tiered.engine import SiloEngine, rows_by_client
 from fedatlas.federations.tiered.problem import PerSilo, SharedMinibatch, SiloModels
+from fedatlas.federations.tiered.shards import TieredSamples
 from fedatlas.schema.objectives import ClassificationObjective
-from fedatlas.shards.clients import ClientSamples
-from fedatlas.shards.silos import TieredSamples
 
 # Where a network takes many clients in one call, those of about equal minibatches share one, padded
 # to the largest of theirs: of 50 clients with some 40 samples each, three calls instead of one cost

@@ -8,12 +8,12 @@ from fedatlas.federations.setting import Trial, shard_files
 from fedatlas.federations.tiered.engine import SiloEngine
 from fedatlas.federations.tiered.network import TieredNetwork
 from fedatlas.federations.tiered.problem import TieredProblem
+from fedatlas.federations.tiered.shards import TieredSamples, read_tiered_shards
 from fedatlas.files import text_digest
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.partitions import TieredPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.manifests import vouched_digests
-from fedatlas.shards.silos import TieredSamples, read_tiered_shards
 
 
 class TieredSetting(EngineSetting):

@@ -44,10 +44,10 @@ from fedatlas.arithmetic import kernels
 from fedatlas.arithmetic.kernels import Blocks, Queues, Rule, Tally, Timing
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.secure_sum import two_trees
+from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.federations.vertical.update_rule import UpdateRule
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective, Regulariser
-from fedatlas.shards.parties import PartyRows
 
 _NUMBER_BYTES = 8
 _NANOSECONDS = 1e9  # of a second

@@ -15,7 +15,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.schema.objectives import LinearObjective, Loss
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
-    from fedatlas.shards.parties import PartySamples
+    from fedatlas.federations.vertical.shards import PartySamples
 
 
 class VerticalProblem:

@@ -7,13 +7,13 @@ import numpy as np
 from fedatlas.federations.setting import Setting, Trial, shard_files
 from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
 from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.federations.vertical.shards import PartySamples, read_party_shards
 from fedatlas.files import text_digest
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.partitions import VerticalPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.manifests import vouched_digests
-from fedatlas.shards.parties import PartySamples, read_party_shards
 
 
 class VerticalSetting(Setting):

@@ -1,47 +1,13 @@
-"""Samples in memory and as Parquet: the one table format of prepared data and of shards."""
+"""Samples as Arrow tables: the one table format of prepared data and of shards."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
+from fedatlas.arithmetic.samples import TENSOR_DTYPES, Samples
 from fedatlas.errors import FedatlasError
-
-#: What tensors hold, and what Arrow calls it.
-TENSOR_TYPES = {np.dtype(np.uint8): pa.uint8(), np.dtype(np.float32): pa.float32()}
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Labelled rows.
-
-    sample_id: (n,) int64, the row's position in the prepared split, from 0.
-    label: (n,) float64: ±1, a class from 0, or any real number, by the task.
-    features: (n, d) float64, a dense array or a CSR matrix with sorted indices; or tensors of one
-        shape each, flattened: uint8, the pixels of images, channels first, or float32.
-    """
-
-    sample_id: np.ndarray
-    label: np.ndarray
-    features: np.ndarray | sparse.csr_array
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the features are stored as CSR."""
-        return sparse.issparse(self.features)
-
-    @property
-    def layout(self) -> str:
-        """How the features are stored: `sparse`, `tensor` (of uint8 or float32) or `dense`."""
-        if self.is_sparse:
-            return "sparse"
-        return "tensor" if self.features.dtype in TENSOR_TYPES else "dense"
-
-    def __len__(self) -> int:
-        """Number of rows."""
-        return len(self.label)
 
 
 def to_table(samples: Samples, shape: tuple[int, ...] | None = None) -> pa.Table:
@@ -74,7 +40,7 @@ def feature_columns(
     """
     n, d = features.shape
     if not isinstance(features, sparse.csr_array):
-        if features.dtype in TENSOR_TYPES:
+        if features.dtype in TENSOR_DTYPES:
             return {"features": _tensors(features, (d,) if shape is None else shape)}
         flat = pa.array(np.ascontiguousarray(features, dtype=np.float64).reshape(n * d))
         return {"features": pa.FixedSizeListArray.from_arrays(flat, d)}
@@ -135,7 +101,7 @@ def _tensors(features: np.ndarray, shape: tuple[int, ...]) -> pa.ExtensionArray:
     if math.prod(shape) != d:
         raise FedatlasError(f"samples of shape {shape} do not hold {d} features")
     flat = pa.array(np.ascontiguousarray(features).reshape(n * d))
-    tensor = pa.fixed_shape_tensor(TENSOR_TYPES[features.dtype], shape)
+    tensor = pa.fixed_shape_tensor(pa.from_numpy_dtype(features.dtype), shape)
     return pa.ExtensionArray.from_storage(tensor, pa.FixedSizeListArray.from_arrays(flat, d))
 
 

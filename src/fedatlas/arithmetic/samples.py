@@ -1,0 +1,40 @@
+"""Labelled rows in memory."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+#: Types of stored tensors; all other features are float64.
+TENSOR_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32))
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Labelled rows.
+
+    sample_id: (n,) int64, the row's position in the prepared split, from 0.
+    label: (n,) float64: ±1, a class from 0, or any real number, by the task.
+    features: (n, d) float64, a dense array or a CSR matrix with sorted indices; or tensors of one
+        shape each, flattened: uint8, the pixels of images, channels first, or float32.
+    """
+
+    sample_id: np.ndarray
+    label: np.ndarray
+    features: np.ndarray | sparse.csr_array
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the features are stored as CSR."""
+        return sparse.issparse(self.features)
+
+    @property
+    def layout(self) -> str:
+        """How the features are stored: `sparse`, `tensor` (of uint8 or float32) or `dense`."""
+        if self.is_sparse:
+            return "sparse"
+        return "tensor" if self.features.dtype in TENSOR_DTYPES else "dense"
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.label)

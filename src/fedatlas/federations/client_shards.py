@@ -1,0 +1,86 @@
+"""Reading the shards of a silo: the samples of its clients, and the rows kept for testing."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata, read_rows
+from fedatlas.data.tables import from_table
+from fedatlas.errors import FedatlasError
+
+SHARD_KEYS = (
+    *PREPARED_KEYS,
+    "partition",
+    "silo",
+    "client_samples",
+    "test_samples",
+    "positive_rate",
+    "prepared_digest",
+)
+
+
+@dataclass(frozen=True)
+class ClientSamples:
+    """All samples of a silo, ordered by client.
+
+    samples: client i holds rows offsets[i] to offsets[i + 1], in their original order.
+    offsets: (clients + 1,) int64, from 0.
+    metadata: what the shard says of itself: data set, split, features, partition and digest of
+        the prepared file, and `positive_rate`, the share of clients' rows labelled +1 (None where
+        labels are not ±1).
+    test: rows that no client holds, None without any.
+    """
+
+    samples: Samples
+    offsets: np.ndarray
+    metadata: dict[str, Any]
+    test: Samples | None = None
+
+    @property
+    def clients(self) -> int:
+        """Number of clients."""
+        return len(self.offsets) - 1
+
+    @property
+    def row_weights(self) -> np.ndarray:
+        """(n,) weights of rows in a mean over clients of means over their samples."""
+        sizes = np.diff(self.offsets)
+        return np.repeat(1.0 / (self.clients * np.maximum(sizes, 1)), sizes)
+
+
+def read_shard(path: Path) -> ClientSamples:
+    """Read the samples of all clients of a silo, and the test rows.
+
+    Raises FedatlasError when the file is missing, truncated or damaged, is no shard, or has other
+    row groups than its metadata say.
+    """
+    with open_parquet(path) as file:
+        metadata = _shard_metadata(file, path)
+        table = read_rows(file)
+        offsets = np.concatenate([[0], np.cumsum(metadata["client_samples"], dtype=np.int64)])
+        held, kept = table.slice(0, offsets[-1]), table.slice(offsets[-1])
+        return ClientSamples(
+            from_table(held, metadata["features"]),
+            offsets,
+            metadata,
+            from_table(kept, metadata["features"]) if kept.num_rows else None,
+        )
+
+
+def _shard_metadata(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
+    """As `read_metadata`, for a shard: one row group per client with that client's samples."""
+    metadata = read_metadata(file, path, SHARD_KEYS)
+    footer = file.metadata
+    sizes = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
+    named, test = metadata["client_samples"], metadata["test_samples"]
+    if sizes != [*named, *([test] if test else [])]:
+        raise FedatlasError(
+            f"{path}: its {len(sizes)} row groups with {sum(sizes)} rows are not the {len(named)} "
+            f"clients with {sum(named)} samples and the {test} test rows that its metadata name; "
+            "shard it again"
+        )
+    return metadata

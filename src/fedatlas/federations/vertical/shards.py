@@ -1,0 +1,113 @@
+"""Reading the shards of parties, whose blocks of columns are set side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata
+from fedatlas.data.tables import features_from_table
+from fedatlas.errors import FedatlasError
+
+# The same in the files of all parties, and what each party has of its own.
+_COMMON_KEYS = ("dataset", "split", "partition", "prepared_digest", "test_digest", "groups")
+PARTY_KEYS = (*PREPARED_KEYS, *_COMMON_KEYS, "silo", "columns", "labelled", "scaling")
+
+Features: TypeAlias = np.ndarray | sparse.csr_array
+
+
+@dataclass(frozen=True)
+class PartyRows:
+    """Aligned rows of all parties, whose blocks stand side by side in the order of the parties.
+
+    features: (n, d) dense or CSR; label: (n,); starts: (q + 1,) first column of each block, and d.
+    """
+
+    features: Features
+    label: np.ndarray
+    starts: np.ndarray
+
+    @property
+    def parties(self) -> int:
+        """Number of parties q."""
+        return len(self.starts) - 1
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.label)
+
+
+@dataclass(frozen=True)
+class PartySamples:
+    """What all parties hold together: training rows, test rows (None without any), metadata."""
+
+    train: PartyRows
+    test: PartyRows | None
+    metadata: dict[str, Any]
+
+
+def read_party_shards(paths: Sequence[Path]) -> PartySamples:
+    """Read the files of all parties, in order, and set their blocks side by side.
+
+    Raises FedatlasError when a file is missing, damaged or no party's, when the files are not all
+    parties of one partition in order, or when they do not hold the same samples.
+    """
+    blocks: dict[str, list[Features]] = {"train": [], "test": []}
+    labels: dict[str, np.ndarray] = {}
+    ids: dict[str, np.ndarray] = {}
+    first: dict[str, Any] = {}
+    widths = []
+    for number, path in enumerate(paths):
+        with open_parquet(path) as file:
+            metadata = read_metadata(file, path, PARTY_KEYS)
+            first = first or metadata
+            same = all(metadata[key] == first[key] for key in _COMMON_KEYS)
+            if not same or metadata["silo"] != number:
+                raise FedatlasError(
+                    f"{path}: is not party {number} of the partition of {paths[0]}; shard again"
+                )
+            if ("label" in file.schema_arrow.names) != metadata["labelled"]:
+                raise FedatlasError(
+                    f"{path}: must{'' if metadata['labelled'] else ' not'} hold labels; shard again"
+                )
+            if file.num_row_groups != len(metadata["groups"]):
+                raise FedatlasError(
+                    f"{path}: holds {file.num_row_groups} row groups, its metadata name "
+                    f"{len(metadata['groups'])}; shard it again"
+                )
+            for group, (name, rows) in enumerate(metadata["groups"]):
+                table = file.read_row_group(group)
+                if table.num_rows != rows:
+                    raise FedatlasError(
+                        f"{path}: row group {group} holds {table.num_rows} {name} rows, its "
+                        f"metadata say {rows}; shard it again"
+                    )
+                sample_id = table["sample_id"].to_numpy()
+                if not np.array_equal(ids.setdefault(name, sample_id), sample_id):
+                    raise FedatlasError(
+                        f"{path}: holds other {name} samples than {paths[0]}; shard again"
+                    )
+                blocks[name].append(features_from_table(table, metadata["features"]))
+                if metadata["labelled"]:
+                    labels.setdefault(name, table["label"].to_numpy())
+        widths.append(metadata["features"])
+    if not paths or len(paths) != first["partition"]["parties"]:
+        raise FedatlasError(
+            f"{paths[0] if paths else 'shards'}: {len(paths)} party files were given, but the "
+            f"partition has {first['partition']['parties'] if first else 'at least 1'}"
+        )
+    starts = np.concatenate([[0], np.cumsum(widths)])
+    rows = {
+        name: PartyRows(_side_by_side(blocks[name]), labels[name], starts)
+        for name, _ in first["groups"]
+    }
+    return PartySamples(rows["train"], rows.get("test"), first)
+
+
+def _side_by_side(blocks: list[Features]) -> Features:
+    if isinstance(blocks[0], np.ndarray):
+        return np.concatenate(blocks, axis=1)
+    return sparse.csr_array(sparse.hstack(blocks, format="csr"))
