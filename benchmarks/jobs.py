@@ -107,7 +107,7 @@ def measure(file: Path, command: list[str]) -> None:
 
         setattr(owner, name, call)
 
-    timed(training, "import_closure", "digest")
+    timed(training, "code_digest", "digest")
     timed(training, "open_setting", "reading")
     timed(training._Run, "warm_up", "loading")
     timed(training._Run, "train", "rounds")

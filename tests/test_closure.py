@@ -1,14 +1,17 @@
-"""Import closures against what Python really imports."""
+"""Import closures against what Python really imports; the meaning of code, and what edits rerun."""
 
 import ast
+import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import fedatlas
-from fedatlas.plan.closure import import_closure, source_digest
+from fedatlas.plan.closure import SourceTree, import_closure
+from fedatlas.plan.plan import build_plan
 
 ROOT = fedatlas.__path__[0]
 
@@ -87,7 +90,7 @@ def test_data_steps_do_not_depend_on_training():
     }
 
 
-def test_relative_imports_and_else_branches_count(tmp_path, monkeypatch):
+def test_relative_imports_and_else_branches_count(tmp_path):
     package = tmp_path / "fedatlas"
     (package / "algorithms").mkdir(parents=True)
     for name in ("__init__", "algorithms/__init__", "algorithms/_shared", "a", "b", "c"):
@@ -98,8 +101,8 @@ def test_relative_imports_and_else_branches_count(tmp_path, monkeypatch):
         "from .. import a\n"
         "if TYPE_CHECKING:\n    import fedatlas.b\nelse:\n    import fedatlas.c\n"
     )
-    monkeypatch.setattr("fedatlas.plan.closure._PACKAGE_FOLDER", package)
-    found = {str(path.relative_to(package)) for path in import_closure("fedatlas.algorithms.mine")}
+    files = SourceTree(package).closure("fedatlas.algorithms.mine")
+    found = {str(path.relative_to(package)) for path in files}
     modules = {"algorithms/mine.py", "algorithms/_shared.py", "a.py", "c.py"}
     assert found == modules | {"__init__.py", "algorithms/__init__.py"}
 
@@ -134,12 +137,173 @@ def test_compiled_code_takes_no_constant_from_another_file():
     assert module_names <= own
 
 
-def test_digest_follows_contents(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedatlas.plan.closure._PACKAGE_FOLDER", tmp_path)
-    file = tmp_path / "module.py"
-    file.write_text("a = 1\n")
-    first = source_digest([file])
-    file.write_text("a = 2\n")
-    assert source_digest([file]) != first
-    file.write_text("a = 1\n")
-    assert source_digest([file]) == first
+# What code means.
+
+
+def meaning(tmp_path, text):
+    """The digest of a package of one module."""
+    package = tmp_path / "small"
+    package.mkdir(exist_ok=True)
+    (package / "__init__.py").write_text(text)
+    return SourceTree(package).digest("small")
+
+
+FUNCTION = 'def f(x: int = 1) -> float:\n    return x + 2.0 * g("a", -1)\n'
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        "# a comment\n\n" + FUNCTION.replace("\n", "  # another\n"),
+        '"""A docstring."""\n' + FUNCTION,
+        FUNCTION.replace("    return", '    """A docstring."""\n    return'),
+        FUNCTION.replace("    return", '    "a string"\n    u"that does nothing"\n    return'),
+        "def f(\n\tx: int=1,\n)->float:\n\treturn (x) + (2.0*\n\t\tg('a', - 1))",
+        FUNCTION.replace('"a"', 'u"" "a"').replace("2.0", "2.00"),
+    ],
+)
+def test_comments_docstrings_and_formatting_mean_nothing(tmp_path, edited):
+    assert meaning(tmp_path, edited) == meaning(tmp_path, FUNCTION)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("2.0", "2"),
+        ("2.0", "2.1"),
+        ("-1", "1"),
+        ('"a"', '"b"'),
+        ('"a"', 'b"a"'),
+        ('"a", -1', '-1, "a"'),
+        ('"a", -1', '"a, -1"'),
+        ('"a"', "a"),
+        ('"a"', "None"),
+        ("x + ", "x - "),
+        ("x: int", "y: int"),
+        ("x: int", "x: str"),  # what pydantic and dataclasses read
+        ("x: int", "x"),
+        ("return ", "return 1, "),
+        ("    return", "    assert x\n    return"),
+        ("    return", '    "a string".join(x)\n    return'),
+        ("    return", '    f"{x.changed()}"\n    return'),
+        ("def f", "@cached\ndef f"),
+        ("def f", "async def f"),
+        ("def f", "name = 'text'\n\n\ndef f"),
+    ],
+)
+def test_everything_else_has_a_meaning(tmp_path, old, new):
+    assert old in FUNCTION
+    assert meaning(tmp_path, FUNCTION.replace(old, new)) != meaning(tmp_path, FUNCTION)
+
+
+def test_names_of_files_and_imported_modules_count(tmp_path):
+    alone = meaning(tmp_path, "from small import other")
+    (tmp_path / "small" / "other.py").write_text("a = 1\n")
+    one = meaning(tmp_path, "from small import other")
+    (tmp_path / "small" / "other.py").write_text("a = 2\n")
+    assert len({alone, one, meaning(tmp_path, "from small import other")}) == 3
+
+
+@pytest.mark.parametrize("index", ["kept", "lost", "damaged", "of another version", "a folder"])
+def test_digests_do_not_depend_on_what_was_kept_of_earlier_ones(tmp_path, index):
+    file = tmp_path / "small" / "__pycache__" / "index.json"
+    first, other = meaning(tmp_path, FUNCTION), meaning(tmp_path, "a = 1\n")
+    if index == "damaged":
+        file.write_text(file.read_text()[:-9])
+    elif index == "of another version":
+        file.write_text(file.read_text().replace('["', '["0', 1).replace(other[:4], "0000"))
+    elif index != "kept":
+        file.unlink()
+    if index == "a folder":
+        file.mkdir()  # so that it cannot be written, either
+    assert meaning(tmp_path, "a = 1  # one\n") == other
+    assert meaning(tmp_path, FUNCTION) == first
+
+
+# Edits of this package, and what they would rerun.
+
+
+@pytest.fixture(scope="module")
+def specs():
+    """Of the demo's runs."""
+    plan = build_plan(Path("config"))
+    names = [name for name in plan.experiments if name.startswith("demo-")]
+    return [spec for name in names for spec in plan.runs_of(name)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A copy of the package that was read once, so that later readings are quick."""
+    ignored = shutil.ignore_patterns("__pycache__", "*.js", "*.html", "*.css")
+    package = tmp_path_factory.mktemp("whole") / "fedatlas"
+    shutil.copytree(ROOT, package, ignore=ignored)
+    SourceTree(package).digest(*modules_of(package))
+    return package
+
+
+@pytest.fixture
+def package(whole, tmp_path):
+    return Path(shutil.copytree(whole, tmp_path / "fedatlas"))
+
+
+def modules_of(package):
+    files = package.rglob("*.py")
+    return [".".join(file.relative_to(package.parent).with_suffix("").parts) for file in files]
+
+
+def stamps(package, specs):
+    """Code → the contents and the time of the stamp that it has in a folder beside the package."""
+    tree = SourceTree(package)
+    files = {
+        code: Path(tree.stamp(code, package.parent / "code")) for code in {s.code for s in specs}
+    }
+    return {code: (file.read_text(), file.stat().st_mtime_ns) for code, file in files.items()}
+
+
+def test_another_wording_and_formatting_of_everything_reruns_nothing(package, specs):
+    before = stamps(package, specs)
+    for file in package.rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        for node in ast.walk(tree):
+            match node:
+                case ast.Expr(ast.Constant(str()) as words):
+                    words.value = "other words"
+        file.write_text("# A comment.\n" + ast.unparse(tree))  # all comments go, lines and quotes
+    assert stamps(package, specs) == before
+
+
+EDITS = {
+    "algorithms/scaffold.py": lambda spec: spec.algorithm == "scaffold",
+    "federations/vertical/network.py": lambda spec: spec.federation == "vertical",
+    "federations/horizontal/problem.py": lambda spec: spec.federation == "horizontal",
+    "federations/min_max/engine.py": lambda spec: spec.federation == "min_max",
+    "training/loop.py": lambda spec: True,
+    "evaluation/judge.py": lambda spec: False,
+    "plan/plan.py": lambda spec: False,
+}
+
+
+def test_an_edit_reruns_exactly_the_runs_that_import_it(package, specs):
+    before = stamps(package, specs)
+    assert stamps(package, specs) == before
+    for edited, reruns in EDITS.items():
+        with (package / edited).open("a") as file:
+            file.write("\n_EDITED = True\n")
+        after = stamps(package, specs)
+        changed = {code for code in before if after[code] != before[code]}
+        assert changed == {spec.code for spec in specs if reruns(spec)}, edited
+        # By content and by time: Snakemake may have its records or not.
+        assert all(after[code][0] != before[code][0] for code in changed)
+        assert all(after[code][1] > before[code][1] for code in changed)
+        before = after
+
+
+def test_stamps_of_many_modules_are_files_that_processes_share(package):
+    modules, folder = modules_of(package / "algorithms"), package.parent / "code"
+    modules = [f"fedatlas.{module}" for module in modules]
+    with ThreadPoolExecutor(8) as pool:
+        trees = [SourceTree(package) for _ in range(8)]
+        files = set(pool.map(lambda tree: tree.stamp(modules, folder), trees))
+    assert [str(file) for file in folder.iterdir()] == list(files)
+    assert Path(*files).read_text() == SourceTree(package).digest(*modules) + "\n"
+    assert SourceTree(package).stamp(modules[1:], folder) not in files

@@ -5,6 +5,8 @@ import json
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -594,17 +596,25 @@ def test_nothing_is_unpickled(copy, tmp_path):
     assert not (tmp_path / "executed").exists()
 
 
-def test_a_source_edit_is_found_by_the_digest_of_the_closure(finished, monkeypatch):
-    from fedatlas.provenance import trace_checks
-
-    def edited(*modules):
-        files = import_closure(*modules)
-        # The closure of methods on parties gains a file.
-        return files + [Path(trace_checks.__file__)] * any("vfb2" in name for name in modules)
-
-    import_closure = trace_checks.import_closure
-    monkeypatch.setattr(trace_checks, "import_closure", edited)
-    assert drift(finished) == {BEST: STALE_SOURCE, PARTIES: STALE_SOURCE}
+def test_an_edit_of_behaviour_is_found_and_one_of_comments_is_not(finished, tmp_path):
+    sources = Path(trace_checks.__file__).parents[2]
+    shutil.copytree(sources, tmp_path / "src", ignore=shutil.ignore_patterns("*.nb?", "*.egg-info"))
+    edited = tmp_path / "src/fedatlas/federations/vertical/network.py"
+    for edit, stale in (("# a comment", set()), ("EDITED = True", {BEST, PARTIES})):
+        edited.write_text(f"{edited.read_text()}\n{edit}\n")
+        folders = [finished / "results", "--config", finished / "config"]
+        outcome = subprocess.run(
+            [sys.executable, "-m", "fedatlas", "verify", *folders, "--json"],
+            env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
+            capture_output=True,
+        )
+        files = json.loads(outcome.stdout)["files"]
+        found = {
+            file["path"]: [(f["state"], f["check"]) for f in file["findings"]]
+            for file in files
+            if file["findings"]
+        }
+        assert found == {path: [("stale", "source")] for path in stale}
 
 
 def test_digests_of_raw_folders_are_those_that_preparing_records(tmp_path):

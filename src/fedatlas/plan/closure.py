@@ -1,57 +1,155 @@
-"""Which source files a job's result depends on: the import closure inside the package.
+"""What the code of a step means: a digest over every module of the package that it imports.
 
-Read from the syntax tree, nothing is imported; blocks under `if TYPE_CHECKING:` do not count. The
-workflow makes these files inputs of the job, because an edit to an imported package is otherwise
-invisible to Snakemake.
+Comments, docstrings and formatting do not count; nor do imports under `if TYPE_CHECKING:` make a
+module count. Source files are parsed, never imported. Rules take the digest as input from a small
+file, since Snakemake does not see an edit of an imported package otherwise.
 """
 
 import ast
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
+from hashlib import sha256
+from importlib.util import cache_from_source
 from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
 
-from fedatlas.files import file_digest, text_digest
+from fedatlas.files import canonical_json, file_digest, text_digest
 
-_PACKAGE_FOLDER = Path(__file__).parents[1]
-_PACKAGE = _PACKAGE_FOLDER.name
-
-
-def import_closure(*modules: str) -> list[Path]:
-    """Files of `modules` and of everything in the package that they import, sorted."""
-    found: set[Path] = set()
-    waiting = [*_files(part for module in modules for part in _with_parents(module))]
-    while waiting:
-        path = waiting.pop()
-        if path not in found:
-            found.add(path)
-            waiting.extend(_imported_files(path))
-    return sorted(found)
+_READABLE = 100  # characters of a stamp's name that list modules
 
 
-def source_digest(files: Iterable[Path]) -> str:
-    """One digest over names and contents of source files."""
-    return text_digest(
-        "".join(f"{file.relative_to(_PACKAGE_FOLDER)} {file_digest(file)}\n" for file in files)
-    )
+class _Source(NamedTuple):
+    """One file: the digests of its bytes and of its meaning, and modules it may import."""
+
+    content: str
+    meaning: str
+    imports: list[str]
 
 
-def _files(modules: Iterable[str]) -> set[Path]:
-    """Of those that are modules of the package."""
-    own = {name for name in modules if name.split(".")[0] == _PACKAGE}
-    return {file for file in map(_module_file, own) if file is not None}
+class SourceTree:
+    """The modules of one package, each read once: later edits need a new tree."""
+
+    def __init__(self, package: Path) -> None:
+        """package: its folder, whose name is that of the package."""
+        self._package = package
+        # Parsing 60 files takes a tenth of a second, reading them 2 ms: what was found is kept
+        # beside Python's own compiled files, which are missing or stale without harm, too.
+        self._index = Path(cache_from_source(str(package / "__init__.py"))).with_name("index.json")
+        self._version = file_digest(Path(__file__))
+        self._indexed = self._read_index()
+        self._known: dict[Path, _Source] = {}
+
+    def closure(self, *modules: str) -> list[Path]:
+        """Files of `modules` and of everything in the package that they import, sorted."""
+        found: set[Path] = set()
+        waiting = self._files(part for module in modules for part in _with_parents(module))
+        while waiting:
+            path = waiting.pop()
+            if path not in found:
+                found.add(path)
+                waiting |= self._files(self._source(path).imports)
+        return sorted(found)
+
+    def digest(self, *modules: str) -> str:
+        """One digest over the names and meanings of the files of their closure."""
+        files = self.closure(*modules)
+        if any(self._name(path) not in self._indexed for path in files):
+            self._write_index()
+        return text_digest(
+            "".join(f"{self._name(path)} {self._source(path).meaning}\n" for path in files)
+        )
+
+    def stamp(self, modules: Sequence[str], folder: Path) -> str:
+        """See `code_stamp`."""
+        wanted = "+".join(module.partition(".")[2] for module in modules)
+        if len(wanted) > _READABLE:
+            wanted = f"{wanted[:_READABLE]}-{text_digest(wanted, 16)}"
+        path, text = folder / f"{wanted}.txt", f"{self.digest(*modules)}\n"
+        try:
+            same = path.read_text(encoding="utf-8") == text
+        except FileNotFoundError:
+            same = False
+        if not same:
+            _replace(path, text)
+        return str(path)
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self._package).as_posix()
+
+    def _files(self, modules: Iterable[str]) -> set[Path]:
+        """Of those that are modules of the package."""
+        own = {name for name in modules if name.split(".")[0] == self._package.name}
+        return {file for file in map(self._module_file, own) if file is not None}
+
+    def _module_file(self, module: str) -> Path | None:
+        base = self._package.parent.joinpath(*module.split("."))
+        if (base / "__init__.py").is_file():
+            return base / "__init__.py"
+        file = base.with_suffix(".py")
+        return file if file.is_file() else None
+
+    def _source(self, path: Path) -> _Source:
+        if path not in self._known:
+            content, name = path.read_bytes(), self._name(path)
+            digest = sha256(content).hexdigest()
+            source = self._indexed.get(name)
+            if source is None or source.content != digest:
+                self._indexed.pop(name, None)
+                tree = ast.parse(content)
+                package = path.relative_to(self._package.parent).parent.parts
+                source = _Source(digest, _meaning(tree), sorted(set(_imports(tree, package))))
+            self._known[path] = source
+        return self._known[path]
+
+    def _read_index(self) -> dict[str, _Source]:
+        """By file name; empty if it is missing or was written by another version."""
+        try:
+            version, sources = json.loads(self._index.read_bytes())
+        except (OSError, ValueError):
+            return {}
+        if version != self._version:
+            return {}
+        return {name: _Source(*source) for name, source in sources.items()}
+
+    def _write_index(self) -> None:
+        self._indexed |= {self._name(path): source for path, source in self._known.items()}
+        with suppress(OSError):  # an installation that cannot be written
+            _replace(self._index, canonical_json([self._version, self._indexed]))
 
 
 @cache
-def _imported_files(path: Path) -> frozenset[Path]:
-    return frozenset(_files(_imports(path)))
+def _own_sources() -> SourceTree:
+    return SourceTree(Path(__file__).parents[1])
 
 
-def _module_file(module: str) -> Path | None:
-    base = _PACKAGE_FOLDER.parent.joinpath(*module.split("."))
-    if (base / "__init__.py").is_file():
-        return base / "__init__.py"
-    file = base.with_suffix(".py")
-    return file if file.is_file() else None
+def import_closure(*modules: str) -> list[Path]:
+    """Files of `modules` and of everything in this package that they import, sorted."""
+    return _own_sources().closure(*modules)
+
+
+@cache
+def code_digest(*modules: str) -> str:
+    """What the code of these modules of this package means, with all that they import."""
+    return _own_sources().digest(*modules)
+
+
+def code_stamp(modules: Sequence[str], folder: Path) -> str:
+    """Path of a file in `folder` that holds `code_digest(*modules)`; written when that changes.
+
+    Equal lists of modules share a file, whichever step asks.
+    """
+    return _own_sources().stamp(modules, folder)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole, while other processes may do the same."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{uuid4().hex}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
 
 
 def _with_parents(module: str) -> list[str]:
@@ -59,26 +157,51 @@ def _with_parents(module: str) -> list[str]:
     return [".".join(parts[: n + 1]) for n in range(len(parts))]
 
 
-def _imports(path: Path) -> Iterator[str]:
-    """Names of modules, and of what may be modules, that a file imports."""
-    for node in _runtime_statements(ast.parse(path.read_text(encoding="utf-8")).body):
+def _meaning(tree: ast.Module) -> str:
+    """Digest of a syntax tree without positions, docstrings and other strings that do nothing.
+
+    Empty fields are left out, so that versions of Python that add some agree.
+    """
+    told: list[str] = []
+    waiting: list[object] = [tree]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, ast.AST):
+            fields = [name for name in part._fields if getattr(part, name, None) not in (None, [])]
+            if isinstance(part, ast.Constant):
+                fields = ["value"]  # not its kind: u"" is ""
+            told.append(f"{type(part).__name__} {fields}")
+            waiting += [getattr(part, name) for name in fields]
+        elif isinstance(part, list):
+            kept = [item for item in part if not _does_nothing(item)]
+            told.append(f"{len(kept)}:")
+            waiting += kept
+        else:
+            told.append(repr(part))
+    return text_digest("\n".join(told))
+
+
+def _does_nothing(item: object) -> bool:
+    return (
+        isinstance(item, ast.Expr)
+        and isinstance(item.value, ast.Constant)
+        and isinstance(item.value.value, str)
+    )
+
+
+def _imports(tree: ast.Module, package: Sequence[str]) -> Iterator[str]:
+    """Names of modules, and of what may be modules, that a module of `package` imports."""
+    for node in _runtime_statements(tree.body):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _with_parents(alias.name)
         elif isinstance(node, ast.ImportFrom):
-            module = _absolute(path, node)
+            # Of a relative import, the package that its dots lead to.
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*base, node.module] if node.module else base)
             yield from _with_parents(module)
             # `from package import name` may name a submodule.
             yield from (f"{module}.{alias.name}" for alias in node.names)
-
-
-def _absolute(path: Path, node: ast.ImportFrom) -> str:
-    """The module that a `from … import` names, relative ones resolved."""
-    if not node.level:
-        return node.module or ""
-    package = path.relative_to(_PACKAGE_FOLDER.parent).parent.parts
-    base = package[: len(package) - node.level + 1]
-    return ".".join([*base, node.module] if node.module else base)
 
 
 def _runtime_statements(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:

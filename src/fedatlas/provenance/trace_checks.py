@@ -11,7 +11,7 @@ from fedatlas.arithmetic.gpus import driver_version, models
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import algorithm_names
 from fedatlas.files import canonical_json, text_digest
-from fedatlas.plan.closure import import_closure, source_digest
+from fedatlas.plan.closure import code_digest
 from fedatlas.plan.plan import Plan
 from fedatlas.provenance.digests import Digests, read_object, short
 from fedatlas.provenance.findings import Finding, State
@@ -42,7 +42,6 @@ class Traces:
     def __init__(self, results: Path, plan: Plan, inputs: Inputs, digests: Digests) -> None:
         """inputs: after it has checked the shards."""
         self._results, self._plan, self._inputs, self._digests = results, plan, inputs, digests
-        self._source: dict[tuple[str, ...], str] = {}
         self._seen: dict[str, str] = {}  # what each trace that could be read holds, by name
 
     def check_trace(self, file: Path) -> list[Finding]:
@@ -82,9 +81,7 @@ class Traces:
         known = spec.algorithm in algorithm_names()
         if not known or (model is not None and model not in architecture_names()):
             raise FedatlasError(f"{spec.name}: there is no such method or network")
-        if spec.code not in self._source:
-            self._source[spec.code] = source_digest(import_closure(*spec.code))
-        return self._source[spec.code]
+        return code_digest(*spec.code)
 
     def _check_configuration(self, recorded: dict[str, Any]) -> list[Finding]:
         place = (str(recorded["experiment"]), str(recorded["run"]), str(recorded["point"]))

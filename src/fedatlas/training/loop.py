@@ -22,7 +22,7 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.setting import Setting, Trial, open_setting
 from fedatlas.files import canonical_json, require_writable, text_digest
 from fedatlas.interruption import Interruption
-from fedatlas.plan.closure import import_closure, source_digest
+from fedatlas.plan.closure import code_digest
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import build_trace, record_schedule, values_digest, write_trace
 from fedatlas.training import checkpoints
@@ -63,7 +63,7 @@ def train(
     algorithm = spec.build_algorithm()
     setting = open_setting(spec, shards, device)
     best = read_optima(spec, optima)
-    code = source_digest(import_closure(*spec.code))
+    code = code_digest(*spec.code)
     rehearsal = setting.trial(spec.seeds[0])
     warnings = _warnings(spec, algorithm, rehearsal.problem, setting)
 
