@@ -110,7 +110,7 @@ def training_of_seeds(seeds: int) -> float:
     """Seconds of a whole training, start-up included."""
     from fedatlas.data.catalogue import load_catalogue
     from fedatlas.data.prepare import prepare
-    from fedatlas.plan.plan import build_plan
+    from fedatlas.plan.build import build_plan
     from fedatlas.shards.clients import write_shards
     from fedatlas.training.loop import train
 

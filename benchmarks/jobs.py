@@ -54,7 +54,7 @@ def main() -> None:
 
 def spec_of(name: str, one_round: bool) -> Any:
     """The first of a run's points."""
-    from fedatlas.plan.plan import build_plan  # which no job imports
+    from fedatlas.plan.build import build_plan  # which no job imports
 
     experiment, run = name.split("/")
     spec = next(spec for spec in build_plan(Path("config")).runs_of(experiment) if spec.run == run)

@@ -18,7 +18,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
-from fedatlas.plan.plan import build_plan
+from fedatlas.plan.build import build_plan
 from fedatlas.schema.objectives import ClassificationObjective
 from fedatlas.studies.budgets import compute_budgets
 

@@ -19,7 +19,7 @@ SNAKEMAKE = [sys.executable, "-m", "snakemake", "--cores", "2", "--quiet"]
 EMPTY, PARSED = "snakemake, an empty workflow parsed", "snakemake, this workflow parsed"
 COMMANDS = {
     "python, nothing imported": [sys.executable, "-c", "pass"],
-    "import the plan": [sys.executable, "-c", "import fedatlas.plan.plan"],
+    "import the plan": [sys.executable, "-c", "import fedatlas.plan.build"],
     "import training": [
         sys.executable,
         "-c",

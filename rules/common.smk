@@ -9,12 +9,13 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from fedatlas.atlas.page import SOURCES as EXPLORER_SOURCES
-from fedatlas.atlas.scope import OURS, read_scope
+from fedatlas.atlas.scope import read_scope
+from fedatlas.schema.papers import OURS
 from fedatlas.plan.closure import import_closure
 from fedatlas.schema.config import export_to_jobs, load_config
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, text_digest
-from fedatlas.plan.plan import build_plan, group_of
+from fedatlas.plan.build import build_plan, group_of
 
 # A graph of jobs is very many objects and hardly any garbage. Looking for it takes Python a fifth of
 # a run with nothing to do, and as long once more at the end.
@@ -29,7 +30,7 @@ try:
     CONFIG = load_config(config)
     PLAN = build_plan(Path("config"))
     SELECTED = PLAN.select(CONFIG.experiments)
-    SCOPE = read_scope(PLAN, Path("config"), SELECTED)
+    SCOPE = read_scope(PLAN, SELECTED)
 except FedatlasError as error:
     raise WorkflowError(str(error)) from None
 

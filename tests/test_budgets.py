@@ -10,7 +10,7 @@ from matplotlib.colors import to_hex
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budget_verdicts import judge_budget, read_budgets
 from fedatlas.figures.budgets import compose
-from fedatlas.plan.plan import build_plan
+from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import (
     BudgetFallsTest,
     BudgetOrderTest,

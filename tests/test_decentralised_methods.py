@@ -42,7 +42,7 @@ from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
 from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.federations.setting import shard_files
 from fedatlas.files import canonical_json
-from fedatlas.plan.plan import build_plan
+from fedatlas.plan.build import build_plan
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
@@ -973,7 +973,8 @@ figure: {measurement: objective}
 def test_experiment_files_are_named_in_refusals(tmp_path):
     folder = tmp_path / "experiments" / "demo"
     folder.mkdir(parents=True)
-    shutil.copy2(ROOT / "config" / "datasets.yaml", tmp_path)
+    for name in ("datasets.yaml", "papers.yaml"):
+        shutil.copy2(ROOT / "config" / name, tmp_path)
 
     def planned(old: str, new: str) -> Any:
         assert old in EXPERIMENT

@@ -1,6 +1,7 @@
 """Hyper-parameters within mappings: in grids, points' names, tuning and selections."""
 
 import json
+import shutil
 
 import pytest
 import yaml
@@ -8,10 +9,11 @@ import yaml
 from catalogue_entry import entry
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import select
-from fedatlas.plan.plan import build_plan
+from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import Selection
 from fedatlas.schema.hyper_parameters import at_point, flat
 from trace_factory import make_trace
+from workflow_copy import ROOT
 
 SCHEME = {"name": "constant", "alpha": 0.5, "beta": 0.1, "samples": 4}
 SCHEME |= {"state_noise_scale": 0, "tracker_noise_scale": 0}
@@ -41,6 +43,7 @@ EXPERIMENT = {
 def planned(folder, **experiments):
     (folder / "experiments" / "demo").mkdir(parents=True)
     (folder / "datasets.yaml").write_text(yaml.safe_dump({"tiny": entry(task="binary")}))
+    shutil.copy2(ROOT / "config" / "papers.yaml", folder)
     for name, content in experiments.items():
         (folder / "experiments" / "demo" / f"{name}.yaml").write_text(yaml.safe_dump(content))
     return build_plan(folder)

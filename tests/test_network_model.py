@@ -33,7 +33,7 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.counters import SequentialCounters
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.figures.draw import compose
-from fedatlas.plan.plan import build_plan
+from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import Claim, Figure, Selection
 from fedatlas.schema.cost_names import Cost, DeclaredNetwork, declared_network
 from fedatlas.schema.network_model import NetworkModel
@@ -766,7 +766,8 @@ def mixed(tmp_path):
     """Plans the experiment with something else in place of some of it."""
     folder = tmp_path / "config"
     (folder / "experiments" / "demo").mkdir(parents=True)
-    shutil.copy2(ROOT / "config" / "datasets.yaml", folder)
+    for name in ("datasets.yaml", "papers.yaml"):
+        shutil.copy2(ROOT / "config" / name, folder)
 
     def planned(*edits: tuple[str, str]) -> Any:
         text = MIXED

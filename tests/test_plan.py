@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from fedatlas.errors import FedatlasError
-from fedatlas.plan.plan import build_plan, group_of
+from fedatlas.plan.build import build_plan, group_of
 from workflow_copy import EXPERIMENT, ROOT
 
 
@@ -14,7 +14,8 @@ from workflow_copy import EXPERIMENT, ROOT
 def config(tmp_path):
     folder = tmp_path / "config"
     (folder / "experiments" / "demo").mkdir(parents=True)
-    shutil.copy2(ROOT / "config" / "datasets.yaml", folder)
+    for name in ("datasets.yaml", "papers.yaml"):
+        shutil.copy2(ROOT / "config" / name, folder)
     (folder / "experiments" / "demo" / "small.yaml").write_text(EXPERIMENT, encoding="utf-8")
     return folder
 
@@ -96,6 +97,12 @@ def test_every_experiment_of_the_project_is_sound():
         if experiment.claims and experiment.trained:
             fewest = 3 if experiment.paper in ("dpgt", "ours", "tdcd", "vfb2") else 5
             assert len(experiment.seeds) >= fewest
+
+
+def test_an_experiment_of_a_paper_that_is_not_described_is_refused(config):
+    change(config, "paper: fedpage", "paper: fedpaje")
+    with pytest.raises(FedatlasError, match=r"small\.yaml: key 'paper', value 'fedpaje': .*ours$"):
+        build_plan(config)
 
 
 def test_a_key_that_stands_twice_is_refused(config):

@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from fedatlas.plan.plan import build_plan
+from fedatlas.plan.build import build_plan
 from slurm.check_slurm import differences
 from trace_factory import make_trace
 from workflow_copy import ROOT, WorkflowCopy

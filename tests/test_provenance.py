@@ -27,7 +27,7 @@ from fedatlas.evaluation.selection import by_run, choices, select
 from fedatlas.federations.setting import shard_files
 from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.files import canonical_json, write_text
-from fedatlas.plan.plan import build_plan
+from fedatlas.plan.build import build_plan
 from fedatlas.provenance import trace_checks
 from fedatlas.provenance.difference import Tolerance, compare, compare_traces
 from fedatlas.provenance.digests import Digests
@@ -44,6 +44,7 @@ from fedatlas.training.loop import train
 from fedatlas.training.optimum import write_optimum
 from fedatlas.training.solver import solve
 from trace_factory import make_trace
+from workflow_copy import ROOT
 
 WRITERS = {
     "horizontal": write_shards,
@@ -135,6 +136,7 @@ def make_results(folder):
     """What the workflow makes of two small experiments, by the same functions."""
     config, results = folder / "config", folder / "results"
     write_text(config / "datasets.yaml", CATALOGUE)
+    shutil.copy2(ROOT / "config" / "papers.yaml", config)
     write_text(config / "experiments" / "demo" / "settings.yaml", SETTINGS)
     write_text(config / "experiments" / "demo" / "tuned.yaml", TUNED)
     plan = build_plan(config)

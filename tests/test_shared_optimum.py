@@ -6,6 +6,7 @@ tests/reference_vertical.py, and f* is compared with Newton's method by second d
 
 import json
 import re
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import open_setting
 from fedatlas.federations.tiered.problem import SiloModels
 from fedatlas.files import canonical_json
-from fedatlas.plan.plan import build_plan
+from fedatlas.plan.build import build_plan
 from fedatlas.schema.models import validated
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.partitions import Partition, VerticalPartition, pooled_rows
@@ -38,7 +39,7 @@ from fedatlas.traces.trace import read_trace
 from fedatlas.training import checkpoints
 from fedatlas.training.loop import CheckpointPolicy, train
 from fedatlas.training.optimum import Optimum, read_optimum, write_optimum
-from workflow_copy import WorkflowCopy
+from workflow_copy import ROOT, WorkflowCopy
 
 KINDS = ("horizontal", "vertical", "tiered")
 quick = settings(max_examples=40, deadline=None)
@@ -624,6 +625,7 @@ def config(folder: Path, rows: int | None = 62, /, **experiments: Changes) -> Pa
     tiny = entry(features=6, splits=splits)
     (folder / "experiments" / "demo").mkdir(parents=True)
     (folder / "datasets.yaml").write_text(yaml.safe_dump({"tiny": tiny}), encoding="utf-8")
+    shutil.copy2(ROOT / "config" / "papers.yaml", folder)
     for name, content in experiments.items():
         file = folder / "experiments" / "demo" / f"{name}.yaml"
         file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import algorithm_class
-from fedatlas.plan.plan import build_plan
+from fedatlas.plan.build import build_plan
 from fedatlas.schema.runs import RunSpec
 
 STAGED = ("coda", "coda_plus", "codasca")

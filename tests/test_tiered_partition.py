@@ -16,7 +16,7 @@ from catalogue_entry import FILES, entry
 from fedatlas.data.catalogue import Catalogue, Dataset
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
-from fedatlas.plan.plan import _check_partition
+from fedatlas.plan.checks import check_partition
 from fedatlas.schema.models import validated
 from fedatlas.schema.partitions import HorizontalPartition, Partition, TieredPartition
 from fedatlas.shards.assignment import (
@@ -330,7 +330,7 @@ def check(partition: TieredPartition, **changes: Any) -> None:
     spec = SimpleNamespace(
         dataset="tiny", split="train", partition=partition, optimum=False, tuned_in="another"
     )
-    _check_partition(spec, catalogue, "a.yaml: runs.x")  # type: ignore[arg-type]
+    check_partition(spec, catalogue, "a.yaml: runs.x")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

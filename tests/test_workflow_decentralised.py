@@ -9,7 +9,7 @@ import pytest
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budget_verdicts import read_budgets
-from fedatlas.plan.plan import build_plan
+from fedatlas.plan.build import build_plan
 from fedatlas.traces.trace import read_trace
 from test_workflow import EVALUATION, runs_in
 from workflow_copy import ROOT, WorkflowCopy
@@ -183,7 +183,8 @@ def test_an_edited_figure_of_graphs_or_budgets_trains_nothing(workflow):
 def test_what_cannot_work_is_refused_before_anything_runs(tmp_path, old, new, message):
     folder = tmp_path / "config" / "experiments" / "demo"
     folder.mkdir(parents=True)
-    shutil.copy2(ROOT / "config" / "datasets.yaml", tmp_path / "config")
+    for name in ("datasets.yaml", "papers.yaml"):
+        shutil.copy2(ROOT / "config" / name, tmp_path / "config")
     assert old in EXPERIMENTS["small"]
     (folder / "small.yaml").write_text(EXPERIMENTS["small"].replace(old, new), encoding="utf-8")
     with pytest.raises(FedatlasError, match=message):

@@ -8,7 +8,7 @@ import pytest
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import read_shard
-from fedatlas.plan.plan import build_plan
+from fedatlas.plan.build import build_plan
 from fedatlas.traces.trace import read_trace
 from test_workflow import EVALUATION, runs_in
 from workflow_copy import ROOT, WorkflowCopy
@@ -195,7 +195,8 @@ def test_an_edited_claim_or_figure_trains_nothing(workflow):
 def test_what_cannot_work_is_refused_before_anything_runs(tmp_path, file, old, new, message):
     folder = tmp_path / "config" / "experiments" / "demo"
     folder.mkdir(parents=True)
-    shutil.copy2(ROOT / "config" / "datasets.yaml", tmp_path / "config")
+    for name in ("datasets.yaml", "papers.yaml"):
+        shutil.copy2(ROOT / "config" / name, tmp_path / "config")
     for name, text in EXPERIMENTS.items():
         assert name != file or old in text
         changed = text.replace(old, new) if name == file else text

@@ -87,7 +87,7 @@ def spec(
 ) -> None:
     """Print a run's specification, what `train --spec` takes."""
     from fedatlas.files import canonical_json
-    from fedatlas.plan.plan import build_plan
+    from fedatlas.plan.build import build_plan
 
     runs = {run.name: run for run in build_plan(config).runs.values()}
     if name not in runs:
@@ -566,9 +566,9 @@ def report(
     """Write what was run, published numbers beside ours, verdicts and errata, as Markdown."""
     from fedatlas.atlas.report import write_report
     from fedatlas.atlas.scope import read_scope
-    from fedatlas.plan.plan import build_plan
+    from fedatlas.plan.build import build_plan
 
-    write_report(read_scope(build_plan(config), config, experiments), results, output, atlas)
+    write_report(read_scope(build_plan(config), experiments), results, output, atlas)
 
 
 @app.command()

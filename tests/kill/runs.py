@@ -6,7 +6,7 @@ from typing import Any
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.prepare import prepare
 from fedatlas.federations.setting import shard_files
-from fedatlas.plan.plan import build_plan
+from fedatlas.plan.build import build_plan
 from fedatlas.schema.partitions import Partition, TieredPartition, VerticalPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.clients import write_shards

@@ -5,18 +5,16 @@ configuration is looked at by the summary, so that it is written again when this
 otherwise.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import get_args
+from collections.abc import Collection, Iterable, Sequence
 
 from fedatlas.data.catalogue import Dataset
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import algorithm_class
-from fedatlas.plan.plan import Plan, group_of
+from fedatlas.plan.build import Plan, group_of
 from fedatlas.schema.claims import Claim, Figure
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import Model
-from fedatlas.schema.papers import Erratum, Paper, load_papers
+from fedatlas.schema.papers import DEMO, OURS, Erratum, Paper
 from fedatlas.schema.partitions import (
     HorizontalPartition,
     Partition,
@@ -24,8 +22,6 @@ from fedatlas.schema.partitions import (
     VerticalPartition,
 )
 
-#: The key of experiments that belong to no paper, or to several.
-OURS = "ours"
 #: Keys of experiments by which more is computed than traces.
 STUDIES = ("audit", "budgets", "landscape", "privacy_audit")
 
@@ -74,25 +70,18 @@ class PaperScope(Model):
     errata: tuple[Erratum, ...]
 
 
-def read_scope(plan: Plan, config_folder: Path, names: Collection[str]) -> list[PaperScope]:
-    """What the summary tells of these experiments, with the papers of the configuration folder."""
+def read_scope(plan: Plan, names: Collection[str]) -> list[PaperScope]:
+    """What the summary tells of the experiments with these names by paper, ours at the end."""
     unknown = [name for name in names if name not in plan.experiments]
     if unknown:
         raise FedatlasError(
             f"there is no experiment '{unknown[0]}'; there are: {', '.join(plan.experiments)}"
         )
-    keys: tuple[str, ...] = get_args(Experiment.model_fields["paper"].annotation)
-    named = [key for key in keys if key != OURS]
-    return scope_of(plan, load_papers(config_folder / "papers.yaml", named), names)
-
-
-def scope_of(plan: Plan, papers: Mapping[str, Paper], names: Collection[str]) -> list[PaperScope]:
-    """What the summary tells of the experiments with these names by paper, ours at the end."""
     scopes = []
-    for key in (*papers, OURS):
+    for key in (*plan.papers, OURS):
         own = {name: each for name, each in plan.experiments.items() if each.paper == key}
         selected = [name for name in own if name in names]
-        paper = papers.get(key)
+        paper = plan.papers.get(key)
         errata = paper.errata if paper else ()
         subjects = {each for name in selected for each in _subjects(own[name])}
         scopes.append(
@@ -109,7 +98,7 @@ def scope_of(plan: Plan, papers: Mapping[str, Paper], names: Collection[str]) ->
 
 def _is_left_out(name: str, names: Collection[str]) -> bool:
     """The demo's are small cases of the papers' experiments: not missed where they are not run."""
-    return name not in names and group_of(name) != "demo"
+    return name not in names and group_of(name) != DEMO
 
 
 def _subjects(experiment: Experiment) -> set[str]:

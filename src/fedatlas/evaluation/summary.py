@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts
-from fedatlas.plan.plan import group_of
+from fedatlas.plan.build import group_of
 
 _KINDS = ("reproduced", "not reproduced", "inconclusive")
 _READ_BY_PEOPLE = (".csv", ".svg")  # of figures .png lies beside

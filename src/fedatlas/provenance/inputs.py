@@ -9,7 +9,7 @@ from fedatlas.data.catalogue import RawFile
 from fedatlas.data.checksums import ChecksumMismatch, verify
 from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata
 from fedatlas.errors import FedatlasError
-from fedatlas.plan.plan import Plan
+from fedatlas.plan.build import Plan
 from fedatlas.provenance.digests import Digests, read_object, short
 from fedatlas.provenance.findings import Finding, State
 from fedatlas.schema.models import validated

@@ -11,8 +11,8 @@ from fedatlas.arithmetic.gpus import driver_version, models
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import algorithm_names
 from fedatlas.files import canonical_json, text_digest
+from fedatlas.plan.build import Plan
 from fedatlas.plan.closure import code_digest
-from fedatlas.plan.plan import Plan
 from fedatlas.provenance.digests import Digests, read_object, short
 from fedatlas.provenance.findings import Finding, State
 from fedatlas.provenance.inputs import MAKE_AGAIN, Inputs

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from fedatlas.errors import FedatlasError
-from fedatlas.plan.plan import Plan, build_plan
+from fedatlas.plan.build import Plan, build_plan
 from fedatlas.provenance.digests import Digests
 from fedatlas.provenance.findings import Checked, Finding, State
 from fedatlas.provenance.inputs import MAKE_AGAIN, Inputs

@@ -6,7 +6,7 @@ experiment `fedpage-fig2a`. One that is `like` another takes over all keys that 
 
 import re
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
@@ -71,7 +71,7 @@ class RunConfig(Model):
 class Experiment(Model):
     """One figure or table of a paper."""
 
-    paper: Literal["dpgt", "fedpage", "fmgda", "tdcd", "vfb2", "ours"]
+    paper: str = Field(description="its key in config/papers.yaml, or 'ours'")
     title: str
     source: str = Field(description="where it stands in the paper")
     notes: str = Field(default="", description="what was reconstructed or chosen here")

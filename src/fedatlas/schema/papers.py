@@ -4,7 +4,6 @@ Imported when the workflow is parsed: light.
 """
 
 import re
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,13 @@ from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model, read_yaml, validated
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+#: In place of a paper's key: of experiments that belong to no paper, or to several.
+OURS = "ours"
+#: The folder of small cases of the papers' experiments.
+DEMO = "demo"
+#: Targets and keys that no paper may have.
+RESERVED_KEYS = ("all", DEMO, OURS, "paper")
 
 _ADDRESSES = {
     "arXiv": "https://arxiv.org/abs/{}",
@@ -65,24 +71,20 @@ class Paper(Model):
         return _ADDRESSES[register].format(number)
 
 
-def load_papers(path: Path, keys: Collection[str]) -> dict[str, Paper]:
+def load_papers(path: Path) -> dict[str, Paper]:
     """All papers by key, in the file's order; FedatlasError names file, key and value.
 
-    keys: of the papers that there must be, those that experiments can name. What errata concern is
-    not checked: a catalogue may have lost a data set, of which nothing is told then.
+    What errata concern is not checked: the catalogue may have lost the data set.
     """
     content = read_yaml(path)
     if not isinstance(content, dict):
         raise FedatlasError(f"{path}: must be a mapping of papers' keys to what they are")
     for key in content:
-        if key not in keys:
+        if not re.fullmatch(r"[a-z][a-z0-9]*", str(key)) or key in RESERVED_KEYS:
             raise FedatlasError(
-                f"{path}: key '{key}': no experiment can name this paper; keys are "
-                f"{', '.join(sorted(keys))}"
+                f"{path}: key '{key}': a paper's key names a target and a folder: use small "
+                f"letters and digits, and none of {', '.join(RESERVED_KEYS)}"
             )
-    missing = sorted(set(keys) - set(content))
-    if missing:
-        raise FedatlasError(f"{path}: missing the paper '{missing[0]}'")
     papers = {key: validated(Paper, value, f"{path}: {key}") for key, value in content.items()}
     for key, paper in papers.items():
         _check_errata(paper, f"{path}: {key}.errata")

@@ -1,7 +1,7 @@
 """What one training job is told: the whole of a run's identity, and nothing else.
 
 Device, threads, mirror and paths are not part of it. Experiment files are expanded into these by
-`fedatlas.plan.plan`; the workflow hands them to jobs as canonical JSON.
+`fedatlas.plan.build`; the workflow hands them to jobs as canonical JSON.
 """
 
 from collections.abc import Mapping

@@ -1,0 +1,199 @@
+"""The plan of a workflow: experiments expanded into jobs, all known before any job runs.
+
+Imported when the workflow is parsed: light, no network, no data.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from fedatlas.data.catalogue import Catalogue, load_catalogue
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import algorithm_class, algorithm_names
+from fedatlas.plan.checks import (
+    check_dataset,
+    check_graphs,
+    check_name,
+    check_paper,
+    check_partition,
+    check_tuning,
+)
+from fedatlas.schema.experiments import Experiment, RunConfig, load_experiments
+from fedatlas.schema.hyper_parameters import at_point, flat
+from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.schema.papers import Paper, load_papers
+from fedatlas.schema.partitions import (
+    HorizontalPartition,
+    Partition,
+    VerticalPartition,
+    pooled_rows,
+)
+from fedatlas.schema.runs import RunSpec
+
+#: The point of a run that is tuned in another experiment.
+TUNED = "tuned"
+
+
+def group_of(experiment: str) -> str:
+    """The folder in which the experiment's file lies: a paper's key, or "demo"."""
+    return experiment.split("-", 1)[0]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the workflow may make, by name."""
+
+    catalogue: Catalogue
+    papers: dict[str, Paper]  # in the order of their file
+    experiments: dict[str, Experiment]
+    runs: dict[tuple[str, str, str], RunSpec]  # (experiment, run, point) → specification
+    partitions: dict[str, Partition]  # of every trial, by slug
+    pooled: dict[str, VerticalPartition]  # rows on which an optimum is found, by rows_slug
+    objectives: dict[str, LinearObjective]  # by slug, of which optima may be found
+
+    def run(self, experiment: str, run: str, point: str) -> RunSpec:
+        """The specification of a training job."""
+        return self.runs[experiment, run, point]
+
+    def runs_of(self, experiment: str) -> list[RunSpec]:
+        """All training jobs of an experiment, in the order of its file."""
+        owner = self.experiments[experiment].runs_of or experiment
+        shown = self.experiments[experiment].runs
+        return [
+            spec for (name, run, _), spec in self.runs.items() if name == owner and run in shown
+        ]
+
+    def agents_of(self, experiment: str) -> int:
+        """How many agents an experiment's graphs have: those of the first run that is on them.
+
+        Where every run has graphs of its own, those of the first run that is on graphs.
+        """
+        found = [
+            (spec.graphs, spec.partition.clients)
+            for spec in self.runs_of(experiment)
+            if spec.graphs is not None and isinstance(spec.partition, HorizontalPartition)
+        ]
+        drawn = self.experiments[experiment].graphs
+        on_them = [agents for graphs, agents in found if graphs == drawn]
+        return on_them[0] if on_them else found[0][1]
+
+    def run_titles(self, experiment: str) -> dict[str, str]:
+        """What figures call the runs; those that share their method's title have names in it."""
+        runs = self.experiments[experiment].runs
+        titles = {
+            name: run.title or algorithm_class(run.algorithm).title for name, run in runs.items()
+        }
+        named = list(titles.values())
+        return {
+            name: title if named.count(title) == 1 or runs[name].title else f"{title} ({name})"
+            for name, title in titles.items()
+        }
+
+    def select(self, patterns: Sequence[str]) -> list[str]:
+        """Experiments whose name matches one of the patterns; a pattern without any is an error."""
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in self.experiments):
+                raise FedatlasError(
+                    f"config key 'experiments': '{pattern}' matches no experiment; there are: "
+                    f"{', '.join(self.experiments)}"
+                )
+        return [name for name in self.experiments if any(fnmatchcase(name, p) for p in patterns)]
+
+
+def build_plan(config_folder: Path) -> Plan:
+    """Read and validate data sets, papers and every experiment of the configuration folder."""
+    catalogue = load_catalogue(config_folder / "datasets.yaml")
+    papers = load_papers(config_folder / "papers.yaml")
+    folder = config_folder / "experiments"
+    experiments = load_experiments(folder)
+    runs: dict[tuple[str, str, str], RunSpec] = {}
+    partitions: dict[str, Partition] = {}
+    pooled: dict[str, VerticalPartition] = {}
+    objectives: dict[str, LinearObjective] = {}
+    for name, experiment in experiments.items():
+        where = _file_of(name, folder)
+        check_paper(experiment, papers, where)
+        check_dataset(experiment, catalogue, where)
+        if experiment.runs_of is not None:
+            needs = experiment.measures_suboptimality
+            if needs and not experiments[experiment.runs_of].measures_suboptimality:
+                raise FedatlasError(
+                    f"{where}: looks at suboptimality, which {experiment.runs_of} does not measure"
+                )
+            continue
+        check_graphs(experiment, where)
+        for run_name, run in experiment.runs.items():
+            check_name(run_name, f"{where}: run")
+            for combination in product(*run.grid.values()):
+                chosen = dict(zip(run.grid, combination, strict=True))
+                values = at_point(run.hyper_parameters, chosen, f"{where}: runs.{run_name}")
+                spec = _specification(name, experiment, run_name, run, values, where)
+                if (name, run_name, spec.point) in runs:
+                    raise FedatlasError(
+                        f"{where}: runs.{run_name}.grid: lists '{spec.point}' twice"
+                    )
+                runs[name, run_name, spec.point] = spec
+                check_partition(spec, catalogue, f"{where}: runs.{run_name}")
+                for seed in spec.seeds:
+                    partition = spec.partition.of_trial(seed)
+                    partitions[partition.slug] = partition
+                    if spec.optimum:
+                        rows = pooled_rows(partition)
+                        pooled[rows.rows_slug] = partitions[rows.slug] = rows
+                if isinstance(spec.objective, LinearObjective):
+                    objectives[spec.objective.slug] = spec.objective
+    check_tuning(runs, lambda name: _file_of(name, folder))
+    return Plan(catalogue, papers, experiments, runs, partitions, pooled, objectives)
+
+
+def _specification(
+    name: str,
+    experiment: Experiment,
+    run_name: str,
+    run: RunConfig,
+    values: dict[str, Any],
+    where: str,
+) -> RunSpec:
+    partition = experiment.partition_of(run_name)
+    network = experiment.network
+    if partition.kind == "vertical" and network is None:
+        network = NetworkModel()
+    graphs = run.graphs
+    if run.algorithm in algorithm_names() and algorithm_class(run.algorithm).on_graphs:
+        graphs = graphs or experiment.graphs
+    spec = RunSpec(
+        paper=experiment.paper,
+        experiment=name,
+        run=run_name,
+        point="",
+        dataset=experiment.dataset,
+        split=experiment.split,
+        partition=partition,
+        network=network,
+        graphs=graphs,
+        objective=experiment.objective_of(run_name),
+        optimum=experiment.measures_suboptimality,
+        algorithm=run.algorithm,
+        hyper_parameters=values,
+        tuned_in=run.tuned_in,
+        rounds=experiment.rounds_of(run_name),
+        record_every=experiment.record_every_of(run_name),
+        seeds=experiment.seeds,
+    )
+    if run.tuned_in is not None:
+        # Which point is chosen is known when it is; that the method accepts one is checked later.
+        return spec.model_copy(update={"point": TUNED})
+    algorithm = spec.build_algorithm(f"{where}: runs.{run_name}.hyper_parameters")
+    # As validated: 1e-2, which YAML reads as text, and 0.01 are one value and one name.
+    validated = algorithm.model_dump(mode="json", exclude_unset=True)
+    point = "_".join(f"{key}-{flat(validated)[key]}" for key in run.grid) or "only"
+    check_name(point, f"{where}: runs.{run_name}.grid")
+    return spec.model_copy(update={"hyper_parameters": validated, "point": point})
+
+
+def _file_of(experiment: str, folder: Path) -> str:
+    return str(folder / f"{experiment.replace('-', '/', 1)}.yaml")

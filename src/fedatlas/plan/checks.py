@@ -1,0 +1,201 @@
+"""Checks of experiments against each other, the catalogue and the papers, before anything runs."""
+
+import re
+from collections.abc import Callable, Collection
+
+from fedatlas.architectures import architecture_names
+from fedatlas.data.catalogue import READABLE_FORMATS, Catalogue, Dataset
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import algorithm_class, algorithm_names
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.objectives import (
+    AucObjective,
+    ClassificationObjective,
+    LinearObjective,
+    Loss,
+    NetworkObjective,
+)
+from fedatlas.schema.papers import OURS
+from fedatlas.schema.partitions import (
+    HorizontalPartition,
+    Partition,
+    TieredPartition,
+    VerticalPartition,
+    pooled_rows,
+)
+from fedatlas.schema.runs import RunSpec
+from fedatlas.shards.assignment import silo_blocks, train_and_test_rows
+
+
+def check_name(name: str, where: str) -> None:
+    """The name of a run or of a grid point can be a file name."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
+        raise FedatlasError(
+            f"{where}: '{name}' becomes a file name: use letters, digits, '.', '_', '+' and '-'"
+        )
+
+
+def check_paper(experiment: Experiment, papers: Collection[str], where: str) -> None:
+    """The paper is described, or the experiment is of no single one."""
+    if experiment.paper not in (*papers, OURS):
+        raise FedatlasError(
+            f"{where}: key 'paper', value '{experiment.paper}': papers.yaml describes no such "
+            f"paper; use one of {', '.join((*papers, OURS))}"
+        )
+
+
+def check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> None:
+    """The data set exists, can be read, and has the labels and shapes that objectives need."""
+    try:
+        dataset = catalogue[experiment.dataset]
+        dataset.split(experiment.split)
+    except FedatlasError as error:
+        raise FedatlasError(f"{where}: {error}") from None
+    if dataset.format not in READABLE_FORMATS:
+        raise FedatlasError(
+            f"{where}: key 'dataset': {experiment.dataset} has the format '{dataset.format}', "
+            f"which cannot be read yet; readable are {', '.join(sorted(READABLE_FORMATS))}"
+        )
+    for run in experiment.runs:
+        objective, partition = experiment.objective_of(run), experiment.partition_of(run)
+        # Of a partition that makes labels binary, whatever they were.
+        binary = dataset.task == "binary" or getattr(partition, "binary", None) is not None
+        if isinstance(objective, ClassificationObjective):
+            _check_model(objective, dataset, partition, f"{where}: key 'objective.model'")
+            if dataset.task == "regression" or (objective.is_binary and not binary):
+                raise FedatlasError(
+                    f"{where}: key 'objective', value '{objective.name}': needs "
+                    f"{'labels ±1' if objective.is_binary else 'classes'}, but "
+                    f"{experiment.dataset} is a {dataset.task} data set"
+                )
+            continue
+        needs_signs = isinstance(objective, AucObjective) or objective.loss is Loss.LOGISTIC
+        if (needs_signs and not binary) or (dataset.task == "multiclass" and not binary):
+            raise FedatlasError(
+                f"{where}: key 'objective', value '{objective.name}': needs "
+                f"{'labels ±1' if needs_signs else 'labels ±1 or real ones'}, but "
+                f"{experiment.dataset} is a {dataset.task} data set; a partition's 'binary' says "
+                "which labels are positive"
+            )
+        if isinstance(objective, AucObjective):
+            _check_model(objective, dataset, partition, f"{where}: key 'objective.model'")
+
+
+def check_graphs(experiment: Experiment, where: str) -> None:
+    """Graphs are stated only if a run works on them."""
+    known = {run.algorithm for run in experiment.runs.values()} & set(algorithm_names())
+    if experiment.graphs and not any(algorithm_class(name).on_graphs for name in known):
+        raise FedatlasError(f"{where}: key 'graphs': no run works on graphs; remove it")
+
+
+def _check_model(
+    objective: NetworkObjective, dataset: Dataset, partition: Partition, where: str
+) -> None:
+    if objective.model not in architecture_names():
+        raise FedatlasError(
+            f"{where}, value '{objective.model}': no such network; there are: "
+            f"{', '.join(architecture_names())}"
+        )
+    # Silos have blocks of columns where nothing else is said.
+    if dataset.shape is None and not isinstance(partition, TieredPartition):
+        raise FedatlasError(f"{where}: networks need samples with a shape; {dataset.name} has none")
+
+
+def _check_optimum(spec: RunSpec, rows: int | None, where: str) -> None:
+    """One f* for all kinds of partitions: of the mean over the same rows."""
+    partition = spec.partition
+    if not isinstance(spec.objective, LinearObjective):
+        raise FedatlasError(f"{where}: suboptimality is measured of linear models only")
+    try:
+        pooled_rows(partition)
+        if isinstance(partition, HorizontalPartition):
+            _check_equal_clients(partition, partition.samples if rows is None else rows)
+    except FedatlasError as error:
+        raise FedatlasError(f"{where}: {error}") from None
+
+
+def _check_equal_clients(partition: HorizontalPartition, rows: int | None) -> None:
+    """The mean over clients is that over rows only if all have equally many."""
+    why = "suboptimality needs clients that have equally many samples"
+    if rows is None:
+        raise FedatlasError(f"{why}, of rows that the catalogue does not count; state 'samples'")
+    samples = len(train_and_test_rows(partition, rows)[0])
+    if samples % partition.clients:
+        raise FedatlasError(
+            f"{why}: {partition.clients} clients do not share {samples} training rows evenly; "
+            "state 'samples'"
+        )
+
+
+def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
+    """The data set has enough rows and features, as far as the catalogue knows them.
+
+    What it does not know is checked when rows are assigned.
+    """
+    dataset, partition = catalogue[spec.dataset], spec.partition
+    rows = dataset.split(spec.split).rows
+    if spec.optimum:
+        _check_optimum(spec, rows, where)
+    wanted = partition.samples or 0
+    if not isinstance(partition, VerticalPartition):
+        wanted = max(wanted, partition.clients)
+        if isinstance(partition, TieredPartition):
+            try:
+                silo_blocks(partition, dataset.shape or (dataset.features,))
+            except FedatlasError as error:
+                raise FedatlasError(f"{where}: {error} (data set '{spec.dataset}')") from None
+    elif partition.parties > dataset.features:
+        raise FedatlasError(
+            f"{where}: the partition asks for {partition.parties} parties, but {spec.dataset} has "
+            f"only {dataset.features} features, and each party needs one"
+        )
+    if rows is not None and wanted > rows:
+        raise FedatlasError(
+            f"{where}: the partition asks for {wanted} rows or clients, but {spec.dataset} has "
+            f"{rows} rows"
+        )
+    if isinstance(partition, TieredPartition) and rows is not None and spec.tuned_in is None:
+        try:
+            # At most: how many are thinned out by class, the catalogue does not know.
+            samples = len(train_and_test_rows(partition, rows)[0])
+            if partition.clients > samples:
+                raise FedatlasError(
+                    f"key 'partition.clients': {partition.clients} clients cannot share "
+                    f"{samples} training samples; lower it"
+                )
+            spec.build_algorithm(where).check_samples(samples)
+        except FedatlasError as error:
+            raise FedatlasError(f"{where}: {error} (data set '{spec.dataset}')") from None
+    if partition.test_split is not None:
+        try:
+            dataset.split(partition.test_split)
+        except FedatlasError as error:
+            raise FedatlasError(f"{where}: key 'partition.test': {error}") from None
+
+
+def check_tuning(runs: dict[tuple[str, str, str], RunSpec], file_of: Callable[[str], str]) -> None:
+    """A run that is tuned elsewhere is tuned by the same method, on other seeds.
+
+    file_of: the file of an experiment, as messages name it.
+    """
+    first_points = {(spec.experiment, spec.run): spec for spec in reversed(runs.values())}
+    for spec in runs.values():
+        if spec.tuned_in is None:
+            continue
+        where = f"{file_of(spec.experiment)}: runs.{spec.run}.tuned_in"
+        other = first_points.get((spec.tuned_in, spec.run))
+        if other is None:
+            raise FedatlasError(
+                f"{where}: there is no run '{spec.run}' in an experiment '{spec.tuned_in}'"
+            )
+        if other.algorithm != spec.algorithm or other.tuned_in is not None:
+            raise FedatlasError(
+                f"{where}: {other.experiment}/{other.run} must choose a point of {spec.algorithm}"
+            )
+        if not set(other.seeds).isdisjoint(spec.seeds):
+            raise FedatlasError(
+                f"{where}: shares the seeds {sorted({*other.seeds} & {*spec.seeds})} with "
+                f"{spec.tuned_in}: what was tuned on a seed must not be judged by it"
+            )
+        stated = other.hyper_parameters | spec.hyper_parameters
+        spec.model_copy(update={"hyper_parameters": stated}).build_algorithm(where)
