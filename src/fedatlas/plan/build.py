@@ -108,14 +108,13 @@ def build_plan(config_folder: Path) -> Plan:
     """Read and validate data sets, papers and every experiment of the configuration folder."""
     catalogue = load_catalogue(config_folder / "datasets.yaml")
     papers = load_papers(config_folder / "papers.yaml")
-    folder = config_folder / "experiments"
-    experiments = load_experiments(folder)
+    experiments = load_experiments(config_folder / "experiments")
     runs: dict[tuple[str, str, str], RunSpec] = {}
     partitions: dict[str, Partition] = {}
     pooled: dict[str, VerticalPartition] = {}
     objectives: dict[str, LinearObjective] = {}
     for name, experiment in experiments.items():
-        where = _file_of(name, folder)
+        where = experiment.where
         check_paper(experiment, papers, where)
         check_dataset(experiment, catalogue, where)
         if experiment.runs_of is not None:
@@ -146,7 +145,7 @@ def build_plan(config_folder: Path) -> Plan:
                         pooled[rows.rows_slug] = partitions[rows.slug] = rows
                 if isinstance(spec.objective, LinearObjective):
                     objectives[spec.objective.slug] = spec.objective
-    check_tuning(runs, lambda name: _file_of(name, folder))
+    check_tuning(runs, experiments)
     return Plan(catalogue, papers, experiments, runs, partitions, pooled, objectives)
 
 
@@ -193,7 +192,3 @@ def _specification(
     point = "_".join(f"{key}-{flat(validated)[key]}" for key in run.grid) or "only"
     check_name(point, f"{where}: runs.{run_name}.grid")
     return spec.model_copy(update={"hyper_parameters": validated, "point": point})
-
-
-def _file_of(experiment: str, folder: Path) -> str:
-    return str(folder / f"{experiment.replace('-', '/', 1)}.yaml")

@@ -1,7 +1,7 @@
 """Checks of experiments against each other, the catalogue and the papers, before anything runs."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from fedatlas.architectures import architecture_names
 from fedatlas.data.catalogue import READABLE_FORMATS, Catalogue, Dataset
@@ -173,16 +173,15 @@ def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
             raise FedatlasError(f"{where}: key 'partition.test': {error}") from None
 
 
-def check_tuning(runs: dict[tuple[str, str, str], RunSpec], file_of: Callable[[str], str]) -> None:
-    """A run that is tuned elsewhere is tuned by the same method, on other seeds.
-
-    file_of: the file of an experiment, as messages name it.
-    """
+def check_tuning(
+    runs: dict[tuple[str, str, str], RunSpec], experiments: dict[str, Experiment]
+) -> None:
+    """A run that is tuned elsewhere is tuned by the same method, on other seeds."""
     first_points = {(spec.experiment, spec.run): spec for spec in reversed(runs.values())}
     for spec in runs.values():
         if spec.tuned_in is None:
             continue
-        where = f"{file_of(spec.experiment)}: runs.{spec.run}.tuned_in"
+        where = f"{experiments[spec.experiment].where}: runs.{spec.run}.tuned_in"
         other = first_points.get((spec.tuned_in, spec.run))
         if other is None:
             raise FedatlasError(

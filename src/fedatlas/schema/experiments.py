@@ -1,14 +1,15 @@
 """Experiment files: one YAML per figure or table of a paper, typed and validated.
 
-A folder of `config/experiments` is a group; `config/experiments/fedpage/fig2a.yaml` is the
-experiment `fedpage-fig2a`. One that is `like` another takes over all keys that it does not state.
+A folder of `config/experiments` is a group; `config/experiments/fedpage/tuned-a9a.yaml` is the
+experiment `fedpage-tuned-a9a`. A file may state several, see `fedatlas.schema.families`. One that
+is `like` another takes over all keys that it does not state.
 """
 
 import re
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.claims import (
@@ -28,6 +29,7 @@ from fedatlas.schema.claims import (
     StationaryPointTest,
 )
 from fedatlas.schema.cost_names import declared_network, link_latencies
+from fedatlas.schema.families import expand
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model, read_yaml, validated
 from fedatlas.schema.network_model import NetworkModel
@@ -114,6 +116,13 @@ class Experiment(Model):
     landscape: Landscape | None = Field(
         default=None, description="draw the loss surface of a network with two parameters"
     )
+
+    _where: str = PrivateAttr(default="")
+
+    @property
+    def where(self) -> str:
+        """The file that states it, as errors name it."""
+        return self._where
 
     @property
     def measures_suboptimality(self) -> bool:
@@ -327,38 +336,60 @@ _OF_RUNS = (
 
 
 def load_experiments(folder: Path) -> dict[str, Experiment]:
-    """All experiments by name, `<folder>-<file>`; FedatlasError names file, key and value."""
-    contents: dict[str, tuple[Path, dict[str, Any]]] = {}
-    for path in sorted([*folder.glob("*/*.yaml"), *folder.glob("*/*.yml")]):
+    """All experiments by name, `<folder>-<name>`; FedatlasError names file, key and value."""
+    experiments = {}
+    for name, (where, content) in read_experiments(folder).items():
+        experiments[name] = validated(Experiment, content, where)
+        experiments[name]._where = where
+    return experiments
+
+
+def read_experiments(folder: Path) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Where each experiment is stated, and its content: expanded and complete, not yet validated.
+
+    Each is as a file of its own would state it, without `lists`, `like` and `only`.
+    """
+    stated: dict[str, tuple[str, dict[str, Any]]] = {}
+    for path in [*folder.glob("*/*.yaml"), *folder.glob("*/*.yml")]:
         if not re.fullmatch(r"[a-z0-9]+/[a-z0-9-]+\.yaml", f"{path.parent.name}/{path.name}"):
             raise FedatlasError(
                 f"{path}: experiments are named <group>/<name>.yaml in small letters and digits, "
                 "with hyphens in the name only: rename it"
             )
-        name = f"{path.parent.name}-{path.stem}"
         content = read_yaml(path)
         if not isinstance(content, dict):
             raise FedatlasError(f"{path}: must be a mapping of keys to values")
-        contents[name] = path, content
-    if not contents:
+        for stem, expanded in expand(content, path.stem, str(path)).items():
+            if not re.fullmatch(r"[a-z0-9-]+", stem):
+                raise FedatlasError(
+                    f"{path}: key 'name': '{stem}' must have small letters, digits and hyphens only"
+                )
+            name = f"{path.parent.name}-{stem}"
+            where = f"{path} ({name})" if "lists" in content else str(path)
+            if name in stated:
+                raise FedatlasError(f"{where}: '{name}' is stated in {stated[name][0]}, too")
+            stated[name] = where, expanded
+    if not stated:
         raise FedatlasError(f"{folder}: holds no experiment (expected <group>/<name>.yaml)")
-    complete = {name: (path, _complete(name, contents)) for name, (path, _) in contents.items()}
+    # In the order that files of their own would have, whichever file states them.
+    contents = {name: stated[name] for name in sorted(stated, key=lambda name: f"{name}.yaml")}
+    complete = {name: (where, _complete(name, contents)) for name, (where, _) in contents.items()}
     return {
-        name: validated(Experiment, _with_runs(path, content, complete), str(path))
-        for name, (path, content) in complete.items()
+        name: (where, _with_runs(where, content, complete))
+        for name, (where, content) in complete.items()
     }
 
 
 def _complete(
-    name: str, contents: dict[str, tuple[Path, dict[str, Any]]], passed: tuple[str, ...] = ()
+    name: str, contents: dict[str, tuple[str, dict[str, Any]]], passed: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The content, with what it takes over from the experiment that it is `like`."""
-    path, content = contents[name]
+    where, content = contents[name]
     model = content.get("like")
     if model is None:
         return content
     if model not in contents or model in (*passed, name):
-        raise FedatlasError(f"{path}: key 'like': '{model}' is no other experiment")
+        raise FedatlasError(f"{where}: key 'like': '{model}' is no other experiment")
     stated = {key: value for key, value in content.items() if key != "like"}
     taken = _complete(model, contents, (*passed, name))
     if "runs_of" in stated:
@@ -367,26 +398,26 @@ def _complete(
 
 
 def _with_runs(
-    path: Path, content: dict[str, Any], contents: dict[str, tuple[Path, dict[str, Any]]]
+    where: str, content: dict[str, Any], contents: dict[str, tuple[str, dict[str, Any]]]
 ) -> dict[str, Any]:
     """The content with what decides the runs, which may be another experiment's."""
     other = content.get("runs_of")
     if other is None:
         if "only" in content:
-            raise FedatlasError(f"{path}: key 'only': belongs to 'runs_of'; remove it")
+            raise FedatlasError(f"{where}: key 'only': belongs to 'runs_of'; remove it")
         return content
     stated = [key for key in _OF_RUNS if key in content]
     if stated:
-        raise FedatlasError(f"{path}: key '{stated[0]}': is that of '{other}' ('runs_of')")
+        raise FedatlasError(f"{where}: key '{stated[0]}': is that of '{other}' ('runs_of')")
     if other not in contents or "runs_of" in contents[other][1]:
         raise FedatlasError(
-            f"{path}: key 'runs_of': '{other}' is no experiment with runs of its own"
+            f"{where}: key 'runs_of': '{other}' is no experiment with runs of its own"
         )
     taken = {key: contents[other][1][key] for key in _OF_RUNS if key in contents[other][1]}
     unknown = set(content.get("only", ())) - set(taken["runs"])
     if unknown:
         raise FedatlasError(
-            f"{path}: key 'only': {other} has no run '{min(unknown)}'; its runs are "
+            f"{where}: key 'only': {other} has no run '{min(unknown)}'; its runs are "
             f"{', '.join(taken['runs'])}"
         )
     shown = content.get("only") or taken["runs"]
