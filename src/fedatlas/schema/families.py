@@ -236,8 +236,9 @@ class _Expansion:
             if match[0] in ("{", "}") or (match[1] is not None and not self._known(match[1])):
                 raise self._error(
                     key,
-                    f"'{match[0]}' in '{template}' mentions no list; write {{list}}, {{list.field}} "
-                    f"or {{list.field[other]}} of {', '.join(self.lists)}, or '{{{{' for a brace",
+                    f"'{match[0]}' in '{template}' mentions no list; write {{list}}, "
+                    f"{{list.field}} or {{list.field[other]}} of {', '.join(self.lists)}, "
+                    "or '{{' for a brace",
                 )
         return found
 
