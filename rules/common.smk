@@ -150,6 +150,12 @@ def scaling_split(wildcards):
     return f"results/data/{wildcards.dataset}/train.parquet" if needed else []
 
 
+def reading_code(wildcards):
+    """Source files that preparing depends on: of the readers only that of the format."""
+    dataset = PLAN.catalogue[wildcards.dataset]
+    return code_of("fedatlas.data.prepare", f"fedatlas.data.formats.{dataset.format}")
+
+
 def reading_of(wildcards):
     """What decides how a data set's raw files are read; titles and licences do not."""
     prose = {"title", "homepage", "licence", "citation", "note", "splits"}

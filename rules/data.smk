@@ -26,7 +26,7 @@ rule prepare_split:
     input:
         raw=split_files,
         train=scaling_split,
-        code=code_of("fedatlas.data.prepare"),
+        code=reading_code,
     output:
         "results/data/{dataset}/{split}.parquet",
     log:

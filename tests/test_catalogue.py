@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from catalogue_entry import entry
-from fedatlas.data.catalogue import RawFile, load_catalogue
+from fedatlas.data.catalogue import load_catalogue
+from fedatlas.data.raw_files import RawFile
 from fedatlas.errors import FedatlasError
 
 CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
@@ -59,9 +60,14 @@ def test_unknown_names_are_answered_with_the_known_ones(tmp_path):
 
 
 def test_importing_the_catalogue_is_light():
-    heavy = "{'numpy', 'sklearn', 'pooch', 'requests', 'pyarrow', 'torch'}"
-    code = f"import sys, fedatlas.data.catalogue; print({heavy} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = "{'sklearn', 'scipy', 'pooch', 'requests', 'pyarrow', 'PIL', 'torch'}"
+    code = (
+        "import sys; from pathlib import Path; from fedatlas.data.catalogue import load_catalogue; "
+        f"load_catalogue(Path(sys.argv[1])); print({heavy} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, CATALOGUE], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "set()"
 
 
@@ -80,8 +86,11 @@ def test_local_path_drops_only_what_is_undone(path, changes, expected):
     assert RawFile(path=path, urls=("https://example.org/x",), **changes).local_path == expected
 
 
+URLS = ["https://example.org/a"]
+
+
 def image_folder(split="train", **places):
-    return {
+    return file_entry(urls=URLS, unpack="zip") | {
         "format": "image_folder",
         "image_folder": {"classes": "names.txt", "splits": {split: places}},
     }
@@ -89,7 +98,6 @@ def image_folder(split="train", **places):
 
 IMAGES = {"format": "cifar", "shape": [3, 1, 1]}
 HALF = {"mean": [0.5], "deviation": [0.5]}
-URLS = ["https://example.org/a"]
 
 
 @pytest.mark.parametrize(
@@ -104,25 +112,29 @@ URLS = ["https://example.org/a"]
         ({"task": "multiclass"}, "'classes' goes with"),
         ({"task": "multiclass", "classes": 2, "labels": {1: 2}}, "classes 0 to 1"),
         ({"shape": [2, 2]}, "does not hold 3 features"),
-        ({"format": "bundled"}, "'bundled' goes with"),
-        ({"format": "csv"}, "'csv' goes with 'format: csv', and only with it"),
+        ({"format": "hdf9"}, "key 'format', value 'hdf9': must be one of bundled, cifar, csv, idx"),
+        ({"format": "bundled", "splits": {"train": {}}}, "missing key 'bundled'"),
+        ({"format": "csv"}, "missing key 'csv'"),
         ({"csv": {"label": "y"}}, "'csv' goes with 'format: csv', and only with it"),
-        ({"format": "synthetic"}, "'synthetic' goes with"),
         ({"scale_labels": "min_max"}, "'scale_labels' goes with 'task: regression' only"),
         ({"splits": {}}, "at least 1 item"),
-        ({"splits": {"train": {}}}, "give 'files'"),
+        ({"splits": {"train": {}}}, "'format: libsvm' takes one file"),
         (
             {"standardise": True, "splits": {"all": ENTRY["splits"]["train"]}},
             "a split named 'train'",
         ),
-        ({"format": "idx"}, "images need 'shape': [channels, height, width]"),
+        ({"format": "idx"}, "split 'train': 'format: idx' takes two files"),
+        ({"format": "cifar"}, "images need 'shape': [channels, height, width]"),
         ({"format": "cifar", "shape": [3]}, "images need 'shape'"),
-        ({"format": "image_folder"}, "'image_folder' goes with"),
+        ({"image_folder": {}}, "'image_folder' goes with"),
         ({**IMAGES, **image_folder(images="a/b")}, "give 'labels', or '{class}' within 'images'"),
         ({**IMAGES, **image_folder(images="{class}", labels="a")}, "and not both"),
         ({**IMAGES, **image_folder(images="../{class}")}, "plain relative path"),
         ({**IMAGES, **image_folder(split="test", images="{class}")}, "has the splits test, 'spl"),
-        ({**IMAGES, **image_folder(images="{class}")}, "'format: image_folder' is one archive"),
+        (
+            {**IMAGES, **image_folder(images="{class}"), "splits": ENTRY["splits"]},
+            "'format: image_folder' takes one archive to 'unpack'",
+        ),
         ({**image_folder(images="{class}"), "shape": [1, 1, 3]}, "have 3 channels in 'shape'"),
         ({"normalise": "from_train"}, "'normalise' needs 'shape': [channels, height, width]"),
         ({"normalise": "train"}, "must be 'from_train', or hold 'mean' and 'deviation'"),
@@ -215,7 +227,7 @@ def test_indicators_are_not_standardised_with_their_table(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "block", "problem"),
     [
-        ({"splits": ENTRY["splits"]}, {}, "unless the data are bundled or synthetic"),
+        ({"splits": ENTRY["splits"]}, {}, "'format: synthetic' takes no files"),
         ({"splits": {"train": {}}}, {}, "split 'train': synthetic data need 'rows'"),
         ({"labels": {0: -1, 1: 1}}, {}, "leave 'labels' out"),
         ({"task": "multiclass", "classes": 2}, {}, "synthetic labels are ±1 or real numbers"),

@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder
 
-from fedatlas.data.catalogue import CsvTable, load_catalogue
-from fedatlas.data.csv import read_csv
+from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.formats import read_raw
+from fedatlas.data.formats.csv import CsvTable, read_csv
 from fedatlas.errors import FedatlasError
 
 CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"

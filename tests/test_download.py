@@ -15,9 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from pydantic import ValidationError
 
-from fedatlas.data.catalogue import RawFile
 from fedatlas.data.checksums import record
 from fedatlas.data.download import download
+from fedatlas.data.raw_files import RawFile
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.errors import FedatlasError
 

@@ -17,8 +17,8 @@ from PIL import Image
 
 from catalogue_entry import image_entry
 from fedatlas.arithmetic.device_samples import DeviceSamples
-from fedatlas.data.catalogue import Dataset, load_catalogue
-from fedatlas.data.formats import read_raw
+from fedatlas.data.catalogue import load_catalogue
+from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.errors import FedatlasError
 
@@ -85,7 +85,7 @@ def views_set(**changes):
         image_views={"folder": TOP, "classes": CLASSES},
         splits={"train": {"files": [raw]}, "test": {"files": [raw]}},
     )
-    return Dataset.model_validate({**plain, **changes})
+    return dataset_of({**plain, **changes}, "catalogue")
 
 
 SHAPES = {
@@ -362,17 +362,17 @@ def test_modelnet40_is_as_published_but_for_its_size():
     ("changes", "problem"),
     [
         ({"shape": (9, HEIGHT, WIDTH)}, r"need 'shape': \[views, channels, height, width\]"),
-        ({"shape": None}, r"need 'shape': \[views, channels, height, width\]"),
+        ({"shape": ()}, r"need 'shape': \[views, channels, height, width\]"),
         ({"shape": (9, 1, HEIGHT, WIDTH)}, "have 3 channels"),
         ({"classes": 4}, "lists 3 classes, 'classes' says 4"),
         ({"image_views": {"folder": TOP, "classes": ["a", "b", "a"]}}, "'a' is named twice"),
         ({"image_views": {"folder": TOP, "classes": ["a", "b", "../c"]}}, "should match pattern"),
         ({"image_views": {"folder": "../a", "classes": CLASSES}}, "plain relative path"),
-        ({"image_views": None}, "'image_views' goes with"),
-        ({"splits": {"train": {"files": [{"path": "a.png"}]}}}, "is one archive to 'unpack'"),
+        ({"image_views": None}, "key 'image_views'"),
+        ({"splits": {"train": {"files": [{"path": "a.png"}]}}}, "takes one archive to 'unpack'"),
         ({"normalise": {"mean": [0.5], "deviation": [0.5]}}, "of 1 channels, 'shape' has 3"),
     ],
 )
 def test_a_wrong_entry_is_refused(changes, problem):
-    with pytest.raises(ValueError, match=problem):
+    with pytest.raises(FedatlasError, match=problem):
         views_set(**changes)

@@ -17,9 +17,9 @@ from PIL import Image
 
 from catalogue_entry import image_entry
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.catalogue import Dataset, load_catalogue
+from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.download import download
-from fedatlas.data.formats import read_raw
+from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError
@@ -38,7 +38,7 @@ def scratch(tmp_path_factory):
 
 def dataset(files=1, **changes):
     plain = image_entry(name="tiny", files=files, shape=SHAPE)
-    return Dataset.model_validate({**plain, **changes})
+    return dataset_of({**plain, **changes}, "catalogue")
 
 
 def some_pixels(n, d=D, seed=0):
@@ -124,8 +124,8 @@ def test_missing_files_folders_and_other_numbers_of_files_are_refused(tmp_path):
         read_raw(idx_set(), "train", [tmp_path / "nowhere", tmp_path / "nowhere"])
     with pytest.raises(FedatlasError, match="cannot be read: Is a directory"):
         read_raw(idx_set(), "train", [tmp_path, tmp_path])
-    with pytest.raises(FedatlasError, match="IDX takes two files, images and labels"):
-        read_raw(idx_set(files=1), "train", [tmp_path])
+    with pytest.raises(FedatlasError, match="expected 2 raw files, got 1"):
+        read_raw(idx_set(), "train", [tmp_path])
     for name in ("batch", "batch.bin"):
         with pytest.raises(FedatlasError, match=f"{name}: cannot be read: No such file"):
             read_raw(dataset(format="cifar"), "train", [tmp_path / name])
@@ -344,7 +344,7 @@ def folder_set(**changes):
             "test": {"images": "tiny/val/images", "labels": "tiny/val/val_annotations.txt"},
         },
     }
-    return Dataset.model_validate({**plain, **changes})
+    return dataset_of({**plain, **changes}, "catalogue")
 
 
 def channel_means(samples):
@@ -660,7 +660,7 @@ def test_images_survive_row_groups(tmp_path):
 def binary_set(**changes):
     plain = image_entry(name="tiny", files=1, shape=SHAPE, format="cifar")
     plain["splits"]["test"] = plain["splits"]["train"]
-    return Dataset.model_validate({**plain, **changes})
+    return dataset_of({**plain, **changes}, "catalogue")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalogue_entry import FILES, entry
-from fedatlas.data.catalogue import Dataset
+from fedatlas.data.formats import dataset_of
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
@@ -16,7 +16,7 @@ def dataset(**changes):
     plain = entry(
         name="tiny", features=6, splits={"train": {"files": FILES}, "test": {"files": FILES}}
     )
-    return Dataset.model_validate({**plain, **changes})
+    return dataset_of({**plain, **changes}, "catalogue")
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedatlas.data.catalogue import Synthetic, load_catalogue
+from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.formats import read_raw
-from fedatlas.data.synthetic import make_samples
+from fedatlas.data.formats.synthetic import Synthetic, make_samples
 from fedatlas.errors import FedatlasError
 
 CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"

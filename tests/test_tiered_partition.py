@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogue_entry import FILES, entry
-from fedatlas.data.catalogue import Catalogue, Dataset
+from fedatlas.data.catalogue import Catalogue
+from fedatlas.data.formats import dataset_of
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.plan.checks import check_partition
@@ -324,7 +325,7 @@ def check(partition: TieredPartition, **changes: Any) -> None:
     """What the plan says of a partition of a set of 100 images, known by the catalogue only."""
     splits = {"train": {"rows": 100, "files": FILES}, "test": {"files": FILES}}
     content = entry(features=64, shape=(1, 8, 8), splits=splits) | changes
-    dataset = validated(Dataset, {"name": "tiny", **content}, "here")
+    dataset = dataset_of({"name": "tiny", **content}, "here")
     catalogue = Catalogue(Path("datasets.yaml"), {"tiny": dataset})
     # Tuned elsewhere: how many samples its method needs is not known yet.
     spec = SimpleNamespace(

@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 
 from catalogue_entry import entry, image_entry
-from fedatlas.data.catalogue import Dataset, load_catalogue
+from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.checksums import verify
 from fedatlas.data.clinical_channels import CHANNELS
-from fedatlas.data.formats import read_raw
+from fedatlas.data.datasets import Dataset
+from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.evaluation.audit_verdicts import COLUMNS, read_audit
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
@@ -70,7 +71,7 @@ def _either(*cases: Case) -> Case:
 
 
 def libsvm(folder: Path) -> Case:
-    dataset = Dataset.model_validate(entry(name="tiny", labels={-1: -1, 1: 1}))
+    dataset = dataset_of(entry(name="tiny", labels={-1: -1, 1: 1}), "catalogue")
     seeds = [b"+1 1:0.5 3:1\n-1 2:-1e-3\n1\n", b"-1 1:1 2:2 3:3 # note\r\n+1 3:1\r\n"]
     tokens = [b" 1000000000000000000:1", b"qid:1", b" 1:1", b"4:1", b"+1 ", b"1:nan", b"# "]
     return of_file(folder / "a", seeds, lambda: _checked(dataset, "train", [folder / "a"]), tokens)
@@ -87,7 +88,7 @@ def csv_table(folder: Path) -> Case:
         ],
         "drop_missing": True,
     }
-    dataset = Dataset.model_validate(entry(name="tiny", format="csv", csv=table, features=7))
+    dataset = dataset_of(entry(name="tiny", format="csv", csv=table, features=7), "catalogue")
     seeds = [
         b"id,y,a,c,n\n7,1,-2.5,z,0\n8,0,1e+05,x,4\n",
         b'n,c,a,y,id\r\n0,"z",-2.5,1,"7,7"\r\n4,x,NA,0,8\r\n',
@@ -100,14 +101,15 @@ def csv_table(folder: Path) -> Case:
 
 def mimic3(folder: Path) -> Case:
     raw = {"path": "a.tar.gz", "unpack": "tar", "login": "ask"}
-    dataset = Dataset.model_validate(
+    dataset = dataset_of(
         entry(
             name="tiny",
             format="mimic3",
             features=3648,
             shape=(48, 76),
             splits={"train": {"files": [raw]}},
-        )
+        ),
+        "catalogue",
     )
     top = folder / "in-hospital-mortality"
     (top / "train").mkdir(parents=True)
@@ -145,7 +147,7 @@ def _checked(dataset: Dataset, split: str, raw: list[Path]) -> Any:
 
 
 def _image_set(**changes: Any) -> Dataset:
-    return Dataset.model_validate(image_entry(**({"name": "tiny", "files": 1} | changes)))
+    return dataset_of(image_entry(**({"name": "tiny", "files": 1} | changes)), "catalogue")
 
 
 def idx(folder: Path) -> Case:
@@ -203,7 +205,7 @@ def jpeg_folder(folder: Path) -> Case:
         "classes": "names.txt",
         "splits": {"train": {"images": "images", "labels": "list.txt"}},
     }
-    dataset = Dataset.model_validate(plain)
+    dataset = dataset_of(plain, "catalogue")
     seeds = []
     for options in ({}, {"progressive": True}, {"optimize": True, "comment": b"hello"}):
         stream = io.BytesIO()
@@ -398,7 +400,7 @@ JSON_TOKENS = [b"[" * 3000, b'{"a":' * 3000, b"NaN", b"Infinity", b'"\\ud800"', 
 def results(folder: Path) -> Case:
     """JSON and CSV files that one step writes and another reads."""
     from fedatlas.atlas.report import _read_selection, _read_table
-    from fedatlas.data.catalogue import RawFile
+    from fedatlas.data.raw_files import RawFile
     from fedatlas.evaluation.stationary_points import read_surface
 
     raw = RawFile(path="a", urls=("https://example.org/a",))

@@ -1,9 +1,14 @@
 """Labelled rows in memory."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 #: Types of stored tensors; all other features are float64.
 TENSOR_DTYPES = (np.dtype(np.uint8), np.dtype(np.float32))
@@ -23,10 +28,15 @@ class Samples:
     label: np.ndarray
     features: np.ndarray | sparse.csr_array
 
+    @classmethod
+    def numbered(cls, label: np.ndarray, features: np.ndarray | sparse.csr_array) -> Samples:
+        """All rows of a split, with their positions as sample ids."""
+        return cls(np.arange(len(label), dtype=np.int64), label, features)
+
     @property
     def is_sparse(self) -> bool:
         """Whether the features are stored as CSR."""
-        return sparse.issparse(self.features)
+        return not isinstance(self.features, np.ndarray)
 
     @property
     def layout(self) -> str:

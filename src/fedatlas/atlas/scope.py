@@ -7,7 +7,7 @@ otherwise.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from fedatlas.data.catalogue import Dataset
+from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import algorithm_class
 from fedatlas.plan.build import Plan, group_of

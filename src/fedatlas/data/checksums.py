@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedatlas.data.catalogue import RawFile
+from fedatlas.data.raw_files import RawFile
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest, write_text
 

@@ -1,8 +1,43 @@
-"""Measurements of clinical channels → the columns that networks take."""
+"""Time series of clinical channels: measurements → the columns that networks take."""
+
+from typing import Self
 
 import numpy as np
+from pydantic import model_validator
 
-from fedatlas.data.clinical_channels import CHANNELS, COLUMNS, FIRST_COLUMNS, FIRST_MASK
+from fedatlas.data.clinical_channels import (
+    CHANNELS,
+    COLUMNS,
+    CONTINUOUS_COLUMNS,
+    FIRST_COLUMNS,
+    FIRST_MASK,
+)
+from fedatlas.data.datasets import Dataset
+from fedatlas.data.scaling import Scaling, series_scaling_of
+
+
+class SeriesDataset(Dataset):
+    """Samples are steps with the columns of `fedatlas.data.clinical_channels`."""
+
+    shape: tuple[int, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_the_columns(self) -> Self:
+        if self.task != "binary":
+            raise ValueError("clinical time series have 'task: binary'")
+        if len(self.shape) != 2 or self.shape[1] != COLUMNS:
+            raise ValueError(f"clinical time series need 'shape': [steps, {COLUMNS}]")
+        return self
+
+    @property
+    def numeric_columns(self) -> list[int]:
+        """See Dataset."""
+        steps = range(0, self.features, COLUMNS)
+        return [first + column for first in steps for column in CONTINUOUS_COLUMNS]
+
+    def standardisation(self, features: np.ndarray) -> Scaling:
+        """See Dataset."""
+        return series_scaling_of(features, COLUMNS, CONTINUOUS_COLUMNS, self.centre)
 
 
 def encoded(measurements: np.ndarray) -> np.ndarray:

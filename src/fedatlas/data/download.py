@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedatlas.data.catalogue import RawFile
 from fedatlas.data.checksums import ChecksumMismatch, exclusive, record, verify
+from fedatlas.data.raw_files import RawFile
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.errors import FedatlasError
 from fedatlas.files import leftovers, write_atomically

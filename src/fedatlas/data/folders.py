@@ -1,4 +1,4 @@
-"""What readers of unpacked archives share: files below a folder, lines of text, images."""
+"""What readers of raw files share: files below a folder, lines of text, images."""
 
 import os
 import warnings
@@ -46,6 +46,17 @@ def files_in(place: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
 
 
 @contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn errors of the system into FedatlasErrors that name the file."""
+    try:
+        yield
+    except OSError as error:
+        raise FedatlasError(
+            f"{error.filename or path}: cannot be read: {error.strerror or error}"
+        ) from error
+
+
+@contextmanager
 def opened_image(path: Path, kind: str) -> Iterator[Any]:
     """Open an image of Pillow's format `kind`; its pixels are unpacked when they are asked for.
 
@@ -77,8 +88,7 @@ def opened_image(path: Path, kind: str) -> Iterator[Any]:
 def text_lines(path: Path) -> list[str]:
     """The lines of UTF-8 text; FedatlasError if it is none, or cannot be read."""
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        with reading(path):
+            return path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise FedatlasError(f"{path}: is not UTF-8 text: {error.reason}") from error
-    except OSError as error:
-        raise FedatlasError(f"{path}: cannot be read: {error.strerror or error}") from error

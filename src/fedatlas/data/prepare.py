@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.catalogue import PIXEL_MAXIMUM, SERIES_FORMATS, Dataset
-from fedatlas.data.clinical_channels import COLUMNS, CONTINUOUS_COLUMNS
+from fedatlas.data.datasets import Dataset
 from fedatlas.data.formats import read_raw
 from fedatlas.data.parquet import (
     METADATA_KEY,
@@ -21,11 +20,8 @@ from fedatlas.data.parquet import (
 )
 from fedatlas.data.scaling import (
     ChannelScaling,
-    Scaling,
     channel_scaling_of,
     scaled,
-    scaling_of,
-    series_scaling_of,
 )
 from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError
@@ -74,7 +70,7 @@ def prepare(
         "layout": samples.layout,
         "labels": dataset.labels,
         "raw": [{"file": path.name, "sha256": _digest(path)} for path in raw],
-        "feature_names": dataset.csv.feature_names if dataset.csv else None,
+        "feature_names": dataset.feature_names,
         "numeric_columns": dataset.numeric_columns,
         **scaling,
     }
@@ -146,7 +142,9 @@ def _scaling(dataset: Dataset, split: str, samples: Samples, train: Path | None)
             )
     if split == "train" or not dataset.scaled_by_train:
         return {
-            "standardised": _standardisation(dataset, samples) if dataset.standardise else None,
+            "standardised": dataset.standardisation(samples.features)
+            if dataset.standardise
+            else None,
             "normalisation": _normalisation(dataset, samples, where),
             "scaled_labels": _extremes(samples.label, where) if dataset.scale_labels else None,
         }
@@ -169,12 +167,6 @@ def _scaling(dataset: Dataset, split: str, samples: Samples, train: Path | None)
     return scaling
 
 
-def _standardisation(dataset: Dataset, samples: Samples) -> Scaling:
-    if dataset.format in SERIES_FORMATS:
-        return series_scaling_of(samples.features, COLUMNS, CONTINUOUS_COLUMNS, dataset.centre)
-    return scaling_of(samples.features, dataset.centre)
-
-
 def _normalisation(dataset: Dataset, samples: Samples, where: str) -> ChannelScaling | None:
     """Mean and deviation per channel of the values as stored, stated or those of the samples."""
     stated = dataset.normalise
@@ -188,9 +180,10 @@ def _normalisation(dataset: Dataset, samples: Samples, where: str) -> ChannelSca
             return channel_scaling_of(images, dataset.channels)
         except FedatlasError as error:
             raise FedatlasError(f"{where}: {error}") from None
+    assert dataset.pixel_maximum is not None
     return {
-        "mean": [PIXEL_MAXIMUM * mean for mean in stated.mean],
-        "deviation": [PIXEL_MAXIMUM * deviation for deviation in stated.deviation],
+        "mean": [dataset.pixel_maximum * mean for mean in stated.mean],
+        "deviation": [dataset.pixel_maximum * deviation for deviation in stated.deviation],
     }
 
 

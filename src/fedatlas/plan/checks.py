@@ -4,7 +4,8 @@ import re
 from collections.abc import Collection
 
 from fedatlas.architectures import architecture_names
-from fedatlas.data.catalogue import READABLE_FORMATS, Catalogue, Dataset
+from fedatlas.data.catalogue import Catalogue
+from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import algorithm_class, algorithm_names
 from fedatlas.schema.experiments import Experiment
@@ -51,11 +52,6 @@ def check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> N
         dataset.split(experiment.split)
     except FedatlasError as error:
         raise FedatlasError(f"{where}: {error}") from None
-    if dataset.format not in READABLE_FORMATS:
-        raise FedatlasError(
-            f"{where}: key 'dataset': {experiment.dataset} has the format '{dataset.format}', "
-            f"which cannot be read yet; readable are {', '.join(sorted(READABLE_FORMATS))}"
-        )
     for run in experiment.runs:
         objective, partition = experiment.objective_of(run), experiment.partition_of(run)
         # Of a partition that makes labels binary, whatever they were.

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pyarrow.parquet as pq
 
-from fedatlas.data.catalogue import RawFile
 from fedatlas.data.checksums import ChecksumMismatch, verify
 from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata
+from fedatlas.data.raw_files import RawFile
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import Plan
 from fedatlas.provenance.digests import Digests, read_object, short

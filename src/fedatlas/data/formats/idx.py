@@ -1,24 +1,35 @@
-"""Files of images: IDX and CIFAR-10 → pixels as they are stored, and raw labels.
+"""IDX files of images and labels, as of MNIST.
 
-Nothing in a file is trusted: what its header promises is compared with the size of the file before
-anything is read, and pickles are not executed (see `fedatlas.data.cifar_pickle`).
+The size that a header promises is compared with that of the file before anything is read.
 """
 
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedatlas.data.cifar_pickle import read_pickle
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.datasets import Files
+from fedatlas.data.folders import reading
+from fedatlas.data.image_datasets import ImageDataset, Images
 from fedatlas.errors import FedatlasError
 
-Images = tuple[np.ndarray, np.ndarray]
-"""Pixels, (n, d) uint8 with channels first, and raw labels, (n,) whole numbers."""
+UNSIGNED_BYTE = 0x08
 
-IDX_BYTES = 0x08
+
+class IdxDataset(ImageDataset):
+    """A file of images and one of labels."""
+
+    files_of_split: ClassVar[Files] = "two files"
+
+    format: Literal["idx"]
+
+    def read(self, split: str, raw: list[Path]) -> Samples:
+        """See Dataset."""
+        pixels, labels = read_idx(raw[0], raw[1], self.shape)
+        return Samples.numbered(self.labels_of(labels, raw[1]), pixels)
 
 
 def read_idx(images: Path, labels: Path, shape: tuple[int, ...]) -> Images:
@@ -39,37 +50,9 @@ def read_idx(images: Path, labels: Path, shape: tuple[int, ...]) -> Images:
     return pixels.reshape(len(pixels), math.prod(shape)), raw_labels
 
 
-def read_cifar(path: Path, shape: tuple[int, ...]) -> Images:
-    """Read one batch of CIFAR-10: records of bytes (`.bin`), otherwise a pickle.
-
-    shape: of one image, channels first. Raises FedatlasError, naming the file, when it cannot be
-    read or is no batch of such images.
-    """
-    with _reading(path):
-        if path.suffix != ".bin":
-            return read_pickle(path, math.prod(shape))
-        return _read_records(path, math.prod(shape))
-
-
-def _read_records(path: Path, features: int) -> Images:
-    """Records of one byte of label and the image's bytes."""
-    size = path.stat().st_size
-    record = 1 + features
-    if size == 0 or size % record:
-        raise FedatlasError(
-            f"{path}: is {size} bytes long, which is no multiple of the {record} bytes of a label "
-            "and an image; it is cut short or another file: download it again"
-        )
-    records = np.fromfile(path, np.uint8)
-    if len(records) != size:
-        raise FedatlasError(f"{path}: changed while it was read; run again")
-    records = records.reshape(-1, record)
-    return records[:, 1:], records[:, 0]
-
-
 def _read_idx(path: Path, shape: tuple[int, ...]) -> np.ndarray:
     """(n, *shape) uint8: all values of an IDX file."""
-    with _reading(path), path.open("rb") as stream:
+    with reading(path), path.open("rb") as stream:
         _check_magic(path, stream.read(4), dimensions=1 + len(shape))
         header = stream.read(4 * (1 + len(shape)))
         if len(header) < 4 * (1 + len(shape)):
@@ -97,12 +80,12 @@ def _read_idx(path: Path, shape: tuple[int, ...]) -> np.ndarray:
 
 def _check_magic(path: Path, magic: bytes, dimensions: int) -> None:
     """An IDX file starts with two zeros, the type of its values and the number of dimensions."""
-    expected = bytes([0, 0, IDX_BYTES, dimensions])
+    expected = bytes([0, 0, UNSIGNED_BYTE, dimensions])
     if magic == expected:
         return
     if magic[:2] != expected[:2] or len(magic) < 4:
         problem = "it is no IDX file; is it still compressed?"
-    elif magic[2] != IDX_BYTES:
+    elif magic[2] != UNSIGNED_BYTE:
         problem = "its values are not unsigned bytes"
     else:
         problem = f"it has {magic[3]} dimensions; name the file of images first, then the labels"
@@ -110,12 +93,3 @@ def _check_magic(path: Path, magic: bytes, dimensions: int) -> None:
         f"{path}: starts with the bytes '{magic.hex(' ')}', expected '{expected.hex(' ')}': "
         f"{problem}"
     )
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Name the file in errors of the system."""
-    try:
-        yield
-    except OSError as error:
-        raise FedatlasError(f"{path}: cannot be read: {error.strerror or error}") from error

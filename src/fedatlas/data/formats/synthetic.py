@@ -11,16 +11,69 @@ regression labels are the score with normal noise, three deviations to each side
 declared range, clipped to it.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
-from scipy import optimize, sparse
+from pydantic import Field, model_validator
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.catalogue import Synthetic
+from fedatlas.data.datasets import Dataset, Files
 from fedatlas.errors import FedatlasError
+from fedatlas.schema.models import Model
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 CALIBRATION_ROWS = 2000
+
+
+class Synthetic(Model):
+    """The numbers of the model that the module describes.
+
+    non_zeros_per_row: the expected number. informative: of features that labels depend on.
+    noise: the share of flipped labels (binary), or the deviation of the noise in units of that of
+        the noiseless score (regression).
+    range: of regression labels.
+    """
+
+    seed: int = Field(ge=0)
+    non_zeros_per_row: float = Field(gt=0)
+    informative: int = Field(gt=0)
+    noise: float = Field(ge=0)
+    range: tuple[float, float] | None = None
+
+
+class SyntheticDataset(Dataset):
+    """synthetic: the numbers of the model."""
+
+    files_of_split: ClassVar[Files] = "no files"
+    makes_labels: ClassVar[bool] = True
+
+    format: Literal["synthetic"]
+    synthetic: Synthetic
+
+    @model_validator(mode="after")
+    def _can_be_made(self) -> Self:
+        made = self.synthetic
+        if (made.range is not None) != (self.task == "regression"):
+            raise ValueError("'synthetic.range' goes with 'task: regression', and only with it")
+        if made.range is not None and not made.range[0] < made.range[1]:
+            raise ValueError("'synthetic.range' must ascend")
+        if self.task == "binary" and made.noise >= 0.5:
+            raise ValueError("'synthetic.noise' must be below 0.5, where labels say nothing")
+        if not made.non_zeros_per_row <= self.features / 2:
+            raise ValueError("'synthetic.non_zeros_per_row' must be at most half of 'features'")
+        if made.informative > self.features:
+            raise ValueError("'synthetic.informative' must be at most 'features'")
+        return self
+
+    def read(self, split: str, raw: list[Path]) -> Samples:
+        """See Dataset."""
+        return make_samples(self.synthetic, self.features, split, self.rows_to_make(split))
 
 
 @dataclass(frozen=True)
@@ -60,7 +113,7 @@ def make_samples(synthetic: Synthetic, features: int, split: str, rows: int) -> 
         noisy = score + synthetic.noise * random.standard_normal(rows)
         spread = 6 * np.hypot(1, synthetic.noise)
         label = np.clip((low + high) / 2 + (high - low) / spread * noisy, low, high)
-    return Samples(np.arange(rows, dtype=np.int64), label, matrix)
+    return Samples.numbered(label, matrix)
 
 
 def _stream(seed: int, name: str) -> np.random.Generator:
@@ -69,6 +122,8 @@ def _stream(seed: int, name: str) -> np.random.Generator:
 
 
 def _model(synthetic: Synthetic, features: int) -> _Model:
+    from scipy import optimize
+
     # No split is called so: names in the catalogue are not empty.
     random = _stream(synthetic.seed, "")
     popularity = random.permuted(1 / np.arange(1, features + 1))
@@ -94,6 +149,8 @@ def _model(synthetic: Synthetic, features: int) -> _Model:
 
 def _rows(model: _Model, rows: int, random: np.random.Generator) -> sparse.csr_array:
     """(rows, d) CSR of unit rows with sorted indices."""
+    from scipy import sparse
+
     # A row without any word would have no norm.
     words = np.maximum(random.poisson(model.words, rows), 1)
     row = np.repeat(np.arange(rows, dtype=np.int32), words)

@@ -1,25 +1,151 @@
 """CSV tables: a header line and columns as the catalogue declares them → dense features."""
 
+from __future__ import annotations
+
 import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-import pyarrow as pa
-from pyarrow import csv
+from pydantic import Field, field_validator, model_validator
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.catalogue import MISSING, CsvTable, OneHot, label_key, plain_number
+from fedatlas.data.datasets import Dataset
+from fedatlas.data.folders import reading
+from fedatlas.data.labels import label_key, plain_number
 from fedatlas.errors import FedatlasError
+from fedatlas.schema.models import Model
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import csv
+
+# Fields that hold no value.
+MISSING = frozenset({"", "NA"})
 
 # How many columns more than declared are looked at before they are refused by name.
 MOST_COLUMNS = 1000
 
 Converter = Callable[[str], float | None]
 """A field's text → its value, None where it has none."""
+
+
+class OneHot(Model):
+    """A CSV column of categories, and the columns of zeros and ones that it becomes.
+
+    values: the categories, compared as numbers where both are numbers. Listed here and not taken
+        from the file, so that every split and every copy is encoded alike. Two become one column,
+        1 for the second; more become a column each.
+    otherwise: what becomes of a value that is not listed: an error, or, for counts without an
+        end, the largest listed value below it (`values` are then ascending numbers).
+    """
+
+    column: str
+    values: tuple[str, ...] = Field(min_length=2)
+    otherwise: Literal["refuse", "next_below"] = "refuse"
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _values_are_text(cls, values: Any) -> Any:
+        return [str(value) for value in values] if isinstance(values, list) else values
+
+    @model_validator(mode="after")
+    def _values_can_be_told_apart(self) -> Self:
+        keys = [label_key(value) for value in self.values]
+        if len(set(keys)) < len(keys):
+            raise ValueError(f"column '{self.column}': one of its 'values' stands twice")
+        if not MISSING.isdisjoint(keys):
+            raise ValueError(f"column '{self.column}': an empty field or NA is a missing value")
+        if self.otherwise == "next_below":
+            numbers = [key for key in keys if isinstance(key, float) and math.isfinite(key)]
+            if len(numbers) < len(keys) or numbers != sorted(numbers):
+                raise ValueError(
+                    f"column '{self.column}': 'otherwise: next_below' needs ascending numbers"
+                )
+        return self
+
+    @property
+    def feature_names(self) -> list[str]:
+        """One `column=value` per encoded column."""
+        indicated = self.values[1:] if len(self.values) == 2 else self.values
+        return [f"{self.column}={value}" for value in indicated]
+
+
+class CsvTable(Model):
+    """The columns of a CSV file with a header line; each must be named once, in any order.
+
+    label, numeric, one_hot: what they hold; features are the numeric columns, then the encoded
+        ones, in the order given here. ignore: columns to leave out.
+    drop_missing: leave out rows that lack a value outside the ignored columns; otherwise such a
+        row is an error.
+    """
+
+    label: str
+    numeric: tuple[str, ...] = ()
+    one_hot: tuple[OneHot, ...] = ()
+    ignore: tuple[str, ...] = ()
+    drop_missing: bool = False
+
+    @model_validator(mode="after")
+    def _names_each_column_once(self) -> Self:
+        names = self.columns
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"column '{twice[0]}' is named twice")
+        return self
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns, those to be ignored last."""
+        encoded = [one_hot.column for one_hot in self.one_hot]
+        return [self.label, *self.numeric, *encoded, *self.ignore]
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The names of the d features."""
+        return [*self.numeric, *(name for one in self.one_hot for name in one.feature_names)]
+
+    @property
+    def numeric_columns(self) -> list[int]:
+        """The indices of the features that are no indicators."""
+        return list(range(len(self.numeric)))
+
+
+class CsvDataset(Dataset):
+    """csv: what the columns of the table hold."""
+
+    format: Literal["csv"]
+    csv: CsvTable
+
+    @model_validator(mode="after")
+    def _is_of_the_table(self) -> Self:
+        width = len(self.csv.feature_names)
+        if width != self.features:
+            raise ValueError(
+                f"the columns under 'csv' make {width} features, 'features' says {self.features}"
+            )
+        if self.standardise and self.csv.one_hot:
+            raise ValueError("'standardise' would scale the columns of 'one_hot': leave it out")
+        return self
+
+    @property
+    def feature_names(self) -> list[str]:
+        """See Dataset."""
+        return self.csv.feature_names
+
+    @property
+    def numeric_columns(self) -> list[int]:
+        """See Dataset."""
+        return self.csv.numeric_columns
+
+    def read(self, split: str, raw: list[Path]) -> Samples:
+        """See Dataset."""
+        samples = read_csv(raw[0], self.csv, self.labels)
+        self.check_classes(samples.label, raw[0])
+        return samples
 
 
 def read_csv(path: Path, table: CsvTable, labels: Mapping[str, float] | None) -> Samples:
@@ -58,7 +184,7 @@ def read_csv(path: Path, table: CsvTable, labels: Mapping[str, float] | None) ->
             *map(_indicators, columns[:, split:].T, table.one_hot),
         ]
     )
-    return Samples(np.arange(len(columns), dtype=np.int64), columns[:, 0].copy(), features)
+    return Samples.numbered(columns[:, 0].copy(), features)
 
 
 def _line(row: np.integer[Any]) -> int:
@@ -68,6 +194,9 @@ def _line(row: np.integer[Any]) -> int:
 
 def _fields(path: Path, table: CsvTable) -> dict[str, pa.Array]:
     """The text of each column, without the header."""
+    import pyarrow as pa
+    from pyarrow import csv
+
     content = _checked(path)
     # The header is read as a row like any other: what lies in the file then says how many
     # columns there are, and pyarrow neither guesses types nor merges columns of one name.
@@ -115,10 +244,8 @@ def _fields(path: Path, table: CsvTable) -> dict[str, pa.Array]:
 
 def _checked(path: Path) -> bytes:
     """The bytes of a file whose lines are its rows; blank lines at the end are cut off."""
-    try:
+    with reading(path):
         content = path.read_bytes().rstrip()
-    except OSError as error:
-        raise FedatlasError(f"{path}: cannot be read: {error.strerror or error}") from error
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -20,14 +20,17 @@ those of `fedatlas.data.clinical_channels`; what fills them is this model, per s
 """
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
 
 import numpy as np
-from scipy import optimize, special, stats
+from pydantic import Field
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.catalogue import SyntheticSeries
 from fedatlas.data.clinical_channels import CHANNELS, COLUMNS
-from fedatlas.data.clinical_series import encoded
+from fedatlas.data.clinical_series import SeriesDataset, encoded
+from fedatlas.data.datasets import Files
+from fedatlas.schema.models import Model
 
 # Shares of variance of a path, at the last step, and of the shared path in a system's.
 LEVEL, TREND, AUTOREGRESSION = 0.36, 0.36, 0.28
@@ -42,6 +45,33 @@ HEALTHY, NOT_WORST = 0.55, 0.97
 
 CALIBRATION_SAMPLES = 1 << 14
 BLOCK_SAMPLES = 1 << 10
+
+
+class SyntheticSeries(Model):
+    """The numbers of the model that the module describes.
+
+    positive: the expected share of labels +1. signal: how much the log odds of that label rise per
+        deviation of the score.
+    """
+
+    seed: int = Field(ge=0)
+    positive: float = Field(gt=0, lt=1)
+    signal: float = Field(gt=0)
+
+
+class SyntheticSeriesDataset(SeriesDataset):
+    """synthetic_series: the numbers of the model."""
+
+    files_of_split: ClassVar[Files] = "no files"
+    makes_labels: ClassVar[bool] = True
+
+    format: Literal["synthetic_series"]
+    synthetic_series: SyntheticSeries
+
+    def read(self, split: str, raw: list[Path]) -> Samples:
+        """See Dataset."""
+        rows = self.rows_to_make(split)
+        return make_series(self.synthetic_series, self.shape[0], split, rows)
 
 
 @dataclass(frozen=True)
@@ -145,6 +175,8 @@ def make_series(made: SyntheticSeries, steps: int, split: str, rows: int) -> Sam
 
     The same arguments give the same samples; splits of one seed share the model and no samples.
     """
+    from scipy import special
+
     # No split is called so: names in the catalogue are not empty.
     intercept = _intercept(made, steps, _stream(made.seed, ""))
     random = _stream(made.seed, split)
@@ -157,7 +189,7 @@ def make_series(made: SyntheticSeries, steps: int, split: str, rows: int) -> Sam
         chance = special.expit(made.signal * _score(paths) + intercept)
         label[block] = np.where(random.random(len(chance)) < chance, 1.0, -1.0)
         features[block] = encoded(_measurements(paths, random))
-    return Samples(np.arange(rows, dtype=np.int64), label, features)
+    return Samples.numbered(label, features)
 
 
 def _stream(seed: int, name: str) -> np.random.Generator:
@@ -167,6 +199,8 @@ def _stream(seed: int, name: str) -> np.random.Generator:
 
 def _intercept(made: SyntheticSeries, steps: int, random: np.random.Generator) -> float:
     """The intercept at which the mean probability of +1 is the declared share."""
+    from scipy import optimize, special
+
     score = made.signal * _score(_paths(CALIBRATION_SAMPLES, steps, random))
 
     def excess(intercept: float) -> float:
@@ -204,6 +238,8 @@ def _score(paths: np.ndarray) -> np.ndarray:
 
 def _measurements(paths: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """(n, T, 17), of categories their position; NaN where nothing is measured."""
+    from scipy import special, stats
+
     samples, steps, _ = paths.shape
     # One system of records per sample, for all of its channels.
     record = random.integers(0, 2, (samples, 1))

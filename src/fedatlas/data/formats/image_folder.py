@@ -7,13 +7,18 @@ refused: an archive holds none, and they would lead out of the folder.
 
 import re
 from pathlib import Path
+from typing import ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import model_validator
 
-from fedatlas.data.catalogue import ImageFolder
-from fedatlas.data.folders import files_in, inside, opened_image, text_lines
-from fedatlas.data.images import Images
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.datasets import Files, Name
+from fedatlas.data.folders import files_in, inside, opened_image, reading, text_lines
+from fedatlas.data.image_datasets import ImageDataset
+from fedatlas.data.raw_files import RelativePath
 from fedatlas.errors import FedatlasError
+from fedatlas.schema.models import Model
 
 SUFFIXES = (".jpeg", ".jpg")
 
@@ -21,29 +26,67 @@ Labelled = list[tuple[Path, int]]
 """Images and the numbers of their classes."""
 
 
-def read_image_folder(
-    folder: Path, layout: ImageFolder, split: str, shape: tuple[int, ...], classes: int | None
-) -> Images:
-    """Read the images of one split, of one size and grey or in colour, as RGB.
+class ImagePlaces(Model):
+    """Where a folder keeps the images of one split.
 
-    layout: where the folder keeps them. shape: (3, height, width). classes: how many names the
-    list of classes must hold, None for any number.
-    Raises FedatlasError, naming the file, when the lists or the images are not as `layout` says, or
-    an image is damaged, a link, or of another size.
+    images: their folder; or, with `{class}` in the place of a class's name, that of each class.
+    labels: a file that lists the name and the class of each image, one a line, a tab between.
     """
-    places = layout.splits[split]
-    try:
-        names = _class_names(inside(folder, layout.classes), classes)
-        if places.labels is None:
-            images = _by_class(folder, places.images, names)
-        else:
-            listed = inside(folder, places.labels)
-            images = _by_list(inside(folder, places.images), listed, names)
-    except OSError as error:
-        where = error.filename or folder
-        raise FedatlasError(f"{where}: cannot be read: {error.strerror or error}") from error
-    labels = np.array([label for _, label in images], np.int64)
-    return _decoded([path for path, _ in images], shape), labels
+
+    images: RelativePath
+    labels: RelativePath | None = None
+
+    @model_validator(mode="after")
+    def _tells_the_class(self) -> Self:
+        if ("{class}" in self.images) == (self.labels is not None):
+            raise ValueError("give 'labels', or '{class}' within 'images', and not both")
+        return self
+
+
+class ImageFolder(Model):
+    """A folder of JPEG images, all of one size.
+
+    classes: a file that lists the names of the classes, one a line; their sorted order numbers
+        them. splits: where the images of each split are.
+    """
+
+    classes: RelativePath
+    splits: dict[Name, ImagePlaces]
+
+
+class ImageFolderDataset(ImageDataset):
+    """A folder of JPEG images, of one size and grey or in colour, which are read as RGB."""
+
+    files_of_split: ClassVar[Files] = "one archive to 'unpack'"
+
+    format: Literal["image_folder"]
+    image_folder: ImageFolder
+
+    @model_validator(mode="after")
+    def _is_of_the_folder(self) -> Self:
+        if self.channels != 3:
+            raise ValueError("images of an 'image_folder' have 3 channels in 'shape'")
+        if set(self.image_folder.splits) != set(self.splits):
+            raise ValueError(
+                f"'image_folder' has the splits {', '.join(self.image_folder.splits)}, 'splits' "
+                f"has {', '.join(self.splits)}"
+            )
+        return self
+
+    def read(self, split: str, raw: list[Path]) -> Samples:
+        """See Dataset; FedatlasError also names an image that is damaged, a link or too large."""
+        (folder,) = raw
+        places = self.image_folder.splits[split]
+        with reading(folder):
+            names = _class_names(inside(folder, self.image_folder.classes), self.classes)
+            if places.labels is None:
+                images = _by_class(folder, places.images, names)
+            else:
+                listed = inside(folder, places.labels)
+                images = _by_list(inside(folder, places.images), listed, names)
+        labels = np.array([label for _, label in images], np.int64)
+        pixels = _decoded([path for path, _ in images], self.shape)
+        return Samples.numbered(self.labels_of(labels, folder), pixels)
 
 
 def _class_names(path: Path, classes: int | None) -> list[str]:

@@ -13,14 +13,17 @@ in neither split.
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import model_validator
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.catalogue import label_key, plain_number
-from fedatlas.data.clinical_channels import CHANNELS, HOURS
-from fedatlas.data.clinical_series import encoded
+from fedatlas.data.clinical_channels import CHANNELS, COLUMNS, HOURS
+from fedatlas.data.clinical_series import SeriesDataset, encoded
+from fedatlas.data.datasets import Files
 from fedatlas.data.folders import inside, text_lines
+from fedatlas.data.labels import label_key, plain_number
 from fedatlas.errors import FedatlasError
 
 # The archive's own folder.
@@ -42,27 +45,42 @@ CATEGORIES: tuple[Positions, ...] = tuple(
 )
 
 
-def read_mimic3(folder: Path, split: str, labels: Mapping[str, float], rows: int | None) -> Samples:
-    """Read the stays of one split, in the order of its list: (n, 48 · 76) float32, n = `rows`.
+class Mimic3Dataset(SeriesDataset):
+    """The benchmark's folder, packed: stays in the order of its lists, (n, 48 · 76) float32."""
 
-    folder: of the unpacked archive. split: `train` or `test`. labels: raw label → value.
-    The columns are those of `fedatlas.data.clinical_channels`, numbers in the units of the files.
-    Raises FedatlasError, naming the file, and the line and the column where there is one, when a
-    file is missing or not laid out as the benchmark does, a value is not a finite number or no
-    category of its channel, or the list has another number of stays.
-    """
-    stays = _stays(inside(folder, f"{TOP}/{split}_listfile.csv"), labels, rows)
-    measurements = np.full((len(stays), HOURS, len(CHANNELS)), np.nan)
-    for stay, measured in zip(stays, measurements, strict=True):
-        path = inside(folder, f"{TOP}/{split}/{stay}")
-        if not path.is_file():
-            raise FedatlasError(
-                f"{path}: no such file, but {split}_listfile.csv lists it; pack the whole folder, "
-                f"or {REMEDY}"
-            )
-        _fill(measured, path)
-    label = np.array(list(stays.values()))
-    return Samples(np.arange(len(stays), dtype=np.int64), label, encoded(measurements))
+    files_of_split: ClassVar[Files] = "one archive to 'unpack'"
+
+    format: Literal["mimic3"]
+
+    @model_validator(mode="after")
+    def _is_of_the_benchmark(self) -> Self:
+        if self.shape[0] != HOURS:
+            raise ValueError(f"'format: mimic3' needs 'shape': [{HOURS}, {COLUMNS}]")
+        for name in self.splits:
+            if name not in ("train", "test"):
+                raise ValueError(f"split '{name}': 'format: mimic3' has the splits train and test")
+        return self
+
+    def read(self, split: str, raw: list[Path]) -> Samples:
+        """See Dataset.
+
+        FedatlasError also when a file is not laid out as the benchmark does, or a value is not a
+        finite number or no category of its channel.
+        """
+        (folder,) = raw
+        assert self.labels is not None  # a binary set has them
+        listed = inside(folder, f"{TOP}/{split}_listfile.csv")
+        stays = _stays(listed, self.labels, self.split(split).rows)
+        measurements = np.full((len(stays), HOURS, len(CHANNELS)), np.nan)
+        for stay, measured in zip(stays, measurements, strict=True):
+            path = inside(folder, f"{TOP}/{split}/{stay}")
+            if not path.is_file():
+                raise FedatlasError(
+                    f"{path}: no such file, but {listed.name} lists it; pack the whole folder, or "
+                    f"{REMEDY}"
+                )
+            _fill(measured, path)
+        return Samples.numbered(np.array(list(stays.values())), encoded(measurements))
 
 
 def _stays(path: Path, labels: Mapping[str, float], rows: int | None) -> dict[str, float]:

@@ -1,0 +1,249 @@
+"""What the catalogue says of a data set; each format adds its own options and its reader."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.labels import label_key
+from fedatlas.data.raw_files import RawFile, Text, Url
+from fedatlas.data.scaling import Scaling, scaling_of
+from fedatlas.errors import FedatlasError
+from fedatlas.schema.models import Model
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$")]
+
+#: What a split's raw files may be.
+Files = Literal["no files", "one file", "two files", "files", "one archive to 'unpack'"]
+
+
+class Split(Model):
+    """The raw files of one split, in the order in which its reader wants them.
+
+    rows: the number of samples, verified when it is given.
+    """
+
+    rows: int | None = Field(default=None, gt=0)
+    files: tuple[RawFile, ...] = ()
+
+
+class Normalisation(Model):
+    """Statistics by which the channels of images are normalised: (x − mean) / deviation.
+
+    mean, deviation: one number per channel, of pixels scaled to [0, 1]; both None, written as the
+        text `from_train`, stand for the statistics of split `train`.
+    """
+
+    mean: tuple[float, ...] | None
+    deviation: tuple[float, ...] | None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _text_stands_for_statistics(cls, value: Any) -> Any:
+        if value == "from_train":
+            return {"mean": None, "deviation": None}
+        if not isinstance(value, Mapping | cls):
+            raise ValueError("must be 'from_train', or hold 'mean' and 'deviation' per channel")
+        return value
+
+    @model_validator(mode="after")
+    def _is_of_the_same_channels(self) -> Self:
+        if self.mean is None and self.deviation is None:
+            return self
+        if self.mean is None or self.deviation is None or len(self.mean) != len(self.deviation):
+            raise ValueError("'mean' and 'deviation' must hold one number per channel each")
+        if not all(0 <= mean <= 1 for mean in self.mean):
+            raise ValueError("'mean' is of pixels scaled to [0, 1] and lies there, too")
+        if not all(deviation > 0 for deviation in self.deviation):
+            raise ValueError("a 'deviation' of 0 or less cannot be divided by")
+        return self
+
+    @property
+    def from_train(self) -> bool:
+        """Whether the numbers are those of split `train`."""
+        return self.mean is None
+
+
+class Dataset(Model):
+    """One data set; `fedatlas.data.formats` has a subclass for each format.
+
+    features: number of columns d, of a CSV table once it is encoded; shape: that of one sample
+        as networks take it, of images channels first, preceded by the number of views where
+        there are several.
+    labels: raw label → value, compared as numbers where both are numbers; binary sets map to ±1.
+    standardise: zero mean and unit variance per column, by the statistics of split `train`; of time
+        series per number measured, over samples and steps, while indicators stay.
+    centre: false leaves the mean and makes the mean square 1, where labels have a mean that a model
+        without intercept could not reach from centred columns.
+    normalise: the channels of images, by stated numbers or those of split `train`. Data are stored
+        raw all the same, with these numbers beside them.
+    scale_labels: `min_max` maps regression labels by the minimum and maximum of split `train` to
+        0 and 1; labels of other splits may lie outside.
+    """
+
+    #: What each split's raw files are.
+    files_of_split: ClassVar[Files] = "one file"
+    #: Whether labels are ±1 or real numbers from the start, so that none are to be mapped.
+    makes_labels: ClassVar[bool] = False
+    #: The largest value of a pixel; None where samples are no images.
+    pixel_maximum: ClassVar[int | None] = None
+    #: Number of axes of an image's shape, of which the last three are channels, height and width.
+    image_axes: ClassVar[int] = 3
+
+    name: Name
+    title: Text
+    homepage: Url
+    licence: Text
+    citation: Text
+    note: Text | None = None
+    format: str
+    task: Literal["binary", "multiclass", "regression"]
+    features: int = Field(gt=0, lt=1 << 31)
+    shape: tuple[int, ...] | None = None
+    classes: int | None = Field(default=None, gt=1, le=1_000_000)
+    labels: dict[str, float] | None = None
+    standardise: bool = False
+    centre: bool = True
+    normalise: Normalisation | None = None
+    scale_labels: Literal["min_max"] | None = None
+    splits: dict[Name, Split] = Field(min_length=1)
+
+    @abstractmethod
+    def read(self, split: str, raw: list[Path]) -> Samples:
+        """Read all samples of a split; see `fedatlas.data.formats.read_raw`."""
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _label_keys_are_text(cls, labels: Any) -> Any:
+        if not isinstance(labels, Mapping):
+            return labels
+        # YAML reads a bare `-1:` or `+1:` as a number and `yes:` as a truth value.
+        by_text = {str(raw): value for raw, value in labels.items()}
+        if len({label_key(raw) for raw in by_text}) < len(labels):
+            raise ValueError("two raw labels are the same number")
+        return by_text
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.shape and math.prod(self.shape) != self.features:
+            raise ValueError(f"shape {self.shape} does not hold {self.features} features")
+        self._check_labels()
+        if self.scale_labels is not None and self.task != "regression":
+            raise ValueError("'scale_labels' goes with 'task: regression' only")
+        if not self.centre and not self.standardise:
+            raise ValueError("'centre: false' goes with 'standardise: true'")
+        if self.scaled_by_train and "train" not in self.splits:
+            raise ValueError(
+                "'standardise', 'normalise: from_train' and 'scale_labels' take their statistics "
+                "from a split named 'train'"
+            )
+        for name, split in self.splits.items():
+            self._check_files(name, split.files)
+        if self.normalise is not None:
+            self._check_normalisation(self.normalise)
+        return self
+
+    def _check_labels(self) -> None:
+        if (self.classes is not None) != (self.task == "multiclass"):
+            raise ValueError("'classes' goes with 'task: multiclass', and only with it")
+        if self.makes_labels:
+            if self.task == "multiclass" or self.labels is not None:
+                raise ValueError("synthetic labels are ±1 or real numbers: leave 'labels' out")
+            return
+        if self.task == "regression" and self.labels is not None:
+            raise ValueError("regression labels are taken as they are: leave 'labels' out")
+        codes = set((self.labels or {}).values())
+        if self.task == "binary" and codes != {-1.0, 1.0}:
+            raise ValueError("'labels' of a binary data set must map to -1 and 1, and to both")
+        if self.classes is not None and not all(
+            code.is_integer() and 0 <= code < self.classes for code in codes
+        ):
+            raise ValueError(f"'labels' must map to classes 0 to {self.classes - 1}")
+
+    def _check_files(self, name: str, files: tuple[RawFile, ...]) -> None:
+        suits = {
+            "no files": not files,
+            "one file": len(files) == 1,
+            "two files": len(files) == 2,
+            "files": bool(files),
+            "one archive to 'unpack'": len(files) == 1 and files[0].is_folder,
+        }
+        if not suits[self.files_of_split]:
+            raise ValueError(f"split '{name}': 'format: {self.format}' takes {self.files_of_split}")
+        if self.makes_labels and self.splits[name].rows is None:
+            raise ValueError(f"split '{name}': synthetic data need 'rows'")
+
+    def _check_normalisation(self, normalise: Normalisation) -> None:
+        if self.standardise:
+            raise ValueError("give 'normalise', by channel, or 'standardise', by column, not both")
+        if self.channels is None:
+            raise ValueError("'normalise' needs 'shape': [channels, height, width]")
+        if normalise.mean is None:
+            return
+        if self.pixel_maximum is None:
+            raise ValueError(
+                "the numbers of 'normalise' are of pixels, which only formats of images hold; "
+                "say 'from_train'"
+            )
+        if len(normalise.mean) != self.channels:
+            raise ValueError(
+                f"'normalise' is of {len(normalise.mean)} channels, 'shape' has {self.channels}"
+            )
+
+    @property
+    def channels(self) -> int | None:
+        """The number of channels of an image; None unless samples have the shape of images."""
+        has_channels = self.shape is not None and len(self.shape) == self.image_axes
+        return self.shape[-3] if self.shape is not None and has_channels else None
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """The names of the d features, where they have any."""
+        return None
+
+    @property
+    def numeric_columns(self) -> list[int] | None:
+        """The indices of the features that are no indicators; None: all."""
+        return None
+
+    @property
+    def scaled_by_train(self) -> bool:
+        """Whether other splits need the prepared split `train`."""
+        normalised = self.normalise is not None and self.normalise.from_train
+        return self.standardise or normalised or self.scale_labels is not None
+
+    def standardisation(self, features: np.ndarray) -> Scaling:
+        """The scaling of columns that `standardise` and `centre` ask for, from rows (n, d)."""
+        return scaling_of(features, self.centre)
+
+    def split(self, name: str) -> Split:
+        """The split called `name`; FedatlasError names the ones that exist."""
+        if name not in self.splits:
+            raise FedatlasError(
+                f"data set '{self.name}' has no split '{name}'; it has: {', '.join(self.splits)}"
+            )
+        return self.splits[name]
+
+    def rows_to_make(self, split: str) -> int:
+        """The number of rows of a split that is made, which its entry states."""
+        rows = self.splits[split].rows
+        assert rows is not None
+        return rows
+
+    def check_classes(self, label: np.ndarray, where: object) -> None:
+        """FedatlasError unless multiclass labels (n,) are the classes from 0 on."""
+        if self.classes is None:
+            return
+        strange = ~np.isin(label, np.arange(self.classes))
+        if strange.any():
+            raise FedatlasError(
+                f"{where}: label {label[strange][0]:g} of sample {int(np.argmax(strange))} is not "
+                f"a class from 0 to {self.classes - 1}; map it with 'labels' in the catalogue"
+            )

@@ -1,0 +1,47 @@
+"""Data that come with scikit-learn, unscaled, or are written here."""
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.datasets import Dataset, Files
+from fedatlas.data.labels import mapped, numeric_labels
+from fedatlas.errors import FedatlasError
+
+
+class BundledDataset(Dataset):
+    """bundled: the name of a set in scikit-learn, or of one written here."""
+
+    files_of_split: ClassVar[Files] = "no files"
+
+    format: Literal["bundled"]
+    bundled: Literal["breast_cancer", "digits", "two_points"]
+
+    def read(self, split: str, raw: list[Path]) -> Samples:
+        """See Dataset."""
+        features, target = _load(self.bundled)
+        where = f"data set '{self.name}'"
+        if features.shape[1] != self.features:
+            raise FedatlasError(
+                f"{where}: {self.features} features are declared, found {features.shape[1]}"
+            )
+        label = mapped(target, numeric_labels(self.labels, self.bundled))
+        if np.isnan(label).any():
+            raise FedatlasError(
+                f"{where}: 'labels' must map {', '.join(map(str, np.unique(target)))}"
+            )
+        self.check_classes(label, where)
+        return Samples.numbered(label, features.astype(np.float64))
+
+
+def _load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Features (n, d) and labels (n,) as they are published."""
+    if name == "two_points":
+        return np.array([[1.0], [-1.0]]), np.array([1, -1])
+    from sklearn import datasets
+
+    load = {"breast_cancer": datasets.load_breast_cancer, "digits": datasets.load_digits}
+    features, target = load[name](return_X_y=True)
+    return features, target
