@@ -54,7 +54,7 @@ def rounds_of_fedavg(clients: int, features: int) -> float:
     from fedatlas.arithmetic.samples import Samples
     from fedatlas.federations.client_shards import ClientSamples
     from fedatlas.federations.counters import Counters
-    from fedatlas.federations.horizontal.engine import build_engine
+    from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
     from fedatlas.federations.horizontal.problem import HorizontalProblem
     from fedatlas.federations.star_network import StarNetwork
     from fedatlas.schema.objectives import LinearObjective
@@ -63,7 +63,7 @@ def rounds_of_fedavg(clients: int, features: int) -> float:
     label = np.where(np.random.default_rng(1).random(count) < 0.5, 1.0, -1.0)
     samples = Samples(np.arange(count), label, made_up_rows(count, features, 14))
     data = ClientSamples(samples, np.arange(0, count + 1, 10), {})
-    engine = build_engine(data, LinearObjective(name="robust_regression"), "cpu")
+    engine = CompiledEngine(data, LinearObjective(name="robust_regression"))
     algorithm = FedAvg(clients_per_round=clients, local_steps=10, batch_size=4, local_step_size=0.1)
     counters = Counters()
     problem, network = HorizontalProblem(engine, counters), StarNetwork(clients, counters)
@@ -79,9 +79,10 @@ def rounds_of_fedavg(clients: int, features: int) -> float:
 
 def epoch_of_parties(parties: int) -> float:
     """Seconds of an epoch of VFB²-SGD."""
+    from fedatlas.algorithms import algorithm_class
     from fedatlas.arithmetic.randomness import RoundRandom
-    from fedatlas.federations.algorithm import algorithm_class
-    from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
+    from fedatlas.federations.vertical.counters import PartyCounters
+    from fedatlas.federations.vertical.network import PartyNetwork
     from fedatlas.federations.vertical.problem import VerticalProblem
     from fedatlas.federations.vertical.shards import PartyRows, PartySamples
     from fedatlas.schema.network_model import NetworkModel

@@ -23,12 +23,14 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.federations.algorithm import Algorithm, algorithm_class
+from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import Counters
-from fedatlas.federations.horizontal.engine import Engine, build_engine
+from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
+from fedatlas.federations.horizontal.engine import Engine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.schema.objectives import LinearObjective
@@ -126,7 +128,7 @@ def main() -> None:
         LinearObjective(name="robust_regression"),
         LinearObjective(name="logistic_nonconvex", weight=0.1),
     ):
-        engine = build_engine(data, objective, "cpu")
+        engine = CompiledEngine(data, objective)
         methods = {name: algorithm_class(name)(**values) for name, values in METHODS.items()}
         for algorithm in methods.values():
             rounds_per_second(algorithm, engine, 100, 0)  # compile, or load the compiled code

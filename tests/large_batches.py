@@ -31,7 +31,6 @@ from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
-from fedatlas.federations.horizontal import setting as horizontal
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from fedatlas.federations.min_max.engine import AucEngine
 from fedatlas.federations.setting import shard_files
@@ -319,6 +318,10 @@ def write_training_shards(folder: Path, rows: int = 40_000) -> None:
     write_shards(prepared, partition, shard_files(shards, 1), shards / "manifest.json")
 
 
+#: The name of a device that takes torch for linear models, too.
+TORCH_ON_CPU = "cpu:0"
+
+
 def training_policy(folder: Path) -> CheckpointPolicy:
     """One checkpoint for each record."""
     return CheckpointPolicy(folder / "checkpoint.npz", every_seconds=-1.0)
@@ -327,25 +330,24 @@ def training_policy(folder: Path) -> CheckpointPolicy:
 def train_until_first_checkpoint(folder: Path) -> None:
     """SPEC in torch, whose full gradients do not fit; dies as if it was killed."""
 
-    class Limited(TorchEngine):
-        # Nowhere else: numba, when it is loaded without memory, never comes back.
-        def client_gradients(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
-            limit(20)
-            try:
-                return super().client_gradients(x, batch)
-            finally:
-                limit(None)
+    compute = TorchEngine.client_gradients
 
-    def build(data: ClientSamples, objective: LinearObjective, _: str) -> TorchEngine:
-        return Limited(data, objective, "cpu")
+    # Nowhere else: numba, when it is loaded without memory, never comes back.
+    def limited(engine: TorchEngine, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
+        limit(20)
+        try:
+            return compute(engine, x, batch)
+        finally:
+            limit(None)
 
     def save_then_die(*arguments: Any) -> None:
         save(*arguments)
         os._exit(9)
 
     save, checkpoints.save = checkpoints.save, save_then_die
-    horizontal.build_engine = build
-    train(SPEC, folder, folder / "trace.nc", checkpoint=training_policy(folder))
+    TorchEngine.client_gradients = limited  # type: ignore[method-assign]
+    policy = training_policy(folder)
+    train(SPEC, folder, folder / "trace.nc", device=TORCH_ON_CPU, checkpoint=policy)
 
 
 if __name__ == "__main__":

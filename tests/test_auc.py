@@ -24,7 +24,8 @@ from fedatlas.federations.client_shards import ClientSamples, read_shard
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, pairwise_squared_loss
 from fedatlas.federations.min_max.engine import AucEngine
-from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
+from fedatlas.federations.min_max.points import PrimalDual
+from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.files import canonical_json
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition

@@ -21,7 +21,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import Counters
-from fedatlas.federations.horizontal.engine import build_engine
+from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.schema.objectives import LinearObjective
@@ -125,7 +125,7 @@ def problem_of(clients: int, **options: int) -> HorizontalProblem:
     rows = sparse.csr_array(parts, shape=(count, DIMENSION))
     samples = Samples(np.arange(count), random.choice([-1.0, 1.0], count), rows)
     data = ClientSamples(samples, np.arange(0, count + 1, 2), {})
-    engine = build_engine(data, LinearObjective(name="robust_regression"), "cpu")
+    engine = CompiledEngine(data, LinearObjective(name="robust_regression"))
     return HorizontalProblem(engine, Counters(), **options)
 
 

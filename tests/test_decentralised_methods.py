@@ -20,6 +20,7 @@ from torch import nn
 
 import reference_decentralised as reference
 from fedatlas import architectures
+from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.binomial_gradient_descent import BinomialGradientDescent
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.algorithms.gaussian_gradient_descent import GaussianGradientDescent
@@ -35,7 +36,8 @@ from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.counters import GraphCounters
+from fedatlas.federations.decentralised.counters import GraphCounters
+from fedatlas.federations.decentralised.graphs import graph_weights
 from fedatlas.federations.decentralised.linear_engine import LinearAgents
 from fedatlas.federations.decentralised.network import GraphNetwork, Links
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
@@ -740,8 +742,8 @@ def test_what_a_trace_counts(shards, tmp_path, algorithm):
     for name, spent in per_round.items():
         expected = np.append(0, np.cumsum(spent))[RECORDS]
         np.testing.assert_allclose(trace[name], [expected, expected], rtol=1e-14)
-    exposure = Exposure(EACH, DIMENSION, *spec.weights)
-    budget = next(iter(spec.build_algorithm().budgets(exposure, 7).values()))
+    exposure = Exposure(EACH, DIMENSION, *graph_weights(spec))
+    budget = next(iter(build_algorithm(spec).budgets(exposure, 7).values()))
     for name, spent in (("epsilon", budget.epsilon), ("delta", budget.delta)):
         expected = np.append(0, spent)[RECORDS]
         np.testing.assert_array_equal(trace[name], [expected, expected])
@@ -924,7 +926,7 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 @pytest.mark.parametrize(("algorithm", "hyper", "changes", "message"), REFUSED)
 def test_what_a_method_cannot_do_is_refused(algorithm, hyper, changes, message):
     with pytest.raises(FedatlasError, match=rf"(?s)^test-small/.*{message}"):
-        specification(algorithm, hyper, **changes).build_algorithm()
+        build_algorithm(specification(algorithm, hyper, **changes))
 
 
 FEDAVG = {"clients_per_round": 4, "local_steps": 3, "batch_size": 2, "local_step_size": 0.05}
@@ -947,7 +949,7 @@ def test_graphs_and_their_objective_are_for_methods_on_graphs(
     )
     values = spec.model_dump() | {"graphs": graphs, "objective": objective}
     with pytest.raises(FedatlasError, match=message):
-        RunSpec.model_validate(values).build_algorithm()
+        build_algorithm(RunSpec.model_validate(values))
 
 
 EXPERIMENT = """

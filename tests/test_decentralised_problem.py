@@ -20,7 +20,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.counters import GraphCounters
+from fedatlas.federations.decentralised.counters import GraphCounters
 from fedatlas.federations.decentralised.linear_engine import LinearAgents
 from fedatlas.federations.decentralised.network import GraphNetwork, Links
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from catalogue_entry import entry
+from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import select
 from fedatlas.plan.build import build_plan
@@ -55,7 +56,7 @@ def test_a_grid_goes_into_a_mapping_and_names_points(tmp_path):
     assert list(points) == ["scheme.gamma-0.1", "scheme.gamma-0.01"]
     for gamma, values in zip([0.1, 0.01], points.values(), strict=True):
         assert values == RUN["hyper_parameters"] | {"scheme": SCHEME | {"gamma": gamma}}
-    assert all(spec.build_algorithm() for spec in plan.runs.values())
+    assert all(build_algorithm(spec) for spec in plan.runs.values())
 
 
 def test_what_is_chosen_within_a_mapping_is_what_tuned_runs_take(tmp_path):
@@ -74,7 +75,7 @@ def test_what_is_chosen_within_a_mapping_is_what_tuned_runs_take(tmp_path):
     assert record["runs"]["tracking"]["at_edge"] == ["scheme.gamma"]
     (waiting,) = (spec for spec in plan.runs.values() if spec.experiment == "demo-tuned")
     assert waiting.tuned(record).hyper_parameters["scheme"] == SCHEME | {"gamma": 0.1}
-    assert waiting.tuned(record).build_algorithm().effective_step_size == 0.1
+    assert build_algorithm(waiting.tuned(record)).effective_step_size == 0.1
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,12 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.counters import TieredCounters
+from fedatlas.federations.tiered.counters import TieredCounters
 from fedatlas.federations.tiered.linear_engine import LinearSilos
 from fedatlas.federations.tiered.network import TieredNetwork, sums_of_others
 from fedatlas.federations.tiered.network_engine import NetworkSilos
-from fedatlas.federations.tiered.problem import SiloModels, TieredProblem
+from fedatlas.federations.tiered.points import SiloModels
+from fedatlas.federations.tiered.problem import TieredProblem
 from fedatlas.federations.tiered.shards import TieredSamples
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 

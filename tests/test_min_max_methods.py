@@ -34,7 +34,8 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max.engine import AucEngine
-from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
+from fedatlas.federations.min_max.points import PrimalDual
+from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.federations.setting import shard_files
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.files import canonical_json

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.atlas.cost_tables import _cell
 from fedatlas.atlas.markdown import WIDTH, code, item, paragraph, prose, table, text
 from fedatlas.atlas.report import write_report
@@ -31,7 +32,6 @@ from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import by_run, choices, select
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
-from fedatlas.federations.algorithm import algorithm_class, algorithm_names
 from fedatlas.plan.build import Plan, build_plan
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.partitions import BinaryClasses

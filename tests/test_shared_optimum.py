@@ -23,11 +23,12 @@ from scipy.optimize import minimize
 import reference_vertical as reference
 from catalogue_entry import FILES, entry
 from fedatlas import cli
+from fedatlas.algorithms import build_algorithm
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import open_setting
-from fedatlas.federations.tiered.problem import SiloModels
+from fedatlas.federations.tiered.points import SiloModels
 from fedatlas.files import canonical_json
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.models import validated
@@ -554,7 +555,7 @@ def test_a_checkpoint_belongs_to_its_optimum(
     other = found.model_copy(update={"objective": found.objective - moved})
     write_optimum(other, spec.optimum_file(tmp_path, 3))
     rounds = []
-    method = type(spec.build_algorithm())
+    method = type(build_algorithm(spec))
     of_method = method.round
 
     def counted(self: Any, *arguments: Any) -> Any:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedatlas.algorithms import algorithm_class, build_algorithm
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.algorithm import algorithm_class
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.runs import RunSpec
 
@@ -53,15 +53,15 @@ def test_what_is_accepted_reaches_the_stages_that_it_asks_for(algorithm, rounds,
     begun = stages_begun(algorithm, rounds, first)
     run = a_run(algorithm, rounds, first)
     if first is None or begun >= 2:
-        run.build_algorithm()
+        build_algorithm(run)
     else:
         with pytest.raises(FedatlasError, match="no second stage would begin"):
-            run.build_algorithm()
+            build_algorithm(run)
 
 
 def test_the_refusal_names_the_run_both_numbers_and_the_remedy():
     with pytest.raises(FedatlasError) as caught:
-        a_run("coda", 10, 10).build_algorithm()
+        build_algorithm(a_run("coda", 10, 10))
     text = str(caught.value)
     assert text.startswith(
         "a-test/staged/only: 'first_stage_rounds' is 10, but a run has 10 rounds"

@@ -20,15 +20,17 @@ from pydantic import ValidationError
 from sklearn.datasets import load_digits
 
 import reference_tdcd as reference
+from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import simulated_latency
-from fedatlas.federations.counters import TieredCounters
 from fedatlas.federations.tiered import network_engine as silos
+from fedatlas.federations.tiered.counters import TieredCounters
 from fedatlas.federations.tiered.network import TieredNetwork
-from fedatlas.federations.tiered.problem import SiloModels, TieredProblem
+from fedatlas.federations.tiered.points import SiloModels
+from fedatlas.federations.tiered.problem import TieredProblem
 from fedatlas.schema.partitions import TieredPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import read_trace
@@ -684,7 +686,7 @@ def test_settings_that_are_not_its_own_are_refused(changes, message):
     except ValidationError as error:  # of the specification itself: the case is wrong
         raise AssertionError(error) from None
     with pytest.raises(FedatlasError, match=message):
-        spec.build_algorithm()
+        build_algorithm(spec)
 
 
 @pytest.mark.parametrize(

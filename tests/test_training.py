@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
+from fedatlas.algorithms import build_algorithm
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.horizontal import setting as horizontal
 from fedatlas.federations.setting import shard_files
 from fedatlas.files import canonical_json
 from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
@@ -166,16 +166,10 @@ def test_record_schedule_does_not_change_the_run(shard, tmp_path):
 
 
 @pytest.mark.parametrize("algorithm", HORIZONTAL)
-def test_torch_engine_gives_the_same_trace(shard, tmp_path, algorithm, monkeypatch):
+def test_torch_gives_the_same_trace(shard, tmp_path, algorithm):
     compiled = train(specification(algorithm), shard, tmp_path / "a.nc")
-
-    from fedatlas.federations.horizontal.torch_engine import TorchEngine
-
-    def build_on_torch(data, objective, device):
-        return TorchEngine(data, objective, device)
-
-    monkeypatch.setattr(horizontal, "build_engine", build_on_torch)
-    on_torch = train(specification(algorithm), shard, tmp_path / "b.nc")
+    on_torch = train(specification(algorithm), shard, tmp_path / "b.nc", device="cpu:0")
+    assert on_torch.attrs["device"] == "cpu:0"
     for name in set(compiled.variables) & {*COSTS, *MEASUREMENTS}:
         if name != "wall_time":
             np.testing.assert_allclose(compiled[name], on_torch[name], rtol=1e-10)
@@ -238,7 +232,7 @@ def test_resuming_ends_with_the_same_trace(shard, tmp_path, algorithm, saved_bef
     assert not (tmp_path / "resumed.nc").exists()
 
     rounds = []
-    method = type(spec.build_algorithm())
+    method = type(build_algorithm(spec))
     round_of_method = method.round
 
     def counted(self, *arguments):

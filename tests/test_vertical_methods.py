@@ -27,7 +27,8 @@ from fedatlas.arithmetic import kernels
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.algorithm import VerticalAlgorithm
-from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork, PartyState
+from fedatlas.federations.vertical.counters import PartyCounters
+from fedatlas.federations.vertical.network import PartyNetwork, PartyState
 from fedatlas.federations.vertical.problem import VerticalProblem
 from fedatlas.federations.vertical.secure_sum import masked_sum, two_trees
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples

@@ -6,8 +6,8 @@ import torch
 from image_data import client_images
 from measuring import Timed, job_of_command_line, report
 
+from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.algorithm import algorithm_class
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max.engine import AucEngine
 from fedatlas.federations.min_max.problem import MinMaxProblem

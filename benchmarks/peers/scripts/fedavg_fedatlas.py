@@ -5,8 +5,8 @@ from typing import Any
 from linear_data import client_samples
 from measuring import Timed, job_of_command_line, report
 
+from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.algorithm import algorithm_class
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.engine import build_engine
 from fedatlas.federations.horizontal.problem import HorizontalProblem

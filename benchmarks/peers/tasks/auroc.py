@@ -14,7 +14,7 @@ from fedatlas.arithmetic.compiled_drawing import COMPILED
 from fedatlas.arithmetic.minibatches import draw
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.min_max.engine import AucEngine
-from fedatlas.federations.min_max.problem import PrimalDual
+from fedatlas.federations.min_max.points import PrimalDual
 from fedatlas.schema.objectives import AucObjective
 
 IMAGES_EACH, BATCH_SIZE, LOCAL_STEPS, SEED = 500, 50, 10, 0

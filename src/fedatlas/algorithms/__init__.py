@@ -1,1 +1,77 @@
-"""The methods, one file each; see `fedatlas.federations.algorithm` for what a file must define."""
+"""The methods, one file each, named as the method: adding a file adds a method.
+
+`fedatlas.federations.algorithm` says what a file must define. A file whose name begins with `_` is
+no method.
+"""
+
+import importlib
+import pkgutil
+from functools import cache
+from types import ModuleType
+
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import Algorithm
+from fedatlas.schema.models import validated
+from fedatlas.schema.runs import RunSpec
+
+
+def algorithm_names() -> list[str]:
+    """All methods, sorted."""
+    return _names(tuple(__path__))
+
+
+@cache
+def _names(folders: tuple[str, ...]) -> list[str]:
+    names = (module.name for module in pkgutil.iter_modules(folders))
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+def algorithm_class(name: str) -> type[Algorithm]:
+    """The class in the method's file; FedatlasError names the methods that exist."""
+    if name not in algorithm_names():
+        raise FedatlasError(
+            f"unknown algorithm '{name}'; there are: {', '.join(algorithm_names())}"
+        )
+    return _class_in(importlib.import_module(f"{__name__}.{name}"))
+
+
+def build_algorithm(spec: RunSpec, where: str | None = None) -> Algorithm:
+    """The run's method, validated; FedatlasError names the hyper-parameter at fault.
+
+    where: how errors call the run, by default by its name.
+    """
+    where = where or spec.name
+    try:
+        method = algorithm_class(spec.algorithm)
+        method.check_setting(spec.partition, spec.objective, spec.graphs)
+    except FedatlasError as error:
+        raise FedatlasError(f"{where}: {error}") from None
+    algorithm = validated(method, spec.hyper_parameters, f"{where} ({spec.algorithm})")
+    try:
+        algorithm.check_run(spec)
+    except FedatlasError as error:
+        raise FedatlasError(f"{where}: {error}") from None
+    return algorithm
+
+
+@cache  # a plan asks some thousand times
+def _class_in(module: ModuleType) -> type[Algorithm]:
+    classes = [
+        member
+        for member in vars(module).values()
+        if isinstance(member, type)
+        and issubclass(member, Algorithm)
+        and member.__module__ == module.__name__
+    ]
+    if len(classes) != 1:
+        raise FedatlasError(
+            f"{module.__file__}: must define one subclass of Algorithm, found {len(classes)}"
+        )
+    (method,) = classes
+    missing = sorted(method.__abstractmethods__)
+    missing += [name for name in ("title", "source") if not hasattr(method, name)]
+    if missing:
+        raise FedatlasError(
+            f"{module.__file__}: {method.__name__} must define {', '.join(missing)}"
+        )
+    return method

@@ -1,21 +1,17 @@
 """Descent on quantised gradients with binomial noise, after Yan et al."""
 
-from __future__ import annotations
-
 from math import ceil
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field, PositiveFloat, field_validator
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm, on_lattice
+from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.privacy.accountants import Budget, basic_composition, binomial_step
 from fedatlas.privacy.exposure import Exposure
-
-if TYPE_CHECKING:
-    from fedatlas.federations.decentralised.network import GraphNetwork
 
 
 class BinomialGradientDescent(UndirectedAlgorithm):
@@ -63,9 +59,10 @@ class BinomialGradientDescent(UndirectedAlgorithm):
         return True
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See Algorithm; rounding, which moves a number by up to s more, is left out, as in [40].
+        """See DecentralisedAlgorithm.
 
-        Beyond the reach of the binomial mechanism's theorem ε is infinite.
+        Rounding, which moves a number by up to s more, is left out, as in [40]. Where the binomial
+        mechanism's theorem does not hold, ε is infinite.
         """
         moved = self.gradient_bound / self.samples
         l1 = self._l1_bound(exposure.dimension) / self.samples

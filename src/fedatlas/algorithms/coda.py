@@ -1,18 +1,15 @@
 """CODA: local descent and ascent in proximal stages, with a dual restart after each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import PositiveInt
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
+from fedatlas.federations.min_max.points import PrimalDual
+from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.federations.min_max.staged_algorithm import Stage, StagedMinMaxAlgorithm
-
-if TYPE_CHECKING:
-    from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.star_network import StarNetwork
 
 
 @dataclass(frozen=True)

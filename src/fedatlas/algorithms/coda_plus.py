@@ -1,15 +1,11 @@
 """CODA+: CODA without the dual restart."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from fedatlas.algorithms.coda import Coda
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.min_max.problem import MinMaxProblem
-
-if TYPE_CHECKING:
-    from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.star_network import StarNetwork
 
 
 class CodaPlus(Coda):

@@ -1,11 +1,9 @@
 """DP-GT: gradient tracking over two directed graphs, with Laplace noise on all that is sent."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from math import nan
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import PositiveInt, model_validator
@@ -13,6 +11,7 @@ from pydantic import PositiveInt, model_validator
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
+from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.privacy.accountants import (
     Budget,
@@ -26,9 +25,7 @@ from fedatlas.privacy.exposure import Exposure
 from fedatlas.privacy.schemes import Scheme
 from fedatlas.privacy.sensitivity import Accounting, compact_form, lemma_2, summation_by_parts
 from fedatlas.schema.graphs import check_common_root
-
-if TYPE_CHECKING:
-    from fedatlas.federations.decentralised.network import GraphNetwork
+from fedatlas.schema.runs import RunSpec
 
 
 @dataclass(frozen=True)
@@ -79,17 +76,18 @@ class DpGradientTracking(DecentralisedAlgorithm):
         return self
 
     def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
-        """See Algorithm: Assumption 1."""
+        """See DecentralisedAlgorithm: Assumption 1."""
         if trackers is None:
             raise FedatlasError(f"{self.title} needs a second graph: say 'graphs.trackers'")
         check_common_root(states, trackers)
 
-    def check_rounds(self, rounds: int) -> None:
+    def check_run(self, spec: RunSpec) -> None:
         """See Algorithm: k = 0 … K."""
-        if rounds > self.horizon + 1:
+        super().check_run(spec)
+        if spec.rounds > self.horizon + 1:
             raise FedatlasError(
                 f"horizon {self.horizon} has {self.horizon + 1} iterations, fewer than the "
-                f"{rounds} rounds"
+                f"{spec.rounds} rounds"
             )
 
     @property
@@ -98,7 +96,7 @@ class DpGradientTracking(DecentralisedAlgorithm):
         return self.scheme.steps(self.horizon).step_size
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See Algorithm: DP-GT's own lemmas, then bounds for the form that runs.
+        """See DecentralisedAlgorithm: DP-GT's own lemmas, then bounds for the form that runs.
 
         With clipping the last one needs no assumption: whatever the points, gradients over m
         samples, each cut to C/2, are within C of each other, m times C/m.
@@ -145,7 +143,7 @@ class DpGradientTracking(DecentralisedAlgorithm):
         )
 
     def budgets_by_horizon(self, exposure: Exposure, last: int) -> dict[str, Budget]:
-        """See Algorithm; NaN where a horizon asks for more samples than there are."""
+        """See DecentralisedAlgorithm; NaN where a horizon asks for more samples than there are."""
         columns: dict[str, list[tuple[float, float]]] = {}
         for horizon in range(1, last + 1):
             for name, ends in self._of_horizon(horizon, exposure).items():
@@ -166,12 +164,12 @@ class DpGradientTracking(DecentralisedAlgorithm):
 
     @property
     def privacy_statement(self) -> str:
-        """See Algorithm."""
+        """See DecentralisedAlgorithm."""
         proved = "; Lemmas 2 and 3 are proved for (4) and (6)" if self.form == "compact" else ""
         return super().privacy_statement + proved
 
     def conditions(self, exposure: Exposure) -> tuple[Condition, ...]:
-        """See Algorithm: those of the form's theorems; L and μ are not known.
+        """See DecentralisedAlgorithm: those of the form's theorems; L and μ are not known.
 
         Lemma 1, and Assumptions 4 and 5 of convergence, which is that of (7) and (8); Theorems 4
         and 5 of a finite ε, which the paper states for both forms.

@@ -1,20 +1,16 @@
 """Gradient perturbation by Gaussian noise, after the weighted distributed DP-ERM of Kang et al."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field, PositiveFloat
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm
+from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.privacy.accountants import Budget, gaussian_basic, gaussian_tight, gaussian_zcdp
 from fedatlas.privacy.exposure import Exposure
-
-if TYPE_CHECKING:
-    from fedatlas.federations.decentralised.network import GraphNetwork
 
 
 class GaussianGradientDescent(UndirectedAlgorithm):
@@ -41,7 +37,7 @@ class GaussianGradientDescent(UndirectedAlgorithm):
         return True
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See Algorithm; gradients leave with l2 sensitivity C/m at every iteration."""
+        """See DecentralisedAlgorithm; gradients are sent with l2 sensitivity C/m."""
         ratios = np.full(iterations, self.gradient_bound / self.samples / self.noise)
         return {
             "basic composition": gaussian_basic(ratios, self.delta_per_step),

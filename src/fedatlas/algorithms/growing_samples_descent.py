@@ -1,21 +1,17 @@
 """Output perturbation with sample sizes that vary in time, after Wang and Zhang."""
 
-from __future__ import annotations
-
 from math import floor
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field, PositiveFloat
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm
+from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.privacy.accountants import Budget
 from fedatlas.privacy.exposure import Exposure
-
-if TYPE_CHECKING:
-    from fedatlas.federations.decentralised.network import GraphNetwork
 
 
 class GrowingSamplesDescent(UndirectedAlgorithm):
@@ -42,7 +38,7 @@ class GrowingSamplesDescent(UndirectedAlgorithm):
         return floor((self.samples - 1) * self.growth**k) + 1
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See Algorithm."""
+        """See DecentralisedAlgorithm."""
         samples = np.array([self.samples_at(k) for k in range(iterations)])
         budget = self._output_perturbation(exposure, self.noise, samples, iterations)
         return {"output perturbation": budget}

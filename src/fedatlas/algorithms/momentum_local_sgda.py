@@ -1,18 +1,15 @@
 """Momentum local SGDA: local steps along averaged gradients of the past."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, PositiveInt
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.min_max.algorithm import MinMaxAlgorithm
-from fedatlas.federations.min_max.problem import MinMaxProblem, PrimalDual
-
-if TYPE_CHECKING:
-    from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.min_max.points import PrimalDual
+from fedatlas.federations.min_max.problem import MinMaxProblem
+from fedatlas.federations.star_network import StarNetwork
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,16 @@
 """Distributed online learning with Laplace noise on models, after Chen and Wang."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import PositiveFloat
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm
+from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.privacy.accountants import Budget
 from fedatlas.privacy.exposure import Exposure
-
-if TYPE_CHECKING:
-    from fedatlas.federations.decentralised.network import GraphNetwork
 
 
 class OnlineGradientDescent(UndirectedAlgorithm):
@@ -36,7 +32,7 @@ class OnlineGradientDescent(UndirectedAlgorithm):
     noise: PositiveFloat
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See Algorithm; a sample weighs 1/(m (t + 1)) in the gradient of iteration t."""
+        """See DecentralisedAlgorithm; in iteration t a sample weighs 1/(m (t + 1))."""
         arrived = np.minimum(self.samples * np.arange(1, iterations + 1), exposure.samples)
         releases = exposure, self.noise, arrived, iterations
         return {

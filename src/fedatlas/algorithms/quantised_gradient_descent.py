@@ -1,8 +1,6 @@
 """Output perturbation, then quantisation, with subsampled gradients, after Chen, Wang and Zhang."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pydantic import PositiveFloat
 
@@ -13,12 +11,10 @@ from fedatlas.federations.decentralised.algorithm import (
     on_lattice,
     packed_bytes,
 )
+from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.privacy.accountants import Budget
 from fedatlas.privacy.exposure import Exposure
-
-if TYPE_CHECKING:
-    from fedatlas.federations.decentralised.network import GraphNetwork
 
 
 class QuantisedGradientDescent(UndirectedAlgorithm):
@@ -40,7 +36,7 @@ class QuantisedGradientDescent(UndirectedAlgorithm):
     spacing: PositiveFloat = 0.01
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See Algorithm; quantisation comes after the noise."""
+        """See DecentralisedAlgorithm; quantisation comes after the noise."""
         budget = self._output_perturbation(exposure, self.noise, self.samples, iterations)
         return {"output perturbation": budget}
 

@@ -1,9 +1,7 @@
 """TDCD: coordinate descent between silos, local SGD inside them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import PositiveFloat, PositiveInt
 
@@ -11,10 +9,8 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.tiered.network import TieredNetwork, sums_of_others
-from fedatlas.federations.tiered.problem import PerSilo, SiloModels, TieredProblem
-
-if TYPE_CHECKING:
-    from fedatlas.federations.tiered.problem import SharedMinibatch
+from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
+from fedatlas.federations.tiered.problem import TieredProblem
 
 
 @dataclass(frozen=True)

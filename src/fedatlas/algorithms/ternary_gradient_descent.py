@@ -1,19 +1,15 @@
 """Decentralised descent on ternary messages, after Wang and Başar: quantisation is the privacy."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from pydantic import PositiveFloat
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm, packed_bytes
+from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.privacy.accountants import Budget, ternary_delta
 from fedatlas.privacy.exposure import Exposure
-
-if TYPE_CHECKING:
-    from fedatlas.federations.decentralised.network import GraphNetwork
 
 
 class TernaryGradientDescent(UndirectedAlgorithm):
@@ -35,7 +31,7 @@ class TernaryGradientDescent(UndirectedAlgorithm):
     quantiser_range: PositiveFloat
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See Algorithm; the range was deduced with an agent's own exact value in the sum."""
+        """See DecentralisedAlgorithm; the range was deduced with the agent's own exact value."""
 
         def by(own_broadcast: bool) -> Budget:
             return self._worst_agent(

@@ -12,11 +12,11 @@ import resource
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
-from fedatlas.arithmetic.out_of_memory import ONEDNN_SIGN, is_out_of_memory
+from fedatlas.arithmetic.out_of_memory import ONEDNN_SIGN, MemoryRecord, is_out_of_memory
 from fedatlas.errors import FedatlasError
 
 log = logging.getLogger(__name__)
@@ -62,34 +62,20 @@ class Task:
         )
 
 
-class Memory:
-    """How many samples a run computes on at once, by kind of task, after memory ran out.
-
-    device: where. warnings: what the trace says of it, by kind.
-    """
+class Memory(MemoryRecord):
+    """The memory of a device: what runs out of it is computed in parts."""
 
     def __init__(self, device: torch.device) -> None:
         """Nothing has run out yet."""
+        super().__init__()
         self.device = device
-        self._at_once: dict[str, int] = {}
-        self.warnings: dict[str, str] = {}
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """What a resumed run must be told, as JSON data."""
-        return {"at_once": dict(self._at_once), "warnings": dict(self.warnings)}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Take over what an interrupted run found out, if it did."""
-        self._at_once |= state.get("at_once", {})
-        self.warnings |= state.get("warnings", {})
 
     def fit(self, task: Task, compute: Callable[[int | None], T]) -> T:
         """compute(None), or, since that does not fit, compute(n) with at most n samples at once.
 
         FedatlasError names the batch, the model, the device and what to lower if that fails, too.
         """
-        at_once = self._at_once.get(task.kind)
+        at_once = self.at_once.get(task.kind)
         if at_once is None:
             found, failure = self._attempt(task, compute, None)
             if not failure:
@@ -132,7 +118,7 @@ class Memory:
         if samples == 1:
             raise FedatlasError(f"{failure}; use a device with more memory or a smaller model")
         at_once = -(-samples // PARTS)
-        self._at_once[task.kind] = at_once
+        self.at_once[task.kind] = at_once
         self.warnings[task.kind] = (
             f"{failure}; from then on with at most {at_once} samples at once, which is the same up "
             "to rounding"

@@ -1,4 +1,6 @@
-"""What tells that memory ran out from other failures."""
+"""Running out of memory: how it shows, and what a run remembers of it. Needs no torch."""
+
+from typing import Any
 
 #: What oneDNN, torch's library for convolutions on a CPU, says where it finds no room for code that
 #: it compiles. It cannot be used by the process from then on, whatever memory there is.
@@ -22,3 +24,26 @@ def is_out_of_memory(error: BaseException) -> bool:
     text = str(error).lower()
     # torch.OutOfMemoryError is a RuntimeError, too; by their text torch need not be imported.
     return isinstance(error, RuntimeError) and any(sign in text for sign in _SIGNS)
+
+
+class MemoryRecord:
+    """What has run out of memory and is computed in parts from then on.
+
+    at_once: how many samples are computed on at once, by kind of task. warnings: what the trace
+    says of it, by kind.
+    """
+
+    def __init__(self) -> None:
+        """Nothing has run out yet."""
+        self.at_once: dict[str, int] = {}
+        self.warnings: dict[str, str] = {}
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What a resumed run must be told, as JSON data."""
+        return {"at_once": dict(self.at_once), "warnings": dict(self.warnings)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what an interrupted run found out, if it did."""
+        self.at_once |= state.get("at_once", {})
+        self.warnings |= state.get("warnings", {})

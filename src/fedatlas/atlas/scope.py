@@ -7,9 +7,9 @@ otherwise.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from fedatlas.data.datasets import Dataset
+from fedatlas.algorithms import algorithm_class
+from fedatlas.data.catalogue import Dataset
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.algorithm import algorithm_class
 from fedatlas.plan.build import Plan, group_of
 from fedatlas.schema.claims import Claim, Figure
 from fedatlas.schema.experiments import Experiment

@@ -12,13 +12,19 @@ from fedatlas.schema.runs import RunSpec
 class EngineSetting(Setting):
     """The same data for all seeds, in an engine of one device."""
 
-    def __init__(self, engine: Any, device: str) -> None:
+    def __init__(self, spec: RunSpec, engine: Any, device: str) -> None:
         """device: where the engine computes, claimed if it is a GPU."""
         self._engine, self.device, self.memory = engine, device, engine.memory
+        self._networks = not isinstance(spec.objective, LinearObjective)
         if device != "cpu":
             from fedatlas.arithmetic.torch_device import gpu_versions
 
             self.accelerator = gpu_versions(device)
+
+    @property
+    def uses_torch(self) -> bool:
+        """See Setting."""
+        return self._networks or self.device != "cpu"
 
     def array(self, values: np.ndarray) -> Any:
         """See Setting."""

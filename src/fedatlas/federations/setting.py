@@ -4,26 +4,22 @@
 on the code of its own federation only.
 """
 
-from __future__ import annotations
-
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from fedatlas.arithmetic.out_of_memory import MemoryRecord
+from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.client_shards import ClientSamples, read_shard
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.manifests import vouched_digests
-
-if TYPE_CHECKING:
-    from fedatlas.arithmetic.memory import Memory
-    from fedatlas.privacy.exposure import Exposure
 
 
 @dataclass(frozen=True)
@@ -42,19 +38,30 @@ class Trial:
     samples: int
 
 
+@dataclass(frozen=True)
+class Privacy:
+    """What a method promises of privacy; nothing, by default.
+
+    statement: what its budgets rest on. warnings: conditions of theorems that do not hold.
+    spent: "epsilon" and "delta" after so many rounds, (rounds + 1,) each; empty without a budget.
+    """
+
+    statement: str = ""
+    warnings: tuple[str, ...] = ()
+    spent: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
 class Setting(ABC):
     """Data and arithmetic of a run.
 
     device: where it computes. data_digest: of all files that it reads.
-    exposure: what privacy depends on here; None where no method of the setting is private.
-    memory: of arithmetic that is done in parts where it does not fit.
-    accelerator: of a GPU that computes: model, driver and CUDA.
+    memory: what ran out of memory and is computed in parts; None where nothing can.
+    accelerator: model, driver and CUDA of a GPU that computes.
     """
 
     device: str
     data_digest: str
-    exposure: Exposure | None = None
-    memory: Memory | None = None
+    memory: MemoryRecord | None = None
     accelerator: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
@@ -69,6 +76,10 @@ class Setting(ABC):
     @abstractmethod
     def trial(self, seed: int) -> Trial:
         """A fresh start for one seed."""
+
+    def privacy(self, algorithm: Algorithm, rounds: int) -> Privacy:
+        """What the method promises in this setting."""
+        return Privacy()
 
     @abstractmethod
     def array(self, values: np.ndarray) -> Any:

@@ -10,9 +10,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from fedatlas.algorithms import algorithm_class, algorithm_names, build_algorithm
 from fedatlas.data.catalogue import Catalogue, load_catalogue
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.algorithm import algorithm_class, algorithm_names
 from fedatlas.plan.checks import (
     check_dataset,
     check_graphs,
@@ -186,7 +186,7 @@ def _specification(
     if run.tuned_in is not None:
         # Which point is chosen is known when it is; that the method accepts one is checked later.
         return spec.model_copy(update={"point": TUNED})
-    algorithm = spec.build_algorithm(f"{where}: runs.{run_name}.hyper_parameters")
+    algorithm = build_algorithm(spec, f"{where}: runs.{run_name}.hyper_parameters")
     # As validated: 1e-2, which YAML reads as text, and 0.01 are one value and one name.
     validated = algorithm.model_dump(mode="json", exclude_unset=True)
     point = "_".join(f"{key}-{flat(validated)[key]}" for key in run.grid) or "only"

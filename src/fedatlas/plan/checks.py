@@ -3,11 +3,11 @@
 import re
 from collections.abc import Collection
 
+from fedatlas.algorithms import algorithm_class, algorithm_names, build_algorithm
 from fedatlas.architectures import architecture_names
 from fedatlas.data.catalogue import Catalogue
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.algorithm import algorithm_class, algorithm_names
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.objectives import (
     AucObjective,
@@ -159,7 +159,7 @@ def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
                     f"key 'partition.clients': {partition.clients} clients cannot share "
                     f"{samples} training samples; lower it"
                 )
-            spec.build_algorithm(where).check_samples(samples)
+            build_algorithm(spec, where).check_samples(samples)
         except FedatlasError as error:
             raise FedatlasError(f"{where}: {error} (data set '{spec.dataset}')") from None
     if partition.test_split is not None:
@@ -193,4 +193,4 @@ def check_tuning(
                 f"{spec.tuned_in}: what was tuned on a seed must not be judged by it"
             )
         stated = other.hyper_parameters | spec.hyper_parameters
-        spec.model_copy(update={"hyper_parameters": stated}).build_algorithm(where)
+        build_algorithm(spec.model_copy(update={"hyper_parameters": stated}), where)

@@ -6,10 +6,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from fedatlas.algorithms import algorithm_names
 from fedatlas.architectures import architecture_names
 from fedatlas.arithmetic.gpus import driver_version, models
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.algorithm import algorithm_names
 from fedatlas.files import canonical_json, text_digest
 from fedatlas.plan.build import Plan
 from fedatlas.plan.closure import code_digest

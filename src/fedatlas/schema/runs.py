@@ -8,16 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pydantic import NonNegativeInt, PositiveInt
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.algorithm import Algorithm, algorithm_class
-from fedatlas.schema.graphs import Graphs, weight_matrix
-from fedatlas.schema.models import Model, validated
+from fedatlas.schema.graphs import Graphs
+from fedatlas.schema.models import Model
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import NetworkObjective, Objective
-from fedatlas.schema.partitions import HorizontalPartition, Partition, pooled_rows
+from fedatlas.schema.partitions import Partition, pooled_rows
 
 
 class RunSpec(Model):
@@ -67,17 +65,6 @@ class RunSpec(Model):
         return folder / rows / f"{self.objective.slug}.json"
 
     @property
-    def weights(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Weights (n, n) of the graphs of states and of trackers, which a run may lack."""
-        assert self.graphs is not None and isinstance(self.partition, HorizontalPartition)
-        agents = self.partition.clients
-        trackers = self.graphs.trackers
-        return (
-            weight_matrix(self.graphs.states, agents, "graphs.states"),
-            None if trackers is None else weight_matrix(trackers, agents, "graphs.trackers"),
-        )
-
-    @property
     def federation(self) -> str:
         """The folder of `fedatlas.federations` in which the run takes place."""
         if self.graphs is not None:
@@ -111,21 +98,3 @@ class RunSpec(Model):
         return self.model_copy(
             update={"hyper_parameters": chosen | self.hyper_parameters, "tuned_in": None}
         )
-
-    def build_algorithm(self, where: str | None = None) -> Algorithm:
-        """The validated method; FedatlasError names the hyper-parameter at fault."""
-        where = where or self.name
-        try:
-            method = algorithm_class(self.algorithm)
-            method.check_setting(self.partition, self.objective, self.graphs)
-        except FedatlasError as error:
-            raise FedatlasError(f"{where}: {error}") from None
-        algorithm = validated(method, self.hyper_parameters, f"{where} ({self.algorithm})")
-        try:
-            algorithm.check_partition(self.partition)
-            algorithm.check_rounds(self.rounds)
-            if self.graphs is not None:
-                algorithm.check_graphs(*self.weights)
-        except FedatlasError as error:
-            raise FedatlasError(f"{where}: {error}") from None
-        return algorithm

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.audit_verdicts import COLUMNS, REFUTED
 from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.levels import CONFIDENCE
+from fedatlas.federations.decentralised.graphs import graph_weights
 from fedatlas.files import write_text
 from fedatlas.schema.claims import PrivacyAudit
 from fedatlas.schema.runs import RunSpec
@@ -22,8 +24,8 @@ def attack(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[dict[str, obje
     """
     rows: list[dict[str, object]] = []
     for spec in specs:
-        algorithm = spec.build_algorithm()
-        states, trackers = spec.weights
+        algorithm = build_algorithm(spec)
+        states, trackers = graph_weights(spec)
         if not isinstance(algorithm, DpGradientTracking) or trackers is None:
             raise FedatlasError(f"{spec.name}: only dp_gradient_tracking can be audited")
         for curvature in study.curvatures:

@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budget_verdicts import FORMAT
+from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
+from fedatlas.federations.decentralised.graphs import graph_weights
 from fedatlas.privacy.accountants import Budget
 from fedatlas.privacy.conditions import Condition
 from fedatlas.privacy.exposure import Exposure
@@ -21,7 +24,7 @@ CONDITION_COLUMNS = ["run", *(field.name for field in fields(Condition))]
 
 def exposure_of(spec: RunSpec, study: BudgetStudy) -> Exposure:
     """What a run's budget depends on, from its graphs and the study's sizes."""
-    states, trackers = spec.weights
+    states, trackers = graph_weights(spec)
     return Exposure(study.samples, study.dimension, states, trackers)
 
 
@@ -39,7 +42,7 @@ def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
     unknown = Budget(*np.full((2, study.last_horizon), np.nan))
     rows: list[tuple[str, str, bool, str, Budget, Budget]] = []
     for spec in specs:
-        algorithm, exposure = spec.build_algorithm(), exposure_of(spec, study)
+        algorithm, exposure = _private(spec), exposure_of(spec, study)
         by_iteration = algorithm.budgets(exposure, spec.rounds)
         by_horizon = algorithm.budgets_by_horizon(exposure, study.last_horizon)
         for place, (accounting, budget) in enumerate(by_iteration.items()):
@@ -77,8 +80,14 @@ def tabulate_conditions(specs: Sequence[RunSpec], study: BudgetStudy) -> list[di
     return [
         {"run": spec.run, **asdict(condition)}
         for spec in specs
-        for condition in spec.build_algorithm().conditions(exposure_of(spec, study))
+        for condition in _private(spec).conditions(exposure_of(spec, study))
     ]
+
+
+def _private(spec: RunSpec) -> DecentralisedAlgorithm:
+    algorithm = build_algorithm(spec)
+    assert isinstance(algorithm, DecentralisedAlgorithm)  # as the run has graphs
+    return algorithm
 
 
 def _padded(rows: Sequence[np.ndarray], length: int) -> np.ndarray:

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, write_text
 from fedatlas.schema.models import Model, read_json, validated
+from fedatlas.schema.runs import RunSpec
 
 
 class Optimum(Model):
@@ -28,3 +30,15 @@ def write_optimum(optimum: Optimum, path: Path) -> None:
 def read_optimum(path: Path) -> Optimum:
     """Read back; FedatlasError names the file."""
     return validated(Optimum, read_json(path), str(path))
+
+
+def read_optima(spec: RunSpec, folder: Path | None) -> dict[int, float]:
+    """f* of every trial, by seed; empty where sub-optimality is not measured.
+
+    folder: that of the split's optima.
+    """
+    if spec.optimum and folder is None:
+        raise FedatlasError(f"{spec.name}: measures sub-optimality: give --optima, too")
+    files = {seed: spec.optimum_file(folder or Path(), seed) for seed in spec.seeds}
+    read = {file: read_optimum(file).objective for file in set(files.values()) if file}
+    return {seed: read[file] for seed, file in files.items() if file}

@@ -1,18 +1,19 @@
 """What methods of agents on graphs have in common: clipping, checks, samples, quantisers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import log2
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import PositiveFloat, PositiveInt
 
 from fedatlas.arithmetic.clipping import Clipping
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.decentralised.graphs import graph_weights
+from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.privacy.accountants import (
     Budget,
@@ -21,13 +22,11 @@ from fedatlas.privacy.accountants import (
     noise_ratio,
     worst_agent,
 )
+from fedatlas.privacy.conditions import Condition
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.privacy.sensitivity import single_release
 from fedatlas.schema.graphs import check_connected_and_balanced
-
-if TYPE_CHECKING:
-    from fedatlas.arithmetic.randomness import RoundRandom
-    from fedatlas.federations.decentralised.network import GraphNetwork
+from fedatlas.schema.runs import RunSpec
 
 
 class DecentralisedAlgorithm(Algorithm):
@@ -49,6 +48,33 @@ class DecentralisedAlgorithm(Algorithm):
     def point(self, state: Any, network: GraphNetwork) -> Any:
         """Every agent's model, (n, d)."""
         return state.x
+
+    def check_run(self, spec: RunSpec) -> None:
+        """See Algorithm: the graphs must suit the method."""
+        self.check_graphs(*graph_weights(spec))
+
+    def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
+        """Refuse, with a FedatlasError, weights (n, n) on which the method cannot run."""
+
+    def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
+        """Privacy spent by so many iterations, by the name of the accounting.
+
+        The paper's own accounting comes first, where it has one; otherwise one that holds for the
+        update that runs, under the assumptions of `privacy_statement`. Empty, by default, for
+        methods that promise no privacy.
+        """
+        return {}
+
+    def budgets_by_horizon(self, exposure: Exposure, last: int) -> dict[str, Budget]:
+        """Privacy spent by whole runs of k = 0 … K, for K = 1 … last; names as in `budgets`.
+
+        Empty, by default, for methods whose steps, samples and noise do not follow the horizon.
+        """
+        return {}
+
+    def conditions(self, exposure: Exposure) -> tuple[Condition, ...]:
+        """Conditions of theorems on hyper-parameters and graphs; none by default."""
+        return ()
 
     @property
     def privacy_statement(self) -> str:
@@ -99,7 +125,7 @@ class UndirectedAlgorithm(DecentralisedAlgorithm):
     samples: PositiveInt
 
     def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
-        """See Algorithm: connected, symmetric weights, and no second graph."""
+        """See DecentralisedAlgorithm: connected, symmetric weights, and no second graph."""
         if trackers is not None:
             raise FedatlasError(f"{self.title} sends states only: remove 'graphs.trackers'")
         check_connected_and_balanced(states)

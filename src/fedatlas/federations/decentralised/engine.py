@@ -1,7 +1,7 @@
 """The arithmetic behind agents on a graph: what every engine shares and must offer."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -9,21 +9,19 @@ from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.drawing import Drawing
 from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.minibatches import Minibatches, draw
+from fedatlas.arithmetic.out_of_memory import MemoryRecord
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.client_shards import ClientSamples
-
-if TYPE_CHECKING:  # by whom torch is used anyway
-    from fedatlas.arithmetic.memory import Memory
 
 
 class AgentEngine(ABC):
     """Gradients of every agent's samples at its own point; points are (n, d).
 
     draws: random numbers for the engine's own array type.
-    memory: of engines that compute in parts what does not fit.
+    memory: what ran out of memory; None in engines that never compute in parts.
     """
 
-    memory: "Memory | None" = None
+    memory: MemoryRecord | None = None
 
     draws: Draws
     dimension: int

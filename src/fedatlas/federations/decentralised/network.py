@@ -6,7 +6,7 @@ import numpy as np
 
 from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.counters import GraphCounters
+from fedatlas.federations.decentralised.counters import GraphCounters
 from fedatlas.schema.graphs import in_laplacian, out_laplacian
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.counters import GraphCounters
+from fedatlas.federations.decentralised.counters import GraphCounters
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
     from fedatlas.arithmetic.minibatches import Minibatches

@@ -2,13 +2,18 @@
 
 from pathlib import Path
 
+import numpy as np
+
+from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.counters import GraphCounters
+from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
+from fedatlas.federations.decentralised.counters import GraphCounters
 from fedatlas.federations.decentralised.engine import AgentEngine
+from fedatlas.federations.decentralised.graphs import graph_weights
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.federations.engine_setting import EngineSetting, claimed_for_networks
-from fedatlas.federations.setting import Trial, read_clients
+from fedatlas.federations.setting import Privacy, Trial, read_clients
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.runs import RunSpec
@@ -21,17 +26,11 @@ class DecentralisedSetting(EngineSetting):
         """Read the shard into an engine of the device."""
         data, self.data_digest = read_clients(spec, shards)
         device = claimed_for_networks(spec, device)
-        super().__init__(_engine(spec, data, device), device)
-        self._states, self._trackers = spec.weights
-        self.exposure = Exposure(
+        super().__init__(spec, _engine(spec, data, device), device)
+        self._states, self._trackers = graph_weights(spec)
+        self._exposure = Exposure(
             self._engine.fewest_samples, self._engine.dimension, self._states, self._trackers
         )
-        self._torch = isinstance(spec.objective, ClassificationObjective)
-
-    @property
-    def uses_torch(self) -> bool:
-        """See Setting."""
-        return self._torch
 
     def trial(self, seed: int) -> Trial:
         """See Setting."""
@@ -39,6 +38,22 @@ class DecentralisedSetting(EngineSetting):
         problem = DecentralisedProblem(engine, counters)
         network = GraphNetwork(self._states, self._trackers, engine.array, engine.draws, counters)
         return Trial(problem, network, counters, engine.start(seed), engine.samples)
+
+    def privacy(self, algorithm: Algorithm, rounds: int) -> Privacy:
+        """See Setting: by the method's first accounting; a round is an iteration."""
+        assert isinstance(algorithm, DecentralisedAlgorithm)
+        conditions = algorithm.conditions(self._exposure)
+        budget = next(iter(algorithm.budgets(self._exposure, rounds).values()), None)
+        return Privacy(
+            algorithm.privacy_statement,
+            tuple(str(condition) for condition in conditions if condition.holds is False),
+            {}
+            if budget is None
+            else {
+                "epsilon": np.append(0.0, budget.epsilon),
+                "delta": np.append(0.0, budget.delta),
+            },
+        )
 
 
 def _engine(spec: RunSpec, data: ClientSamples, device: str) -> AgentEngine:

@@ -4,7 +4,8 @@ from typing import Any, ClassVar
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.schema.partitions import HorizontalPartition, Partition
+from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.schema.runs import RunSpec
 
 
 class HorizontalAlgorithm(Algorithm):
@@ -22,8 +23,9 @@ class HorizontalAlgorithm(Algorithm):
         """The server's model."""
         return state.x
 
-    def check_partition(self, partition: Partition) -> None:
-        """See Algorithm; there must be clients enough."""
+    def check_run(self, spec: RunSpec) -> None:
+        """See Algorithm: there must be enough clients."""
+        partition = spec.partition
         assert isinstance(partition, HorizontalPartition)
         if self.clients_per_round > partition.clients:
             raise FedatlasError(

@@ -1,31 +1,30 @@
 """The arithmetic behind the horizontal oracle: what every engine shares and must offer."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fedatlas.arithmetic.compiled_drawing import COMPILED
 from fedatlas.arithmetic.minibatches import Minibatches, draw
+from fedatlas.arithmetic.out_of_memory import MemoryRecord
 from fedatlas.arithmetic.quality import quality
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective, Loss
 
-if TYPE_CHECKING:  # by whom torch is used anyway
-    from fedatlas.arithmetic.memory import Memory
-
 
 class Engine(ABC):
     """Batched arithmetic of a linear model over the rows of all clients.
 
     Points x, y are (d,) or (S, d) in the engine's own array type; so are results (S, d).
-    memory: of engines that compute in parts what does not fit. numbers_at_once: the largest (S, d)
-    that is computed as a whole, of which FedPAGE's round holds up to ten.
+    memory: what ran out of memory; None in engines that never compute in parts.
+    numbers_at_once: the largest (S, d) that is computed as a whole. FedPAGE's round holds up to ten
+    of them.
     """
 
-    memory: "Memory | None" = None
+    memory: MemoryRecord | None = None
     numbers_at_once: int = 2**23  # 64 MiB: less gives a GPU too little to do at once
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
@@ -95,14 +94,3 @@ class Engine(ABC):
             return {}
         margins = self._test.features @ self.numpy(x)
         return quality("test", margins, self._test.label, self.has_classes)
-
-
-def build_engine(data: ClientSamples, objective: LinearObjective, device: str) -> Engine:
-    """Compiled loops on "cpu"; torch, imported only here, on any other device."""
-    if device == "cpu":
-        from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
-
-        return CompiledEngine(data, objective)
-    from fedatlas.federations.horizontal.torch_engine import TorchEngine
-
-    return TorchEngine(data, objective, device)

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.engine_setting import EngineSetting
-from fedatlas.federations.horizontal.engine import build_engine
+from fedatlas.federations.horizontal.engine import Engine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.setting import Trial, read_clients
 from fedatlas.federations.star_network import StarNetwork
@@ -28,7 +29,7 @@ class HorizontalSetting(EngineSetting):
             from fedatlas.arithmetic.torch_device import claimed
 
             device = claimed(device, spec.name)
-        super().__init__(build_engine(data, spec.objective, device), device)
+        super().__init__(spec, _engine(data, spec.objective, device), device)
 
     def trial(self, seed: int) -> Trial:
         """See Setting."""
@@ -36,3 +37,14 @@ class HorizontalSetting(EngineSetting):
         problem = HorizontalProblem(self._engine, counters)
         network = StarNetwork(problem.clients, counters)
         return Trial(problem, network, counters, problem.zeros(), self._engine.samples)
+
+
+def _engine(data: ClientSamples, objective: LinearObjective, device: str) -> Engine:
+    """Compiled loops on "cpu", torch on other devices; imports only the one that computes."""
+    if device == "cpu":
+        from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
+
+        return CompiledEngine(data, objective)
+    from fedatlas.federations.horizontal.torch_engine import TorchEngine
+
+    return TorchEngine(data, objective, device)

@@ -1,16 +1,12 @@
 """What min–max methods over workers with whole samples have in common."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import PositiveFloat, PositiveInt
 
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.min_max.problem import PrimalDual
-
-if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep torch out of that
-    from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.min_max.points import PrimalDual
+from fedatlas.federations.star_network import StarNetwork
 
 
 class MinMaxAlgorithm(Algorithm):

@@ -24,7 +24,7 @@ from fedatlas.federations.min_max.auc import (
     pairwise_squared_loss,
     positive_rate,
 )
-from fedatlas.federations.min_max.problem import PrimalDual
+from fedatlas.federations.min_max.points import PrimalDual
 from fedatlas.schema.objectives import AucObjective
 
 

@@ -7,24 +7,19 @@ Points are θ (d,) and w (1,) or, one per worker, (N, d) and (N, 1).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.counters import Counters
+from fedatlas.federations.min_max.points import PrimalDual
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep torch out of that
-    import numpy as np
     import torch
 
     from fedatlas.arithmetic.minibatches import Minibatches
     from fedatlas.federations.min_max.engine import AucEngine
-
-
-class PrimalDual(NamedTuple):
-    """A point, or a gradient: θ and w."""
-
-    theta: Any
-    w: Any
 
 
 class MinMaxProblem:

@@ -21,12 +21,7 @@ class HorizontalMinMaxSetting(EngineSetting):
         assert isinstance(spec.objective, AucObjective)
         device = claimed_for_networks(spec, device)
         engine = AucEngine(data, spec.objective, device, rounds=spec.rounds_of_all_seeds)
-        super().__init__(engine, device)
-
-    @property
-    def uses_torch(self) -> bool:
-        """See Setting."""
-        return True
+        super().__init__(spec, engine, device)
 
     def trial(self, seed: int) -> Trial:
         """See Setting."""

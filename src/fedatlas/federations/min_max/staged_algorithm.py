@@ -8,6 +8,7 @@ from pydantic import Field, NonNegativeFloat, PositiveInt
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.min_max.algorithm import MinMaxAlgorithm
+from fedatlas.schema.runs import RunSpec
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,12 @@ class StagedMinMaxAlgorithm(MinMaxAlgorithm):
     step_decay: float = Field(default=3.0, ge=1)
     proximal_weight: NonNegativeFloat = 1 / 500
 
-    def check_rounds(self, rounds: int) -> None:
-        """See Algorithm: stages are asked for, so there must be rounds for a second one."""
-        if self.first_stage_rounds is not None and self.first_stage_rounds >= rounds:
+    def check_run(self, spec: RunSpec) -> None:
+        """See Algorithm: if stages are asked for, there must be rounds for a second one."""
+        if self.first_stage_rounds is not None and self.first_stage_rounds >= spec.rounds:
             raise FedatlasError(
-                f"'first_stage_rounds' is {self.first_stage_rounds}, but a run has {rounds} "
+                f"'first_stage_rounds' is {self.first_stage_rounds}, but a run has "
+                f"{spec.rounds} "
                 "rounds: no second stage would begin; lower it, or leave it out for a single stage"
             )
 

@@ -1,15 +1,13 @@
 """The arithmetic behind silos with clients: what every engine shares and must offer."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedatlas.federations.tiered.problem import PerSilo, SharedMinibatch, SiloModels
+from fedatlas.arithmetic.out_of_memory import MemoryRecord
+from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
 from fedatlas.federations.tiered.shards import TieredSamples
-
-if TYPE_CHECKING:  # by whom torch is used anyway
-    from fedatlas.arithmetic.memory import Memory
 
 
 class RowsByClient(NamedTuple):
@@ -37,10 +35,10 @@ class SiloEngine(ABC):
     """Embeddings and gradients of all clients of all silos.
 
     silos: N. clients: K of each silo. samples: M.
-    memory: of engines that compute in parts what does not fit.
+    memory: what ran out of memory; None in engines that never compute in parts.
     """
 
-    memory: "Memory | None" = None
+    memory: MemoryRecord | None = None
 
     def __init__(self, data: TieredSamples) -> None:
         """Keep what the rows are shared out to."""

@@ -12,7 +12,7 @@ from fedatlas.arithmetic.quality import quality
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.tiered.engine import RowsByClient, SiloEngine, rows_by_client
-from fedatlas.federations.tiered.problem import PerSilo, SharedMinibatch, SiloModels
+from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
 from fedatlas.federations.tiered.shards import TieredSamples
 from fedatlas.schema.objectives import LinearObjective, Loss
 

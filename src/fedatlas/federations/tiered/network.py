@@ -1,18 +1,12 @@
 """Hubs that talk to each other and to the clients of their silos. It carries and counts."""
 
-from __future__ import annotations
-
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedatlas.federations.counters import TieredCounters
-from fedatlas.federations.tiered.problem import PerSilo, SiloModels
-
-if TYPE_CHECKING:
-    from fedatlas.federations.tiered.problem import SharedMinibatch
+from fedatlas.federations.tiered.counters import TieredCounters
+from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
 
 _BYTES_OF_ID = 8
 

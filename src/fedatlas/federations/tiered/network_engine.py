@@ -14,7 +14,7 @@ from fedatlas.arithmetic.memory import Memory
 from fedatlas.arithmetic.torch_device import available
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.tiered.engine import SiloEngine, rows_by_client
-from fedatlas.federations.tiered.problem import PerSilo, SharedMinibatch, SiloModels
+from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
 from fedatlas.federations.tiered.shards import TieredSamples
 from fedatlas.schema.objectives import ClassificationObjective
 

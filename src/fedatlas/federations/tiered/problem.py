@@ -6,44 +6,15 @@ samples; each of its clients holds those of some. Embeddings Φ_j = h_j(θ_j; ·
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.counters import TieredCounters
+from fedatlas.federations.tiered.counters import TieredCounters
+from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep torch out of that
     from fedatlas.federations.tiered.engine import SiloEngine
-
-#: One array for each silo, of the engine's own type.
-PerSilo: TypeAlias = tuple[Any, ...]
-
-
-class SiloModels(NamedTuple):
-    """The blocks of the model, one per silo j.
-
-    weights: θ_j, (d_j,), or of every client (K, d_j). statistics: likewise the running means and
-    variances of BatchNorm, (s_j,) or (K, s_j), without entries in networks that keep none.
-    """
-
-    weights: PerSilo
-    statistics: PerSilo
-
-
-@dataclass(frozen=True)
-class SharedMinibatch:
-    """ζ and where silos keep it. size: B. silos: of each what its engine needs."""
-
-    size: int
-    silos: tuple[Any, ...]
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Samples |ζ_{k,j}| of every client, (N, K)."""
-        return np.stack([silo.sizes for silo in self.silos])
 
 
 class TieredProblem:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from fedatlas.federations.counters import TieredCounters
 from fedatlas.federations.engine_setting import EngineSetting, claimed_for_networks
 from fedatlas.federations.setting import Trial, shard_files
+from fedatlas.federations.tiered.counters import TieredCounters
 from fedatlas.federations.tiered.engine import SiloEngine
 from fedatlas.federations.tiered.network import TieredNetwork
 from fedatlas.federations.tiered.problem import TieredProblem
@@ -26,14 +26,8 @@ class TieredSetting(EngineSetting):
         files = shard_files(shards / partition.slug, partition.silos)
         digests = vouched_digests(files, spec.dataset, spec.split, partition)
         device = claimed_for_networks(spec, device)
-        super().__init__(_engine(spec, read_tiered_shards(files), device), device)
-        self._torch = not isinstance(spec.objective, LinearObjective)
+        super().__init__(spec, _engine(spec, read_tiered_shards(files), device), device)
         self.data_digest = text_digest("".join(digests))
-
-    @property
-    def uses_torch(self) -> bool:
-        """See Setting."""
-        return self._torch
 
     def trial(self, seed: int) -> Trial:
         """See Setting."""

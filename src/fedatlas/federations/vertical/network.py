@@ -43,6 +43,7 @@ from scipy import sparse
 from fedatlas.arithmetic import kernels
 from fedatlas.arithmetic.kernels import Blocks, Queues, Rule, Tally, Timing
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.federations.vertical.secure_sum import two_trees
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.federations.vertical.update_rule import UpdateRule
@@ -53,26 +54,6 @@ _NUMBER_BYTES = 8
 _NANOSECONDS = 1e9  # of a second
 
 Arrays = TypeVar("Arrays", Queues, Tally)
-
-
-@dataclass
-class PartyCounters:
-    """Running totals of one seed."""
-
-    gradient_evaluations: int = 0  # derivatives ϑ
-    iteration: int = 0  # dominated updates
-    update_epoch: float = 0.0  # dominated updates per sample
-    full_passes: int = 0
-    block_updates: int = 0
-    bytes_up: int = 0  # shares and masks towards dominators
-    bytes_down: int = 0  # ϑ and indices from dominators
-    messages: int = 0
-    simulated_time: float = 0.0  # s
-    read_delay_mean: float = 0.0
-    read_delay_max: float = 0.0
-    update_delay_mean: float = 0.0
-    update_delay_max: float = 0.0
-    mask_error: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from fedatlas.federations.setting import Setting, Trial, shard_files
-from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
+from fedatlas.federations.vertical.counters import PartyCounters
+from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import VerticalProblem
 from fedatlas.federations.vertical.shards import PartySamples, read_party_shards
 from fedatlas.files import text_digest

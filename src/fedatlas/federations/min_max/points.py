@@ -1,0 +1,10 @@
+"""Points of min–max problems."""
+
+from typing import Any, NamedTuple
+
+
+class PrimalDual(NamedTuple):
+    """A point, or a gradient: θ and w."""
+
+    theta: Any
+    w: Any

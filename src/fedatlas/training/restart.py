@@ -1,0 +1,148 @@
+"""When a run's checkpoints are written, and what a resumed run takes over from one."""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedatlas.federations.setting import Setting
+from fedatlas.files import canonical_json, text_digest
+from fedatlas.interruption import Interruption
+from fedatlas.schema.runs import RunSpec
+from fedatlas.training import checkpoints
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CheckpointPolicy:
+    """Where to keep checkpoints and how often to write one."""
+
+    path: Path
+    every_seconds: float
+
+
+@dataclass
+class Records:
+    """What a run has measured. variables: (seeds, records) each. status: of finished seeds."""
+
+    variables: dict[str, np.ndarray] = field(default_factory=dict)
+    status: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a seed stands between two rounds.
+
+    record: the next one to fill. wall_time: seconds spent in rounds. counters: running totals.
+    state: the method's arrays, see `checkpoints.state_arrays`.
+    """
+
+    record: int
+    round: int
+    wall_time: float
+    counters: dict[str, Any]
+    state: dict[str, np.ndarray]
+
+
+def run_identity(
+    spec: RunSpec, code: str, shard_digest: str, optima: Mapping[int, float] | None = None
+) -> dict[str, str]:
+    """What a checkpoint must share with the run that continues it, besides the environment."""
+    best = sorted((optima or {}).items())
+    return {
+        "specification": text_digest(canonical_json(spec.model_dump(mode="json"))),
+        "source code": code,
+        "shards": shard_digest,
+        "optima": text_digest(canonical_json(best)),
+    }
+
+
+class Restart:
+    """The checkpoints of one run; without a policy there are none.
+
+    interruption: notes SIGTERM and SIGINT within its block; `save` then ends the process.
+    """
+
+    def __init__(
+        self,
+        policy: CheckpointPolicy | None,
+        identity: Mapping[str, str],
+        spec: RunSpec,
+        setting: Setting,
+    ) -> None:
+        """identity: what the run's numbers depend on, by name."""
+        self.interruption = Interruption()
+        self._policy, self._identity = policy, identity
+        self._spec, self._memory = spec, setting.memory
+        self._saved = time.monotonic()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to write a checkpoint as soon as there is something whole to write."""
+        if self._policy is None:
+            return False
+        waited = time.monotonic() - self._saved
+        return waited > self._policy.every_seconds or self.interruption.asked is not None
+
+    def save(self, records: Records, position: Position | None) -> None:
+        """Write the finished seeds and the one under way, if any; end if that was asked for."""
+        assert self._policy is not None
+        arrays = {f"variable/{name}": values for name, values in records.variables.items()}
+        header: dict[str, Any] = {"status": records.status}
+        if position is not None:
+            arrays |= {f"state/{name}": values for name, values in position.state.items()}
+            header |= {
+                "record": position.record,
+                "round": position.round,
+                "wall_time": position.wall_time,
+                "counters": position.counters,
+            }
+        if self._memory is not None:
+            header["memory"] = self._memory.state
+        checkpoints.save(self._policy.path, self._identity, header, arrays)
+        self._saved = time.monotonic()
+        if self.interruption.asked is not None:
+            log.info(
+                "%s: %s: ends after %d seeds and %d rounds, kept in %s; the same command resumes",
+                *(self._spec.name, self.interruption.asked, len(records.status)),
+                *(0 if position is None else position.round, self._policy.path),
+            )
+            self.interruption.end()
+
+    def resume(self) -> tuple[Records, Position | None]:
+        """What an earlier attempt has measured, and where its unfinished seed stood, if any."""
+        found = checkpoints.load(self._policy.path, self._identity) if self._policy else None
+        if found is None:
+            return Records(), None
+        header, arrays = found
+        records = Records(_within("variable/", arrays), list(header["status"]))
+        if self._memory is not None:
+            self._memory.restore(header.get("memory", {}))
+        if len(records.status) == len(self._spec.seeds):
+            return records, None
+        seed = self._spec.seeds[len(records.status)]
+        if "record" not in header:
+            log.info("%s: resuming with seed %d", self._spec.name, seed)
+            return records, None
+        log.info("%s: resuming seed %d after round %d", self._spec.name, seed, header["round"])
+        position = {name: header[name] for name in ("record", "round", "wall_time", "counters")}
+        return records, Position(**position, state=_within("state/", arrays))
+
+    def discard(self) -> None:
+        """Remove the checkpoint of a run whose trace is complete."""
+        if self._policy is not None:
+            self._policy.path.unlink(missing_ok=True)
+
+
+def _within(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays below a prefix, which their names lose."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
