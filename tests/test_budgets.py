@@ -12,13 +12,9 @@ from fedatlas.evaluation.budget_verdicts import judge_budget, read_budgets
 from fedatlas.federations.decentralised.graphs import graph_weights
 from fedatlas.figures.budgets import compose
 from fedatlas.plan.build import build_plan
-from fedatlas.schema.claims import (
-    BudgetFallsTest,
-    BudgetOrderTest,
-    BudgetStudy,
-    DeltaReachesOneTest,
-)
+from fedatlas.schema.claims import BudgetFallsTest, BudgetOrderTest, DeltaReachesOneTest
 from fedatlas.schema.runs import RunSpec
+from fedatlas.schema.studies import BudgetStudy
 from fedatlas.studies.budgets import compute_budgets, tabulate_conditions, write_budgets
 from fedatlas.traces.netcdf import write_netcdf
 

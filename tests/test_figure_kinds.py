@@ -14,7 +14,7 @@ from scipy import stats
 
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.draw import compose, draw
-from fedatlas.schema.claims import Figure
+from fedatlas.schema.figures import Figure
 from test_scaling import runs
 from trace_factory import auroc_trace, falling_trace, linear_trace, vertical_trace
 
@@ -324,7 +324,7 @@ GROUPED = {"kind": "scaling", "groups": {"a": ["x"]}}
         ({"dashed": {"x": "y"}}, "dashed needs points: selected"),
         ({"dashed": {"x": "x"}, "points": "selected"}, "dashed itself"),
         ({"costs": []}, "at least 1"),
-        ({"costs": ["wall_time"]}, "must be one of round, exchanges, iteration"),
+        ({"costs": ["wall_time"]}, "must be one of round, iteration"),
         ({"also": ["gradient_norm"]}, "stands twice in gradient_norm, gradient_norm"),
         ({"kind": "final", "also": ["objective"]}, "'also' is for figures of kind convergence"),
     ],

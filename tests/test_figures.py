@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.draw import compose, draw
-from fedatlas.schema.claims import Figure
+from fedatlas.schema.figures import Figure
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
 NAN = np.nan

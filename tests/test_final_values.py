@@ -328,7 +328,7 @@ def test_highest_says_which_run_is_at_the_edge_of_its_grid():
         (highest(), "at least 1"),
         (highest("b", "a"), "among: 'a' is the run itself"),
         (highest("b", "b"), "among: a rival is listed twice in b, b"),
-        (highest("b", measurement="objective"), "'train_accuracy', 'test_accuracy'"),
+        (highest("b", measurement="objective"), "must be one of train_accuracy, test_accuracy"),
         (highest("b", at_end=True, cost="round"), "at_end: true and cost: round exclude"),
         (highest("b", at_end=False), "Input should be True"),
         (highest("b", cost="wall_time"), "must be one of round"),

@@ -31,11 +31,13 @@ from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, pairwise_squared_loss
 from fedatlas.figures.landscape import compose_landscape, draw_landscape
-from fedatlas.schema.claims import Claim, ClaimTest, Landscape, Selection
+from fedatlas.schema.claims import Claim, ClaimTest
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import read_yaml, validated
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.schema.selection import Selection
+from fedatlas.schema.studies import Landscape
 from fedatlas.shards.clients import write_shards
 from fedatlas.studies.landscape import AucSurface, explore
 from workflow_copy import ROOT, WorkflowCopy

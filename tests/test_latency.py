@@ -17,8 +17,10 @@ from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import Choice, choices, select
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.figures.draw import compose
-from fedatlas.schema.claims import Claim, ClaimTest, Figure, GapWidensTest, Selection
+from fedatlas.schema.claims import Claim, ClaimTest, GapWidensTest
 from fedatlas.schema.cost_names import Cost, LinkLatencies, link_latencies
+from fedatlas.schema.figures import Figure
+from fedatlas.schema.selection import Selection
 from trace_factory import falling_trace, tiered_trace
 
 NAN, INF = np.nan, np.inf
@@ -119,7 +121,7 @@ def test_latencies_are_read_from_the_name_of_a_cost(cost, hub_client, hub_hub):
 )
 def test_other_costs_are_refused_with_those_that_there_are(cost):
     with pytest.raises(
-        ValidationError, match=r"one of round, exchanges, iteration, .*latency\(t_hub.*network\("
+        ValidationError, match=r"one of round, iteration, .*latency\(t_hub.*network\("
     ):
         COST.validate_python(cost)
 
@@ -310,7 +312,7 @@ def test_a_gap_of_accuracies_is_measured_to_a_level_of_its_own_units():
         ({"costs": ["latency(10)"]}, "costs"),
         ({"costs": ["latency(10)", "latency(10)"]}, r"costs: latency\(10\) stands twice"),
         ({"costs": ["latency(10)", "hours"]}, "must be one of round"),
-        ({"measurement": "min_max_objective"}, "Input should be"),
+        ({"measurement": "min_max_objective"}, "must be one of"),
         ({"measurement": "test_f1", "target": 1.5}, "target: 1.5 of test_f1 must lie below 1"),
     ],
 )

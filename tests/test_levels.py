@@ -1,7 +1,6 @@
 """Levels at equal cost, costs to a target, and the interval that verdicts rest on."""
 
 from itertools import pairwise
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -25,8 +24,7 @@ from fedatlas.evaluation.levels import (
     reached,
     value_at,
 )
-from fedatlas.schema.claims import LargerIsBetter, Level
-from fedatlas.traces.trace import LARGER_IS_BETTER
+from fedatlas.schema.measurements import LARGER_IS_BETTER, LEVELS
 from trace_factory import (
     BYTES_PER_ROUND,
     auroc_trace,
@@ -38,7 +36,6 @@ from trace_factory import (
 )
 
 NAN, INF = np.nan, np.inf
-LEVELS = get_args(Level)
 VALUES = st.floats(-15, 15)
 PAIRS = st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=8).map(
     lambda pairs: tuple(np.array(pairs).T)
@@ -146,10 +143,6 @@ def test_a_record_of_just_the_target_meets_it(auroc):
     trace = auroc_trace([[0.4, auroc - 0.01, auroc]])
     target = log_target("test_auroc", auroc)
     assert cost_to_reach(trace, "test_auroc", "round", target).tolist() == [20]
-
-
-def test_larger_is_better_of_the_same_measurements_in_claims_and_traces():
-    assert set(get_args(LargerIsBetter)) == LARGER_IS_BETTER
 
 
 def test_what_a_run_does_not_count_is_an_error_that_says_what_it_counts():

@@ -6,8 +6,9 @@ import pytest
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.audit_verdicts import judge_audit, read_audit
-from fedatlas.schema.claims import AuditStandsTest, PrivacyAudit
+from fedatlas.schema.claims import AuditStandsTest
 from fedatlas.schema.runs import RunSpec
+from fedatlas.schema.studies import PrivacyAudit
 from fedatlas.studies.attack_trials import audit
 from fedatlas.studies.attacks import attack, write_audit
 

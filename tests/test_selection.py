@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import Choice, by_run, choices, hyper_parameters, select
-from fedatlas.schema.claims import Selection
+from fedatlas.schema.selection import Selection
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
 NAN = np.nan

@@ -9,16 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
+from fedatlas.schema.cost_names import COSTS
+from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.traces.netcdf import write_netcdf
-from fedatlas.traces.trace import (
-    COSTS,
-    FORMAT,
-    MEASUREMENTS,
-    build_trace,
-    read_trace,
-    record_schedule,
-    write_trace,
-)
+from fedatlas.traces.trace import FORMAT, build_trace, read_trace, record_schedule, write_trace
 from trace_factory import auroc_trace, falling_trace, linear_trace, make_trace, tiered_trace
 
 

@@ -18,11 +18,13 @@ from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import shard_files
 from fedatlas.files import canonical_json
+from fedatlas.schema.cost_names import COSTS
+from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.clients import write_shards
 from fedatlas.shards.parties import write_party_shards
-from fedatlas.traces.trace import COSTS, MEASUREMENTS, read_trace
+from fedatlas.traces.trace import read_trace
 from fedatlas.training import checkpoints
 from fedatlas.training import loop as training
 from fedatlas.training.loop import CheckpointPolicy, train

@@ -242,9 +242,9 @@ def landscape(
     """Compute the loss surface of a network with two parameters and its stationary points."""
     from fedatlas.evaluation.stationary_points import described, write_surface
     from fedatlas.federations.client_shards import read_shard
-    from fedatlas.schema.claims import Landscape
     from fedatlas.schema.models import validated
     from fedatlas.schema.objectives import AucObjective
+    from fedatlas.schema.studies import Landscape
     from fedatlas.studies.landscape import AucSurface, explore
 
     content = _members(spec, "objective", "landscape")
@@ -281,9 +281,9 @@ def budgets(
     """Compute what runs spend of privacy, and list theorems' conditions; nothing is trained."""
     from fedatlas.evaluation.comma_separated import to_csv
     from fedatlas.files import write_text
-    from fedatlas.schema.claims import BudgetStudy
     from fedatlas.schema.models import validated
     from fedatlas.schema.runs import RunSpec
+    from fedatlas.schema.studies import BudgetStudy
     from fedatlas.studies.budgets import (
         CONDITION_COLUMNS,
         compute_budgets,
@@ -309,9 +309,9 @@ def privacy_audit(
     output: Output,
 ) -> None:
     """Attack what runs claim of privacy, on a tiny problem."""
-    from fedatlas.schema.claims import PrivacyAudit
     from fedatlas.schema.models import validated
     from fedatlas.schema.runs import RunSpec
+    from fedatlas.schema.studies import PrivacyAudit
     from fedatlas.studies.attacks import attack
     from fedatlas.studies.attacks import write_audit as write_attacks
 
@@ -413,8 +413,8 @@ def select(spec: Specification, output: Output, traces: AnyTraceFiles = None) ->
     """Choose each run's grid point by the experiment's rule."""
     from fedatlas.evaluation.selection import select as select_points
     from fedatlas.files import write_text
-    from fedatlas.schema.claims import Selection
     from fedatlas.schema.models import validated
+    from fedatlas.schema.selection import Selection
 
     rule = validated(Selection, _json(spec), "--spec")
     record = select_points(_traces(traces or []), rule)
@@ -445,8 +445,9 @@ def judge(
     from fedatlas.evaluation.stationary_points import read_surface
     from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
     from fedatlas.files import write_text
-    from fedatlas.schema.claims import Claim, Selection
+    from fedatlas.schema.claims import Claim
     from fedatlas.schema.models import validated
+    from fedatlas.schema.selection import Selection
 
     content = _members(spec, "experiment", "paper", "claims")
     record = _json(f"@{selection}")
@@ -490,7 +491,7 @@ def figure(
     """Draw an experiment's figure."""
     from fedatlas.evaluation.selection import choices
     from fedatlas.figures.draw import draw
-    from fedatlas.schema.claims import Figure
+    from fedatlas.schema.figures import Figure
     from fedatlas.schema.models import validated
 
     content = _members(spec, "title", "figure", "runs")

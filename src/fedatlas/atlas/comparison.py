@@ -6,7 +6,7 @@ records has no measurement. What a run does not count is NaN and named, not an e
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,11 +15,8 @@ from fedatlas.atlas.reading import AtlasRun, atlas_runs
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.levels import cost_to_reach, log_target, mean_interval
-from fedatlas.schema.claims import Level
-from fedatlas.schema.cost_names import declared_network, link_latencies
-from fedatlas.traces.trace import COSTS, LARGER_IS_BETTER, MEASUREMENTS
-
-_LEVELS: tuple[str, ...] = get_args(Level)
+from fedatlas.schema.cost_names import COSTS, declared_network, link_latencies
+from fedatlas.schema.measurements import LARGER_IS_BETTER, LEVELS, MEASUREMENTS
 
 
 def compare(
@@ -55,9 +52,9 @@ def compare(
 
     Raises FedatlasError for unknown names and for a metric that no run measures.
     """
-    if metric not in _LEVELS:
+    if metric not in LEVELS:
         raise FedatlasError(
-            f"metric: '{metric}' has no best value to approach: name one of {', '.join(_LEVELS)}"
+            f"metric: '{metric}' has no best value to approach: name one of {', '.join(LEVELS)}"
         )
     if not (target < 1 if metric in LARGER_IS_BETTER else 0 < target < np.inf):
         bound = "below 1" if metric in LARGER_IS_BETTER else "above 0"
@@ -136,7 +133,6 @@ def interpolate(
             values[i, seed] = _along(grid, spent, measured)
     of_run = {name: ("run", labels) for name, labels in _places(runs).items()}
     clocks = [_clock(run, cost) for run in runs]
-    long_name, units = MEASUREMENTS[metric]
     return xr.DataArray(
         values,
         dims=("run", "seed", "cost"),
@@ -147,7 +143,11 @@ def interpolate(
             "clock": ("run", clocks),
         },
         name=metric,
-        attrs={"long_name": long_name, "units": units, "left_out": left_out},
+        attrs={
+            "long_name": MEASUREMENTS[metric].long_name,
+            "units": MEASUREMENTS[metric].units,
+            "left_out": left_out,
+        },
     )
 
 

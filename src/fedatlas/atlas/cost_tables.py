@@ -4,7 +4,6 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import xarray as xr
@@ -15,8 +14,9 @@ from fedatlas.atlas.reading import atlas_runs, open_atlas
 from fedatlas.atlas.scope import SelectedExperiment
 from fedatlas.evaluation.evidence import target_name, unit_of
 from fedatlas.evaluation.levels import common_target, log_target, value_at
-from fedatlas.schema.claims import CostToTargetTest, Level
+from fedatlas.schema.claims import CostToTargetTest
 from fedatlas.schema.cost_names import declared_network
+from fedatlas.schema.measurements import LEVELS
 
 _EXPLAINED = """
 Geometric means over the seeds that reached the target, in brackets the 95 % interval over seeds,
@@ -51,7 +51,7 @@ def _targets(
     for (measurement, _), target in stated.items():
         yield measurement, target, True
     for shown in experiment.figure.measurements:
-        if shown not in get_args(Level) or shown in {measurement for measurement, _ in stated}:
+        if shown not in LEVELS or shown in {measurement for measurement, _ in stated}:
             continue
         runs = atlas_runs(atlas, experiments=[experiment.runs_of])
         traces = [run.trace.load() for run in runs if run.run in experiment.runs]

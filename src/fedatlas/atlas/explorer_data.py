@@ -15,8 +15,9 @@ import xarray as xr
 from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.levels import diverged, smallest
 from fedatlas.evaluation.selection import hyper_parameters
-from fedatlas.evaluation.verdicts import Verdict
-from fedatlas.traces.trace import COSTS, LOGARITHMIC, MEASUREMENTS
+from fedatlas.evaluation.verdicts import VERDICTS, Verdict
+from fedatlas.schema.cost_names import COSTS
+from fedatlas.schema.measurements import MEASUREMENTS
 
 #: Costs that a reader may choose as they are counted, in the order in which they are listed.
 _SHOWN_COSTS = (
@@ -108,13 +109,14 @@ def describe(
         "costs": {name: _cost_label(name) for name in _SHOWN_COSTS},
         "measurements": {
             name: {
-                "label": label,
-                "logarithmic": name in LOGARITHMIC,
+                "label": measured.long_name,
+                "logarithmic": measured.logarithmic,
                 # What falls by less than a decade is labelled badly by a logarithmic scale.
                 "logarithmicOverDecade": name == "objective",
             }
-            for name, (label, _) in MEASUREMENTS.items()
+            for name, measured in MEASUREMENTS.items()
         },
+        "verdicts": VERDICTS,
         "firstMeasurements": _FIRST_MEASUREMENTS,
         "shows": {name: list(runs) for name, runs in shows.items()},
         # An experiment's name has no slash, a claim's own may.
@@ -128,8 +130,8 @@ def describe(
 def _cost_label(name: str) -> str:
     if name in _OWN_LABELS:
         return _OWN_LABELS[name]
-    label, units = COSTS[name]
-    return label if units == "1" else f"{label} ({units})"
+    cost = COSTS[name]
+    return cost.long_name if cost.units == "1" else f"{cost.long_name} ({cost.units})"
 
 
 def _describe_experiment(name: str, node: xr.DataTree, store: ColumnStore) -> dict[str, Any]:

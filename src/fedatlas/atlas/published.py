@@ -19,7 +19,8 @@ from fedatlas.schema.claims import (
     PublishedValueTest,
 )
 from fedatlas.schema.hyper_parameters import flat
-from fedatlas.traces.trace import LARGER_IS_BETTER, read_trace
+from fedatlas.schema.measurements import LARGER_IS_BETTER
+from fedatlas.traces.trace import read_trace
 
 
 @dataclass(frozen=True)

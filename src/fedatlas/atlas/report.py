@@ -13,11 +13,9 @@ from fedatlas.atlas.published import PublishedNumber, published_numbers
 from fedatlas.atlas.scope import OtherExperiment, PaperScope, SelectedExperiment
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import opened_csv
-from fedatlas.evaluation.verdicts import Verdict, read_verdicts
+from fedatlas.evaluation.verdicts import VERDICTS, Verdict, read_verdicts
 from fedatlas.files import write_text
 from fedatlas.schema.papers import Paper
-
-_KINDS = ("reproduced", "not reproduced", "inconclusive")
 
 _OPENING = """
 A verdict compares the 95 % interval over seeds with the region that a claim declares: inside it is
@@ -107,9 +105,9 @@ def _overview(
         own = outcomes[scope.key]
         if scope.paper or own or scope.others:
             counts = Counter(verdict.verdict for each in own for verdict in each.verdicts)
-            numbers = [len(own), len(scope.others), *(counts[kind] for kind in _KINDS)]
+            numbers = [len(own), len(scope.others), *(counts[kind] for kind in VERDICTS)]
             rows.append([_heading(scope), *map(str, numbers)])
-    header = ("paper", "experiments run", "not selected", *_KINDS)
+    header = ("paper", "experiments run", "not selected", *VERDICTS)
     yield table(header, rows, numbers=range(1, 6))
 
 
@@ -269,14 +267,14 @@ def _counted(verdicts: Sequence[Verdict]) -> str:
     """The claim's own verdict where it has one, and those of its cases that there are."""
     own = [text(verdict.verdict) for verdict in verdicts if "[" not in verdict.claim]
     counts = Counter(verdict.verdict for verdict in verdicts if "[" in verdict.claim)
-    cases = ", ".join(f"{counts[kind]} {kind}" for kind in _KINDS if counts[kind])
+    cases = ", ".join(f"{counts[kind]} {kind}" for kind in VERDICTS if counts[kind])
     return "; ".join([*own, f"by case: {cases}"] if cases else own)
 
 
 def _judged(verdicts: Sequence[Verdict]) -> str:
     counts = Counter(verdict.verdict for verdict in verdicts)
     return f"{_many(len(verdicts), 'verdict')}: " + ", ".join(
-        f"{counts[kind]} {kind}" for kind in _KINDS
+        f"{counts[kind]} {kind}" for kind in VERDICTS
     )
 
 

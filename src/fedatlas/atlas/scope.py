@@ -11,8 +11,9 @@ from fedatlas.algorithms import algorithm_class
 from fedatlas.data.catalogue import Dataset
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import Plan, group_of
-from fedatlas.schema.claims import Claim, Figure
+from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.figures import Figure
 from fedatlas.schema.models import Model
 from fedatlas.schema.papers import DEMO, OURS, Erratum, Paper
 from fedatlas.schema.partitions import (

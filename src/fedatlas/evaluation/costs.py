@@ -7,16 +7,15 @@ import xarray as xr
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.cost_names import (
+    BYTES,
+    COSTS,
     DeclaredNetwork,
     LinkLatencies,
     declared_network,
     link_latencies,
 )
+from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.schema.network_model import NetworkModel
-from fedatlas.traces.trace import COSTS, MEASUREMENTS
-
-#: What "bytes" are the sum of, as far as a run counts them.
-BYTES = ("bytes_up", "bytes_down", "bytes_sent")
 
 
 def column(trace: xr.Dataset, name: str) -> np.ndarray:

@@ -8,20 +8,8 @@ import numpy as np
 
 from fedatlas.evaluation.levels import Interval, difference, smallest, value_at
 from fedatlas.schema.claims import RELATION_FACTORS
-from fedatlas.schema.cost_names import declared_network, link_latencies
-from fedatlas.traces.trace import LARGER_IS_BETTER
-
-_UNITS: dict[str, str] = {
-    "round": "rounds",
-    "exchanges": "exchanges",
-    "iteration": "iterations",
-    "epoch": "epochs",
-    "update_epoch": "update epochs",
-    "gradient_evaluations": "gradients",
-    "bytes": "bytes",
-    "simulated_time": "simulated seconds",
-    "epsilon": "of ε",
-}
+from fedatlas.schema.cost_names import AXES, declared_network, link_latencies
+from fedatlas.schema.measurements import LARGER_IS_BETTER
 
 
 @dataclass(frozen=True)
@@ -92,7 +80,7 @@ def unit_of(cost: str) -> str:
     latencies, network = link_latencies(cost), declared_network(cost)
     if network is not None:
         return f"simulated seconds ({network.label})"
-    return _UNITS[cost] if latencies is None else f"time units ({latencies.label})"
+    return AXES[cost] if latencies is None else f"time units ({latencies.label})"
 
 
 def spent(cost: str, budget: float) -> str:

@@ -9,7 +9,7 @@ from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.evidence import Finding, bounds, mean_of
 from fedatlas.evaluation.levels import ROUNDING, Interval, deceptive, difference, diverged
 from fedatlas.schema.claims import BetterFinalTest, EqualFinalTest, PublishedMeasurementTest
-from fedatlas.traces.trace import LARGER_IS_BETTER
+from fedatlas.schema.measurements import LARGER_IS_BETTER
 
 
 def judge_equal(test: EqualFinalTest, first: xr.Dataset, second: xr.Dataset) -> Finding:

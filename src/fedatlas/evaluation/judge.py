@@ -52,10 +52,10 @@ from fedatlas.schema.claims import (
     PublishedValueTest,
     ScalingTest,
     SelectedOrderTest,
-    Selection,
     StationaryPointTest,
 )
 from fedatlas.schema.hyper_parameters import flat
+from fedatlas.schema.selection import Selection
 
 
 def judge(

@@ -16,7 +16,7 @@ from scipy.special import stdtrit
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import column, cost_axis
-from fedatlas.traces.trace import LARGER_IS_BETTER
+from fedatlas.schema.measurements import LARGER_IS_BETTER
 
 CONFIDENCE = 0.95
 # Below the rounding error of float64 measurements are not told apart: exact zeros have a level too,

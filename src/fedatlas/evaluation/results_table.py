@@ -9,7 +9,7 @@ import xarray as xr
 from fedatlas.evaluation.costs import cost_axis, is_counted
 from fedatlas.evaluation.levels import above_start, diverged
 from fedatlas.evaluation.selection import Choice, Traces
-from fedatlas.traces.trace import MEASUREMENTS
+from fedatlas.schema.measurements import MEASUREMENTS
 
 # What a run has spent, as far as its setting counts it.
 _SPENT = (

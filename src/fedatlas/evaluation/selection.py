@@ -10,8 +10,8 @@ import xarray as xr
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import diverged, reached
-from fedatlas.schema.claims import Selection
 from fedatlas.schema.hyper_parameters import flat
+from fedatlas.schema.selection import Selection
 
 #: run → point → trace, in the order of the experiment file.
 Traces = Mapping[str, Mapping[str, xr.Dataset]]

@@ -7,10 +7,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fedatlas.evaluation.verdicts import Verdict, read_verdicts
+from fedatlas.evaluation.verdicts import VERDICTS, Verdict, read_verdicts
 from fedatlas.plan.build import group_of
 
-_KINDS = ("reproduced", "not reproduced", "inconclusive")
 _READ_BY_PEOPLE = (".csv", ".svg")  # of figures .png lies beside
 _NAMED = 4  # experiments of a page, at most
 
@@ -39,14 +38,14 @@ def _table(verdicts: Mapping[str, list[Verdict]]) -> Table:
     """A row for each experiment, and a section for each group: a paper, or the demo."""
     table = Table(title="Claims judged", title_justify="left")
     table.add_column("experiment", overflow="fold")
-    for kind in _KINDS:
+    for kind in VERDICTS:
         table.add_column(kind, justify="right")
     groups = [group_of(name) for name in verdicts]
     for (name, own), group, following in zip(
         verdicts.items(), groups, [*groups[1:], None], strict=True
     ):
         counts = Counter(verdict.verdict for verdict in own)
-        numbers = (str(counts[kind]) if own else "–" for kind in _KINDS)
+        numbers = (str(counts[kind]) if own else "–" for kind in VERDICTS)
         table.add_row(name, *numbers, end_section=following != group)
     return table
 

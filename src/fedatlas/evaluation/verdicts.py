@@ -4,9 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Literal, get_args
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import opened_csv, to_csv
+
+#: A claimed region holds the whole interval, none of it, or a part.
+Outcome = Literal["reproduced", "not reproduced", "inconclusive"]
+VERDICTS: tuple[Outcome, ...] = get_args(Outcome)
 
 
 @dataclass(frozen=True)
@@ -52,5 +57,5 @@ def read_verdicts(path: Path) -> list[Verdict]:
 def verdict_summary(verdicts: Sequence[Verdict]) -> str:
     """How many claims came out how, in words."""
     counts = Counter(verdict.verdict for verdict in verdicts)
-    parts = [f"{counts[name]} {name}" for name in ("reproduced", "not reproduced", "inconclusive")]
+    parts = [f"{counts[name]} {name}" for name in VERDICTS]
     return f"{len(verdicts)} judged: " + ", ".join(parts)

@@ -24,9 +24,9 @@ from fedatlas.figures.style import (
     put_title,
     seeds_of,
 )
-from fedatlas.schema.claims import Figure
 from fedatlas.schema.cost_names import declared_network, link_latencies
-from fedatlas.traces.trace import LARGER_IS_BETTER, LOGARITHMIC, MEASUREMENTS
+from fedatlas.schema.figures import Figure
+from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
 
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
 # Labels of cost axes, and the unit of ticks such as 2.5k and 2.5MB; None: plain numbers.
@@ -90,7 +90,7 @@ def compose(
         if row.measurement in LARGER_IS_BETTER:
             places[0].set_ylim(_heights(row, figure.costs))  # the row shares them
             places[0].ticklabel_format(axis="y", useOffset=False)
-        label = textwrap.fill(MEASUREMENTS[row.measurement][0], _LETTERS_OF_LABEL)
+        label = textwrap.fill(MEASUREMENTS[row.measurement].long_name, _LETTERS_OF_LABEL)
         places[0].set_ylabel(f"{row.title}\n{label}" if row.title else label)
         marked = _mark_full_rounds(places[0], figure.costs[0], row.curves)
         if row.measurement == figure.measurement:  # rows of further ones have the same curves
@@ -244,7 +244,7 @@ def _ends_far_apart(cost: str, curves: list[_Curve]) -> bool:
 def _is_logarithmic(measurement: str, curves: list[_Curve]) -> bool:
     """Log scales label badly what falls by less than a decade, as an objective may."""
     if measurement != "objective":
-        return measurement in LOGARITHMIC
+        return MEASUREMENTS[measurement].logarithmic
     ends = np.concatenate(
         [column(curve.trace, measurement)[~diverged(curve.trace)].ravel() for curve in curves]
     )

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Canvas
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.figures import convergence, final, scaling
 from fedatlas.figures.style import STYLE, save
-from fedatlas.schema.claims import Figure
+from fedatlas.schema.figures import Figure
 
 _KINDS = {
     "convergence": convergence.compose,

@@ -14,8 +14,8 @@ from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.levels import diverged, mean_interval, smallest
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.figures.style import colours, legend_beside, put_title, seeds_of
-from fedatlas.schema.claims import Figure
-from fedatlas.traces.trace import LOGARITHMIC, MEASUREMENTS
+from fedatlas.schema.figures import Figure
+from fedatlas.schema.measurements import MEASUREMENTS
 
 _OFFSET = 0.22  # of seeds above their run's mean, in rows
 _EMPTY = 2 / 3  # share of an axis that may be empty between published values and ours
@@ -50,7 +50,7 @@ def compose(
 
     Published values far from all of ours stand in a panel of their own, by the same scale.
     """
-    logarithmic = figure.measurement in LOGARITHMIC
+    logarithmic = MEASUREMENTS[figure.measurement].logarithmic
     rows = list(_rows(figure, run_titles, traces, chosen, logarithmic))
     spans = [] if logarithmic else _spans_apart(rows)
     canvas = Canvas(figsize=(7.5, 1.3 + 0.5 * len(rows)), layout="constrained")
@@ -71,7 +71,7 @@ def compose(
             place.ticklabel_format(axis="x", useOffset=False)
     places[0].set_yticks(range(len(rows)), [row.label for row in rows])
     places[0].set_ylim(len(rows) - 0.5, -0.5)
-    label = MEASUREMENTS[figure.measurement][0]
+    label = MEASUREMENTS[figure.measurement].long_name
     if spans:
         _break_axis(places[0], places[1], spans)
         canvas.supxlabel(label, fontsize="medium")

@@ -11,8 +11,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from fedatlas.evaluation.scaling import parties, times
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.figures.style import DASHED, colours, legend_beside, put_title, seeds_of
-from fedatlas.schema.claims import Figure
-from fedatlas.traces.trace import LARGER_IS_BETTER, MEASUREMENTS
+from fedatlas.schema.figures import Figure
+from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
 
 _MARKERS = "osD^vP*"
 
@@ -72,7 +72,7 @@ def compose(
     place.legend(handles=handles, **legend_beside())
     seeds = seeds_of(traces)
     spread = f"median and range of {seeds} seeds" if seeds > 1 else "one seed"
-    level = MEASUREMENTS[figure.measurement][0]
+    level = MEASUREMENTS[figure.measurement].long_name
     sign = "≥" if figure.measurement in LARGER_IS_BETTER else "≤"
     put_title(canvas, title, f"simulated time to {level} {sign} {figure.target:g}; {spread}")
     return canvas

@@ -5,7 +5,7 @@ Every test compares a number per seed with a declared region, by one rule (see
 `not reproduced`, across its border is `inconclusive`. Regions are fixed here, before any run.
 """
 
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     Field,
@@ -17,33 +17,9 @@ from pydantic import (
 )
 
 from fedatlas.schema.cost_names import Cost
+from fedatlas.schema.measurements import LargerIsBetter, Level, Measurement, check_target
 from fedatlas.schema.models import Model
 
-# What is best at 1; the same as `fedatlas.traces.trace.LARGER_IS_BETTER`, spelt for validation.
-LargerIsBetter = Literal[
-    "train_accuracy",
-    "test_accuracy",
-    "test_accuracy_of_agents",
-    "test_accuracy_of_worst_agent",
-    "train_auroc",
-    "test_auroc",
-    "train_f1",
-    "test_f1",
-    "train_top5_accuracy",
-    "test_top5_accuracy",
-]
-# What has a best value, 0 or 1: the logarithm of the distance to it tells how far a run got.
-Level = Literal[
-    "objective",
-    "gradient_norm",
-    "suboptimality",
-    "disagreement",
-    "train_rmse",
-    "test_rmse",
-    LargerIsBetter,
-]
-# A min–max objective falls with θ and rises with w: of it neither less nor more is better.
-Measurement = Literal[Level, "min_max_objective"]
 #: How papers' words are read as ratios of `first` to `second`, of measurements that are best at 0
 #: and of distances to 1 of those that are best there: our choice.
 RELATION_FACTORS: dict[str, tuple[float, float]] = {
@@ -66,16 +42,6 @@ CONVERGED = 1e-9
 NEAR_LINEAR_POWERS = (-1.2, -0.8)
 #: "Much better scalability": that power is lower by this much, a fifth of the time at 8 times q.
 CLEARLY_LOWER_POWER = -0.1
-
-
-def _check_target(model: Model, measurement: str, target: float | None) -> None:
-    """A target is in units of the measurement: 0.93 of an AUROC, whose level is that of 0.07."""
-    if measurement not in get_args(LargerIsBetter) or target is None:
-        return
-    if "target" not in model.model_fields_set:
-        raise ValueError(f"measurement: {measurement} needs a 'target' of its own, such as 0.9")
-    if target >= 1:
-        raise ValueError(f"target: {target:g} of {measurement} must lie below 1, its best value")
 
 
 class PairTest(Model):
@@ -117,7 +83,7 @@ class CostToTargetTest(PairTest):
 
     @model_validator(mode="after")
     def _target_can_be_surpassed(self) -> Self:
-        _check_target(self, self.measurement, self.target)
+        check_target(self, self.measurement, self.target)
         return self
 
 
@@ -149,7 +115,7 @@ class GapWidensTest(Model):
     def _costs_differ_and_target_can_be_surpassed(self) -> Self:
         if self.costs[0] == self.costs[1]:
             raise ValueError(f"costs: {self.costs[0]} stands twice; name two costs")
-        _check_target(self, self.measurement, self.target)
+        check_target(self, self.measurement, self.target)
         return self
 
 
@@ -314,7 +280,7 @@ class ScalingTest(Model):
     def _series_are_as_long_and_can_reach_the_target(self) -> Self:
         if self.compare_with and len(self.compare_with) != len(self.series):
             raise ValueError("compare_with needs a run for each of series, or none at all")
-        _check_target(self, self.measurement, self.target)
+        check_target(self, self.measurement, self.target)
         return self
 
 
@@ -420,151 +386,3 @@ class Claim(Model):
     source: str = Field(description="figure, table or section; 'ours' for a claim the paper lacks")
     statement: str
     test: ClaimTest
-
-
-class Selection(Model):
-    """How a grid's best point is chosen, on training data, by the same rule for every run.
-
-    Score of a seed: mean log10 of the measurement over the last `window` of the rounds, of what is
-    best at 1 (accuracy, AUROC) mean log10(1 − value), so that the lowest score is the best; of a
-    point: the median over seeds. A point with a diverged seed is chosen only if all have one.
-    """
-
-    measurement: Level = "gradient_norm"
-    window: float = Field(default=0.1, gt=0, le=1)
-    shared: dict[str, str] = Field(
-        default={}, description="run → the run with the same grid whose point it takes"
-    )
-
-    @model_validator(mode="after")
-    def _shared_points_are_chosen(self) -> Self:
-        for run, other in self.shared.items():
-            if other in self.shared:
-                raise ValueError(
-                    f"shared: '{run}' takes the point of '{other}', which chooses none itself"
-                )
-        return self
-
-
-class Landscape(Model):
-    """The range over which the loss surface of a network with two parameters is looked at."""
-
-    first: tuple[float, float] = Field(description="lowest and highest value of m_1")
-    second: tuple[float, float] = Field(description="lowest and highest value of m_2")
-    points: int = Field(default=121, ge=2, le=2001, description="of the grid along either axis")
-
-    @model_validator(mode="after")
-    def _ranges_ascend(self) -> Self:
-        for key in ("first", "second"):
-            low, high = getattr(self, key)
-            if not low < high:
-                raise ValueError(f"{key}: {low:g} to {high:g} must ascend")
-        return self
-
-
-class BudgetStudy(Model):
-    """What privacy budgets depend on besides hyper-parameters and graphs, stated without any data.
-
-    samples: D, of each agent. dimension: d, of the model. last_horizon: budgets of whole runs are
-    computed for every horizon up to it.
-    """
-
-    samples: PositiveInt
-    dimension: PositiveInt
-    last_horizon: PositiveInt
-
-
-class PrivacyAudit(Model):
-    """How claimed budgets are attacked, see `fedatlas.studies.attack_trials`; no data set is used.
-
-    samples: D of every agent of the tiny problem. curvatures: h, for each of which it is attacked.
-    runs: on either of two adjacent data sets. seed: of all of them.
-    """
-
-    samples: PositiveInt
-    curvatures: tuple[float, ...] = Field(min_length=1)
-    runs: int = Field(ge=100)
-    seed: NonNegativeInt = 0
-
-
-class Figure(Model):
-    """What an experiment's figure shows.
-
-    convergence: rows of small panels, one column per cost axis, a row for each measurement.
-    scaling: speed-up against the number of parties, a line per group of runs.
-    final: where the seeds of each run's selected point ended.
-    """
-
-    kind: Literal["convergence", "scaling", "final"] = "convergence"
-    measurement: Measurement = "gradient_norm"
-    also: tuple[Measurement, ...] = Field(
-        default=(), description="further measurements, each in a row of its own"
-    )
-    costs: tuple[Cost, ...] = Field(
-        default=("round", "bytes", "gradient_evaluations"), min_length=1
-    )
-    rows: Literal["effective_step_size", "partition", "none"] = "none"
-    points: Literal["all", "selected"] = "all"
-    dashed: dict[str, str] = Field(
-        default={}, description="run drawn in dashes → the run whose colour it takes"
-    )
-    groups: dict[str, tuple[str, ...]] = Field(
-        default={}, description="label → runs by rising number of parties"
-    )
-    target: PositiveFloat = Field(default=1e-3, description="value to which time is taken")
-    published: dict[str, float] = Field(
-        default={}, description="run → the number that the paper prints"
-    )
-
-    @property
-    def measurements(self) -> tuple[Measurement, ...]:
-        """All that the figure shows."""
-        return (self.measurement, *self.also)
-
-    @property
-    def runs(self) -> tuple[str, ...]:
-        """Runs that the figure names."""
-        grouped = (run for runs in self.groups.values() for run in runs)
-        return (*self.dashed, *self.dashed.values(), *grouped, *self.published)
-
-    @model_validator(mode="after")
-    def _keys_belong_to_the_kind(self) -> Self:
-        for key, kinds in _KINDS_OF_KEY.items():
-            if (
-                self.kind not in kinds
-                and getattr(self, key) != type(self).model_fields[key].default
-            ):
-                raise ValueError(
-                    f"'{key}' is for figures of kind {' and '.join(kinds)}, not {self.kind}"
-                )
-        if len(set(self.measurements)) != len(self.measurements):
-            raise ValueError(f"also: a measurement stands twice in {', '.join(self.measurements)}")
-        if self.rows == "effective_step_size" and self.points == "selected":
-            raise ValueError("rows by effective_step_size need points: all")
-        for run, other in self.dashed.items():
-            if other in self.dashed:
-                raise ValueError(f"dashed: '{run}' takes the colour of '{other}', dashed itself")
-        if self.kind == "convergence" and self.dashed and self.points == "all":
-            raise ValueError("dashed needs points: selected, as lines tell points apart otherwise")
-        if self.kind == "scaling" and not self.groups:
-            raise ValueError("kind scaling needs groups: a label and its runs by number of parties")
-        if self.kind == "scaling" and self.measurement not in get_args(Level):
-            raise ValueError(
-                f"kind scaling needs a measurement with a best value, not {self.measurement}: "
-                f"{', '.join(get_args(Level))}"
-            )
-        if self.kind == "scaling":
-            _check_target(self, self.measurement, self.target)
-        return self
-
-
-_KINDS_OF_KEY = {
-    "also": ("convergence",),
-    "costs": ("convergence",),
-    "rows": ("convergence",),
-    "points": ("convergence",),
-    "dashed": ("convergence", "scaling"),
-    "groups": ("scaling",),
-    "target": ("scaling",),
-    "published": ("final",),
-}

@@ -3,22 +3,50 @@
 import math
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator
 
-# What traces count, "bytes" being all of them.
-_CountedCost = Literal[
-    "round",
-    "exchanges",
-    "iteration",
-    "epoch",
-    "update_epoch",
-    "gradient_evaluations",
-    "bytes",
-    "simulated_time",
-    "epsilon",
-]
+
+class Counted(NamedTuple):
+    """What a trace counts; unit: what an axis of it is counted in, empty for what is no axis."""
+
+    long_name: str
+    units: str = "1"
+    unit: str = ""
+
+
+#: What a run has spent by each record. A trace holds what its setting counts.
+COSTS = {
+    "round": Counted("communication rounds", unit="rounds"),
+    "iteration": Counted("sequential gradient steps", unit="iterations"),
+    "epoch": Counted("gradient evaluations per training sample", unit="epochs"),
+    "update_epoch": Counted("dominated updates per training sample", unit="update epochs"),
+    "gradient_evaluations": Counted("per-sample gradient evaluations", unit="gradients"),
+    "full_passes": Counted("passes over all samples (snapshots, initial tables)"),
+    "block_updates": Counted("updates of a party's block"),
+    "bytes_up": Counted("bytes towards a server, dominator or hub", "byte"),
+    "bytes_down": Counted("bytes from a server, dominator or hub", "byte"),
+    "bytes_sent": Counted("bytes between agents or hubs", "byte"),
+    "messages": Counted("messages"),
+    "sequential_messages": Counted("messages one after the other, each of which takes a latency"),
+    "sequential_bytes": Counted("bytes of the busiest node, one exchange after the other", "byte"),
+    "sequential_gradients": Counted("per-sample gradients one after the other"),
+    "hub_client_trips": Counted("sequential round trips between hubs and clients"),
+    "hub_hub_trips": Counted("sequential round trips between hubs"),
+    "full_participations": Counted("rounds in which every client took part"),
+    "simulated_time": Counted("simulated time", "s", "simulated seconds"),
+    "epsilon": Counted("privacy spent, ε", unit="of ε"),
+    "delta": Counted("privacy spent, δ"),
+    "wall_time": Counted("time spent in rounds, evaluation excluded", "s"),
+}
+#: Bytes of all kinds are one axis; "exchanges" are rounds, or updates of parties that never wait.
+BYTES = ("bytes_up", "bytes_down", "bytes_sent")
+#: Axis → what it is counted in.
+AXES = {name: cost.unit for name, cost in COSTS.items() if cost.unit} | {
+    "exchanges": "exchanges",
+    "bytes": "bytes",
+}
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)"
 _LATENCY = re.compile(rf"latency\( *{_NUMBER} *(?:, *{_NUMBER} *)?\)")
 _NETWORK = re.compile(
@@ -86,9 +114,9 @@ def declared_network(cost: str) -> DeclaredNetwork | None:
 
 def _known_cost(cost: str) -> str:
     latencies, network = link_latencies(cost), declared_network(cost)
-    if latencies is None and network is None and cost not in get_args(_CountedCost):
+    if latencies is None and network is None and cost not in AXES:
         raise ValueError(
-            f"must be one of {', '.join(get_args(_CountedCost))}, latency(t) or "
+            f"must be one of {', '.join(AXES)}, latency(t) or "
             "latency(t_hub_client, t_hub_hub) with numbers that are not negative: latency(100), or "
             "network(latency=0.05, bandwidth=1e6, gradient=1e-5) in seconds and bytes per second"
         )

@@ -14,27 +14,25 @@ from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_vali
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.claims import (
     AuditStandsTest,
-    BudgetStudy,
     BudgetTest,
     Claim,
     ConvergenceOrderTest,
-    Figure,
-    Landscape,
     OrderTest,
-    PrivacyAudit,
     PublishedValueTest,
     ScalingTest,
     SelectedOrderTest,
-    Selection,
     StationaryPointTest,
 )
 from fedatlas.schema.cost_names import declared_network, link_latencies
 from fedatlas.schema.families import expand
+from fedatlas.schema.figures import Figure
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model, read_yaml, validated
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import AucObjective, Objective
 from fedatlas.schema.partitions import Partition, VerticalPartition
+from fedatlas.schema.selection import Selection
+from fedatlas.schema.studies import BudgetStudy, Landscape, PrivacyAudit
 
 
 class RunConfig(Model):

@@ -11,8 +11,8 @@ from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.levels import CONFIDENCE
 from fedatlas.federations.decentralised.graphs import graph_weights
 from fedatlas.files import write_text
-from fedatlas.schema.claims import PrivacyAudit
 from fedatlas.schema.runs import RunSpec
+from fedatlas.schema.studies import PrivacyAudit
 from fedatlas.studies.attack_trials import audit
 
 

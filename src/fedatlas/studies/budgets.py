@@ -15,8 +15,8 @@ from fedatlas.federations.decentralised.graphs import graph_weights
 from fedatlas.privacy.accountants import Budget
 from fedatlas.privacy.conditions import Condition
 from fedatlas.privacy.exposure import Exposure
-from fedatlas.schema.claims import BudgetStudy
 from fedatlas.schema.runs import RunSpec
+from fedatlas.schema.studies import BudgetStudy
 from fedatlas.traces.netcdf import write_netcdf
 
 CONDITION_COLUMNS = ["run", *(field.name for field in fields(Condition))]

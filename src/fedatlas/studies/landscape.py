@@ -23,8 +23,8 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.stationary_points import Classification, StationaryPoint, Surface
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, positive_rate
-from fedatlas.schema.claims import Landscape
 from fedatlas.schema.objectives import AucObjective
+from fedatlas.schema.studies import Landscape
 
 #: What counts as stationary. A search ends far below this unless its point is degenerate.
 GRADIENT_TOLERANCE = 1e-9

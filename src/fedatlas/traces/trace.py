@@ -14,80 +14,11 @@ import xarray as xr
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
+from fedatlas.schema.cost_names import COSTS
+from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.traces.netcdf import read_netcdf, write_netcdf
 
 FORMAT = "fedatlas trace 1"
-
-#: Cost axes: what a run has spent by each record; name → (long name, units). A trace holds those
-#: that its setting counts.
-COSTS = {
-    "round": ("communication rounds", "1"),
-    "iteration": ("sequential gradient steps", "1"),
-    "epoch": ("gradient evaluations per training sample", "1"),
-    "update_epoch": ("dominated updates per training sample", "1"),
-    "gradient_evaluations": ("per-sample gradient evaluations", "1"),
-    "full_passes": ("passes over all samples (snapshots, initial tables)", "1"),
-    "block_updates": ("updates of a party's block", "1"),
-    "bytes_up": ("bytes towards a server, dominator or hub", "byte"),
-    "bytes_down": ("bytes from a server, dominator or hub", "byte"),
-    "bytes_sent": ("bytes between agents or hubs", "byte"),
-    "messages": ("messages", "1"),
-    "sequential_messages": ("messages one after the other, each of which takes a latency", "1"),
-    "sequential_bytes": ("bytes of the busiest node, one exchange after the other", "byte"),
-    "sequential_gradients": ("per-sample gradients one after the other", "1"),
-    "hub_client_trips": ("sequential round trips between hubs and clients", "1"),
-    "hub_hub_trips": ("sequential round trips between hubs", "1"),
-    "full_participations": ("rounds in which every client took part", "1"),
-    "simulated_time": ("simulated time", "s"),
-    "epsilon": ("privacy spent, ε", "1"),
-    "delta": ("privacy spent, δ", "1"),
-    "wall_time": ("time spent in rounds, evaluation excluded", "s"),
-}
-
-#: Measurements; name → (long name, units).
-MEASUREMENTS = {
-    "objective": ("objective f(x)", "1"),
-    "gradient_norm": ("norm of the full gradient ‖∇f(x)‖", "1"),
-    "suboptimality": ("sub-optimality f(x) − f*", "1"),
-    "train_accuracy": ("accuracy on the training samples", "1"),
-    "test_accuracy": ("accuracy on the test samples", "1"),
-    "train_auroc": ("area under the ROC curve on the training samples", "1"),
-    "test_auroc": ("area under the ROC curve on the test samples", "1"),
-    "train_f1": ("F1 score of the positive class on the training samples", "1"),
-    "test_f1": ("F1 score of the positive class on the test samples", "1"),
-    "train_top5_accuracy": ("top-5 accuracy on the training samples", "1"),
-    "test_top5_accuracy": ("top-5 accuracy on the test samples", "1"),
-    "min_max_objective": ("min–max objective F(θ, w)", "1"),
-    "test_accuracy_of_agents": ("accuracy on the test samples, mean over agents", "1"),
-    "test_accuracy_of_worst_agent": ("accuracy on the test samples, of the worst agent", "1"),
-    "disagreement": ("root mean square distance of agents from their mean", "1"),
-    "train_rmse": ("root mean square error on the training samples", "1"),
-    "test_rmse": ("root mean square error on the test samples", "1"),
-    "read_delay_mean": ("updates that a read of a block lacked, mean so far", "1"),
-    "read_delay_max": ("updates that a read of a block lacked, largest so far", "1"),
-    "update_delay_mean": ("updates of a block between read and application, mean so far", "1"),
-    "update_delay_max": ("updates of a block between read and application, largest so far", "1"),
-    "mask_error": ("largest rounding error left by masks in a sum so far", "1"),
-}
-
-#: Measurements of which more is better, 1 the best; of others less is, if either is.
-LARGER_IS_BETTER = frozenset(
-    {
-        "train_accuracy",
-        "test_accuracy",
-        "test_accuracy_of_agents",
-        "test_accuracy_of_worst_agent",
-        "train_auroc",
-        "test_auroc",
-        "train_f1",
-        "test_f1",
-        "train_top5_accuracy",
-        "test_top5_accuracy",
-    }
-)
-
-#: Measurements that fall towards zero, over orders of magnitude.
-LOGARITHMIC = frozenset({"gradient_norm", "suboptimality"})
 
 
 def record_schedule(rounds: int, every: int) -> np.ndarray:
@@ -107,7 +38,7 @@ def build_trace(
         name: (
             ("seed", "record"),
             values,
-            {"long_name": described[name][0], "units": described[name][1]},
+            {"long_name": described[name].long_name, "units": described[name].units},
         )
         for name, values in variables.items()
     }

@@ -1,7 +1,7 @@
 // What the page holds, what is chosen of it, and what follows from a change.
 
 function described() {
-  const { papers, costs, measurements, claims, firstMeasurements, shows } = JSON.parse(
+  const { papers, costs, measurements, verdicts, claims, firstMeasurements, shows } = JSON.parse(
     byId("description").textContent,
   );
   const atlas = {
@@ -13,7 +13,7 @@ function described() {
     points: new Map(),
     costs: new Map(Object.entries(costs)),
     measurements: new Map(Object.entries(measurements)),
-    verdicts: ["reproduced", "not reproduced", "inconclusive"],
+    verdicts,
     claimPapers: [...new Set(claims.map((claim) => claim.paper))].sort(),
   };
   atlas.costs.set(NETWORK, "simulated time under a network that you declare (s)");

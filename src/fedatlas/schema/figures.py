@@ -1,0 +1,91 @@
+"""What an experiment's figure shows."""
+
+from typing import Literal, Self
+
+from pydantic import Field, PositiveFloat, model_validator
+
+from fedatlas.schema.cost_names import Cost
+from fedatlas.schema.measurements import LEVELS, Measurement, check_target
+from fedatlas.schema.models import Model
+
+_KINDS_OF_KEY = {
+    "also": ("convergence",),
+    "costs": ("convergence",),
+    "rows": ("convergence",),
+    "points": ("convergence",),
+    "dashed": ("convergence", "scaling"),
+    "groups": ("scaling",),
+    "target": ("scaling",),
+    "published": ("final",),
+}
+
+
+class Figure(Model):
+    """What an experiment's figure shows.
+
+    convergence: rows of small panels, one column per cost axis, a row for each measurement.
+    scaling: speed-up against the number of parties, a line per group of runs.
+    final: where the seeds of each run's selected point ended.
+    """
+
+    kind: Literal["convergence", "scaling", "final"] = "convergence"
+    measurement: Measurement = "gradient_norm"
+    also: tuple[Measurement, ...] = Field(
+        default=(), description="further measurements, each in a row of its own"
+    )
+    costs: tuple[Cost, ...] = Field(
+        default=("round", "bytes", "gradient_evaluations"), min_length=1
+    )
+    rows: Literal["effective_step_size", "partition", "none"] = "none"
+    points: Literal["all", "selected"] = "all"
+    dashed: dict[str, str] = Field(
+        default={}, description="run drawn in dashes → the run whose colour it takes"
+    )
+    groups: dict[str, tuple[str, ...]] = Field(
+        default={}, description="label → runs by rising number of parties"
+    )
+    target: PositiveFloat = Field(default=1e-3, description="value to which time is taken")
+    published: dict[str, float] = Field(
+        default={}, description="run → the number that the paper prints"
+    )
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """All that the figure shows."""
+        return (self.measurement, *self.also)
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Runs that the figure names."""
+        grouped = (run for runs in self.groups.values() for run in runs)
+        return (*self.dashed, *self.dashed.values(), *grouped, *self.published)
+
+    @model_validator(mode="after")
+    def _keys_belong_to_the_kind(self) -> Self:
+        for key, kinds in _KINDS_OF_KEY.items():
+            if (
+                self.kind not in kinds
+                and getattr(self, key) != type(self).model_fields[key].default
+            ):
+                raise ValueError(
+                    f"'{key}' is for figures of kind {' and '.join(kinds)}, not {self.kind}"
+                )
+        if len(set(self.measurements)) != len(self.measurements):
+            raise ValueError(f"also: a measurement stands twice in {', '.join(self.measurements)}")
+        if self.rows == "effective_step_size" and self.points == "selected":
+            raise ValueError("rows by effective_step_size need points: all")
+        for run, other in self.dashed.items():
+            if other in self.dashed:
+                raise ValueError(f"dashed: '{run}' takes the colour of '{other}', dashed itself")
+        if self.kind == "convergence" and self.dashed and self.points == "all":
+            raise ValueError("dashed needs points: selected, as lines tell points apart otherwise")
+        if self.kind == "scaling" and not self.groups:
+            raise ValueError("kind scaling needs groups: a label and its runs by number of parties")
+        if self.kind == "scaling" and self.measurement not in LEVELS:
+            raise ValueError(
+                f"kind scaling needs a measurement with a best value, not {self.measurement}: "
+                f"{', '.join(LEVELS)}"
+            )
+        if self.kind == "scaling":
+            check_target(self, self.measurement, self.target)
+        return self

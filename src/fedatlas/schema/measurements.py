@@ -1,0 +1,84 @@
+"""What traces measure: names, long names, units, and which values are best."""
+
+from collections.abc import Collection
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator
+
+from fedatlas.schema.models import Model
+
+
+class Measured(NamedTuple):
+    """One measurement; best: 0 or 1, None where neither less nor more is better."""
+
+    long_name: str
+    units: str = "1"
+    best: int | None = None
+    logarithmic: bool = False  # falls towards 0 over orders of magnitude
+
+
+_OF_MODELS = {
+    "objective": Measured("objective f(x)", best=0),
+    "gradient_norm": Measured("norm of the full gradient ‖∇f(x)‖", best=0, logarithmic=True),
+    "suboptimality": Measured("sub-optimality f(x) − f*", best=0, logarithmic=True),
+    "train_accuracy": Measured("accuracy on the training samples", best=1),
+    "test_accuracy": Measured("accuracy on the test samples", best=1),
+    "train_auroc": Measured("area under the ROC curve on the training samples", best=1),
+    "test_auroc": Measured("area under the ROC curve on the test samples", best=1),
+    "train_f1": Measured("F1 score of the positive class on the training samples", best=1),
+    "test_f1": Measured("F1 score of the positive class on the test samples", best=1),
+    "train_top5_accuracy": Measured("top-5 accuracy on the training samples", best=1),
+    "test_top5_accuracy": Measured("top-5 accuracy on the test samples", best=1),
+    # It falls with θ and rises with w.
+    "min_max_objective": Measured("min–max objective F(θ, w)"),
+    "test_accuracy_of_agents": Measured("accuracy on the test samples, mean over agents", best=1),
+    "test_accuracy_of_worst_agent": Measured(
+        "accuracy on the test samples, of the worst agent", best=1
+    ),
+    "disagreement": Measured("root mean square distance of agents from their mean", best=0),
+    "train_rmse": Measured("root mean square error on the training samples", best=0),
+    "test_rmse": Measured("root mean square error on the test samples", best=0),
+}
+_OF_UPDATES = {
+    "read_delay_mean": Measured("updates that a read of a block lacked, mean so far"),
+    "read_delay_max": Measured("updates that a read of a block lacked, largest so far"),
+    "update_delay_mean": Measured("updates of a block between read and application, mean so far"),
+    "update_delay_max": Measured("updates of a block between read and application, largest so far"),
+    "mask_error": Measured("largest rounding error left by masks in a sum so far"),
+}
+MEASUREMENTS = _OF_MODELS | _OF_UPDATES
+
+#: Measurements that are best at 1; others are best at 0, if any value is best.
+LARGER_IS_BETTER = frozenset(name for name, one in MEASUREMENTS.items() if one.best == 1)
+#: Measurements with a best value. The logarithm of the distance to it tells how far a run got.
+LEVELS = tuple(name for name, one in MEASUREMENTS.items() if one.best is not None)
+
+
+def _one_of(names: Collection[str]) -> AfterValidator:
+    def known(name: str) -> str:
+        if name not in names:
+            raise ValueError(f"must be one of {', '.join(names)}")
+        return name
+
+    return AfterValidator(known)
+
+
+#: A measurement of the model, which figures may show.
+Measurement = Annotated[str, _one_of(_OF_MODELS)]
+#: One of `LEVELS`.
+Level = Annotated[str, _one_of(LEVELS)]
+#: One of `LARGER_IS_BETTER`.
+LargerIsBetter = Annotated[str, _one_of([name for name in LEVELS if name in LARGER_IS_BETTER])]
+
+
+def check_target(model: Model, measurement: str, target: float | None) -> None:
+    """Raise ValueError unless runs can surpass the target, in units of the measurement.
+
+    The default target is for measurements that are best at 0.
+    """
+    if measurement not in LARGER_IS_BETTER or target is None:
+        return
+    if "target" not in model.model_fields_set:
+        raise ValueError(f"measurement: {measurement} needs a 'target' of its own, such as 0.9")
+    if target >= 1:
+        raise ValueError(f"target: {target:g} of {measurement} must lie below 1, its best value")

@@ -1,0 +1,48 @@
+"""What experiments compute besides training: loss surfaces, privacy budgets, attacks on them."""
+
+from typing import Self
+
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+
+from fedatlas.schema.models import Model
+
+
+class Landscape(Model):
+    """The range over which the loss surface of a network with two parameters is looked at."""
+
+    first: tuple[float, float] = Field(description="lowest and highest value of m_1")
+    second: tuple[float, float] = Field(description="lowest and highest value of m_2")
+    points: int = Field(default=121, ge=2, le=2001, description="of the grid along either axis")
+
+    @model_validator(mode="after")
+    def _ranges_ascend(self) -> Self:
+        for key in ("first", "second"):
+            low, high = getattr(self, key)
+            if not low < high:
+                raise ValueError(f"{key}: {low:g} to {high:g} must ascend")
+        return self
+
+
+class BudgetStudy(Model):
+    """What privacy budgets depend on besides hyper-parameters and graphs, stated without any data.
+
+    samples: D, of each agent. dimension: d, of the model. last_horizon: budgets of whole runs are
+    computed for every horizon up to it.
+    """
+
+    samples: PositiveInt
+    dimension: PositiveInt
+    last_horizon: PositiveInt
+
+
+class PrivacyAudit(Model):
+    """How claimed budgets are attacked, see `fedatlas.studies.attack_trials`; no data set is used.
+
+    samples: D of every agent of the tiny problem. curvatures: h, for each of which it is attacked.
+    runs: on either of two adjacent data sets. seed: of all of them.
+    """
+
+    samples: PositiveInt
+    curvatures: tuple[float, ...] = Field(min_length=1)
+    runs: int = Field(ge=100)
+    seed: NonNegativeInt = 0
