@@ -1,8 +1,6 @@
 """The workflow across papers: one objective for all kinds of partitions, the atlas, its pages."""
 
 import json
-import os
-import shutil
 
 import numpy as np
 import pytest
@@ -10,8 +8,7 @@ import xarray as xr
 
 import fedatlas
 from fedatlas.traces.trace import read_trace
-from test_workflow import runs_in
-from workflow_copy import WorkflowCopy
+from workflow_copy import WorkflowCopy, runs_in
 
 ATLAS = "results/atlas/atlas.nc"
 PAGES = ["results/atlas/explorer.html", "results/summary.md"]
@@ -116,7 +113,7 @@ def test_another_title_joins_its_paper_anew_and_nothing_is_trained(workflow):
 
 
 def test_an_edited_method_joins_its_papers_only(workflow):
-    workflow.touch_code("src/fedatlas/algorithms/tdcd.py")
+    workflow.edit_code("algorithms/tdcd")
     made = remade(workflow)
     assert "results/atlas/ours.nc" in made and "results/atlas/fedpage.nc" not in made
     assert ATLAS in made and set(PAGES) <= set(made)
@@ -137,47 +134,11 @@ def test_an_edited_page_is_written_anew_and_nothing_else(workflow):
     assert workflow.planned() == ["results/atlas/explorer.html"]
 
 
-JOINED = "results/atlas/fedpage.nc"
-
-
-def joined_anew(workflow: WorkflowCopy) -> str:
-    """Join the small experiment's traces, whatever Snakemake knows of them; the log."""
-    (workflow.folder / JOINED).unlink()
-    workflow.run(JOINED, "--rerun-triggers", "code")
-    return (workflow.folder / "logs" / "atlas" / "fedpage.log").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("damage", ["foreign", "truncated", "misplaced"])
-def test_a_foreign_or_damaged_trace_is_refused_by_name_and_nothing_is_merged(workflow, damage):
-    trace = workflow.trace("fedavg")
-    before = trace.stat()
-    if damage == "foreign":
-        xr.Dataset({"x": ("y", [1.0])}).to_netcdf(trace)
-    elif damage == "truncated":
-        trace.write_bytes(trace.read_bytes()[: before.st_size // 2])
-    else:
-        shutil.copyfile(workflow.trace("scaffold"), trace)
-    # As it was, or the selection is made anew, which refuses the trace before it is joined.
-    os.utime(trace, ns=(before.st_atime_ns, before.st_mtime_ns))
-    log = joined_anew(workflow)
-    assert "error:" in log and "demo-small/traces/fedavg/only.nc" in log
-    assert not (workflow.folder / JOINED).exists()
-
-
 def test_a_trace_that_was_damaged_later_stops_the_workflow_by_name(workflow):
     trace = workflow.trace("fedavg")
     trace.write_bytes(trace.read_bytes()[:-1000])
     atlas = (workflow.folder / ATLAS).read_bytes()
-    outcome = workflow.run()
+    outcome = workflow.run(ATLAS)
     assert outcome.returncode != 0
     assert "error:" in outcome.stderr and "demo-small/traces/fedavg/only.nc" in outcome.stderr
     assert (workflow.folder / ATLAS).read_bytes() == atlas
-
-
-def test_a_stray_file_is_named_and_left_out(workflow):
-    stray = workflow.trace("fedavg", "stray")
-    xr.Dataset({"x": ("y", [1.0])}).to_netcdf(stray)
-    log = joined_anew(workflow)
-    assert "WARNING" in log and "fedavg/stray.nc" in log
-    with fedatlas.open_atlas(workflow.folder / JOINED) as atlas:
-        assert list(atlas["/fedpage/demo-small/fedavg"].children) == ["only"]

@@ -11,8 +11,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budget_verdicts import read_budgets
 from fedatlas.plan.build import build_plan
 from fedatlas.traces.trace import read_trace
-from test_workflow import EVALUATION, runs_in
-from workflow_copy import ROOT, WorkflowCopy
+from workflow_copy import EVALUATION, ROOT, WorkflowCopy, files_of, runs_in, targets
 
 SCHEME = "{name: s2, alpha: 0.1, beta: 0.1, gamma: 0.1, samples_base: 1.5, p_zeta: 0.9, p_eta: 0.9}"
 EXPERIMENTS = {
@@ -74,12 +73,18 @@ claims:
     test: {kind: audit_stands, run: tracking}
 """,
 }
+# Not the atlas and its pages, which other tests make.
+TARGETS = targets(
+    small="claims.csv figure.svg table.csv graphs.svg",
+    shown="claims.csv figure.svg table.csv",
+    spent="claims.csv budgets.svg conditions.csv privacy-audit.csv graphs.svg",
+)
 OF_BUDGETS = {"budgets.nc", "budgets.svg", "budgets.png", "conditions.csv", "privacy-audit.csv"}
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    return WorkflowCopy.finished(tmp_path_factory, EXPERIMENTS)
+    return WorkflowCopy.finished(tmp_path_factory, EXPERIMENTS, TARGETS)
 
 
 @pytest.fixture
@@ -90,11 +95,6 @@ def workflow(finished, tmp_path):
 def made(workflow, experiment):
     folder = workflow.results / "experiments" / f"demo-{experiment}"
     return {file.name for file in folder.iterdir() if file.is_file()}
-
-
-def of(experiment, planned):
-    prefix = f"results/experiments/demo-{experiment}/"
-    return {file.removeprefix(prefix) for file in planned if file.startswith(prefix)}
 
 
 def test_traces_carry_what_was_sent_and_what_was_spent(finished):
@@ -135,36 +135,37 @@ def test_budgets_are_judged_without_training(finished):
 
 def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):
     assert workflow.planned() == []
-    for unrelated in (
-        "federations/min_max/engine",
-        "algorithms/fmgda",
-        "federations/decentralised/linear_engine",
-    ):
-        workflow.touch_code(f"src/fedatlas/{unrelated}.py")
+    workflow.edit_code("federations/min_max/engine", "algorithms/fmgda")
+    assert workflow.planned() == []
+    workflow.edit_code("federations/decentralised/linear_engine")
     # Linear agents belong to the same setting, whichever engine a run takes.
     assert set(runs_in(workflow.planned())) == {"tracking/only", "quantised/only"}
 
 
 def test_an_edited_method_reruns_its_runs_and_its_budgets(workflow):
-    workflow.touch_code("src/fedatlas/algorithms/quantised_gradient_descent.py")
+    workflow.edit_code("algorithms/quantised_gradient_descent")
     planned = workflow.planned()
     assert runs_in(planned) == ["quantised/only"]
-    assert of("spent", planned) == set()  # has no such run
-    workflow.touch_code("src/fedatlas/algorithms/dp_gradient_tracking.py")
+    assert files_of("demo-spent", planned) == set()  # has no such run
+    workflow.edit_code("algorithms/dp_gradient_tracking")
     planned = workflow.planned()
     assert set(runs_in(planned)) == {"tracking/only", "quantised/only"}
-    assert of("spent", planned) >= OF_BUDGETS
+    assert files_of("demo-spent", planned) >= OF_BUDGETS
 
 
 def test_an_edited_figure_of_graphs_or_budgets_trains_nothing(workflow):
-    workflow.touch_code("src/fedatlas/figures/graphs.py")
-    planned = workflow.planned()
-    assert runs_in(planned) == [] and of("small", planned) == {"graphs.svg", "graphs.png"}
-    workflow.touch_code("src/fedatlas/figures/budgets.py")
+    workflow.edit_code("figures/graphs")
     planned = workflow.planned()
     assert runs_in(planned) == []
-    assert {"budgets.svg", "budgets.png"} <= of("spent", planned)
-    assert "budgets.nc" not in of("spent", planned)
+    assert files_of("demo-small", planned) == {
+        "graphs.svg",
+        "graphs.png",
+    }
+    workflow.edit_code("figures/budgets")
+    planned = workflow.planned()
+    assert runs_in(planned) == []
+    assert {"budgets.svg", "budgets.png"} <= files_of("demo-spent", planned)
+    assert "budgets.nc" not in files_of("demo-spent", planned)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import read_shard
 from fedatlas.plan.build import build_plan
 from fedatlas.traces.trace import read_trace
-from test_workflow import EVALUATION, runs_in
-from workflow_copy import ROOT, WorkflowCopy
+from workflow_copy import EVALUATION, ROOT, WorkflowCopy, files_of, runs_in, targets
 
 EXPERIMENTS = {
     "grid": """
@@ -76,6 +75,11 @@ selection: {measurement: train_auroc}
 figure: {kind: final, measurement: test_auroc, published: {fmgda: 0.9}}
 """,
 }
+# Not the atlas and its pages, which other tests make.
+TARGETS = targets(
+    small="claims.csv figure.svg table.csv",
+    table="claims.csv figure.svg table.csv",
+)
 BINARY = "binary: {positive: {from: 5, to: 9}, keep_negative: 0.2}"
 OBJECTIVE = "{name: auc_min_max, model: cnn_8x8}"
 TUNED = ["fmgda/tuned", "sgda/tuned"]
@@ -83,18 +87,12 @@ TUNED = ["fmgda/tuned", "sgda/tuned"]
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    return WorkflowCopy.finished(tmp_path_factory, EXPERIMENTS)
+    return WorkflowCopy.finished(tmp_path_factory, EXPERIMENTS, TARGETS)
 
 
 @pytest.fixture
 def workflow(finished, tmp_path):
     return finished.clone(tmp_path / "copy")
-
-
-def of(experiment, planned):
-    """Names of an experiment's evaluation files among planned outputs."""
-    prefix = f"results/experiments/demo-{experiment}/"
-    return {file.removeprefix(prefix) for file in planned if file.startswith(prefix)} & EVALUATION
 
 
 def test_runs_take_what_another_experiment_chose(finished):
@@ -139,24 +137,23 @@ def test_another_experiments_runs_are_not_trained_twice(finished):
 
 def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):
     assert workflow.planned() == []
-    for unrelated in (
+    workflow.edit_code(
         "federations/horizontal/cpu_engine",
         "federations/vertical/network",
         "architectures/cnn_28x28",
-    ):
-        workflow.touch_code(f"src/fedatlas/{unrelated}.py")
+    )
     assert workflow.planned() == []
-    workflow.touch_code("src/fedatlas/algorithms/fmgda.py")
+    workflow.edit_code("algorithms/fmgda")
     planned = workflow.planned()
     points = ["fmgda/primal_step_size-0.3", "fmgda/primal_step_size-1e-05"]
     # What is tuned may be chosen anew, so all tuned runs wait for the selection.
     assert set(points) | {"fmgda/tuned"} <= set(runs_in(planned))
     assert "sgda/only" not in runs_in(planned)
-    assert of("table", planned) == EVALUATION
+    assert files_of("demo-table", planned) == EVALUATION
 
 
 def test_an_edited_network_reruns_its_runs(workflow):
-    workflow.touch_code("src/fedatlas/architectures/cnn_8x8.py")
+    workflow.edit_code("architectures/cnn_8x8")
     assert set(TUNED) < set(runs_in(workflow.planned()))
 
 
@@ -164,11 +161,11 @@ def test_an_edited_claim_or_figure_trains_nothing(workflow):
     experiments = "config/experiments/demo"
     workflow.edit(f"{experiments}/small.yaml", "FMGDA ends higher", "FMGDA ends highest")
     planned = workflow.planned()
-    assert (runs_in(planned), of("small", planned)) == ([], {"claims.csv"})
+    assert (runs_in(planned), files_of("demo-small", planned)) == ([], {"claims.csv"})
     workflow.edit(f"{experiments}/table.yaml", "fmgda: 0.9", "fmgda: 0.8")
     planned = workflow.planned()
     assert runs_in(planned) == []
-    assert of("table", planned) == {"figure.png", "figure.svg"}
+    assert files_of("demo-table", planned) == {"figure.png", "figure.svg"}
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,21 @@
 """A small copy of the whole workflow in a folder of its own, to run, edit and break."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 COPIED = ("Snakefile", "rules", "config", "workflow", "profiles", "src", "pyproject.toml")
+
+#: What is made of every experiment, besides traces.
+EVALUATION = {"claims.csv", "figure.png", "figure.svg", "selection.json", "table.csv"}
 
 EXPERIMENT = """
 paper: fedpage
@@ -42,28 +47,71 @@ claims:
 
 
 def copy_workflow(folder: Path) -> None:
-    """What a run needs of this checkout, with what was compiled of it; files keep their times."""
+    """Copy what a run needs of this checkout, with its compiled code; files keep their times."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=_of_no_use)
+            shutil.copytree(source, folder / name, ignore=_not_needed)
         else:
             shutil.copy2(source, folder / name)
 
 
-def _of_no_use(folder: str, names: list[str]) -> list[str]:
-    """Records of the installation, and what another process is just compiling."""
+def _not_needed(folder: str, names: list[str]) -> list[str]:
+    """Records of the installation, and temporary files of a process that is compiling."""
     compiled = (".pyc", ".nbi", ".nbc")
     if Path(folder).name == "__pycache__":
         return [name for name in names if not name.endswith(compiled)]
     return [name for name in names if name.endswith(".egg-info")]
 
 
+def _environment(**variables: str) -> dict[str, str]:
+    """This process's environment without a mirror of raw files."""
+    return {
+        name: text for name, text in os.environ.items() if name != "FEDATLAS_MIRROR"
+    } | variables
+
+
+@cache
+def _dry_runs() -> subprocess.Popen[str]:
+    """The process of dry_run.py, which ends with this one."""
+    return subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("dry_run.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=_environment(),
+    )
+
+
+def runs_in(planned: list[str]) -> list[str]:
+    """Training runs among planned outputs, as run/point."""
+    return sorted(
+        "/".join(file.removesuffix(".nc").split("/")[-2:]) for file in planned if "/traces/" in file
+    )
+
+
+def targets(**experiments: str) -> tuple[str, ...]:
+    """Files of the demo's experiments, as `small="claims.csv figure.svg"`."""
+    return tuple(
+        f"results/experiments/demo-{experiment}/{name}"
+        for experiment, names in experiments.items()
+        for name in names.split()
+    )
+
+
+def files_of(experiment: str, planned: list[str]) -> set[str]:
+    """Names of one experiment's files among planned outputs, traces left out."""
+    prefix = f"results/experiments/{experiment}/"
+    found = {file.removeprefix(prefix) for file in planned if file.startswith(prefix)}
+    return {name for name in found if "/" not in name}
+
+
 class WorkflowCopy:
     """A folder that holds the workflow with one small experiment, `demo-small`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, targets: tuple[str, ...] = ()) -> None:
         self.folder = folder
+        self.targets = targets  # what is made where nothing else is asked for; empty: everything
 
     @classmethod
     def create(cls, folder: Path) -> "WorkflowCopy":
@@ -77,10 +125,14 @@ class WorkflowCopy:
 
     @classmethod
     def finished(
-        cls, factory: pytest.TempPathFactory, experiments: dict[str, str] | None = None
+        cls,
+        factory: pytest.TempPathFactory,
+        experiments: dict[str, str] | None = None,
+        targets: tuple[str, ...] = (),
     ) -> "WorkflowCopy":
-        """One that has run, with these experiments in place of its own or beside it."""
+        """A workflow that has run, up to its targets, with further experiments by name."""
         copy = cls.create(factory.mktemp("workflow") / "copy")
+        copy.targets = targets
         for name, text in (experiments or {}).items():
             copy.experiment.with_name(f"{name}.yaml").write_text(text, encoding="utf-8")
         outcome = copy.run()
@@ -90,7 +142,7 @@ class WorkflowCopy:
     def clone(self, folder: Path) -> "WorkflowCopy":
         """The same with all results and Snakemake's records, times preserved."""
         shutil.copytree(self.folder, folder, symlinks=True)
-        return WorkflowCopy(folder)
+        return WorkflowCopy(folder, self.targets)
 
     @property
     def experiment(self) -> Path:
@@ -105,14 +157,13 @@ class WorkflowCopy:
 
     def environment(self) -> dict[str, str]:
         # The copy's own sources win over the installed package.
-        variables = {**os.environ, "PYTHONPATH": str(self.folder / "src")}
-        variables.pop("FEDATLAS_MIRROR", None)
-        return variables
+        return _environment(PYTHONPATH=str(self.folder / "src"))
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "snakemake", "--cores", "2", *arguments]
+        return [sys.executable, "-m", "snakemake", "--cores", "2", *(arguments or self.targets)]
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Start Snakemake."""
         return subprocess.run(
             self.command(*arguments),
             cwd=self.folder,
@@ -122,12 +173,28 @@ class WorkflowCopy:
             timeout=300,
         )
 
+    def ask(self, *arguments: str) -> tuple[int, str]:
+        """Exit status and output of Snakemake where it starts no job, such as in a dry run."""
+        log = self.folder.with_name(f"{self.folder.name}.log")
+        request = {"folder": str(self.folder), "arguments": arguments, "log": str(log)}
+        process = _dry_runs()
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        return int(process.stdout.readline()), log.read_text(encoding="utf-8")
+
     def planned(self, *arguments: str) -> list[str]:
-        """Outputs that a dry-run would make."""
-        outcome = self.run("--dry-run", *arguments)
-        assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-        lines = re.findall(r"^    output: (.*)$", outcome.stdout + outcome.stderr, re.MULTILINE)
+        """Outputs that a dry run of the workflow's targets would make."""
+        status, output = self.ask("--cores", "2", "--dry-run", *self.targets, *arguments)
+        assert status == 0, output
+        lines = re.findall(r"^    output: (.*)$", output, re.MULTILINE)
         return sorted(file for line in lines for file in line.split(", "))
+
+    def refusal(self, *arguments: str) -> str:
+        """The error with which Snakemake ends before any job: no traceback, nothing is made."""
+        status, output = self.ask("--cores", "2", *arguments)
+        assert status != 0 and "Traceback" not in output, output
+        return output
 
     def edit(self, path: str, old: str, new: str) -> None:
         file = self.folder / path
@@ -135,7 +202,8 @@ class WorkflowCopy:
         assert old in text
         file.write_text(text.replace(old, new), encoding="utf-8")
 
-    def touch_code(self, path: str) -> None:
-        """Change the meaning of a source file, but no result."""
-        with (self.folder / path).open("a", encoding="utf-8") as stream:
-            stream.write("\n_EDITED = True\n")
+    def edit_code(self, *modules: str) -> None:
+        """Change the meaning of modules, named as `folder/module`, but no result."""
+        for module in modules:
+            with (self.folder / "src" / "fedatlas" / f"{module}.py").open("a") as stream:
+                stream.write("\n_EDITED = True\n")

@@ -1,0 +1,183 @@
+"""What the workflow says of commands, options, experiments and raw files, sound and unsound."""
+
+import gzip
+import hashlib
+import shlex
+import shutil
+
+import pytest
+
+from fedatlas.errors import FedatlasError
+from fedatlas.plan.plan import build_plan
+from fedatlas.traces.trace import read_trace
+from workflow_copy import ROOT, WorkflowCopy
+
+SMALL = "config/experiments/demo/small.yaml"
+CLAIMS = "results/experiments/demo-small/claims.csv"
+
+
+@pytest.fixture
+def workflow(tmp_path):
+    return WorkflowCopy.create(tmp_path / "copy")
+
+
+COMMANDS = [
+    line
+    for name in ("README.md", "docs/adding.md")
+    for line in (ROOT / name).read_text(encoding="utf-8").splitlines()
+    # An executor that is not installed, and a report of results that are not there.
+    if line.startswith("snakemake ")
+    and not any(word in line for word in ("--executor", "--report", "profiles/slurm"))
+]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_of_the_documentation_are_understood(workflow, tmp_path, line):
+    shutil.copytree(ROOT / "config", workflow.folder / "config", dirs_exist_ok=True)
+    arguments = shlex.split(line, comments=True)[1:]
+    arguments = [word.replace("/data/mirror", str(tmp_path)) for word in arguments]
+    assert len(workflow.planned(*arguments)) > 10
+
+
+def test_the_documentation_has_commands():
+    assert len(COMMANDS) >= 5
+
+
+BAD_EXPERIMENTS = [
+    ("rounds: 40", "rounds: 40\nround: 3", ["unknown key 'round'", "rounds", "small.yaml"]),
+    ("algorithm: fedavg", "algorithm: fedagv", ["fedagv", "there are:", "fedavg", "scaffold"]),
+    ("dataset: breast-cancer", "dataset: breast", ["'breast'", "breast-cancer", "small.yaml"]),
+    (
+        "batch_size: 4, local_step_size: 0.02}\n  fedavg",
+        "batch_size: 4}\n  fedavg",
+        ["missing key 'local_step_size'", "runs.scaffold", "small.yaml"],
+    ),
+    ("batch_size: 4", "batchsize: 4", ["unknown key 'batchsize'", "batch_size"]),
+    ("local_steps: 5", "local_steps: 0", ["local_steps", "value 0", "greater than 0"]),
+    ("clients: 56", "clients: 5", ["clients_per_round", "only 5 clients"]),
+    ("second: fedavg", "second: fedavgg", ["fedavgg", "fedpage, scaffold, fedavg"]),
+    ("relation: faster", "relation: faster, at: 41", ["'order'", "at", "40 rounds"]),
+    (
+        "dataset: breast-cancer",
+        "dataset: digits",
+        ["needs labels ±1 or real ones, but digits is a multiclass data set"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), BAD_EXPERIMENTS)
+def test_bad_experiments_are_refused_with_the_reason(workflow, old, new, expected):
+    workflow.edit(SMALL, old, new)
+    with pytest.raises(FedatlasError) as caught:
+        build_plan(workflow.folder / "config")
+    assert all(part in str(caught.value) for part in expected), str(caught.value)
+
+
+def test_a_bad_experiment_ends_the_workflow_before_any_job(workflow):
+    workflow.edit(SMALL, "seeds: [0, 1]", "seeds: [0, 0]")
+    outcome = workflow.run()
+    output = outcome.stdout + outcome.stderr
+    assert outcome.returncode != 0
+    assert "seed is listed twice" in output and "Traceback" not in output
+    assert not workflow.results.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--config", "experiments=['nothing-*']"],
+         ["nothing-*", "matches no experiment", "demo-small"]),
+        (["--config", "mirorr=/data"], ["unknown key 'mirorr'", "mirror"]),
+        (["--config", "device=gpu"], ["device", "gpu"]),
+        (["--config", "mirror=/no/such/folder"], ["mirror", "/no/such/folder", "not a folder"]),
+        (["fedpage"], ["config/paper.yaml"]),  # whose experiments are not selected
+    ],
+)  # fmt: skip
+def test_bad_options_are_refused_before_any_job(workflow, options, expected):
+    output = workflow.refusal(*options)
+    assert all(part in output for part in expected), output
+
+
+def test_unwritable_results_are_one_clear_error(workflow):
+    workflow.results.write_text("a file where a folder belongs")
+    assert "results is a file" in workflow.refusal()
+    assert workflow.results.read_text() == "a file where a folder belongs"
+
+
+LIBSVM_CATALOGUE = """
+coded:
+  title: A LIBSVM file with other label codes
+  homepage: https://example.org/
+  licence: none
+  citation: none
+  format: libsvm
+  task: binary
+  features: 9
+  labels: {1: -1, 2: 1}
+  splits:
+    train:
+      files:
+        - path: libsvm/coded.gz
+          urls: ["http://127.0.0.1:9/coded.gz"]
+          decompress: gz
+          checksum: CHECKSUM
+"""
+ROWS = "".join(f"{1 + i % 2} 2:{i / 60} 7:1\n" if i % 5 else f"{1 + i % 2}\n" for i in range(60))
+
+
+def libsvm_workflow(workflow, text):
+    """Turn to a compressed LIBSVM file with codes 1 and 2, gaps and empty rows; its mirror."""
+    mirror = workflow.folder.with_name("mirror")
+    (mirror / "libsvm").mkdir(parents=True)
+    raw = mirror / "libsvm" / "coded.gz"
+    raw.write_bytes(gzip.compress(text.encode(), mtime=0))
+    checksum = f"md5:{hashlib.md5(raw.read_bytes()).hexdigest()}"
+    catalogue = LIBSVM_CATALOGUE.replace("CHECKSUM", checksum)
+    (workflow.folder / "config" / "datasets.yaml").write_text(catalogue, encoding="utf-8")
+    workflow.edit(SMALL, "breast-cancer", "coded")
+    workflow.edit(SMALL, "clients: 56, samples: 560", "clients: 10")
+    workflow.edit(SMALL, "per_round: 8", "per_round: 5")
+    return mirror
+
+
+def failure(workflow, *options):
+    """Output of a run that fails without a traceback."""
+    outcome = workflow.run(CLAIMS, *options)
+    output = outcome.stdout + outcome.stderr
+    assert outcome.returncode != 0 and "Traceback" not in output
+    return output
+
+
+def test_libsvm_from_a_mirror_to_verdicts(workflow):
+    mirror = libsvm_workflow(workflow, ROWS)
+    outcome = workflow.run(CLAIMS, "--config", f"mirror={mirror}")
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert (workflow.folder / CLAIMS).exists()
+    assert (workflow.results / "raw" / "libsvm" / "coded").read_text() == ROWS
+    trace = read_trace(workflow.trace("fedavg"))
+    assert (trace["train_accuracy"].isel(record=0) == 0.5).all()  # half of the labels are -1
+
+
+def test_without_mirror_and_network_the_error_says_what_to_do(workflow):
+    libsvm_workflow(workflow, ROWS)
+    output = failure(workflow)
+    for part in ("http://127.0.0.1:9/coded.gz", "libsvm/coded.gz", "--config mirror=DIR"):
+        assert part in output
+    assert not (workflow.results / "raw" / "libsvm" / "coded").exists()
+
+
+def test_a_corrupted_mirror_file_prints_both_sums_and_keeps_nothing(workflow):
+    mirror = libsvm_workflow(workflow, ROWS)
+    raw = mirror / "libsvm" / "coded.gz"
+    expected = hashlib.md5(raw.read_bytes()).hexdigest()
+    raw.write_bytes(raw.read_bytes()[:-9] + b"corrupted")
+    output = failure(workflow, "--config", f"mirror={mirror}")
+    assert expected in output
+    assert hashlib.md5(raw.read_bytes()).hexdigest() in output
+    assert not list((workflow.results / "raw").glob("**/coded*"))
+
+
+def test_a_bad_libsvm_file_stops_before_training(workflow):
+    mirror = libsvm_workflow(workflow, ROWS + "2 10:1\n")
+    assert "libsvm/coded:61:" in failure(workflow, "--config", f"mirror={mirror}")
+    assert not list(workflow.results.glob("data/**/*.parquet"))
