@@ -90,12 +90,16 @@ def test_a_bad_experiment_ends_the_workflow_before_any_job(workflow):
         (["--config", "mirorr=/data"], ["unknown key 'mirorr'", "mirror"]),
         (["--config", "device=gpu"], ["device", "gpu"]),
         (["--config", "mirror=/no/such/folder"], ["mirror", "/no/such/folder", "not a folder"]),
-        (["fedpage"], ["config/paper.yaml"]),  # whose experiments are not selected
     ],
 )  # fmt: skip
 def test_bad_options_are_refused_before_any_job(workflow, options, expected):
     output = workflow.refusal(*options)
     assert all(part in output for part in expected), output
+
+
+def test_a_paper_target_says_how_to_select_its_experiments(workflow):
+    status, output = workflow.ask("--cores", "2", "fedpage")
+    assert status != 0 and "config/paper.yaml" in output
 
 
 def test_unwritable_results_are_one_clear_error(workflow):
