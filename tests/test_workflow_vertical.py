@@ -6,7 +6,7 @@ import json
 import pytest
 
 from fedatlas.errors import FedatlasError
-from fedatlas.plan.plan import build_plan
+from fedatlas.plan.build import build_plan
 from fedatlas.traces.trace import read_trace
 from workflow_copy import WorkflowCopy, runs_in, targets
 
