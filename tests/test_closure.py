@@ -1,6 +1,7 @@
 """Import closures against what Python really imports; the meaning of code, and what edits rerun."""
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
@@ -50,7 +51,7 @@ def test_closure_covers_all_that_training_imports(algorithm, kind):
 def test_a_methods_closure_holds_its_file_and_no_other_methods():
     closure = names(run_closure("fedpage"))
     assert "algorithms/fedpage.py" in closure
-    assert {"training/loop.py", "arithmetic/kernels.py", "errors.py"} <= closure
+    assert {"training/loop.py", "arithmetic/kernels/formulas.py", "errors.py"} <= closure
     assert not {"algorithms/scaffold.py", "algorithms/fedavg.py"} & closure
 
 
@@ -69,7 +70,7 @@ def test_runs_depend_on_the_code_of_their_own_kind_of_partition():
         "federations/min_max/engine.py",
         "arithmetic/batched_network.py",
     } <= min_max - horizontal
-    assert not {"arithmetic/kernels.py", "federations/vertical/network.py"} & min_max
+    assert not {"arithmetic/kernels/formulas.py", "federations/vertical/network.py"} & min_max
     assert not {name for name in min_max if name.startswith("architectures/cnn")}
 
 
@@ -105,36 +106,6 @@ def test_relative_imports_and_else_branches_count(tmp_path):
     found = {str(path.relative_to(package)) for path in files}
     modules = {"algorithms/mine.py", "algorithms/_shared.py", "a.py", "c.py"}
     assert found == modules | {"__init__.py", "algorithms/__init__.py"}
-
-
-def test_compiled_code_takes_no_constant_from_another_file():
-    """Compiled code is cached by its own file's time stamp: such a constant would go stale."""
-    path = Path(ROOT) / "arithmetic" / "kernels.py"
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    compiled = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    assert all("njit" in ast.dump(node.decorator_list[0]) for node in compiled)
-    own = {node.name for node in compiled}
-    for node in tree.body:
-        if isinstance(node, ast.Assign):
-            values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-            if all(isinstance(value, ast.Constant) for value in values):
-                own |= {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
-    used = {
-        name.id
-        for function in compiled
-        for name in ast.walk(function)
-        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)
-    }
-    imported = {
-        alias.asname or alias.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("fedatlas")
-        for alias in node.names
-    }
-    assert {"_ROBUST", "_LOGISTIC"} <= own
-    assert not used & imported
-    module_names = {name for name in used if name.startswith("_") or name.isupper()}
-    assert module_names <= own
 
 
 # What code means.
@@ -274,7 +245,9 @@ def test_another_wording_and_formatting_of_everything_reruns_nothing(package, sp
 
 EDITS = {
     "algorithms/scaffold.py": lambda spec: spec.algorithm == "scaffold",
-    "federations/vertical/network.py": lambda spec: spec.federation == "vertical",
+    "federations/vertical/kernels/events.py": lambda spec: spec.federation == "vertical",
+    "federations/tiered/kernels.py": lambda spec: spec.federation == "tiered",
+    "arithmetic/kernels/formulas.py": lambda spec: spec.federation != "min_max",
     "federations/horizontal/problem.py": lambda spec: spec.federation == "horizontal",
     "federations/min_max/engine.py": lambda spec: spec.federation == "min_max",
     "training/loop.py": lambda spec: True,
@@ -307,3 +280,49 @@ def test_stamps_of_many_modules_are_files_that_processes_share(package):
     assert [str(file) for file in folder.iterdir()] == list(files)
     assert Path(*files).read_text() == SourceTree(package).digest(*modules) + "\n"
     assert SourceTree(package).stamp(modules[1:], folder) not in files
+
+
+# What is compiled, kept on disk.
+
+CALL = """
+import sys
+import numpy as np
+from fedatlas.arithmetic.kernels.formulas import losses
+from fedatlas.federations.horizontal.kernels import measure
+rows = np.array([0, 1]), np.zeros(1, np.int32), np.ones(1)
+print(losses(2, np.ones(1), np.zeros(1))[0])
+print(measure(*rows, np.zeros(1), np.ones(1), 2, 0, 0.0, np.ones(1))[0])
+compiled = [measure.stats, losses.stats]
+print(sum(len(stats.cache_misses) for stats in compiled))
+"""
+COMMENT = ("import math", "# A comment.\n\nimport math")
+CUBE = ("return (margin - label) ** 2", "return (margin - label) ** 2 + 1.0")
+
+
+def compiled_results(package, environment):
+    """Two losses, by two modules, and how many functions had to be compiled for them."""
+    environment = {**os.environ, "PYTHONPATH": str(package.parent), **environment}
+    call = [sys.executable, "-c", CALL]
+    outcome = subprocess.run(call, capture_output=True, text=True, env=environment, check=True)
+    return [float(line) for line in outcome.stdout.split()]
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_compiled_code_is_kept_until_the_meaning_of_its_modules_changes(package, tmp_path, chosen):
+    formulas = package / "arithmetic/kernels/formulas.py"
+    folder = tmp_path / "chosen"
+    environment = {"NUMBA_CACHE_DIR": str(folder)} if chosen else {}
+    # An own import after the edit would read Python's file of one second ago.
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    assert compiled_results(package, environment) == [1.0, 1.0, 2]
+    kept = {file.name for file in tmp_path.rglob("*.nbi")}
+    assert kept
+    assert folder.exists() == chosen
+    formulas.write_text(formulas.read_text().replace(*COMMENT))
+    assert compiled_results(package, environment) == [1.0, 1.0, 0]
+    formulas.write_text(formulas.read_text().replace(*CUBE))
+    assert compiled_results(package, environment) == [2.0, 2.0, 2]
+    # What older code was compiled to does not pile up.
+    after = {file.name for file in tmp_path.rglob("*.nbi")}
+    assert len(after) == len(kept)
+    assert not after & kept

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedatlas.arithmetic import kernels
+from fedatlas.arithmetic.kernels import formulas
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.objectives import LinearObjective, Loss
 from fedatlas.studies.leaks import (
@@ -44,9 +44,9 @@ def test_derivatives_are_those_that_training_sends(loss: Loss):
     margins, labels = random_margins(20)[:500], random_signs()[:500]
     if loss is not Loss.LOGISTIC:
         labels = labels * np.linspace(0, 9, 500)
-    code = kernels.LOSS_CODES[loss]
+    code = formulas.LOSS_CODES[loss]
     trained = [
-        kernels.loss_derivative.py_func(code, z, y) for z, y in zip(margins, labels, strict=True)
+        formulas.loss_derivative.py_func(code, z, y) for z, y in zip(margins, labels, strict=True)
     ]
     np.testing.assert_allclose(derivatives(loss, margins, labels), trained, rtol=1e-14, atol=0)
 

@@ -23,11 +23,11 @@ from fedatlas.algorithms.afsvrg_vp import AfsvrgVp
 from fedatlas.algorithms.vfb2_saga import Vfb2Saga
 from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
-from fedatlas.arithmetic import kernels
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.algorithm import VerticalAlgorithm
 from fedatlas.federations.vertical.counters import PartyCounters
+from fedatlas.federations.vertical.kernels import events, sums
 from fedatlas.federations.vertical.network import PartyNetwork, PartyState
 from fedatlas.federations.vertical.problem import VerticalProblem
 from fedatlas.federations.vertical.secure_sum import masked_sum, two_trees
@@ -441,9 +441,7 @@ def test_one_party_alone_has_the_bits_of_the_events(
 @every_method
 @every_objective
 def test_one_party_catches_up_with_many_missed_updates(method, objective, monkeypatch):
-    case = Case(
-        method, objective, 0.1, "sparse", (7,), 1, 3 * kernels.TABULATED, rounds_per_epoch=1
-    )
+    case = Case(method, objective, 0.1, "sparse", (7,), 1, 3 * events.TABULATED, rounds_per_epoch=1)
     data = make_data(case)
     data.X[3:, :2] = 0.0  # hardly any row has these
     assert_as_by_events(case, data, 3, monkeypatch)
@@ -457,14 +455,14 @@ def assert_as_by_events(
 
     def by_events(blocks, rule, timing, draws, *state):
         trees, key = np.empty((1, 2, 0, 2), np.int64), np.uint64(0)
-        assert kernels.decide_updates(blocks, rule, timing, draws, trees, key, 0.0, *state)
+        assert events.decide_updates(blocks, rule, timing, draws, trees, key, 0.0, *state)
 
-    monkeypatch.setattr(kernels, "decide_alone", by_events)
-    events = Run(case, data).round(rounds)
-    assert alone.counters == events.counters
-    for ours, theirs in zip(arrays_of(alone.state), arrays_of(events.state), strict=True):
+    monkeypatch.setattr(events, "decide_alone", by_events)
+    general = Run(case, data).round(rounds)
+    assert alone.counters == general.counters
+    for ours, theirs in zip(arrays_of(alone.state), arrays_of(general.state), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    np.testing.assert_array_equal(alone.barrier(), events.barrier())
+    np.testing.assert_array_equal(alone.barrier(), general.barrier())
 
 
 def arrays_of(state: PartyState) -> list[np.ndarray]:
@@ -640,7 +638,7 @@ def test_sums_go_up_the_trees_of_the_dominator_that_asked():
     data = make_data(case)
     data.x0[:] = data.y[:] = 0.0
     run = Run(case, data).round()
-    masks = np.array([1e10 * kernels._mask(run.network._mask_keys[0], k) for k in range(15)])
+    masks = np.array([1e10 * sums.mask(run.network._mask_keys[0], k) for k in range(15)])
     for dominator, theta in enumerate(run.state.queues.own_theta):
         own = masks[5 * dominator : 5 * dominator + 5]
         expected = {

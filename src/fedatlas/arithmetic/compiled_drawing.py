@@ -1,15 +1,12 @@
-"""What `drawing` does, compiled: the same samples.
-
-Compiled code is cached by its file's time stamp: nothing here may call what another file compiles.
-"""
+"""What `drawing` does, compiled: the same samples."""
 
 import numpy as np
-from numba import njit
 
 from fedatlas.arithmetic.drawing import Drawing
+from fedatlas.arithmetic.kernels.compilation import compiled
 
 
-@njit(cache=True)
+@compiled
 def _held_rows(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
     """See `drawing.held_rows`."""
     starts = np.empty(len(clients), dtype=np.int64)
@@ -23,7 +20,7 @@ def _held_rows(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np
     return starts, sizes, total, largest
 
 
-@njit(cache=True)
+@compiled
 def _distinct_rows(
     uniform: np.ndarray, starts: np.ndarray, held: np.ndarray
 ) -> tuple[np.ndarray, int, int, np.ndarray]:
@@ -32,7 +29,7 @@ def _distinct_rows(
     sizes = np.empty(clients, dtype=np.int64)
     rows = np.zeros((clients, steps, size), dtype=np.int64)
     deck = np.arange(held.max())
-    taken = np.empty(size, dtype=np.uint64)  # no sign: see kernels._dot
+    taken = np.empty(size, dtype=np.uint64)  # no sign: see kernels.formulas
     total = largest = 0
     for s in range(clients):
         sizes[s] = min(held[s], size)

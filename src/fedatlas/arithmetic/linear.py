@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from fedatlas.arithmetic import kernels
+from fedatlas.arithmetic.kernels import formulas
 from fedatlas.schema.objectives import LinearObjective
 
 
@@ -21,9 +21,9 @@ class LinearModel:
             np.ascontiguousarray(features) if isinstance(features, np.ndarray) else features
         )
         self._label = label
-        self._loss = kernels.LOSS_CODES[objective.loss]
+        self._loss = formulas.LOSS_CODES[objective.loss]
         self._penalty = (
-            kernels.REGULARISER_CODES[objective.regulariser],
+            formulas.REGULARISER_CODES[objective.regulariser],
             objective.regularisation_weight,
         )
         self._objective = objective
@@ -40,12 +40,12 @@ class LinearModel:
 
     def losses(self, margins: np.ndarray) -> tuple[float, np.ndarray]:
         """Sum of the losses and their derivatives (n,)."""
-        return kernels.losses(self._loss, margins, self._label)
+        return formulas.losses(self._loss, margins, self._label)
 
     def data_gradient(self, slopes: np.ndarray) -> np.ndarray:
         """1/n Σ_i slope_i x_i, (d,)."""
         if isinstance(self._features, np.ndarray):
-            return kernels.weighted_rows(self._features, slopes) / self.samples
+            return formulas.weighted_rows(self._features, slopes) / self.samples
         return (self._features.T @ slopes) / self.samples
 
     def value_and_gradient(
@@ -53,5 +53,5 @@ class LinearModel:
     ) -> tuple[float, np.ndarray]:
         """f(w) and ∇f(w), (d,); margins: those of w, if they are known."""
         total, slopes = self.losses(self.margins(w) if margins is None else margins)
-        penalty, gradient = kernels.penalties(*self._penalty, w)
+        penalty, gradient = formulas.penalties(*self._penalty, w)
         return total / self.samples + penalty, self.data_gradient(slopes) + gradient

@@ -2,7 +2,7 @@
 
 Of linear models: which loss, which regulariser, how smooth. The sum over a client's samples is
 f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x). Formulas live where they are
-computed: `problems.kernels`, `problems.on_torch`, `problems.auc`.
+computed: `arithmetic.kernels`, `horizontal.torch_engine`, `min_max.auc`.
 
 Sources: robust regression and logistic regression with a nonconvex regulariser, FedPAGE section 6
 (arXiv:2108.04755) and VFB² problems (18) and (7) (arXiv:2103.00958; their λ/2 is our weight of the

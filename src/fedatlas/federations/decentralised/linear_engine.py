@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fedatlas.arithmetic import kernels
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.compiled_drawing import COMPILED
 from fedatlas.arithmetic.draws import NumpyDraws
+from fedatlas.arithmetic.kernels import formulas
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.engine import AgentEngine
@@ -32,9 +32,9 @@ class LinearAgents(AgentEngine):
         self.dimension = self._engine.dimension
         self._rows = sparse.csr_array(data.samples.features)
         self._label = data.samples.label
-        self._loss = kernels.LOSS_CODES[objective.loss]
+        self._loss = formulas.LOSS_CODES[objective.loss]
         self._penalty = (
-            kernels.REGULARISER_CODES[objective.regulariser],
+            formulas.REGULARISER_CODES[objective.regulariser],
             objective.regularisation_weight,
         )
         self._norms: dict[str, np.ndarray] = {}  # of rows, found when they are first clipped
@@ -66,10 +66,10 @@ class LinearAgents(AgentEngine):
             drawn = share[agent] > 0
             taken, weights = rows[agent, drawn], share[agent, drawn]
             features = self._rows[taken]
-            _, slopes = kernels.losses(self._loss, features @ point, self._label[taken])
+            _, slopes = formulas.losses(self._loss, features @ point, self._label[taken])
             norms = np.abs(slopes) * self._norms[clipping.norm][taken]
             kept = clipping.bound / np.maximum(norms, clipping.bound)
-            _, penalty = kernels.penalties(*self._penalty, point)
+            _, penalty = formulas.penalties(*self._penalty, point)
             gradients[agent] = features.T @ (weights * kept * slopes) + penalty
         return gradients
 

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fedatlas.arithmetic import kernels
+from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.horizontal import kernels
 from fedatlas.federations.horizontal.engine import Engine
 from fedatlas.schema.objectives import LinearObjective
 
@@ -31,8 +32,8 @@ class CompiledEngine(Engine):
             data.samples.label,
         )
         self._codes = (
-            kernels.LOSS_CODES[objective.loss],
-            kernels.REGULARISER_CODES[objective.regulariser],
+            LOSS_CODES[objective.loss],
+            REGULARISER_CODES[objective.regulariser],
             objective.regularisation_weight,
         )
 

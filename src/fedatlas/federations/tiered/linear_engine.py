@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fedatlas.arithmetic import kernels
+from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
 from fedatlas.arithmetic.linear import LinearModel
 from fedatlas.arithmetic.quality import quality
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.tiered.engine import RowsByClient, SiloEngine, rows_by_client
+from fedatlas.federations.tiered.kernels import silo_gradients
 from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
 from fedatlas.federations.tiered.shards import TieredSamples
 from fedatlas.schema.objectives import LinearObjective, Loss
@@ -41,8 +42,8 @@ class LinearSilos(SiloEngine):
                 "images, which linear models here do not take"
             )
         self._codes = (
-            kernels.LOSS_CODES[objective.loss],
-            kernels.REGULARISER_CODES[objective.regulariser],
+            LOSS_CODES[objective.loss],
+            REGULARISER_CODES[objective.regulariser],
             objective.regularisation_weight,
         )
         first = data.silos[0]
@@ -152,4 +153,4 @@ class _Silo:
     ) -> np.ndarray:
         """g_{k,j}, (K, d_j), at weights (K, d_j)."""
         rows, place, bounds = batch.by_client
-        return kernels.silo_gradients(*self._csr, rows, bounds, others[place], *codes, weights)
+        return silo_gradients(*self._csr, rows, bounds, others[place], *codes, weights)

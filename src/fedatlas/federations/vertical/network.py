@@ -40,10 +40,28 @@ from typing import TypeVar
 import numpy as np
 from scipy import sparse
 
-from fedatlas.arithmetic import kernels
-from fedatlas.arithmetic.kernels import Blocks, Queues, Rule, Tally, Timing
+from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.counters import PartyCounters
+from fedatlas.federations.vertical.kernels import events, sums, updates
+from fedatlas.federations.vertical.kernels.state import (
+    BLOCK_UPDATES,
+    DECIDED,
+    LARGEST_READ_DELAY,
+    LARGEST_UPDATE_DELAY,
+    LAST_APPLICATION,
+    LAST_SUM,
+    MASK_ERROR,
+    READ_DELAYS,
+    READS,
+    REFERENCE_CODES,
+    UPDATE_DELAYS,
+    Blocks,
+    Queues,
+    Rule,
+    Tally,
+    Timing,
+)
 from fedatlas.federations.vertical.secure_sum import two_trees
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.federations.vertical.update_rule import UpdateRule
@@ -73,7 +91,7 @@ class PartyState:
     @property
     def dominated_updates(self) -> int:
         """How many have been decided."""
-        return int(self.tally.counts[kernels.DECIDED])
+        return int(self.tally.counts[DECIDED])
 
 
 class PartyNetwork:
@@ -138,8 +156,8 @@ class PartyNetwork:
         state = _copied(state, table=rule.reference == "table")
         changed = (state.x, state.mean, state.reference, state.queues, state.tally)
         if self.parties == 1:
-            kernels.decide_alone(self._blocks, self._rule(rule), self._timing, samples, *changed)
-        elif not kernels.decide_updates(
+            events.decide_alone(self._blocks, self._rule(rule), self._timing, samples, *changed)
+        elif not events.decide_updates(
             self._blocks, self._rule(rule), self._timing, samples, self._trees,
             self._mask_keys[0], self._mask_scale, *changed,
         ):  # fmt: skip
@@ -149,7 +167,7 @@ class PartyNetwork:
             )
         if self._blocks.dense.shape[0] == 0:
             # Once a round, or every record would do it again for all that came before.
-            kernels.catch_up_all(self._blocks, self._rule(rule), state.x, state.mean, state.queues)
+            updates.catch_up_all(self._blocks, self._rule(rule), state.x, state.mean, state.queues)
         counters, others = self._counters, self.parties - 1
         counters.iteration += len(samples)
         counters.gradient_evaluations += len(samples)
@@ -167,7 +185,7 @@ class PartyNetwork:
         The counters then tell of these updates, too.
         """
         state = _copied(state, table=rule.reference == "table")
-        self._apply(state, rule, float(state.tally.values[kernels.LAST_SUM]))
+        self._apply(state, rule, float(state.tally.values[LAST_SUM]))
         self._report(state)
         return state.x
 
@@ -176,21 +194,19 @@ class PartyNetwork:
         state = _copied(state, table=rule.reference == "table")
         self._apply(state, rule, inf)
         numbers = state.tally.values
-        numbers[kernels.LAST_SUM] = max(
-            numbers[kernels.LAST_SUM], numbers[kernels.LAST_APPLICATION]
-        )
+        numbers[LAST_SUM] = max(numbers[LAST_SUM], numbers[LAST_APPLICATION])
         self._report(state)
         return state
 
     def secure_margins(self, state: PartyState) -> np.ndarray:
         """w·x_i of all samples, (n,), by Algorithm 1; behind a barrier."""
         others = self.parties - 1
-        margins, error = kernels.secure_margins(
+        margins, error = sums.secure_margins(
             self._blocks, self._trees[0], self._mask_keys[1],
             self._counters.full_passes * self.samples * self.parties, self._mask_scale, state.x,
         )  # fmt: skip
         numbers = state.tally.values
-        numbers[kernels.MASK_ERROR] = max(numbers[kernels.MASK_ERROR], error)
+        numbers[MASK_ERROR] = max(numbers[MASK_ERROR], error)
         self._counters.bytes_up += self.samples * 2 * others * _NUMBER_BYTES
         self._counters.messages += 2 * others
         return margins
@@ -213,8 +229,8 @@ class PartyNetwork:
         work = float(np.rint(self.samples * timing.slowest / self._threads))
         sums = work + timing.latency + timing.aggregation
         spread = timing.latency + work
-        state.tally.values[kernels.LAST_SUM] += sums + spread
-        state.queues.begin[:] = state.tally.values[kernels.LAST_SUM]
+        state.tally.values[LAST_SUM] += sums + spread
+        state.queues.begin[:] = state.tally.values[LAST_SUM]
         counters = self._counters
         others = (self.parties if rule.backward else self._active) - 1
         counters.full_passes += 1
@@ -225,7 +241,7 @@ class PartyNetwork:
         return state
 
     def _apply(self, state: PartyState, rule: UpdateRule, until: float) -> None:
-        kernels.apply_until(
+        updates.apply_until(
             self._blocks, self._rule(rule), until,
             state.x, state.mean, state.reference, state.queues, state.tally,
         )  # fmt: skip
@@ -239,11 +255,11 @@ class PartyNetwork:
                 "more: no such step converges; lower step_size"
             )
         return Rule(
-            kernels.LOSS_CODES[self._objective.loss],
-            kernels.REGULARISER_CODES[self._objective.regulariser],
+            LOSS_CODES[self._objective.loss],
+            REGULARISER_CODES[self._objective.regulariser],
             weight,
             rule.step_size,
-            kernels.REFERENCE_CODES[rule.reference],
+            REFERENCE_CODES[rule.reference],
             rule.backward,
             rule.synchronous,
         )
@@ -251,16 +267,16 @@ class PartyNetwork:
     def _report(self, state: PartyState) -> None:
         """Carry the simulation's own numbers over to the counters."""
         counts, numbers = state.tally
-        reads, updates = max(counts[kernels.READS], 1), max(counts[kernels.BLOCK_UPDATES], 1)
+        reads, updates = max(counts[READS], 1), max(counts[BLOCK_UPDATES], 1)
         counters = self._counters
-        counters.update_epoch = float(counts[kernels.DECIDED] / self.samples)
-        counters.block_updates = int(counts[kernels.BLOCK_UPDATES])
-        counters.simulated_time = float(numbers[kernels.LAST_SUM] / _NANOSECONDS)
-        counters.read_delay_mean = float(numbers[kernels.READ_DELAYS] / reads)
-        counters.read_delay_max = float(numbers[kernels.LARGEST_READ_DELAY])
-        counters.update_delay_mean = float(numbers[kernels.UPDATE_DELAYS] / updates)
-        counters.update_delay_max = float(numbers[kernels.LARGEST_UPDATE_DELAY])
-        counters.mask_error = float(numbers[kernels.MASK_ERROR])
+        counters.update_epoch = float(counts[DECIDED] / self.samples)
+        counters.block_updates = int(counts[BLOCK_UPDATES])
+        counters.simulated_time = float(numbers[LAST_SUM] / _NANOSECONDS)
+        counters.read_delay_mean = float(numbers[READ_DELAYS] / reads)
+        counters.read_delay_max = float(numbers[LARGEST_READ_DELAY])
+        counters.update_delay_mean = float(numbers[UPDATE_DELAYS] / updates)
+        counters.update_delay_max = float(numbers[LARGEST_UPDATE_DELAY])
+        counters.mask_error = float(numbers[MASK_ERROR])
 
 
 def _copied(state: PartyState, table: bool) -> PartyState:
@@ -290,6 +306,6 @@ def _blocks(rows: PartyRows) -> tuple[Blocks, np.ndarray]:
     features.sort_indices()
     indptr = features.indptr.astype(np.int64)
     columns = features.indices.astype(np.int32)
-    bounds = kernels.party_bounds(indptr, columns, starts)
+    bounds = sums.party_bounds(indptr, columns, starts)
     blocks = Blocks(starts, np.zeros((0, 0)), bounds, columns, features.data, rows.label)
     return blocks, np.diff(bounds, axis=1).mean(axis=0)

@@ -1,0 +1,1 @@
+"""Compiled loops that several federations share, and how loops are compiled."""

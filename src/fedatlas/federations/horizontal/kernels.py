@@ -1,0 +1,142 @@
+"""Compiled loops over the clients of a star: gradients, local steps, measurements.
+
+Rows are CSR (indptr, indices, values), ordered by client. A minibatch is an array of row numbers
+(clients, steps, size); an empty one means every client's whole local data set at every step. All
+arithmetic is float64 in a fixed order: results do not depend on threads.
+"""
+
+import math
+
+import numpy as np
+
+from fedatlas.arithmetic.kernels.compilation import compiled
+from fedatlas.arithmetic.kernels.formulas import (
+    NONE,
+    add_row,
+    dot,
+    loss_derivative,
+    loss_value,
+    regulariser_derivative,
+    regulariser_value,
+)
+
+
+@compiled
+def client_gradients(
+    indptr, indices, values, labels, starts, batch_sizes, rows, loss, regulariser, weight, points
+):
+    """Minibatch gradients (clients, d) at `points` (clients, d), or (1, d) for a common point."""
+    clients = len(starts)
+    dimension = points.shape[1]
+    gradients = np.zeros((clients, dimension))
+    whole = rows.shape[0] == 0
+    for s in range(clients):
+        x = points[s] if points.shape[0] > 1 else points[0]
+        for t in range(batch_sizes[s]):
+            row = starts[s] + t if whole else rows[s, 0, t]
+            slope = loss_derivative(loss, dot(indptr, indices, values, row, x), labels[row])
+            add_row(indptr, indices, values, row, slope / batch_sizes[s], gradients[s])
+        if regulariser != NONE:
+            for j in range(dimension):
+                gradients[s, j] += regulariser_derivative(regulariser, weight, x[j])
+    return gradients
+
+
+@compiled
+def local_sgd(
+    indptr, indices, values, labels, starts, batch_sizes, rows, loss, regulariser, weight,
+    points, steps, step_size, corrections,
+):  # fmt: skip
+    """K corrected SGD steps y ← y − η(∇f_B(y) + correction) on every client; final y (clients, d).
+
+    corrections: (clients, d), or empty (0, 0) for none.
+    """
+    clients = len(starts)
+    dimension = points.shape[1]
+    whole = rows.shape[0] == 0
+    corrected = corrections.shape[0] > 0
+    result = np.empty((clients, dimension))
+    slopes = np.empty(batch_sizes.max())
+    for s in range(clients):
+        y = result[s]
+        y[:] = points[s] if points.shape[0] > 1 else points[0]
+        for k in range(steps):
+            for t in range(batch_sizes[s]):
+                row = starts[s] + t if whole else rows[s, k, t]
+                margin = dot(indptr, indices, values, row, y)
+                slopes[t] = loss_derivative(loss, margin, labels[row])
+            if corrected and regulariser == NONE:  # apart, as the compiler vectorises it then
+                for j in range(dimension):
+                    y[j] -= step_size * corrections[s, j]
+            elif corrected:
+                for j in range(dimension):
+                    penalty = regulariser_derivative(regulariser, weight, y[j])
+                    y[j] -= step_size * (corrections[s, j] + penalty)
+            elif regulariser != NONE:
+                for j in range(dimension):
+                    y[j] -= step_size * regulariser_derivative(regulariser, weight, y[j])
+            for t in range(batch_sizes[s]):
+                row = starts[s] + t if whole else rows[s, k, t]
+                scale = -step_size * slopes[t] / batch_sizes[s]
+                add_row(indptr, indices, values, row, scale, y)
+    return result
+
+
+@compiled
+def local_recursive_steps(
+    indptr, indices, values, labels, starts, batch_sizes, rows, loss, regulariser, weight,
+    points, previous, estimates, steps, step_size,
+):  # fmt: skip
+    """K steps g ← ∇f_B(y) − ∇f_B(y₋) + g, y₋ ← y, y ← y − ηg on every client; final y.
+
+    points, estimates: (clients, d) y and g at the start; previous: (clients, d) or (1, d) y₋.
+    """
+    clients = len(starts)
+    dimension = points.shape[1]
+    whole = rows.shape[0] == 0
+    result = points.copy()
+    y_previous = np.empty(dimension)
+    g = np.empty(dimension)
+    for s in range(clients):
+        y = result[s]
+        y_previous[:] = previous[s] if previous.shape[0] > 1 else previous[0]
+        g[:] = estimates[s]
+        for k in range(steps):
+            for t in range(batch_sizes[s]):
+                row = starts[s] + t if whole else rows[s, k, t]
+                new = loss_derivative(loss, dot(indptr, indices, values, row, y), labels[row])
+                margin = dot(indptr, indices, values, row, y_previous)
+                old = loss_derivative(loss, margin, labels[row])
+                add_row(indptr, indices, values, row, (new - old) / batch_sizes[s], g)
+            if regulariser != NONE:
+                for j in range(dimension):
+                    g[j] += regulariser_derivative(
+                        regulariser, weight, y[j]
+                    ) - regulariser_derivative(regulariser, weight, y_previous[j])
+            for j in range(dimension):
+                y_previous[j] = y[j]
+                y[j] -= step_size * g[j]
+    return result
+
+
+@compiled
+def measure(indptr, indices, values, labels, weights, loss, regulariser, weight, x):
+    """Objective Σ_r w_r loss_r(x) + weight · regulariser(x), the norm of its gradient, and how
+    many labels are told by their margin (above 0: +1, otherwise −1).
+    """
+    gradient = np.empty(len(x))
+    objective = 0.0
+    for j in range(len(x)):
+        objective += regulariser_value(regulariser, weight, x[j])
+        gradient[j] = regulariser_derivative(regulariser, weight, x[j])
+    correct = 0
+    for row in range(len(labels)):
+        margin = dot(indptr, indices, values, row, x)
+        objective += weights[row] * loss_value(loss, margin, labels[row])
+        slope = weights[row] * loss_derivative(loss, margin, labels[row])
+        add_row(indptr, indices, values, row, slope, gradient)
+        correct += (margin > 0.0) == (labels[row] > 0.0)
+    square = 0.0
+    for j in range(len(x)):
+        square += gradient[j] * gradient[j]
+    return objective, math.sqrt(square), correct

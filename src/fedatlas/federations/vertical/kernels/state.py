@@ -1,0 +1,84 @@
+"""What compiled loops of parties read and change, as tuples of arrays."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+PLAIN, SNAPSHOT, TABLE = 0, 1, 2
+REFERENCE_CODES = {"none": PLAIN, "snapshot": SNAPSHOT, "table": TABLE}
+
+SAMPLE, ORDER, READ = 0, 1, 2  # of an origin
+HEAD, WAITING, APPLIED = 0, 1, 2  # of a position
+DECIDED, BLOCK_UPDATES, READS = 0, 1, 2  # of counts
+READ_DELAYS, LARGEST_READ_DELAY, UPDATE_DELAYS, LARGEST_UPDATE_DELAY = 0, 1, 2, 3  # of values
+LAST_SUM, LAST_APPLICATION, MASK_ERROR = 4, 5, 6
+
+
+class Blocks(NamedTuple):
+    """Samples cut by columns; party ℓ owns columns starts[ℓ]:starts[ℓ+1].
+
+    dense: (n, d), or (0, 0) for sparse rows: bounds (n, q + 1) into columns, values; labels (n,).
+    """
+
+    starts: np.ndarray
+    dense: np.ndarray
+    bounds: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    labels: np.ndarray
+
+
+class Timing(NamedTuple):
+    """Whole nanoseconds: work (q,) of each party for a share or an update; slowest, the most of
+    these; latency of a message; aggregation, of the messages up a tree.
+
+    As float64, whose sums are then exact (up to 100 days): times that ought to be equal are equal.
+    """
+
+    work: np.ndarray
+    slowest: float
+    latency: float
+    aggregation: float
+
+
+class Rule(NamedTuple):
+    """What an update computes: codes, weights and whether others take part in it."""
+
+    loss: int
+    regulariser: int
+    weight: float
+    step_size: float
+    reference: int
+    backward: bool  # whether collaborators update, too
+    barrier: bool
+
+
+class Queues(NamedTuple):
+    """Decided updates that wait for their time, and all clocks; see `simulation.parties`.
+
+    Per party a ring of collaborative updates in order of their time: time, theta (q, capacity);
+    origin (q, capacity, 3): the sample, the number of the dominated update, and how many updates
+    the block had when it was read. position (q, 3): where the ring starts, how many wait in it, and
+    how many updates the block has had. The one update that a dominator makes itself: own_time, inf
+    if there is none, and own_theta (m,), own_origin (m, 3). threads (q, k): when each is free;
+    begin (m,): when each dominator began its iteration, inf while it waits at a barrier. touched
+    (d,): how many updates of its block a sparse coordinate has seen; (0,) if rows are dense.
+    """
+
+    time: np.ndarray
+    theta: np.ndarray
+    origin: np.ndarray
+    position: np.ndarray
+    own_time: np.ndarray
+    own_theta: np.ndarray
+    own_origin: np.ndarray
+    threads: np.ndarray
+    begin: np.ndarray
+    touched: np.ndarray
+
+
+class Tally(NamedTuple):
+    """Numbers so far, by the constants below: counts (3,) int64, values (7,) float64."""
+
+    counts: np.ndarray
+    values: np.ndarray
