@@ -50,8 +50,8 @@ from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.clients import write_shards
-from fedatlas.training import checkpoints
-from fedatlas.training.loop import CheckpointPolicy, train
+from fedatlas.training.loop import train
+from resuming import killed_and_resumed, without_times
 from workflow_copy import ROOT
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -825,31 +825,6 @@ def test_networks_send_and_record_single_precision(image_shards, tmp_path, real_
 # ------------------------------------------------------------------------ killed and resumed runs
 
 
-class Interrupted(Exception):
-    pass
-
-
-def killed_and_resumed(spec, folder, tmp_path, monkeypatch, checkpoints_before) -> None:
-    whole = train(spec, folder, tmp_path / "whole.nc")
-    policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
-    saved: list[int] = []
-    save = checkpoints.save
-
-    def save_then_die(*arguments: Any) -> None:
-        save(*arguments)
-        saved.append(1)
-        if len(saved) == checkpoints_before:
-            raise Interrupted
-
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "save", save_then_die)
-        with pytest.raises(Interrupted):
-            train(spec, folder, tmp_path / "resumed.nc", checkpoint=policy)
-    resumed = train(spec, folder, tmp_path / "resumed.nc", checkpoint=policy)
-    assert resumed.drop_vars("wall_time").identical(whole.drop_vars("wall_time"))
-    assert not policy.path.exists()
-
-
 # One checkpoint a round from 0 and one a seed: at the start, within a record, between seeds, in the
 # second seed.
 @pytest.mark.parametrize(
@@ -857,18 +832,20 @@ def killed_and_resumed(spec, folder, tmp_path, monkeypatch, checkpoints_before) 
     [(algorithm, 2) for algorithm in METHODS]
     + [(algorithm, k) for algorithm in (TRACKING, QUANTISED) for k in (1, 9, 13)],
 )
-def test_a_resumed_run_is_the_same(shards, tmp_path, monkeypatch, algorithm, checkpoints_before):
+def test_a_resumed_run_is_the_same(shards, tmp_path, algorithm, checkpoints_before):
     spec = specification(algorithm)
-    killed_and_resumed(spec, shards, tmp_path, monkeypatch, checkpoints_before)
+    whole = train(spec, shards, tmp_path / "whole.nc")
+    resumed = killed_and_resumed(checkpoints_before, spec, shards, tmp_path)
+    assert without_times(resumed).identical(without_times(whole))
 
 
 @pytest.mark.parametrize("algorithm", [TRACKING, QUANTISED])
-def test_a_resumed_run_of_networks_is_the_same(
-    image_shards, tmp_path, monkeypatch, real_networks, algorithm
-):
+def test_a_resumed_run_of_networks_is_the_same(image_shards, tmp_path, real_networks, algorithm):
     hyper = {"scheme": S2 | {"samples_base": 1.01}} if algorithm == TRACKING else {"samples": 2}
     spec = specification(algorithm, hyper, **NETWORK, seeds=(3,), rounds=4, record_every=2)
-    killed_and_resumed(spec, image_shards, tmp_path, monkeypatch, 2)
+    whole = train(spec, image_shards, tmp_path / "whole.nc")
+    resumed = killed_and_resumed(2, spec, image_shards, tmp_path)
+    assert without_times(resumed).identical(without_times(whole))
 
 
 # ------------------------------------------------------------------------------- what is refused

@@ -45,7 +45,8 @@ from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.clients import write_shards
 from fedatlas.traces.trace import read_trace
 from fedatlas.training import checkpoints
-from fedatlas.training.loop import CheckpointPolicy, train
+from fedatlas.training.loop import train
+from resuming import killed_and_resumed, without_times
 
 FEATURES, HIDDEN = 3, 2
 # Positives and negatives of each worker.
@@ -800,17 +801,9 @@ def specification(name: str, scores: str = "sigmoid", **changes: Any) -> RunSpec
     return RunSpec.model_validate(values | changes)
 
 
-def without_times(trace: Any) -> Any:
-    return trace.drop_vars("wall_time")
-
-
-class Interrupted(Exception):
-    pass
-
-
 @all_methods
-def test_training_resumes_with_the_same_trace(name, shards, tmp_path, monkeypatch):
-    """Killed in either seed: after rounds 2 and 7 of the first, after round 6 of the second."""
+def test_training_resumes_with_the_same_trace(name, shards, tmp_path):
+    """Killed in either seed: after round 2 of the first, after round 6 of the second."""
     spec = specification(name)
     whole = without_times(train(spec, shards, tmp_path / "whole.nc"))
     assert whole["status"].values.tolist() == ["ok", "ok"]
@@ -821,24 +814,8 @@ def test_training_resumes_with_the_same_trace(name, shards, tmp_path, monkeypatc
     assert set(whole.data_vars) == measured
     assert (whole["objective"][0] != whole["objective"][1]).all()  # seeds start elsewhere
 
-    policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
-    save = checkpoints.save
-    # One checkpoint a round from 0, and one a seed.
-    for checkpoints_before in (3, 8, 9 + 7):
-        saved = []
-
-        def save_then_die(*arguments, last=checkpoints_before, saved=saved):
-            save(*arguments)
-            saved.append(1)
-            if len(saved) == last:
-                raise Interrupted
-
-        monkeypatch.setattr(checkpoints, "save", save_then_die)
-        with pytest.raises(Interrupted):
-            train(spec, shards, tmp_path / "resumed.nc", checkpoint=policy)
-        monkeypatch.setattr(checkpoints, "save", save)
-        assert policy.path.exists()
-        resumed = train(spec, shards, tmp_path / "resumed.nc", checkpoint=policy)
+    for checkpoints_before in (3, 9 + 7):
+        resumed = killed_and_resumed(checkpoints_before, spec, shards, tmp_path)
         assert without_times(resumed).identical(whole)
 
 

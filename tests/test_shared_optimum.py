@@ -23,7 +23,6 @@ from scipy.optimize import minimize
 import reference_vertical as reference
 from catalogue_entry import FILES, entry
 from fedatlas import cli
-from fedatlas.algorithms import build_algorithm
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
@@ -37,9 +36,9 @@ from fedatlas.schema.partitions import Partition, VerticalPartition, pooled_rows
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.assignment import share_out, share_out_by_silo, train_and_test_rows
 from fedatlas.traces.trace import read_trace
-from fedatlas.training import checkpoints
 from fedatlas.training.loop import CheckpointPolicy, train
 from fedatlas.training.optimum import Optimum, read_optimum, write_optimum
+from resuming import train_until_killed
 from workflow_copy import ROOT, WorkflowCopy
 
 KINDS = ("horizontal", "vertical", "tiered")
@@ -524,48 +523,22 @@ def test_an_optimum_of_zero_is_an_optimum(prepared, tmp_path):
     np.testing.assert_array_equal(trace["suboptimality"], trace["objective"])
 
 
-class Interrupted(Exception):
-    pass
-
-
 @every_kind
 @pytest.mark.parametrize("moved", [0.0, 0.125])
-def test_a_checkpoint_belongs_to_its_optimum(
-    prepared, optima, tmp_path, monkeypatch, moved, algorithm
-):
+def test_a_checkpoint_belongs_to_its_optimum(prepared, optima, tmp_path, caplog, moved, algorithm):
     """With the same f* a run goes on; with another one it starts again."""
-    spec = specification(algorithm, rounds=20, record_every=5)
+    spec = specification(algorithm, rounds=8, record_every=3)
     shards = shards_for(prepared, spec)
     policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
-    save = checkpoints.save
-    saved = []
-
-    def save_then_die(*arguments: Any) -> None:
-        save(*arguments)
-        saved.append(1)
-        if len(saved) == 11:  # rounds 0 to 10 of the first seed
-            raise Interrupted
-
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "save", save_then_die)
-        with pytest.raises(Interrupted):
-            train(spec, shards, tmp_path / "trace.nc", optima=optima, checkpoint=policy)
+    train_until_killed(6, spec, shards, tmp_path / "a.nc", policy, optima=optima)
 
     found = read_optimum(spec.optimum_file(optima, 3))
     other = found.model_copy(update={"objective": found.objective - moved})
     write_optimum(other, spec.optimum_file(tmp_path, 3))
-    rounds = []
-    method = type(build_algorithm(spec))
-    of_method = method.round
-
-    def counted(self: Any, *arguments: Any) -> Any:
-        rounds.append(1)
-        return of_method(self, *arguments)
-
-    monkeypatch.setattr(method, "round", counted)
-    trace = train(spec, shards, tmp_path / "a.nc", optima=tmp_path, checkpoint=policy)
-    warming_up, all_rounds = 2, 20 * 2
-    assert len(rounds) == warming_up + all_rounds - (0 if moved else 10)
+    with caplog.at_level("INFO"):
+        trace = train(spec, shards, tmp_path / "a.nc", optima=tmp_path, checkpoint=policy)
+    said = "training starts anew: it was made with another optima" if moved else "after round 5"
+    assert said in caplog.text
     np.testing.assert_array_equal(trace["suboptimality"], trace["objective"] - other.objective)
     whole = train(spec, shards, tmp_path / "b.nc", optima=tmp_path)
     assert trace.drop_vars("wall_time").identical(whole.drop_vars("wall_time"))

@@ -34,8 +34,8 @@ from fedatlas.federations.tiered.problem import TieredProblem
 from fedatlas.schema.partitions import TieredPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import read_trace
-from fedatlas.training import checkpoints
-from fedatlas.training.loop import CheckpointPolicy, train
+from fedatlas.training.loop import train
+from resuming import killed_and_resumed, without_times
 from test_tiered_problem import (
     Toy,
     inputs_of,
@@ -540,10 +540,6 @@ def small(**changes: Any) -> RunSpec:
     return specification(hyper=hyper, **(values | changes))
 
 
-def without_times(trace: Any) -> Any:
-    return trace.drop_vars("wall_time")
-
-
 def test_halves_of_digits_are_learned_and_traced(shards, tmp_path):
     train(specification(), shards, tmp_path / "trace.nc")
     trace = read_trace(tmp_path / "trace.nc")
@@ -584,36 +580,17 @@ def test_simulated_time_follows_from_a_trace(shards, tmp_path, labels, trips):
         np.testing.assert_array_equal(simulated_latency(trace, time), expected)
 
 
-class Interrupted(Exception):
-    pass
-
-
 @pytest.mark.parametrize("model", ["cnn_strided", "normed"])
-def test_training_resumes_with_the_same_trace(model, shards, tmp_path, monkeypatch):
+def test_training_resumes_with_the_same_trace(model, shards, tmp_path):
     """Killed in either seed: running statistics go on, too."""
     spec = small(model=model, seeds=(3, 8))
     whole = without_times(train(spec, shards, tmp_path / "whole.nc"))
     assert whole["status"].values.tolist() == ["ok", "ok"]
     assert (whole["objective"][0] != whole["objective"][1]).all()
-    policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
-    save = checkpoints.save
-    # One checkpoint a round from 0, and one a seed: within a record, and at one.
+    # Within a record, and at one.
     for checkpoints_before in (2, 6 + 3):
-        saved = []
-
-        def save_then_die(*arguments, last=checkpoints_before, saved=saved):
-            save(*arguments)
-            saved.append(1)
-            if len(saved) == last:
-                raise Interrupted
-
-        monkeypatch.setattr(checkpoints, "save", save_then_die)
-        with pytest.raises(Interrupted):
-            train(spec, shards, tmp_path / "resumed.nc", checkpoint=policy)
-        monkeypatch.setattr(checkpoints, "save", save)
-        resumed = train(spec, shards, tmp_path / "resumed.nc", checkpoint=policy)
+        resumed = killed_and_resumed(checkpoints_before, spec, shards, tmp_path)
         assert without_times(resumed).identical(whole)
-        assert not policy.path.exists()
 
 
 def test_runs_do_not_depend_on_the_order_of_seeds_or_on_how_gradients_are_taken(

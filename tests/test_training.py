@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from fedatlas.algorithms import build_algorithm
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.tables import to_table
@@ -28,6 +27,7 @@ from fedatlas.traces.trace import read_trace
 from fedatlas.training import checkpoints
 from fedatlas.training import loop as training
 from fedatlas.training.loop import CheckpointPolicy, train
+from resuming import killed_and_resumed, without_times
 
 SAMPLES, FEATURES, CLIENTS = 120, 7, 12
 METHODS = {
@@ -99,10 +99,6 @@ def specification(algorithm="scaffold", **changes):
         "seeds": (3, 8),
     }
     return RunSpec.model_validate(values | changes)
-
-
-def without_times(trace):
-    return trace.drop_vars("wall_time")
 
 
 @pytest.mark.parametrize("algorithm", METHODS)
@@ -200,54 +196,37 @@ def test_runs_over_parties_take_no_gpu(shard, tmp_path):
     assert "gpu" not in json.loads(trace.attrs["versions"])
 
 
-class Interrupted(Exception):
-    pass
+@pytest.fixture(scope="module")
+def whole_traces(shard, tmp_path_factory):
+    """Of every method, as it is trained without an interruption."""
+    folder = tmp_path_factory.mktemp("whole")
+    return {name: train(short(name), shard, folder / "trace.nc") for name in METHODS}
 
 
-def finished_before(saved):
-    """Rounds of each seed that so many checkpoints hold: one a round from 0, one more a seed."""
-    rounds = [*range(26), 25]
-    seed, position = divmod(saved - 1, len(rounds))
-    return [25] * seed + [rounds[position]]
+def short(algorithm: str) -> RunSpec:
+    return specification(algorithm, rounds=9, record_every=4)
 
 
 @pytest.mark.parametrize("algorithm", METHODS)
-@pytest.mark.parametrize("saved_before", [1, 5, 8, 26, 27, 28, 40])
-def test_resuming_ends_with_the_same_trace(shard, tmp_path, algorithm, saved_before, monkeypatch):
+@pytest.mark.parametrize(
+    ("checkpoints_before", "resumed_at"),
+    [
+        (1, "seed 3 after round 0"),
+        (3, "seed 3 after round 2"),
+        (5, "seed 3 after round 4"),  # a record
+        (11, "with seed 8"),
+        (16, "seed 8 after round 4"),
+    ],
+)
+def test_resuming_ends_with_the_same_trace(
+    shard, tmp_path, algorithm, checkpoints_before, resumed_at, whole_traces, caplog
+):
     """Killed after any checkpoint, at a record or not, a run continues to the identical trace."""
-    spec = specification(algorithm, record_every=7)
-    whole = train(spec, shard, tmp_path / "whole.nc")
-    policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
-    saved = []
-    save = checkpoints.save
-
-    def save_then_die(*arguments):
-        save(*arguments)
-        saved.append(1)
-        if len(saved) == saved_before:
-            raise Interrupted
-
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "save", save_then_die)
-        with pytest.raises(Interrupted):
-            train(spec, shard, tmp_path / "resumed.nc", checkpoint=policy)
-    assert not (tmp_path / "resumed.nc").exists()
-
-    rounds = []
-    method = type(build_algorithm(spec))
-    round_of_method = method.round
-
-    def counted(self, *arguments):
-        rounds.append(1)
-        return round_of_method(self, *arguments)
-
-    monkeypatch.setattr(method, "round", counted)
-    resumed = train(spec, shard, tmp_path / "resumed.nc", checkpoint=policy)
-    assert without_times(resumed).identical(without_times(whole))
+    with caplog.at_level("INFO"):
+        resumed = killed_and_resumed(checkpoints_before, short(algorithm), shard, tmp_path)
+    assert without_times(resumed).identical(without_times(whole_traces[algorithm]))
     assert (np.diff(resumed["wall_time"].to_numpy(), axis=1) > 0).all()  # time goes on as well
-    # Two rounds warm up; what the checkpoint held is not done again.
-    assert len(rounds) - 2 == spec.rounds * len(spec.seeds) - sum(finished_before(saved_before))
-    assert not policy.path.exists()
+    assert f"resuming {resumed_at}" in caplog.text  # what the checkpoint held is not done again
 
 
 def test_a_file_that_is_no_checkpoint_changes_nothing(shard, tmp_path):

@@ -8,7 +8,7 @@ otherwise.
 from collections.abc import Collection, Iterable, Sequence
 
 from fedatlas.algorithms import algorithm_class
-from fedatlas.data.catalogue import Dataset
+from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import Plan, group_of
 from fedatlas.schema.claims import Claim

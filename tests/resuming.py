@@ -1,0 +1,51 @@
+"""Trainings that are killed right after a checkpoint, and resumed."""
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import xarray as xr
+
+from fedatlas.schema.runs import RunSpec
+from fedatlas.training import checkpoints
+from fedatlas.training.loop import CheckpointPolicy, train
+
+
+class Killed(Exception):
+    """In place of SIGKILL."""
+
+
+def train_until_killed(
+    after: int, spec: RunSpec, shards: Path, output: Path, policy: CheckpointPolicy, **options: Any
+) -> None:
+    """Ends after so many checkpoints, without a trace."""
+    save, saved = checkpoints.save, []
+
+    def save_then_die(*arguments: Any) -> None:
+        save(*arguments)
+        saved.append(1)
+        if len(saved) == after:
+            raise Killed
+
+    with patch.object(checkpoints, "save", save_then_die), pytest.raises(Killed):
+        train(spec, shards, output, checkpoint=policy, **options)
+    assert policy.path.exists() and not output.exists()
+
+
+def killed_and_resumed(after: int, spec: RunSpec, shards: Path, folder: Path) -> xr.Dataset:
+    """The trace of a run that was killed after so many checkpoints.
+
+    One is written a round, from 0, and one a seed.
+    """
+    policy = CheckpointPolicy(folder / "checkpoint.npz", every_seconds=-1.0)
+    train_until_killed(after, spec, shards, folder / "resumed.nc", policy)
+    resumed = train(spec, shards, folder / "resumed.nc", checkpoint=policy)
+    (folder / "resumed.nc").unlink()
+    assert not policy.path.exists()
+    return resumed
+
+
+def without_times(trace: xr.Dataset) -> xr.Dataset:
+    """A trace without what a clock says."""
+    return trace.drop_vars("wall_time")
