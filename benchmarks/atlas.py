@@ -1,9 +1,9 @@
-"""The atlas: joining traces on both levels, opening it lazily, comparing all of its runs.
+"""The atlas: joining traces on both levels, by HDF5 and by xarray; opening it; comparing its runs.
 
 Made are 5 papers of 100 traces, each of 5 seeds × 200 records × 15 variables; with --traces N of N
 traces in all. Every step runs in a process of its own; printed are its seconds by the wall and of
 the processor, the start of the process excluded, and the largest memory that it ever held,
-libraries included.
+libraries included. At the end: how often xarray's own joining takes ours, in the same numbers.
 """
 
 import argparse
@@ -25,8 +25,10 @@ from fedatlas.atlas.joining import (
     join_papers,
     join_traces,
 )
+from fedatlas.atlas.layout import FORMAT
 from fedatlas.files import canonical_json
-from fedatlas.traces.trace import build_trace, write_trace
+from fedatlas.traces.seal import seal
+from fedatlas.traces.trace import build_trace, read_trace, write_trace
 
 PAPERS = ("dpgt", "fedpage", "fmgda", "tdcd", "vfb2")
 SEEDS, RECORDS, POINTS = 5, 200, 5
@@ -89,6 +91,29 @@ def join_second_level(folder: Path, traces: int) -> None:
     join_papers(files, folder / "atlas" / "atlas.nc")
 
 
+def join_traces_by_xarray(folder: Path, traces: int) -> None:
+    """One tree per paper. Groups that are appended one by one take three times as long."""
+    for name in PAPERS:
+        tree = {"/": xr.Dataset(attrs={"format": FORMAT})}
+        for run in paper_of(name, traces).experiments[0].runs:
+            for point in run.points:
+                place = f"/{name}/{name}-made/{run.name}/{point}"
+                tree[place] = read_trace(folder / f"{name}-made/traces/{run.name}/{point}.nc")
+        output = folder / "xarray" / f"{name}.nc"
+        output.parent.mkdir(exist_ok=True)
+        xr.DataTree.from_dict(tree).to_netcdf(output, engine="netcdf4")
+        seal(output)
+
+
+def join_papers_by_xarray(folder: Path, traces: int) -> None:
+    tree = {"/": xr.Dataset(attrs={"format": FORMAT})}
+    for name in PAPERS:
+        groups = xr.open_groups(folder / "xarray" / f"{name}.nc", engine="netcdf4")
+        tree |= {place: group for place, group in groups.items() if place != "/"}
+    xr.DataTree.from_dict(tree).to_netcdf(folder / "xarray" / "atlas.nc", engine="netcdf4")
+    seal(folder / "xarray" / "atlas.nc")
+
+
 def open_lazily(folder: Path, traces: int) -> None:
     fedatlas.open_atlas(folder / "atlas" / "atlas.nc").close()
 
@@ -101,12 +126,21 @@ def compare_all(folder: Path, traces: int) -> None:
 
 
 STEPS = {
-    "join": (join_first_level, join_second_level),
-    "join traces": (join_first_level,),
-    "join papers": (join_second_level,),
-    "open": (open_lazily,),
-    "open and compare": (compare_all,),
+    "join traces": join_first_level,
+    "join traces, by xarray": join_traces_by_xarray,
+    "join papers": join_second_level,
+    "join papers, by xarray": join_papers_by_xarray,
+    "open": open_lazily,
+    "open and compare": compare_all,
 }
+
+
+def measured(step: str, folder: Path, traces: int) -> tuple[float, float, float]:
+    """Seconds by the wall and of the processor, and MB at most, of this process."""
+    start, computed = time.perf_counter(), time.process_time()
+    STEPS[step](folder, traces)
+    seconds, computed = time.perf_counter() - start, time.process_time() - computed
+    return seconds, computed, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main() -> None:
@@ -116,19 +150,22 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.step:
-        start, computed = time.perf_counter(), time.process_time()
-        for function in STEPS[options.step]:
-            function(options.folder, options.traces)
-        seconds, computed = time.perf_counter() - start, time.process_time() - computed
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{options.step:17} {seconds:6.1f} s {computed:6.1f} s {peak:6.0f} MB", flush=True)
+        print(*measured(options.step, options.folder, options.traces))
         return
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
         make(Path(folder), options.traces)
         print(f"{options.traces} traces, {SEEDS} seeds × {RECORDS} records", flush=True)
         for step in STEPS:
             own = ["--step", step, "--folder", folder, "--traces", str(options.traces)]
-            subprocess.run([sys.executable, __file__, *own], check=True)
+            run = [sys.executable, __file__, *own]
+            done = subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True)
+            seconds, computed, memory = found[step] = [float(x) for x in done.stdout.split()]
+            print(f"{step:22} {seconds:6.1f} s {computed:6.1f} s {memory:6.0f} MB", flush=True)
+    for step in ("join traces", "join papers"):
+        ratios = zip(found[f"{step}, by xarray"], found[step], strict=True)
+        told = ", ".join(f"{theirs / ours:.1f}" for theirs, ours in ratios)
+        print(f"{step}, xarray / ours: {told} (wall, processor, memory)", flush=True)
 
 
 if __name__ == "__main__":

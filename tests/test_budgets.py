@@ -200,7 +200,7 @@ def test_budgets_survive_a_file_and_foreign_files_are_refused(tmp_path):
     with pytest.raises(FedatlasError, match=r"budgets\.nc: is not a readable"):
         read_budgets(path)
     write_netcdf(BUDGETS.drop_attrs(), path)
-    with pytest.raises(FedatlasError, match="holds no budgets"):
+    with pytest.raises(FedatlasError, match="is not a file of budgets"):
         read_budgets(path)
 
 

@@ -20,8 +20,6 @@ from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.formats.csv import CsvTable, read_csv
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.schema.models import read_yaml
-from fedatlas.traces.netcdf import read_netcdf
-from fedatlas.traces.seal import seal
 from fedatlas.training import checkpoints
 from fedatlas.training.optimum import read_optimum
 
@@ -124,39 +122,6 @@ def checkpoint_that_unpacks_to_half_a_gibibyte(folder: Path) -> Read:
     return read
 
 
-def netcdf_of_a_trillion_values(folder: Path) -> Read:
-    import netCDF4
-
-    path = folder / "a.nc"
-    with netCDF4.Dataset(path, "w") as dataset:
-        dataset.createDimension("seed", 1 << 20)
-        dataset.createDimension("record", 1 << 20)
-        dataset.createVariable("objective", "f8", ("seed", "record"), chunksizes=(1024, 1024))
-    seal(path)
-    return lambda: read_netcdf(path)
-
-
-def netcdf_with_a_link_to_another_file(folder: Path) -> Read:
-    import h5py
-
-    path = folder / "a.nc"
-    with h5py.File(path, "w") as file:
-        file["objective"] = h5py.ExternalLink("/etc/hostname", "/")
-    seal(path)
-    return lambda: read_netcdf(path)
-
-
-def netcdf_with_the_bytes_of_another_file(folder: Path) -> Read:
-    import h5py
-
-    path = folder / "a.nc"
-    (folder / "secret").write_bytes(b"a secret")
-    with h5py.File(path, "w") as file:
-        file.create_dataset("objective", (8,), "u1", external=[(folder / "secret", 0, 8)])
-    seal(path)
-    return lambda: read_netcdf(path)
-
-
 def parquet_of_equal_values(folder: Path) -> Read:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -239,9 +204,6 @@ EXPECTED: dict[Callable[[Path], Read], str] = {
     jpeg_of_four_gigapixels: "decompression bomb",
     checkpoint_of_a_quintillion_values: "",
     checkpoint_that_unpacks_to_half_a_gibibyte: "",
-    netcdf_of_a_trillion_values: "bytes of values, more than 1073741824",
-    netcdf_with_a_link_to_another_file: "'objective' is a link",
-    netcdf_with_the_bytes_of_another_file: "no variable whose values lie in this file",
     parquet_of_equal_values: "its footer claims 83886080 values",
     yaml_that_is_deep: "nested more than 100 deep",
     yaml_of_a_billion_laughs: "aliases stand for more than 200000 values",

@@ -1,9 +1,10 @@
-"""Copying groups of netCDF-4 files, by HDF5 itself: memory does not grow with what is copied.
+"""Copy groups between netCDF-4 files by HDF5 itself.
 
-The netCDF library keeps every variable of an open file in memory, and goes over all of them when
-it writes. A netCDF-4 file is an HDF5 file by conventions: a dimension is a dataset that others
-refer to as the scale of their axes, with a number that is unique in the file. Neither references
-nor numbers survive a plain copy of HDF5 objects; they are made anew here.
+Not by xarray: for 500 traces it takes 18 times as long and 1.0 GB (`benchmarks/atlas.py`).
+
+A netCDF-4 file is an HDF5 file with conventions: a dimension is a dataset that variables refer to
+as the scale of their axes, and it has a number that is unique in the file. HDF5's own copy loses
+both references and numbers, so they are written anew here.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ import h5py
 import numpy as np
 from h5py import h5, h5a, h5d, h5ds, h5g, h5o, h5p, h5s, h5t
 
-# Made anew by what is written, or about the file from which is copied.
+# Attributes that are written anew, or that describe the source file.
 _CONVENTIONS = {
     b"CLASS",
     b"NAME",
@@ -22,15 +23,15 @@ _CONVENTIONS = {
     b"_Netcdf4Coordinates",
     b"_Netcdf4Dimid",
 }
-# Order is kept, as netCDF does.
+# Keep the order of creation, as netCDF does.
 _ORDERED = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
 
 
 class GroupCopier:
-    """Copies groups into one file, of which it numbers the dimensions."""
+    """Copy groups into one file, whose dimensions it numbers."""
 
     def __init__(self) -> None:
-        """Of an empty file."""
+        """Start with a file that has no dimensions yet."""
         self._dimensions = 0
         self._without_attributes = h5p.create(h5p.OBJECT_COPY)
         self._without_attributes.set_copy_object(h5o.COPY_WITHOUT_ATTR_FLAG)
@@ -81,21 +82,14 @@ class GroupCopier:
 
 
 def make_group(parent: h5py.Group, place: str) -> h5py.Group:
-    """The group of that path under the parent, with those on the way that are not there yet."""
+    """The group at this path below the parent; missing groups are made."""
     for name in place.strip("/").split("/"):
         parent = parent[name] if name in parent else parent.create_group(name, track_order=True)
     return parent
 
 
-def size_of_dimension(group: h5py.Group, name: str) -> int | None:
-    """None if the group itself has no such dimension."""
-    dataset = group.get(name)
-    is_dimension = isinstance(dataset, h5py.Dataset) and h5ds.is_scale(dataset.id)
-    return dataset.shape[0] if is_dimension else None
-
-
 def text_of(group: h5py.Group, name: str) -> str | None:
-    """A text attribute, in either form that netCDF writes; None if there is none."""
+    """A text attribute in either form that netCDF writes, None if it is missing."""
     value = group.attrs.get(name)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
@@ -109,11 +103,11 @@ def _names(group: h5g.GroupID) -> Iterable[bytes]:
 
 
 def _scales(dataset: h5d.DatasetID) -> Iterable[tuple[int, h5d.DatasetID]]:
-    """Axes of a variable, each with its dimension; none of a dimension's own dataset."""
+    """Axes of a variable, each with its dimension; none for a dimension's own dataset."""
     found: list[tuple[int, h5d.DatasetID]] = []
     if not h5ds.is_scale(dataset):
         for axis in range(len(dataset.shape)):
-            # Ids of the same object are equal; its name would be searched for in the whole file.
+            # Compare ids: looking up a name searches the whole file.
             h5ds.iterate(dataset, axis, lambda scale, axis=axis: found.append((axis, scale)))
     return found
 
@@ -134,7 +128,7 @@ def _copy_attributes(
         if space.get_simple_extent_type() == h5s.NULL:  # an empty text
             continue
         value = np.empty(space.get_simple_extent_dims(), kind.dtype)
-        # As stored, since numpy's fixed texts end otherwise; texts of any length are objects.
+        # Read as stored: numpy ends fixed-length texts differently; variable ones are objects.
         stored = None if _is_text(kind) else kind
         attribute.read(value, mtype=stored)
         copied.write(value, mtype=stored)

@@ -1,22 +1,22 @@
 """Joining traces into atlas files: per paper first, then the papers' files into one.
 
-An atlas is a netCDF-4 file with the groups /<paper>/<experiment>/<run>/<point>; the last hold the
-traces as they were written, bit for bit. Every file is checked before it is copied, and an atlas is
-written whole or not at all. Memory is bounded by the largest trace.
+An atlas is a netCDF-4 file with the groups /<paper>/<experiment>/<run>/<point>; each point's group
+holds a trace as it was written, bit for bit. An atlas is written whole or not at all. Memory is
+bounded by the largest trace.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import h5py
 
-from fedatlas.atlas.groups import GroupCopier, make_group, size_of_dimension, text_of
+from fedatlas.atlas.groups import GroupCopier, make_group, text_of
 from fedatlas.atlas.layout import FORMAT
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically
 from fedatlas.schema.models import Model
+from fedatlas.traces.netcdf import check_format
 from fedatlas.traces.seal import check_seal, seal
 from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
 
@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class JoinedRun(Model):
-    """A run as figures call it, with all of its grid points."""
+    """A run with its title in figures and all of its grid points."""
 
     name: str
     title: str
@@ -33,7 +33,7 @@ class JoinedRun(Model):
 
 
 class JoinedExperiment(Model):
-    """An experiment whose runs are joined, and what its file says of it."""
+    """An experiment whose runs are joined, with what its file says about it."""
 
     name: str
     title: str
@@ -44,7 +44,7 @@ class JoinedExperiment(Model):
 
 
 class JoinedPaper(Model):
-    """What the file of one paper holds, in its order."""
+    """The content of one paper's file, in order."""
 
     paper: str
     experiments: tuple[JoinedExperiment, ...]
@@ -55,9 +55,9 @@ def join_traces(
 ) -> None:
     """Write a paper's atlas file from the traces under the folder of experiments.
 
-    chosen: (selecting experiment, run) → point. A trace that is damaged, foreign or not the one
-    that belongs in its place is refused by name, and nothing is written. Other netCDF files among
-    the traces are left out and named in the log.
+    chosen: (selecting experiment, run) → point. FedatlasError names a trace that is damaged,
+    foreign or misplaced; nothing is written then. Other netCDF files among the traces are left out,
+    and the log names them.
     """
     attributes: dict[str, dict[str, str]] = {}
     traces: dict[str, Path] = {}
@@ -86,7 +86,7 @@ def join_papers(files: Sequence[Path], output: Path) -> None:
 
 def _name_strays(folder: Path, known: set[Path]) -> None:
     for file in sorted(folder.rglob("*.nc")):
-        # Hidden files are what is being written, or was when it was interrupted.
+        # Hidden files are being written, or were when their job was interrupted.
         if file not in known and not file.name.startswith("."):
             _LOG.warning(
                 "%s: left out: no selected run has this grid point. Delete it if it is a leftover "
@@ -96,38 +96,20 @@ def _name_strays(folder: Path, known: set[Path]) -> None:
 
 
 def _check_trace(trace: h5py.File, place: str, file: Path) -> h5py.Group:
-    """The group that is copied: all of the trace."""
-    found = text_of(trace, "format")
-    if found != TRACE_FORMAT:
-        raise FedatlasError(
-            f"{file}: is not a trace of this version (its format is {found!r}, expected "
-            f"{TRACE_FORMAT!r}). Delete it and run again."
-        )
+    """The group to copy: the whole trace, which must be the one that belongs in this place."""
+    check_format(file, text_of(trace, "format"), TRACE_FORMAT, "a trace")
     own = "/".join(str(text_of(trace, key)) for key in ("paper", "experiment", "run", "point"))
     if own != place.removeprefix("/"):
         raise FedatlasError(
             f"{file}: holds the trace {own}, but stands where {place.removeprefix('/')} belongs. "
             "Delete it and run again."
         )
-    sizes = {name: size_of_dimension(trace, name) for name in ("seed", "record")}
-    status = trace.get("status")
-    by_seed = isinstance(status, h5py.Dataset) and status.shape == (sizes["seed"],)
-    if None in sizes.values() or not by_seed:
-        raise FedatlasError(
-            f"{file}: is no whole trace: it needs the dimensions seed and record, and a status by "
-            "seed. Delete it and run again."
-        )
     return trace
 
 
 def _check_paper(atlas: h5py.File, place: str, file: Path) -> h5py.Group:
-    """The group that is copied: the paper that the file is named after, and the only one."""
-    found = text_of(atlas, "format")
-    if found != FORMAT:
-        raise FedatlasError(
-            f"{file}: is no atlas of this version (its format is {found!r}, expected {FORMAT!r}). "
-            "Delete it and run again."
-        )
+    """The group to copy: the paper after which the file is named."""
+    check_format(file, text_of(atlas, "format"), FORMAT, "an atlas")
     if list(atlas) != [place.removeprefix("/")]:
         raise FedatlasError(
             f"{file}: holds {', '.join(atlas) or 'nothing'}, but must hold the paper "
@@ -142,7 +124,7 @@ def _write(
     sources: Mapping[str, Path],
     check: Callable[[h5py.File, str, Path], h5py.Group],
 ) -> None:
-    """Write groups: their attributes, and those that are copied from files."""
+    """Write groups with these attributes, and copies of groups from these files."""
     copier = GroupCopier()
     with write_atomically(output) as temporary:
         with h5py.File(temporary, "w", track_order=True) as joined:
@@ -151,17 +133,11 @@ def _write(
                 make_group(joined, place).attrs.update(values)
             for place, file in sources.items():
                 check_seal(file)
-                with _named(file), h5py.File(file, "r") as source:
-                    copier.copy(check(source, place, file), make_group(joined, place))
+                try:
+                    with h5py.File(file, "r") as source:
+                        copier.copy(check(source, place, file), make_group(joined, place))
+                except (OSError, RuntimeError, KeyError, ValueError) as error:
+                    raise FedatlasError(
+                        f"{file}: not a readable netCDF file ({error}). Delete it and run again."
+                    ) from error
         seal(temporary)
-
-
-@contextmanager
-def _named(file: Path) -> Iterator[None]:
-    """What HDF5 says of a damaged file does not name it."""
-    try:
-        yield
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
-        raise FedatlasError(
-            f"{file}: not a readable netCDF file ({error}). Delete it and run again."
-        ) from error

@@ -1,3 +1,3 @@
-"""What atlas files are recognised by; light, for writers and readers."""
+"""The format of atlas files, for writers and readers; imports nothing."""
 
 FORMAT = "fedatlas atlas 1"

@@ -15,7 +15,7 @@ from fedatlas.traces.seal import check_seal
 def open_atlas(path: Path | str) -> xr.DataTree:
     """The atlas as a tree /paper/experiment/run/point, whose values are read when they are used.
 
-    A file that is damaged or no atlas is refused by name. The file stays open until the tree is
+    FedatlasError names a file that is damaged or no atlas. The file stays open until the tree is
     closed: `with fedatlas.open_atlas(path) as atlas: …`.
     """
     check_seal(Path(path))

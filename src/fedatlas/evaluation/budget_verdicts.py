@@ -16,10 +16,7 @@ FORMAT = "fedatlas budgets 1"
 
 def read_budgets(path: Path) -> xr.Dataset:
     """Read it back; a damaged or foreign file is refused by name."""
-    budgets = read_netcdf(path)
-    if budgets.attrs.get("format") != FORMAT:
-        raise FedatlasError(f"{path}: holds no budgets. Delete it and run again.")
-    return budgets
+    return read_netcdf(path, FORMAT, "a file of budgets")
 
 
 def judge_budget(test: BudgetTest, budgets: xr.Dataset) -> Iterator[Finding]:

@@ -1,8 +1,8 @@
 """A seal at the end of a netCDF file: the SHA-256 of all bytes before it.
 
-HDF5 ignores what follows its own end, so that any program reads a sealed file; but its library may
-hang or crash on a damaged one, which the seal tells before the library sees the file. It is no
-signature: who can write a file can seal it.
+HDF5 ignores bytes after its own end, so any program reads a sealed file. Its library may hang or
+crash on a damaged file; the seal is checked before the library sees it. It is no signature: anyone
+can seal a file.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ def seal(path: Path) -> None:
 
 
 def check_seal(path: Path) -> None:
-    """FedatlasError names a file that cannot be read, has no seal or one of other bytes."""
+    """FedatlasError names a file that cannot be read, has no seal, or was changed since."""
     try:
         size = path.stat().st_size
         with path.open("rb") as stream:
@@ -32,14 +32,13 @@ def check_seal(path: Path) -> None:
             found = stream.read()
         if not (found.startswith(_MARK) and found.endswith(b"\n")):
             raise FedatlasError(
-                f"{path}: is not a readable netCDF file of fedatlas: it has no seal at its end, as "
-                "files that were cut off, changed or written by other programs. Delete it and run "
-                "again."
+                f"{path}: is not a readable netCDF file of fedatlas: it has no seal at its end. It "
+                "was cut off, or another program wrote it. Delete it and run again."
             )
         if found != _MARK + _digest(path, size - _LENGTH) + b"\n":
             raise FedatlasError(
-                f"{path}: is damaged or was changed since it was written: its seal is that of "
-                "other bytes. Delete it and run again."
+                f"{path}: is damaged or was changed since it was written: its seal does not match. "
+                "Delete it and run again."
             )
     except OSError as error:
         raise FedatlasError(

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
@@ -85,10 +84,4 @@ def write_trace(trace: xr.Dataset, path: Path) -> None:
 
 def read_trace(path: Path) -> xr.Dataset:
     """Load a trace into memory; a damaged or foreign file is refused by name."""
-    trace = read_netcdf(path)
-    if trace.attrs.get("format") != FORMAT:
-        raise FedatlasError(
-            f"{path}: is not a trace of this version (its format is "
-            f"{trace.attrs.get('format')!r}, expected {FORMAT!r}). Delete it and run again."
-        )
-    return trace
+    return read_netcdf(path, FORMAT, "a trace")
