@@ -15,13 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from fedatlas.data.prepare import read_prepared
-from fedatlas.errors import FedatlasError
-from fedatlas.files import canonical_json
 from fuzz.bombs import EXPECTED
 from fuzz.mutations import mutated
 from fuzz.targets import TARGETS
@@ -119,21 +114,3 @@ def test_cases_are_the_same_in_every_process():
     made = [mutated(Random(f"libsvm {case}"), seeds) for case in range(300)]
     assert made == [mutated(Random(f"libsvm {case}"), seeds) for case in range(300)]
     assert len(set(made)) > 200
-
-
-@pytest.mark.parametrize("index", [-1, -(1 << 31), 3])
-def test_an_index_outside_the_features_is_refused_before_kernels_see_it(tmp_path: Path, index: int):
-    rows = [[0, 2], [index, 2]]
-    known = {"dataset": "toy", "split": "train", "rows": 2, "features": 3, "layout": "sparse"}
-    table = pa.table(
-        {
-            "sample_id": pa.array([0, 1], pa.int64()),
-            "label": pa.array([1.0, -1.0]),
-            "indices": pa.array(rows, pa.large_list(pa.int32())),
-            "values": pa.array([[1.0, 2.0]] * 2, pa.large_list(pa.float64())),
-        }
-    )
-    path = tmp_path / "a.parquet"
-    pq.write_table(table.replace_schema_metadata({"fedatlas": canonical_json(known)}), path)
-    with pytest.raises(FedatlasError, match=rf"a\.parquet: a row holds feature index {index}, but"):
-        read_prepared(path)

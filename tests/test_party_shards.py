@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,7 +15,7 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.tables import features_from_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.shards import PartyRows, read_party_shards
-from fedatlas.files import canonical_json, file_digest
+from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
 from fedatlas.shards.assignment import feature_blocks, train_and_test_rows
 from fedatlas.shards.clients import write_shards
@@ -65,18 +64,6 @@ def own_features(path: Path, group: int, width: int) -> np.ndarray:
 
 def matrix(rows: PartyRows) -> np.ndarray:
     return rows.features.toarray() if sparse.issparse(rows.features) else rows.features
-
-
-def rewrite(path: Path, change: Any = None, **metadata: Any) -> None:
-    """Write a party's file again, with its row groups, other columns and other metadata."""
-    with pq.ParquetFile(path) as file:
-        groups = [file.read_row_group(number) for number in range(file.num_row_groups)]
-    described = metadata_of(path) | metadata
-    groups = [change(group) for group in groups] if change else groups
-    schema = groups[0].schema.with_metadata({"fedatlas": canonical_json(described)})
-    with pq.ParquetWriter(path, schema) as writer:
-        for group in groups:
-            writer.write_table(group.cast(schema), row_group_size=max(group.num_rows, 1))
 
 
 @pytest.fixture(params=["dense", "sparse"])
@@ -167,13 +154,6 @@ def test_a_test_split_is_taken_whole(tmp_path, layout):
     assert described["test_digest"] == file_digest(tmp_path / "test.parquet")
 
 
-@both_layouts
-def test_without_test_rows_there_is_nothing_to_test_on(tmp_path, layout):
-    files = shard(tmp_path, make_samples(9, 4, 0.5, layout), vertical())
-    assert read_party_shards(files).test is None
-    assert [pq.ParquetFile(path).num_row_groups for path in files] == [1, 1, 1]
-
-
 def test_rows_without_any_non_zero_survive(tmp_path):
     samples = make_samples(12, 5, 0.0, "sparse")
     whole = samples.features.tolil()
@@ -222,18 +202,6 @@ def test_the_same_request_writes_the_same_bytes(tmp_path, layout):
         for name in ("first", "second")
     }
     assert len(digests) == 1
-
-
-def test_partitions_among_other_parties_have_the_same_rows(tmp_path):
-    samples = make_samples(25, 6, 1.0, "dense")
-    reads = [
-        read_party_shards(shard(tmp_path / str(q), samples, vertical(q, 1, test=0.4)))
-        for q in (1, 2, 6)
-    ]
-    for read in reads:
-        assert read.test is not None
-        np.testing.assert_array_equal(read.train.label, reads[0].train.label)
-        np.testing.assert_array_equal(np.sort(matrix(read.test)), np.sort(matrix(reads[0].test)))
 
 
 # ---------------------------------------------------------------------------------- standardised
@@ -341,39 +309,6 @@ def test_sparse_rows_are_not_standardised(tmp_path):
 # -------------------------------------------------------------------------------- damage by name
 
 
-@pytest.mark.parametrize("kept", [0.0, 0.3, 0.8, 0.999])
-@pytest.mark.parametrize("party", [0, 2])
-def test_a_truncated_file_is_refused_by_name(files, kept, party):
-    content = files[party].read_bytes()
-    files[party].write_bytes(content[: int(kept * len(content))])
-    with pytest.raises(FedatlasError, match=rf"silo-{party}\.parquet: is truncated"):
-        read_party_shards(files)
-
-
-def test_a_flipped_bit_is_noticed(files):
-    group = pq.read_metadata(files[1]).row_group(0)
-    column = group.column(group.num_columns - 1)
-    content = bytearray(files[1].read_bytes())
-    content[column.data_page_offset + column.total_compressed_size - 1] ^= 1
-    files[1].write_bytes(content)
-    with pytest.raises(FedatlasError, match=r"silo-1\.parquet: is truncated, damaged"):
-        read_party_shards(files)
-
-
-def test_a_missing_file_is_named(files):
-    files[1].unlink()
-    with pytest.raises(FedatlasError, match=r"silo-1\.parquet: no such file"):
-        read_party_shards(files)
-
-
-def test_swapped_parties_are_refused(files):
-    first, second = files[0].read_bytes(), files[1].read_bytes()
-    files[0].write_bytes(second)
-    files[1].write_bytes(first)
-    with pytest.raises(FedatlasError, match=r"silo-0\.parquet: is not party 0"):
-        read_party_shards(files)
-
-
 @pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1), (2, 1, 0), (0, 0, 1)])
 def test_parties_in_another_order_are_refused(files, order):
     wrong = next(place for place, party in enumerate(order) if party != place)
@@ -419,81 +354,6 @@ def test_files_of_other_test_data_are_refused(tmp_path):
         read_party_shards([*files[:2], others[2]])
 
 
-def test_a_label_under_another_name_is_refused(files):
-    def rename(group: pa.Table) -> pa.Table:
-        return group.rename_columns(
-            ["target" if name == "label" else name for name in group.column_names]
-        )
-
-    rewrite(files[0], rename)
-    with pytest.raises(FedatlasError, match=r"silo-0\.parquet: has the columns sample_id, target"):
-        read_party_shards(files)
-
-
-def test_labels_that_an_active_party_lacks_are_missed(files):
-    rewrite(files[1], lambda group: group.drop_columns(["label"]))
-    with pytest.raises(FedatlasError, match=r"silo-1\.parquet: has the columns sample_id"):
-        read_party_shards(files)
-
-
-def test_labels_under_another_name_in_a_passive_file_are_refused(files):
-    def add(group: pa.Table) -> pa.Table:
-        return group.append_column("target", pa.array(np.ones(group.num_rows)))
-
-    rewrite(files[2], add)
-    with pytest.raises(FedatlasError, match=r"silo-2\.parquet: has the columns .*target"):
-        read_party_shards(files)
-
-
-def test_labels_in_a_passive_file_are_refused(files):
-    def add(group: pa.Table) -> pa.Table:
-        return group.add_column(1, "label", pa.array(np.ones(group.num_rows)))
-
-    rewrite(files[2], add)
-    with pytest.raises(FedatlasError, match=r"silo-2\.parquet"):
-        read_party_shards(files)
-
-
-def test_other_samples_are_refused(files):
-    def reverse(group: pa.Table) -> pa.Table:
-        return group.take(np.arange(group.num_rows)[::-1])
-
-    rewrite(files[1], reverse)
-    with pytest.raises(FedatlasError, match=r"silo-1\.parquet: holds other train samples than"):
-        read_party_shards(files)
-
-
-def test_fewer_rows_than_declared_are_refused(files):
-    rewrite(files[1], lambda group: group.slice(1))
-    with pytest.raises(FedatlasError, match=r"silo-1\.parquet: row group 0 holds 20 train ro.*21"):
-        read_party_shards(files)
-
-
-def test_other_row_groups_than_declared_are_refused(files):
-    pq.write_table(pq.read_table(files[2]), files[2])
-    with pytest.raises(FedatlasError, match=r"silo-2\.parquet: holds 1 row groups, .* name 2"):
-        read_party_shards(files)
-
-
-@pytest.mark.parametrize("metadata", [{}, {"fedatlas": "not JSON"}, {"fedatlas": "3"}])
-def test_a_parquet_file_without_metadata_is_refused_by_name(files, metadata):
-    pq.write_table(pq.read_table(files[1]).replace_schema_metadata(metadata), files[1])
-    with pytest.raises(FedatlasError, match=r"silo-1\.parquet: lacks the schema metadata"):
-        read_party_shards(files)
-
-
-@pytest.mark.parametrize(
-    "key", ["dataset", "partition", "silo", "columns", "labelled", "groups", "features"]
-)
-def test_incomplete_metadata_are_refused_by_name(files, key):
-    described = metadata_of(files[0])
-    del described[key]
-    table = pq.read_table(files[0])
-    pq.write_table(table.replace_schema_metadata({"fedatlas": json.dumps(described)}), files[0])
-    with pytest.raises(FedatlasError, match=rf"silo-0\.parquet: .*lack {key}"):
-        read_party_shards(files)
-
-
 def test_prepared_files_and_horizontal_shards_are_no_party_shards(tmp_path):
     samples = make_samples(9, 4, 0.5, "dense")
     shard(tmp_path, samples, vertical(1, 1))
@@ -506,14 +366,6 @@ def test_prepared_files_and_horizontal_shards_are_no_party_shards(tmp_path):
 
 
 # ------------------------------------------------------------------------------ refused requests
-
-
-@pytest.mark.parametrize("names", [[], ["a.parquet"], ["a", "b", "c", "d"], ["a", "b", "x/c"]])
-def test_parties_are_as_many_files_beside_the_manifest(tmp_path, names):
-    prepared = write_prepared(tmp_path / "prepared.parquet", make_samples(9, 4, 1.0, "dense"))
-    silos = [tmp_path / name for name in names]
-    with pytest.raises(FedatlasError, match=r"manifest\.json: 3 parties are as many files"):
-        write_party_shards(prepared, vertical(), silos, tmp_path / "manifest.json")
 
 
 @pytest.mark.parametrize(("split", "given_one"), [("test", False), (None, True), (0.3, True)])
@@ -545,11 +397,6 @@ def test_a_test_split_with_other_features_is_refused(tmp_path):
     train, test = make_samples(9, 4, 1.0, "dense"), make_samples(9, 5, 1.0, "dense")
     with pytest.raises(FedatlasError, match=r"test\.parquet: has 5 features, but .* has 4"):
         shard(tmp_path, train, vertical(test="test"), test)
-
-
-def test_a_prepared_file_that_contradicts_itself_is_refused(tmp_path):
-    with pytest.raises(FedatlasError, match=r"prepared\.parquet: holds 9 rows, but .* say 8"):
-        shard(tmp_path, make_samples(9, 4, 1.0, "dense"), vertical(), rows=8)
 
 
 @pytest.mark.parametrize("failing", [1, 2, 3, 4])

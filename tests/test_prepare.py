@@ -246,13 +246,9 @@ def test_files_that_are_not_prepared_are_refused_by_name(tmp_path):
             read_prepared(path)
 
 
-def test_lost_rows_and_flipped_bits_are_noticed(tmp_path, sparse_file):
+def test_flipped_bits_are_noticed(tmp_path, sparse_file):
     path = tmp_path / "train.parquet"
     prepare(dataset(), "train", [sparse_file], path)
-    table = pq.read_table(path)
-    pq.write_table(table.slice(1), tmp_path / "lost.parquet")
-    with pytest.raises(FedatlasError, match=r"lost\.parquet: holds 3 rows, its metadata say 4"):
-        read_prepared(tmp_path / "lost.parquet")
     damaged = bytearray(path.read_bytes())
     damaged[40] ^= 1
     path.write_bytes(damaged)

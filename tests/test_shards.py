@@ -16,9 +16,11 @@ from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import read_shard
 from fedatlas.files import canonical_json, file_digest
-from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
 from fedatlas.shards.assignment import share_out
 from fedatlas.shards.clients import write_shards
+from fedatlas.shards.parties import write_party_shards
+from fedatlas.shards.silos import write_tiered_shards
 
 one_folder_for_all_examples = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -97,13 +99,21 @@ def test_every_kept_sample_comes_back_once_with_its_client(layout, tmp_path, dat
         data.draw(st.sampled_from([0.0, 0.1, 1.0]), "density"),
         layout,
     )
-    with pytest.MonkeyPatch.context() as patch:
-        at_once = data.draw(st.sampled_from([1, 4, 1024]), "rows that are taken at once")
-        patch.setattr("fedatlas.shards.clients._ROWS_AT_ONCE", at_once)
-        silo, manifest = shard(tmp_path, samples, spec)
-    clients, _ = share_out(spec, samples.label)
+    check_shard(tmp_path, samples, spec)
 
-    read = read_shard(silo)
+
+@pytest.mark.parametrize("clients", [2, 700])
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_thousands_of_rows_come_back_too(tmp_path, clients, layout):
+    check_shard(tmp_path, make_samples(3000, 3, 0.5, layout), partition("dirichlet", clients))
+
+
+def check_shard(folder: Path, samples: Samples, spec: HorizontalPartition) -> None:
+    """Every client of a shard holds the rows that it is dealt."""
+    silo, manifest = shard(folder, samples, spec)
+    clients, _ = share_out(spec, samples.label)
+    rows = len(samples)
+    read, file = read_shard(silo), pq.ParquetFile(silo)
     assert read.clients == spec.clients
     assert read.offsets.dtype == np.int64
     assert read.offsets[0] == 0
@@ -115,7 +125,7 @@ def test_every_kept_sample_comes_back_once_with_its_client(layout, tmp_path, dat
         assert entry["row_group"] == number
         listed = [i for start, stop in entry["sample_ids"] for i in range(start, stop)]
         assert listed == held.tolist()
-        group = pq.ParquetFile(silo).read_row_group(number)
+        group = file.read_row_group(number)
         assert_same_rows(from_table(group, read.metadata["features"]), samples, held)
 
 
@@ -219,49 +229,32 @@ def test_a_parquet_file_without_metadata_is_refused_by_name(silo, metadata):
         read_shard(silo)
 
 
-@pytest.mark.parametrize("row_group_size", [30, 4])
-def test_other_row_groups_than_clients_are_refused(silo, row_group_size):
-    pq.write_table(pq.read_table(silo), silo, row_group_size=row_group_size)
-    with pytest.raises(FedatlasError, match="row groups with 30 rows are not the 6 clients"):
-        read_shard(silo)
-
-
-def test_other_columns_are_refused(silo):
-    pq.write_table(pq.read_table(silo).drop_columns(["values"]), silo, row_group_size=5)
-    with pytest.raises(FedatlasError, match="has the columns sample_id, label, indices"):
-        read_shard(silo)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"features": None}, r"prepared\.parquet: .*lack features"),
-        ({"rows": 8}, r"prepared\.parquet: holds 9 rows, but its metadata say 8"),
-    ],
-)
-def test_a_prepared_file_that_contradicts_itself_is_refused(tmp_path, changes, message):
+def test_a_prepared_file_without_a_key_is_refused(tmp_path):
     prepared = write_prepared(
-        tmp_path / "prepared.parquet", make_samples(9, 2, 1.0, "dense"), **changes
+        tmp_path / "prepared.parquet", make_samples(9, 2, 1.0, "dense"), features=None
     )
-    with pytest.raises(FedatlasError, match=message):
-        write_shards(
-            prepared,
-            partition("consecutive", 3),
-            [tmp_path / "silo-0.parquet"],
-            tmp_path / "manifest.json",
-        )
+    spec, silo = partition("consecutive", 3), tmp_path / "silo-0.parquet"
+    with pytest.raises(FedatlasError, match=r"prepared\.parquet: .*lack features"):
+        write_shards(prepared, spec, [silo], tmp_path / "manifest.json")
     assert not (tmp_path / "manifest.json").exists()
 
 
-@pytest.mark.parametrize("names", [[], ["a.parquet", "b.parquet"], ["elsewhere/a.parquet"]])
-def test_a_horizontal_partition_is_one_file_beside_its_manifest(tmp_path, names):
-    with pytest.raises(FedatlasError, match="horizontal partition is 1 silo file"):
-        write_shards(
-            tmp_path / "prepared.parquet",
-            partition("consecutive", 3),
-            [tmp_path / name for name in names],
-            tmp_path / "manifest.json",
-        )
+@pytest.mark.parametrize(
+    ("write", "spec", "files"),
+    [
+        (write_shards, HorizontalPartition(clients=3), 1),
+        (write_party_shards, VerticalPartition(parties=3, active=2, seed=0), 3),
+        (write_tiered_shards, TieredPartition(cut={"columns": 2}, clients=2), 2),
+    ],
+)
+@pytest.mark.parametrize(
+    "names", [[], ["a", "b", "c", "d"], ["a", "b", "x/c"], ["x/a"], ["a", "x/b"]]
+)
+def test_every_silo_has_a_file_beside_the_manifest(tmp_path, write, spec, files, names):
+    message = rf"manifest\.json: a {spec.kind} partition is {files} silo file"
+    silos = [tmp_path / name for name in names]
+    with pytest.raises(FedatlasError, match=message):
+        write(tmp_path / "prepared.parquet", spec, silos, tmp_path / "manifest.json")
 
 
 def test_a_failed_rewrite_leaves_no_manifest_to_vouch_for_it(tmp_path, monkeypatch):

@@ -301,20 +301,6 @@ def test_series_are_stored_as_float32_and_read_without_a_copy(prepared):
     assert features_from_table(table, STEPS * COLUMNS).ctypes.data == buffer.address
 
 
-def test_a_tensor_of_other_floats_is_refused(prepared):
-    path = prepared / "train"
-    table = pq.read_table(path)
-    rows = pa.array(np.zeros(300 * STEPS * COLUMNS))
-    tensor = pa.fixed_shape_tensor(pa.float64(), (STEPS, COLUMNS))
-    column = pa.ExtensionArray.from_storage(
-        tensor, pa.FixedSizeListArray.from_arrays(rows, STEPS * COLUMNS)
-    )
-    changed = table.set_column(2, "features", column)
-    pq.write_table(changed.replace_schema_metadata(pq.read_schema(path).metadata), path)
-    with pytest.raises(FedatlasError, match=r"'features' is of type .*456 uint8 or float32"):
-        read_prepared(path)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_networks_see_what_a_shard_holds(prepared, dtype):
     spec = HorizontalPartition(assignment="consecutive", clients=3, test="test")

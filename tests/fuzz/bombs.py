@@ -122,20 +122,6 @@ def checkpoint_that_unpacks_to_half_a_gibibyte(folder: Path) -> Read:
     return read
 
 
-def parquet_of_equal_values(folder: Path) -> Read:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from fedatlas.data.prepare import read_prepared
-
-    path = folder / "a.parquet"
-    table = pa.table({"sample_id": pa.repeat(7, 1 << 21)})
-    with pq.ParquetWriter(path, table.schema) as writer:
-        for _ in range(40):
-            writer.write_table(table, row_group_size=1 << 21)
-    return lambda: read_prepared(path)
-
-
 def yaml_that_is_deep(folder: Path) -> Read:
     path = _written(folder / "a.yaml", b"[" * 500_000)
     return lambda: read_yaml(path)
@@ -204,7 +190,6 @@ EXPECTED: dict[Callable[[Path], Read], str] = {
     jpeg_of_four_gigapixels: "decompression bomb",
     checkpoint_of_a_quintillion_values: "",
     checkpoint_that_unpacks_to_half_a_gibibyte: "",
-    parquet_of_equal_values: "its footer claims 83886080 values",
     yaml_that_is_deep: "nested more than 100 deep",
     yaml_of_a_billion_laughs: "aliases stand for more than 200000 values",
     yaml_of_a_billion_merges: "aliases stand for more than 200000 values",

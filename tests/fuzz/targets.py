@@ -31,7 +31,6 @@ from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.evaluation.audit_verdicts import COLUMNS, read_audit
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
-from fedatlas.files import canonical_json
 from fedatlas.schema.experiments import load_experiments
 from fedatlas.traces.seal import seal
 from fedatlas.training import checkpoints
@@ -536,161 +535,6 @@ def joined(folder: Path, hostile: bool = False) -> Case:
     return _of_netcdf(path, read, hostile)
 
 
-def _tables(folder: Path) -> list[bytes]:
-    """Prepared files: dense, sparse, and tensors."""
-    import pyarrow.parquet as pq
-    from scipy import sparse
-
-    from fedatlas.arithmetic.samples import Samples
-    from fedatlas.data.tables import to_table
-
-    values = np.arange(24.0).reshape(8, 3)
-    made = []
-    for features in (values, sparse.csr_array(values * (values % 2)), values.astype(np.uint8)):
-        samples = Samples(np.arange(8), np.tile([1.0, -1.0], 4), features)
-        known = {"dataset": "toy", "split": "train", "rows": 8, "features": 3}
-        metadata = canonical_json({**known, "layout": samples.layout, "task": "binary"})
-        table = to_table(samples).replace_schema_metadata({"fedatlas": metadata})
-        pq.write_table(table, folder / "x.parquet", write_page_checksum=len(made) != 1)
-        made.append((folder / "x.parquet").read_bytes())
-    return made
-
-
-PARQUET_TOKENS = [b"PAR1", b'"rows":-1', b'"features":9000000000000', b"\x15\x80"]
-PARQUET_TOKENS += [b'"rows":{}', b'"layout":9', b'"client_samples":[[]]', b'"silo":null']
-
-
-STRANGE: tuple[Any, ...] = (None, -1, 0, 1, 3, 1.5, 1 << 40, 1 << 70, "a", [], [[]], [[1]], {})
-STRANGE += (
-    True,
-    [-1],
-    [[0, "x"]],
-    [1, 1 << 62],
-    [["train", 8], ["train", 8]],
-    {"kind": 1},
-    {"cut": {"columns": -1}},
-)
-
-
-def altered(random: Random, content: bytes) -> bytes:
-    """A whole Parquet file that says or holds something else."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    file = pq.ParquetFile(io.BytesIO(content))
-    groups = [file.read_row_group(number) for number in range(file.num_row_groups)]
-    metadata = json.loads(groups[0].schema.metadata[b"fedatlas"])
-    number, what = random.randrange(len(groups)), random.randrange(6)
-    table = groups[number]
-    place = random.randrange(table.num_columns)
-    name, column = table.column_names[place], table.column(place).combine_chunks()
-    if what == 0:
-        metadata[random.choice(sorted(metadata))] = random.choice(STRANGE)
-    elif what == 1:
-        groups = [group.drop_columns([name]) for group in groups]
-    elif what == 2:
-        kept = [None if random.random() < 0.3 else value for value in table[name].to_pylist()]
-        column = pa.array(kept, getattr(column.type, "storage_type", column.type))
-        if column.type == table.schema.field(place).type:
-            groups[number] = table.set_column(place, table.schema.field(place), column)
-    elif what == 3 and name in ("indices", "values"):
-        rows = [list(row) for row in column.to_pylist()]
-        row = random.choice(rows)
-        row[: random.randrange(3)] = random.choice(([], [-1], [1 << 30, 2], [None], [2, 2, 0]))
-        field = table.schema.field(place)
-        groups[number] = table.set_column(place, field, pa.array(rows, field.type))
-    elif what == 4 and not pa.types.is_nested(column.type) and name != "features":
-        other = random.choice((pa.int32(), pa.float32(), pa.string(), pa.uint64()))
-        groups = [
-            group.set_column(place, name, pa.array(map(str, range(group.num_rows))).cast(other))
-            for group in groups
-        ]
-    else:
-        groups[number] = table.slice(random.randrange(3), random.randrange(4))
-    schema = groups[0].schema.with_metadata({"fedatlas": canonical_json(metadata)})
-    stream = io.BytesIO()
-    with pq.ParquetWriter(stream, schema, write_page_checksum=True) as writer:
-        for group in groups:
-            writer.write_table(group.cast(schema), row_group_size=max(group.num_rows, 1))
-    return stream.getvalue()
-
-
-def _tampered(random: Random, seeds: Sequence[bytes]) -> bytes:
-    if random.random() < 0.3:
-        return altered(random, random.choice(seeds))
-    return mutated(random, seeds, (*PARQUET_TOKENS, *TOKENS))
-
-
-def prepared(folder: Path) -> Case:
-    from fedatlas.data.prepare import read_prepared
-
-    path, seeds = folder / "a.parquet", _tables(folder)
-
-    def run(random: Random) -> Any:
-        path.write_bytes(_tampered(random, seeds))
-        return _sound(read_prepared(path)[0])
-
-    return run
-
-
-def _sound(samples: Any) -> Any:
-    """What compiled kernels rely on, since they check no index."""
-    if samples is not None and samples.is_sparse:
-        matrix = samples.features
-        assert ((matrix.indices >= 0) & (matrix.indices < matrix.shape[1])).all()
-        assert matrix.indptr[0] == 0 and matrix.indptr[-1] == matrix.nnz == len(matrix.indices)
-        assert (np.diff(matrix.indptr) >= 0).all()
-    assert samples is None or samples.features.shape[0] == len(samples.label)
-    return samples
-
-
-def shards(folder: Path) -> Case:
-    from fedatlas.federations.client_shards import read_shard
-    from fedatlas.federations.tiered.shards import read_tiered_shards
-    from fedatlas.federations.vertical.shards import read_party_shards
-    from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
-    from fedatlas.shards.clients import write_shards
-    from fedatlas.shards.parties import write_party_shards
-    from fedatlas.shards.silos import write_tiered_shards
-
-    source = folder / "prepared.parquet"
-    horizontal = HorizontalPartition(assignment="consecutive", clients=2)
-    vertical = VerticalPartition(parties=2, active=1, seed=4)
-    tiered = TieredPartition(kind="tiered", cut={"columns": 2}, clients=2, seed=0)
-    silos: list[bytes] = []
-    sliced: dict[str, dict[int, list[bytes]]] = {"party": {0: [], 1: []}, "tier": {0: [], 1: []}}
-    own = [folder / "silo-0.parquet", folder / "silo-1.parquet"]
-    for content in _tables(folder):
-        source.write_bytes(content)
-        write_shards(source, horizontal, own[:1], folder / "manifest.json")
-        silos.append(own[0].read_bytes())
-        for kind, write, spec in (
-            ("party", write_party_shards, vertical),
-            ("tier", write_tiered_shards, tiered),
-        ):
-            write(source, spec, own, folder / "manifest.json")
-            for number, path in enumerate(own):
-                sliced[kind][number].append(path.read_bytes())
-
-    def of_silo(random: Random) -> Any:
-        own[0].write_bytes(_tampered(random, silos))
-        return _sound(read_shard(own[0]).samples)
-
-    def of_slices(kind: str, read: Callable[[Sequence[Path]], Any]) -> Case:
-        def run(random: Random) -> Any:
-            changed, layout = random.randrange(2), random.randrange(3)
-            for number, path in enumerate(own):
-                seeds = [sliced[kind][number][layout]]
-                path.write_bytes(_tampered(random, seeds) if number == changed else seeds[0])
-            return read(own)
-
-        return run
-
-    return _either(
-        of_silo, of_slices("party", read_party_shards), of_slices("tier", read_tiered_shards)
-    )
-
-
 TARGETS: dict[str, Callable[[Path], Case]] = {
     "libsvm": libsvm,
     "csv": csv_table,
@@ -713,6 +557,4 @@ TARGETS: dict[str, Callable[[Path], Case]] = {
     "hostile_trace": partial(trace, hostile=True),
     "hostile_atlas": partial(atlas, hostile=True),
     "hostile_joined": partial(joined, hostile=True),
-    "prepared": prepared,
-    "shards": shards,
 }

@@ -56,43 +56,20 @@ def feature_columns(
 def features_from_table(table: pa.Table, features: int) -> np.ndarray | sparse.csr_array:
     """Inverse of `feature_columns`: (n, d) with d = `features`, not copied if it is one chunk."""
     table = table.combine_chunks()
-    for name in table.column_names:
-        if table[name].null_count:
-            raise FedatlasError(f"the column '{name}' lacks values; make the file again")
     if "features" in table.column_names:
         column = _single_chunk(table["features"])
         rows = column.storage if isinstance(column, pa.ExtensionArray) else column
-        flat = rows.flatten()
-        _refuse_nulls(flat, "features")
-        return flat.to_numpy(zero_copy_only=False).reshape(table.num_rows, features)
-    indices = _single_chunk(table["indices"])
-    values = _single_chunk(table["values"])
-    if not indices.value_lengths().equals(values.value_lengths()):
-        raise FedatlasError("a row holds other numbers of indices and of values")
-    stored, columns = values.flatten(), indices.flatten()
-    _refuse_nulls(stored, "values")
-    _refuse_nulls(columns, "indices")
+        return rows.flatten().to_numpy(zero_copy_only=False).reshape(table.num_rows, features)
+    indices, values = _single_chunk(table["indices"]), _single_chunk(table["values"])
     indptr = indices.offsets.to_numpy().astype(np.int64)
-    matrix = sparse.csr_array(
+    return sparse.csr_array(
         (
-            stored.to_numpy(zero_copy_only=False),
-            columns.to_numpy(zero_copy_only=False),
+            values.flatten().to_numpy(zero_copy_only=False),
+            indices.flatten().to_numpy(zero_copy_only=False),
             indptr - indptr[0],
         ),
         shape=(table.num_rows, features),
     )
-    # Compiled kernels check no index.
-    for extreme in (matrix.indices.min, matrix.indices.max) if matrix.nnz else ():
-        if not 0 <= extreme() < features:
-            raise FedatlasError(
-                f"a row holds feature index {extreme()}, but only {features} features are declared"
-            )
-    return matrix
-
-
-def _refuse_nulls(values: pa.Array, name: str) -> None:
-    if values.null_count:
-        raise FedatlasError(f"the column '{name}' lacks values; make the file again")
 
 
 def _tensors(features: np.ndarray, shape: tuple[int, ...]) -> pa.ExtensionArray:

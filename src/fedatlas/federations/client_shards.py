@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata, read_rows
 from fedatlas.data.tables import from_table
-from fedatlas.errors import FedatlasError
 
 SHARD_KEYS = (
     *PREPARED_KEYS,
@@ -55,11 +53,10 @@ class ClientSamples:
 def read_shard(path: Path) -> ClientSamples:
     """Read the samples of all clients of a silo, and the test rows.
 
-    Raises FedatlasError when the file is missing, truncated or damaged, is no shard, or has other
-    row groups than its metadata say.
+    Raises FedatlasError when the file is missing, truncated or damaged, or is no shard.
     """
     with open_parquet(path) as file:
-        metadata = _shard_metadata(file, path)
+        metadata = read_metadata(file, path, SHARD_KEYS)
         table = read_rows(file)
         offsets = np.concatenate([[0], np.cumsum(metadata["client_samples"], dtype=np.int64)])
         held, kept = table.slice(0, offsets[-1]), table.slice(offsets[-1])
@@ -69,18 +66,3 @@ def read_shard(path: Path) -> ClientSamples:
             metadata,
             from_table(kept, metadata["features"]) if kept.num_rows else None,
         )
-
-
-def _shard_metadata(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
-    """As `read_metadata`, for a shard: one row group per client with that client's samples."""
-    metadata = read_metadata(file, path, SHARD_KEYS)
-    footer = file.metadata
-    sizes = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
-    named, test = metadata["client_samples"], metadata["test_samples"]
-    if sizes != [*named, *([test] if test else [])]:
-        raise FedatlasError(
-            f"{path}: its {len(sizes)} row groups with {sum(sizes)} rows are not the {len(named)} "
-            f"clients with {sum(named)} samples and the {test} test rows that its metadata name; "
-            "shard it again"
-        )
-    return metadata

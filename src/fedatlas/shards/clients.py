@@ -6,41 +6,18 @@ A horizontal partition has one silo with all columns; a tiered partition has one
 columns, whose clients hold other samples than those of other silos.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from scipy import sparse
 
-from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.parquet import (
-    METADATA_KEY,
-    PREPARED_KEYS,
-    open_parquet,
-    read_metadata,
-    read_rows,
-)
-from fedatlas.data.tables import from_table, to_table
-from fedatlas.errors import FedatlasError
-from fedatlas.files import canonical_json, file_digest, write_atomically
-from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition, Partition
+from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.shards.assignment import share_out
+from fedatlas.shards.files import partition_metadata, read_sources, with_classes, write_runs
 from fedatlas.shards.manifests import manifest_of
-
-# Measured on a9a with 3250 clients: statistics and dictionaries cost 20-40 % of the writing and
-# reading time and more bytes than they save in groups of ten rows; zstd sets up a context per
-# page and reads five times slower; lz4 costs nothing and leaves a third of the bytes. A checksum
-# per page is free and turns a flipped bit into an error instead of a wrong gradient.
-WRITER_OPTIONS: dict[str, Any] = {
-    "compression": "lz4",
-    "use_dictionary": False,
-    "write_statistics": False,
-    "write_page_checksum": True,
-}
 
 # Rows of clients of ten, taken at once: in a fifth of the time of one by one.
 _ROWS_AT_ONCE = 1024
@@ -64,16 +41,11 @@ def write_shards(
     files that it describes. Raises FedatlasError when an input is missing, damaged or lacks its
     metadata, or when its samples cannot be shared out as asked.
     """
-    require_silo_files(spec, silos, manifest)
-    table, metadata = read_prepared_table(prepared)
+    table, test_table, metadata = read_sources(prepared, test, spec, silos, manifest)
     rows_of_client, test_rows = share_out(spec, table["label"].to_numpy())
-    test_table = read_test_table(test, spec, manifest, prepared, metadata)
     if len(test_rows):
         test_table = table.take(test_rows)
-    sample_id = table["sample_id"].to_numpy()
-    if spec.binary is not None:
-        table = relabelled(table, spec.binary)
-        test_table = test_table and relabelled(test_table, spec.binary)
+    table, test_table = with_classes(table, test_table, spec.binary)
     shard_metadata = {
         **metadata,
         **partition_metadata(spec, prepared, test),
@@ -85,27 +57,9 @@ def write_shards(
         for number, silo in enumerate(silos):
             runs = _taken(table, rows_of_client)
             kept = [(test_table, test_table.num_rows)] if test_table else []
-            _write_runs(silo, chain(runs, kept), {**shard_metadata, "silo": number})
-            clients = client_entries(rows_of_client, sample_id)
+            write_runs(silo, chain(runs, kept), {**shard_metadata, "silo": number})
+            clients = client_entries(rows_of_client, table["sample_id"].to_numpy())
             describe(silo, clients=clients, test_samples=shard_metadata["test_samples"])
-
-
-def require_silo_files(spec: Partition, silos: Sequence[Path], manifest: Path) -> None:
-    """FedatlasError unless there are as many files as silos, beside the manifest."""
-    if len(silos) != spec.silos or any(silo.parent != manifest.parent for silo in silos):
-        raise FedatlasError(
-            f"{manifest}: a {spec.kind} partition is {spec.silos} silo file(s) in the manifest's "
-            f"folder, but these were given: {', '.join(map(str, silos)) or 'none'}"
-        )
-
-
-def partition_metadata(spec: Partition, prepared: Path, test: Path | None) -> dict[str, Any]:
-    """What a shard says of how it came to be."""
-    return {
-        "partition": spec.model_dump(mode="json"),
-        "prepared_digest": file_digest(prepared),
-        "test_digest": file_digest(test) if test else None,
-    }
 
 
 def client_metadata(
@@ -137,74 +91,6 @@ def client_entries(
         {"row_group": number, "samples": size, "sample_ids": own}
         for number, (size, own) in enumerate(zip(sizes, ranges, strict=True))
     ]
-
-
-def read_test_table(
-    test: Path | None, spec: Partition, manifest: Path, prepared: Path, metadata: dict[str, Any]
-) -> pa.Table | None:
-    """The rows of the split that a partition keeps for testing; None if it names none.
-
-    metadata: of `prepared`, with which the test rows must agree.
-    """
-    if (test is None) != (spec.test_split is None):
-        raise FedatlasError(
-            f"{manifest}: the partition's test is {spec.test!r}, but the test file given is {test}"
-        )
-    if test is None:
-        return None
-    table, test_metadata = read_prepared_table(test)
-    if test_metadata["features"] != metadata["features"]:
-        raise FedatlasError(
-            f"{test}: has {test_metadata['features']} features, but {prepared} has "
-            f"{metadata['features']}"
-        )
-    if test_metadata["layout"] == metadata["layout"]:
-        return table
-    # Either split is stored as is smaller for it, but row groups of one file are alike.
-    samples = from_table(table, metadata["features"])
-    rows = sparse.csr_array(samples.features)
-    features = rows.toarray() if samples.is_sparse else rows
-    return to_table(Samples(samples.sample_id, samples.label, features))
-
-
-def read_prepared_table(prepared: Path) -> tuple[pa.Table, dict[str, Any]]:
-    """The rows and the metadata of a prepared file; FedatlasError when they do not agree."""
-    with open_parquet(prepared) as file:
-        metadata = read_metadata(file, prepared, PREPARED_KEYS)
-        if metadata["rows"] != file.metadata.num_rows:
-            raise FedatlasError(
-                f"{prepared}: holds {file.metadata.num_rows} rows, but its metadata say "
-                f"{metadata['rows']}; prepare it again"
-            )
-        # One chunk per column: taking rows from a chunked list column joins the chunks each time.
-        return read_rows(file).combine_chunks(), metadata
-
-
-def write_row_groups(path: Path, groups: Iterable[pa.Table], metadata: dict[str, Any]) -> None:
-    """Write each table as one row group of a Parquet file, whole or not at all."""
-    _write_runs(path, ((group, group.num_rows) for group in groups), metadata)
-
-
-def _write_runs(path: Path, runs: Iterable[tuple[pa.Table, int]], metadata: dict[str, Any]) -> None:
-    """As `write_row_groups`, of tables that are cut into row groups of so many rows each."""
-    waiting = iter(runs)
-    first = next(waiting)
-    schema = first[0].schema.with_metadata({METADATA_KEY: canonical_json(metadata)})
-    with (
-        write_atomically(path) as temporary,
-        pq.ParquetWriter(temporary, schema, **WRITER_OPTIONS) as writer,
-    ):
-        for table, size in chain([first], waiting):
-            # Without a size Arrow cuts after a million rows; a size of 0, of no rows, it refuses.
-            writer.write_table(
-                table.replace_schema_metadata(schema.metadata), row_group_size=max(size, 1)
-            )
-
-
-def relabelled(table: pa.Table, binary: BinaryClasses) -> pa.Table:
-    """The same rows with labels ±1."""
-    place = table.column_names.index("label")
-    return table.set_column(place, "label", pa.array(binary.labels(table["label"].to_numpy())))
 
 
 def _taken(table: pa.Table, rows_of_client: Sequence[np.ndarray]) -> Iterator[tuple[pa.Table, int]]:

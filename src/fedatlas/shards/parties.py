@@ -15,10 +15,9 @@ from scipy import sparse
 from fedatlas.data.scaling import Scaling, scaled, scaling_of
 from fedatlas.data.tables import feature_columns, features_from_table
 from fedatlas.errors import FedatlasError
-from fedatlas.files import file_digest
 from fedatlas.schema.partitions import VerticalPartition
 from fedatlas.shards.assignment import feature_blocks, train_and_test_rows
-from fedatlas.shards.clients import read_prepared_table, read_test_table, write_row_groups
+from fedatlas.shards.files import partition_metadata, read_sources, write_row_groups
 from fedatlas.shards.manifests import manifest_of
 
 Features: TypeAlias = np.ndarray | sparse.csr_array
@@ -33,22 +32,12 @@ def write_party_shards(
 ) -> None:
     """Share out a prepared file by features: one Parquet file per party, then the manifest.
 
-    prepared, test: files of `fedatlas.data.prepare`; `test` where the partition names a test split.
-    silos: the q party files to write, beside `manifest`.
-
-    Every file is written whole or not at all, and the manifest last. Raises FedatlasError when an
-    input is missing or damaged, when its samples cannot be shared out as asked, or when sparse rows
-    are to be standardised.
+    Arguments and errors are those of `fedatlas.shards.clients.write_shards`. FedatlasError also
+    when sparse rows are to be standardised.
     """
-    if len(silos) != spec.parties or any(silo.parent != manifest.parent for silo in silos):
-        raise FedatlasError(
-            f"{manifest}: {spec.parties} parties are as many files in the manifest's folder, but "
-            f"these were given: {', '.join(map(str, silos)) or 'none'}"
-        )
-    table, metadata = read_prepared_table(prepared)
+    table, test_table, metadata = read_sources(prepared, test, spec, silos, manifest)
     train_rows, test_rows = train_and_test_rows(spec, table.num_rows)
     groups = {"train": table.take(train_rows)}
-    test_table = read_test_table(test, spec, manifest, prepared, metadata)
     if test_table is not None:
         groups["test"] = test_table
     elif len(test_rows):
@@ -63,9 +52,7 @@ def write_party_shards(
     shard_metadata = {
         **{key: metadata[key] for key in kept if key in metadata},
         "rows": sum(part.num_rows for part in groups.values()),
-        "partition": spec.model_dump(mode="json"),
-        "prepared_digest": file_digest(prepared),
-        "test_digest": file_digest(test) if test else None,
+        **partition_metadata(spec, prepared, test),
         "groups": [[name, part.num_rows] for name, part in groups.items()],
     }
     with manifest_of(manifest, shard_metadata) as describe:

@@ -16,14 +16,11 @@ from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.partitions import AXES, TieredPartition
 from fedatlas.shards.assignment import share_out_by_silo, silo_blocks
-from fedatlas.shards.clients import (
-    client_entries,
-    client_metadata,
+from fedatlas.shards.clients import client_entries, client_metadata
+from fedatlas.shards.files import (
     partition_metadata,
-    read_prepared_table,
-    read_test_table,
-    relabelled,
-    require_silo_files,
+    read_sources,
+    with_classes,
     write_row_groups,
 )
 from fedatlas.shards.manifests import manifest_of
@@ -39,28 +36,20 @@ def write_tiered_shards(
 ) -> None:
     """Share out a prepared file over silos and clients: a Parquet file per silo, then the manifest.
 
-    prepared, test: files of `fedatlas.data.prepare`; `test` where the partition names a test split.
-    silos: the `spec.silos` files to write, beside `manifest`.
+    Arguments and errors are those of `fedatlas.shards.clients.write_shards`.
 
     A silo's metadata hold its own `features` and `shape` (of one sample of its slice, views merged
     into channels), `normalisation` of its own channels, and `columns`, those of the prepared file
     that it has, in the order in which it has them.
-
-    Every file is written whole or not at all, and the manifest last. Raises FedatlasError when an
-    input is missing or damaged, or when its samples cannot be cut or shared out as asked.
     """
-    require_silo_files(spec, silos, manifest)
-    table, metadata = read_prepared_table(prepared)
+    table, test_table, metadata = read_sources(prepared, test, spec, silos, manifest)
     features = metadata["features"]
     shape = tuple(metadata.get("shape") or [features])
     blocks = silo_blocks(spec, shape)
     rows_of_silo, test_rows = share_out_by_silo(spec, table["label"].to_numpy())
-    test_table = read_test_table(test, spec, manifest, prepared, metadata)
     if len(test_rows):
         test_table = table.take(test_rows)
-    if spec.binary is not None:
-        table = relabelled(table, spec.binary)
-        test_table = test_table and relabelled(test_table, spec.binary)
+    table, test_table = with_classes(table, test_table, spec.binary)
     parts = [from_table(part, features) for part in (table, test_table) if part]
     takers = [column_taker(part.features) for part in parts]
     # Not what the prepared file says of all columns: a silo knows its own only.
