@@ -14,8 +14,10 @@ container: "workflow/container/fedatlas.sif"
 
 include: "rules/common.smk"
 include: "rules/data.smk"
+include: "rules/shards.smk"
 include: "rules/train.smk"
 include: "rules/evaluate.smk"
+include: "rules/studies.smk"
 include: "rules/atlas.smk"
 
 
@@ -31,66 +33,39 @@ onstart:
         workflow.scheduler.job_rate_limiter = None
 
 
-# Papers that have experiments, and what is ours across them; every one is a target.
-PAPERS = ["crosspaper", "dpgt", "fedpage", "fmgda", "tdcd", "vfb2"]
+# What is made across experiments.
+ACROSS = [
+    "results/claims.csv",
+    "results/claims.html",
+    "results/atlas/atlas.nc",
+    "results/summary.md",
+    "results/atlas/explorer.html",
+]
 
 
 # What is selected: the demo, unless the configuration says otherwise.
 rule all:
     default_target: True
     input:
-        experiment_results(SELECTED),
-        "results/claims.csv",
-        "results/claims.html",
-        "results/atlas/atlas.nc",
-        "results/summary.md",
-        "results/atlas/explorer.html",
+        SELECTED.results(),
+        ACROSS,
     localrule: True
 
 
 # Every selected experiment of every paper.
 rule paper:
     input:
-        paper_results(*PAPERS),
-        "results/claims.csv",
-        "results/claims.html",
-        "results/atlas/atlas.nc",
-        "results/summary.md",
-        "results/atlas/explorer.html",
+        results_of(*targets(PLAN)),
+        ACROSS,
     localrule: True
 
 
-rule crosspaper:
-    input:
-        paper_results("crosspaper"),
-    localrule: True
+# Each paper of config/papers.yaml, and each other folder of experiments.
+for target in targets(PLAN):
 
-
-rule dpgt:
-    input:
-        paper_results("dpgt"),
-    localrule: True
-
-
-rule fedpage:
-    input:
-        paper_results("fedpage"),
-    localrule: True
-
-
-rule fmgda:
-    input:
-        paper_results("fmgda"),
-    localrule: True
-
-
-rule tdcd:
-    input:
-        paper_results("tdcd"),
-    localrule: True
-
-
-rule vfb2:
-    input:
-        paper_results("vfb2"),
-    localrule: True
+    rule:
+        name:
+            target
+        input:
+            results_of(target),
+        localrule: True

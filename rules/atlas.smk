@@ -1,22 +1,26 @@
 """The atlas: all traces of the selected experiments in one file, per paper and then all."""
 
+from os.path import relpath
+
+from fedatlas.atlas.page import SOURCES as EXPLORER_SOURCES
+from fedatlas.atlas.scope import digest_of_scope
+
 
 rule join_traces:
     input:
-        traces=lambda wildcards: joined_traces(wildcards.paper),
-        selections=lambda wildcards: joined_selections(wildcards.paper),
+        traces=lambda wildcards: SELECTED.joined_traces(wildcards.paper),
+        selections=lambda wildcards: SELECTED.joined_selections(wildcards.paper),
         code=code_of("fedatlas.atlas.joining"),
     output:
         "results/atlas/{paper}.nc",
     log:
         "logs/atlas/{paper}.log",
     wildcard_constraints:
-        paper=one_of(joined_papers()),
+        paper=one_of(SELECTED.joined_papers),
     resources:
-        mem_mb=lambda wildcards, attempt: 2000 * attempt,
-        runtime=30,
+        **needs(gigabytes=2, minutes=30),
     params:
-        spec=joined_spec,
+        spec=lambda wildcards: SELECTED.joined_specification(wildcards.paper),
     shell:
         "fedatlas join-traces --spec {params.spec:q} --experiments results/experiments"
         " --output {output:q} > {log:q} 2>&1"
@@ -24,27 +28,26 @@ rule join_traces:
 
 rule join_papers:
     input:
-        papers=[f"results/atlas/{paper}.nc" for paper in joined_papers()],
+        papers=[f"results/atlas/{paper}.nc" for paper in SELECTED.joined_papers],
         code=code_of("fedatlas.atlas.joining"),
     output:
         "results/atlas/atlas.nc",
     log:
         "logs/atlas/atlas.log",
     resources:
-        mem_mb=lambda wildcards, attempt: 2000 * attempt,
-        runtime=30,
+        **needs(gigabytes=2, minutes=30),
     shell:
         "fedatlas join-papers --output {output:q} {input.papers:q} > {log:q} 2>&1"
 
 
 rule write_summary:
     input:
-        claims=summarised("claims.csv"),
-        selections=summarised("selection.json"),
-        tables=summarised("table.csv"),
-        budgets=summarised("budgets.nc"),
-        traces=published_traces(),
-        atlas=atlas_across_papers(),
+        claims=SELECTED.claims(),
+        selections=SELECTED.files_named("selection.json"),
+        tables=SELECTED.files_named("table.csv"),
+        budgets=SELECTED.files_named("budgets.nc"),
+        traces=SELECTED.published_traces(),
+        atlas=SELECTED.atlas_across_papers(),
         code=code_of("fedatlas.atlas.report"),
     output:
         "results/summary.md",
@@ -52,8 +55,9 @@ rule write_summary:
         "logs/summary.log",
     localrule: True
     params:
-        experiments=SELECTED,
-        scope=summary_scope,
+        experiments=SELECTED.names,
+        # Too long for a command line: the summary reads it anew.
+        scope=digest_of_scope(PLAN, SELECTED.names),
         atlas=option("atlas"),
     shell:
         "fedatlas report {params.experiments} {params.atlas} --output {output:q} > {log:q} 2>&1"
@@ -63,17 +67,16 @@ rule write_explorer:
     input:
         atlas="results/atlas/atlas.nc",
         claims="results/claims.csv",
-        page=from_here(EXPLORER_SOURCES),
+        page=[relpath(path) for path in EXPLORER_SOURCES],
         code=code_of("fedatlas.atlas.explorer"),
     output:
         "results/atlas/explorer.html",
     log:
         "logs/atlas/explorer.log",
     resources:
-        mem_mb=lambda wildcards, attempt: 2000 * attempt,
-        runtime=15,
+        **needs(gigabytes=2, minutes=15),
     params:
-        shows=runs_shown(),
+        shows=SELECTED.runs_shown(),
     shell:
         "fedatlas explorer {input.atlas:q} {input.claims:q} --shows {params.shows:q}"
         " --output {output:q} > {log:q} 2>&1"

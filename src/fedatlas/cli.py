@@ -192,7 +192,7 @@ def optimum(
 
 
 @app.command()
-def audit(
+def leaks(
     shards: Annotated[list[Path], typer.Argument(help="Files of all parties, in order.")],
     spec: ObjectiveSpecification,
     output: Output,
@@ -201,17 +201,14 @@ def audit(
     from fedatlas.federations.vertical.shards import read_party_shards
     from fedatlas.schema.models import validated
     from fedatlas.schema.objectives import LinearObjective
-    from fedatlas.studies.leaks import audit as audit_leaks
-    from fedatlas.studies.leaks import write_audit
+    from fedatlas.studies.leaks import audit, write_audit
     from fedatlas.training.solver import solve
 
     objective = validated(LinearObjective, _json(spec), "--spec")
     data = read_party_shards(shards)
     rows, active = data.train, data.metadata["partition"]["active"]
     w, _ = solve(rows, objective)
-    findings = audit_leaks(
-        objective, rows.label, 0 * rows.label, rows.features @ w, rows.parties, active
-    )
+    findings = audit(objective, rows.label, 0 * rows.label, rows.features @ w, rows.parties, active)
     write_audit(findings, output)
 
 
@@ -299,7 +296,7 @@ def budgets(
 
 
 @app.command()
-def privacy_audit(
+def attacks(
     spec: Annotated[
         str,
         typer.Option(
@@ -433,8 +430,8 @@ def judge(
     budgets: Annotated[
         Path | None, typer.Option(help="Budgets (.nc), if a claim is about them.")
     ] = None,
-    audit: Annotated[
-        Path | None, typer.Option(help="Privacy audit (.csv), if a claim is about one.")
+    attacks: Annotated[
+        Path | None, typer.Option(help="Attacks on budgets (.csv), if a claim is about them.")
     ] = None,
 ) -> None:
     """Judge an experiment's claims."""
@@ -460,7 +457,7 @@ def judge(
         validated(Selection, record["rule"], str(selection)),
         read_surface(landscape) if landscape else None,
         read_budgets(budgets) if budgets else None,
-        read_audit(audit) if audit else None,
+        read_audit(attacks) if attacks else None,
     )
     write_text(output, verdicts_to_csv(verdicts))
     logging.getLogger(__name__).info("%s", verdict_summary(verdicts))

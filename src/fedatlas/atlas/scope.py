@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from fedatlas.algorithms import algorithm_class
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json, text_digest
 from fedatlas.plan.build import Plan, group_of
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
@@ -95,6 +96,12 @@ def read_scope(plan: Plan, names: Collection[str]) -> list[PaperScope]:
             )
         )
     return scopes
+
+
+def digest_of_scope(plan: Plan, names: Collection[str]) -> str:
+    """Digest of what the summary tells, which changes when the summary must be written again."""
+    scopes = [scope.model_dump(mode="json") for scope in read_scope(plan, names)]
+    return text_digest(canonical_json(scopes))
 
 
 def _is_left_out(name: str, names: Collection[str]) -> bool:

@@ -138,7 +138,7 @@ class _Judge:
                 yield from judge_budget(test, self._budgets)
             case AuditStandsTest() as test:
                 if self._audit is None:
-                    raise FedatlasError(f"claim '{claim.id}': needs the audit, --audit")
+                    raise FedatlasError(f"claim '{claim.id}': needs the attacks, --attacks")
                 yield from judge_audit(test, self._audit)
 
     def _selected(self, *runs: str) -> list[xr.Dataset]:

@@ -1,0 +1,133 @@
+"""Studies beside training: leaks, loss surfaces, privacy budgets, attacks, graphs."""
+
+
+rule tabulate_leaks:
+    input:
+        rows=of_experiment(results.first_shards),
+        code=code_of(
+            "fedatlas.studies.leaks",
+            "fedatlas.training.solver",
+            "fedatlas.federations.vertical.shards",
+        ),
+    output:
+        reported("leaks.csv"),
+    log:
+        "logs/leaks/{experiment}.log",
+    resources:
+        **needs(gigabytes=4, minutes=30),
+    params:
+        objective=of_experiment(specifications.value, "objective"),
+    shell:
+        "fedatlas leaks {input.rows:q} --spec {params.objective:q} --output {output:q}"
+        " > {log:q} 2>&1"
+
+
+rule draw_trees:
+    input:
+        code=code_of("fedatlas.figures.trees"),
+    output:
+        svg=reported("trees.svg"),
+        png="results/experiments/{experiment}/trees.png",
+    log:
+        "logs/trees/{experiment}.log",
+    params:
+        parties=lambda wildcards: PLAN.experiments[wildcards.experiment].partition.parties,
+    shell:
+        "fedatlas trees {params.parties} --output {output.svg:q} --output {output.png:q}"
+        " > {log:q} 2>&1"
+
+
+rule compute_landscape:
+    input:
+        rows=of_experiment(results.first_shards),
+        code=lambda wildcards: code_of(*results.landscape_code(PLAN, wildcards.experiment)),
+    output:
+        "results/experiments/{experiment}/landscape.json",
+    log:
+        "logs/landscape/{experiment}.log",
+    resources:
+        **needs(gigabytes=2, minutes=30),
+    params:
+        spec=of_experiment(specifications.keys, "objective", "landscape"),
+    shell:
+        "fedatlas landscape {input.rows:q} --spec {params.spec:q} --output {output:q}"
+        " > {log:q} 2>&1"
+
+
+rule draw_landscape:
+    input:
+        landscape="results/experiments/{experiment}/landscape.json",
+        code=code_of("fedatlas.figures.landscape"),
+    output:
+        svg=reported("landscape.svg"),
+        png="results/experiments/{experiment}/landscape.png",
+    log:
+        "logs/landscape-figure/{experiment}.log",
+    params:
+        title=of_experiment(specifications.title),
+    shell:
+        "fedatlas landscape-figure {input.landscape:q} --title {params.title:q}"
+        " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
+
+
+rule compute_budgets:
+    input:
+        code=lambda wildcards: code_of(*results.budgets_code(PLAN, wildcards.experiment)),
+    output:
+        budgets="results/experiments/{experiment}/budgets.nc",
+        conditions=reported("conditions.csv"),
+    log:
+        "logs/budgets/{experiment}.log",
+    resources:
+        **needs(gigabytes=2, minutes=30),
+    params:
+        spec=of_experiment(specifications.privacy, "budgets"),
+    shell:
+        "fedatlas budgets --spec {params.spec:q} --output {output.budgets:q}"
+        " --conditions {output.conditions:q} > {log:q} 2>&1"
+
+
+rule draw_budgets:
+    input:
+        budgets="results/experiments/{experiment}/budgets.nc",
+        code=code_of("fedatlas.figures.budgets", "fedatlas.evaluation.budget_verdicts"),
+    output:
+        svg=reported("budgets.svg"),
+        png="results/experiments/{experiment}/budgets.png",
+    log:
+        "logs/budgets-figure/{experiment}.log",
+    params:
+        spec=of_experiment(specifications.budgets_titles),
+    shell:
+        "fedatlas budgets-figure {input.budgets:q} --spec {params.spec:q}"
+        " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
+
+
+rule draw_graphs:
+    input:
+        code=code_of("fedatlas.figures.graphs"),
+    output:
+        svg=reported("graphs.svg"),
+        png="results/experiments/{experiment}/graphs.png",
+    log:
+        "logs/graphs/{experiment}.log",
+    params:
+        spec=of_experiment(specifications.graphs),
+    shell:
+        "fedatlas graphs --spec {params.spec:q} --output {output.svg:q} --output {output.png:q}"
+        " > {log:q} 2>&1"
+
+
+rule attack_budgets:
+    input:
+        code=code_of("fedatlas.studies.attacks"),
+    output:
+        reported("privacy-audit.csv"),
+    log:
+        "logs/attacks/{experiment}.log",
+    resources:
+        **needs(gigabytes=4, minutes=60),
+    params:
+        spec=of_experiment(specifications.privacy, "privacy_audit"),
+    shell:
+        "fedatlas attacks --spec {params.spec:q} --output {output:q} > {log:q} 2>&1"

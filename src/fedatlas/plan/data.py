@@ -1,0 +1,55 @@
+"""Raw, prepared and sharded data: their files, and what decides how they are made."""
+
+from fedatlas.data.catalogue import Catalogue
+from fedatlas.data.raw_files import RawFile
+from fedatlas.files import canonical_json
+from fedatlas.schema.partitions import Partition
+
+#: The module that writes shards, by kind of partition.
+SHARDING = {
+    "horizontal": "fedatlas.shards.clients",
+    "vertical": "fedatlas.shards.parties",
+    "tiered": "fedatlas.shards.silos",
+}
+_SERVED = {"path", "checksum", "decompress", "unpack", "member"}
+_PROSE = {"title", "homepage", "licence", "citation", "note", "splits"}
+
+
+def identity(raw: RawFile) -> str:
+    """What makes a raw file the one it is: its checksum does, URLs and the mirror do not."""
+    return canonical_json(raw.model_dump(mode="json", include=_SERVED))
+
+
+def raw_files(catalogue: Catalogue, dataset: str, split: str) -> list[str]:
+    """Raw files of a split; none if the data come with a library."""
+    files = catalogue[dataset].split(split).files
+    return [f"results/raw/{file.local_path}" for file in files]
+
+
+def reading(catalogue: Catalogue, dataset: str, split: str) -> str:
+    """What decides how raw files are read; titles and licences do not."""
+    entry = catalogue[dataset]
+    rows = entry.split(split).rows
+    return canonical_json({**entry.model_dump(mode="json", exclude=_PROSE), "rows": rows})
+
+
+def reading_code(catalogue: Catalogue, dataset: str) -> list[str]:
+    """The modules that prepare a data set: of the readers only that of its format."""
+    return ["fedatlas.data.prepare", f"fedatlas.data.formats.{catalogue[dataset].format}"]
+
+
+def prepared(dataset: str, split: str | None) -> list[str]:
+    """The prepared file of a split; none without a split."""
+    return [f"results/data/{dataset}/{split}.parquet"] if split else []
+
+
+def scaled_by(catalogue: Catalogue, dataset: str, split: str) -> list[str]:
+    """The prepared split by whose statistics this split is scaled, if there is one."""
+    scaled = catalogue[dataset].scaled_by_train and split != "train"
+    return prepared(dataset, "train" if scaled else None)
+
+
+def shards(dataset: str, split: str, partition: Partition) -> list[str]:
+    """The shard files of a partition, in the order of its silos."""
+    folder = f"results/shards/{dataset}/{split}/{partition.slug}"
+    return [f"{folder}/silo-{number}.parquet" for number in range(partition.silos)]

@@ -1,0 +1,85 @@
+"""What is made of one experiment: its files, and what they are made from."""
+
+from pathlib import Path
+from typing import Any
+
+from fedatlas.plan.build import Plan
+from fedatlas.plan.data import shards
+
+#: Files that the report shows: their section, and what they show.
+REPORTED = {
+    "figure.svg": ("Experiments", "figure"),
+    "table.csv": ("Experiments", "table"),
+    "landscape.svg": ("Experiments", "loss surface"),
+    "graphs.svg": ("Experiments", "who sends to whom"),
+    "budgets.svg": ("Privacy", "privacy budgets"),
+    "conditions.csv": ("Privacy", "conditions of theorems"),
+    "privacy-audit.csv": ("Privacy", "attacks on claimed budgets"),
+    "leaks.csv": ("Privacy", "what parties learn"),
+    "trees.svg": ("Privacy", "trees of secure sums"),
+}
+
+
+def traces(plan: Plan, experiment: str) -> list[str]:
+    """All traces of an experiment, in the order of its file."""
+    trained = plan.experiments[experiment].trained
+    return [
+        f"results/experiments/{spec.experiment}/traces/{spec.run}/{spec.point}.nc"
+        for spec in (plan.runs_of(experiment) if trained else ())
+    ]
+
+
+def experiment_files(plan: Plan, name: str) -> list[str]:
+    """All that is made of an experiment; its traces too, so that a lost one is made again."""
+    experiment = plan.experiments[name]
+    files = ["selection.json", "claims.csv"]
+    if experiment.trained:
+        files += ["figure.svg", "figure.png", "table.csv"]
+    if experiment.budgets:
+        files += ["budgets.nc", "budgets.svg", "budgets.png", "conditions.csv"]
+    if experiment.graphs and not experiment.runs_of:
+        files += ["graphs.svg", "graphs.png"]
+    if experiment.privacy_audit:
+        files += ["privacy-audit.csv"]
+    if experiment.audit:
+        files += ["leaks.csv", "trees.svg", "trees.png"]
+    if experiment.landscape:
+        files += ["landscape.json", "landscape.svg", "landscape.png"]
+    return [f"results/experiments/{name}/{file}" for file in files] + traces(plan, name)
+
+
+def judged_file(plan: Plan, experiment: str, file: str) -> list[str]:
+    """A file that claims of an experiment may be about, if it is made."""
+    path = f"results/experiments/{experiment}/{file}"
+    return [path] if path in experiment_files(plan, experiment) else []
+
+
+def first_shards(plan: Plan, name: str) -> list[str]:
+    """The shards of an experiment's first trial."""
+    experiment = plan.experiments[name]
+    partition = experiment.partition.of_trial(experiment.seeds[0])
+    return shards(experiment.dataset, experiment.split, partition)
+
+
+def landscape_code(plan: Plan, experiment: str) -> list[str]:
+    """The modules that compute a loss surface."""
+    model = plan.experiments[experiment].objective.model_dump()["model"]
+    return ["fedatlas.studies.landscape", f"fedatlas.architectures.{model}"]
+
+
+def budgets_code(plan: Plan, experiment: str) -> list[str]:
+    """The modules that compute privacy budgets."""
+    methods = sorted({spec.algorithm for spec in plan.runs_of(experiment)})
+    return ["fedatlas.studies.budgets", *(f"fedatlas.algorithms.{name}" for name in methods)]
+
+
+def report_item(name: str) -> dict[str, Any]:
+    """What the report is told of a file of an experiment."""
+    category, what = REPORTED[name]
+    return {
+        "value": f"results/experiments/{{experiment}}/{name}",
+        "caption": f"../workflow/report/{Path(name).stem}.rst",
+        "category": category,
+        "subcategory": "{experiment}",
+        "labels": {"experiment": "{experiment}", "item": what},
+    }

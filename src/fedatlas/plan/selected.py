@@ -1,0 +1,147 @@
+"""What is made across the selected experiments: targets, the joined atlas, the summary."""
+
+from functools import cached_property
+from pathlib import Path
+
+from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json
+from fedatlas.plan.build import Plan, group_of
+from fedatlas.plan.results import experiment_files, traces
+from fedatlas.schema.papers import DEMO, OURS
+
+
+def targets(plan: Plan) -> list[str]:
+    """What can be asked for by name: every paper, then every other folder but the demo's."""
+    groups = dict.fromkeys(map(group_of, plan.experiments))
+    return list(dict.fromkeys([*plan.papers, *(group for group in groups if group != DEMO)]))
+
+
+class Selected:
+    """The experiments that the configuration selects."""
+
+    def __init__(self, plan: Plan, patterns: tuple[str, ...]) -> None:
+        """patterns: names of experiments, or globs."""
+        self._plan = plan
+        self.names = plan.select(patterns)
+
+    def members(self, *groups: str) -> list[str]:
+        """The experiments of these groups."""
+        return [name for name in self.names if group_of(name) in groups]
+
+    def claims(self, *groups: str) -> list[str]:
+        """The verdicts of these groups' experiments; of all without groups."""
+        names = self.members(*groups) if groups else self.names
+        return [f"results/experiments/{name}/claims.csv" for name in names]
+
+    def results(self) -> list[str]:
+        """What is made of every experiment."""
+        return [file for name in self.names for file in experiment_files(self._plan, name)]
+
+    def results_of(self, *groups: str) -> list[str]:
+        """What is made of the groups' experiments, and each group's verdicts."""
+        chosen = self.members(*groups)
+        if not chosen:
+            raise FedatlasError(
+                f"no experiment of {', '.join(groups)} is selected: put behind the target "
+                f"--configfile config/paper.yaml, or --config 'experiments=[\"{groups[0]}-*\"]'"
+            )
+        verdicts = [
+            f"results/claims/{group}.{kind}"
+            for group in sorted(set(map(group_of, chosen)))
+            for kind in ("csv", "html")
+        ]
+        return [file for name in chosen for file in experiment_files(self._plan, name)] + verdicts
+
+    def files_named(self, name: str) -> list[str]:
+        """The file of that name of every experiment that has one."""
+        return [file for file in self.results() if Path(file).name == name]
+
+    def published_traces(self) -> list[str]:
+        """Traces of runs for which papers print where they end."""
+        files: set[str] = set()
+        for name in self.names:
+            experiment = self._plan.experiments[name]
+            tests = [claim.test for claim in experiment.claims]
+            runs = {test.run for test in tests if test.kind == "published_measurement"}
+            runs |= set(experiment.figure.published)
+            files |= {file for file in traces(self._plan, name) if Path(file).parent.name in runs}
+        return sorted(files)
+
+    def runs_shown(self) -> str:
+        """Experiments without runs of their own → the runs of others that they show, as JSON."""
+        shown = {name: self._plan.experiments[name] for name in self.names}
+        return canonical_json(
+            {
+                name: [f"{experiment.runs_of}/{run}" for run in experiment.runs]
+                for name, experiment in shown.items()
+                if experiment.runs_of
+            }
+        )
+
+    @cached_property
+    def joined_runs(self) -> dict[str, dict[str, str]]:
+        """Runs in the atlas: owner → run → the experiment that chooses its point.
+
+        The owner's selection goes before those of experiments that only show its runs.
+        """
+        joined: dict[str, dict[str, str]] = {}
+        for name in self.names:
+            experiment = self._plan.experiments[name]
+            owner = experiment.runs_of or name
+            for run in experiment.runs if experiment.trained else ():
+                runs = joined.setdefault(owner, {})
+                if owner == name or run not in runs:
+                    runs[run] = name
+        return joined
+
+    @cached_property
+    def joined_papers(self) -> list[str]:
+        """Papers that have traces in the atlas, `ours` among them."""
+        return sorted({self._plan.experiments[owner].paper for owner in self.joined_runs})
+
+    def joined_of(self, paper: str) -> dict[str, dict[str, str]]:
+        """`joined_runs` of one paper."""
+        experiments = self._plan.experiments
+        return {
+            owner: runs
+            for owner, runs in self.joined_runs.items()
+            if experiments[owner].paper == paper
+        }
+
+    def joined_traces(self, paper: str) -> list[str]:
+        """The paper's traces in the atlas, each once."""
+        return [
+            file
+            for owner, runs in self.joined_of(paper).items()
+            for file in traces(self._plan, owner)
+            if Path(file).parent.name in runs
+        ]
+
+    def joined_selections(self, paper: str) -> list[str]:
+        """The selections that choose points of the paper's runs in the atlas."""
+        chosen = {name for runs in self.joined_of(paper).values() for name in runs.values()}
+        return [f"results/experiments/{name}/selection.json" for name in sorted(chosen)]
+
+    def joined_specification(self, paper: str) -> str:
+        """What the paper's part of the atlas holds; lists, since their order is kept."""
+        experiments = []
+        for owner, chosen_in in self.joined_of(paper).items():
+            points: dict[str, list[str]] = {run: [] for run in chosen_in}
+            for spec in self._plan.runs_of(owner):
+                if spec.run in points:
+                    points[spec.run].append(spec.point)
+            runs = [
+                {"name": run, "title": title, "selected_in": chosen_in[run], "points": points[run]}
+                for run, title in self._plan.run_titles(owner).items()
+                if run in chosen_in
+            ]
+            kept = {"title", "source", "notes", "dataset"}
+            stated = self._plan.experiments[owner].model_dump(mode="json", include=kept)
+            experiments.append({"name": owner, **stated, "runs": runs})
+        return canonical_json({"paper": paper, "experiments": experiments})
+
+    def atlas_across_papers(self) -> list[str]:
+        """The atlas, if a selected experiment compares runs across papers."""
+        selected = [self._plan.experiments[name] for name in self.names]
+        across = any(experiment.trained and experiment.paper == OURS for experiment in selected)
+        return ["results/atlas/atlas.nc"] if across else []

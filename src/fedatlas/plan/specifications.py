@@ -1,0 +1,52 @@
+"""What steps are told by `--spec`, as canonical JSON: a step runs again when it changes."""
+
+from fedatlas.files import canonical_json
+from fedatlas.plan.build import Plan
+from fedatlas.schema.models import Model
+
+
+def of(model: Model) -> str:
+    """A whole model."""
+    return canonical_json(model.model_dump(mode="json"))
+
+
+def value(plan: Plan, name: str, key: str) -> str:
+    """The value of one key of an experiment."""
+    return canonical_json(plan.experiments[name].model_dump(mode="json", include={key})[key])
+
+
+def keys(plan: Plan, name: str, *stated: str, **more: object) -> str:
+    """These keys of an experiment with their values, and more beside them."""
+    return canonical_json(plan.experiments[name].model_dump(mode="json", include={*stated}) | more)
+
+
+def claims(plan: Plan, name: str) -> str:
+    """What verdicts depend on besides traces and the selection."""
+    return keys(plan, name, "paper", "claims", experiment=name)
+
+
+def figure(plan: Plan, name: str) -> str:
+    """What a figure depends on besides traces."""
+    return keys(plan, name, "figure", title=title(plan, name), runs=plan.run_titles(name))
+
+
+def graphs(plan: Plan, name: str) -> str:
+    """What a drawing of graphs depends on."""
+    return keys(plan, name, "graphs", title=title(plan, name), agents=plan.agents_of(name))
+
+
+def privacy(plan: Plan, name: str, study: str) -> str:
+    """What a study of the privacy of all runs depends on; study: its key in the experiment."""
+    runs = [spec.model_dump(mode="json") for spec in plan.runs_of(name)]
+    return keys(plan, name, study, runs=runs)
+
+
+def budgets_titles(plan: Plan, name: str) -> str:
+    """What a figure of budgets says."""
+    return keys(plan, name, title=title(plan, name), runs=plan.run_titles(name))
+
+
+def title(plan: Plan, name: str) -> str:
+    """What stands above an experiment's figures."""
+    experiment = plan.experiments[name]
+    return f"{experiment.title} — {experiment.source}"
