@@ -82,13 +82,24 @@ def _similar(name: str, known: Iterable[str]) -> str:
 
 @app.command()
 def spec(
-    name: Annotated[str, typer.Argument(help="EXPERIMENT/RUN/POINT, as traces are filed.")],
+    name: Annotated[
+        str, typer.Argument(help="EXPERIMENT/RUN/POINT, as traces are filed; or EXPERIMENT.")
+    ],
     config: Annotated[Path, typer.Option(help="Configuration folder.")] = Path("config"),
 ) -> None:
-    """Print a run's specification, what `train --spec` takes."""
+    """Print a run's specification for `train --spec`, or what an experiment's file expands to."""
     from fedatlas.files import canonical_json
     from fedatlas.plan.build import build_plan
+    from fedatlas.schema.experiments import read_experiments
+    from fedatlas.schema.models import as_yaml
 
+    if "/" not in name:
+        experiments = read_experiments(config / "experiments")
+        if name not in experiments:
+            raise FedatlasError(f"there is no experiment '{name}'; {_similar(name, experiments)}")
+        where, content = experiments[name]
+        typer.echo(f"# {where}\n{as_yaml(content)}", nl=False)
+        return
     runs = {run.name: run for run in build_plan(config).runs.values()}
     if name not in runs:
         raise FedatlasError(f"there is no run '{name}'; {_similar(name, runs)}")

@@ -343,10 +343,7 @@ def load_experiments(folder: Path) -> dict[str, Experiment]:
 
 
 def read_experiments(folder: Path) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Where each experiment is stated, and its content: expanded and complete, not yet validated.
-
-    Each is as a file of its own would state it, without `lists`, `like` and `only`.
-    """
+    """By name, where each experiment is stated and its content: expanded, but not yet validated."""
     stated: dict[str, tuple[str, dict[str, Any]]] = {}
     for path in [*folder.glob("*/*.yaml"), *folder.glob("*/*.yml")]:
         if not re.fullmatch(r"[a-z0-9]+/[a-z0-9-]+\.yaml", f"{path.parent.name}/{path.name}"):

@@ -14,6 +14,7 @@ nothing of experiments but that claims have an `id`. What comes out is validated
 typed by hand.
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
@@ -56,20 +57,24 @@ def expand(content: Mapping[str, Any], stem: str, where: str) -> dict[str, dict[
     name = content.get("name", stem)
     if not isinstance(name, str):
         raise FedatlasError(f"{where}: key 'name': must be text, such as 'fig3-{{data}}'")
-    for bound in top.repeats([name], {}, "name"):
+    for bound in top.repeats(name, {}, "name"):
         expanded = top.text(name, bound, "name")
         if expanded in experiments:
             raise FedatlasError(f"{where}: key 'name': two experiments are named '{expanded}'")
         place = f"{where} ({expanded})"
         # Lists may differ between the experiments of a file.
-        filled = top.values(content["lists"], bound, "lists")
-        own = _lists({list_name: filled.get(list_name, []) for list_name in stated}, place)
-        experiments[expanded] = _Expansion(own, place).values(rest, bound, "")
+        own = {
+            of: {bound[of]: stated[of][bound[of]]} if of in bound else items
+            for of, items in content["lists"].items()
+        }
+        filled = top.values(own, bound, "lists")
+        lists = _lists({of: filled.get(of, []) for of in own}, place)
+        experiments[expanded] = _Expansion(lists, place, stated).values(rest, bound, "")
     return experiments
 
 
 def _lists(value: Any, where: str) -> Lists:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise FedatlasError(f"{where}: key 'lists': must be a mapping of names to lists")
     lists: Lists = {}
     for name, items in value.items():
@@ -78,7 +83,7 @@ def _lists(value: Any, where: str) -> Lists:
             raise FedatlasError(f"{key}: names have small letters, digits and '_'")
         if isinstance(items, str) and _BRACES.fullmatch(items):
             items = []  # as the file's experiments fill it in
-        if isinstance(items, Mapping) and all(isinstance(of, Mapping) for of in items.values()):
+        if isinstance(items, dict) and all(isinstance(of, dict) for of in items.values()):
             lists[name] = dict(items)
         elif isinstance(items, list):
             lists[name] = {item: {} for item in items if _is_item(item)}
@@ -87,6 +92,19 @@ def _lists(value: Any, where: str) -> Lists:
         else:
             raise FedatlasError(f"{key}: must be a list, or a mapping of names to their fields")
     return lists
+
+
+def _size(value: Any) -> int:
+    """How many values a value holds; long texts count as several."""
+    if isinstance(value, str):
+        return 1 + len(value) // 10
+    if isinstance(value, dict):
+        return 1 + sum(map(_size, value.values()))
+    return 1 + sum(map(_size, value)) if isinstance(value, list) else 1
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, str) or ("{" not in value and "}" not in value)
 
 
 def _is_item(value: Any) -> bool:
@@ -116,7 +134,7 @@ def _mentions(value: Any) -> Iterator[str]:
             yield name[1]
             yield from (f"{name[1]}.{part}" for mark, part in parts if mark == ".")
             yield from re.findall(r"\[([a-z0-9_]+)\]", match[1] or "")
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):
         for key, of in value.items():
             yield from _mentions(key)
             yield from _mentions(of)
@@ -128,19 +146,30 @@ def _mentions(value: Any) -> Iterator[str]:
 
 
 class _Expansion:
-    """One pass over a file, for one experiment of it."""
+    """One pass over a file, for one experiment of it.
 
-    def __init__(self, lists: Lists, where: str) -> None:
+    stated: the lists as the file states them; `lists` may lack items that do not matter.
+    """
+
+    def __init__(self, lists: Lists, where: str, stated: Lists | None = None) -> None:
         self.lists = lists
         self.where = where
+        self._fields = {
+            name: {
+                field
+                for fields in (*items.values(), *(stated or lists)[name].values())
+                for field in fields
+            }
+            for name, items in lists.items()
+        }
         self._extent = 0
 
     def values(self, value: Any, bound: Bound, key: str) -> Any:
         """The value with every family in it expanded."""
-        self._count(value, key)
+        self._count(1, key)
         if isinstance(value, str):
             return self._value(value, bound, key)
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             return self._mapping(value, bound, key)
         if isinstance(value, list):
             return list(self._elements(value, bound, key))
@@ -152,8 +181,8 @@ class _Expansion:
             raise self._error(key, f'{{{name}}} without quotes is a mapping; write "{{{name}}}"')
         found: dict[Any, Any] = {}
         for stated, of in value.items():
-            for inner in self.repeats([stated], bound, key):
-                name = self.text(stated, inner, key) if isinstance(stated, str) else stated
+            for inner in self.repeats(stated, bound, key):
+                name = stated if _is_plain(stated) else self.text(stated, inner, key)
                 within = f"{key}.{name}" if key else str(name)
                 if name in found:
                     raise self._error(within, "stands twice once its name is filled in")
@@ -164,12 +193,12 @@ class _Expansion:
 
     def _elements(self, value: list[Any], bound: Bound, key: str) -> Iterator[Any]:
         for element in value:
-            if isinstance(element, Mapping) and {*element} == {"over", "claims"}:
+            if isinstance(element, dict) and {*element} == {"over", "claims"}:
                 yield from self._block(element, bound, key)
                 continue
-            name = element.get("id") if isinstance(element, Mapping) else element
-            for inner in self.repeats([name], bound, key):
-                named = isinstance(element, Mapping) and name is not None
+            name = element.get("id") if isinstance(element, dict) else element
+            for inner in self.repeats(name, bound, key):
+                named = isinstance(element, dict) and name is not None
                 within = f"{key}.{self.text(str(name), inner, key)}" if named else key
                 filled = self.values(element, inner, within)
                 if filled is not _LEFT_OUT:
@@ -182,24 +211,26 @@ class _Expansion:
         if not isinstance(names, list) or not isinstance(claims, list):
             raise self._error(key, "'over' and 'claims' are lists: over: [method], claims: [- id]")
         mentions = [f"{{{name}}}" for name in names]
-        for inner in self.repeats(mentions, bound, f"{key}.over"):
+        for inner in self.repeats(" ".join(mentions), bound, f"{key}.over"):
             yield from self._elements(claims, inner, key)
 
-    def repeats(self, names: Iterable[Any], bound: Bound, key: str) -> Iterator[Bound]:
-        """What the lists stand for that these names mention and that stand for nothing yet.
+    def repeats(self, name: Any, bound: Bound, key: str) -> Iterable[Bound]:
+        """What the lists stand for that a name mentions and that stand for nothing yet.
 
         The list that is stated first varies slowest.
         """
-        mentioned = set[str]()
-        for name in names:
-            for reference in self._references(name, key) if isinstance(name, str) else ():
-                mentioned |= {part for dot, part in _PARTS.findall(reference) if dot != "."}
+        mentioned = {
+            part
+            for reference in self._references(name, key)
+            for dot, part in _PARTS.findall(reference)
+            if dot != "."
+        }
         free = [name for name in self.lists if name in mentioned and name not in bound]
         if not free:
-            yield bound
-            return
-        for items in product(*(self.lists[name] for name in free)):
-            yield bound | dict(zip(free, items, strict=True))
+            return (bound,)
+        self._count(math.prod(len(self.lists[name]) for name in free), key)
+        repeats = product(*(self.lists[name] for name in free))
+        return (bound | dict(zip(free, items, strict=True)) for items in repeats)
 
     def text(self, template: str, bound: Bound, key: str) -> str:
         """The template with every placeholder filled in."""
@@ -208,27 +239,31 @@ class _Expansion:
             if match[1] is None:
                 return match[0][0]
             value = self._looked_up(match[1], bound, key)
-            if value is _LEFT_OUT or isinstance(value, Mapping | list):
+            if value is _LEFT_OUT or isinstance(value, dict | list):
                 what = "leaves it out here" if value is _LEFT_OUT else "is no text or number"
                 raise self._error(key, f"'{match[0]}' {what}, but stands within text")
             return str(value)
 
+        if _is_plain(template):
+            return template
         self._references(template, key)
         return _BRACES.sub(filled, template)
 
     def _value(self, template: str, bound: Bound, key: str) -> Any:
         """A lone placeholder gives the value itself, number, list or mapping; others make text."""
         references = self._references(template, key)
-        if references == [template[1:-1]]:
+        alone = references == [template[1:-1]]
+        if alone:
             value = self._looked_up(references[0], bound, key)
-            self._count_all(value, key)
-            return value
-        return self.text(template, bound, key) if _BRACES.search(template) else template
+        else:
+            value = self.text(template, bound, key)
+        self._count(_size(value), key)
+        return value
 
-    def _references(self, template: str, key: str) -> list[str]:
+    def _references(self, template: Any, key: str) -> list[str]:
         """What stands in braces; those that are doubled stand for themselves."""
         found: list[str] = []
-        if "{" not in template and "}" not in template:
+        if _is_plain(template):
             return found
         for match in _BRACES.finditer(template):
             if match[1] is not None:
@@ -258,12 +293,12 @@ class _Expansion:
             if mark == "[":
                 self._check_bound(part, bound, key)
             entry = bound[part] if mark == "[" else part
-            if isinstance(value, Mapping) and entry in value:
+            if isinstance(value, dict) and entry in value:
                 value = value[entry]
                 continue
-            if depth == 0 and any(entry in fields for fields in self.lists[name].values()):
+            if depth == 0 and entry in self._fields[name]:
                 return _LEFT_OUT
-            known = ", ".join(str(known) for known in value) if isinstance(value, Mapping) else ""
+            known = ", ".join(str(known) for known in value) if isinstance(value, dict) else ""
             raise self._error(key, f"'{{{reference}}}': no '{entry}'; there are: {known or 'none'}")
         return value
 
@@ -275,17 +310,11 @@ class _Expansion:
                 "name, a claim's 'id', 'over', or the file's 'name' must mention it",
             )
 
-    def _count(self, value: Any, key: str) -> None:
+    def _count(self, values: int, key: str) -> None:
         """Raise FedatlasError where a file becomes too large."""
-        self._extent += 1 + (len(value) // 10 if isinstance(value, str) else 0)
+        self._extent += values
         if self._extent > MOST_EXPANDED_VALUES:
             raise self._error(key, f"becomes more than {MOST_EXPANDED_VALUES} values; split it")
-
-    def _count_all(self, value: Any, key: str) -> None:
-        self._count(value, key)
-        within = value.values() if isinstance(value, Mapping) else value
-        for inner in within if isinstance(value, Mapping | list) else ():
-            self._count_all(inner, key)
 
     def _error(self, key: str, message: str) -> FedatlasError:
         return FedatlasError(f"{self.where}: key '{key or '(top level)'}': {message}")

@@ -72,6 +72,25 @@ def read_yaml(path: Path) -> Any:
         raise FedatlasError(f"{path}: is not valid YAML: {error}") from error
 
 
+def as_yaml(value: Any) -> str:
+    """Plain data as YAML for people: keys in their order, innermost collections on one line."""
+    return yaml.dump(
+        value,
+        Dumper=_PlainDumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=None,
+        width=100,
+    )
+
+
+class _PlainDumper(yaml.SafeDumper):
+    """Writes out what stands in several places, in place of aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def _check_extent(text: str) -> None:
     """Raise YAMLError for what would take too much memory or too deep a stack to build."""
     sizes: dict[str, int] = {}
