@@ -464,24 +464,15 @@ def test_compiled_loops_draw_what_those_in_python_draw(
     assert drawn[0].largest == drawn[0].sizes.max()
 
 
-@pytest.mark.parametrize("rounds", [3, 4])
-def test_only_long_trainings_of_networks_load_a_compiler(rounds: int) -> None:
+@pytest.mark.parametrize(("minibatches", "compiler"), [(10_000, False), (100_000, True)])
+def test_only_long_trainings_of_networks_load_a_compiler(minibatches: int, compiler: bool) -> None:
     program = f"""
 import sys
-import numpy as np
-import fedatlas.problems.auc_engine, fedatlas.problems.classifying_agents
-from fedatlas.problems import drawing
-from fedatlas.problems.minibatches import draw
-from fedatlas.randomness import RoundRandom
+import fedatlas.federations.decentralised.network_engine, fedatlas.federations.min_max.engine
+from fedatlas.arithmetic.minibatches import loop_for
 
-# More than three rounds of two clients, four steps, minibatches of five.
-drawing._LEFT_TO_PYTHON = 3 * 2 * 4 * (10 + 5) + 1
-drawn = [
-    draw(way, RoundRandom(0), np.array([0, 9, 20]), np.arange(2), 5, 4).rows
-    for way in (drawing.suited_to({rounds}), drawing.IN_PYTHON)
-]
-np.testing.assert_array_equal(*drawn)
-assert ("numba" in sys.modules) == ({rounds} > 3), sorted(sys.modules)
+loop_for({minibatches})
+assert ("numba" in sys.modules) == {compiler}, sorted(sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 

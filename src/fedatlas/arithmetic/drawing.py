@@ -5,20 +5,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Work that is left to Python: samples, and ten more for each minibatch. It takes 0.3 s in large
-# minibatches and 1 s in small ones; to load the compiled loop takes half a second, or more.
-_LEFT_TO_PYTHON = 2**21
-
 
 class Drawing(NamedTuple):
-    """Two functions: `held_rows` and `distinct_rows`, or what gives the same."""
+    """`held_rows` and `distinct_rows` as defined below, or compiled."""
 
     held_rows: Callable[..., tuple[np.ndarray, np.ndarray, int, int]]
     distinct_rows: Callable[..., tuple[np.ndarray, int, int, np.ndarray]]
 
 
 def sum_and_largest(sizes: np.ndarray) -> tuple[int, int]:
-    """Of row counts, (S,); 0 and 0 of none."""
+    """Sum and maximum of row counts (S,); both 0 if S = 0."""
     return int(sizes.sum()), int(sizes.max(initial=0))
 
 
@@ -46,7 +42,7 @@ def distinct_rows(
     places = np.zeros(uniform.shape, dtype=np.int64)
     for s, (of_client, size) in enumerate(zip(taken.tolist(), sizes.tolist(), strict=True)):
         for k, of_step in enumerate(of_client):
-            # A partial Fisher–Yates shuffle of a deck of which only what moved is written down.
+            # A partial Fisher–Yates shuffle of a deck that is stored only where it has changed.
             moved: dict[int, int] = {}
             drawn = []
             for t, place in enumerate(of_step[:size]):
@@ -58,34 +54,3 @@ def distinct_rows(
 
 
 IN_PYTHON = Drawing(held_rows, distinct_rows)
-
-
-class _SuitedTo:
-    """Of the two loops the one that takes less time in so many rounds, its loading included."""
-
-    def __init__(self, rounds: int) -> None:
-        self._rounds = rounds
-        self._chosen: Drawing | None = None
-
-    def distinct_rows(
-        self, uniform: np.ndarray, starts: np.ndarray, held: np.ndarray
-    ) -> tuple[np.ndarray, int, int, np.ndarray]:
-        if self._chosen is None:
-            clients, steps, size = uniform.shape
-            few = self._rounds * clients * steps * (size + 10) < _LEFT_TO_PYTHON
-            self._chosen = IN_PYTHON if few else _compiled()
-        return self._chosen.distinct_rows(uniform, starts, held)
-
-
-def suited_to(rounds: int) -> Drawing:
-    """For one engine that draws in so many rounds; what it draws first decides, in the warm-up.
-
-    Long trainings take the compiled loop, short ones do not load a compiler.
-    """
-    return Drawing(held_rows, _SuitedTo(rounds).distinct_rows)
-
-
-def _compiled() -> Drawing:
-    from fedatlas.arithmetic.compiled_drawing import COMPILED
-
-    return COMPILED

@@ -5,10 +5,12 @@ from typing import Self
 
 import numpy as np
 
-from fedatlas.arithmetic.drawing import Drawing, sum_and_largest
+from fedatlas.arithmetic.drawing import IN_PYTHON, Drawing, sum_and_largest
 from fedatlas.arithmetic.randomness import RoundRandom
 
 _ALL_ROWS = np.empty((0, 0, 0), np.int64)
+# So many take 0.2 to 1 s in Python, of 4 to 50 samples; the compiled loop takes 0.5 s to load.
+_FEW_MINIBATCHES = 2**15
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,15 @@ class Minibatches:
         """The minibatches of one step."""
         rows = self.rows[:, step : step + 1] if self.rows.size else self.rows
         return replace(self, rows=rows, steps=1)
+
+
+def loop_for(minibatches: int) -> Drawing:
+    """Pick the faster loop for so many minibatches in all, load time included."""
+    if minibatches < _FEW_MINIBATCHES:
+        return IN_PYTHON
+    from fedatlas.arithmetic.compiled_drawing import COMPILED
+
+    return COMPILED
 
 
 def draw(

@@ -8,9 +8,8 @@ from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.classification import classification
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
-from fedatlas.arithmetic.drawing import suited_to
 from fedatlas.arithmetic.memory import Memory
-from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.arithmetic.minibatches import Minibatches, loop_for
 from fedatlas.arithmetic.torch_device import available
 from fedatlas.arithmetic.torch_draws import TorchDraws
 from fedatlas.federations.client_shards import ClientSamples
@@ -34,7 +33,7 @@ class ClassifyingAgents(AgentEngine):
 
         rounds: how many there will be, of all seeds.
         """
-        super().__init__(data, suited_to(rounds))
+        super().__init__(data, loop_for(rounds * data.clients))
         self._device, self._dtype = available(device), dtype
         self.draws = TorchDraws()
         self._loss = classification(

@@ -8,9 +8,8 @@ import torch
 from fedatlas.architectures import checked_build
 from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
-from fedatlas.arithmetic.drawing import suited_to
 from fedatlas.arithmetic.memory import Memory
-from fedatlas.arithmetic.minibatches import Minibatches, draw
+from fedatlas.arithmetic.minibatches import Minibatches, draw, loop_for
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.ranking import auroc
 from fedatlas.arithmetic.samples import Samples
@@ -55,7 +54,7 @@ class AucEngine:
         _check_test_rows(data)
         self._loss = AucLoss(positive_rate(data))
         self._offsets = data.offsets
-        self._drawing = suited_to(rounds)
+        self._drawing = loop_for(rounds * data.clients)
         self.workers = np.arange(data.clients)
         self.samples = len(data.samples)
         self._train = _Images(data.samples, data.metadata, self._device, dtype)
