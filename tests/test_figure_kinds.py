@@ -14,6 +14,7 @@ from scipy import stats
 
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.draw import compose, draw
+from fedatlas.figures.style import Shown
 from fedatlas.schema.figures import Figure
 from test_scaling import runs
 from trace_factory import auroc_trace, falling_trace, linear_trace, vertical_trace
@@ -52,7 +53,7 @@ def speed_ups(**more: Any) -> tuple[dict[str, Any], Figure]:
 def composed(made: dict[str, Any], figure: Figure, title: str = "A title") -> Canvas:
     chosen = {run: Choice("p", ()) for run in made}
     titles = TITLES | {run: run for run in made if run not in TITLES}
-    return compose(title, figure, titles, made, chosen)
+    return compose(title, Shown(figure, titles, made, chosen))
 
 
 def legend(place: Any) -> list[str]:

@@ -11,6 +11,7 @@ from matplotlib.colors import to_hex
 
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.draw import compose, draw
+from fedatlas.figures.style import Shown
 from fedatlas.schema.figures import Figure
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
@@ -56,7 +57,7 @@ def first_chosen(traces) -> dict[str, Choice]:
 
 
 def composed(traces, figure: Figure | None = None, titles=TITLES, title: str = "A title"):
-    return compose(title, figure or Figure(), titles, traces, first_chosen(traces))
+    return compose(title, Shown(figure or Figure(), titles, traces, first_chosen(traces)))
 
 
 def legend(axes: Axes) -> list[str]:

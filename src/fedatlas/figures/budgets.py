@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from fedatlas.figures.style import DASHED, STYLE, colours, put_title, save
+from fedatlas.figures.style import DASHED, colours, draw, legend_below, put_title
 
 # Accountings that are not a run's first.
 _OTHER: dict[str, Any] = {"ls": (0, (1, 1.2)), "lw": 1.0, "alpha": 0.9}
@@ -20,9 +19,8 @@ _OTHER: dict[str, Any] = {"ls": (0, (1, 1.2)), "lw": 1.0, "alpha": 0.9}
 def draw_budgets(
     title: str, run_titles: Mapping[str, str], budgets: xr.Dataset, outputs: list[Path]
 ) -> None:
-    """Draw the budgets of `evaluation.budgets` and write them to each of `outputs`."""
-    with matplotlib.rc_context(STYLE):
-        save(compose(title, run_titles, budgets), outputs)
+    """Draw the budgets of `studies.budgets` and write them to each output (.svg, .png)."""
+    draw(outputs, compose, title, run_titles, budgets)
 
 
 def compose(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> Canvas:
@@ -51,7 +49,7 @@ def compose(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> C
     handles.append(Line2D([], [], color="grey", label="first accounting"))
     if not budgets["first"].all():
         handles.append(Line2D([], [], color="grey", label="other accountings", **_OTHER))
-    canvas.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    legend_below(canvas, handles, columns=4)
     note = f"D = {budgets.attrs['samples']:,} samples per agent, d = "
     note += f"{budgets.attrs['dimension']:,} parameters"
     for statement in dict.fromkeys(budgets["statement"].values.tolist()):
@@ -63,13 +61,13 @@ def compose(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> C
 
 
 def _listed(runs: list[str], titles: Mapping[str, str]) -> str:
-    """A few names, or that they are the others."""
+    """The titles of few runs; "the others" for half of all or more."""
     names = list(dict.fromkeys(titles[run] for run in runs))
     return ", ".join(names) if len(names) < len(titles) / 2 else "the others"
 
 
 def _styles(titles: Mapping[str, str], colour_of: Mapping[str, str]) -> dict[str, Any]:
-    """Title → line style: dashes where a colour comes for the second time."""
+    """Title → line style: dashed for the second run of a colour."""
     seen: set[str] = set()
     styles: dict[str, Any] = {}
     for title in dict.fromkeys(titles.values()):
@@ -91,10 +89,10 @@ def _draw(
     for case in range(budgets.sizes["case"]):
         one = budgets.isel(case=case)
         values = one[variable].to_numpy()
-        if not (values > 0).any():  # nothing of this kind is spent, or known
+        if not (values > 0).any():  # none is spent, or none is known
             continue
         title = titles[str(one["run"].item())]
-        # Thin on wide, so that both are seen where two coincide.
+        # Thin lines on wide ones: both are seen where they coincide.
         wide = list(titles.values()).index(title) % 2 == 0
         own = {"ls": style[title], "lw": 3.0 if wide else 1.3, "zorder": 2.0 if wide else 2.5}
         look = own if bool(one["first"]) else _OTHER

@@ -16,13 +16,14 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from fedatlas.evaluation.costs import column, cost_axis, is_counted
 from fedatlas.evaluation.levels import diverged, smallest
-from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
+from fedatlas.evaluation.selection import hyper_parameters
 from fedatlas.figures.style import (
     DASHED,
+    Shown,
     colours,
+    diverged_note,
     legend_beside,
     put_title,
-    seeds_of,
 )
 from fedatlas.schema.cost_names import declared_network, link_latencies
 from fedatlas.schema.figures import Figure
@@ -41,8 +42,8 @@ _COSTS: dict[str, tuple[str, str | None]] = {
     "simulated_time": ("simulated time in seconds", None),
     "epsilon": ("privacy spent, ε", ""),
 }
-_LETTERS_OF_LABEL = 34  # that the height of a panel has room for
-_LETTERS_OF_COST = 42  # and the width
+# Letters that fit along the height of a panel, and along its width.
+_LETTERS_OF_LABEL, _LETTERS_OF_COST = 34, 42
 
 
 @dataclass(frozen=True)
@@ -60,18 +61,12 @@ class _Row:
     curves: list[_Curve]
 
 
-def compose(
-    title: str,
-    figure: Figure,
-    run_titles: Mapping[str, str],
-    traces: Traces,
-    chosen: Mapping[str, Choice],
-) -> Canvas:
+def compose(title: str, shown: Shown) -> Canvas:
     """Rows of panels, one column per cost axis; a row for each measurement of each group of curves.
 
     Lines are medians over seeds at equal cost, bands reach from the lowest to the highest seed.
     """
-    rows = list(_rows(figure, run_titles, traces, chosen))
+    figure, rows = shown.figure, list(_rows(shown))
     size = (2.5 + 3.0 * len(figure.costs), 0.9 + 2.5 * len(rows))
     canvas = Canvas(figsize=size, layout="constrained")
     axes = canvas.subplots(
@@ -94,38 +89,33 @@ def compose(
         places[0].set_ylabel(f"{row.title}\n{label}" if row.title else label)
         marked = _mark_full_rounds(places[0], figure.costs[0], row.curves)
         if row.measurement == figure.measurement:  # rows of further ones have the same curves
-            places[-1].legend(handles=_legend(row.curves, marked), **legend_beside())
+            legend_beside(places[-1], _legend(row.curves, marked))
     for place in axes.flat:
         # Only when all is drawn: a limit that is set stays, also for panels that share it.
         if place.get_xscale() == "linear":
             place.set_xlim(left=0)
     for place, cost in zip(axes[-1], figure.costs, strict=True):
         place.set_xlabel(_described(cost)[0])
-    seeds = seeds_of(traces)
-    put_title(canvas, title, f"median and range of {seeds} seeds" if seeds > 1 else "one seed")
+    put_title(canvas, title, shown.seeds("median and range of "))
     return canvas
 
 
-def _rows(
-    figure: Figure,
-    run_titles: Mapping[str, str],
-    traces: Traces,
-    chosen: Mapping[str, Choice],
-) -> Iterator[_Row]:
+def _rows(shown: Shown) -> Iterator[_Row]:
     """The figure's rows; a run has one colour throughout."""
+    figure = shown.figure
     grouped: dict[str, list[_Curve]] = {}
-    colour_of = colours({run: run_titles[run] for run in traces}, figure.dashed)
-    for run, points in traces.items():
-        colour = colour_of[run_titles[run]]
-        shown = [chosen[run].point] if figure.points == "selected" else list(points)
-        for number, point in enumerate(shown):
-            trace = points[point]
-            label, style = run_titles[run], DASHED if run in figure.dashed else "-"
+    colour_of = colours({run: shown.run_titles[run] for run in shown.traces}, figure.dashed)
+    for run, points in shown.traces.items():
+        title = shown.run_titles[run]
+        drawn = [shown.chosen[run].point] if figure.points == "selected" else list(points)
+        for number, point in enumerate(drawn):
+            trace, label = points[point], title
+            style = DASHED if run in figure.dashed else "-"
             if figure.rows != "effective_step_size" and len(points) > 1:
                 label += f", {_told_apart(trace, points)}"
                 style = style if number == 0 else _LINE_STYLES[number % len(_LINE_STYLES)]
             grouped.setdefault(_row_title(figure, trace), []).append(
-                _Curve(label, colour, style, trace)
+                _Curve(label, colour_of[title], style, trace)
             )
     for row_title, curves in grouped.items():
         for measurement in figure.measurements:
@@ -144,7 +134,7 @@ def _described(cost: str) -> tuple[str, str | None]:
 
 
 def _told_apart(trace: xr.Dataset, points: Mapping[str, xr.Dataset]) -> str:
-    """What a grid point has of its own: its step where only steps differ, or all that differs."""
+    """How a grid point differs: by its step if only steps differ, otherwise by all that differs."""
     own = hyper_parameters(trace)
     others = [hyper_parameters(point) for point in points.values()]
     varied = [key for key, value in own.items() if any(other[key] != value for other in others)]
@@ -165,7 +155,7 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
     logarithmic = _ends_far_apart(cost, curves)
     thicker = min(0.7, 1.4 / max(len(curves) - 1, 1))
     for above, curve in enumerate(reversed(curves)):
-        # Later curves lie on earlier ones; widths keep both to be seen where they coincide.
+        # Later curves are drawn first and wider: both are seen where they coincide.
         order, width = -above, 1.3 + thicker * above
         x, y = _healthy_seeds(curve, measurement, cost, logarithmic)
         if not len(y):
@@ -193,10 +183,11 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
 
 
 def _heights(row: _Row, costs: Sequence[str]) -> tuple[float | None, float | None]:
-    """Limits of a row's y axis, from what curves are after the first tenth of their x range.
+    """Limits of a row's y axis: the values after the first tenth of the x range.
 
-    All start with a constant's score and end a few hundredths apart, which would be squeezed: lines
-    may enter the panel from below. Where x is logarithmic, starts take no more room than ends.
+    All curves start with a constant's score and end a few hundredths apart. Limits that include the
+    start would squeeze the ends, so lines may enter the panel from below. On a logarithmic x axis
+    all values count.
     """
     kept = [np.empty(0)]
     for cost in costs:
@@ -230,7 +221,7 @@ def _healthy_seeds(
 
 
 def _ends_far_apart(cost: str, curves: list[_Curve]) -> bool:
-    """Whether what runs spend differs so that the shortest could not be seen."""
+    """Whether the shortest curve could not be seen beside the longest."""
     costs = [
         cost_axis(curve.trace, cost)[~diverged(curve.trace)]
         for curve in curves
@@ -287,9 +278,8 @@ def _mark_full_rounds(place: Axes, cost: str, curves: list[_Curve]) -> bool:
 def _legend(curves: list[_Curve], marked: bool) -> list[Line2D]:
     handles = []
     for curve in curves:
-        gone, seeds = int(diverged(curve.trace).sum()), curve.trace.sizes["seed"]
-        note = f"\n{gone} of {seeds} seeds diverged" if gone else ""
-        handles.append(Line2D([], [], color=curve.colour, ls=curve.style, label=curve.label + note))
+        label = curve.label + diverged_note(diverged(curve.trace))
+        handles.append(Line2D([], [], color=curve.colour, ls=curve.style, label=label))
     if marked:
         handles.append(Line2D([], [], color="grey", marker="|", ls="", label="full rounds"))
     return handles

@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import matplotlib
 from matplotlib.figure import Figure as Canvas
 
 from fedatlas.evaluation.selection import Choice, Traces
-from fedatlas.figures import convergence, final, scaling
-from fedatlas.figures.style import STYLE, save
+from fedatlas.figures import convergence, final, scaling, style
 from fedatlas.schema.figures import Figure
 
 _KINDS = {
@@ -26,17 +24,10 @@ def draw(
     chosen: Mapping[str, Choice],
     outputs: list[Path],
 ) -> None:
-    """Draw one experiment's figure and write it to each of `outputs` (.svg, .png)."""
-    with matplotlib.rc_context(STYLE):
-        save(compose(title, figure, run_titles, traces, chosen), outputs)
+    """Draw one experiment's figure and write it to each output (.svg, .png)."""
+    style.draw(outputs, compose, title, style.Shown(figure, run_titles, traces, chosen))
 
 
-def compose(
-    title: str,
-    figure: Figure,
-    run_titles: Mapping[str, str],
-    traces: Traces,
-    chosen: Mapping[str, Choice],
-) -> Canvas:
-    """The figure as an object of matplotlib; its look is set by `draw`."""
-    return _KINDS[figure.kind](title, figure, run_titles, traces, chosen)
+def compose(title: str, shown: style.Shown) -> Canvas:
+    """The figure as an object of matplotlib, in matplotlib's own look."""
+    return _KINDS[shown.figure.kind](title, shown)

@@ -1,6 +1,6 @@
 """Final values: where the seeds of every run ended, beside what the paper prints."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,7 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.levels import diverged, mean_interval, smallest
-from fedatlas.evaluation.selection import Choice, Traces
-from fedatlas.figures.style import colours, legend_beside, put_title, seeds_of
-from fedatlas.schema.figures import Figure
+from fedatlas.figures.style import Shown, colours, diverged_note, legend_beside, put_title
 from fedatlas.schema.measurements import MEASUREMENTS
 
 _OFFSET = 0.22  # of seeds above their run's mean, in rows
@@ -39,19 +37,14 @@ class _Row:
         return [*self.ends, *(self.bounds or ())]
 
 
-def compose(
-    title: str,
-    figure: Figure,
-    run_titles: Mapping[str, str],
-    traces: Traces,
-    chosen: Mapping[str, Choice],
-) -> Canvas:
+def compose(title: str, shown: Shown) -> Canvas:
     """One row per run: its seeds as dots, their mean and its 95 % interval, the published value.
 
     Published values far from all of ours stand in a panel of their own, by the same scale.
     """
+    figure = shown.figure
     logarithmic = MEASUREMENTS[figure.measurement].logarithmic
-    rows = list(_rows(figure, run_titles, traces, chosen, logarithmic))
+    rows = list(_rows(shown, logarithmic))
     spans = [] if logarithmic else _spans_apart(rows)
     canvas = Canvas(figsize=(7.5, 1.3 + 0.5 * len(rows)), layout="constrained")
     places = canvas.subplots(
@@ -77,30 +70,23 @@ def compose(
         canvas.supxlabel(label, fontsize="medium")
     else:
         places[0].set_xlabel(label)
-    places[-1].legend(handles=_legend(logarithmic, bool(figure.published)), **legend_beside())
-    seeds = seeds_of(traces)
-    put_title(canvas, title, f"{seeds} seeds" if seeds > 1 else "one seed")
+    legend_beside(places[-1], _legend(logarithmic, bool(figure.published)))
+    put_title(canvas, title, shown.seeds())
     return canvas
 
 
-def _rows(
-    figure: Figure,
-    run_titles: Mapping[str, str],
-    traces: Traces,
-    chosen: Mapping[str, Choice],
-    logarithmic: bool,
-) -> Iterator[_Row]:
-    colour_of = colours({run: run_titles[run] for run in traces}, {})
-    for run, points in traces.items():
-        trace, label = points[chosen[run].point], run_titles[run]
+def _rows(shown: Shown, logarithmic: bool) -> Iterator[_Row]:
+    figure = shown.figure
+    colour_of = colours({run: shown.run_titles[run] for run in shown.traces}, {})
+    for run in shown.traces:
+        trace, label = shown.chosen_trace(run), shown.run_titles[run]
         gone = diverged(trace)
         ends = column(trace, figure.measurement)[~gone, -1]
         if logarithmic:
             ends = np.maximum(ends, smallest(figure.measurement))
-        note = f"\n{gone.sum()} of {len(gone)} seeds diverged" if gone.any() else ""
         found = _mean(ends, logarithmic).tolist() if len(ends) else []
         yield _Row(
-            label=label + note,
+            label=label + diverged_note(gone),
             colour=colour_of[label],
             ends=ends,
             mean=found[0] if found else None,
@@ -121,10 +107,9 @@ def _draw_row(place: Axes, height: int, row: _Row) -> None:
 
 
 def _spans_apart(rows: list[_Row]) -> list[tuple[float, float]]:
-    """Spans of two panels, from left to right, where most of a single axis would be empty.
+    """Spans of two panels from left to right, where published values and ours lie far apart.
 
-    That is, where published values and ours lie so far from each other that neither runs nor seeds
-    could be told apart. One panel has no span to keep.
+    On a single axis, mostly empty, neither runs nor seeds could be told apart. Empty for one panel.
     """
     ours = np.array([value for row in rows for value in row.ours])
     published = np.array([row.published for row in rows if row.published is not None])
@@ -145,7 +130,7 @@ def _spans_apart(rows: list[_Row]) -> list[tuple[float, float]]:
 
 
 def _break_axis(left: Axes, right: Axes, spans: list[tuple[float, float]]) -> None:
-    """Two panels look like one axis that is interrupted: by strokes, with ticks at one distance."""
+    """Make two panels look like one interrupted axis, with ticks at one distance."""
     steps = MaxNLocator(6).tick_values(0, sum(high - low for low, high in spans))
     for place, span in zip((left, right), spans, strict=True):
         place.set_xlim(span)

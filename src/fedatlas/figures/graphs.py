@@ -4,20 +4,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 
-from fedatlas.figures.style import STYLE, put_title, save
+from fedatlas.figures.style import draw, legend_below, put_title
 from fedatlas.schema.graphs import roots
 
 _WHOSE = {"states": "roots reach everyone", "trackers": "everyone reaches roots"}
 _ROOT, _ROOT_HERE, _NO_ROOT = "#0072B2", "#A6D3F0", "white"
 _LINE = "#555555"
+_CENTRED: Any = {"ha": "center", "va": "center"}
 # Lengths are in points.
 _NODE = 9.0  # radius
 _MARGIN = 4.0  # around nodes
@@ -54,17 +55,16 @@ class _Arrow:
 
 
 def draw_graphs(title: str, graphs: Mapping[str, np.ndarray], outputs: list[Path]) -> None:
-    """Draw weighted graphs side by side to each of `outputs` (.svg, .png).
+    """Draw weighted graphs side by side to each output (.svg, .png).
 
-    graphs: the weights (n, n) of "states", and of "trackers" where there are any; [i, j] > 0 iff i
-    receives from j.
+    graphs: the weights (n, n) of "states" and, if any, of "trackers"; [i, j] > 0 iff i receives
+    from j.
     """
-    with matplotlib.rc_context(STYLE):
-        save(compose_graphs(title, graphs), outputs)
+    draw(outputs, compose_graphs, title, graphs)
 
 
 def compose_graphs(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
-    """The figure as an object of matplotlib; its look is set by `draw_graphs`."""
+    """The figure as an object of matplotlib, in matplotlib's own look."""
     nodes = _nodes(graphs)
     width, height = (np.ptp(nodes, axis=0) + 2 * (_NODE + _MARGIN)) / 72
     canvas = Canvas(figsize=(max((width + 0.5) * len(graphs), 5.5), height + 1.5))
@@ -94,13 +94,8 @@ def compose_graphs(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
         _ROOT_HERE: "root of this graph only",
         _NO_ROOT: "not a root",
     }
-    canvas.legend(
-        handles=[_mark(colour, name) for colour, name in names.items() if colour in shown],
-        loc="outside lower center",
-        ncols=3,
-        frameon=False,
-        fontsize=8,
-    )
+    handles = [_mark(colour, name) for colour, name in names.items() if colour in shown]
+    legend_below(canvas, handles, columns=3)
     note = "arrows lead from sender to receiver"
     put_title(canvas, title, f"{note}, plain lines both ways" if plain else note)
     return canvas
@@ -125,16 +120,7 @@ def _draw_agents(place: Axes, nodes: np.ndarray, colours: list[str]) -> None:
     place.scatter(x, y, s=(2 * _NODE) ** 2, c=colours, edgecolors="black", lw=0.8, zorder=3)
     for agent, colour in enumerate(colours):
         ink = "white" if colour == _ROOT else "black"
-        place.text(
-            x[agent],
-            y[agent],
-            str(agent),
-            color=ink,
-            ha="center",
-            va="center",
-            fontsize=8,
-            zorder=4,
-        )
+        place.text(x[agent], y[agent], str(agent), color=ink, fontsize=8, **_CENTRED, zorder=4)
     around = _NODE + _MARGIN
     place.set(
         xlim=(x.min() - around, x.max() + around),
@@ -168,8 +154,7 @@ def _draw_weights(place: Axes, arrows: list[_Arrow], nodes: np.ndarray) -> None:
             x,
             y,
             f"{arrow.weight:.3g}",
-            ha="center",
-            va="center",
+            **_CENTRED,
             fontsize=7.5,
             bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"},
         )

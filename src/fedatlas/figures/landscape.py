@@ -15,7 +15,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from fedatlas.evaluation.stationary_points import StationaryPoint, Surface
-from fedatlas.figures.style import STYLE, put_title, save
+from fedatlas.figures.style import draw, legend_below, put_title
 
 _NAMES = ("$m_1$", "$m_2$")
 _VALUE = r"$\min_{a,b}\,\Phi(m, a, b)$"
@@ -35,13 +35,12 @@ _MARKS: dict[str, dict[str, Any]] = {
 
 
 def draw_landscape(title: str, surface: Surface, outputs: list[Path]) -> None:
-    """Draw a surface to each of `outputs` (.svg, .png)."""
-    with matplotlib.rc_context(STYLE):
-        save(compose_landscape(title, surface), outputs)
+    """Draw a surface to each output (.svg, .png)."""
+    draw(outputs, compose_landscape, title, surface)
 
 
 def compose_landscape(title: str, surface: Surface) -> Canvas:
-    """The figure as an object of matplotlib; its look is set by `draw_landscape`."""
+    """The figure as an object of matplotlib, in matplotlib's own look."""
     canvas = Canvas(figsize=(9.5, 4.9), layout="constrained")
     values = np.array(surface.values)
     lowest = surface.lowest
@@ -65,9 +64,7 @@ def compose_landscape(title: str, surface: Surface) -> Canvas:
     contours.grid(False)
     bar = canvas.colorbar(filled, ax=contours, label=_VALUE)
     bar.set_ticks(ticks := _ticks(lowest, highest), labels=[f"${tick:g}$" for tick in ticks])
-    canvas.legend(
-        handles=_legend(surface), loc="outside lower center", ncols=2, frameon=False, fontsize=8
-    )
+    legend_below(canvas, _legend(surface), columns=2)
     put_title(canvas, title, "stationary points by the eigenvalues of the Hessian")
     return canvas
 

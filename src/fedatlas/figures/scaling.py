@@ -1,6 +1,5 @@
 """Scaling figures: speed-up in simulated time against the number of parties."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,26 +8,20 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from fedatlas.evaluation.scaling import parties, times
-from fedatlas.evaluation.selection import Choice, Traces
-from fedatlas.figures.style import DASHED, colours, legend_beside, put_title, seeds_of
+from fedatlas.figures.style import DASHED, Shown, colours, legend_beside, put_title
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
 
 _MARKERS = "osD^vP*"
 
 
-def compose(
-    title: str,
-    figure: Figure,
-    run_titles: Mapping[str, str],
-    traces: Traces,
-    chosen: Mapping[str, Choice],
-) -> Canvas:
+def compose(title: str, shown: Shown) -> Canvas:
     """One line per group: time of its first run over that of each run, seed by seed.
 
-    Lines are medians, bands reach from the lowest to the highest seed; a seed that misses the
-    target with any number of parties is left out and told in the legend.
+    Lines are medians, bands reach from the lowest to the highest seed. A seed that misses the
+    target with any number of parties is left out, and the legend says so.
     """
+    figure = shown.figure
     dashed = _dashed_groups(figure)
     colour_of = colours({label: label for label in figure.groups}, dashed)
     canvas = Canvas(figsize=(7.0, 4.0), layout="constrained")
@@ -36,7 +29,7 @@ def compose(
     handles: list[Line2D] = []
     ticks: set[int] = set()
     for number, (label, runs) in enumerate(figure.groups.items()):
-        series = [traces[run][chosen[run].point] for run in runs]
+        series = [shown.chosen_trace(run) for run in runs]
         counts = parties(series)
         spent = times(series, figure.measurement, figure.target)
         whole = np.isfinite(spent).all(axis=0)
@@ -69,9 +62,8 @@ def compose(
     place.set_xlabel("parties")
     first = "one party" if ends[0] == 1 else f"{ends[0]} parties"
     place.set_ylabel(f"speed-up over {first}")
-    place.legend(handles=handles, **legend_beside())
-    seeds = seeds_of(traces)
-    spread = f"median and range of {seeds} seeds" if seeds > 1 else "one seed"
+    legend_beside(place, handles)
+    spread = shown.seeds("median and range of ")
     level = MEASUREMENTS[figure.measurement].long_name
     sign = "≥" if figure.measurement in LARGER_IS_BETTER else "≤"
     put_title(canvas, title, f"simulated time to {level} {sign} {figure.target:g}; {spread}")

@@ -1,18 +1,23 @@
-"""What figures of every kind share: colours, scales, labels and titles."""
+"""What all figures share: look, colours, legends, titles, files."""
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 
-from fedatlas.evaluation.selection import Traces
+from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.files import write_atomically
+from fedatlas.schema.figures import Figure
 
-# Okabe and Ito's palette: told apart by readers with any colour vision, and in print; then three of
-# Tol's muted ones for those who compare more than seven.
+# Okabe and Ito's palette, for any colour vision and print; then three of Tol's muted colours.
 _COLOURS = [
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
     *("#882255", "#999933", "#AAAAAA"),
@@ -24,14 +29,34 @@ STYLE: Any = {
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.25,
-    "svg.hashsalt": "fedatlas",  # equal figures are equal files
+    "svg.hashsalt": "fedatlas",  # equal figures give equal files
     "svg.fonttype": "path",
 }
 _LETTERS_PER_INCH = 13  # of a title
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What an experiment's figure shows: run → title, run → its traces, run → chosen point."""
+
+    figure: Figure
+    run_titles: Mapping[str, str]
+    traces: Traces
+    chosen: Mapping[str, Choice]
+
+    def chosen_trace(self, run: str) -> xr.Dataset:
+        """A run's trace at its chosen point."""
+        return self.traces[run][self.chosen[run].point]
+
+    def seeds(self, spread: str = "") -> str:
+        """How many seeds every run has; spread: what is drawn of several."""
+        first = next(iter(next(iter(self.traces.values())).values()))
+        seeds = first.sizes["seed"]
+        return f"{spread}{seeds} seeds" if seeds > 1 else "one seed"
+
+
 def colours(titles: Mapping[str, str], dashed: Mapping[str, str]) -> dict[str, str]:
-    """Title → colour, in the order of `titles`; a dashed one has the colour of another.
+    """Title → colour, in the order of titles.
 
     titles: run or group → title; dashed: run or group → the one whose colour it takes.
     """
@@ -41,36 +66,45 @@ def colours(titles: Mapping[str, str], dashed: Mapping[str, str]) -> dict[str, s
     return found | {titles[name]: found[titles[other]] for name, other in dashed.items()}
 
 
-def legend_beside() -> dict[str, Any]:
-    """Where a legend stands: to the right of its axes, over no data."""
-    return {
-        "loc": "center left",
-        "bbox_to_anchor": (1.02, 0.5),
-        "frameon": False,
-        "fontsize": 8,
-        "handlelength": 2.8,
-    }
+def legend_beside(place: Axes, handles: list[Line2D]) -> None:
+    """A legend to the right of its axes."""
+    place.legend(
+        handles=handles,
+        loc="center left",
+        bbox_to_anchor=(1.02, 0.5),
+        frameon=False,
+        fontsize=8,
+        handlelength=2.8,
+    )
+
+
+def legend_below(canvas: Canvas, handles: list[Line2D], columns: int) -> None:
+    """A legend below all axes."""
+    canvas.legend(
+        handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=8
+    )
 
 
 def put_title(canvas: Canvas, title: str, note: str) -> None:
-    """A title, and below it what lines and marks are, no wider than the canvas."""
+    """A title with a note below it, no wider than the canvas."""
     widest = int(canvas.get_figwidth() * _LETTERS_PER_INCH)
-    # Lines of about one length, so that no word stands alone.
+    # Lines of about equal length: no word stands alone.
     even = len(title) // (len(title) // widest + 1) + 10
     lines = textwrap.wrap(title, min(widest, even))
     lines += [part for line in note.splitlines() for part in textwrap.wrap(line, widest)]
     canvas.suptitle("\n".join(lines), fontsize=10)
 
 
-def save(canvas: Canvas, outputs: list[Path]) -> None:
-    """Write a figure to each of `outputs` (.svg, .png), whole or not at all."""
-    for output in outputs:
-        with write_atomically(output) as temporary:
-            metadata = {"Date": None} if output.suffix == ".svg" else None
-            canvas.savefig(temporary, dpi=150, metadata=metadata)
+def draw(outputs: list[Path], compose: Callable[..., Canvas], *content: Any) -> None:
+    """Compose a figure in the common look; write it to each output (.svg, .png) atomically."""
+    with matplotlib.rc_context(STYLE):
+        canvas = compose(*content)
+        for output in outputs:
+            with write_atomically(output) as temporary:
+                metadata = {"Date": None} if output.suffix == ".svg" else None
+                canvas.savefig(temporary, dpi=150, metadata=metadata)
 
 
-def seeds_of(traces: Traces) -> int:
-    """How many seeds every run has."""
-    first: xr.Dataset = next(iter(next(iter(traces.values())).values()))
-    return first.sizes["seed"]
+def diverged_note(gone: np.ndarray) -> str:
+    """A line for labels of runs with diverged seeds; gone: (seeds,) whether each did."""
+    return f"\n{gone.sum()} of {len(gone)} seeds diverged" if gone.any() else ""

@@ -3,22 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from fedatlas.federations.vertical.secure_sum import AggregationTree
-from fedatlas.figures.style import save
+from fedatlas.figures.style import draw, legend_below
 
 _MESSAGE, _KEPT = "#0072B2", "#999999"  # told apart by readers with any colour vision
-_STYLE: Any = {
-    "font.size": 9,
-    "svg.hashsalt": "fedatlas",  # equal figures are equal files
-    "svg.fonttype": "path",
-}
 _RADIUS = 8.5  # of a node, in points; a leaf is given _ROOM of them
 _ROOM = 21.0
 
@@ -36,13 +29,12 @@ class _Node:
 def draw_trees(
     trees: Sequence[AggregationTree], titles: Sequence[str], outputs: list[Path]
 ) -> None:
-    """Draw trees side by side, from parties below to the root on top, to `outputs` (.svg, .png)."""
-    with matplotlib.rc_context(_STYLE):
-        save(compose_trees(trees, titles), outputs)
+    """Draw trees side by side, parties below and the root on top, to each output (.svg, .png)."""
+    draw(outputs, compose_trees, trees, titles)
 
 
 def compose_trees(trees: Sequence[AggregationTree], titles: Sequence[str]) -> Canvas:
-    """The figure as an object of matplotlib; its look is set by `draw_trees`."""
+    """The figure as an object of matplotlib, in matplotlib's own look."""
     width = sum(max(tree.parties, 6) * _ROOM / 72 + 0.5 for tree in trees)
     height = 1.3 + 0.75 * max(tree.depth for tree in trees)
     canvas = Canvas(figsize=(max(width, 6.5), height), layout="constrained")
@@ -50,16 +42,11 @@ def compose_trees(trees: Sequence[AggregationTree], titles: Sequence[str]) -> Ca
     for place, tree, title in zip(axes, trees, titles, strict=True):
         _draw_tree(place, tree)
         place.set_title(title, fontsize=9)
-    canvas.legend(
-        handles=[
-            Line2D([], [], color=_MESSAGE, label="a message"),
-            Line2D([], [], color=_KEPT, ls=":", label="a party's own sum so far, not sent"),
-        ],
-        loc="outside lower center",
-        ncols=2,
-        frameon=False,
-        fontsize=8,
-    )
+    handles = [
+        Line2D([], [], color=_MESSAGE, label="a message"),
+        Line2D([], [], color=_KEPT, ls=":", label="a party's own sum so far, not sent"),
+    ]
+    legend_below(canvas, handles, columns=2)
     return canvas
 
 
@@ -109,6 +96,7 @@ def _draw_tree(place: Axes, tree: AggregationTree) -> None:
     place.tick_params(length=0)
     place.set_xticks([])
     place.spines[:].set_visible(False)
+    place.grid(False)
 
 
 def _leaf_order(tree: AggregationTree) -> list[int]:
