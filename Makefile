@@ -28,7 +28,7 @@ demo: environment
 	@$(BIN)/fedatlas summary
 
 test: environment
-	$(BIN)/python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder --durations=20
 
 # A copy with the plugins for clusters: Snakemake loads every plugin that it finds at each start.
 CLUSTER := .venv-cluster
@@ -37,7 +37,7 @@ $(CLUSTER)/.installed: $(VENV)/.installed
 	$(CLUSTER)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[cluster]'
 	touch $@
 
-test-cluster: $(CLUSTER)/.installed  # profiles, without a cluster
+test-cluster: $(CLUSTER)/.installed  # profiles, which need the plugins, without a cluster
 	$(CLUSTER)/bin/python -m pytest tests/test_profiles.py
 
 SLURM_OPTIONS ?=

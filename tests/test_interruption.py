@@ -1,6 +1,7 @@
-"""Training that is killed, by SIGTERM or SIGKILL, at any moment, in every family of methods.
+"""Training that is killed, by SIGTERM or SIGKILL, at any moment.
 
-`make kill-test` kills 100 processes or more, or FEDATLAS_KILLS; a plain test run two per method.
+A plain test run kills one method of every federation twice; `make kill-test` kills 100 processes of
+all methods (FEDATLAS_KILLS says another number).
 """
 
 import os
@@ -28,8 +29,8 @@ from kill.runs import METHODS, make_shards, specifications
 KILLS = int(os.environ.get("FEDATLAS_KILLS", "0"))
 SEED = os.environ.get("FEDATLAS_KILL_SEED", "0")
 SPECS = specifications()
-# One method for each kind of compiled code.
-WARM = ("scaffold", "vfb2_saga", "fmgda", "dp_gradient_tracking", "tdcd")
+# One method of each federation.
+FAMILIES = ("scaffold", "vfb2_saga", "fmgda", "dp_gradient_tracking", "tdcd")
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +50,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def runner(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    warm = [SPECS[method] for method in WARM]
+    warm = [SPECS[method] for method in FAMILIES]
     started = Runner(shards, warm, tmp_path_factory.mktemp("warm"))
     yield started
     started.close()
@@ -57,22 +58,23 @@ def runner(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
 
 def test_killed_at_any_moment_every_run_ends_with_the_same_trace(runner: Runner, tmp_path: Path):
     counts = Counts()
-    for method in METHODS:
+    methods = tuple(METHODS) if KILLS else FAMILIES
+    for method in methods:
         random = Random(f"{SEED} {method}")
         # After every round, so that many kills hit a checkpoint being written; or now and then.
         every = random.choice((0.0, 0.05))
         chain = Chain(runner, SPECS[method], tmp_path / method, every)
         try:
-            kill_often(chain, max(2, -(-KILLS // len(METHODS))), random, counts)
+            kill_often(chain, max(2, -(-KILLS // len(methods))), random, counts)
         except AssertionError as error:
             error.add_note(f"{method}, FEDATLAS_KILL_SEED={SEED}")
             raise
     print(f"\n{counts}")
-    # It must have met what it is about.
-    assert sum(counts.kills.values()) >= 20
-    assert min(counts.kills.values()) >= 5
-    assert counts.resumed >= 10
-    assert counts.within_records >= 3
+    # Kills of both kinds must have hit training that went on from its checkpoint.
+    assert sum(counts.kills.values()) >= max(KILLS, 2 * len(methods))
+    assert min(counts.kills.values()) >= 2
+    assert counts.resumed >= len(methods)
+    assert counts.within_records >= 2
 
 
 # Function, end of the file's name, calls before: see the template.
@@ -277,15 +279,15 @@ def test_any_damaged_byte_is_found_or_means_nothing(saved, caplog):
     """Bytes of the archive's own bookkeeping, such as times, may change without effect."""
     whole = saved.read_bytes()
     used = 0
-    for place in range(len(whole)):
+    for place in range(0, len(whole), 3):
         saved.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
         loaded = checkpoints.load(saved, IDENTITY)
         if loaded is not None:
             used += 1
             assert loaded[0]["round"] == 3 and loaded[1].keys() == ARRAYS.keys()
             assert all(np.array_equal(loaded[1][name], ARRAYS[name]) for name in ARRAYS)
-    assert used < len(whole) / 5
-    for length in range(0, len(whole), 7):
+    assert used < len(whole) / 15
+    for length in range(0, len(whole), 31):
         saved.write_bytes(whole[:length])
         assert "it is damaged" in reason(saved, IDENTITY, caplog)
 

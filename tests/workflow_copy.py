@@ -1,11 +1,13 @@
 """A small copy of the whole workflow in a folder of its own, to run, edit and break."""
 
+import fcntl
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -72,6 +74,22 @@ def _environment(**variables: str) -> dict[str, str]:
 
 
 @cache
+def _compile() -> None:
+    """Compile this checkout's kernels once for all copies, which would otherwise do so each."""
+    with (Path(tempfile.gettempdir()) / "fedatlas-tests.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with tempfile.TemporaryDirectory() as folder:
+            code = "from kill.runs import compile_kernels; compile_kernels(Path(sys.argv[1]))"
+            subprocess.run(
+                [sys.executable, "-c", f"import sys; from pathlib import Path; {code}", folder],
+                cwd=ROOT / "tests",
+                env=_environment(PYTHONPATH=str(ROOT / "src")),
+                check=True,
+                stderr=subprocess.DEVNULL,
+            )
+
+
+@cache
 def _dry_runs() -> subprocess.Popen[str]:
     """The process of dry_run.py, which ends with this one."""
     return subprocess.Popen(
@@ -115,6 +133,7 @@ class WorkflowCopy:
 
     @classmethod
     def create(cls, folder: Path) -> "WorkflowCopy":
+        _compile()
         folder.mkdir()
         copy_workflow(folder)
         shutil.rmtree(folder / "config" / "experiments")

@@ -12,6 +12,7 @@ from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.clients import write_shards
 from fedatlas.shards.parties import write_party_shards
 from fedatlas.shards.silos import write_tiered_shards
+from fedatlas.training.loop import train
 
 CONFIG = Path(__file__).parents[2] / "config"
 WRITERS = {VerticalPartition: write_party_shards, TieredPartition: write_tiered_shards}
@@ -55,6 +56,18 @@ def specifications() -> dict[str, RunSpec]:
         )
         for method, (name, rounds, every, changes) in METHODS.items()
     }
+
+
+def compile_kernels(folder: Path) -> None:
+    """Train for a round by every kind of compiled code, which is then cached on disk."""
+    found = specifications()
+    specs = [
+        found[method].model_copy(update={"rounds": 1, "record_every": 1, "seeds": (0,)})
+        for method in ("scaffold", "fedpage", "vfb2_saga")
+    ]
+    make_shards(specs, folder)
+    for spec in specs:
+        train(spec, folder / spec.dataset / spec.split, folder / "x.nc", device="cpu")
 
 
 def make_shards(specs: list[RunSpec], folder: Path) -> None:
