@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.experiments import load_experiments
+from fedatlas.schema.experiment_files import load_experiments
 
 BASE = {
     "paper": "fedpage",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.experiments import load_experiments, read_experiments
+from fedatlas.schema.experiment_files import load_experiments, read_experiments
 from fedatlas.schema.families import expand
 
 README = Path(__file__).parent.parent / "config" / "experiments" / "README.md"

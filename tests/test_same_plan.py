@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from fedatlas.plan.build import Plan, build_plan
-from fedatlas.schema.experiments import Experiment, read_experiments
+from fedatlas.schema.experiment_files import read_experiments
+from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import as_yaml, read_yaml, validated
 
 ROOT = Path(__file__).parent.parent

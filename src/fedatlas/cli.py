@@ -90,7 +90,7 @@ def spec(
     """Print a run's specification for `train --spec`, or what an experiment's file expands to."""
     from fedatlas.files import canonical_json
     from fedatlas.plan.build import build_plan
-    from fedatlas.schema.experiments import read_experiments
+    from fedatlas.schema.experiment_files import read_experiments
     from fedatlas.schema.models import as_yaml
 
     if "/" not in name:

@@ -31,7 +31,7 @@ from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.evaluation.audit_verdicts import COLUMNS, read_audit
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
-from fedatlas.schema.experiments import load_experiments
+from fedatlas.schema.experiment_files import load_experiments
 from fedatlas.traces.seal import seal
 from fedatlas.training import checkpoints
 from fedatlas.training.optimum import read_optimum

@@ -21,7 +21,8 @@ from fedatlas.plan.checks import (
     check_partition,
     check_tuning,
 )
-from fedatlas.schema.experiments import Experiment, RunConfig, load_experiments
+from fedatlas.schema.experiment_files import load_experiments
+from fedatlas.schema.experiments import Experiment, RunConfig
 from fedatlas.schema.hyper_parameters import at_point, flat
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective

@@ -9,8 +9,7 @@
     runs:
       "{method}-q{q}": {algorithm: "vfb2_{method}", title: "{method.title}, q = {q}"}
 
-`config/experiments/README.md` explains the form to those who write such files. Expansion knows
-nothing of experiments but that claims have an `id`. What comes out is validated as if it had been
+`config/experiments/README.md` explains the form. What comes out is validated as if it had been
 typed by hand.
 """
 
@@ -21,13 +20,11 @@ from itertools import product
 from typing import Any
 
 from fedatlas.errors import FedatlasError
+from fedatlas.schema.templates import Placeholder, pieces
 
-#: How many values one file may become. Lists multiply: few lines could stand for any number.
+#: How many values a file may become: lists multiply.
 MOST_EXPANDED_VALUES = 200_000
 
-_BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-_REFERENCE = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*|\[[a-z][a-z0-9_]*\])*")
-_PARTS = re.compile(r"(\.|\[)?([a-z0-9_]+)")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 # What a placeholder gives where the item leaves the field out that others of its list have.
@@ -81,7 +78,7 @@ def _lists(value: Any, where: str) -> Lists:
         key = f"{where}: key 'lists.{name}'"
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise FedatlasError(f"{key}: names have small letters, digits and '_'")
-        if isinstance(items, str) and _BRACES.fullmatch(items):
+        if isinstance(items, str) and len(pieces(items)) == 2:
             items = []  # as the file's experiments fill it in
         if isinstance(items, dict) and all(isinstance(of, dict) for of in items.values()):
             lists[name] = dict(items)
@@ -129,11 +126,11 @@ def _check_all_used(content: Mapping[str, Any], lists: Lists, where: str) -> Non
 def _mentions(value: Any) -> Iterator[str]:
     """Every list and field, `list` and `list.field`, that a placeholder or an `over` mentions."""
     if isinstance(value, str):
-        for match in _BRACES.finditer(value):
-            name, *parts = _PARTS.findall(match[1] or "")[:2] or [("", "")]
-            yield name[1]
-            yield from (f"{name[1]}.{part}" for mark, part in parts if mark == ".")
-            yield from re.findall(r"\[([a-z0-9_]+)\]", match[1] or "")
+        for piece in pieces(value):
+            if isinstance(piece, Placeholder) and piece.parts:
+                yield from piece.lists
+                (_, name), *parts = piece.parts
+                yield from (f"{name}.{field}" for mark, field in parts[:1] if mark == ".")
     elif isinstance(value, dict):
         for key, of in value.items():
             yield from _mentions(key)
@@ -168,7 +165,7 @@ class _Expansion:
         """The value with every family in it expanded."""
         self._count(1, key)
         if isinstance(value, str):
-            return self._value(value, bound, key)
+            return value if _is_plain(value) else self._value(value, bound, key)
         if isinstance(value, dict):
             return self._mapping(value, bound, key)
         if isinstance(value, list):
@@ -219,87 +216,71 @@ class _Expansion:
 
         The list that is stated first varies slowest.
         """
-        mentioned = {
-            part
-            for reference in self._references(name, key)
-            for dot, part in _PARTS.findall(reference)
-            if dot != "."
-        }
-        free = [name for name in self.lists if name in mentioned and name not in bound]
-        if not free:
+        if _is_plain(name):
             return (bound,)
-        self._count(math.prod(len(self.lists[name]) for name in free), key)
-        repeats = product(*(self.lists[name] for name in free))
+        mentioned = {of for part in self._parsed(name, key) for of in getattr(part, "lists", ())}
+        free = [of for of in self.lists if of in mentioned and of not in bound]
+        self._count(math.prod(len(self.lists[of]) for of in free), key)
+        repeats = product(*(self.lists[of] for of in free))
         return (bound | dict(zip(free, items, strict=True)) for items in repeats)
 
     def text(self, template: str, bound: Bound, key: str) -> str:
         """The template with every placeholder filled in."""
-
-        def filled(match: re.Match[str]) -> str:
-            if match[1] is None:
-                return match[0][0]
-            value = self._looked_up(match[1], bound, key)
-            if value is _LEFT_OUT or isinstance(value, dict | list):
-                what = "leaves it out here" if value is _LEFT_OUT else "is no text or number"
-                raise self._error(key, f"'{match[0]}' {what}, but stands within text")
-            return str(value)
-
-        if _is_plain(template):
-            return template
-        self._references(template, key)
-        return _BRACES.sub(filled, template)
+        filled = []
+        for piece in self._parsed(template, key):
+            value = piece
+            if isinstance(piece, Placeholder):
+                value = self._looked_up(piece, bound, key)
+                if value is _LEFT_OUT or isinstance(value, dict | list):
+                    what = "leaves it out here" if value is _LEFT_OUT else "is no text or number"
+                    raise self._error(key, f"'{piece.text}' {what}, but stands within text")
+            filled.append(str(value))
+        return "".join(filled)
 
     def _value(self, template: str, bound: Bound, key: str) -> Any:
         """A lone placeholder gives the value itself, number, list or mapping; others make text."""
-        references = self._references(template, key)
-        alone = references == [template[1:-1]]
-        if alone:
-            value = self._looked_up(references[0], bound, key)
+        first, *others = self._parsed(template, key)
+        if isinstance(first, Placeholder) and others == [""]:
+            value = self._looked_up(first, bound, key)
         else:
             value = self.text(template, bound, key)
         self._count(_size(value), key)
         return value
 
-    def _references(self, template: Any, key: str) -> list[str]:
-        """What stands in braces; those that are doubled stand for themselves."""
-        found: list[str] = []
-        if _is_plain(template):
-            return found
-        for match in _BRACES.finditer(template):
-            if match[1] is not None:
-                found.append(match[1])
-            if match[0] in ("{", "}") or (match[1] is not None and not self._known(match[1])):
+    def _parsed(self, template: str, key: str) -> tuple[str | Placeholder, ...]:
+        """Text and placeholders, whose lists are known."""
+        parsed = pieces(template)
+        for piece in parsed:
+            if isinstance(piece, Placeholder) and (
+                not piece.parts or any(name not in self.lists for name in piece.lists)
+            ):
                 raise self._error(
                     key,
-                    f"'{match[0]}' in '{template}' mentions no list; write {{list}}, "
+                    f"'{piece.text}' in '{template}' mentions no list; write {{list}}, "
                     f"{{list.field}} or {{list.field[other]}} of {', '.join(self.lists)}, "
                     "or '{{' for a brace",
                 )
-        return found
+        return parsed
 
-    def _known(self, reference: str) -> bool:
-        if not _REFERENCE.fullmatch(reference):
-            return False
-        return all(part in self.lists for dot, part in _PARTS.findall(reference) if dot != ".")
-
-    def _looked_up(self, reference: str, bound: Bound, key: str) -> Any:
+    def _looked_up(self, placeholder: Placeholder, bound: Bound, key: str) -> Any:
         """What a placeholder stands for: an item, a field of it, or an entry of a field."""
-        (_, name), *parts = _PARTS.findall(reference)
-        self._check_bound(name, bound, key)
+        for name in placeholder.lists:
+            self._check_bound(name, bound, key)
+        (_, name), *parts = placeholder.parts
         if not parts:
             return bound[name]
         value: Any = self.lists[name][bound[name]]
         for depth, (mark, part) in enumerate(parts):
-            if mark == "[":
-                self._check_bound(part, bound, key)
             entry = bound[part] if mark == "[" else part
             if isinstance(value, dict) and entry in value:
                 value = value[entry]
                 continue
             if depth == 0 and entry in self._fields[name]:
                 return _LEFT_OUT
-            known = ", ".join(str(known) for known in value) if isinstance(value, dict) else ""
-            raise self._error(key, f"'{{{reference}}}': no '{entry}'; there are: {known or 'none'}")
+            known = ", ".join(map(str, value)) if isinstance(value, dict) else ""
+            raise self._error(
+                key, f"'{placeholder.text}': no '{entry}'; there are: {known or 'none'}"
+            )
         return value
 
     def _check_bound(self, name: str, bound: Bound, key: str) -> None:
