@@ -10,7 +10,6 @@ import subprocess
 import sys
 import weakref
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,12 +24,7 @@ from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
 from fedatlas.arithmetic.memory import Memory, Task, blocks
 from fedatlas.arithmetic.out_of_memory import is_out_of_memory
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.decentralised import setting as decentralised
 from fedatlas.federations.horizontal import torch_engine as on_torch
-from fedatlas.federations.min_max import setting as horizontal_min_max
-from fedatlas.federations.tiered import setting as tiered
-from fedatlas.schema.objectives import AucObjective, ClassificationObjective
-from fedatlas.schema.partitions import TieredPartition
 from fedatlas.training.loop import train
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -279,34 +273,3 @@ def test_a_lack_of_memory_elsewhere_is_one_line_too(tmp_path, monkeypatch):
     expected = r"^test-large/fedpage/only: ran out of .* device 'cpu': CUDA out .*GiB\. Give the"
     with pytest.raises(FedatlasError, match=expected):
         cli.train(spec, tmp_path, tmp_path / "trace.nc", device="cpu")
-
-
-def test_settings_of_networks_hand_over_their_engines_memory(monkeypatch):
-    classes = ClassificationObjective(name="cross_entropy", model="cnn_28x28")
-    ranking = AucObjective(name="auc_min_max", model="cnn_28x28")
-    weights = np.full((2, 2), 0.5), None
-    cases = [
-        (horizontal_min_max.HorizontalMinMaxSetting, ranking, 2),
-        (decentralised.DecentralisedSetting, classes, 10),
-    ]
-    partition = TieredPartition.model_validate(large_batches.SERIES)
-    data = large_batches.series(9)
-    monkeypatch.setattr(tiered, "read_tiered_shards", lambda _: data)
-    monkeypatch.setattr(tiered, "vouched_digests", lambda *_: ["digest"])
-    objective = ClassificationObjective(name="cross_entropy", model="linear")
-    spec = SimpleNamespace(name="a/run", objective=objective, partition=partition)
-    spec.dataset = spec.split = "small"
-    opened = tiered.TieredSetting(spec, Path(), "cpu")
-    assert all(silo.network._memory is opened.memory for silo in opened._engine._silos)
-    for setting, objective, labels in cases:
-        data = large_batches.images(9, labels)
-        module = sys.modules[setting.__module__]
-        monkeypatch.setattr(module, "read_clients", lambda *_, data=data: (data, "digest"))
-        spec = SimpleNamespace(
-            name="a/run", objective=objective, weights=weights, rounds_of_all_seeds=3
-        )
-        opened = setting(spec, Path(), "cpu")
-        assert isinstance(opened.memory, Memory)
-        assert opened.memory is opened._engine.network._memory
-        assert opened.device == "cpu"
-        assert dict(opened.accelerator) == {}

@@ -19,10 +19,12 @@ from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.arithmetic.chunked_rows import ChunkedRows
 from fedatlas.arithmetic.client_rows import ClientRows
+from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Algorithm, StepBound
 from fedatlas.federations.counters import Counters
-from fedatlas.federations.horizontal.engine import Engine, Minibatches, build_engine
+from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
+from fedatlas.federations.horizontal.engine import Engine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from fedatlas.federations.star_network import StarNetwork
@@ -162,7 +164,7 @@ def engine_of(kind: str, problem: Problem, name: str) -> Engine:
     data = shard_of(problem)
     if kind == "torch":
         return TorchEngine(data, objective_of(name), "cpu")
-    return build_engine(data, objective_of(name), "cpu")
+    return CompiledEngine(data, objective_of(name))
 
 
 Replay = Callable[[Any, Draws], Any]

@@ -25,7 +25,8 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.counters import Counters
-from fedatlas.federations.horizontal.engine import Engine, build_engine
+from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
+from fedatlas.federations.horizontal.engine import Engine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from reference import OBJECTIVES, Problem, objective_of, random_problem, shard_of
@@ -43,7 +44,7 @@ def engine_of(kind: str, problem: Problem, name: str, layout: str = "sparse") ->
     data = shard_of(problem, layout)
     if kind == "torch":
         return TorchEngine(data, objective, "cpu")
-    return build_engine(data, objective, "cpu")
+    return CompiledEngine(data, objective)
 
 
 def numpy_of(engine: Engine, array: Any) -> np.ndarray:
@@ -536,7 +537,7 @@ def test_test_rows_are_measured_and_nothing_else_changes(kind):
         engines = [
             TorchEngine(held, objective, "cpu")
             if kind == "torch"
-            else build_engine(held, objective, "cpu")
+            else CompiledEngine(held, objective)
             for held in (data, tested)
         ]
         x = generator.normal(size=6)
@@ -551,4 +552,4 @@ def test_images_are_not_for_linear_models():
     data = shard_of(toy("robust_regression"), "dense")
     pixels = replace(data.samples, features=np.zeros(data.samples.features.shape, np.uint8))
     with pytest.raises(FedatlasError, match="holds images"):
-        build_engine(replace(data, samples=pixels), objective_of("robust_regression"), "cpu")
+        CompiledEngine(replace(data, samples=pixels), objective_of("robust_regression"))

@@ -30,7 +30,7 @@ from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.federations.vertical.kernels import events, sums
 from fedatlas.federations.vertical.network import PartyNetwork, PartyState
 from fedatlas.federations.vertical.problem import VerticalProblem
-from fedatlas.federations.vertical.secure_sum import masked_sum, two_trees
+from fedatlas.federations.vertical.secure_sum import AggregationTree, two_trees
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
@@ -629,6 +629,14 @@ def test_without_masks_only_the_order_of_the_sum_differs():
     assert pair.counters.mask_error == 0.0  # a + b either way
 
 
+def climbed(tree: AggregationTree, numbers: np.ndarray) -> float:
+    """The sum at the root, in the order of the tree."""
+    held = numbers.copy()
+    for receiver, sender in tree.steps:
+        held[receiver] += held[sender]
+    return held[tree.root]
+
+
 def test_sums_go_up_the_trees_of_the_dominator_that_asked():
     # At 0, with labels 0, a derivative is twice what the masks' rounding leaves of a sum of zeros.
     case = Case(
@@ -641,9 +649,8 @@ def test_sums_go_up_the_trees_of_the_dominator_that_asked():
     masks = np.array([1e10 * sums.mask(run.network._mask_keys[0], k) for k in range(15)])
     for dominator, theta in enumerate(run.state.queues.own_theta):
         own = masks[5 * dominator : 5 * dominator + 5]
-        expected = {
-            root: 2 * masked_sum(np.zeros(5), own, two_trees(5, root)).value for root in range(3)
-        }
+        climbs = {root: [climbed(tree, own) for tree in two_trees(5, root)] for root in range(3)}
+        expected = {root: 2 * (masked - mask) for root, (masked, mask) in climbs.items()}
         assert theta == expected[dominator]
     assert len(set(expected.values())) > 1  # the trees make a difference
 

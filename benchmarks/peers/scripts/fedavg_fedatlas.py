@@ -8,7 +8,7 @@ from measuring import Timed, job_of_command_line, report
 from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.counters import Counters
-from fedatlas.federations.horizontal.engine import build_engine
+from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.schema.objectives import LinearObjective
@@ -17,7 +17,7 @@ from fedatlas.schema.objectives import LinearObjective
 def main() -> None:
     job = job_of_command_line()
     values = job.values
-    engine = build_engine(client_samples(job), LinearObjective(name="robust_regression"), "cpu")
+    engine = CompiledEngine(client_samples(job), LinearObjective(name="robust_regression"))
     algorithm: Any = algorithm_class("fedavg")(
         clients_per_round=values["clients_per_round"],
         local_steps=values["local_steps"],

@@ -47,11 +47,7 @@ class FedAvg(HorizontalAlgorithm):
         return State(x0)
 
     def round(
-        self,
-        state: State,
-        problem: HorizontalProblem,
-        network: StarNetwork,
-        random: RoundRandom,
+        self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
     ) -> State:
         """Average the sampled clients' local progress."""
         clients = random.sample(problem.clients, self.clients_per_round)

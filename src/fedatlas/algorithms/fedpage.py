@@ -60,11 +60,7 @@ class FedPage(HorizontalAlgorithm):
         return State(x0, x0, None)
 
     def round(
-        self,
-        state: State,
-        problem: HorizontalProblem,
-        network: StarNetwork,
-        random: RoundRandom,
+        self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
     ) -> State:
         """A full gradient with probability p, otherwise local steps along recursive estimates."""
         if random.bernoulli(self._probability(problem)) or state.g is None:
@@ -74,11 +70,7 @@ class FedPage(HorizontalAlgorithm):
         return State(state.x - self.global_step_size * g, state.x, g)
 
     def _full_round(
-        self,
-        state: State,
-        problem: HorizontalProblem,
-        network: StarNetwork,
-        random: RoundRandom,
+        self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
     ) -> Any:
         """Lines 6–11: gʳ is the mean of all clients' gradients at xʳ."""
         clients = np.arange(problem.clients)
@@ -88,11 +80,7 @@ class FedPage(HorizontalAlgorithm):
         return g_i.mean(0)
 
     def _local_round(
-        self,
-        state: State,
-        problem: HorizontalProblem,
-        network: StarNetwork,
-        random: RoundRandom,
+        self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
     ) -> Any:
         """Lines 13–26: gʳ is the sampled clients' mean progress per unit of local step."""
         clients = random.sample(problem.clients, self.clients_per_round)

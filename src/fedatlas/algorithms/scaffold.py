@@ -52,11 +52,7 @@ class Scaffold(HorizontalAlgorithm):
         return State(x0, problem.zeros(), problem.client_zeros())
 
     def round(
-        self,
-        state: State,
-        problem: HorizontalProblem,
-        network: StarNetwork,
-        random: RoundRandom,
+        self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
     ) -> State:
         """Local steps along ∇f_i − c_i + c, then update x, c and the sampled c_i."""
         clients = random.sample(problem.clients, self.clients_per_round)

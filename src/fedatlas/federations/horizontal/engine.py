@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from fedatlas.arithmetic.compiled_drawing import COMPILED
+from fedatlas.arithmetic.labels import has_two_classes
 from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.out_of_memory import MemoryRecord
 from fedatlas.arithmetic.quality import quality
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.schema.objectives import LinearObjective, Loss
+from fedatlas.schema.objectives import LinearObjective
 
 
 class Engine(ABC):
@@ -29,19 +29,9 @@ class Engine(ABC):
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         """Keep the layout of the rows, which are ordered by client."""
-        if data.samples.features.dtype == np.uint8:
-            raise FedatlasError(
-                f"objective '{objective.name}': data set '{data.metadata.get('dataset')}' holds "
-                "images, which linear models here do not take"
-            )
-        tested = [] if data.test is None else [data.test.label]
-        labels = np.concatenate([data.samples.label, *tested])
-        self.has_classes = bool(np.isin(labels, (-1.0, 1.0)).all())  # else accuracy has no meaning
-        if objective.loss is Loss.LOGISTIC and not self.has_classes:
-            raise FedatlasError(
-                f"objective '{objective.name}' needs labels ±1, but data set "
-                f"'{data.metadata.get('dataset')}' has {np.unique(labels)[:5]}"
-            )
+        labels = [part.label for part in (data.samples, data.test) if part is not None]
+        name, features = data.metadata.get("dataset"), data.samples.features
+        self.has_classes = has_two_classes(objective, name, features, labels)
         self.clients = data.clients
         self.dimension = data.samples.features.shape[1]
         self.samples = len(data.samples)

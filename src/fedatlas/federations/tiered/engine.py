@@ -40,6 +40,8 @@ class SiloEngine(ABC):
 
     memory: MemoryRecord | None = None
 
+    _silos: tuple[Any, ...]  # each with `batch` and `embeddings`
+
     def __init__(self, data: TieredSamples) -> None:
         """Keep what the rows are shared out to."""
         self.silos, self.clients = len(data.silos), data.silos[0].clients
@@ -61,13 +63,16 @@ class SiloEngine(ABC):
     def copies(self, array: Any) -> Any:
         """The array (d,) at each of a silo's clients, (K, d)."""
 
-    @abstractmethod
     def minibatch(self, samples: np.ndarray) -> SharedMinibatch:
         """The minibatch of these samples, (B,), numbered by ascending sample id."""
+        return SharedMinibatch(len(samples), tuple(silo.batch(samples) for silo in self._silos))
 
-    @abstractmethod
     def embeddings(self, models: SiloModels, batch: SharedMinibatch) -> PerSilo:
-        """See TieredProblem."""
+        """See TieredProblem; (B,) of a linear model, whose margins are numbers."""
+        return tuple(
+            silo.embeddings(weights, own)
+            for silo, weights, own in zip(self._silos, models.weights, batch.silos, strict=True)
+        )
 
     @abstractmethod
     def partial_gradients(

@@ -7,15 +7,15 @@ import numpy as np
 from scipy import sparse
 
 from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
+from fedatlas.arithmetic.labels import has_two_classes
 from fedatlas.arithmetic.linear import LinearModel
 from fedatlas.arithmetic.quality import quality
-from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.tiered.engine import RowsByClient, SiloEngine, rows_by_client
 from fedatlas.federations.tiered.kernels import silo_gradients
 from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
 from fedatlas.federations.tiered.shards import TieredSamples
-from fedatlas.schema.objectives import LinearObjective, Loss
+from fedatlas.schema.objectives import LinearObjective
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,6 @@ class LinearSilos(SiloEngine):
     def __init__(self, data: TieredSamples, objective: LinearObjective) -> None:
         """Hold every silo's columns as CSR; FedatlasError if data do not suit the objective."""
         super().__init__(data)
-        if data.silos[0].samples.features.dtype == np.uint8:
-            raise FedatlasError(
-                f"objective '{objective.name}': data set '{data.metadata.get('dataset')}' holds "
-                "images, which linear models here do not take"
-            )
         self._codes = (
             LOSS_CODES[objective.loss],
             REGULARISER_CODES[objective.regulariser],
@@ -48,13 +43,9 @@ class LinearSilos(SiloEngine):
         )
         first = data.silos[0]
         label = first.samples.label[data.place[0]]
-        labels = label if first.test is None else np.concatenate([label, first.test.label])
-        self._has_classes = bool(np.isin(labels, (-1.0, 1.0)).all())  # else no accuracy
-        if objective.loss is Loss.LOGISTIC and not self._has_classes:
-            raise FedatlasError(
-                f"objective '{objective.name}' needs labels ±1, but data set "
-                f"'{data.metadata.get('dataset')}' has {np.unique(labels)[:5]}"
-            )
+        labels = [part.label for part in (first.samples, first.test) if part is not None]
+        name, features = data.metadata.get("dataset"), first.samples.features
+        self._has_classes = has_two_classes(objective, name, features, labels)
         self._silos = tuple(
             _Silo(silo, place) for silo, place in zip(data.silos, data.place, strict=True)
         )
@@ -85,17 +76,6 @@ class LinearSilos(SiloEngine):
     def copies(self, array: Any) -> Any:
         """See SiloEngine."""
         return np.broadcast_to(array, (self.clients, len(array)))
-
-    def minibatch(self, samples: np.ndarray) -> SharedMinibatch:
-        """See SiloEngine."""
-        return SharedMinibatch(len(samples), tuple(silo.batch(samples) for silo in self._silos))
-
-    def embeddings(self, models: SiloModels, batch: SharedMinibatch) -> PerSilo:
-        """See TieredProblem; (B,), as margins are numbers."""
-        return tuple(
-            silo.embeddings(weights, own)
-            for silo, weights, own in zip(self._silos, models.weights, batch.silos, strict=True)
-        )
 
     def partial_gradients(
         self, models: SiloModels, others: PerSilo, batch: SharedMinibatch

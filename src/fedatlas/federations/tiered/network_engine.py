@@ -102,17 +102,6 @@ class NetworkSilos(SiloEngine):
         """See SiloEngine."""
         return array.expand(self.clients, -1)
 
-    def minibatch(self, samples: np.ndarray) -> SharedMinibatch:
-        """The minibatch of these samples, (B,), numbered by ascending sample id."""
-        return SharedMinibatch(len(samples), tuple(silo.batch(samples) for silo in self._silos))
-
-    def embeddings(self, models: SiloModels, batch: SharedMinibatch) -> PerSilo:
-        """See TieredProblem."""
-        return tuple(
-            silo.embeddings(weights, own)
-            for silo, weights, own in zip(self._silos, models.weights, batch.silos, strict=True)
-        )
-
     def partial_gradients(
         self, models: SiloModels, others: PerSilo, batch: SharedMinibatch
     ) -> tuple[PerSilo, PerSilo]:

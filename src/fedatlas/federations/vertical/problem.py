@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedatlas.arithmetic.labels import has_two_classes
 from fedatlas.arithmetic.quality import quality
-from fedatlas.errors import FedatlasError
-from fedatlas.schema.objectives import LinearObjective, Loss
+from fedatlas.schema.objectives import LinearObjective
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
     from fedatlas.federations.vertical.shards import PartySamples
@@ -30,14 +30,9 @@ class VerticalProblem:
         self._test = data.test
         self.dimension = self._model.dimension
         self.samples = len(data.train)
-        labels = np.concatenate([rows.label for rows in (data.train, data.test) if rows])
-        others = labels[~np.isin(labels, (-1.0, 1.0))]
-        self._has_classes = not len(others)  # else accuracy has no meaning
-        if objective.loss is Loss.LOGISTIC and len(others):
-            raise FedatlasError(
-                f"objective '{objective.name}' needs labels ±1, but data set "
-                f"'{data.metadata.get('dataset')}' has others, such as {others[0]:g}"
-            )
+        labels = [rows.label for rows in (data.train, data.test) if rows]
+        name, features = data.metadata.get("dataset"), data.train.features
+        self._has_classes = has_two_classes(objective, name, features, labels)
 
     @property
     def smoothness(self) -> float:

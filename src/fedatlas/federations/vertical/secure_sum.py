@@ -1,4 +1,4 @@
-"""Sums of private numbers through two trees, and what the parties can find out from their part.
+"""The two trees of secure sums, and what the parties can find out from their part in them.
 
 Source: VFB² (arXiv:2103.00958), Algorithm 1, Definition 4 and appendix B. Party ℓ adds a random
 mask δ_ℓ to its share o_ℓ = w_ℓ·x_ℓ; Σ(o_ℓ + δ_ℓ) goes up one tree, Σδ_ℓ another, and the
@@ -16,7 +16,6 @@ Parties are counted from 0; the paper counts from 1.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import fsum
 
 import numpy as np
 
@@ -89,19 +88,10 @@ class AggregationTree:
 Trees = tuple[AggregationTree, AggregationTree]
 
 
-def significantly_different(first: AggregationTree, second: AggregationTree) -> bool:
-    """Definition 4: no proper subtree with more than one node has the same leaves in both.
-
-    It says nothing of single leaves: `collusion` tells trees that satisfy it and still send one
-    party's masked share and mask to the same party.
-    """
-    everybody = frozenset(range(first.parties))
-    return not (first.leaf_sets() & second.leaf_sets()) - {everybody}
-
-
 def two_trees(parties: int, root: int = 0) -> Trees:
-    """Two significantly different trees of depth ⌈log2 parties⌉ over any number of parties from 2.
+    """Two trees of depth ⌈log2 parties⌉, significantly different by Definition 4.
 
+    No proper subtree of more than one party has the same leaves in both trees.
     Both end at `root`; for another root the parties take over one another's places in turn. Beyond
     Definition 4, no party alone can unmask another's share (tested for 3 to 64 parties). With two
     parties Definition 4 is empty, and the sum itself gives the root the other's share.
@@ -139,60 +129,6 @@ def _tree(
 
     height(places)
     return AggregationTree(len(places), tuple(tuple(levels[above]) for above in sorted(levels)))
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A message as its receiver sees it: in tree 1 a sum of masked shares, in tree 2 of masks."""
-
-    party: int
-    tree: int
-    sender: int
-    leaves: frozenset[int]
-    value: float
-
-
-@dataclass(frozen=True)
-class SecureSum:
-    """The sum, how far it is from the exact one, how many messages it took and who saw what."""
-
-    value: float
-    rounding_error: float
-    seen: tuple[Seen, ...]
-
-    @property
-    def messages(self) -> int:
-        """2 (q - 1), one number each."""
-        return len(self.seen)
-
-
-def masked_sum(shares: np.ndarray, masks: np.ndarray, trees: Trees) -> SecureSum:
-    """Algorithm 1: the sum of `shares` (q,) under `masks` (q,), added in the order of the trees.
-
-    The rounding error is at most (depth + 3) u (Σ|share| + 2 Σ|mask|), u = 2⁻⁵³, to first order.
-    """
-    _common_root(trees)
-    masked, masked_seen = _climb(np.asarray(shares) + masks, trees[0], 1)
-    mask, masks_seen = _climb(np.asarray(masks), trees[1], 2)
-    value = masked - mask
-    return SecureSum(value, abs(value - fsum(shares)), (*masked_seen, *masks_seen))
-
-
-def _climb(numbers: np.ndarray, tree: AggregationTree, name: int) -> tuple[float, list[Seen]]:
-    """The sum of `numbers` (q,) at the root, and the messages on the way."""
-    held = [float(number) for number in numbers]
-    seen = []
-    for (receiver, sender), leaves in zip(tree.steps, tree.sent, strict=True):
-        seen.append(Seen(receiver, name, sender, leaves, held[sender]))
-        held[receiver] += held[sender]
-    return held[tree.root], seen
-
-
-def _common_root(trees: Trees) -> int:
-    roots = {tree.root for tree in trees}
-    if len(roots) > 1:
-        raise ValueError(f"the trees end at different parties: {sorted(roots)}")
-    return roots.pop()
 
 
 @dataclass(frozen=True)
