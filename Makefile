@@ -37,8 +37,8 @@ $(CLUSTER)/.installed: $(VENV)/.installed
 	$(CLUSTER)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[cluster]'
 	touch $@
 
-test-cluster: $(CLUSTER)/.installed  # profiles, which need the plugins, without a cluster
-	$(CLUSTER)/bin/python -m pytest tests/test_profiles.py
+test-cluster: $(CLUSTER)/.installed  # submission by profiles, without a cluster
+	$(CLUSTER)/bin/python -m pytest tests/test_submission.py
 
 SLURM_OPTIONS ?=
 slurm-test: $(CLUSTER)/.installed  # on a SLURM of one node, as root: see docs/cluster.md

@@ -1,8 +1,4 @@
-"""Profiles submit what rules ask for; every way of installing takes the same pinned versions.
-
-The clusters here are stand-ins on PATH that record what they are asked. tests/slurm runs on a real
-one. What needs Snakemake's plugins is skipped without them: `make test-cluster` brings them.
-"""
+"""Profiles agree with each other; every way of installing takes the same pinned versions."""
 
 import importlib.machinery
 import importlib.util
@@ -10,10 +6,8 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tomllib
 from importlib import metadata
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,44 +16,12 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from fedatlas.plan.build import build_plan
 from slurm.check_slurm import differences
 from trace_factory import make_trace
-from workflow_copy import ROOT, WorkflowCopy
+from workflow_copy import ROOT
 
 CLUSTERS = ("kubernetes", "slurm")
-SELECTION = 'experiments=["demo-small"]'
-SPLIT = "results/data/breast-cancer/train.parquet"
 CONTAINERS = ("workflow/container/fedatlas.def", "workflow/container/Dockerfile")
-
-# Fails the first job without running it, as one that ran out of memory; runs all others at once.
-KUBECTL = f"""#!{sys.executable}
-import json, subprocess, sys
-from pathlib import Path
-jobs = Path(__file__).parent / "jobs"
-jobs.mkdir(exist_ok=True)
-if sys.argv[1] == "create":
-    job = json.load(sys.stdin)
-    container = job["spec"]["template"]["spec"]["containers"][0]
-    first = not list(jobs.iterdir())
-    code = 1 if first else subprocess.run(
-        container["command"], cwd=container["workingDir"], stdout=sys.stderr).returncode
-    kind = "Failed" if code else "Complete"
-    job["status"] = {{"conditions": [{{"type": kind, "status": "True"}}]}}
-    (jobs / job["metadata"]["name"]).write_text(json.dumps(job))
-elif sys.argv[1:3] == ["get", "job"]:
-    print((jobs / sys.argv[3]).read_text())
-else:
-    raise SystemExit(f"not expected: {{sys.argv}}")
-"""
-SLURM = f"""#!{sys.executable}
-import json, sys
-from pathlib import Path
-if Path(__file__).name == "sbatch":
-    with Path(__file__).with_name("submitted").open("a") as stream:
-        print(json.dumps(sys.argv[1:]), file=stream)
-    raise SystemExit("sbatch: error: this is no cluster")
-"""
 
 
 def read_profile(name):
@@ -75,41 +37,6 @@ def pinned():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pairs = [line.split("==") for line in lines if not line.startswith("#")]
     return {canonicalize_name(name): version for name, version in pairs}
-
-
-@pytest.fixture
-def workflow(tmp_path):
-    return WorkflowCopy.create(tmp_path / "copy")
-
-
-@pytest.fixture
-def programs(tmp_path, monkeypatch):
-    """A folder whose programs come first."""
-    folder = tmp_path / "programs"
-    folder.mkdir()
-    path = [str(folder), str(Path(sys.executable).parent), os.environ["PATH"]]
-    monkeypatch.setenv("PATH", os.pathsep.join(path))
-    return folder
-
-
-def add_program(folder, name, text):
-    (folder / name).write_text(text, encoding="utf-8")
-    (folder / name).chmod(0o755)
-
-
-def submit(workflow, profile, *arguments, config=()):
-    """Snakemake by a profile."""
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", "snakemake", "--profile", f"profiles/{profile}"),
-            *(*arguments, "--config", SELECTION, *config),
-        ],
-        cwd=workflow.folder,
-        env=workflow.environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
 
 
 def kubernetes_program(name):
@@ -131,87 +58,6 @@ def test_profiles_select_the_papers_and_retry(name):
     profile = read_profile(name)
     assert (ROOT / profile["configfile"]).is_file()
     assert profile["retries"] >= 1
-
-
-def test_slurm_submits_what_rules_ask_for_and_more_at_each_retry(workflow, programs):
-    pytest.importorskip("snakemake_executor_plugin_slurm")
-    for name in ("sbatch", "sinfo", "sacct", "sacctmgr", "scontrol", "squeue", "sshare"):
-        add_program(programs, name, SLURM)
-    resources = ("--default-resources", "slurm_partition='short'", "slurm_account='ours'")
-    at_once = ("--slurm-init-seconds-before-status-checks", "1")
-    outcome = submit(workflow, "slurm", SPLIT, *resources, *at_once)
-    assert outcome.returncode != 0
-    assert "this is no cluster" in outcome.stdout + outcome.stderr
-    lines = (programs / "submitted").read_text(encoding="utf-8").splitlines()
-    asked = [" ".join(json.loads(line)) for line in lines]
-    assert len(asked) == 1 + read_profile("slurm")["retries"]
-    for attempt, line in enumerate(asked, start=1):
-        assert f" --mem {4000 * attempt} " in line
-        assert f" -t {60 * attempt} " in line
-        assert " -p short " in line
-        assert " -A ours " in line
-        assert " --cpus-per-task=1 " in line
-        assert "--gpus" not in line
-
-
-@pytest.mark.parametrize(("device", "gpus"), [("cuda", {"1"}), ("cpu", {"0"})])
-def test_training_asks_for_a_gpu_where_the_device_is_one(workflow, device, gpus):
-    pytest.importorskip("snakemake_executor_plugin_slurm")
-    outcome = submit(workflow, "slurm", "all", "--dry-run", config=[f"device={device}"])
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    jobs = (outcome.stdout + outcome.stderr).split("\nrule ")
-    training = [job for job in jobs if job.startswith("train_run:")]
-    assert len(training) == 4
-    assert {value for job in training for value in re.findall(r" gpu=(\d+)", job)} == gpus
-    unstated = [job for job in jobs[1:] if not re.search(r"mem_mb=\d+.* runtime=\d+", job)]
-    assert unstated == []
-
-
-def test_slurm_is_asked_for_a_gpu_where_the_device_is_one(workflow, programs):
-    """Of the pinned plugin: what sbatch is given for a training job."""
-    pytest.importorskip("snakemake_executor_plugin_slurm")
-    spec = build_plan(workflow.folder / "config").run("demo-small", "fedavg", "only")
-    shards = f"results/shards/{spec.dataset}/{spec.split}/{spec.partition.slug}/silo-0.parquet"
-    assert workflow.run(shards).returncode == 0
-    for name in ("sbatch", "sinfo", "sacct", "sacctmgr", "scontrol", "squeue", "sshare"):
-        add_program(programs, name, SLURM)
-    trace = str(workflow.trace("fedavg").relative_to(workflow.folder))
-    resources = ("--default-resources", "slurm_partition='short'", "slurm_account='ours'")
-    options = (*resources, "--retries", "0", "--slurm-init-seconds-before-status-checks", "1")
-    asked = []
-    for device in ("cuda", "auto"):
-        config = [f"device={device}"]
-        outcome = submit(workflow, "slurm", trace, *options, config=config)
-        assert "this is no cluster" in outcome.stdout + outcome.stderr
-        lines = (programs / "submitted").read_text(encoding="utf-8").splitlines()
-        asked.append(json.loads(lines[-1]))
-        assert len(lines) == len(asked)
-        assert any("train_run" in word for word in asked[-1])
-    gpus = [[word for word in words if word.startswith("--gpu")] for words in asked]
-    assert gpus == [["--gpus=1"], []]
-
-
-def test_kubernetes_runs_jobs_on_the_volume_and_retries_with_more_memory(workflow, programs):
-    pytest.importorskip("snakemake_executor_plugin_cluster_generic")
-    add_program(programs, "kubectl", KUBECTL)
-    outcome = submit(workflow, "kubernetes", SPLIT, "--seconds-between-status-checks", "1")
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    assert (workflow.folder / SPLIT).is_file()
-    files = sorted((programs / "jobs").iterdir(), key=lambda file: file.stat().st_mtime_ns)
-    jobs = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    assert len(jobs) == 2
-    template = yaml.safe_load((ROOT / "profiles" / "kubernetes" / "job.yaml").read_text())
-    for attempt, job in enumerate(jobs, start=1):
-        container = job["spec"]["template"]["spec"]["containers"][0]
-        wanted = {"cpu": "1", "memory": f"{4000 * attempt}M"}
-        assert container["resources"] == {"requests": wanted, "limits": wanted}
-        assert container["workingDir"] == str(workflow.folder)
-        assert job["spec"]["activeDeadlineSeconds"] == 60 * 60 * attempt
-        # Nothing of the template is lost.
-        assert container["image"] == template["spec"]["template"]["spec"]["containers"][0]["image"]
-        volumes = template["spec"]["template"]["spec"]["volumes"]
-        assert job["spec"]["template"]["spec"]["volumes"] == volumes
-        assert re.fullmatch(r"prepare-split-[0-9a-f]{12}", job["metadata"]["name"])
 
 
 @pytest.mark.parametrize(
@@ -257,10 +103,16 @@ def test_kubernetes_refuses_a_script_that_is_no_job(tmp_path):
         kubernetes_program("submit").properties(script)
 
 
-def test_kubernetes_cancels_all_jobs_at_once(programs):
-    add_program(programs, "kubectl", '#!/bin/sh\necho "$@"\n')
-    program = ROOT / "profiles" / "kubernetes" / "cancel"
-    said = subprocess.run([program, "team/one", "team/two"], capture_output=True, text=True).stdout
+def test_kubernetes_cancels_all_jobs_at_once(tmp_path):
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text('#!/bin/sh\necho "$@"\n', encoding="utf-8")
+    kubectl.chmod(0o755)
+    said = subprocess.run(
+        [ROOT / "profiles" / "kubernetes" / "cancel", "team/one", "team/two"],
+        env=os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    ).stdout
     assert said.split()[:2] == ["delete", "job"]
     assert said.split()[-4:] == ["--namespace", "team", "one", "two"]
 
