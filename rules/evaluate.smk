@@ -54,7 +54,7 @@ rule judge_claims:
         landscape=of_experiment(results.judged_file, "landscape.json"),
         budgets=of_experiment(results.judged_file, "budgets.nc"),
         attacks=of_experiment(results.judged_file, "privacy-audit.csv"),
-        code=code_of("fedatlas.evaluation.judge", "fedatlas.evaluation.verdicts"),
+        code=lambda wildcards: code_of(*results.judging_code(PLAN, wildcards.experiment)),
     output:
         "results/experiments/{experiment}/claims.csv",
     log:

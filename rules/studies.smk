@@ -90,7 +90,7 @@ rule compute_budgets:
 rule draw_budgets:
     input:
         budgets="results/experiments/{experiment}/budgets.nc",
-        code=code_of("fedatlas.figures.budgets", "fedatlas.evaluation.budget_verdicts"),
+        code=code_of("fedatlas.figures.budgets", "fedatlas.evaluation.budgets"),
     output:
         svg=reported("budgets.svg"),
         png="results/experiments/{experiment}/budgets.png",

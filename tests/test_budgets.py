@@ -8,11 +8,14 @@ import pytest
 from matplotlib.colors import to_hex
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.budget_verdicts import judge_budget, read_budgets
+from fedatlas.evaluation.budgets import read_budgets
+from fedatlas.evaluation.claims.budget_falls import BudgetFallsTest
+from fedatlas.evaluation.claims.budget_order import BudgetOrderTest
+from fedatlas.evaluation.claims.delta_reaches_one import DeltaReachesOneTest
+from fedatlas.evaluation.results import Results
 from fedatlas.federations.decentralised.graphs import graph_weights
 from fedatlas.figures.budgets import compose
 from fedatlas.plan.build import build_plan
-from fedatlas.schema.claims import BudgetFallsTest, BudgetOrderTest, DeltaReachesOneTest
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import BudgetStudy
 from fedatlas.studies.budgets import compute_budgets, tabulate_conditions, write_budgets
@@ -32,6 +35,10 @@ def by_hand(iterations, alpha, beta, gamma, samples, noise):
         cumulative.append(spent)
         dx, dy = (1 - alpha) * dx + gamma * dy, (1 - beta) * dy + 2 / samples
     return cumulative
+
+
+def judged(test, budgets):
+    return test.judge(Results({}, {}, 0.1, budgets=budgets))
 
 
 def first(run, variable):
@@ -95,7 +102,7 @@ def test_shorter_runs_end_in_nan_not_in_zeros():
     budgets = compute_budgets(shorter, STUDY)
     of_kang = budgets["epsilon"].isel(case=budgets["run"].to_numpy() == "kang-2021")
     assert np.isnan(of_kang[:, 100:]).all() and np.isfinite(of_kang[:, :100]).all()
-    (finding,) = judge_budget(
+    (finding,) = judged(
         BudgetOrderTest(kind="budget_order", smaller="kang-2021", than=("s1-0.1",)), budgets
     )
     assert "kang-2021 19.6" in finding.evidence
@@ -105,7 +112,7 @@ def test_order_goes_by_the_first_accounting_and_names_the_others():
     test = BudgetOrderTest(
         kind="budget_order", smaller="s1-0.1", than=("s2-0.9996", "chen-wang-zhang-2024")
     )
-    s2, quantised = judge_budget(test, BUDGETS)
+    s2, quantised = judged(test, BUDGETS)
     assert (s2.verdict, quantised.verdict) == ("reproduced", "not reproduced")
     assert s2.case == "[than s2-0.9996]"
     assert "950.65 (form (7)/(8))" in quantised.evidence
@@ -141,7 +148,7 @@ def test_equal_budgets_are_not_smaller():
     test = BudgetOrderTest(
         kind="budget_order", smaller="wang-zhang-2024", than=("chen-wang-zhang-2024",)
     )
-    (finding,) = judge_budget(test, BUDGETS)
+    (finding,) = judged(test, BUDGETS)
     assert finding.verdict == "not reproduced" and finding.case == ""
 
 
@@ -150,14 +157,14 @@ def test_delta_of_ternary_messages():
     # Own value as sent: Σ_k 0.1 k/(55 · 14.5) is 1 at 127; own value exact: at 808.
     for after, tolerance, verdict in ((127, 0, "reproduced"), (120, 6, "not reproduced")):
         test = DeltaReachesOneTest(kind=kind, run=run, after=after, tolerance=tolerance)
-        (finding,) = judge_budget(test, BUDGETS)
+        (finding,) = judged(test, BUDGETS)
         assert finding.verdict == verdict
         assert "after 127" in finding.evidence and "after 808" in finding.evidence
     fitted = DeltaReachesOneTest(kind=kind, run=run, after=127, tolerance=0, fitted="r was fitted")
-    (finding,) = judge_budget(fitted, BUDGETS)
+    (finding,) = judged(fitted, BUDGETS)
     assert finding.verdict == "inconclusive" and finding.evidence.endswith("r was fitted")
     test = DeltaReachesOneTest(kind=kind, run="kang-2021", after=800, tolerance=10)
-    (finding,) = judge_budget(test, BUDGETS)
+    (finding,) = judged(test, BUDGETS)
     assert finding.verdict == "not reproduced" and "never (0.02)" in finding.evidence
 
 
@@ -166,22 +173,22 @@ def test_a_single_rise_refutes_a_fall():
     falling = BUDGETS.copy(deep=True)
     case = int(np.flatnonzero(falling["run"].to_numpy() == "s1-0.1")[0])
     falling["final_epsilon"][case] = np.linspace(9, 1, 60)
-    (finding,) = judge_budget(test, falling)
+    (finding,) = judged(test, falling)
     assert finding.verdict == "reproduced" and "rises at 0 of 30" in finding.evidence
     falling["final_epsilon"][case, 10] = 0.5  # before the horizon that the claim begins at
-    assert [f.verdict for f in judge_budget(test, falling)] == ["reproduced"]
+    assert [f.verdict for f in judged(test, falling)] == ["reproduced"]
     falling["final_epsilon"][case, 45] = 0.5  # so that the next one is a rise
-    (finding,) = judge_budget(test, falling)
+    (finding,) = judged(test, falling)
     assert finding.verdict == "not reproduced" and "last at K = 47" in finding.evidence
     falling["final_epsilon"][case, 40:] = np.nan  # horizons that cannot be run
-    (finding,) = judge_budget(test, falling)
+    (finding,) = judged(test, falling)
     assert finding.verdict == "reproduced" and "horizons 30 to 40" in finding.evidence
 
 
 def test_a_run_without_a_budget_is_refused():
     test = BudgetFallsTest(kind="budget_falls", run="nobody", from_horizon=30)
     with pytest.raises(FedatlasError, match="'nobody' accounts for no privacy"):
-        list(judge_budget(test, BUDGETS))
+        list(judged(test, BUDGETS))
 
 
 def test_more_samples_than_there_are_have_no_amplified_budget():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedatlas.evaluation.convergence_order import falls
+from fedatlas.evaluation.claims.convergence_order import falls
 from test_judge import verdict
 from trace_factory import linear_trace, vertical_trace
 

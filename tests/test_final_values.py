@@ -10,7 +10,9 @@ from pydantic import ValidationError
 from scipy import stats
 
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.claims import BetterFinalTest, EqualFinalTest, HighestTest
+from fedatlas.evaluation.claims.better_final import BetterFinalTest
+from fedatlas.evaluation.claims.equal_final import EqualFinalTest
+from fedatlas.evaluation.claims.highest import HighestTest
 from test_judge import verdict, verdicts
 from trace_factory import auroc_trace, vertical_trace
 

@@ -8,10 +8,14 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.claims.cost_to_target import CostToTargetTest
+from fedatlas.evaluation.claims.order import OrderTest
+from fedatlas.evaluation.claims.scaling import ScalingTest
 from fedatlas.evaluation.judge import judge
+from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices, select
 from fedatlas.evaluation.verdicts import Verdict
-from fedatlas.schema.claims import Claim, ClaimTest, CostToTargetTest, OrderTest, ScalingTest
+from fedatlas.schema.claims import Claim, ClaimTest
 from fedatlas.schema.selection import Selection
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace, vertical_trace
 
@@ -36,8 +40,8 @@ def verdicts(
         statement="It holds.",
         test=TypeAdapter(ClaimTest).validate_python(test),
     )
-    chosen = choices(select(traces, rule))
-    return judge("paper-figure", "paper", [claim], traces, chosen, rule)
+    results = Results(traces, choices(select(traces, rule)), rule.window)
+    return judge("paper-figure", "paper", [claim], results)
 
 
 def verdict(test: dict[str, Any], **runs: Any) -> Verdict:
@@ -534,6 +538,7 @@ def test_several_claims_are_judged_in_order():
         Claim(id=name, source="s", statement="t", test=TypeAdapter(ClaimTest).validate_python(test))
         for name, test in (("one", order("faster")), ("two", to_target("faster", target=0.5)))
     ]
-    found = judge("e", "p", claims, traces, choices(select(traces, rule)), rule)
+    results = Results(traces, choices(select(traces, rule)), rule.window)
+    found = judge("e", "p", claims, results)
     assert [v.claim for v in found] == ["e/one", "e/two"]
-    assert judge("e", "p", [], traces, choices(select(traces, rule)), rule) == []
+    assert judge("e", "p", [], results) == []

@@ -21,6 +21,7 @@ from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.judge import judge
+from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.stationary_points import (
     StationaryPoint,
     Surface,
@@ -36,7 +37,6 @@ from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import read_yaml, validated
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.partitions import HorizontalPartition
-from fedatlas.schema.selection import Selection
 from fedatlas.schema.studies import Landscape
 from fedatlas.shards.clients import write_shards
 from fedatlas.studies.landscape import AucSurface, explore
@@ -280,7 +280,7 @@ def test_a_range_that_overflows_is_refused():
     ("changes", "message"),
     [
         ({"objective": {"name": "robust_regression"}}, "'landscape' belongs to.* auc_min_max"),
-        ({"landscape": None}, "claim 'saddle.*': kind stationary_point needs a 'landscape'"),
+        ({"landscape": None}, "claim 'saddle.*': kind stationary_point needs 'landscape'"),
         ({"landscape": {"first": [1, 1], "second": [0, 1]}}, "first: 1 to 1 must ascend"),
         ({"landscape": {"first": [0, 1]}}, "missing key 'landscape.second'"),
     ],
@@ -317,7 +317,7 @@ def verdict(surface: Surface | None, classification: str, above: float) -> Verdi
         }
     )
     claim = Claim(id="claim", source="Figure 1", statement="It holds.", test=test)
-    (only,) = judge("paper-figure", "paper", [claim], {}, {}, Selection(), surface)
+    (only,) = judge("paper-figure", "paper", [claim], Results({}, {}, 0.1, landscape=surface))
     return only
 
 

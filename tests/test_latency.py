@@ -10,14 +10,16 @@ from pydantic import TypeAdapter, ValidationError
 from scipy import stats
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.claims.gap_widens import GapWidensTest
 from fedatlas.evaluation.costs import cost_axis, simulated_latency
 from fedatlas.evaluation.judge import judge
 from fedatlas.evaluation.levels import common_budget, cost_to_reach, log_target, mean_along, reached
+from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import Choice, choices, select
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.figures.draw import compose
-from fedatlas.schema.claims import Claim, ClaimTest, GapWidensTest
+from fedatlas.schema.claims import Claim, ClaimTest
 from fedatlas.schema.cost_names import Cost, LinkLatencies, link_latencies
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.selection import Selection
@@ -141,7 +143,7 @@ def verdict(test: dict[str, Any], **traces: Any) -> Verdict:
     )
     points = {run: {"p": trace} for run, trace in traces.items()}
     rule = Selection(measurement="objective")
-    (only,) = judge("e", "p", [claim], points, choices(select(points, rule)), rule)
+    (only,) = judge("e", "p", [claim], Results(points, choices(select(points, rule)), rule.window))
     return only
 
 

@@ -28,6 +28,7 @@ from fedatlas.arithmetic.draws import NumpyDraws
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis, is_counted, network_time, own_latency
 from fedatlas.evaluation.judge import judge
+from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import Choice, choices, select
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.counters import SequentialCounters
@@ -690,7 +691,9 @@ def test_the_network_decides_which_method_is_faster():
         test = {"kind": "cost_to_target", "first": "few", "second": "short", "cost": network,
                 "measurement": "objective", "target": 0.5, "relation": "faster"}  # fmt: skip
         claim = Claim.model_validate({"id": "c", "source": "s", "statement": "t", "test": test})
-        (only,) = judge("e", "p", [claim], points, choices(select(points, rule)), rule)
+        (only,) = judge(
+            "e", "p", [claim], Results(points, choices(select(points, rule)), rule.window)
+        )
         verdicts.append((only.verdict, only.evidence.partition(" (95")[0]))
     assert verdicts == [
         (

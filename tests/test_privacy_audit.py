@@ -5,8 +5,9 @@ import pytest
 
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.audit_verdicts import judge_audit, read_audit
-from fedatlas.schema.claims import AuditStandsTest
+from fedatlas.evaluation.audit_table import read_audit
+from fedatlas.evaluation.claims.audit_stands import AuditStandsTest
+from fedatlas.evaluation.results import Results
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
 from fedatlas.studies.attack_trials import audit
@@ -132,9 +133,8 @@ def test_table_and_verdicts(tmp_path):
     assert len(rows) == 2 * 2  # curvatures by accountings
     path = tmp_path / "privacy-audit.csv"
     write_audit(rows, path)
-    flat, curved = judge_audit(
-        AuditStandsTest(kind="audit_stands", run="compact"), read_audit(path)
-    )
+    results = Results({}, {}, 0.1, attacks=read_audit(path))
+    flat, curved = AuditStandsTest(kind="audit_stands", run="compact").judge(results)
     assert flat.case == "[curvature 0]" and flat.verdict == "inconclusive"
     assert curved.case == "[curvature -2]" and curved.verdict == "not reproduced"
     assert "Lemmas 2 and 3" in curved.evidence and "true ε ≥" in curved.evidence

@@ -27,7 +27,7 @@ from fedatlas.atlas.markdown import WIDTH, code, item, paragraph, prose, table, 
 from fedatlas.atlas.report import write_report
 from fedatlas.atlas.scope import STUDIES, PaperScope, read_scope
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.budget_verdicts import FORMAT as BUDGETS_FORMAT
+from fedatlas.evaluation.budgets import FORMAT as BUDGETS_FORMAT
 from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import by_run, choices, select

@@ -338,7 +338,7 @@ def budgets_figure(
     output: Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")],
 ) -> None:
     """Draw privacy budgets by iteration and by horizon."""
-    from fedatlas.evaluation.budget_verdicts import read_budgets
+    from fedatlas.evaluation.budgets import read_budgets
     from fedatlas.figures.budgets import draw_budgets
 
     content = _members(spec, "title", "runs")
@@ -447,8 +447,9 @@ def judge(
 ) -> None:
     """Judge an experiment's claims."""
     from fedatlas.evaluation import judge as judging
-    from fedatlas.evaluation.audit_verdicts import read_audit
-    from fedatlas.evaluation.budget_verdicts import read_budgets
+    from fedatlas.evaluation.audit_table import read_audit
+    from fedatlas.evaluation.budgets import read_budgets
+    from fedatlas.evaluation.results import Results
     from fedatlas.evaluation.selection import choices
     from fedatlas.evaluation.stationary_points import read_surface
     from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
@@ -463,12 +464,14 @@ def judge(
         content["experiment"],
         content["paper"],
         [validated(Claim, claim, "--spec") for claim in content["claims"]],
-        _traces(traces or []),
-        choices(record),
-        validated(Selection, record["rule"], str(selection)),
-        read_surface(landscape) if landscape else None,
-        read_budgets(budgets) if budgets else None,
-        read_audit(attacks) if attacks else None,
+        Results(
+            traces=_traces(traces or []),
+            chosen=choices(record),
+            window=validated(Selection, record["rule"], str(selection)).window,
+            landscape=read_surface(landscape) if landscape else None,
+            budgets=read_budgets(budgets) if budgets else None,
+            attacks=read_audit(attacks) if attacks else None,
+        ),
     )
     write_text(output, verdicts_to_csv(verdicts))
     logging.getLogger(__name__).info("%s", verdict_summary(verdicts))

@@ -12,9 +12,9 @@ from fedatlas.atlas.comparison import compare
 from fedatlas.atlas.markdown import code, item, paragraph, table, text
 from fedatlas.atlas.reading import atlas_runs, open_atlas
 from fedatlas.atlas.scope import SelectedExperiment
+from fedatlas.evaluation.claims.cost_to_target import CostToTargetTest
 from fedatlas.evaluation.evidence import target_name, unit_of
 from fedatlas.evaluation.levels import common_target, log_target, value_at
-from fedatlas.schema.claims import CostToTargetTest
 from fedatlas.schema.cost_names import declared_network
 from fedatlas.schema.measurements import LEVELS
 

@@ -15,7 +15,8 @@ import xarray as xr
 from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.levels import diverged, smallest
 from fedatlas.evaluation.selection import hyper_parameters
-from fedatlas.evaluation.verdicts import VERDICTS, Verdict
+from fedatlas.evaluation.verdicts import Verdict
+from fedatlas.schema.claims import VERDICTS
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
 

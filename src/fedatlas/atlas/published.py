@@ -10,14 +10,12 @@ import numpy as np
 
 from fedatlas.atlas.scope import SelectedExperiment
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.budget_verdicts import read_budgets
+from fedatlas.evaluation.budgets import cases_of, read_budgets
+from fedatlas.evaluation.claims.budget_falls import BudgetFallsTest
+from fedatlas.evaluation.claims.delta_reaches_one import DeltaReachesOneTest
+from fedatlas.evaluation.claims.published_measurement import PublishedMeasurementTest
+from fedatlas.evaluation.claims.published_value import PublishedValueTest
 from fedatlas.evaluation.final_values import final_losses
-from fedatlas.schema.claims import (
-    BudgetFallsTest,
-    DeltaReachesOneTest,
-    PublishedMeasurementTest,
-    PublishedValueTest,
-)
 from fedatlas.schema.hyper_parameters import flat
 from fedatlas.schema.measurements import LARGER_IS_BETTER
 from fedatlas.traces.trace import read_trace
@@ -146,7 +144,7 @@ def _last_rise(run: str, from_horizon: int, file: Path) -> str:
 
 def _cases(run: str, file: Path) -> list[Any]:
     budgets = read_budgets(file)
-    cases = [budgets.isel(case=place) for place in np.flatnonzero(budgets["run"] == run)]
-    if not cases:
-        raise FedatlasError(f"{file}: holds no budget of run '{run}'. Delete it and run again.")
-    return cases
+    try:
+        return cases_of(budgets, run)
+    except FedatlasError as error:
+        raise FedatlasError(f"{file}: {error}. Delete it and run again.") from None

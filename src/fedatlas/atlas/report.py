@@ -13,8 +13,9 @@ from fedatlas.atlas.published import PublishedNumber, published_numbers
 from fedatlas.atlas.scope import OtherExperiment, PaperScope, SelectedExperiment
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import opened_csv
-from fedatlas.evaluation.verdicts import VERDICTS, Verdict, read_verdicts
+from fedatlas.evaluation.verdicts import Verdict, read_verdicts
 from fedatlas.files import write_text
+from fedatlas.schema.claims import VERDICTS
 from fedatlas.schema.papers import Paper
 
 _OPENING = """

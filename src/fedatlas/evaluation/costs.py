@@ -1,9 +1,11 @@
 """Cost axes of a trace: what it counted, and the times that declared links make of that."""
 
+from __future__ import annotations
+
 import json
+from typing import TYPE_CHECKING
 
 import numpy as np
-import xarray as xr
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.cost_names import (
@@ -16,6 +18,9 @@ from fedatlas.schema.cost_names import (
 )
 from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.schema.network_model import NetworkModel
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def column(trace: xr.Dataset, name: str) -> np.ndarray:
@@ -128,6 +133,8 @@ def own_latency(trace: xr.Dataset) -> float:
 def _along_records(
     trace: xr.Dataset, values: np.ndarray, name: str, long_name: str, units: str
 ) -> xr.DataArray:
+    import xarray as xr  # plans do without it
+
     attributes = {"long_name": long_name, "units": units}
     places = {axis: trace[axis] for axis in ("seed", "record") if axis in trace.coords}
     return xr.DataArray(values, places, dims=("seed", "record"), name=name, attrs=attributes)

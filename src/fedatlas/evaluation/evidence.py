@@ -2,26 +2,17 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from fedatlas.evaluation.levels import Interval, difference, smallest, value_at
-from fedatlas.schema.claims import RELATION_FACTORS
+from fedatlas.evaluation.relations import RELATION_FACTORS, Relation
+from fedatlas.schema.claims import Finding
 from fedatlas.schema.cost_names import AXES, declared_network, link_latencies
 from fedatlas.schema.measurements import LARGER_IS_BETTER
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The outcome of one case of a claim."""
-
-    case: str
-    verdict: str
-    evidence: str
-
-
-def compared(subject: str, named: Iterable[tuple[str, np.ndarray]], relation: str) -> Finding:
+def compared(subject: str, named: Iterable[tuple[str, np.ndarray]], relation: Relation) -> Finding:
     """Levels of the first against the second, by the region of the relation."""
     (first, levels), (second, other_levels) = named
     interval = difference(levels, other_levels)

@@ -1,56 +1,20 @@
-"""Claims about the measurement that runs end with: equal, better, or as printed."""
+"""The measurement that runs end with: what claims about it share."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import xarray as xr
 
 from fedatlas.evaluation.costs import column
-from fedatlas.evaluation.evidence import Finding, bounds, mean_of
-from fedatlas.evaluation.levels import ROUNDING, Interval, deceptive, difference, diverged
-from fedatlas.schema.claims import BetterFinalTest, EqualFinalTest, PublishedMeasurementTest
+from fedatlas.evaluation.evidence import bounds, mean_of
+from fedatlas.evaluation.levels import Interval, deceptive, difference, diverged
+from fedatlas.evaluation.results import Results
 from fedatlas.schema.measurements import LARGER_IS_BETTER
 
-
-def judge_equal(test: EqualFinalTest, first: xr.Dataset, second: xr.Dataset) -> Finding:
-    """The difference lies within the margin, its borders included."""
-    interval, evidence = _at_the_end(test, first, second)
-    margin = test.margin + ROUNDING
-    return Finding(
-        "", interval.verdict(-margin, margin), f"{evidence}, claimed within {test.margin:g}"
-    )
-
-
-def judge_better(test: BetterFinalTest, first: xr.Dataset, second: xr.Dataset) -> Finding:
-    """The difference lies beyond the lead; a tie is no lead."""
-    interval, evidence = _at_the_end(test, first, second)
-    # Differences of decimal fractions carry rounding errors: 0.82 − 0.8 < 0.02.
-    border = ROUNDING - test.by_at_least if test.by_at_least else 0.0
-    lead = -_sign(test.measurement) * test.by_at_least
-    side = "above" if test.measurement in LARGER_IS_BETTER else "below"
-    return Finding(
-        "", interval.verdict(-np.inf, border), f"{evidence}, claimed {side} {lead + 0.0:g}"
-    )
-
-
-def judge_published(test: PublishedMeasurementTest, trace: xr.Dataset) -> Finding:
-    """The mean over seeds lies within the tolerance, its borders included."""
-    losses = final_losses(trace, test.measurement)
-    interval = difference(losses, np.full(len(losses), _sign(test.measurement) * test.value))
-    tolerance = test.tolerance + ROUNDING
-    shown = _signed(interval, test.measurement)
-    evidence = (
-        f"{test.measurement} at the end: {_ends(test.run, losses, test.measurement)}; "
-        f"minus the published {bounds(shown)}; published {test.value:g} ± {test.tolerance:g}"
-    )
-    return Finding("", interval.verdict(-tolerance, tolerance), evidence)
-
-
-def _at_the_end(
-    test: EqualFinalTest | BetterFinalTest, first: xr.Dataset, second: xr.Dataset
-) -> tuple[Interval, str]:
-    losses = [final_losses(trace, test.measurement) for trace in (first, second)]
-    return contrasted(f"{test.measurement} at the end", test.runs, losses, test.measurement)
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def contrasted(
@@ -58,10 +22,10 @@ def contrasted(
 ) -> tuple[Interval, str]:
     """The interval of two losses' difference, and evidence in the measurement's own direction."""
     interval = difference(*losses)
-    ends = ", ".join(
-        _ends(run, values, measurement) for run, values in zip(runs, losses, strict=True)
+    told = ", ".join(
+        ends(run, values, measurement) for run, values in zip(runs, losses, strict=True)
     )
-    return interval, f"{subject}: {ends}; difference {bounds(_signed(interval, measurement))}"
+    return interval, f"{subject}: {told}; difference {bounds(signed(interval, measurement))}"
 
 
 def final_losses(trace: xr.Dataset, measurement: str) -> np.ndarray:
@@ -75,18 +39,29 @@ def as_losses(trace: xr.Dataset, measurement: str, values: np.ndarray) -> np.nda
     Lost are seeds that diverged, or where the measurement is deceptive at the end.
     """
     lost = diverged(trace) | deceptive(trace, measurement)[:, -1]
-    return np.where(lost, np.inf, _sign(measurement) * values)
+    return np.where(lost, np.inf, sign_of(measurement) * values)
 
 
-def _sign(measurement: str) -> int:
+def sign_of(measurement: str) -> int:
+    """-1 where larger is better, so that smaller losses are."""
     return -1 if measurement in LARGER_IS_BETTER else 1
 
 
-def _ends(run: str, losses: np.ndarray, measurement: str) -> str:
-    return mean_of(run, _sign(measurement) * losses)
+def ends(run: str, losses: np.ndarray, measurement: str) -> str:
+    """The mean of the measurement, in words."""
+    return mean_of(run, sign_of(measurement) * losses)
 
 
-def _signed(interval: Interval, measurement: str) -> Interval:
+def signed(interval: Interval, measurement: str) -> Interval:
+    """An interval of losses in the measurement's own direction."""
     if measurement not in LARGER_IS_BETTER:
         return interval
     return Interval(-interval.centre, -interval.high, -interval.low)
+
+
+def contrasted_ends(
+    results: Results, runs: Sequence[str], measurement: str
+) -> tuple[Interval, str]:
+    """What `contrasted` tells of where the selected points of two runs end."""
+    losses = [final_losses(trace, measurement) for trace in results.selected(*runs)]
+    return contrasted(f"{measurement} at the end", runs, losses, measurement)

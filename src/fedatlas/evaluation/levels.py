@@ -6,17 +6,21 @@ ranking error 1 − AUROC). A diverged seed has level +inf. Nothing is extrapola
 seed's last record has no level.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
-from scipy.special import stdtrit
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import column, cost_axis
+from fedatlas.schema.claims import Outcome
 from fedatlas.schema.measurements import LARGER_IS_BETTER
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 CONFIDENCE = 0.95
 # Below the rounding error of float64 measurements are not told apart: exact zeros have a level too,
@@ -142,6 +146,13 @@ def cost_to_reach(trace: xr.Dataset, measurement: str, cost: str, target: float)
     return np.where(below.any(axis=1) & ~diverged(trace), costs, np.inf)
 
 
+def log_cost_to_reach(
+    traces: Sequence[xr.Dataset], measurement: str, cost: str, target: float
+) -> list[np.ndarray]:
+    """For each trace (seeds,) the logarithm of what `cost_to_reach` returns."""
+    return [np.log10(cost_to_reach(trace, measurement, cost, target)) for trace in traces]
+
+
 def lowest_median(trace: xr.Dataset, measurement: str) -> float:
     """The lowest level that the median over seeds reaches at any record.
 
@@ -173,7 +184,7 @@ class Interval:
     low: float
     high: float
 
-    def verdict(self, low: float, high: float) -> str:
+    def verdict(self, low: float, high: float) -> Outcome:
         """`reproduced` inside [low, high), `not reproduced` outside, else `inconclusive`.
 
         The upper border is outside: a tie is not "faster".
@@ -196,7 +207,7 @@ def difference(first: np.ndarray, second: np.ndarray) -> Interval:
     """
     if len(first) != len(second):
         raise FedatlasError(
-            f"claims: runs with {len(first)} and {len(second)} seeds cannot be compared by seed"
+            f"runs with {len(first)} and {len(second)} seeds cannot be compared by seed"
         )
     lost_first, lost_second = np.isinf(first), np.isinf(second)
     whole = ~(lost_first | lost_second)
@@ -223,7 +234,9 @@ def mean_interval(gaps: np.ndarray) -> tuple[float, float, float]:
         # Deterministic: nothing to estimate, and a tie must stay a tie.
         mean = 0.0 if abs(mean) < ROUNDING else mean
         return mean, mean, mean
-    # Student's t from scipy.special: scipy.stats loads for longer than most judgements take.
+    # scipy.stats loads for longer than most judgements take, and plans do without scipy.
+    from scipy.special import stdtrit
+
     standard_error = np.std(gaps, ddof=1) / np.sqrt(len(gaps))
     half = float(stdtrit(len(gaps) - 1, (1 + CONFIDENCE) / 2) * standard_error)
     return mean, mean - half, mean + half

@@ -1,20 +1,24 @@
 """Choosing each run's grid point by the declared rule, with every candidate's score."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import xarray as xr
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.levels import diverged, reached
 from fedatlas.schema.hyper_parameters import flat
 from fedatlas.schema.selection import Selection
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 #: run → point → trace, in the order of the experiment file.
-Traces = Mapping[str, Mapping[str, xr.Dataset]]
+Traces: TypeAlias = "Mapping[str, Mapping[str, xr.Dataset]]"
 
 
 def by_run(traces: list[xr.Dataset]) -> dict[str, dict[str, xr.Dataset]]:

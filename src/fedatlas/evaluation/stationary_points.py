@@ -1,7 +1,4 @@
-"""A loss surface over two parameters with its stationary points: how it is kept, how it is judged.
-
-It is computed by `evaluation.landscape`.
-"""
+"""A loss surface over two parameters with its stationary points; `studies.landscape` finds them."""
 
 import json
 from collections.abc import Sequence
@@ -10,10 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.evidence import Finding
-from fedatlas.evaluation.levels import ROUNDING
 from fedatlas.files import write_text
-from fedatlas.schema.claims import StationaryPointTest
 
 Classification = Literal["minimum", "saddle", "maximum", "degenerate"]
 
@@ -85,30 +79,6 @@ def read_surface(path: Path) -> Surface:
         ) from None
 
 
-def judge_stationary_point(test: StationaryPointTest, surface: Surface) -> Finding:
-    """A point of the class stands at least so much above the lowest value found.
-
-    There is nothing random here, and no interval. Finding none proves less than finding one.
-    """
-    of_class = [
-        point for point in surface.stationary_points if point.classification == test.classification
-    ]
-    high = [point for point in of_class if point.above_lowest >= test.above_optimum_by - ROUNDING]
-    claimed = f"claimed a {test.classification} at least {test.above_optimum_by:g} above"
-    searched = (
-        f"lowest value found {surface.lowest:.4g}; {surface.starts} searches in "
-        f"{_span(surface.first)} × {_span(surface.second)}"
-    )
-    # The highest of those that will do, or of those that will not.
-    told = [described(point) for point in sorted(high or of_class, key=_height)[-1:]]
-    evidence = "; ".join([*(told or [f"no {test.classification} found"]), claimed, searched])
-    return Finding("", "reproduced" if high else "not reproduced", evidence)
-
-
-def _height(point: StationaryPoint) -> float:
-    return point.above_lowest
-
-
 def described(point: StationaryPoint) -> str:
     """A stationary point in words, its members by their number."""
     others = f" and {len(point.points) - 1} others" if len(point.points) > 1 else ""
@@ -121,7 +91,3 @@ def described(point: StationaryPoint) -> str:
 
 def _numbers(values: Sequence[float]) -> str:
     return ", ".join(f"{round(value, 9) + 0.0:.3g}" for value in values)
-
-
-def _span(grid: Sequence[float]) -> str:
-    return f"[{grid[0]:g}, {grid[-1]:g}]"

@@ -7,8 +7,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fedatlas.evaluation.verdicts import VERDICTS, Verdict, read_verdicts
+from fedatlas.evaluation.verdicts import Verdict, read_verdicts
 from fedatlas.plan.build import group_of
+from fedatlas.schema.claims import VERDICTS
 
 _READ_BY_PEOPLE = (".csv", ".svg")  # of figures .png lies beside
 _NAMED = 4  # experiments of a page, at most

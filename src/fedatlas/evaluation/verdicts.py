@@ -4,14 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Literal, get_args
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import opened_csv, to_csv
-
-#: A claimed region holds the whole interval, none of it, or a part.
-Outcome = Literal["reproduced", "not reproduced", "inconclusive"]
-VERDICTS: tuple[Outcome, ...] = get_args(Outcome)
+from fedatlas.schema.claims import VERDICTS
 
 
 @dataclass(frozen=True)

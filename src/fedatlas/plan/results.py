@@ -5,6 +5,7 @@ from typing import Any
 
 from fedatlas.plan.build import Plan
 from fedatlas.plan.data import shards
+from fedatlas.schema.claims import claim_module
 
 #: Files that the report shows: their section, and what they show.
 REPORTED = {
@@ -52,6 +53,12 @@ def judged_file(plan: Plan, experiment: str, file: str) -> list[str]:
     """A file that claims of an experiment may be about, if it is made."""
     path = f"results/experiments/{experiment}/{file}"
     return [path] if path in experiment_files(plan, experiment) else []
+
+
+def judging_code(plan: Plan, experiment: str) -> list[str]:
+    """The modules that judge an experiment's claims: of the kinds only those that it states."""
+    kinds = {claim.test.kind for claim in plan.experiments[experiment].claims}
+    return ["fedatlas.evaluation.judge", *(claim_module(kind) for kind in sorted(kinds))]
 
 
 def first_shards(plan: Plan, name: str) -> list[str]:

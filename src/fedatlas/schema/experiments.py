@@ -4,24 +4,14 @@ from typing import Any, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
 
-from fedatlas.schema.claims import (
-    AuditStandsTest,
-    BudgetTest,
-    Claim,
-    ConvergenceOrderTest,
-    OrderTest,
-    PublishedValueTest,
-    ScalingTest,
-    SelectedOrderTest,
-    StationaryPointTest,
-)
+from fedatlas.schema.claims import Claim
 from fedatlas.schema.cost_names import declared_network, link_latencies
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import AucObjective, Objective
-from fedatlas.schema.partitions import Partition, VerticalPartition
+from fedatlas.schema.partitions import Partition
 from fedatlas.schema.selection import Selection
 from fedatlas.schema.studies import BudgetStudy, Landscape, PrivacyAudit
 
@@ -121,10 +111,8 @@ class Experiment(Model):
     @property
     def measures_suboptimality(self) -> bool:
         """Whether anything here looks at it, so that f* is needed."""
-        looked_at: set[str | None] = {*self.figure.measurements, self.selection.measurement}
-        looked_at |= {getattr(claim.test, "measurement", None) for claim in self.claims}
-        judged = any(isinstance(claim.test, ConvergenceOrderTest) for claim in self.claims)
-        return judged or "suboptimality" in looked_at
+        looked_at = {*self.figure.measurements, self.selection.measurement}
+        return "suboptimality" in looked_at.union(*(claim.test.measured for claim in self.claims))
 
     def partition_of(self, run: str) -> Partition:
         """The partition that a run works on."""
@@ -182,7 +170,7 @@ class Experiment(Model):
                         f"{what} names the run '{run}'; runs are {', '.join(self.runs)}"
                     )
         for claim in self.claims:
-            self._check_test(claim)
+            self._check_claim(claim)
         self._check_measurements()
         self._check_costs()
         for run, other in shared.items():
@@ -195,34 +183,16 @@ class Experiment(Model):
             raise ValueError("a seed is listed twice")
         return self
 
-    def _check_test(self, claim: Claim) -> None:
-        """What a test refers to must be there before anything is trained."""
-        test = claim.test
-        if isinstance(test, PublishedValueTest | SelectedOrderTest):
-            for run in test.runs:
-                stated = self.runs[run].hyper_parameters | self.runs[run].grid
-                if self.runs[run].tuned_in is None and test.hyper_parameter not in stated:
-                    raise ValueError(
-                        f"claim '{claim.id}': run '{run}' states no hyper-parameter "
-                        f"'{test.hyper_parameter}'; it states {', '.join(stated)}"
-                    )
-        if isinstance(test, OrderTest) and test.cost == "round" and test.at is not None:
-            for run in test.runs:
-                if test.at > self.rounds_of(run):
-                    raise ValueError(
-                        f"claim '{claim.id}': 'at' is {test.at:g}, but run '{run}' takes "
-                        f"{self.rounds_of(run)} rounds"
-                    )
-        if isinstance(test, StationaryPointTest) and self.landscape is None:
-            raise ValueError(f"claim '{claim.id}': kind stationary_point needs a 'landscape'")
-        if isinstance(test, BudgetTest) and self.budgets is None:
-            raise ValueError(f"claim '{claim.id}': kind {test.kind} needs 'budgets'")
-        if isinstance(test, AuditStandsTest) and self.privacy_audit is None:
-            raise ValueError(f"claim '{claim.id}': kind {test.kind} needs 'privacy_audit'")
-        if not isinstance(test, BudgetTest | AuditStandsTest) and not self.trained:
-            raise ValueError(f"claim '{claim.id}': kind {test.kind} needs 'trained: true'")
-        if isinstance(test, ScalingTest):
-            self._check_series(claim.id, test)
+    def _check_claim(self, claim: Claim) -> None:
+        """What a claim is judged by is there before anything is trained."""
+        for key in claim.test.needs:
+            if not getattr(self, key):
+                stated = "trained: true" if key == "trained" else key
+                raise ValueError(f"claim '{claim.id}': kind {claim.test.kind} needs '{stated}'")
+        try:
+            claim.test.check(self)
+        except ValueError as error:
+            raise ValueError(f"claim '{claim.id}': {error}") from None
 
     def _check_measurements(self) -> None:
         """What is looked at must be measured, and on test rows only if there are any."""
@@ -230,13 +200,14 @@ class Experiment(Model):
             return
         runs = tuple(self.runs)
         looked_at = [
-            (f"claim '{claim.id}'", getattr(claim.test, "measurement", ""), claim.test.runs)
+            (f"claim '{claim.id}'", measurement, claim.test.runs)
             for claim in self.claims
+            for measurement in claim.test.measured
         ]
         looked_at += [("the figure", shown, runs) for shown in self.figure.measurements]
         looked_at.append(("the selection", self.selection.measurement, runs))
         for what, measurement, named in looked_at:
-            for run in named if measurement else ():
+            for run in named:
                 known = self._measured(run)
                 if measurement not in known:
                     raise ValueError(
@@ -261,17 +232,12 @@ class Experiment(Model):
         looked_at = [
             (f"claim '{claim.id}'", cost, claim.test.runs)
             for claim in self.claims
-            for cost in (getattr(claim.test, "cost", None), *getattr(claim.test, "costs", ()))
-        ]
-        looked_at += [
-            (f"claim '{claim.id}'", "update_epoch", claim.test.runs)
-            for claim in self.claims
-            if isinstance(claim.test, ConvergenceOrderTest)
+            for cost in claim.test.counted
         ]
         if self.figure.kind == "convergence":
             looked_at += [("the figure", cost, tuple(self.runs)) for cost in self.figure.costs]
         for what, cost, named in looked_at:
-            lacks = {run: self._lacks(run, cost) for run in named} if cost else {}
+            lacks = {run: self._lacks(run, cost) for run in named}
             missing = [run for run, reason in lacks.items() if reason]
             # A figure's column shows the runs that count its cost, if any does.
             if missing and (what != "the figure" or len(missing) == len(named)):
@@ -296,19 +262,3 @@ class Experiment(Model):
             if own != network.latency:
                 return f"its own clock has the latency {own:g} s; state 'network: {{latency: …}}'"
         return ""
-
-    def _check_series(self, claim: str, test: ScalingTest) -> None:
-        parties = [self._parties(run, claim) for run in test.series]
-        if parties != sorted(set(parties)):
-            raise ValueError(f"claim '{claim}': parties of series must rise; they are {parties}")
-        compared = [self._parties(run, claim) for run in test.compare_with]
-        if compared and compared != parties:
-            raise ValueError(
-                f"claim '{claim}': compare_with has {compared} parties, series has {parties}"
-            )
-
-    def _parties(self, run: str, claim: str) -> int:
-        partition = self.partition_of(run)
-        if not isinstance(partition, VerticalPartition):
-            raise ValueError(f"claim '{claim}': run '{run}' has no parties")
-        return partition.parties

@@ -1,7 +1,7 @@
 """The base of every typed configuration model, and errors that name file, key and value."""
 
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -15,6 +15,11 @@ class Model(BaseModel):
     """Frozen and strict about unknown keys: a misspelt key is an error, not a default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def variant(cls, value: Any) -> type["Model"]:
+        """The model that validates `value`: this one, unless a key of the value picks another."""
+        return cls
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -144,12 +149,12 @@ def validated(model: type[M], value: Any, where: str) -> M:
     try:
         return TypeAdapter(model).validate_python(value)
     except ValidationError as error:
-        lines = [_explain(model, item, where) for item in error.errors()]
+        lines = [_explain(model, item, where, value) for item in error.errors()]
         raise FedatlasError("\n".join(lines)) from None
 
 
-def _explain(model: Any, item: Any, where: str) -> str:
-    path, parent = _keys(model, item["loc"])
+def _explain(model: Any, item: Any, where: str, value: Any) -> str:
+    path, parent = _keys(model, item["loc"], value)
     key = ".".join(path) or "(top level)"
     if item["type"] == "extra_forbidden":
         hint = f"; allowed keys: {', '.join(parent)}" if parent else ""
@@ -169,11 +174,13 @@ def _explain(model: Any, item: Any, where: str) -> str:
     return f"{where}: key '{key}', value {item['input']!r}: {message}"
 
 
-def _keys(model: Any, location: tuple[Any, ...]) -> tuple[list[str], list[str]]:
+def _keys(model: Any, location: tuple[Any, ...], value: Any) -> tuple[list[str], list[str]]:
     """The keys of a location, without the tags of unions, and the allowed ones of the last."""
     path: list[str] = []
     siblings: list[str] = []
     for part in location:
+        if isinstance(value, Mapping) and hasattr(model, "variant"):
+            model = model.variant(value)
         tagged = [
             option
             for option in get_args(get_args(model)[0] if get_args(model) else model)
@@ -186,6 +193,10 @@ def _keys(model: Any, location: tuple[Any, ...]) -> tuple[list[str], list[str]]:
             (model,) = tagged
             continue
         path.append(str(part))
+        if isinstance(part, int):  # of a list, whose model is that of its items
+            value = value[part] if isinstance(value, list | tuple) else None
+            continue
+        value = value.get(part) if isinstance(value, Mapping) else None
         fields = getattr(model, "model_fields", {})
         siblings = sorted(fields)
         field = fields.get(part)

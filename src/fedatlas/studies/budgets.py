@@ -9,7 +9,7 @@ import xarray as xr
 
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.budget_verdicts import FORMAT
+from fedatlas.evaluation.budgets import FORMAT
 from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
 from fedatlas.federations.decentralised.graphs import graph_weights
 from fedatlas.privacy.accountants import Budget

@@ -1,0 +1,44 @@
+"""Hyper-parameters as each seed alone would choose them: what claims about them share."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedatlas.schema.claims import ClaimTest, Outcome
+
+if TYPE_CHECKING:
+    from fedatlas.schema.experiments import Experiment
+
+
+class ChosenValueTest(ClaimTest, ABC):
+    """A test of a selected hyper-parameter, on which all seeds must agree."""
+
+    hyper_parameter: str
+
+    def check(self, experiment: Experiment) -> None:
+        """Runs state the hyper-parameter, or take it from where they are tuned."""
+        for run in self.runs:
+            stated = experiment.runs[run].hyper_parameters | experiment.runs[run].grid
+            if experiment.runs[run].tuned_in is None and self.hyper_parameter not in stated:
+                raise ValueError(
+                    f"run '{run}' states no hyper-parameter '{self.hyper_parameter}'; it states "
+                    f"{', '.join(stated)}"
+                )
+
+
+def unanimous(agrees: np.ndarray, disagrees: np.ndarray) -> Outcome:
+    """The verdict of (seeds,) that agree, and of those that disagree."""
+    if agrees.size > 1 and agrees.all():
+        return "reproduced"
+    if disagrees.size > 1 and disagrees.all():
+        return "not reproduced"
+    return "inconclusive"  # seeds differ, or there is but one
+
+
+def listing(values: np.ndarray) -> str:
+    """Values by seed, in words."""
+    named = ("none" if np.isnan(value) else f"{value:g}" for value in values)
+    return "{" + ", ".join(named) + "}"

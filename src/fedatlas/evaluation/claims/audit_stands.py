@@ -1,0 +1,43 @@
+"""No attack of the privacy audit shows more than the ε that a run's paper claims."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from fedatlas.evaluation.audit_table import REFUTED
+from fedatlas.evaluation.levels import CONFIDENCE
+from fedatlas.evaluation.results import Results
+from fedatlas.schema.claims import Finding, RunTest
+
+
+class AuditStandsTest(RunTest):
+    """No attack of the privacy audit shows more than the ε that a run's paper claims.
+
+    An audit refutes, it proves nothing: what it does not refute is `inconclusive`.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("privacy_audit",)
+
+    kind: Literal["audit_stands"]
+
+    def judge(self, results: Results) -> Iterator[Finding]:
+        """A case for each curvature, by the run's first accounting."""
+        rows = results.study(results.attacks, "attacks")
+        own = [row for row in rows if row["run"] == self.run]
+        for curvature in dict.fromkeys(row["curvature"] for row in own):
+            first, *others = [row for row in own if row["curvature"] == curvature]
+            refuted = first["verdict"] == REFUTED
+            bound, runs = float(first["audited_epsilon"]), int(first["runs"]) // 2
+            evidence = (
+                f"curvature {float(curvature):g}: true ε ≥ {bound:.3g} at {CONFIDENCE:.0%} "
+                f"confidence for all curvatures ({runs} runs on either data set, as many to choose "
+                "the test); claimed "
+                + "; ".join(
+                    f"{float(row['claimed_epsilon']):.4g} ({row['accounting']})"
+                    for row in (first, *others)
+                )
+            )
+            yield Finding(
+                f"[curvature {float(curvature):g}]",
+                "not reproduced" if refuted else "inconclusive",
+                evidence,
+            )

@@ -1,0 +1,41 @@
+"""The ε of a whole run falls with every larger horizon."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import PositiveInt
+
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.budgets import cases_of
+from fedatlas.evaluation.results import Results
+from fedatlas.schema.claims import Finding, RunTest
+
+
+class BudgetFallsTest(RunTest):
+    """The ε of a whole run falls with every larger horizon, from one on."""
+
+    needs: ClassVar[tuple[str, ...]] = ("budgets",)
+
+    kind: Literal["budget_falls"]
+    from_horizon: PositiveInt
+
+    def judge(self, results: Results) -> Iterator[Finding]:
+        """Every horizon from the stated one on has a smaller ε than the one before."""
+        budgets = results.study(results.budgets, "budgets")
+        case = cases_of(budgets, self.run)[0]
+        horizons, epsilon = case["horizon"].to_numpy(), case["final_epsilon"].to_numpy()
+        late = (horizons >= self.from_horizon) & np.isfinite(epsilon)
+        if late.sum() < 2:
+            raise FedatlasError(f"run '{self.run}' has no budgets of such horizons")
+        rises = horizons[late][1:][np.diff(epsilon[late]) >= 0]
+        highest = horizons[late][epsilon[late].argmax()]
+        evidence = (
+            f"{self.run}, horizons {self.from_horizon} to {horizons[late][-1]}: ε is largest at "
+            f"K = {highest} ({epsilon[late].max():.5g}), {epsilon[late][0]:.5g} at the first and "
+            f"{epsilon[late][-1]:.5g} at the last; it rises at {len(rises)} of {late.sum() - 1} "
+            "steps"
+        )
+        if len(rises):
+            evidence += f", last at K = {rises[-1]}"
+        yield Finding("", "not reproduced" if len(rises) else "reproduced", evidence)

@@ -1,0 +1,39 @@
+"""The δ of a run reaches 1 after a number of iterations."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from fedatlas.evaluation.budgets import cases_of
+from fedatlas.evaluation.results import Results
+from fedatlas.schema.claims import Finding, RunTest
+
+
+class DeltaReachesOneTest(RunTest):
+    """The δ of a run reaches 1 after a number of iterations."""
+
+    needs: ClassVar[tuple[str, ...]] = ("budgets",)
+
+    kind: Literal["delta_reaches_one"]
+    after: PositiveInt
+    tolerance: NonNegativeInt = Field(description="iterations more or less that still agree")
+    fitted: str | None = Field(
+        default=None, description="what of the run was fitted to this claim: then it is not judged"
+    )
+
+    def judge(self, results: Results) -> Iterator[Finding]:
+        """The first iteration at which δ is 1, by the run's first accounting."""
+        budgets = results.study(results.budgets, "budgets")
+        found, agrees = [], []
+        for case in cases_of(budgets, self.run):
+            delta = case["delta"].dropna("iteration").to_numpy()
+            reached = case["iteration"].to_numpy()[: len(delta)][delta >= 1]
+            agrees.append(len(reached) > 0 and abs(int(reached[0]) - self.after) <= self.tolerance)
+            end = f"after {reached[0]} iterations" if len(reached) else f"never ({delta[-1]:.3g})"
+            found.append(f"{end} ({case['accounting'].item()})")
+        evidence = f"{self.run}: δ = 1 {', '.join(found)}; claimed {self.after}"
+        if self.fitted:
+            yield Finding("", "inconclusive", f"{evidence}; {self.fitted}")
+        else:
+            yield Finding("", "reproduced" if agrees[0] else "not reproduced", evidence)

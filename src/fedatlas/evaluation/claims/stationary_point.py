@@ -1,0 +1,54 @@
+"""The loss surface has a stationary point of a class, far above the lowest value found."""
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field, NonNegativeFloat
+
+from fedatlas.evaluation.levels import ROUNDING
+from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.stationary_points import Classification, described
+from fedatlas.schema.claims import ClaimTest, Finding
+
+
+class StationaryPointTest(ClaimTest):
+    """The loss surface has a stationary point of a class, far above the lowest value found."""
+
+    needs: ClassVar[tuple[str, ...]] = ("landscape", "trained")
+
+    kind: Literal["stationary_point"]
+    classification: Classification
+    above_optimum_by: NonNegativeFloat = Field(description="in units of the surface")
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """None: the surface is the objective's, whatever is trained."""
+        return ()
+
+    def judge(self, results: Results) -> Iterator[Finding]:
+        """A point of the class stands at least so much above the lowest value found.
+
+        There is nothing random here, and no interval. Finding none proves less than finding one.
+        """
+        surface = results.study(results.landscape, "landscape")
+        of_class = [
+            point
+            for point in surface.stationary_points
+            if point.classification == self.classification
+        ]
+        border = self.above_optimum_by - ROUNDING
+        high = [point for point in of_class if point.above_lowest >= border]
+        claimed = f"claimed a {self.classification} at least {self.above_optimum_by:g} above"
+        searched = (
+            f"lowest value found {surface.lowest:.4g}; {surface.starts} searches in "
+            f"{_span(surface.first)} × {_span(surface.second)}"
+        )
+        # The highest of those that will do, or of those that will not.
+        shown = sorted(high or of_class, key=lambda point: point.above_lowest)[-1:]
+        told = [described(point) for point in shown] or [f"no {self.classification} found"]
+        evidence = "; ".join([*told, claimed, searched])
+        yield Finding("", "reproduced" if high else "not reproduced", evidence)
+
+
+def _span(grid: Sequence[float]) -> str:
+    return f"[{grid[0]:g}, {grid[-1]:g}]"

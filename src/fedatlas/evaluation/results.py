@@ -1,0 +1,94 @@
+"""The results of an experiment, as claims are judged by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
+from fedatlas.schema.hyper_parameters import flat
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from fedatlas.evaluation.stationary_points import Surface
+    from fedatlas.schema.claims import Finding
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Results:
+    """Traces with the choice of each run's point, and studies as far as there are any.
+
+    window: share of a budget over which levels are means.
+    """
+
+    traces: Traces
+    chosen: Mapping[str, Choice]
+    window: float
+    landscape: Surface | None = None
+    budgets: xr.Dataset | None = None
+    attacks: Sequence[Mapping[str, str]] | None = None
+
+    def selected(self, *runs: str) -> list[xr.Dataset]:
+        """The traces of the runs' chosen points."""
+        return [self.traces[run][self.chosen[run].point] for run in runs]
+
+    def by_step(self, run: str) -> dict[float, xr.Dataset]:
+        """The run's traces by effective step size, from small to large."""
+        by_step: dict[float, xr.Dataset] = {}
+        for trace in self.traces[run].values():
+            step = round(float(trace.attrs["effective_step_size"]), 12)
+            if step in by_step:
+                raise FedatlasError(
+                    f"run '{run}' has two points of effective step size {step:g}; a claim by step "
+                    "needs one"
+                )
+            by_step[step] = trace
+        return dict(sorted(by_step.items()))
+
+    def edges(self, *runs: str) -> str:
+        """A warning for evidence: what lies beyond the grid might have been better."""
+        found = [(run, self.chosen[run].at_edge) for run in runs if self.chosen[run].at_edge]
+        return "".join(
+            f"; {run} at the edge of its grid in {', '.join(keys)}" for run, keys in found
+        )
+
+    def with_edges(self, findings: Iterable[Finding], *runs: str) -> Iterator[Finding]:
+        """The findings with that warning."""
+        for finding in findings:
+            yield replace(finding, evidence=finding.evidence + self.edges(*runs))
+
+    def hyper_parameter(self, run: str, point: str, name: str) -> float:
+        """Its value at a point of the run; FedatlasError if it is no number."""
+        parameters = flat(hyper_parameters(self.traces[run][point]))
+        if name not in parameters:
+            raise FedatlasError(
+                f"run '{run}' has no hyper-parameter '{name}'; it has "
+                f"{', '.join(sorted(parameters))}"
+            )
+        value = parameters[name]
+        if not isinstance(value, int | float):
+            raise FedatlasError(f"'{name}' of run '{run}' is {value!r}, not a number")
+        return float(value)
+
+    def seed_choices(self, run: str, name: str) -> np.ndarray:
+        """(seeds,) the value that each seed alone would choose; NaN if it always diverged."""
+        return np.array(
+            [
+                np.nan if point is None else self.hyper_parameter(run, point, name)
+                for point in self.chosen[run].by_seed
+            ]
+        )
+
+    @staticmethod
+    def study(made: T | None, name: str) -> T:
+        """What was made by a study; FedatlasError if it was not given."""
+        if made is None:
+            raise FedatlasError(f"needs the {name}, --{name}")
+        return made
