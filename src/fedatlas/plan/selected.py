@@ -62,8 +62,8 @@ class Selected:
         for name in self.names:
             experiment = self._plan.experiments[name]
             tests = [claim.test for claim in experiment.claims]
-            runs = {test.run for test in tests if test.kind == "published_measurement"}
-            runs |= set(experiment.figure.published)
+            judged = [test.runs for test in tests if test.kind == "published_measurement"]
+            runs = set(experiment.figure.published).union(*judged)
             files |= {file for file in traces(self._plan, name) if Path(file).parent.name in runs}
         return sorted(files)
 
