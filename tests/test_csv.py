@@ -224,7 +224,7 @@ csv_like = st.lists(
 ).map(lambda parts: "".join(a + b for a, b in parts).encode("utf-8", "surrogatepass"))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from([b"", b"\xef\xbb\xbf", f"{HEADER}\n".encode(), f"{HEADER}\r\n".encode()]),
     st.one_of(

@@ -50,7 +50,7 @@ values = st.floats(allow_nan=False, allow_infinity=False)
 rows = st.dictionaries(st.integers(1, FEATURES), values, max_size=FEATURES)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([-1.0, 1.0]), rows), min_size=1, max_size=12),
     st.sampled_from(["\n", "\r\n", " \n", " # note 1:2\n"]),
@@ -80,7 +80,7 @@ line_like = st.lists(
 ).map(lambda parts: "".join(a + b for a, b in parts).encode("utf-8", "surrogatepass"))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.one_of(line_like, st.binary(max_size=60)), st.sampled_from([SIGNS, None]))
 @example(b"1 " + b"9" * 5000 + b":1", None)
 @example(b"1 1:" + b"9" * 5000, None)

@@ -519,7 +519,7 @@ def check_samples_or_error(read, paths, n, d):
     assert len(samples) > 0 and np.isin(samples.label, [0, 1, 2]).all()
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(damaged(IMAGES), damaged(LABELS))
 def test_damaged_idx_files_give_samples_or_an_error_with_the_file(scratch, images, labels):
     for pair in ((images, LABELS), (IMAGES, labels), (images, labels)):
@@ -529,14 +529,14 @@ def test_damaged_idx_files_give_samples_or_an_error_with_the_file(scratch, image
 
 # The library that lists opcodes looks at escapes in text, which batches do not hold.
 @pytest.mark.filterwarnings("ignore:invalid escape sequence")
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(damaged(BATCH))
 def test_damaged_batches_give_samples_or_an_error_with_the_file(scratch, content):
     path = batch_file(scratch, content)
     check_samples_or_error(lambda: read_batches(path), [path], 4, D)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(damaged(record_bytes(PIXELS, [0, 1, 2, 1])))
 def test_damaged_records_give_samples_or_an_error_with_the_file(scratch, content):
     path = batch_file(scratch, content, "a.bin")
@@ -547,7 +547,7 @@ JPEG = io.BytesIO()
 Image.fromarray(some_pixels(2).reshape(2, 4, 3)).save(JPEG, "JPEG")
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(damaged(JPEG.getvalue()))
 def test_damaged_jpegs_give_samples_or_an_error_with_the_file(scratch, content):
     path = scratch / "tiny" / "all" / "x.JPEG"
@@ -569,7 +569,7 @@ def test_damaged_jpegs_give_samples_or_an_error_with_the_file(scratch, content):
     assert samples.features.shape == (1, 24) and samples.label.tolist() == [-1]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from([
     b"\x80\x02", b"}", b"]", b"(", b"e", b"u", b"t", b"\x85", b"\x86", b"\x87", b"R", b"b", b"N",
     b"\x89", b"q\x01", b"r\x10\x00\x00\x00", short(b"data"), short(b"labels"), small(1),

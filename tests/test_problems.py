@@ -36,7 +36,7 @@ RAGGED = (4, 1, 7, 3, 5)
 
 every_engine = pytest.mark.parametrize("kind", ENGINES)
 every_objective = pytest.mark.parametrize("name", OBJECTIVES)
-few_examples = settings(max_examples=100, deadline=None, derandomize=True)
+few_examples = settings(max_examples=25, deadline=None, derandomize=True)
 
 
 def engine_of(kind: str, problem: Problem, name: str, layout: str = "sparse") -> Engine:

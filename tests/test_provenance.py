@@ -679,7 +679,7 @@ def plain(tmp_path_factory):
 EXACT = Tolerance()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_a_perturbed_value_is_found_where_it_was_put(plain, data):
     names = sorted(set(plain.variables) - {"seed", "record", "status", "wall_time"})

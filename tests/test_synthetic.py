@@ -19,7 +19,7 @@ def synthetic(**changes):
     return Synthetic.model_validate({**plain, **changes})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**64),
     features=st.integers(40, 5000),

@@ -56,7 +56,7 @@ every_method = pytest.mark.parametrize("method", METHODS)
 every_objective = pytest.mark.parametrize("objective", PARTS)
 both_modes = pytest.mark.parametrize("synchronous", [False, True])
 both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])
-few_examples = settings(max_examples=120, deadline=None, derandomize=True)
+few_examples = settings(max_examples=30, deadline=None, derandomize=True)
 
 
 # --------------------------------------------------------------------------- running a method
