@@ -441,35 +441,30 @@ def test_leftovers_of_an_older_configuration_are_told(copy):
 
 
 MANIFEST = f"{HORIZONTAL}/manifest.json"
-DAMAGED_DIGEST = {(State.DAMAGED, "digest")}
+
+
+def edit_manifest(change):
+    return lambda folder: edit_object(change)(folder / "manifest.json")
+
+
 SHARD_TAMPERING = {
-    "byte": (lambda f: flip_byte(f / "silo-0.parquet"), DAMAGED_DIGEST),
-    "missing": (lambda f: (f / "silo-0.parquet").unlink(), DAMAGED_DIGEST),
-    "digest": (
-        lambda f: edit_object(lambda c: c["silos"][0].update(digest="0"))(f / "manifest.json"),
-        DAMAGED_DIGEST),
-    "file": (
-        lambda f: edit_object(lambda c: c["silos"][0].update(file="../x"))(f / "manifest.json"),
-        {(State.DAMAGED, "manifest")}),
-    "silos": (
-        lambda f: edit_object(lambda c: c.update(silos=7))(f / "manifest.json"),
-        {(State.DAMAGED, "manifest")}),
-    "partition": (
-        lambda f: edit_object(lambda c: c.update(partition=None))(f / "manifest.json"),
-        {(State.DAMAGED, "manifest")}),
-    "place": (
-        lambda f: edit_object(lambda c: c["partition"].update(clients=6))(f / "manifest.json"),
-        {(State.DAMAGED, "place")}),
-    "no manifest": (lambda f: (f / "manifest.json").unlink(), {(State.DAMAGED, "manifest")}),
-}  # fmt: skip
+    "byte": lambda folder: flip_byte(folder / "silo-0.parquet"),
+    "missing": lambda folder: (folder / "silo-0.parquet").unlink(),
+    "digest": edit_manifest(lambda content: content["silos"][0].update(digest="0")),
+    "file": edit_manifest(lambda content: content["silos"][0].update(file="../x")),
+    "silos": edit_manifest(lambda content: content.update(silos=7)),
+    "partition": edit_manifest(lambda content: content.update(partition=None)),
+    "place": edit_manifest(lambda content: content["partition"].update(clients=6)),
+    "split": edit_manifest(lambda content: content.update(split="test")),
+    "no manifest": lambda folder: (folder / "manifest.json").unlink(),
+}
 
 
 @pytest.mark.parametrize("tampering", SHARD_TAMPERING)
 def test_damaged_shards_are_told_once_and_not_of_every_trace(copy, tampering):
-    edit, expected = SHARD_TAMPERING[tampering]
-    edit(copy / "results" / HORIZONTAL)
+    SHARD_TAMPERING[tampering](copy / "results" / HORIZONTAL)
     found = drift(copy)
-    assert found.pop(HORIZONTAL) == expected
+    assert found.pop(HORIZONTAL) == {(State.DAMAGED, "manifest")}
     traces = {path: found.pop(path) for path in list(found) if "/star/" in path}
     assert len(traces) == 3
     assert set.union(*traces.values()) == {(State.UNCHECKED, "shards")}

@@ -1,4 +1,4 @@
-"""Results compared with others, value by value: the same runs computed twice, here or elsewhere."""
+"""Compare two sets of results, value by value."""
 
 import json
 from collections import defaultdict
@@ -47,9 +47,9 @@ class Tolerance:
 class Difference:
     """A variable of one run that differs.
 
-    seed, record: where it does first, in the order of seeds and then of records; None for what
+    seed, record: the first place where it differs, by seed, then record; None where the variable
     differs as a whole. first, second: the values there. differing: how many of `compared` values.
-    largest: the largest |a − b| of numbers, inf where one side alone is finite.
+    largest: the largest |a − b| of numbers, inf where only one side is finite.
     """
 
     run: str
@@ -65,9 +65,9 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """What two sets of traces share and where they differ.
+    """Where two sets of traces differ.
 
-    attributes: (name, first, second) → runs; they say why values may differ, and do not count.
+    attributes: (name, first, second) → runs; they may explain differences, and are none.
     """
 
     compared: list[str] = field(default_factory=list)
@@ -90,8 +90,8 @@ class Comparison:
 def compare(first: Path, second: Path, tolerance: Tolerance) -> Comparison:
     """Pair the runs of two trace files, atlases, experiments' or results folders, and compare them.
 
-    Runs are paired by paper, experiment, run and point; two single trace files are a pair whatever
-    they are called. Two traces are held at a time. Raises FedatlasError where there is no trace.
+    Runs are paired by paper, experiment, run and point; two single trace files are always a pair.
+    Two traces are held at a time. Raises FedatlasError where there is no trace.
     """
     found = Comparison()
     ours, theirs = (_index(path, found) for path in (first, second))

@@ -1,12 +1,13 @@
 """Digests of files, each computed once."""
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import shard_files
 from fedatlas.files import file_digest, text_digest
+from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec
 
 
@@ -14,8 +15,12 @@ class Digests:
     """Remembers the digests of files by path."""
 
     def __init__(self) -> None:
-        """Of no file yet."""
+        """Start with no file."""
         self._known: dict[Path, str] = {}
+
+    def remember(self, files: Sequence[Path], digests: Sequence[str]) -> None:
+        """Take over what has been computed elsewhere."""
+        self._known |= zip(files, digests, strict=True)
 
     def of(self, file: Path) -> str:
         """SHA-256 of the file's bytes; FedatlasError if it cannot be read."""
@@ -27,7 +32,7 @@ class Digests:
         return self._known[file]
 
     def of_raw(self, path: Path) -> str:
-        """What prepared data record of a raw file, or folder; see `fedatlas.data.prepare`."""
+        """The digest that prepared data record of a raw file or folder; see `data.prepare`."""
         if not path.is_dir():
             return self.of(path)
         files = {
@@ -37,7 +42,7 @@ class Digests:
         return text_digest("".join(listed))
 
     def of_shards(self, spec: RunSpec, folder: Path) -> str:
-        """What training records of the files that it reads; see `fedatlas.federations.setting`.
+        """The digest that training records of its shards; see `federations.setting`.
 
         folder: that of the split's partitions.
         """
@@ -56,10 +61,7 @@ class Digests:
 
 def read_object(file: Path) -> dict[str, Any]:
     """A JSON object; FedatlasError names a file that is none."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise FedatlasError(f"{file}: cannot be read as JSON: {error}") from None
+    content: Any = read_json(file)
     if not isinstance(content, dict):
         raise FedatlasError(f"{file}: is no JSON object")
     return content

@@ -1,4 +1,4 @@
-"""What a verification finds: about which file, how bad, and what to do."""
+"""Findings of a verification: which file, how bad, and what to do."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class State(StrEnum):
-    """Of a file, the mildest first; a file's own is its worst finding's.
+    """Of a file, mildest first; a file has the state of its worst finding.
 
     stale: whole, but code, configuration, inputs or environment moved on since it was made.
     damaged: its bytes are not those that were written, or it lies where another belongs.

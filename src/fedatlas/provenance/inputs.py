@@ -1,27 +1,28 @@
-"""What traces were computed from: raw files, prepared data, shards, optima."""
+"""Checks of what traces are computed from: raw files, prepared data, shards, optima."""
 
 from pathlib import Path
 from typing import Any, cast
-
-import pyarrow.parquet as pq
 
 from fedatlas.data.checksums import ChecksumMismatch, verify
 from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata
 from fedatlas.data.raw_files import RawFile
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.setting import shard_files
 from fedatlas.plan.build import Plan
 from fedatlas.provenance.digests import Digests, read_object, short
 from fedatlas.provenance.findings import Finding, State
 from fedatlas.schema.models import validated
 from fedatlas.schema.partitions import Partition
+from fedatlas.shards.manifests import vouched_digests
 from fedatlas.training.optimum import read_optimum
 
 MAKE_AGAIN = "delete it and run snakemake again"
+_DELETE_FOLDER = "delete the folder and run snakemake again"
 _UNKNOWN = "delete it if it is a leftover of an older configuration"
 
 
 class Inputs:
-    """Checks of everything below a results folder that traces are computed from."""
+    """Checks of the inputs of traces below a results folder."""
 
     def __init__(self, results: Path, lock: Path, plan: Plan, digests: Digests) -> None:
         """lock: where checksums of raw files without a known one are recorded."""
@@ -36,9 +37,9 @@ class Inputs:
         return folder in self._damaged
 
     def check_raw(self, raw: RawFile, file: Path) -> list[Finding]:
-        """Bytes as served against the catalogue's checksum, or the one that was recorded.
+        """Compare the bytes as served with the checksum of the catalogue or of the lock.
 
-        Without one, or of a file that is unpacked, prepared data may have recorded a digest.
+        A file without one, or that was unpacked, is checked by the digest that prepared data hold.
         """
         recorded = read_object(self._lock) if self._lock.exists() else {}
         packed = raw.decompress or raw.unpack
@@ -57,14 +58,14 @@ class Inputs:
         return []
 
     def check_shards(self, folder: Path) -> list[Finding]:
-        """Every silo's file against the manifest, and the manifest against what it was cut from."""
+        """Every silo's file against the manifest, and the manifest against the prepared data."""
         manifest = folder / "manifest.json"
         if not manifest.exists():
             self._damaged.add(folder)
-            remedy = "delete the folder and run snakemake again"
-            return [Finding(State.DAMAGED, "manifest", "no manifest vouches for the files", remedy)]
+            detail = "no manifest vouches for the files"
+            return [Finding(State.DAMAGED, "manifest", detail, _DELETE_FOLDER)]
         content = read_object(manifest)
-        findings = [*self._check_silos(folder, content)]
+        findings = self._check_silos(folder, content)
         if findings:
             self._damaged.add(folder)
         if folder.name not in self._plan.partitions:
@@ -78,36 +79,21 @@ class Inputs:
         return findings
 
     def _check_silos(self, folder: Path, content: dict[str, Any]) -> list[Finding]:
-        remedy = "delete the folder and run snakemake again"
-        place = (folder.parent.parent.name, folder.parent.name)
+        """The check that training makes before it reads the files."""
+        split = folder.parent
         try:
             partition = validated(cast(Any, Partition), content.get("partition"), "partition")
+            if partition.slug != folder.name:
+                raise FedatlasError(f"is of {partition.slug}")
+            files = shard_files(folder, partition.silos)
+            digests = vouched_digests(files, split.parent.name, split.name, partition)
         except FedatlasError as error:
-            return [Finding(State.DAMAGED, "manifest", str(error), remedy)]
-        own = (content.get("dataset"), content.get("split"), partition.slug)
-        if own != (*place, folder.name):
-            detail = f"is of {'/'.join(map(str, own))}"
-            return [Finding(State.DAMAGED, "place", detail, remedy)]
-        silos = content.get("silos")
-        listed = silos if isinstance(silos, list) else []
-        entries = [entry if isinstance(entry, dict) else {} for entry in listed]
-        names = [f"silo-{number}.parquet" for number in range(partition.silos)]
-        if [entry.get("file") for entry in entries] != names:
-            detail = f"does not list {names[0]} to {names[-1]}"
-            return [Finding(State.DAMAGED, "manifest", detail, remedy)]
-        findings = []
-        for name, entry in zip(names, entries, strict=True):
-            if not (folder / name).exists():
-                findings.append(Finding(State.DAMAGED, "digest", f"{name}: is missing", remedy))
-                continue
-            found = self._digests.of(folder / name)
-            if found != entry.get("digest"):
-                detail = f"{name}: {short(entry.get('digest'))} → {short(found)}"
-                findings.append(Finding(State.DAMAGED, "digest", detail, remedy))
-        return findings
+            return [Finding(State.DAMAGED, "manifest", str(error), _DELETE_FOLDER)]
+        self._digests.remember(files, digests)
+        return []
 
     def _test_split(self, folder: Path, content: dict[str, Any]) -> dict[str, Any]:
-        """The split kept for testing and its recorded digest, which only shards name."""
+        """The split kept for testing and its digest, which the shards record."""
         test = content["partition"].get("test") if isinstance(content.get("partition"), dict) else 0
         if not isinstance(test, str) or folder in self._damaged:
             return {}
@@ -130,7 +116,7 @@ class Inputs:
         return [Finding(State.STALE, "prepared", detail, remedy)]
 
     def check_prepared(self, file: Path) -> list[Finding]:
-        """Whether it can be read, and is of the raw files; pages that shards vouch for are not."""
+        """Whether it can be read, unless shards vouch for it, and was made of the raw files."""
         dataset, split = file.parent.name, file.stem
         damage = None if file in self._vouched else self._damage(file)
         if damage is not None:
@@ -164,7 +150,7 @@ class Inputs:
         return self._prepared[file]
 
     def check_optimum(self, file: Path) -> list[Finding]:
-        """Whether it can be read and is of something that the configuration asks for."""
+        """Whether it can be read and the configuration asks for it."""
         read_optimum(file)
         rows, objective = file.parent.name, file.stem
         if rows not in self._plan.pooled or objective not in self._plan.objectives:
@@ -174,19 +160,15 @@ class Inputs:
 
 
 def _read_through(file: Path) -> FedatlasError | None:
-    """What keeps a prepared file from being read; in batches, so that memory does not grow."""
+    """Why a prepared file cannot be read, or None; in batches, to bound memory."""
     try:
         with open_parquet(file) as opened:
             metadata = read_metadata(opened, file, PREPARED_KEYS)
             place = [metadata["dataset"], metadata["split"]]
             if place != [file.parent.name, file.stem]:
                 return FedatlasError(f"{file}: holds {'/'.join(map(str, place))}. Delete it.")
-            _exhaust(opened)
+            for _ in opened.iter_batches(batch_size=1024):
+                pass
     except FedatlasError as error:
         return error
     return None
-
-
-def _exhaust(opened: pq.ParquetFile) -> None:
-    for _ in opened.iter_batches(batch_size=1024):
-        pass

@@ -25,13 +25,13 @@ _MEANING = {
 
 
 def wide_console() -> Console:
-    """That of standard output, on which paths are not broken where it is no terminal."""
+    """The console of standard output; wide if that is no terminal, so that paths stay whole."""
     console = Console()
     return console if console.is_terminal else Console(width=_PIPED)
 
 
 def print_verification(files: Sequence[Checked], console: Console) -> None:
-    """A row for every file with drift, what to do about it, and how many are well."""
+    """A row for every file with drift, the remedies, and how many files have none."""
     bad = [file for file in files if file.state in _MEANING]
     if bad:
         table = Table(title="Drift", title_justify="left", box=SIMPLE_HEAD)
@@ -63,7 +63,7 @@ def _print_remedies(bad: Sequence[Checked], console: Console) -> None:
 
 
 def _print_unchecked(files: Sequence[Checked], console: Console) -> None:
-    """One line for each kind of file and check, with the first of what keeps it from being made."""
+    """One line for each kind of file and check, with the first reason."""
     unchecked: dict[tuple[str, str], list[str]] = {}
     for file in files:
         for finding in file.findings:
@@ -74,7 +74,7 @@ def _print_unchecked(files: Sequence[Checked], console: Console) -> None:
 
 
 def print_comparison(found: Comparison, console: Console) -> None:
-    """Where values differ, which runs one side lacks, and attributes that may say why."""
+    """Differing values, runs on one side only, and attributes that may explain them."""
     if found.differences:
         console.print(_table_of(found.differences[:_SHOWN]))
         more = len(found.differences) - _SHOWN
@@ -156,7 +156,7 @@ def _cell(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Without what would steer a terminal: texts come from files of anyone."""
+    """Without control characters: texts come from anyone's files."""
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 

@@ -1,7 +1,7 @@
-"""Traces as files hold them, one to a file or many in an atlas: attributes and values.
+"""Stored traces, one to a file or many in an atlas: attributes and values.
 
-Read by HDF5 itself, one trace at a time. Nothing in a file is executed, links to other files are
-not followed, and a declared size beyond any trace's is refused before memory is taken.
+HDF5 reads one trace at a time. Files may come from elsewhere: links are refused, and so are
+declared sizes beyond any trace's, before memory is taken.
 """
 
 from collections.abc import Iterator

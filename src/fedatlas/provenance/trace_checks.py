@@ -40,7 +40,7 @@ class Traces:
     """Checks of the traces of a results folder, then of its atlases."""
 
     def __init__(self, results: Path, plan: Plan, inputs: Inputs, digests: Digests) -> None:
-        """inputs: after it has checked the shards."""
+        """inputs: must have checked the shards."""
         self._results, self._plan, self._inputs, self._digests = results, plan, inputs, digests
         self._seen: dict[str, str] = {}  # what each trace that could be read holds, by name
 
@@ -166,7 +166,7 @@ class Traces:
 
 
 def differing(first: Any, second: Any, key: str = "") -> list[tuple[str, Any, Any]]:
-    """Where nested objects differ: dotted key, value here, value there; "–" where there is none."""
+    """Dotted keys at which nested objects differ, with both values; "–" for a missing one."""
     if first == second and type(first) is type(second):
         return []
     if not (isinstance(first, dict) and isinstance(second, dict)):
@@ -182,7 +182,7 @@ def differing(first: Any, second: Any, key: str = "") -> list[tuple[str, Any, An
 
 
 def _identity(trace: StoredTrace) -> str:
-    """Of a trace's values and attributes, whichever file holds them."""
+    """A digest of a trace's values and attributes, the same in a file of its own and an atlas."""
     attributes = sorted((key, str(value)) for key, value in trace.attributes.items())
     wall_time = trace.variables.get("wall_time")
     timed = None if wall_time is None else wall_time.tobytes().hex()
@@ -238,7 +238,7 @@ def _object(trace: StoredTrace, attribute: str) -> dict[str, Any] | None:
 
 
 def _not_recorded(trace: StoredTrace, attribute: str, check: str) -> Finding:
-    """Of an attribute that is no JSON object: older versions did not write all that are known."""
+    """An attribute that is no JSON object; older versions lack some attributes."""
     if attribute in trace.attributes:
         return Finding(State.DAMAGED, check, f"{attribute}: no JSON object", MAKE_AGAIN)
     return Finding(State.STALE, check, "was not recorded yet", RUN_AGAIN)

@@ -1,4 +1,4 @@
-"""All digests of a results folder checked again: what drifted, and what is damaged."""
+"""Check all digests of a results folder again: what drifted, and what is damaged."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -20,10 +20,10 @@ def verify(
     config: Path,
     progress: Callable[[list[Check]], Iterable[Check]] = iter,
 ) -> list[Checked]:
-    """Check every file of a results folder that a digest, checksum or specification is known of.
+    """Check every file of a results folder whose digest, checksum or specification is known.
 
-    results: what the workflow wrote; only read. config: the configuration folder, with the lock of
-    checksums. progress: passes on what is about to be checked.
+    results: the workflow's results; read only. config: the configuration folder, with the lock of
+    checksums. progress: yields the checks, and may show how many are done.
     Raises FedatlasError if the configuration cannot be read, or if there is nothing to check.
     """
     checks = list(_checks(results, config, build_plan(config)))
@@ -43,7 +43,7 @@ def _checked(results: Path, check: Check) -> Checked:
 
 
 def _checks(results: Path, config: Path, plan: Plan) -> Iterator[Check]:
-    """In the order in which one leans on another: shards tell of damage before traces."""
+    """Inputs first: a trace whose shards are damaged is not checked against them."""
     digests = Digests()
     inputs = Inputs(results, config / "checksums.lock.json", plan, digests)
     traces = Traces(results, plan, inputs, digests)
