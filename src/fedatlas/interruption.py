@@ -1,4 +1,4 @@
-"""Signals that end a process, put off until what it has done is safe."""
+"""Signals that end a process wait until its work is saved."""
 
 import signal
 import threading
@@ -32,7 +32,7 @@ class Interruption:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Leave signals to whom they were left before."""
+        """Restore the previous handlers."""
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
@@ -49,7 +49,7 @@ class Interruption:
         raise SystemExit(128 + self._asked)
 
     def hand_on(self) -> None:
-        """After the block: give the signal, if one came, to whom it was kept from."""
+        """After the block: raise the signal again, if one came."""
         if self._asked is not None:
             signal.raise_signal(self._asked)
 

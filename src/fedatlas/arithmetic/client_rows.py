@@ -10,9 +10,8 @@ from fedatlas.arithmetic.chunked_rows import ChunkedRows
 class ClientRows:
     """An (N, d) table whose rows only their clients may read and replace.
 
-    `replace` returns the new table and takes over the old one's memory (copying N·d numbers per
-    round would cost more than the round); the old table refuses further use, so states stay
-    immutable in effect.
+    `replace` returns the new table in the memory of the old one: copying N·d numbers would cost
+    more than a round. The old table refuses further use, so states stay immutable in effect.
     """
 
     def __init__(self, table: Any) -> None:

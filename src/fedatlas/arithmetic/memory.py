@@ -1,9 +1,9 @@
-"""What does not fit into memory is computed in parts, which give the same numbers up to rounding.
+"""Computing in parts what does not fit into memory; the numbers are the same up to rounding.
 
 A gradient is a sum over samples and so the sum of those of parts of a minibatch, if every sample
 passes the network on its own. The first computation of its kind that runs out of memory is tried
 once more in parts of a sixteenth; all later ones of that kind begin so, as do those of a resumed
-run. Both are said in the log and in the trace's warnings.
+run. The log and the trace's warnings say so.
 """
 
 import gc

@@ -42,7 +42,7 @@ class Algorithm(Model, ABC):
     dataclass; its fields are arrays, ClientRows, numbers, None, or tuples and dataclasses of these.
     """
 
-    title: ClassVar[str]  # as figures and tables print it
+    title: ClassVar[str]  # in figures and tables
     source: ClassVar[str]  # paper, algorithm, and what was reconstructed or chosen
     partition_kind: ClassVar[str]  # of the partitions that it works on
     min_max: ClassVar[bool] = False  # whether it solves min–max problems, or minimises
@@ -58,7 +58,7 @@ class Algorithm(Model, ABC):
 
     @abstractmethod
     def point(self, state: Any, network: Any) -> Any:
-        """What is measured, shaped as x0: the model (d,), or a tuple of arrays."""
+        """The point that is measured, shaped as x0: the model (d,), or a tuple of arrays."""
 
     @property
     @abstractmethod

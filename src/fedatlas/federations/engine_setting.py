@@ -1,4 +1,4 @@
-"""What settings share of which one engine does all arithmetic."""
+"""Settings whose arithmetic is done by one engine."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ class EngineSetting(Setting):
 
 
 def claimed_for_networks(spec: RunSpec, device: str) -> str:
-    """The device that is meant, claimed for this process; of a linear model always the CPU.
+    """The device, claimed for this process; linear models always use the CPU.
 
     torch is imported only for networks.
     """

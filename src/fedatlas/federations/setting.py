@@ -24,7 +24,7 @@ from fedatlas.shards.manifests import vouched_digests
 
 @dataclass(frozen=True)
 class Trial:
-    """What one seed of a run has of its own: an oracle and a network that count, and the start.
+    """One seed of a run: the oracle and the network, which count, and the start.
 
     counters: a dataclass of running totals, named as the costs and measurements of a trace.
     x0: where to start: a model (d,), or a tuple of arrays or of such tuples.

@@ -7,7 +7,7 @@ from fedatlas.errors import FedatlasError
 
 
 def flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, and beside mappings what lies within them, by dotted names."""
+    """Also list nested keys, as `scheme.gamma`."""
     found = dict(values)
     for outer, within in values.items():
         if isinstance(within, Mapping):
@@ -16,10 +16,10 @@ def flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def at_point(stated: Mapping[str, Any], point: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Those that are stated, and those of a grid point, some of which may have dotted names.
+    """The stated hyper-parameters together with those of a grid point, whose names may be dotted.
 
-    where: the run, as errors name it. FedatlasError where a dotted name lies within no mapping, or
-    is stated already.
+    where: the run, as errors name it. FedatlasError if a dotted name lies in no mapping, or is
+    stated already.
     """
     values = dict(stated)
     for name, value in point.items():

@@ -1,4 +1,4 @@
-"""The optimum f* of an objective on pooled training rows, as it is kept; see `solver`."""
+"""The file of an optimum f*, of an objective on pooled training rows; see `solver`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What methods of agents on graphs have in common: clipping, checks, samples, quantisers."""
+"""Shared by all methods on graphs: clipping, checks, privacy, samples, quantisers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

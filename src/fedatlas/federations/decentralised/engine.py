@@ -1,4 +1,4 @@
-"""The arithmetic behind agents on a graph: what every engine shares and must offer."""
+"""The arithmetic behind agents on a graph: the base class of engines."""
 
 from abc import ABC, abstractmethod
 from typing import Any

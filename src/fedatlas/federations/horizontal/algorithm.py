@@ -1,4 +1,4 @@
-"""What methods over clients with whole samples have in common."""
+"""Shared by all methods over clients with whole samples."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""The arithmetic behind the horizontal oracle: what every engine shares and must offer."""
+"""The arithmetic behind the horizontal oracle: the base class of engines."""
 
 from abc import ABC, abstractmethod
 from typing import Any

@@ -1,4 +1,4 @@
-"""What min–max methods over workers with whole samples have in common."""
+"""Shared by all min–max methods over workers with whole samples."""
 
 from typing import Any, ClassVar
 

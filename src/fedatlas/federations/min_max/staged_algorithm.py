@@ -1,4 +1,4 @@
-"""What min–max methods in stages have in common: a schedule, and a pull towards a reference."""
+"""Shared by min–max methods in stages: a schedule, and a pull towards a reference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedatlas.schema.runs import RunSpec
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a schedule stands: stages finished, rounds of this one that are left, and its steps.
+    """Where a schedule stands: finished stages, rounds left in this one, and its step factor.
 
     begins: whether no round of the stage is done yet.
     """

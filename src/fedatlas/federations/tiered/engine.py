@@ -1,4 +1,4 @@
-"""The arithmetic behind silos with clients: what every engine shares and must offer."""
+"""The arithmetic behind silos with clients: the base class of engines."""
 
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""What methods over parties with columns have in common."""
+"""Shared by all methods over parties with columns."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class VerticalAlgorithm(Algorithm):
     """Parties with blocks of columns, updated one sample at a time.
 
     The problem is a VerticalProblem, the network a PartyNetwork, the state its PartyState. A round
-    only cuts time for records: 1/rounds_per_epoch of n dominated updates, with nothing waiting at
-    its end.
+    is the time between two records: 1/rounds_per_epoch of n dominated updates. Nothing waits at its
+    end.
 
     step_size: γ. synchronous: a barrier whenever each dominator has made one update, the paper's
     "VFB".
@@ -47,7 +47,7 @@ class VerticalAlgorithm(Algorithm):
         return self.step_size
 
     def point(self, state: PartyState, network: PartyNetwork) -> np.ndarray:
-        """All blocks, with every update that is due."""
+        """All blocks, after every update that is due."""
         return network.settled(state, self.rule)
 
     def round(

@@ -1,4 +1,4 @@
-"""What a method of vertical learning asks the network to do with every sample it draws."""
+"""How a vertical method updates the blocks, for every sample that is drawn."""
 
 from dataclasses import dataclass
 from typing import Literal
