@@ -1,13 +1,11 @@
 """Binary classes of horizontal partitions: thinning, test rows, names, and the shards of them."""
 
-import json
 import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -15,14 +13,13 @@ from pydantic import ValidationError
 from scipy import sparse
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples, read_shard
-from fedatlas.files import canonical_json
 from fedatlas.schema.models import validated
 from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
 from fedatlas.shards.assignment import share_out
 from fedatlas.shards.clients import write_shards
+from prepared_files import as_dense, write_prepared
 
 # In random specifications: few, so that thinned rows do not look like those of a regression.
 CLASSES = 4
@@ -158,16 +155,6 @@ def labels_with_all(labels: np.ndarray) -> np.ndarray:
     return np.concatenate([labels, np.arange(5.0, 10.0)])
 
 
-def test_positives_are_thinned_likewise():
-    labels = labels_of(200)
-    binary = {"positive": [1, 2, 3], "keep_positive": 0.1}
-    clients, _ = share_out(spec_of(binary=binary), labels)
-    held = labels[np.concatenate(clients)]
-    positives = np.isin(labels, [1, 2, 3])
-    assert np.isin(held, [1, 2, 3]).sum() == round(0.1 * positives.sum())
-    assert (~np.isin(held, [1, 2, 3])).sum() == (~positives).sum()
-
-
 @settings(deadline=None)
 @given(st.integers(1, 30), st.integers(100, 300), st.integers(2, 10), binaries(10, 0.05))
 def test_by_class_workers_hold_few_classes(clients, rows, classes, binary):
@@ -242,19 +229,6 @@ def test_a_class_without_rows_is_named(binary, labels, message):
         share_out(spec, np.array(labels, float))
 
 
-def test_a_class_may_be_missing_among_the_first_samples():
-    labels = np.array([0.0, 0.0, 0.0, 1.0, 1.0])
-    with pytest.raises(FedatlasError, match="no positive row is left to train on: 0 rows"):
-        share_out(HorizontalPartition(clients=1, samples=3, binary={"positive": [1]}), labels)
-
-
-def test_more_clients_than_thinned_rows_are_refused():
-    labels = np.repeat([0.0, 1.0], [50, 2])
-    spec = spec_of(clients=13, binary={"positive": [1], "keep_negative": 0.2})
-    with pytest.raises(FedatlasError, match=r"clients 13 exceeds the 12 samples to share out"):
-        share_out(spec, labels)
-
-
 @pytest.mark.parametrize(
     ("binary", "message"),
     [
@@ -278,14 +252,6 @@ def test_a_bad_specification_names_its_key(binary, message):
         validated(HorizontalPartition, values, "e")
 
 
-def test_keys_of_binary_are_checked():
-    values = {"clients": 2, "binary": {"positive": [1], "keep": 0.5}}
-    with pytest.raises(FedatlasError, match=r"^e: unknown key 'binary\.keep'"):
-        validated(HorizontalPartition, values, "e")
-    with pytest.raises(FedatlasError, match=r"^e: missing key 'binary\.positive'"):
-        validated(HorizontalPartition, {"clients": 2, "binary": {}}, "e")
-
-
 def test_a_range_is_its_labels_in_any_order():
     assert BinaryClasses.model_validate({"positive": {"from": 3, "to": 5}}).positive == (3, 4, 5)
     assert BinaryClasses(positive=(5, 3, 4)) == BinaryClasses(positive=(3, 4, 5))
@@ -307,16 +273,6 @@ def test_there_is_a_seed_where_something_is_random():
 
 
 # ------------------------------------------------------------------------------ names
-
-
-@settings(deadline=None)
-@given(partitions(), partitions())
-def test_slugs_are_file_names_and_differ_exactly_when_specifications_do(one, other):
-    assert re.fullmatch(r"[A-Za-z0-9._-]+", one.slug)
-    assert (one.slug == other.slug) == (one == other)
-    read_again = HorizontalPartition.model_validate(json.loads(one.model_dump_json()))
-    assert read_again == one
-    assert read_again.slug == one.slug
 
 
 def test_no_two_specifications_of_a_dense_grid_share_a_slug():
@@ -363,32 +319,16 @@ def samples_of(labels: np.ndarray, kind: str, seed: int = 0) -> Samples:
     )
 
 
-def write_prepared(path: Path, samples: Samples, **changes: Any) -> Path:
-    metadata = {
-        "dataset": "toy",
-        "split": path.stem,
-        "rows": len(samples),
-        "features": 12,
-        "layout": samples.layout,
-        "shape": [3, 2, 2],
-        **changes,
-    }
-    table = to_table(samples, (3, 2, 2) if samples.layout == "tensor" else None)
-    pq.write_table(table.replace_schema_metadata({"fedatlas": canonical_json(metadata)}), path)
-    return path
-
-
 def shard(
     folder: Path, spec: HorizontalPartition, train: Samples, test: Samples | None = None
 ) -> ClientSamples:
-    prepared = write_prepared(folder / "train.parquet", train)
-    held_out = write_prepared(folder / "test.parquet", test) if test is not None else None
+    shape = (3, 2, 2)
+    prepared = write_prepared(folder / "train.parquet", train, shape)
+    held_out = None
+    if test is not None:
+        held_out = write_prepared(folder / "test.parquet", test, shape, split="test")
     write_shards(prepared, spec, [folder / "silo-0.parquet"], folder / "manifest.json", held_out)
     return read_shard(folder / "silo-0.parquet")
-
-
-def as_dense(samples: Samples) -> np.ndarray:
-    return samples.features.toarray() if samples.is_sparse else samples.features
 
 
 def signs(labels: np.ndarray, spec: HorizontalPartition) -> np.ndarray:
@@ -425,22 +365,6 @@ def test_shards_hold_signs_and_the_rows_that_are_kept(kind, tmp_path, spec):
     np.testing.assert_array_equal(as_dense(read.test), as_dense(source)[of_test])
 
 
-def test_the_manifest_lists_the_kept_rows_of_each_client(tmp_path):
-    labels = labels_of(100)
-    spec = spec_of(test=0.2)
-    shard(tmp_path, spec, samples_of(labels, "dense"))
-    clients, test = share_out(spec, labels)
-    manifest = json.loads((tmp_path / "manifest.json").read_text())
-    (silo,) = manifest["silos"]
-    listed = [
-        [row for start, stop in client["sample_ids"] for row in range(start, stop)]
-        for client in silo["clients"]
-    ]
-    assert listed == [rows.tolist() for rows in clients]
-    assert silo["test_samples"] == len(test) == 20
-    assert manifest["partition"] == spec.model_dump(mode="json")
-
-
 @pytest.mark.parametrize("kinds", [("dense", "sparse"), ("sparse", "dense")])
 def test_the_test_split_may_be_stored_otherwise(kinds, tmp_path):
     """Either is stored as is smaller for it; in the shard both are as the training rows are."""
@@ -467,37 +391,6 @@ def test_labels_that_are_signs_have_a_share_of_positives(tmp_path):
     labels = np.array([1.0, -1.0, -1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
     spec = HorizontalPartition(clients=2, samples=5)
     assert shard(tmp_path, spec, samples_of(labels, "dense")).metadata["positive_rate"] == 0.6
-
-
-def test_the_test_split_must_be_given_where_it_is_named(tmp_path):
-    train, test = (samples_of(labels_of(rows), "dense") for rows in (50, 20))
-    with pytest.raises(FedatlasError, match=r"partition's test is 'test', but the test file"):
-        shard(tmp_path, spec_of(test="test"), train)
-    with pytest.raises(FedatlasError, match=r"partition's test is 0\.2, but the test file given"):
-        shard(tmp_path, spec_of(test=0.2), train, test)
-    prepared = write_prepared(tmp_path / "train.parquet", train)
-    other = Samples(test.sample_id, test.label, test.features[:, :11])
-    fewer = write_prepared(tmp_path / "test.parquet", other, features=11)
-    with pytest.raises(FedatlasError, match=r"test\.parquet: has 11 features, but .* has 12"):
-        write_shards(
-            prepared,
-            spec_of(test="test"),
-            [tmp_path / "silo-0.parquet"],
-            tmp_path / "manifest.json",
-            fewer,
-        )
-
-
-def test_a_test_split_changes_the_shard_and_is_told_by_its_digest(tmp_path):
-    spec = spec_of(test="test")
-    train = samples_of(labels_of(50), "dense")
-    first, second = (
-        shard(tmp_path, spec, train, samples_of(labels_of(20, seed), "dense", seed)).metadata
-        for seed in (1, 2)
-    )
-    assert first["test_digest"] != second["test_digest"]
-    assert first["prepared_digest"] == second["prepared_digest"]
-    assert first["positive_rate"] == second["positive_rate"]
 
 
 def test_slugs_tell_labels_apart_and_stay_short():

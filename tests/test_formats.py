@@ -50,7 +50,7 @@ values = st.floats(allow_nan=False, allow_infinity=False)
 rows = st.dictionaries(st.integers(1, FEATURES), values, max_size=FEATURES)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([-1.0, 1.0]), rows), min_size=1, max_size=12),
     st.sampled_from(["\n", "\r\n", " \n", " # note 1:2\n"]),

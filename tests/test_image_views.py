@@ -29,7 +29,6 @@ FACTOR = 3
 # Neither in alphabetical order nor without names that start alike.
 CLASSES = ("night_stand", "cup", "cup-2")
 TOP = "images_12x"
-END_OF_PNG = 12
 
 
 def view_name(shape, view):
@@ -283,34 +282,6 @@ def test_images_that_cannot_be_reduced_are_refused(folder, height, width):
 def test_pixels_of_more_bits_are_refused(folder):
     write_png(cup_view(folder), np.zeros((HEIGHT * 3, WIDTH * 3), np.uint16))
     assert "pixels of kind I;16, which cannot be reduced to 2 × 4" in failure(folder)
-
-
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(st.data())
-def test_a_damaged_file_is_named_or_does_no_harm(folder, data):
-    path = cup_view(folder)
-    write_png(path, random_pixels(np.random.default_rng(0)))
-    whole = path.read_bytes()
-    place = data.draw(st.integers(0, len(whole) - 1))
-    if data.draw(st.booleans()):
-        damaged = whole[:place]
-    else:
-        flipped = whole[place] ^ (1 << data.draw(st.integers(0, 7)))
-        damaged = whole[:place] + bytes([flipped]) + whole[place + 1 :]
-    expected = read_raw(views_set(), "train", [folder]).features
-    path.write_bytes(damaged)
-    if place >= len(whole) - END_OF_PNG:
-        # All pixels come before the last chunk.
-        try:
-            assert np.array_equal(read_raw(views_set(), "train", [folder]).features, expected)
-        except FedatlasError as error:
-            assert str(path) in str(error)
-        return
-    message = failure(folder)
-    assert message.startswith(f"{path}: cannot be read as a PNG image: ")
-    assert message.endswith("unpack the archive again")
 
 
 def test_damage_that_unpacking_overlooks_is_refused(folder):

@@ -1,4 +1,3 @@
-import io
 import os
 import pickle
 import struct
@@ -21,7 +20,7 @@ from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError
-from fedatlas.shards.clients import write_row_groups
+from fedatlas.shards.files import write_row_groups
 
 CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
 SHAPE = (3, 2, 2)
@@ -489,84 +488,6 @@ def test_a_prepared_folder_says_which_files_it_was_made_of(folder, tmp_path):
     (folder / "tiny" / "words.txt").write_text("one file more")
     prepare(images, "test", [folder], test, train=train)
     assert read_prepared(test)[1]["raw"] != metadata["raw"]
-
-
-# ----------------------------------------------------------------------------------------- damage
-
-
-def damaged(content):
-    """Random bytes, and `content` cut short, prolonged or with one byte changed."""
-
-    def changed(place_and_byte):
-        place, byte = place_and_byte
-        return content[:place] + bytes([byte]) + content[place + 1 :]
-
-    return st.one_of(
-        st.binary(max_size=80),
-        st.integers(0, len(content)).map(lambda end: content[:end]),
-        st.binary(min_size=1, max_size=9).map(lambda rest: content + rest),
-        st.tuples(st.integers(0, len(content) - 1), st.integers(0, 255)).map(changed),
-    )
-
-
-def check_samples_or_error(read, paths, n, d):
-    try:
-        samples = read()
-    except FedatlasError as error:
-        assert any(str(error).startswith(f"{path}: ") for path in paths)
-        return
-    assert samples.features.dtype == np.uint8 and samples.features.shape == (len(samples), d)
-    assert len(samples) > 0 and np.isin(samples.label, [0, 1, 2]).all()
-
-
-@settings(max_examples=200, deadline=None)
-@given(damaged(IMAGES), damaged(LABELS))
-def test_damaged_idx_files_give_samples_or_an_error_with_the_file(scratch, images, labels):
-    for pair in ((images, LABELS), (IMAGES, labels), (images, labels)):
-        paths = idx_files(scratch, *pair)
-        check_samples_or_error(lambda raw=paths: read_raw(idx_set(), "train", raw), paths, 3, 6)
-
-
-# The library that lists opcodes looks at escapes in text, which batches do not hold.
-@pytest.mark.filterwarnings("ignore:invalid escape sequence")
-@settings(max_examples=200, deadline=None)
-@given(damaged(BATCH))
-def test_damaged_batches_give_samples_or_an_error_with_the_file(scratch, content):
-    path = batch_file(scratch, content)
-    check_samples_or_error(lambda: read_batches(path), [path], 4, D)
-
-
-@settings(max_examples=200, deadline=None)
-@given(damaged(record_bytes(PIXELS, [0, 1, 2, 1])))
-def test_damaged_records_give_samples_or_an_error_with_the_file(scratch, content):
-    path = batch_file(scratch, content, "a.bin")
-    check_samples_or_error(lambda: read_batches(path), [path], 4, D)
-
-
-JPEG = io.BytesIO()
-Image.fromarray(some_pixels(2).reshape(2, 4, 3)).save(JPEG, "JPEG")
-
-
-@settings(max_examples=200, deadline=None)
-@given(damaged(JPEG.getvalue()))
-def test_damaged_jpegs_give_samples_or_an_error_with_the_file(scratch, content):
-    path = scratch / "tiny" / "all" / "x.JPEG"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    (scratch / "tiny" / "wnids.txt").write_text("all")
-    places = {"train": {"images": "tiny/{class}"}, "test": {"images": "tiny/{class}"}}
-    one = folder_set(
-        task="binary",
-        classes=None,
-        labels={0: -1, 1: 1},
-        image_folder={"classes": "tiny/wnids.txt", "splits": places},
-    )
-    try:
-        samples = read_raw(one, "train", [scratch])
-    except FedatlasError as error:
-        assert str(error).startswith(f"{path}: ")
-        return
-    assert samples.features.shape == (1, 24) and samples.label.tolist() == [-1]
 
 
 @settings(max_examples=200, deadline=None)

@@ -67,19 +67,6 @@ def test_every_kept_row_has_one_client_and_every_client_a_row(spec, extra):
         assert sizes.max() - sizes.min() <= 1
 
 
-@given(specifications())
-def test_assignment_is_a_function_of_its_arguments(spec):
-    labels = binary_labels(spec.samples or spec.clients + 30)
-    np.testing.assert_array_equal(assign(spec, labels), assign(spec, labels))
-
-
-@given(specifications(), specifications())
-def test_slugs_are_file_names_and_differ_exactly_when_specifications_do(one, other):
-    assert re.fullmatch(r"[A-Za-z0-9._-]+", one.slug)
-    assert (one.slug == other.slug) == (one == other)
-    assert HorizontalPartition.model_validate(one.model_dump()).slug == one.slug
-
-
 def test_no_two_specifications_of_a_dense_grid_share_a_slug():
     # Digits that could be read as part of a neighbouring field are where names would collide.
     numbers = [1, 2, 11, 12, 21, 111, 112]
@@ -107,11 +94,6 @@ def test_slugs_read_well():
     spec = HorizontalPartition(clients=3250, samples=32500)
     assert spec.slug == "horizontal-consecutive-3250-first32500"
     assert dirichlet(100, 0.5, seed=1).slug == "horizontal-dirichlet-100-concentration0.5-seed1"
-
-
-def test_consecutive_rows_form_a_client():
-    client = assign(HorizontalPartition(clients=3, samples=6), binary_labels(8))
-    np.testing.assert_array_equal(client, [0, 0, 1, 1, 2, 2])
 
 
 def test_the_first_clients_take_the_remainder():

@@ -20,7 +20,8 @@ from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
 from fedatlas.shards.assignment import feature_blocks, train_and_test_rows
 from fedatlas.shards.clients import write_shards
 from fedatlas.shards.parties import write_party_shards
-from test_shards import as_dense, make_samples, write_prepared
+from prepared_files import as_dense, write_prepared
+from test_shards import make_samples
 
 both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])
 one_folder_for_all_examples = settings(

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.tables import from_table, to_table
+from fedatlas.data.tables import from_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import read_shard
-from fedatlas.files import canonical_json, file_digest
+from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
 from fedatlas.shards.assignment import share_out
 from fedatlas.shards.clients import write_shards
 from fedatlas.shards.parties import write_party_shards
 from fedatlas.shards.silos import write_tiered_shards
+from prepared_files import as_dense, write_prepared
 
 one_folder_for_all_examples = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -34,25 +35,6 @@ def make_samples(rows: int, features: int, density: float, layout: str, seed: in
     dense = np.where(present, random.normal(size=(rows, features)), 0.0)
     label = np.where(random.random(rows) < 0.5, 1.0, -1.0)
     return Samples(np.arange(rows), label, sparse.csr_array(dense) if layout == "sparse" else dense)
-
-
-def write_prepared(path: Path, samples: Samples, **changes: Any) -> Path:
-    metadata = {
-        "dataset": "toy",
-        "split": "train",
-        "rows": len(samples),
-        "features": samples.features.shape[1],
-        "layout": "sparse" if samples.is_sparse else "dense",
-        **changes,
-    }
-    kept = {key: value for key, value in metadata.items() if value is not None}
-    table = to_table(samples).replace_schema_metadata({"fedatlas": canonical_json(kept)})
-    pq.write_table(table, path)
-    return path
-
-
-def as_dense(samples: Samples) -> np.ndarray:
-    return samples.features.toarray() if samples.is_sparse else samples.features
 
 
 def assert_same_rows(actual: Samples, whole: Samples, rows: np.ndarray) -> None:

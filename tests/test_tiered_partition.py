@@ -265,17 +265,6 @@ def test_thinned_rows_are_those_of_a_horizontal_partition(data):
         assert of_class[expected].sum() == kept
 
 
-def test_thinned_rows_change_with_the_seed():
-    binary = {"positive": (1,), "keep_negative": 0.2}
-    labels = np.arange(100) % 2.0
-    kept = [
-        share_out_by_silo(tiered(clients=2, binary=binary, seed=seed), labels)[0] for seed in (0, 1)
-    ]
-    first, second = (set(np.concatenate(silos[0]).tolist()) for silos in kept)
-    assert first != second
-    assert len(first) == len(second) == 50 + 10
-
-
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

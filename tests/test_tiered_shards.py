@@ -15,15 +15,16 @@ from scipy import sparse
 from fedatlas.arithmetic.device_samples import DeviceSamples
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.cli import shard as share_out
-from fedatlas.data.tables import from_table, to_table
+from fedatlas.data.tables import from_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import read_shard
 from fedatlas.federations.tiered.shards import TieredSamples, read_tiered_shards
-from fedatlas.files import canonical_json, file_digest
+from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
 from fedatlas.shards.assignment import share_out_by_silo, silo_blocks, train_and_test_rows
 from fedatlas.shards.clients import write_shards
 from fedatlas.shards.silos import write_tiered_shards
+from prepared_files import as_dense, write_prepared
 from test_tiered_partition import shapes_and_cuts, silo_of_each_number, tiered
 
 LAYOUTS = ["float64", "float32", "uint8", "sparse"]
@@ -48,26 +49,6 @@ def make_samples(rows: int, features: int, layout: str, seed: int = 0) -> Sample
     return Samples(np.arange(rows), label, values)
 
 
-def write_prepared(
-    path: Path, samples: Samples, shape: tuple[int, ...] | None = None, **changes: Any
-) -> Path:
-    metadata = {
-        "dataset": "toy",
-        "split": "train",
-        "task": "multiclass",
-        "rows": len(samples),
-        "features": samples.features.shape[1],
-        "layout": samples.layout,
-        "shape": shape,
-        "standardised": {"mean": [0.0], "scale": [1.0]},
-        "normalisation": None,
-        **changes,
-    }
-    table = to_table(samples, shape).replace_schema_metadata({"fedatlas": canonical_json(metadata)})
-    pq.write_table(table, path, row_group_size=7)
-    return path
-
-
 def shard(
     folder: Path,
     samples: Samples,
@@ -77,6 +58,7 @@ def shard(
     **changes: Any,
 ) -> list[Path]:
     folder.mkdir(exist_ok=True)
+    changes |= {"task": "multiclass", "standardised": {"mean": [0.0], "scale": [1.0]}}
     prepared = write_prepared(folder / "prepared.parquet", samples, shape, **changes)
     held_out = None
     if test is not None:
@@ -86,19 +68,15 @@ def shard(
     return files
 
 
-def as_dense(features: np.ndarray | sparse.csr_array) -> np.ndarray:
-    return features if isinstance(features, np.ndarray) else features.toarray()
-
-
 def put_together(data: TieredSamples, test: bool = False) -> np.ndarray:
     """(n, d) training rows by ascending sample id, or test rows, from the slices of all silos."""
     parts = [silo.test if test else silo.samples for silo in data.silos]
-    dtype = as_dense(parts[0].features).dtype
+    dtype = as_dense(parts[0]).dtype
     width = sum(part.features.shape[1] for part in parts)
     whole = np.zeros((len(parts[0]), width), dtype)
     for number, (silo, part) in enumerate(zip(data.silos, parts, strict=True)):
         rows = slice(None) if test else data.place[number]
-        whole[:, silo.metadata["columns"]] = as_dense(part.features)[rows]
+        whole[:, silo.metadata["columns"]] = as_dense(part)[rows]
     return whole
 
 
@@ -118,7 +96,7 @@ def test_slices_come_back_and_can_be_put_together(layout, tmp_path, data):
     files = shard(tmp_path, samples, spec, stated)
     train, held_out = train_and_test_rows(spec, rows)
     silo_of_number = silo_of_each_number(shape, cut)
-    whole = as_dense(samples.features)
+    whole = as_dense(samples)
     shared, _ = share_out_by_silo(spec, samples.label)
 
     read = read_tiered_shards(files)
@@ -140,7 +118,7 @@ def test_slices_come_back_and_can_be_put_together(layout, tmp_path, data):
             ):
                 np.testing.assert_array_equal(held.sample_id, own)
                 np.testing.assert_array_equal(held.label, samples.label[own])
-                np.testing.assert_array_equal(as_dense(held.features), whole[np.ix_(own, columns)])
+                np.testing.assert_array_equal(as_dense(held), whole[np.ix_(own, columns)])
                 assert held.features.dtype == samples.features.dtype
                 assert held.is_sparse == samples.is_sparse
         np.testing.assert_array_equal(silo.samples.sample_id[read.place[number]], train)
@@ -160,8 +138,8 @@ def test_a_test_split_is_taken_whole_by_every_silo(tmp_path, layout):
     samples, test = make_samples(12, 24, layout), make_samples(5, 24, layout, seed=1)
     spec = tiered({"width": 2}, test="test", samples=9)
     read = read_tiered_shards(shard(tmp_path, samples, spec, (2, 3, 4), test))
-    np.testing.assert_array_equal(put_together(read), as_dense(samples.features)[:9])
-    np.testing.assert_array_equal(put_together(read, test=True), as_dense(test.features))
+    np.testing.assert_array_equal(put_together(read), as_dense(samples)[:9])
+    np.testing.assert_array_equal(put_together(read, test=True), as_dense(test))
     for silo in read.silos:
         assert silo.test is not None
         np.testing.assert_array_equal(silo.test.label, test.label)
@@ -422,7 +400,7 @@ def test_silos_hold_the_signs_and_rows_of_a_horizontal_shard(layout, test, tmp_p
             raw = source.label[part.sample_id]
             np.testing.assert_array_equal(part.label, np.where(raw >= 1, 1.0, -1.0))
             assert len(ids) == len(part)
-    np.testing.assert_array_equal(put_together(silos), as_dense(whole.samples.features)[order])
+    np.testing.assert_array_equal(put_together(silos), as_dense(whole.samples)[order])
     negatives = round(0.5 * (samples.label[whole_training_rows(spec)] == 0).sum())
     assert (whole.samples.label < 0).sum() == negatives
 
