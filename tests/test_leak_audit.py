@@ -13,14 +13,14 @@ from fedatlas.arithmetic.kernels import formulas
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.objectives import LinearObjective, Loss
 from fedatlas.studies.leaks import (
-    audit,
     collusion_table,
     derivatives,
+    find_leaks,
     labels_at_zero,
     labels_from_first_snapshot,
     labels_from_sign,
     scores_from_derivative,
-    write_audit,
+    write_leaks,
 )
 
 N = 20_000
@@ -190,7 +190,7 @@ def test_unmasked_shares_tell_the_only_feature_of_a_party():
 
 def by_attack(objective: LinearObjective, labels, margins, parties=8, active=3, start=None):
     start = np.zeros(len(labels)) if start is None else start
-    findings = audit(objective, labels, start, margins, parties, active)
+    findings = find_leaks(objective, labels, start, margins, parties, active)
     return {f"{f.attack.split(',')[0]}: {f.who}": f for f in findings}
 
 
@@ -248,8 +248,8 @@ def test_margins_beyond_float64_are_left_out_and_counted():
 
 def test_findings_are_written_as_csv(tmp_path: Path):
     objective = LinearObjective(name="logistic_l2", weight=1e-4)
-    findings = audit(objective, random_signs(), np.zeros(N), random_margins(), 4, 2)
-    write_audit(findings, tmp_path / "audit.csv")
+    findings = find_leaks(objective, random_signs(), np.zeros(N), random_margins(), 4, 2)
+    write_leaks(findings, tmp_path / "audit.csv")
     with (tmp_path / "audit.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert list(rows[0]) == [

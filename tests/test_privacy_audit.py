@@ -10,8 +10,8 @@ from fedatlas.evaluation.claims.audit_stands import AuditStandsTest
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
-from fedatlas.studies.attack_trials import audit
-from fedatlas.studies.attacks import attack, write_audit
+from fedatlas.studies.attack_trials import attack
+from fedatlas.studies.attacks import tabulate_attacks, write_attacks
 
 STATES = np.array([[0, 1.0, 0], [1, 0, 0], [0, 1, 0]])
 TRACKERS = np.array([[0, 0, 1.0], [1, 0, 0], [0, 1, 0]])
@@ -35,7 +35,7 @@ def method(form, samples=1, state_noise=40.0, tracker_noise=20.0, horizon=30, **
 
 def attacked(algorithm, **options):
     defaults = {"iterations": 20, "samples": 1, "curvature": 0.0, "runs": 20_000, "seed": 3}
-    return audit(algorithm, STATES, TRACKERS, **defaults | options)
+    return attack(algorithm, STATES, TRACKERS, **defaults | options)
 
 
 @pytest.mark.parametrize("form", ["literal", "compact", "provable"])
@@ -129,10 +129,10 @@ def specification(form):
 
 def test_table_and_verdicts(tmp_path):
     study = PrivacyAudit(samples=1, curvatures=(0.0, -2.0), runs=4000)
-    rows = attack([specification("compact")], study)
+    rows = tabulate_attacks([specification("compact")], study)
     assert len(rows) == 2 * 2  # curvatures by accountings
     path = tmp_path / "privacy-audit.csv"
-    write_audit(rows, path)
+    write_attacks(rows, path)
     results = Results({}, {}, 0.1, attacks=read_audit(path))
     flat, curved = AuditStandsTest(kind="audit_stands", run="compact").judge(results)
     assert flat.case == "[curvature 0]" and flat.verdict == "inconclusive"

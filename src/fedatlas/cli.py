@@ -212,15 +212,17 @@ def leaks(
     from fedatlas.federations.vertical.shards import read_party_shards
     from fedatlas.schema.models import validated
     from fedatlas.schema.objectives import LinearObjective
-    from fedatlas.studies.leaks import audit, write_audit
+    from fedatlas.studies.leaks import find_leaks, write_leaks
     from fedatlas.training.solver import solve
 
     objective = validated(LinearObjective, _json(spec), "--spec")
     data = read_party_shards(shards)
     rows, active = data.train, data.metadata["partition"]["active"]
     w, _ = solve(rows, objective)
-    findings = audit(objective, rows.label, 0 * rows.label, rows.features @ w, rows.parties, active)
-    write_audit(findings, output)
+    findings = find_leaks(
+        objective, rows.label, 0 * rows.label, rows.features @ w, rows.parties, active
+    )
+    write_leaks(findings, output)
 
 
 @app.command()
@@ -320,13 +322,12 @@ def attacks(
     from fedatlas.schema.models import validated
     from fedatlas.schema.runs import RunSpec
     from fedatlas.schema.studies import PrivacyAudit
-    from fedatlas.studies.attacks import attack
-    from fedatlas.studies.attacks import write_audit as write_attacks
+    from fedatlas.studies.attacks import tabulate_attacks, write_attacks
 
     content = _members(spec, "privacy_audit", "runs")
     runs = [validated(RunSpec, run, "--spec: runs") for run in content["runs"]]
     study = validated(PrivacyAudit, content["privacy_audit"], "--spec: privacy_audit")
-    write_attacks(attack(runs, study), output)
+    write_attacks(tabulate_attacks(runs, study), output)
 
 
 @app.command()

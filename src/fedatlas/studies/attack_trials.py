@@ -1,11 +1,10 @@
-"""Empirical audits of claimed budgets: a lower bound of ε from many runs on adjacent data.
+"""Attacks on claimed privacy budgets: a lower bound of ε from many runs on adjacent data.
 
-A tiny problem, one number per agent, is trained as often as wanted, every coordinate being a run
-of its own. Sample l of agent i has the loss ½ h x² − c_il x: its gradient differs from another
-sample's by |c − c'| wherever x is, so that the papers' assumption of a bound C is true without
-clipping, and h is the curvature that their proofs leave out. An attacker sees all that was sent,
-knows all but which of two data sets was used, and ranks runs by the likelihood ratio, which no
-other test surpasses.
+The problem is tiny: one number per agent, trained many times at once, one run per coordinate.
+Sample l of agent i has the loss ½ h x² − c_il x. Gradients of two samples differ by |c − c'| at
+every x, so the papers' bound C holds without clipping; h is the curvature that their proofs leave
+out. The attacker sees every message and knows everything except which of two data sets was used.
+It ranks runs by their likelihood ratio, the strongest possible test.
 """
 
 from collections.abc import Iterator
@@ -31,12 +30,12 @@ _DECIMALS = 9
 
 
 @dataclass(frozen=True)
-class Audit:
-    """What an attack showed.
+class Attack:
+    """The outcome of one attack.
 
-    claimed: ε by accounting, as Algorithm.budgets has them. lower_bound: of the true ε, 0 where
-    nothing was shown. detected, mistaken: shares of runs on either data set that the attacker
-    takes for the first.
+    claimed: ε by accounting, as in Algorithm.budgets. lower_bound: of the true ε, 0 if the attack
+    shows nothing. detected, mistaken: shares of runs on the first and on the second data set that
+    the attacker assigns to the first.
     """
 
     curvature: float
@@ -47,7 +46,7 @@ class Audit:
     runs: int
 
 
-def audit(
+def attack(
     algorithm: DpGradientTracking,
     states: np.ndarray,
     trackers: np.ndarray,
@@ -59,26 +58,26 @@ def audit(
     confidence: float = 0.95,
     seed: int = 0,
     agent: int = 0,
-) -> Audit:
+) -> Attack:
     """Attack a method on two data sets that differ in one sample of one agent.
 
-    states, trackers: weights R and C, (n, n). samples: D of every agent. runs: on either data set;
+    states, trackers: weights R and C, (n, n). samples: D of every agent. runs: on each data set;
     half of them choose the attacker's threshold, the other half are judged by it.
     confidence: of the lower bound.
-    FedatlasError where the likelihood is out of reach: forms that keep what they drew must draw all
-    samples every time.
+    Raises FedatlasError where the likelihood cannot be computed: a form that reuses its samples
+    must draw all of them every time.
     """
     if not algorithm.scheme.tracker_noise(algorithm.horizon).min() > 0:
-        raise FedatlasError("audit: without noise there is nothing to attack: state some")
+        raise FedatlasError("privacy_audit: without noise there is nothing to attack: state some")
     exposure = Exposure(samples, 1, states, trackers)
     drawn = algorithm.scheme.steps(algorithm.horizon).samples
     if algorithm.form != "provable" and drawn != samples:
         raise FedatlasError(
-            f"audit: form {algorithm.form} draws {drawn} of {samples} samples; its likelihood is "
-            "known only where it draws all of them"
+            f"privacy_audit: form {algorithm.form} draws {drawn} of {samples} samples; its "
+            "likelihood is known only where it draws all of them"
         )
     centres = np.zeros((2, len(states), samples))
-    # All samples of the agent are alike, but for one on one of the data sets: nothing hides it.
+    # All samples of the agent are equal except one in one data set: nothing hides it.
     centres[:, agent] = -algorithm.gradient_bound / 2
     centres[0, agent, 0] = algorithm.gradient_bound / 2
     ratios = []
@@ -89,7 +88,7 @@ def audit(
             evidence = _of_fresh_samples(algorithm, tape, states, trackers, centres, curvature)
         else:
             evidence = _of_replays(algorithm, tape, states, trackers, centres, curvature)
-        # Rounding errors tell data sets apart, too; here they are not what is attacked.
+        # Rounding errors also tell data sets apart; they are not what is attacked here.
         ratios.append(evidence.round(_DECIMALS))
     bound, detected, mistaken = _lower_bound(ratios[0], ratios[1], confidence)
     claimed = {
@@ -99,7 +98,7 @@ def audit(
         with_curvature = partial(smooth_lemma_2, smoothness=abs(curvature))
         budget = algorithm.budget_by(with_curvature, exposure, iterations, algorithm.gradient_bound)
         claimed["Lemmas 2 and 3, with the curvature"] = budget.final[0]
-    return Audit(curvature, claimed, bound, detected, mistaken, runs)
+    return Attack(curvature, claimed, bound, detected, mistaken, runs)
 
 
 @dataclass
@@ -138,7 +137,7 @@ class _TinyProblem:
 
 
 class _NoData(_TinyProblem):
-    """Gradients are 0: what is left of a tracker is what follows from releases."""
+    """Gradients are 0: trackers then hold only what follows from releases."""
 
     def gradients(
         self, points: np.ndarray, batch: np.ndarray, clipping: Clipping | None
@@ -149,7 +148,7 @@ class _NoData(_TinyProblem):
 
 
 class _Tape:
-    """All releases of a training, in order; one that replays sends what another one recorded."""
+    """All releases of a training, in order; a replaying tape sends what another recorded."""
 
     def __init__(self, replayed: "_Tape | None" = None) -> None:
         self.releases: list[_Release] = []
@@ -204,7 +203,7 @@ def _of_replays(
     centres: np.ndarray,
     curvature: float,
 ) -> np.ndarray:
-    """(runs,) log-likelihood ratios: what was sent, with all else that agents hold recomputed."""
+    """(runs,) log-likelihood ratios of what was sent; all other states are recomputed."""
     iterations, runs = len(tape.releases) // 2, tape.releases[0].sent.shape[1]
     replays = [
         _train(

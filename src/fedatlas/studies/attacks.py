@@ -1,4 +1,4 @@
-"""Attacks on claimed privacy budgets, tabulated."""
+"""Table of attacks on claimed privacy budgets."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,13 +13,13 @@ from fedatlas.federations.decentralised.graphs import graph_weights
 from fedatlas.files import write_text
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
-from fedatlas.studies.attack_trials import audit
+from fedatlas.studies.attack_trials import attack
 
 
-def attack(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[dict[str, object]]:
-    """A row for each run, curvature and accounting, the run's first one first.
+def tabulate_attacks(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[dict[str, object]]:
+    """A row for each run, curvature and accounting; the run's first accounting comes first.
 
-    audited_epsilon is a lower bound of the true ε: a claim below it `does not stand`. All others
+    audited_epsilon is a lower bound of the true ε. A claimed ε below it `does not stand`, others
     are `not refuted`.
     """
     rows: list[dict[str, object]] = []
@@ -27,9 +27,9 @@ def attack(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[dict[str, obje
         algorithm = build_algorithm(spec)
         states, trackers = graph_weights(spec)
         if not isinstance(algorithm, DpGradientTracking) or trackers is None:
-            raise FedatlasError(f"{spec.name}: only dp_gradient_tracking can be audited")
+            raise FedatlasError(f"{spec.name}: only dp_gradient_tracking can be attacked")
         for curvature in study.curvatures:
-            found = audit(
+            found = attack(
                 algorithm,
                 states,
                 trackers,
@@ -58,6 +58,6 @@ def attack(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[dict[str, obje
     return rows
 
 
-def write_audit(rows: Sequence[Mapping[str, object]], path: Path) -> None:
+def write_attacks(rows: Sequence[Mapping[str, object]], path: Path) -> None:
     """Write the table as CSV, whole or not at all."""
     write_text(path, to_csv(rows, COLUMNS))

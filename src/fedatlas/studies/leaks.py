@@ -1,13 +1,14 @@
 """What honest-but-curious parties of VFB² learn, measured on the numbers that are sent.
 
-VFB² (arXiv:2103.00958), Theorem 7: under semi-honest parties, colluding or not, nobody infers
-another party's features or weights, or the labels. Passive parties receive ϑ = ∂loss/∂z at the
-margin z = w·x of every sample; the attacks here turn ϑ into labels and margins. What the secure sum
-gives away is `simulation.secure_sum.collusion`. Labels and margins are (n,) in one order.
+VFB² (arXiv:2103.00958), Theorem 7: semi-honest parties, colluding or not, cannot infer another
+party's features or weights, or the labels. Passive parties receive ϑ = ∂loss/∂z at the margin
+z = w·x of every sample; the attacks here turn ϑ into labels and margins.
+`federations.vertical.secure_sum.collusion` tells what the secure sum gives away. Labels and margins
+are (n,) in one order.
 
-Lemma 1 assumes that the loss is secret, and that one number is known; findings say which attacks
-assume the loss. Unmasked shares of all samples tell more: with the ϑ that
-were sent, a party's only feature up to its sign (tested, not audited: it needs its updates).
+Lemma 1 assumes that the loss is secret; findings say which attacks assume to know it. Unmasked
+shares of all samples reveal more: with the ϑ that were sent, a party's only feature up to its sign.
+That attack is tested but not tabulated, since it needs the updates.
 """
 
 from collections.abc import Sequence
@@ -159,7 +160,7 @@ class Finding:
 _COLUMNS = [field.name for field in fields(Finding)]
 
 
-def audit(
+def find_leaks(
     objective: LinearObjective,
     labels: np.ndarray,
     margins_at_start: np.ndarray,
@@ -252,6 +253,6 @@ def _verdict(survives: bool) -> Literal["stands", "does not stand"]:
     return "stands" if survives else "does not stand"
 
 
-def write_audit(findings: Sequence[Finding], path: Path) -> None:
+def write_leaks(findings: Sequence[Finding], path: Path) -> None:
     """Write findings as CSV."""
     write_text(path, to_csv([asdict(finding) for finding in findings], _COLUMNS))
