@@ -388,6 +388,7 @@ figure: {measurement: objective, costs: [round, "network(latency=0.02, bandwidth
     files = sorted((CONFIG / "experiments" / "demo").glob("*.yaml"), key=lambda x: x.stat().st_size)
     seeds = small * 4 + [file.read_bytes() for file in files[:3]]
     tokens = [b"like: demo-a\n", b"runs_of: demo-a\n", b"only: [x]\n", b"grid: {a: []}", b"[null]"]
+    tokens += [b"lists: {q: [1, {}]}\n", b'name: "{q}"\n', b'"{q}"', b"{q.a[q]}", b"over: 3", b"{{"]
     tokens += [b"latency(1e400)", b"network(latency=nan)", b"kind: vertical", b"kind: tiered"]
     path = folder / "demo" / "a.yaml"
     return of_file(path, seeds, lambda: load_experiments(folder), [*tokens, *YAML_TOKENS])

@@ -81,13 +81,13 @@ def _lists(value: Any, where: str) -> Lists:
         if isinstance(items, str) and len(pieces(items)) == 2:
             items = []  # as the file's experiments fill it in
         if isinstance(items, dict) and all(isinstance(of, dict) for of in items.values()):
-            lists[name] = dict(items)
+            lists[name] = {item: of for item, of in items.items() if _is_item(item)}
         elif isinstance(items, list):
             lists[name] = {item: {} for item in items if _is_item(item)}
-            if len(lists[name]) != len(items):
-                raise FedatlasError(f"{key}: must list different texts or numbers, not {items}")
         else:
             raise FedatlasError(f"{key}: must be a list, or a mapping of names to their fields")
+        if len(lists[name]) != len(items):
+            raise FedatlasError(f"{key}: must list different texts or numbers, not {[*items]}")
     return lists
 
 
@@ -110,7 +110,7 @@ def _is_item(value: Any) -> bool:
 
 def _check_all_used(content: Mapping[str, Any], lists: Lists, where: str) -> None:
     """Refuse lists and fields that nothing mentions: they are misspelt, or forgotten."""
-    mentioned = set(_mentions(content))
+    mentioned = {of for of in _mentions(content) if isinstance(of, str)}
     for name, items in lists.items():
         if name not in mentioned:
             raise FedatlasError(f"{where}: key 'lists.{name}': nothing mentions it; remove it")
@@ -123,7 +123,7 @@ def _check_all_used(content: Mapping[str, Any], lists: Lists, where: str) -> Non
                     )
 
 
-def _mentions(value: Any) -> Iterator[str]:
+def _mentions(value: Any) -> Iterator[Any]:
     """Every list and field, `list` and `list.field`, that a placeholder or an `over` mentions."""
     if isinstance(value, str):
         for piece in pieces(value):
@@ -136,7 +136,7 @@ def _mentions(value: Any) -> Iterator[str]:
             yield from _mentions(key)
             yield from _mentions(of)
             if key == "over":
-                yield from [of] if isinstance(of, str) else filter(_is_item, of or ())
+                yield from of if isinstance(of, list) else [of]
     elif isinstance(value, list):
         for element in value:
             yield from _mentions(element)
