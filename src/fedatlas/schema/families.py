@@ -26,7 +26,6 @@ from fedatlas.schema.templates import Placeholder, pieces
 MOST_EXPANDED_VALUES = 200_000
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-
 # What a placeholder gives where the item leaves the field out that others of its list have.
 _LEFT_OUT = object()
 
@@ -59,7 +58,7 @@ def expand(content: Mapping[str, Any], stem: str, where: str) -> dict[str, dict[
         if expanded in experiments:
             raise FedatlasError(f"{where}: key 'name': two experiments are named '{expanded}'")
         place = f"{where} ({expanded})"
-        # Lists may differ between the experiments of a file.
+        # Lists may differ between a file's experiments.
         own = {
             of: {bound[of]: stated[of][bound[of]]} if of in bound else items
             for of, items in content["lists"].items()
