@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import large_batches
-from fedatlas import cli
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
 from fedatlas.arithmetic.memory import Memory, Task, blocks
 from fedatlas.arithmetic.out_of_memory import is_out_of_memory
+from fedatlas.cli import training as commands
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.horizontal import torch_engine as on_torch
 from fedatlas.training.loop import train
@@ -272,4 +272,4 @@ def test_a_lack_of_memory_elsewhere_is_one_line_too(tmp_path, monkeypatch):
     spec = large_batches.SPEC.model_dump_json()
     expected = r"^test-large/fedpage/only: ran out of .* device 'cpu': CUDA out .*GiB\. Give the"
     with pytest.raises(FedatlasError, match=expected):
-        cli.train(spec, tmp_path, tmp_path / "trace.nc", device="cpu")
+        commands.train(spec, tmp_path, tmp_path / "trace.nc", device="cpu")

@@ -22,8 +22,9 @@ from scipy.optimize import minimize
 
 import reference_vertical as reference
 from catalogue_entry import FILES, entry
-from fedatlas import cli
 from fedatlas.arithmetic.samples import Samples
+from fedatlas.cli.data import shard
+from fedatlas.cli.training import optimum
 from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import open_setting
@@ -233,7 +234,7 @@ def sharded(prepared: Path, spec: Any) -> list[Path]:
     if not folder.exists():
         folder.mkdir()
         test = prepared / f"{spec.test_split}.parquet" if spec.test_split else None
-        cli.shard(
+        shard(
             prepared / "train.parquet",
             spec.model_dump_json(),
             files,
@@ -451,7 +452,7 @@ def optima(prepared) -> Path:
     for objective in ("logistic_l2", "ridge_regression"):
         stated = LinearObjective(name=objective, weight=0.1)
         file = folder / pooled.rows_slug / f"{stated.slug}.json"
-        cli.optimum(sharded(prepared, pooled), stated.model_dump_json(), file)
+        optimum(sharded(prepared, pooled), stated.model_dump_json(), file)
     return folder
 
 

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from fedatlas.arithmetic.device_samples import DeviceSamples
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.cli import shard as share_out
+from fedatlas.cli.data import shard as share_out
 from fedatlas.data.tables import from_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import read_shard

@@ -1,0 +1,73 @@
+"""Commands: all papers on common axes."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedatlas.cli.options import Configuration, Output, Specification, read_json
+from fedatlas.schema.models import validated
+
+
+def join_traces(
+    spec: Specification,
+    experiments: Annotated[Path, typer.Option(help="Folder of the experiments' results.")],
+    output: Output,
+) -> None:
+    """Join a paper's traces into one file."""
+    from fedatlas.atlas import joining
+    from fedatlas.evaluation.selection import choices
+
+    paper = validated(joining.JoinedPaper, read_json(spec), "--spec")
+    runs = [run for experiment in paper.experiments for run in experiment.runs]
+    chosen = {
+        (name, run): choice.point
+        for name in {run.selected_in for run in runs}
+        for run, choice in choices(read_json(f"@{experiments / name / 'selection.json'}")).items()
+    }
+    joining.join_traces(paper, chosen, experiments, output)
+
+
+def join_papers(
+    output: Output,
+    papers: Annotated[list[Path] | None, typer.Argument(help="Files of papers (.nc).")] = None,
+) -> None:
+    """Join papers' files into the atlas."""
+    from fedatlas.atlas import joining
+
+    joining.join_papers(papers or [], output)
+
+
+def report(
+    experiments: Annotated[list[str], typer.Argument(help="Names of experiments that ran.")],
+    output: Output,
+    results: Annotated[Path, typer.Option(help="Results folder.")] = Path("results"),
+    config: Configuration = Path("config"),
+    atlas: Annotated[
+        Path | None, typer.Option(help="Atlas (.nc), for experiments across papers.", exists=True)
+    ] = None,
+) -> None:
+    """Write what was run, published numbers beside ours, verdicts and errata, as Markdown."""
+    from fedatlas.atlas.report import write_report
+    from fedatlas.atlas.scope import read_scope
+    from fedatlas.plan.build import build_plan
+
+    write_report(read_scope(build_plan(config), experiments), results, output, atlas)
+
+
+def explorer(
+    atlas: Annotated[Path, typer.Argument(help="Atlas (.nc).", exists=True)],
+    claims: Annotated[Path, typer.Argument(help="Verdicts (.csv).", exists=True)],
+    output: Output,
+    shows: Annotated[
+        str,
+        typer.Option(help="JSON: experiments without own runs → those they show; or @FILE."),
+    ] = "{}",
+) -> None:
+    """Write the page on which the atlas is explored."""
+    from fedatlas.atlas.explorer import write_explorer
+
+    write_explorer(atlas, claims, output, read_json(shows))
+
+
+COMMANDS = (join_traces, join_papers, report, explorer)

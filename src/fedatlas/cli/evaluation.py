@@ -1,0 +1,118 @@
+"""Commands: traces to verdicts."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedatlas.cli.options import (
+    AnyTraceFiles,
+    Output,
+    ResultsFolder,
+    SelectionRecord,
+    Specification,
+    TraceFiles,
+    members,
+    read_choices,
+    read_json,
+    read_traces,
+)
+from fedatlas.errors import FedatlasError
+from fedatlas.files import write_text
+from fedatlas.schema.models import validated
+
+log = logging.getLogger(__name__)
+
+
+def select(spec: Specification, output: Output, traces: AnyTraceFiles = None) -> None:
+    """Choose each run's grid point by the experiment's rule."""
+    from fedatlas.evaluation.selection import select as select_points
+    from fedatlas.schema.selection import Selection
+
+    rule = validated(Selection, read_json(spec), "--spec")
+    record = select_points(read_traces(traces or []), rule)
+    write_text(output, json.dumps(record, indent=2) + "\n")
+
+
+def judge(
+    spec: Specification,
+    selection: SelectionRecord,
+    output: Output,
+    traces: AnyTraceFiles = None,
+    landscape: Annotated[
+        Path | None, typer.Option(help="Landscape (.json), if a claim is about one.")
+    ] = None,
+    budgets: Annotated[
+        Path | None, typer.Option(help="Budgets (.nc), if a claim is about them.")
+    ] = None,
+    attacks: Annotated[
+        Path | None, typer.Option(help="Attacks on budgets (.csv), if a claim is about them.")
+    ] = None,
+) -> None:
+    """Judge an experiment's claims."""
+    from fedatlas.evaluation import judge as judging
+    from fedatlas.evaluation.audit_table import read_audit
+    from fedatlas.evaluation.budgets import read_budgets
+    from fedatlas.evaluation.results import Results
+    from fedatlas.evaluation.selection import choices
+    from fedatlas.evaluation.stationary_points import read_surface
+    from fedatlas.evaluation.verdicts import verdict_summary, verdicts_to_csv
+    from fedatlas.schema.claims import Claim
+    from fedatlas.schema.selection import Selection
+
+    content = members(spec, "experiment", "paper", "claims")
+    record = read_json(f"@{selection}")
+    verdicts = judging.judge(
+        content["experiment"],
+        content["paper"],
+        [validated(Claim, claim, "--spec") for claim in content["claims"]],
+        Results(
+            traces=read_traces(traces or []),
+            chosen=choices(record),
+            window=validated(Selection, record["rule"], str(selection)).window,
+            landscape=read_surface(landscape) if landscape else None,
+            budgets=read_budgets(budgets) if budgets else None,
+            attacks=read_audit(attacks) if attacks else None,
+        ),
+    )
+    write_text(output, verdicts_to_csv(verdicts))
+    log.info("%s", verdict_summary(verdicts))
+
+
+def table(traces: TraceFiles, selection: SelectionRecord, output: Output) -> None:
+    """Tabulate where every grid point of an experiment ended and what it cost."""
+    from fedatlas.evaluation.comma_separated import to_csv
+    from fedatlas.evaluation.results_table import results_table
+
+    write_text(output, to_csv(results_table(read_traces(traces), read_choices(selection))))
+
+
+def claims(
+    files: Annotated[list[Path], typer.Argument(help="claims.csv files of experiments.")],
+    csv: Annotated[Path, typer.Option(help="Joined table to write.")],
+    html: Annotated[Path, typer.Option(help="Page to write.")],
+) -> None:
+    """Join experiments' verdicts into one table and one page."""
+    from fedatlas.evaluation.claims_page import verdicts_to_html
+    from fedatlas.evaluation.verdicts import read_verdicts, verdict_summary, verdicts_to_csv
+
+    verdicts = [verdict for file in files for verdict in read_verdicts(file)]
+    write_text(csv, verdicts_to_csv(verdicts))
+    write_text(html, verdicts_to_html(verdicts))
+    log.info("%s", verdict_summary(verdicts))
+
+
+def summary(results: ResultsFolder = Path("results")) -> None:
+    """Say what there is in the results folder and where to look."""
+    from rich.console import Console
+
+    from fedatlas.evaluation.summary import print_summary
+
+    if not results.is_dir():
+        raise FedatlasError(f"{results}: is not a folder; run snakemake first")
+    print_summary(results, Console())
+
+
+COMMANDS = (select, judge, table, claims, summary)

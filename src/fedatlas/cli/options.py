@@ -1,0 +1,76 @@
+"""Options that several commands have, and how their values are read."""
+
+import difflib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedatlas.errors import FedatlasError
+
+Specification = Annotated[
+    str, typer.Option("--spec", help="JSON, or @FILE for JSON in a file.", show_default=False)
+]
+ObjectiveSpecification = Annotated[
+    str,
+    typer.Option(
+        "--spec", help='Objective as JSON: {"name": "logistic_l2", "weight": 1e-4}; or @FILE.'
+    ),
+]
+Catalogue = Annotated[Path, typer.Option(help="Catalogue of data sets.", exists=True)]
+Output = Annotated[Path, typer.Option(help="File to write.")]
+TraceFiles = Annotated[list[Path], typer.Argument(help="Trace files (.nc) of the experiment.")]
+AnyTraceFiles = Annotated[
+    list[Path] | None, typer.Argument(help="Trace files (.nc) of the experiment, if it has any.")
+]
+Configuration = Annotated[Path, typer.Option(help="Configuration folder.")]
+Drawings = Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")]
+ResultsFolder = Annotated[Path, typer.Argument(help="Results folder.")]
+SelectionRecord = Annotated[Path, typer.Option("--selection", help="Selection record.")]
+
+
+def json_with(keys: str) -> Any:
+    """The option of a JSON object with these keys."""
+    return typer.Option("--spec", help=f"JSON with {keys}, or @FILE for JSON in a file.")
+
+
+def read_json(text: str) -> Any:
+    """Parse JSON from an argument, or from a file named after an @."""
+    where = text[1:] if text.startswith("@") else "--spec"
+    try:
+        content = Path(where).read_text(encoding="utf-8") if text.startswith("@") else text
+        return json.loads(content)
+    except (OSError, ValueError) as error:
+        raise FedatlasError(f"{where}: cannot be read as JSON: {error}") from None
+
+
+def members(text: str, *keys: str) -> dict[str, Any]:
+    """A JSON object that has the keys."""
+    content = read_json(text)
+    missing = [key for key in keys if not isinstance(content, dict) or key not in content]
+    if missing:
+        raise FedatlasError(f"--spec: missing {', '.join(missing)}")
+    return content
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """The end of an error about an unknown name."""
+    close = difflib.get_close_matches(name, known, n=5, cutoff=0.3)
+    return f"similar: {', '.join(close) or 'none'}"
+
+
+def read_choices(selection: Path) -> Any:
+    """The chosen points by run, of a selection record."""
+    from fedatlas.evaluation.selection import choices
+
+    return choices(read_json(f"@{selection}"))
+
+
+def read_traces(files: list[Path]) -> Any:
+    """The traces by run; xarray is loaded by this."""
+    from fedatlas.evaluation.selection import by_run
+    from fedatlas.traces.trace import read_trace
+
+    return by_run([read_trace(file) for file in files])

@@ -1,0 +1,96 @@
+"""Commands: questions beside training."""
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedatlas.cli.options import ObjectiveSpecification, Output, json_with, members, read_json
+from fedatlas.files import write_text
+from fedatlas.schema.models import validated
+
+log = logging.getLogger(__name__)
+
+
+def leaks(
+    shards: Annotated[list[Path], typer.Argument(help="Files of all parties, in order.")],
+    spec: ObjectiveSpecification,
+    output: Output,
+) -> None:
+    """Tabulate what curious or colluding parties learn from a vertical method's messages."""
+    from fedatlas.federations.vertical.shards import read_party_shards
+    from fedatlas.schema.objectives import LinearObjective
+    from fedatlas.studies.leaks import find_leaks, write_leaks
+    from fedatlas.training.solver import solve
+
+    objective = validated(LinearObjective, read_json(spec), "--spec")
+    data = read_party_shards(shards)
+    rows, active = data.train, data.metadata["partition"]["active"]
+    w, _ = solve(rows, objective)
+    findings = find_leaks(
+        objective, rows.label, 0 * rows.label, rows.features @ w, rows.parties, active
+    )
+    write_leaks(findings, output)
+
+
+def landscape(
+    shard: Annotated[Path, typer.Argument(help="Shard file of all clients.")],
+    spec: Annotated[str, json_with("objective and landscape")],
+    output: Output,
+) -> None:
+    """Compute the loss surface of a network with two parameters and its stationary points."""
+    from fedatlas.evaluation.stationary_points import described, write_surface
+    from fedatlas.federations.client_shards import read_shard
+    from fedatlas.schema.objectives import AucObjective
+    from fedatlas.schema.studies import Landscape
+    from fedatlas.studies.landscape import AucSurface, explore
+
+    content = members(spec, "objective", "landscape")
+    objective = validated(AucObjective, content["objective"], "--spec: objective")
+    region = validated(Landscape, content["landscape"], "--spec: landscape")
+    surface = explore(AucSurface(read_shard(shard), objective), region)
+    write_surface(surface, output)
+    for point in surface.stationary_points:
+        log.info("%s", described(point))
+
+
+def budgets(
+    spec: Annotated[str, json_with("budgets and runs")],
+    output: Output,
+    conditions: Annotated[Path, typer.Option(help="Table of theorems' conditions to write.")],
+) -> None:
+    """Compute what runs spend of privacy, and list theorems' conditions; nothing is trained."""
+    from fedatlas.evaluation.comma_separated import to_csv
+    from fedatlas.schema.runs import RunSpec
+    from fedatlas.schema.studies import BudgetStudy
+    from fedatlas.studies.budgets import (
+        CONDITION_COLUMNS,
+        compute_budgets,
+        tabulate_conditions,
+        write_budgets,
+    )
+
+    content = members(spec, "budgets", "runs")
+    runs = [validated(RunSpec, run, "--spec: runs") for run in content["runs"]]
+    study = validated(BudgetStudy, content["budgets"], "--spec: budgets")
+    write_budgets(compute_budgets(runs, study), output)
+    write_text(conditions, to_csv(tabulate_conditions(runs, study), CONDITION_COLUMNS))
+
+
+def attacks(
+    spec: Annotated[str, json_with("privacy_audit and runs")],
+    output: Output,
+) -> None:
+    """Attack what runs claim of privacy, on a tiny problem."""
+    from fedatlas.schema.runs import RunSpec
+    from fedatlas.schema.studies import PrivacyAudit
+    from fedatlas.studies.attacks import tabulate_attacks, write_attacks
+
+    content = members(spec, "privacy_audit", "runs")
+    runs = [validated(RunSpec, run, "--spec: runs") for run in content["runs"]]
+    study = validated(PrivacyAudit, content["privacy_audit"], "--spec: privacy_audit")
+    write_attacks(tabulate_attacks(runs, study), output)
+
+
+COMMANDS = (leaks, landscape, budgets, attacks)

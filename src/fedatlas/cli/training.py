@@ -1,0 +1,113 @@
+"""Commands: shards to traces."""
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedatlas.cli.options import (
+    Configuration,
+    ObjectiveSpecification,
+    Output,
+    Specification,
+    read_json,
+    similar,
+)
+from fedatlas.errors import FedatlasError
+from fedatlas.schema.config import DEVICE_VARIABLE
+from fedatlas.schema.models import validated
+
+log = logging.getLogger(__name__)
+
+
+def spec(
+    name: Annotated[
+        str, typer.Argument(help="EXPERIMENT/RUN/POINT, as traces are filed; or EXPERIMENT.")
+    ],
+    config: Configuration = Path("config"),
+) -> None:
+    """Print a run's specification for `train --spec`, or what an experiment's file expands to."""
+    from fedatlas.files import canonical_json
+    from fedatlas.plan.build import build_plan
+    from fedatlas.schema.experiment_files import read_experiments
+    from fedatlas.schema.models import as_yaml
+
+    if "/" not in name:
+        experiments = read_experiments(config / "experiments")
+        if name not in experiments:
+            raise FedatlasError(f"there is no experiment '{name}'; {similar(name, experiments)}")
+        where, content = experiments[name]
+        typer.echo(f"# {where}\n{as_yaml(content)}", nl=False)
+        return
+    runs = {run.name: run for run in build_plan(config).runs.values()}
+    if name not in runs:
+        raise FedatlasError(f"there is no run '{name}'; {similar(name, runs)}")
+    typer.echo(canonical_json(runs[name].model_dump(mode="json")))
+
+
+def optimum(
+    shards: Annotated[list[Path], typer.Argument(help="Files of all parties, in order.")],
+    spec: ObjectiveSpecification,
+    output: Output,
+) -> None:
+    """Find an objective's optimum on pooled training rows."""
+    from fedatlas.federations.vertical.shards import read_party_shards
+    from fedatlas.schema.objectives import LinearObjective
+    from fedatlas.training.optimum import write_optimum
+    from fedatlas.training.solver import solve
+
+    objective = validated(LinearObjective, read_json(spec), "--spec")
+    _, found = solve(read_party_shards(shards).train, objective)
+    write_optimum(found, output)
+    log.info("%s", found)
+
+
+def train(
+    spec: Specification,
+    shards: Annotated[Path, typer.Option(help="Folder of the split's partitions.")],
+    output: Output,
+    optima: Annotated[
+        Path | None, typer.Option(help="Folder of the split's optima, if f* is needed.")
+    ] = None,
+    tuning: Annotated[
+        Path | None,
+        typer.Option(help="Selection record of the experiment in which the run is tuned."),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="auto, cpu, cuda or cuda:N.", envvar=DEVICE_VARIABLE)
+    ] = "auto",
+    checkpoint: Annotated[Path | None, typer.Option(help="Where to resume from.")] = None,
+    checkpoint_every: Annotated[
+        float, typer.Option(help="Seconds between checkpoints.", envvar="FEDATLAS_CHECKPOINT_EVERY")
+    ] = 60.0,
+) -> None:
+    """Train one run with all its seeds and write its trace."""
+    from fedatlas.arithmetic.out_of_memory import is_out_of_memory
+    from fedatlas.schema.runs import RunSpec
+    from fedatlas.training.loop import CheckpointPolicy
+    from fedatlas.training.loop import train as train_run
+
+    run = validated(RunSpec, read_json(spec), "--spec")
+    if (tuning is None) != (run.tuned_in is None):
+        raise FedatlasError(
+            f"{run.name}: is tuned in {run.tuned_in or 'no other experiment'}: "
+            f"{'remove' if tuning else 'give'} --tuning"
+        )
+    if tuning is not None:
+        run = run.tuned(read_json(f"@{tuning}"))
+    policy = CheckpointPolicy(checkpoint, checkpoint_every) if checkpoint else None
+    try:
+        train_run(run, shards, output, optima=optima, device=device, checkpoint=policy)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        # Gradients and evaluations say more, see `fedatlas.arithmetic.memory`.
+        raise FedatlasError(
+            f"{run.name}: ran out of memory beside gradients and evaluations, on device '{device}':"
+            f" {str(error).splitlines()[0].rstrip('.') if str(error) else 'no room'}. Give the "
+            "job more memory, or lower the numbers of clients and samples"
+        ) from None
+
+
+COMMANDS = (spec, optimum, train)
