@@ -18,13 +18,13 @@ from fedatlas.arithmetic.gpus import Gpu, claim, driver_version, models
 from fedatlas.errors import FedatlasError
 
 FIRST, SECOND = Gpu("cuda:0", "GPU-a"), Gpu("cuda:1", "GPU-b")
-SOURCES = str(Path(gpus.__file__).parent.parent)
+SOURCES = str(Path(gpus.__file__).parents[2])
 
 # Claims one of the GPUs, says which and when, keeps it for a while, says when that ended.
 CHILD = """
 import json, logging, sys, time
 from pathlib import Path
-from fedatlas.gpus import Gpu, claim
+from fedatlas.arithmetic.gpus import Gpu, claim
 logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
 folder, seconds, *rest = sys.argv[1:]
 gpus = [Gpu(*pair.split("=")) for pair in rest]
