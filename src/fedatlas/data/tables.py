@@ -73,7 +73,7 @@ def features_from_table(table: pa.Table, features: int) -> np.ndarray | sparse.c
 
 
 def _tensors(features: np.ndarray, shape: tuple[int, ...]) -> pa.ExtensionArray:
-    """(n, d) → n tensors of `shape`."""
+    """Rows (n, d) → n tensors of `shape`."""
     n, d = features.shape
     if math.prod(shape) != d:
         raise FedatlasError(f"samples of shape {shape} do not hold {d} features")

@@ -24,11 +24,11 @@ ENTRY_BYTES = 512
 # No data set's files shrink to less than a 250th; below the second number any ratio is harmless.
 MOST_RATIO = 250
 ANY_RATIO_BYTES = 64 << 20
-# What a tar says of an entry before its content (long names, PAX records) is read into memory.
+# tarfile reads headers (long names, PAX records) into memory: the most bytes of one entry.
 HEADER_BYTES = 1 << 13
-# The dictionary of xz, which a header of a few bytes asks for; `xz -9` takes 65 MiB.
+# A header of a few bytes can ask xz for any dictionary; `xz -9` takes 65 MiB.
 XZ_MEMORY = 128 << 20
-# What file systems take, and deeper than any data set lies.
+# Limits of file systems; no data set lies deeper.
 NAME_BYTES = 255
 PATH_BYTES = 1024
 FOLDERS_DEEP = 64
@@ -135,7 +135,7 @@ def decompress_file(source: Path, compression: str, output: Path, limit: int) ->
 def unpack_archive(
     source: Path, kind: str, folder: Path, limit: int, only: str | None = None
 ) -> None:
-    """Spread an archive into `folder`, whole or not at all.
+    """Unpack an archive into `folder`, whole or not at all.
 
     kind: `tar` (plain or compressed) or `zip`. limit: the most bytes to write.
     only: write this one member and check the rest.
@@ -186,7 +186,11 @@ def _write(
 
 
 def _safe_name(source: Path, raw_name: str) -> str:
-    """The entry's name without `./`; FedatlasError when it could leave the folder."""
+    """The entry's name without `./`; FedatlasError when it could leave the folder.
+
+    tarfile's filter "data" would rename absolute paths and allow links inside the folder, and
+    zipfile renames silently; here an archive with such an entry is refused.
+    """
     path = PurePosixPath(raw_name)
     if not raw_name.isprintable():
         # Also bytes that are no UTF-8, which tarfile keeps as lone surrogates.

@@ -18,9 +18,9 @@ from fedatlas.schema.partitions import (
 # Labels are classes only if each is met this often on average.
 FEWEST_SAMPLES_PER_CLASS = 5
 
-# Independent streams of one partition seed: rows must not depend on the number of parties. The
-# first is also that of clients' assignments, which take the seed itself: rows shared out to clients
-# have the fourth. Of the last every silo has its own.
+# Independent random streams of a partition's seed, so that rows do not depend on the number of
+# parties. Assignments to clients draw from the first stream, so their test rows need the fourth.
+# Each silo has a stream of its own below the last.
 _ROWS, _FEATURES, _THINNING, _ROWS_OF_CLIENTS, _SILOS = 0, 1, 2, 3, 4
 
 
@@ -101,12 +101,12 @@ def _blocks(length: int, blocks: int) -> list[slice]:
 def share_out_by_silo(
     spec: TieredPartition, labels: np.ndarray
 ) -> tuple[list[list[np.ndarray]], np.ndarray]:
-    """Of each silo the ascending row numbers of each client; and the rows kept for testing.
+    """Ascending row numbers by silo and client, and the rows kept for testing.
 
-    `labels` (rows,) are those of the whole data set, in row order. Every training row is at one
-    client of each silo, but rows of a class that is made rare may be nobody's. A silo's permutation
-    depends on `seed`, the silo's number and the number of training rows only: not on the other
-    silos nor on the number of clients.
+    `labels` (rows,) are those of the whole data set, in row order. Each silo has every training row
+    at one client; rows of a class that is made rare may be left out. A silo's permutation depends
+    on `seed`, the silo's number and the number of training rows only: not on the other silos, nor
+    on the number of clients.
 
     Raises FedatlasError when there are fewer rows than `samples` or `clients`, or when a class of
     `binary` has no training row.
@@ -133,7 +133,7 @@ def share_out(spec: HorizontalPartition, labels: np.ndarray) -> tuple[list[np.nd
 
     `labels` (rows,) are those of the whole data set, in row order. The result depends on nothing
     but the arguments (PCG64 under `spec.seed`), and every client gets at least one sample. Rows
-    beyond `samples`, and rows of a class that is made rare, are nobody's.
+    beyond `samples`, and rows of a class that is made rare, may be left out.
 
     `dirichlet` follows Yurochkin et al. (2019): for every class, the proportions of its samples
     that go to the clients are drawn from Dirichlet(concentration, …, concentration), so client
@@ -152,7 +152,7 @@ def share_out(spec: HorizontalPartition, labels: np.ndarray) -> tuple[list[np.nd
 
 
 def _by_client(rows: np.ndarray, client: np.ndarray) -> list[np.ndarray]:
-    """The rows of each client, of which none is without, in their order."""
+    """Ascending row numbers per client; none is empty."""
     return np.split(rows[np.argsort(client, kind="stable")], np.cumsum(np.bincount(client))[:-1])
 
 

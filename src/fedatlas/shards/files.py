@@ -61,7 +61,7 @@ def with_classes(
 
 
 def partition_metadata(spec: Partition, prepared: Path, test: Path | None) -> dict[str, Any]:
-    """What a shard says of how it came to be."""
+    """What a shard's metadata say of its origin."""
     return {
         "partition": spec.model_dump(mode="json"),
         "prepared_digest": file_digest(prepared),
@@ -75,7 +75,7 @@ def write_row_groups(path: Path, groups: Iterable[pa.Table], metadata: dict[str,
 
 
 def write_runs(path: Path, runs: Iterable[tuple[pa.Table, int]], metadata: dict[str, Any]) -> None:
-    """As `write_row_groups`, of tables that are cut into row groups of so many rows each."""
+    """As `write_row_groups`, of tables with the size of the row groups to cut them into."""
     waiting = iter(runs)
     first = next(waiting)
     schema = first[0].schema.with_metadata({METADATA_KEY: canonical_json(metadata)})
@@ -119,7 +119,7 @@ def _read_test(
         )
     if test_metadata["layout"] == metadata["layout"]:
         return table
-    # Either split is stored as is smaller for it, but row groups of one file are alike.
+    # Each split is stored in its smaller layout, but the row groups of one file must be alike.
     samples = from_table(table, metadata["features"])
     rows = sparse.csr_array(samples.features)
     features = rows.toarray() if samples.is_sparse else rows

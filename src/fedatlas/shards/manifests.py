@@ -17,8 +17,8 @@ def vouched_digests(
     """The digests of a partition's shard files, which must be those that its manifest names.
 
     files: all of the partition, in order. FedatlasError names the file that is missing, damaged, or
-    belongs to another data set, split or partition. Only this finds damage to a Parquet file's
-    footer, which has no checksum.
+    belongs to another data set, split or partition. A Parquet file's footer has no
+    checksum: only these digests find damage to it.
     """
     folder = files[0].parent
     remedy = f"Delete the folder {folder} and run again."
@@ -52,12 +52,12 @@ def vouched_digests(
 
 @contextmanager
 def manifest_of(manifest: Path, shard_metadata: dict[str, Any]) -> Iterator[Callable[..., None]]:
-    """Write a manifest after its silo files: call the yielded function for each that is written.
+    """Write a manifest after its silo files; call the yielded function for each written file.
 
-    The function takes the silo's path and what its entry says besides file name and digest.
+    The function takes the silo's path and its entry's keys besides file name and digest.
     """
     with write_atomically(manifest) as temporary:
-        # An older manifest must not vouch for the files that replace its own.
+        # An older manifest must not vouch for new files.
         manifest.unlink(missing_ok=True)
         written: list[dict[str, Any]] = []
 

@@ -286,7 +286,10 @@ def _check_header(path: Path, header: list[str], table: CsvTable) -> None:
 def _values(
     path: Path, name: str, fields: Mapping[str, pa.Array], convert: Converter, problem: str
 ) -> np.ndarray:
-    """(n,) float64 values of a column, NaN where one is missing; `problem` is said of the rest."""
+    """(n,) float64 values of a column, NaN where one is missing.
+
+    problem: the end of the error about a field that `convert` does not take.
+    """
     # Each distinct text is converted once, in the order in which they first occur.
     encoded = fields[name].dictionary_encode()
     texts = encoded.dictionary.to_pylist()
