@@ -8,7 +8,9 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.experiment_files import load_experiments, read_experiments
 from fedatlas.schema.families import expand
@@ -279,3 +281,19 @@ def test_the_worked_example_becomes_what_is_printed_beside_it(tmp_path):
     assert list(found) == ["example-fig7-large", "example-fig7-small"]
     assert found["example-fig7-small"][1] == yaml.safe_load(printed)
     assert len(load_experiments(tmp_path)["example-fig7-large"].claims) == 2
+    # The command prints the same, and says where it is stated.
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "example").rename(tmp_path / "experiments" / "example")
+    outcome = CliRunner().invoke(app, ["spec", "example-fig7-small", "--config", str(tmp_path)])
+    where, _, text = outcome.stdout.partition("\n")
+    assert (where, text) == (
+        f"# {tmp_path}/experiments/example/fig7.yaml (example-fig7-small)",
+        printed,
+    )
+
+
+def test_an_unknown_experiment_is_not_printed(tmp_path):
+    (tmp_path / "experiments").mkdir()
+    load(tmp_path / "experiments", base=BASE | {"runs": {"{data}": RUNS["one"]}})
+    outcome = CliRunner().invoke(app, ["spec", "paper-bas", "--config", str(tmp_path)])
+    assert "there is no experiment 'paper-bas'; similar: paper-base" in str(outcome.exception)

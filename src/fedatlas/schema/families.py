@@ -9,8 +9,7 @@
     runs:
       "{method}-q{q}": {algorithm: "vfb2_{method}", title: "{method.title}, q = {q}"}
 
-`config/experiments/README.md` explains the form. What comes out is validated as if it had been
-typed by hand.
+`config/experiments/README.md` explains the form. What comes out is validated as if typed by hand.
 """
 
 import math
