@@ -19,6 +19,7 @@ from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import Choice, choices, select
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.figures.draw import compose
+from fedatlas.figures.style import Shown
 from fedatlas.schema.claims import Claim, ClaimTest
 from fedatlas.schema.cost_names import Cost, LinkLatencies, link_latencies
 from fedatlas.schema.figures import Figure
@@ -329,7 +330,7 @@ def test_gaps_that_make_no_sense_are_refused(change, message):
 def composed(figure: Figure, **traces: Any):
     points = {run: {"p": trace} for run, trace in traces.items()}
     chosen = {run: Choice("p", ()) for run in traces}
-    return compose("A title", figure, {run: run for run in traces}, points, chosen)
+    return compose("A title", Shown(figure, {run: run for run in traces}, points, chosen))
 
 
 def test_axes_are_named_after_their_latency():

@@ -34,6 +34,7 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.counters import SequentialCounters
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.figures.draw import compose
+from fedatlas.figures.style import Shown
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.cost_names import Cost, DeclaredNetwork, declared_network
@@ -720,7 +721,8 @@ def test_columns_show_counted_times_and_clocks_beside_each_other():
     for of_point in points.values():
         of_point["p"] = of_point["p"].assign(objective=of_point["p"]["gradient_norm"] + 0.5)
     chosen = {name: Choice("p", ()) for name in points}
-    places = compose("A title", figure, {name: name for name in points}, points, chosen).axes
+    shown = Shown(figure, {name: name for name in points}, points, chosen)
+    places = compose("A title", shown).axes
     medians = [[line for line in place.lines if line.get_lw() > 1] for place in places]
     assert [len(lines) for lines in medians] == [2, 3, 0]
     assert sorted(line.get_xdata().max() for line in medians[0]) == [12, 30]
