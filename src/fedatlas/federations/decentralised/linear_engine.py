@@ -13,12 +13,13 @@ from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.engine import AgentEngine
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
+from fedatlas.federations.numpy_arrays import NumpyArrays
 from fedatlas.schema.objectives import LinearObjective
 
 _ORDER = {"l1": 1, "l2": 2}
 
 
-class LinearAgents(AgentEngine):
+class LinearAgents(NumpyArrays, AgentEngine):
     """The engine of linear models; its arrays are numpy float64.
 
     Clipped are the gradients of losses; that of the regulariser does not depend on samples.
@@ -42,14 +43,6 @@ class LinearAgents(AgentEngine):
     def start(self, seed: int) -> np.ndarray:
         """See AgentEngine: zeros."""
         return np.zeros((self.agents, self.dimension))
-
-    def array(self, values: np.ndarray) -> np.ndarray:
-        """See AgentEngine."""
-        return values
-
-    def numpy(self, array: np.ndarray) -> np.ndarray:
-        """See AgentEngine."""
-        return array
 
     def gradients(
         self, points: np.ndarray, batch: Minibatches, clipping: Clipping | None

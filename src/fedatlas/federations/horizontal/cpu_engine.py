@@ -11,10 +11,11 @@ from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.horizontal import kernels
 from fedatlas.federations.horizontal.engine import Engine
+from fedatlas.federations.numpy_arrays import NumpyArrays
 from fedatlas.schema.objectives import LinearObjective
 
 
-class CompiledEngine(Engine):
+class CompiledEngine(NumpyArrays, Engine):
     """The engine of the CPU; its arrays are numpy float64."""
 
     # 8 MiB, which stay in a cache and in memory that is there already: of 20 clients with a million
@@ -40,14 +41,6 @@ class CompiledEngine(Engine):
     def zeros(self, *shape: int) -> np.ndarray:
         """See Engine."""
         return np.zeros(shape)
-
-    def array(self, values: np.ndarray) -> np.ndarray:
-        """See Engine."""
-        return values
-
-    def numpy(self, array: np.ndarray) -> np.ndarray:
-        """See Engine."""
-        return array
 
     def client_gradients(self, x: np.ndarray, batch: Minibatches) -> np.ndarray:
         """See Engine."""

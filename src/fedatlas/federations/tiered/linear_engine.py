@@ -11,6 +11,7 @@ from fedatlas.arithmetic.labels import has_two_classes
 from fedatlas.arithmetic.linear import LinearModel
 from fedatlas.arithmetic.quality import quality
 from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.numpy_arrays import NumpyArrays
 from fedatlas.federations.tiered.engine import RowsByClient, SiloEngine, rows_by_client
 from fedatlas.federations.tiered.kernels import silo_gradients
 from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
@@ -26,7 +27,7 @@ class _SiloBatch:
     sizes: np.ndarray
 
 
-class LinearSilos(SiloEngine):
+class LinearSilos(NumpyArrays, SiloEngine):
     """The engine of linear models: h_j(θ_j; x) = θ_j·x_j, without an intercept, float64.
 
     The objective is that of the other linear problems, 1/M Σ_p loss(Σ_j θ_j·x_pj, y_p) + weight ·
@@ -63,15 +64,6 @@ class LinearSilos(SiloEngine):
             tuple(np.zeros(silo.features.shape[1]) for silo in self._silos),
             tuple(np.zeros(0) for _ in self._silos),
         )
-
-    def array(self, values: np.ndarray) -> np.ndarray:
-        """See SiloEngine."""
-        return values
-
-    def numpy(self, array: Any) -> np.ndarray:
-        """See SiloEngine."""
-        values: np.ndarray = array
-        return values
 
     def copies(self, array: Any) -> Any:
         """See SiloEngine."""

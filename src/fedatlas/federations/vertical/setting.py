@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedatlas.federations.numpy_arrays import NumpyArrays
 from fedatlas.federations.setting import Setting, Trial, shard_files
 from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.federations.vertical.network import PartyNetwork
@@ -17,7 +18,7 @@ from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.manifests import vouched_digests
 
 
-class VerticalSetting(Setting):
+class VerticalSetting(NumpyArrays, Setting):
     """Every seed may have a partition of its own; a sequence of tiny updates, always on the CPU."""
 
     device = "cpu"
@@ -52,14 +53,6 @@ class VerticalSetting(Setting):
             seed,
         )
         return Trial(problem, network, counters, np.zeros(problem.dimension), problem.samples)
-
-    def array(self, values: np.ndarray) -> np.ndarray:
-        """See Setting."""
-        return values
-
-    def numpy(self, array: np.ndarray) -> np.ndarray:
-        """See Setting."""
-        return array
 
     def _samples(self, partition: VerticalPartition) -> PartySamples:
         """Read the parties' files unless they are the last that were read."""
