@@ -1,0 +1,124 @@
+"""Targets, files, dependencies and specifications that rules take from the plan."""
+
+import json
+import re
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from fedatlas.errors import FedatlasError
+from fedatlas.plan import data, results, specifications, training
+from fedatlas.plan.build import build_plan
+from fedatlas.plan.selected import Selected, targets
+from workflow_copy import EXPERIMENT, ROOT
+
+PAPER = """
+newpaper:
+  name: New
+  title: "A new paper"
+  authors: [Somebody]
+  venue: Preprint
+  year: 2026
+  identifier: "arXiv:2601.00001"
+"""
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return build_plan(ROOT / "config")
+
+
+def test_a_new_paper_needs_the_configuration_folder_only(tmp_path):
+    folder = tmp_path / "experiments" / "newpaper"
+    folder.mkdir(parents=True)
+    for name in ("datasets.yaml", "papers.yaml"):
+        shutil.copy2(ROOT / "config" / name, tmp_path)
+    with (tmp_path / "papers.yaml").open("a", encoding="utf-8") as stream:
+        stream.write(PAPER)
+    text = EXPERIMENT.replace("paper: fedpage", "paper: newpaper")
+    (folder / "fig1.yaml").write_text(text, encoding="utf-8")
+    plan = build_plan(tmp_path)
+    assert targets(plan)[-1] == "newpaper"
+    made = Selected(plan, ("newpaper-*",)).results_of("newpaper")
+    assert "results/experiments/newpaper-fig1/traces/scaffold/only.nc" in made
+    assert {"results/claims/newpaper.csv", "results/claims/newpaper.html"} <= set(made)
+
+
+def test_targets_are_papers_and_what_is_ours_but_not_the_demo(plan):
+    assert sorted(targets(plan)) == ["crosspaper", "dpgt", "fedpage", "fmgda", "tdcd", "vfb2"]
+
+
+def test_a_target_without_selected_experiments_says_how_to_select_them(plan):
+    with pytest.raises(FedatlasError, match=r"no experiment of fedpage.*config/paper\.yaml"):
+        Selected(plan, ("demo-*",)).results_of("fedpage")
+
+
+@pytest.mark.parametrize(
+    ("experiment", "made"),
+    [
+        ("demo-fedpage", {"figure.svg", "figure.png", "table.csv"}),
+        ("demo-vfb2", {"leaks.csv", "trees.svg", "trees.png", "table.csv"}),
+        ("dpgt-audit", {"privacy-audit.csv"}),
+    ],
+)
+def test_files_of_an_experiment_follow_from_its_keys(plan, experiment, made):
+    folder = f"results/experiments/{experiment}"
+    files = results.experiment_files(plan, experiment)
+    always = {"selection.json", "claims.csv"}
+    assert {f"{folder}/{name}" for name in made | always} <= set(files)
+    assert set(results.traces(plan, experiment)) <= set(files)
+    assert results.judged_file(plan, experiment, "landscape.json") == []
+
+
+def test_a_training_job_reads_every_trial_once_and_what_vouches_for_it(plan):
+    for spec in plan.runs.values():
+        shards, manifests = training.shard_files(spec), training.manifests(spec)
+        assert len(shards) == len(set(shards))
+        assert {Path(file).parent for file in shards} == {Path(file).parent for file in manifests}
+        assert bool(training.optima(spec)) == spec.optimum
+        assert bool(training.tuning(spec)) == (spec.tuned_in is not None)
+
+
+def test_every_module_that_decides_what_is_computed_exists(plan):
+    modules = {module for spec in plan.runs.values() for module in spec.code}
+    modules |= set(data.SHARDING.values())
+    modules |= {m for name in plan.catalogue for m in data.reading_code(plan.catalogue, name)}
+    for file in (ROOT / "rules").glob("*.smk"):
+        modules |= set(re.findall(r'"(fedatlas\.[\w.]+)"', file.read_text(encoding="utf-8")))
+    assert "fedatlas.evaluation.selection" in modules
+    missing = [module for module in sorted(modules) if find_spec(module) is None]
+    assert not missing
+
+
+def test_splits_are_scaled_by_the_training_split_only_where_the_catalogue_says(plan):
+    for name, dataset in plan.catalogue.items():
+        for split in dataset.splits:
+            train = [f"results/data/{name}/train.parquet"]
+            expected = train if dataset.scaled_by_train and split != "train" else []
+            assert data.scaled_by(plan.catalogue, name, split) == expected
+
+
+def test_prose_does_not_decide_how_data_are_read(plan):
+    told = json.loads(data.reading(plan.catalogue, "a9a", "train"))
+    assert told["rows"] == 32561 and not {"title", "licence", "citation"} & set(told)
+
+
+def test_specifications_hold_the_keys_that_commands_ask_for(plan):
+    name = "demo-fedpage"
+    assert set(json.loads(specifications.claims(plan, name))) == {"experiment", "paper", "claims"}
+    assert set(json.loads(specifications.figure(plan, name))) == {"title", "runs", "figure"}
+    privacy = json.loads(specifications.privacy(plan, "dpgt-audit", "privacy_audit"))
+    assert set(privacy) == {"privacy_audit", "runs"}
+
+
+def test_the_atlas_has_every_trace_once(plan):
+    selected = Selected(plan, ("demo-*",))
+    joined = [file for paper in selected.joined_papers for file in selected.joined_traces(paper)]
+    trained = {file for name in selected.names for file in results.traces(plan, name)}
+    assert len(joined) == len(set(joined)) and set(joined) == trained
+    for paper in selected.joined_papers:
+        told = json.loads(selected.joined_specification(paper))
+        points = sum(len(run["points"]) for each in told["experiments"] for run in each["runs"])
+        assert points == len(selected.joined_traces(paper))
