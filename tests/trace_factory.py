@@ -17,20 +17,16 @@ SAMPLES = 2000.0
 def make_trace(
     gradient_norm: Any,
     *,
-    run: str = "first",
-    step: float = 0.1,
-    point: str | None = None,
-    hyper_parameters: dict[str, Any] | None = None,
     schedule: Sequence[int] | None = None,
     cost_scale: Any = 1.0,
     full_participations: Any = None,
     clients: int = 100,
-    **measured: Any,
+    **options: Any,
 ) -> xr.Dataset:
     """A star's trace with the given gradient norm (seeds, records); a NaN row end is a divergence.
 
     schedule: round of each record, 10 apart by default; cost_scale: (seeds,) or a number that
-    multiplies bytes and gradient evaluations; measured: further or other measurements.
+    multiplies bytes and gradient evaluations; options: as `_assembled` takes them, here and below.
     """
     values = np.asarray(gradient_norm, dtype=float)
     lost = np.isnan(values)
@@ -42,29 +38,21 @@ def make_trace(
         "gradient_norm": values,
         "train_accuracy": np.where(lost, np.nan, 0.9),
     }
-    variables |= {name: np.asarray(value, dtype=float) for name, value in measured.items()}
     return _assembled(
         variables,
         lost,
         rounds=int(_rounds(lost, schedule)[-1]),
         partition={"assignment": "consecutive", "clients": clients, "samples": int(SAMPLES)},
-        run=run,
-        step=step,
-        point=point,
-        hyper_parameters=hyper_parameters,
+        **options,
     )
 
 
 def auroc_trace(
     test_auroc: Any,
     *,
-    run: str = "first",
-    step: float = 0.1,
-    point: str | None = None,
-    hyper_parameters: dict[str, Any] | None = None,
     schedule: Sequence[int] | None = None,
     cost_scale: Any = 1.0,
-    **measured: Any,
+    **options: Any,
 ) -> xr.Dataset:
     """A star's trace of AUC maximisation with the given test AUROC (seeds, records).
 
@@ -78,16 +66,12 @@ def auroc_trace(
         "train_auroc": (1 + values) / 2,
         "test_auroc": values,
     }
-    variables |= {name: np.asarray(value, dtype=float) for name, value in measured.items()}
     return _assembled(
         variables,
         lost,
         rounds=int(_rounds(lost, schedule)[-1]),
         partition={"assignment": "consecutive", "clients": 16, "samples": int(SAMPLES)},
-        run=run,
-        step=step,
-        point=point,
-        hyper_parameters=hyper_parameters,
+        **options,
     )
 
 
@@ -117,19 +101,14 @@ def _star_costs(
 def vertical_trace(
     suboptimality: Any,
     *,
-    run: str = "first",
-    step: float = 0.1,
-    point: str | None = None,
-    hyper_parameters: dict[str, Any] | None = None,
     parties: int = 8,
     epochs: float = 20.0,
     seconds_per_epoch: Any = 1.0,
-    **measured: Any,
+    **options: Any,
 ) -> xr.Dataset:
     """A vertical run's trace with the given sub-optimality (seeds, records).
 
-    Records are evenly spread over `epochs`; seconds_per_epoch: (seeds,) or a number; measured:
-    further or other measurements.
+    Records are evenly spread over `epochs`; seconds_per_epoch: (seeds,) or a number.
     """
     values = np.asarray(suboptimality, dtype=float)
     seeds, records = values.shape
@@ -159,16 +138,12 @@ def vertical_trace(
         "read_delay_max": np.where(lost, np.nan, 7.0),
         "mask_error": np.where(lost, np.nan, 1e-13),
     }
-    variables |= {name: np.asarray(value, dtype=float) for name, value in measured.items()}
     return _assembled(
         variables,
         lost,
         rounds=10 * (records - 1),
         partition={"kind": "vertical", "parties": parties, "active": min(parties, 3), "seed": 0},
-        run=run,
-        step=step,
-        point=point,
-        hyper_parameters=hyper_parameters,
+        **options,
     )
 
 
@@ -176,14 +151,10 @@ def tiered_trace(
     objective: Any,
     *,
     local_steps: int = 10,
-    run: str = "first",
-    step: float = 0.1,
-    point: str | None = None,
-    hyper_parameters: dict[str, Any] | None = None,
     schedule: Sequence[int] | None = None,
     silos: int = 2,
     clients: int = 50,
-    **measured: Any,
+    **options: Any,
 ) -> xr.Dataset:
     """A trace over silos with the given objective (seeds, records).
 
@@ -208,16 +179,12 @@ def tiered_trace(
         "objective": values,
         "train_accuracy": np.where(lost, np.nan, 0.9),
     }
-    variables |= {name: np.asarray(value, dtype=float) for name, value in measured.items()}
     return _assembled(
         variables,
         lost,
         rounds=int(_rounds(lost, schedule)[-1]),
         partition={"kind": "tiered", "cut": {"width": silos}, "clients": clients, "seed": 0},
-        run=run,
-        step=step,
-        point=point,
-        hyper_parameters=hyper_parameters,
+        **options,
     )
 
 
@@ -227,11 +194,14 @@ def _assembled(
     *,
     rounds: int,
     partition: dict[str, Any],
-    run: str,
-    step: float,
-    point: str | None,
-    hyper_parameters: dict[str, Any] | None,
+    run: str = "first",
+    step: float = 0.1,
+    point: str | None = None,
+    hyper_parameters: dict[str, Any] | None = None,
+    **measured: Any,
 ) -> xr.Dataset:
+    """measured: further measurements, or others in place of those in variables."""
+    variables |= {name: np.asarray(value, dtype=float) for name, value in measured.items()}
     specification = {
         "hyper_parameters": {"step_size": step} if hyper_parameters is None else hyper_parameters,
         "rounds": rounds,
