@@ -60,7 +60,7 @@ def copy_workflow(folder: Path) -> None:
 
 def _not_needed(folder: str, names: list[str]) -> list[str]:
     """Records of the installation, and temporary files of a process that is compiling."""
-    compiled = (".pyc", ".nbi", ".nbc")
+    compiled = (".pyc", ".nbi", ".nbc", ".json")
     if Path(folder).name == "__pycache__":
         return [name for name in names if not name.endswith(compiled)]
     return [name for name in names if name.endswith(".egg-info")]
