@@ -58,9 +58,11 @@ def run_cases(target: str, first: int, count: int, folder: Path, at: int) -> dic
 
 
 def run_bomb(name: str, folder: Path) -> dict[str, object]:
-    """Read one file that asks for far too much; the error, and what it took."""
+    """Read one file that asks for far too much; the error, memory and processor time."""
+    import sklearn.datasets  # noqa: F401  # loading it is no part of reading
+
     read = BOMBS[name](folder)
-    before, start = _peak(), time.perf_counter()
+    before, start = _peak(), time.process_time()
     signal.alarm(SECONDS)
     try:
         answer = f"gave {type(read()).__name__}"
@@ -72,7 +74,7 @@ def run_bomb(name: str, folder: Path) -> dict[str, object]:
     return {
         "answer": answer,
         "mebibytes": (_peak() - before) >> 20,
-        "seconds": time.perf_counter() - start,
+        "seconds": time.process_time() - start,
     }
 
 
