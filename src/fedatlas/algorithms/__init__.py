@@ -6,6 +6,7 @@ no method.
 
 import importlib
 import pkgutil
+import sys
 from functools import cache
 from types import ModuleType
 
@@ -32,7 +33,8 @@ def algorithm_class(name: str) -> type[Algorithm]:
         raise FedatlasError(
             f"unknown algorithm '{name}'; there are: {', '.join(algorithm_names())}"
         )
-    return _class_in(importlib.import_module(f"{__name__}.{name}"))
+    full_name = f"{__name__}.{name}"
+    return _class_in(sys.modules.get(full_name) or importlib.import_module(full_name))
 
 
 def build_algorithm(spec: RunSpec, where: str | None = None) -> Algorithm:

@@ -19,6 +19,7 @@ from fedatlas.plan.checks import (
     check_name,
     check_paper,
     check_partition,
+    check_samples,
     check_tuning,
 )
 from fedatlas.schema.experiment_files import load_experiments
@@ -128,36 +129,30 @@ def build_plan(config_folder: Path) -> Plan:
         check_graphs(experiment, where)
         for run_name, run in experiment.runs.items():
             check_name(run_name, f"{where}: run")
+            stated = _specification(name, experiment, run_name, run)
+            check_partition(stated, catalogue, f"{where}: runs.{run_name}")
+            for seed in stated.seeds:
+                partition = stated.partition.of_trial(seed)
+                partitions[partition.slug] = partition
+                if stated.optimum:
+                    rows = pooled_rows(partition)
+                    pooled[rows.rows_slug] = partitions[rows.slug] = rows
+            if isinstance(stated.objective, LinearObjective):
+                objectives[stated.objective.slug] = stated.objective
             for combination in product(*run.grid.values()):
                 chosen = dict(zip(run.grid, combination, strict=True))
-                values = at_point(run.hyper_parameters, chosen, f"{where}: runs.{run_name}")
-                spec = _specification(name, experiment, run_name, run, values, where)
+                spec = _at_point(stated, chosen, catalogue, f"{where}: runs.{run_name}")
                 if (name, run_name, spec.point) in runs:
                     raise FedatlasError(
                         f"{where}: runs.{run_name}.grid: lists '{spec.point}' twice"
                     )
                 runs[name, run_name, spec.point] = spec
-                check_partition(spec, catalogue, f"{where}: runs.{run_name}")
-                for seed in spec.seeds:
-                    partition = spec.partition.of_trial(seed)
-                    partitions[partition.slug] = partition
-                    if spec.optimum:
-                        rows = pooled_rows(partition)
-                        pooled[rows.rows_slug] = partitions[rows.slug] = rows
-                if isinstance(spec.objective, LinearObjective):
-                    objectives[spec.objective.slug] = spec.objective
     check_tuning(runs, experiments)
     return Plan(catalogue, papers, experiments, runs, partitions, pooled, objectives)
 
 
-def _specification(
-    name: str,
-    experiment: Experiment,
-    run_name: str,
-    run: RunConfig,
-    values: dict[str, Any],
-    where: str,
-) -> RunSpec:
+def _specification(name: str, experiment: Experiment, run_name: str, run: RunConfig) -> RunSpec:
+    """What all points of a run have in common."""
     partition = experiment.partition_of(run_name)
     network = experiment.network
     if partition.kind == "vertical" and network is None:
@@ -165,11 +160,11 @@ def _specification(
     graphs = run.graphs
     if run.algorithm in algorithm_names() and algorithm_class(run.algorithm).on_graphs:
         graphs = graphs or experiment.graphs
-    spec = RunSpec(
+    return RunSpec(
         paper=experiment.paper,
         experiment=name,
         run=run_name,
-        point="",
+        point=TUNED,
         dataset=experiment.dataset,
         split=experiment.split,
         partition=partition,
@@ -178,18 +173,26 @@ def _specification(
         objective=experiment.objective_of(run_name),
         optimum=experiment.measures_suboptimality,
         algorithm=run.algorithm,
-        hyper_parameters=values,
+        hyper_parameters=run.hyper_parameters,
         tuned_in=run.tuned_in,
         rounds=experiment.rounds_of(run_name),
         record_every=experiment.record_every_of(run_name),
         seeds=experiment.seeds,
     )
-    if run.tuned_in is not None:
+
+
+def _at_point(stated: RunSpec, chosen: dict[str, Any], catalogue: Catalogue, where: str) -> RunSpec:
+    """The run at a point of its grid; the only one of a run that is tuned elsewhere."""
+    if stated.tuned_in is not None:
         # Which point is chosen is known when it is; that the method accepts one is checked later.
-        return spec.model_copy(update={"point": TUNED})
-    algorithm = build_algorithm(spec, f"{where}: runs.{run_name}.hyper_parameters")
+        return stated
+    values = at_point(stated.hyper_parameters, chosen, where)
+    spec = stated.model_copy(update={"hyper_parameters": values})
+    algorithm = build_algorithm(spec, f"{where}.hyper_parameters")
     # As validated: 1e-2, which YAML reads as text, and 0.01 are one value and one name.
     validated = algorithm.model_dump(mode="json", exclude_unset=True)
-    point = "_".join(f"{key}-{flat(validated)[key]}" for key in run.grid) or "only"
-    check_name(point, f"{where}: runs.{run_name}.grid")
+    named = flat(validated)
+    point = "_".join(f"{key}-{named[key]}" for key in chosen) or "only"
+    check_name(point, f"{where}.grid")
+    check_samples(algorithm, spec, catalogue, where)
     return spec.model_copy(update={"hyper_parameters": validated, "point": point})

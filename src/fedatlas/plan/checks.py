@@ -8,6 +8,7 @@ from fedatlas.architectures import architecture_names
 from fedatlas.data.catalogue import Catalogue
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.objectives import (
     AucObjective,
@@ -150,23 +151,29 @@ def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
             f"{where}: the partition asks for {wanted} rows or clients, but {spec.dataset} has "
             f"{rows} rows"
         )
-    if isinstance(partition, TieredPartition) and rows is not None and spec.tuned_in is None:
-        try:
-            # At most: how many are thinned out by class, the catalogue does not know.
-            samples = len(train_and_test_rows(partition, rows)[0])
-            if partition.clients > samples:
-                raise FedatlasError(
-                    f"key 'partition.clients': {partition.clients} clients cannot share "
-                    f"{samples} training samples; lower it"
-                )
-            build_algorithm(spec, where).check_samples(samples)
-        except FedatlasError as error:
-            raise FedatlasError(f"{where}: {error} (data set '{spec.dataset}')") from None
     if partition.test_split is not None:
         try:
             dataset.split(partition.test_split)
         except FedatlasError as error:
             raise FedatlasError(f"{where}: key 'partition.test': {error}") from None
+
+
+def check_samples(algorithm: Algorithm, spec: RunSpec, catalogue: Catalogue, where: str) -> None:
+    """A tiered run's method has enough training rows, as far as the catalogue knows them."""
+    rows = catalogue[spec.dataset].split(spec.split).rows
+    if not isinstance(spec.partition, TieredPartition) or rows is None:
+        return
+    try:
+        # At most: how many are thinned out by class, the catalogue does not know.
+        samples = len(train_and_test_rows(spec.partition, rows)[0])
+        if spec.partition.clients > samples:
+            raise FedatlasError(
+                f"key 'partition.clients': {spec.partition.clients} clients cannot share "
+                f"{samples} training samples; lower it"
+            )
+        algorithm.check_samples(samples)
+    except FedatlasError as error:
+        raise FedatlasError(f"{where}: {error} (data set '{spec.dataset}')") from None
 
 
 def check_tuning(

@@ -147,6 +147,8 @@ def validated(model: type[M], value: Any, where: str) -> M:
     model: a Model, or a union of Models that one of their keys tells apart.
     """
     try:
+        if isinstance(model, type):
+            return model.model_validate(value)
         return TypeAdapter(model).validate_python(value)
     except ValidationError as error:
         lines = [_explain(model, item, where, value) for item in error.errors()]
