@@ -180,11 +180,6 @@ def test_an_error_of_the_programmers_own_keeps_its_traceback(add):
         checked_build(name, SHAPE, 2)
 
 
-def test_a_network_that_refuses_a_shape_says_so_itself():
-    with pytest.raises(FedatlasError, match=r"^network 'cnn_8x8' takes samples of shape"):
-        checked_build("cnn_8x8", (1, 9, 9), 1)
-
-
 def test_a_file_without_build_is_named(add):
     name = add("empty", "pass", "def other():\n")
     assert name in architecture_names()

@@ -1,6 +1,5 @@
 """Networks by name: sizes, shapes, initialisation, and what pooling first leaves unchanged."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,28 +107,6 @@ def test_sizes(name, shape, outputs, parameters):
 def test_sizes_of_recurrent_networks(features, hidden, parameters):
     assert size(architecture("lstm")((48, features), 1, hidden=hidden)) == parameters
     assert size(architecture("lstm")((7, features), 1, hidden=hidden)) == parameters
-
-
-@pytest.mark.parametrize(
-    ("name", "shape", "outputs", "options", "text"),
-    [
-        ("cnn_strided", (1, 28, 14), 10, {}, "with one channel of 28 × 14 and ten outputs"),
-        ("lstm", (48, 19), 1, {"hidden": 16}, "with 19 features, 16 hidden units and one output"),
-        ("resnet18_halves", (3, 32, 16), 10, {}, "with ten outputs and three channels"),
-        ("resnet18_views", (3, 64, 64), 40, {}, "with forty outputs and three channels"),
-    ],
-)
-def test_docstrings_state_the_sizes_of_silos_networks(name, shape, outputs, options, text):
-    module = architectures.architecture(name)(shape, outputs, **options)
-    source = (Path(architectures.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
-    assert f"{size(module):,} parameters {text}" in source
-
-
-@pytest.mark.parametrize("name", ["cnn_28x28", "cnn_32x32", "resnet18"])
-def test_docstrings_state_the_sizes(name):
-    text = (Path(architectures.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
-    shape = (3, 64, 64) if name == "resnet18" else SHAPES[name]
-    assert f"{size(architecture(name)(shape, 1)):,} parameters with one" in text
 
 
 @every_network
@@ -457,20 +434,6 @@ def test_networks_with_running_statistics_are_for_methods_that_carry_them(monkey
     network = checked_build(name, (3,), 4, batch_statistics=True)()
     assert network.training
     assert network(torch.zeros(2, 3)).shape == (2, 4)
-
-
-def test_the_trial_is_of_another_network_than_those_that_are_built(monkeypatch):
-    made = []
-
-    def build(shape, outputs):
-        made.append(normalised_by(nn.BatchNorm1d(2))(shape, outputs))
-        return made[-1]
-
-    fresh = checked_build(register(monkeypatch, build), (3,), 1, batch_statistics=True)
-    one, other = fresh(), fresh()
-    assert made[1] is one and made[2] is other and len(made) == 3
-    assert one[1].running_mean.tolist() == [0.0, 0.0]
-    assert made[0][1].running_mean.abs().min() > 0
 
 
 @pytest.mark.parametrize(

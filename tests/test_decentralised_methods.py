@@ -5,7 +5,6 @@ tests/reference_decentralised.py, in float64. Agents have different numbers of s
 are unbalanced, so that a wrong agent, weight, point or index shows within a few iterations.
 """
 
-import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -44,7 +43,6 @@ from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
 from fedatlas.federations.decentralised.problem import DecentralisedProblem
 from fedatlas.federations.setting import shard_files
 from fedatlas.files import canonical_json
-from fedatlas.plan.build import build_plan
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
@@ -52,13 +50,11 @@ from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.clients import write_shards
 from fedatlas.training.loop import train
 from resuming import killed_and_resumed, without_times
-from workflow_copy import ROOT
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 SIZES = np.array([7, 9, 6, 12, 8])
 AGENTS, FEATURES, ITERATIONS = len(SIZES), 4, 12
-OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
 
 # [i, j]: i receives from j. Row sums of C 2, 1, 1, 0.5, 0.5, column sums 1, as in erratum DP-1.
 C = np.array(
@@ -927,49 +923,6 @@ def test_graphs_and_their_objective_are_for_methods_on_graphs(
     values = spec.model_dump() | {"graphs": graphs, "objective": objective}
     with pytest.raises(FedatlasError, match=message):
         build_algorithm(RunSpec.model_validate(values))
-
-
-EXPERIMENT = """
-paper: dpgt
-title: "A small experiment"
-source: "a test"
-dataset: digits
-partition: {kind: horizontal, assignment: shuffled, clients: 5}
-objective: {name: cross_entropy, model: cnn_8x8}
-graphs: {states: {kind: ring, weights: metropolis}}
-rounds: 40
-record_every: 10
-seeds: [0]
-runs:
-  quantised:
-    algorithm: quantised_gradient_descent
-    hyper_parameters: {coupling: 0.1, step_size: 0.1, samples: 20, noise: 0.04}
-selection: {measurement: train_accuracy}
-figure: {measurement: objective}
-"""
-
-
-def test_experiment_files_are_named_in_refusals(tmp_path):
-    folder = tmp_path / "experiments" / "demo"
-    folder.mkdir(parents=True)
-    for name in ("datasets.yaml", "papers.yaml"):
-        shutil.copy2(ROOT / "config" / name, tmp_path)
-
-    def planned(old: str, new: str) -> Any:
-        assert old in EXPERIMENT
-        (folder / "small.yaml").write_text(EXPERIMENT.replace(old, new), encoding="utf-8")
-        return build_plan(tmp_path).runs["demo-small", "quantised", "only"]
-
-    assert planned("0.04", "0.04").graphs.states.kind == "ring"
-    for old, new, message in (
-        ("ring, weights: metropolis", "directed_ring, weights: sent", "quantised.*symmetric"),
-        ("ring, weights: metropolis", "directed_ring, weights: metropolis", "take 'received' or"),
-        ("kind: ring", "kind: torus", r"key 'graphs\.states\.kind', value 'torus'"),
-        ("noise: 0.04", "noise: -1", r"quantised.*key 'noise', value -1"),
-        (QUANTISED, TRACKING, r"missing key 'scheme'"),
-    ):
-        with pytest.raises(FedatlasError, match=rf"(?s)small\.yaml: .*{message}"):
-            planned(old, new)
 
 
 def test_more_samples_than_an_agent_has(shards, tmp_path):

@@ -248,30 +248,6 @@ def test_partial_gradients_are_those_of_plain_loops_and_of_autograd(case):
             np.testing.assert_allclose(found, theta.grad, rtol=1e-10, atol=1e-12)
 
 
-@quick
-@given(toys())
-def test_layouts_store_the_same_samples(case):
-    toy, name, batch = case
-    found = []
-    for layout in ("dense", "sparse"):
-        engine = replace(toy, layout=layout).engine(name)
-        models, ζ = random_models(toy), engine.minibatch(batch)
-        np.testing.assert_array_equal(
-            ζ.sizes, [[np.isin(batch, own).sum() for own in owners] for owners in toy.owners]
-        )
-        others = sums_of_others(engine.embeddings(models, ζ))
-        gradients, _ = TieredProblem(engine, TieredCounters()).partial_gradients(
-            SiloModels(tuple(engine.copies(w) for w in models.weights), models.statistics),
-            others,
-            ζ,
-        )
-        found.append((gradients, engine.measure(models)))
-    (dense, of_dense), (stored, of_stored) = found
-    for one, other in zip(dense, stored, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
-    assert of_dense == pytest.approx(of_stored, rel=1e-12)
-
-
 @both_layouts
 @every_objective
 def test_a_silo_without_any_value_learns_nothing(name, layout):
@@ -502,17 +478,6 @@ def test_clients_without_samples_of_the_minibatch_send_back_what_they_were_sent(
         assert (now != before).any()
 
 
-def test_label_holders_change_messages_but_no_model():
-    toy, name = make_toy("sparse", silos=3), "logistic_nonconvex"
-    plain, counted = run(toy, name, Tdcd(step_size=0.2, local_steps=3, batch_size=7), 3)
-    asking, more = run(
-        toy, name, Tdcd(step_size=0.2, local_steps=3, batch_size=7, labels="first_silo"), 3
-    )
-    assert_same(asking, plain, rtol=0)
-    assert more.bytes_sent == 3 * 3 * 2 * 2 * 7 * 8
-    assert counted.bytes_sent == 3 * 3 * 2 * 7 * 8
-
-
 # --------------------------------------------------------------------------- beside linear networks
 
 
@@ -603,29 +568,4 @@ def test_what_rounds_cost_is_counted_message_by_message(case, local_steps, label
         "sequential_messages": totals["exchanges"],
         "sequential_bytes": totals["busiest"],
         "sequential_gradients": pytest.approx(in_turn, rel=1e-12),
-    }
-
-
-@both_layouts
-def test_costs_of_a_round_in_numbers(layout):
-    """N = 2 silos of 3 and 1 columns, K = 2 clients with 4 and 2 samples, B = 6, Q = 3."""
-    owners = [[np.arange(4), np.arange(4, 6)], [np.arange(2), np.arange(2, 6)]]
-    X, y = np.ones((6, 4)), np.ones(6)
-    toy = Toy(X, y, (3, 1), owners, layout, (X[:0], y[:0]))
-    _, counted = run(toy, "ridge_regression", Tdcd(step_size=0.1, local_steps=3, batch_size=6), 1)
-    models, ids, embeddings = (3 + 1) * 8, 6 * 8, 6 * 8
-    assert asdict(counted) == {
-        "gradient_evaluations": 18,
-        "iteration": 3,
-        "bytes_down": 2 * models + 2 * 2 * ids + 2 * embeddings,
-        "bytes_up": 2 * models + 2 * embeddings,
-        "bytes_sent": 2 * embeddings,
-        "messages": 4 + 4 + 2 + 4 + 4,
-        "hub_client_trips": 2,
-        "hub_hub_trips": 1,
-        "sequential_messages": 5,
-        # Models and ids of the larger silo, embeddings up, both ways between hubs, down; models.
-        "sequential_bytes": 2 * (24 + ids) + embeddings + 2 * embeddings + embeddings + 2 * 24,
-        # Each step 4 gradients of 3/4 of the model: the first client of silo 0.
-        "sequential_gradients": 3 * 4 * 3 / 4,
     }

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from pydantic import ValidationError
 from torch import nn
 
 import reference_min_max as reference
@@ -686,21 +685,6 @@ def test_measuring_costs_nothing():
 
 
 # ------------------------------------------------------------------------------ hyper-parameters
-
-
-@all_methods
-def test_hyper_parameters_are_checked(name):
-    wrong = {"local_steps": 0, "batch_size": 0, "primal_step_size": 0.0, "dual_step_size": -1.0}
-    wrong |= {
-        "fmgda": {"primal_momentum": 0, "dual_momentum": 1.1, "initial_batch_size": 0},
-        "momentum_local_sgda": {"momentum": 1.5, "initial_batch_size": 0},
-        "local_sgda": {"momentum": 0.5},
-        "codasca": {"global_step_size": 0, "stage_growth": 0.9, "restart_batch_size": 3},
-    }.get(name, {"first_stage_rounds": 0, "step_decay": 0.5, "proximal_weight": -1})
-    for key, value in wrong.items():
-        with pytest.raises(ValidationError, match=key):
-            build(name, **{key: value})
-    assert build(name).effective_step_size == STEPS["primal_step_size"]
 
 
 @all_methods

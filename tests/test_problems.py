@@ -102,19 +102,6 @@ def test_gradients_and_objective_match_automatic_differentiation(kind: str, name
 
 @every_engine
 @every_objective
-def test_gradients_match_finite_differences_of_the_measured_objective(kind: str, name: str) -> None:
-    engine = engine_of(kind, toy(name), name)
-    x, h = np.random.default_rng(2).normal(size=6), 1e-5
-    batch = engine.minibatches(RoundRandom(0), np.arange(len(RAGGED)), None, 1)
-    gradient = numpy_of(engine, engine.client_gradients(engine.array(x), batch)).mean(0)
-    for j, unit in enumerate(np.eye(6)):
-        above = engine.measure(engine.array(x + h * unit))["objective"]
-        below = engine.measure(engine.array(x - h * unit))["objective"]
-        assert gradient[j] == pytest.approx((above - below) / (2 * h), abs=1e-9)
-
-
-@every_engine
-@every_objective
 @pytest.mark.parametrize("layout", ["sparse", "dense"])
 def test_measurements_match_the_reference(kind: str, name: str, layout: str) -> None:
     problem = toy(name)
@@ -430,16 +417,6 @@ def test_minibatches_are_uniform_and_independent() -> None:
         table = np.zeros((6, int(second.max()) + 1))
         np.add.at(table, (first, second), 1)
         assert stats.chi2_contingency(table).pvalue > 1e-3
-
-
-def test_both_engines_draw_the_same_minibatches() -> None:
-    name = "robust_regression"
-    problem = toy(name)
-    drawn = [
-        engine_of(kind, problem, name).minibatches(RoundRandom(3).at(8), np.arange(5), 2, 4)
-        for kind in ENGINES
-    ]
-    assert_same_minibatches(*drawn)
 
 
 @few_examples

@@ -111,7 +111,6 @@ class Problem:
         return method(self.gradient, **{"x0": self.x0, "W": self.W, **given, **other})
 
 
-TRACKING = (dp_gt_literal, dp_gt_compact, dp_gt_released_trackers)
 COMPARED = (
     gaussian_gradients,
     ternary_states,
@@ -148,15 +147,6 @@ def null_left(matrix):
 
 def assert_close(one, other):
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-11)
-
-
-def centralised(gradient, x, rows, gamma):
-    """SGD of one agent, with the rows of every step; its states."""
-    states = [x]
-    for k, row in enumerate(rows):
-        x = x - (gamma if np.isscalar(gamma) else gamma[k]) * gradient(x, row)
-        states.append(x)
-    return states
 
 
 # --- The loops against the stacked equations ------------------------------------------------------
@@ -269,70 +259,7 @@ def test_compared_methods_are_their_stacked_equations(method, seed):
     assert points[-1].gradient is None
 
 
-@pytest.mark.parametrize("method", TRACKING + COMPARED)
-def test_other_draws_and_weights_give_other_states(method):
-    """Every argument is used: each one alone, changed, moves the last state."""
-    p = Problem()
-    run = p.tracking if method in TRACKING else p.compared
-    last = run(method)[-1].x
-    changes = {"x0": p.x0 + 0.1}
-    if method in TRACKING:
-        changes |= {"R": p.R * 1.1, "C": p.C * 1.1, "alpha": 0.31, "beta": 0.21, "gamma": 0.16}
-        changes |= {"eta": p.eta * 1.1, "rows": [p.rows[0], p.rows[0], *p.rows[2:]]}
-        if method is not dp_gt_released_trackers:
-            changes |= {"zeta": p.zeta * 1.1}
-    else:
-        rows = "arrivals" if method is online_states else "rows"
-        changes |= {"W": p.W * 1.1, "kappa": 0.33, "gamma": 0.17}
-        changes |= {rows: [p.rows[1], *p.rows[1:-1]]}
-    for name, value in changes.items():
-        assert np.abs(run(method, **{name: value})[-1].x - last).max() > 1e-6, name
-
-
-def test_points_one_by_one_are_the_list():
-    p = Problem()
-    given = {"x0": p.x0, "rows": p.rows[:-1], "noise": p.zeta, "W": p.W, "kappa": 0.4, "gamma": 0.3}
-    points = gaussian_gradients.points(p.gradient, **given)
-    for one, other in zip(points, gaussian_gradients(p.gradient, **given), strict=True):
-        assert_close(one.x, other.x)
-
-
-@pytest.mark.parametrize(
-    "method", [gaussian_gradients, ternary_states, online_states, growing_samples]
-)
-def test_a_number_as_step_is_the_same_number_every_time(method):
-    p = Problem()
-    number = p.compared(method, kappa=0.4, gamma=0.3)
-    sequence = p.compared(method, kappa=[0.4] * p.iterations, gamma=[0.3] * p.iterations)
-    assert_close(number[-1].x, sequence[-1].x)
-
-
-@pytest.mark.parametrize("method", TRACKING + COMPARED)
-def test_draws_have_to_be_given_for_the_same_iterations(method):
-    p = Problem()
-    short = {"rows": p.rows[:-2]}
-    if method is online_states:
-        short = {"arrivals": p.rows[:-2]}
-    with pytest.raises(ValueError, match="iterations"):
-        (p.tracking if method in TRACKING else p.compared)(method, **short)
-
-
 # --- Invariants -----------------------------------------------------------------------------------
-
-
-@settings(deadline=None, max_examples=25)
-@given(
-    seed=st.integers(0, 10**6),
-    agents=st.integers(1, 6),
-    beta=st.floats(0, 1.5),
-    method=st.sampled_from([dp_gt_compact, dp_gt_released_trackers]),
-)
-def test_trackers_sum_to_the_gradients_whatever_the_noise(seed, agents, beta, method):
-    p = Problem(seed, agents=agents, iterations=4)
-    for k, point in enumerate(p.tracking(method, beta=beta)):
-        assert_close(point.gradient, p.gradients(point.x, p.rows[k]))
-        scale = 1 + np.abs(point.y).max()
-        assert_close(point.y.sum(axis=0) / scale, point.gradient.sum(axis=0) / scale)
 
 
 def test_literal_trackers_do_not_sum_to_the_gradients():
@@ -343,16 +270,6 @@ def test_literal_trackers_do_not_sum_to_the_gradients():
     # without noise, equal row and column sums are enough
     point = p.tracking(dp_gt_literal, zeta=silent, eta=silent, C=ring)[-1]
     assert_close(point.y.sum(axis=0), point.gradient.sum(axis=0))
-
-
-def test_noise_of_states_does_not_move_their_weighted_mean():
-    """E.2: v1ᵀx⁺ = v1ᵀx − γ v1ᵀy, with y̆ in place of y where that is what is released."""
-    p = Problem()
-    v = null_left(in_laplacian(p.R))
-    for method, slope in ((dp_gt_compact, "y"), (dp_gt_released_trackers, "sent_y")):
-        points = p.tracking(method)
-        for now, later in itertools.pairwise(points):
-            assert_close(v @ later.x, v @ now.x - GAMMA * v @ getattr(now, slope))
 
 
 @settings(deadline=None, max_examples=25)
@@ -382,94 +299,6 @@ def test_without_noise_the_forms_agree_where_the_graph_is_balanced():
     compact = p.tracking(dp_gt_compact, **noise)[-1]
     assert np.abs(p.tracking(dp_gt_literal, **noise)[-1].x - compact.x).max() > 1e-3
     assert_close(p.tracking(dp_gt_released_trackers, eta=silent)[-1].x, compact.x)
-
-
-# --- Reductions -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", TRACKING + COMPARED)
-def test_one_agent_alone_does_sgd(method):
-    """Noise counts only where it is part of the descent: it has nobody to come from."""
-    p = Problem(agents=1)
-    noisy = {gaussian_gradients: p.zeta, dp_gt_released_trackers: p.eta}.get(method)
-    points = (p.tracking if method in TRACKING else p.compared)(method)
-    steps = [GAMMA] * p.iterations
-    if method in (gaussian_gradients, ternary_states, online_states, growing_samples):
-        steps = p.gamma
-    x = p.x0[0]
-    for k in range(p.iterations):
-        rows = p.rows[k][0]
-        if method is online_states:
-            rows = np.concatenate([p.rows[s][0] for s in range(k + 1)])
-        g = p.gradient(0, x, rows)
-        if method is binomial_gradients:
-            spacing = 2 * BOUND / (LEVELS - 1)
-            g = lattice_rounded(g, BOUND, LEVELS, p.uniforms[k, 0])
-            g = g + spacing * (p.binomials[k, 0] - TRIALS / 2)
-        if noisy is not None:
-            g = g + noisy[k, 0]
-        x = x - steps[k] * g
-        assert_close(points[k + 1].x[0], x)
-
-
-@pytest.mark.parametrize("method", [*TRACKING, gaussian_gradients, online_states, growing_samples])
-def test_agents_with_the_same_data_do_sgd_together(method):
-    p = Problem()
-    p.x0 = np.repeat(p.x0[:1], p.agents, axis=0)
-    p.a[:], p.b[:] = p.a[:1], p.b[:1]
-    p.rows = [[rows[0]] * p.agents for rows in p.rows]
-    p.zeta = p.eta = zeros(p.iterations, p.agents, p.size)
-    run = p.tracking if method in TRACKING else p.compared
-    points = run(method, C=ring) if method in TRACKING else run(method, gamma=GAMMA)
-    rows = [rows[0] for rows in p.rows[:-1]]
-    if method is online_states:
-        rows = [np.concatenate(rows[: k + 1]) for k in range(p.iterations)]
-    states = centralised(lambda x, row: p.gradient(0, x, row), p.x0[0], rows, GAMMA)
-    for point, x in zip(points, states, strict=True):
-        assert_close(point.x, np.repeat(x[None], p.agents, axis=0))
-
-
-@pytest.mark.parametrize("method", [*TRACKING, *OWN_VALUE_AS_SENT, growing_samples])
-def test_complete_graph_with_uniform_averaging_is_centralised_sgd(method):
-    """With κ = 1 and w_ij = 1/n every agent starts its step from the mean state.
-
-    The mean of gradients at the agents' own states is the gradient at the mean state where all
-    have the same curvature; so then the mean state does SGD on the mean of the agents' samples.
-    """
-    p = Problem()
-    curvature = np.array([[1.0, 0.2, 0.0], [0.2, 0.5, 0.1], [0.0, 0.1, 0.8]])
-    centres = np.random.default_rng(1).normal(size=(p.agents, 8, p.size))
-
-    def gradient(agent, x, rows):
-        return curvature @ (x - centres[agent, rows].mean(axis=0))
-
-    p.gradient = gradient
-    uniform = np.full((p.agents, p.agents), 1 / p.agents)
-    silent = zeros(p.iterations, p.agents, p.size)
-    noise = silent
-    if method in TRACKING:
-        p.zeta = p.eta = silent
-        points = p.tracking(method, R=uniform, C=uniform, alpha=1.0, beta=1.0)
-    else:
-        if method is growing_samples:
-            p.zeta = silent
-        if method is gaussian_gradients:
-            noise = p.zeta  # the original of D.36: one server, p_i = 1/n
-        points = p.compared(method, W=uniform, kappa=1.0, gamma=GAMMA)
-    x = p.x0.mean(axis=0)
-    for k in range(p.iterations):
-        rows = p.rows[k]
-        if method is online_states:
-            rows = [np.concatenate([p.rows[s][i] for s in range(k + 1)]) for i in range(p.agents)]
-        point = points[k + 1]
-        if method is binomial_gradients:
-            x = x - GAMMA * points[k].gradient.mean(axis=0)  # rounding sees the agents' own states
-        else:
-            slopes = [gradient(i, x, rows[i]) + noise[k, i] for i in range(p.agents)]
-            x = x - GAMMA * np.mean(slopes, axis=0)
-        assert_close(point.x.mean(axis=0), x)
-        if method in (gaussian_gradients, binomial_gradients, growing_samples):
-            assert_close(point.x, points[k].x.mean(axis=0) - GAMMA * points[k].gradient)
 
 
 # --- Quantisers -----------------------------------------------------------------------------------

@@ -101,17 +101,6 @@ def test_the_flat_vector_is_w_by_rows_then_c_v_e():
 
 
 @pytest.mark.parametrize("bounded", [True, False])
-def test_gradient_of_a_function_of_the_scores(bounded):
-    rng = np.random.default_rng(0)
-    net = TwoLayerNet(inputs=3, hidden=4, bounded=bounded)
-    m, x = rng.normal(size=net.size), rng.normal(size=(5, 3))
-    by_hand = net.gradient(m, x, np.cos(net.scores(m, x)))
-    numeric = central_difference(lambda m: np.sum(np.sin(net.scores(m, x))), m)
-    assert np.max(np.abs(by_hand)) > 0.01
-    np.testing.assert_allclose(by_hand, numeric, atol=1e-8)
-
-
-@pytest.mark.parametrize("bounded", [True, False])
 def test_gradients_of_the_objective(bounded):
     rng = np.random.default_rng(1)
     net = TwoLayerNet(inputs=3, hidden=4, bounded=bounded)
@@ -124,15 +113,6 @@ def test_gradients_of_the_objective(bounded):
     g_theta, g_w = auc_gradients(theta[:-2], theta[-2], theta[-1], w, x, y, p, net)
     numeric = central_difference(value, np.append(theta, w))
     np.testing.assert_allclose(np.append(g_theta, g_w), numeric, atol=1e-8)
-
-
-def test_labels_other_than_signs_are_refused():
-    net = TwoLayerNet(inputs=1, hidden=1)
-    m, x, y = np.zeros(net.size), np.zeros((2, 1)), np.array([0, 1])
-    with pytest.raises(ValueError, match="label"):
-        auc_value(m, 0.0, 0.0, 0.0, x, y, 0.5, net)
-    with pytest.raises(ValueError, match="label"):
-        auc_gradients(m, 0.0, 0.0, 0.0, x, y, 0.5, net)
 
 
 # --- Facts of section C ---------------------------------------------------------------------------
@@ -217,64 +197,6 @@ def test_full_batches_and_q_1_are_gradient_descent_ascent(clients):
         assert_different(plain, momentum)
 
 
-@pytest.mark.parametrize("q", [1, 2, 3])
-def test_fmgda_without_memory_is_local_sgda_one_draw_earlier(q):
-    """u_{t+1} = gradient at theta_t on B_t, used in step t + 1.
-
-    B_t has index t - 1, and step t + 1 of Algorithm 1 is step t of local SGDA, which draws index t:
-    FMGDA with index k - 1 is local SGDA with index k. The first step fits too: B_0 has index -1.
-    The last estimator of a run draws once more, without effect. The mean of u before the step at a
-    synchronisation is the mean of the points after it, so averages come at the same steps.
-    """
-    problem = Problem()
-    start = problem.start(3, 4)
-    run = fmgda(problem.gradient, *start, **STEPS, alpha=1.0, beta=1.0, q=q)
-    assert_same(run, local_sgda(problem.earlier, *start, **STEPS, q=q))
-    assert_different(run, local_sgda(problem.gradient, *start, **STEPS, q=q))
-
-
-@pytest.mark.parametrize("q", [1, 3])
-def test_momentum_with_weight_1_is_local_sgda_one_draw_earlier_for_one_client(q):
-    problem = Problem()
-    start = problem.start(1, 4)
-    run = momentum_local_sgda(problem.gradient, *start, **STEPS, rho=1.0, q=q)
-    assert_same(run, local_sgda(problem.earlier, *start, **STEPS, q=q))
-
-
-@pytest.mark.parametrize("q", [1, 2, 3])
-def test_momentum_with_weight_1_averages_one_step_later_for_several_clients(q):
-    """The averaged d is a mean of gradients at un-averaged points.
-
-    So the first step after a synchronisation ends at mean_i (theta_i - η g_i(theta_i)): that is
-    local SGDA with averages after q + 1, 2q + 1, ... steps, of which the trace shows the mean of
-    the clients one step before. Only the first round is that of local SGDA.
-    """
-    problem = Problem()
-    clients, rounds = 3, 4
-    start = problem.start(clients, rounds)
-    run = momentum_local_sgda(problem.gradient, *start, **STEPS, rho=1.0, q=q)
-
-    points = [(problem.theta0, problem.w0)] * clients
-    late = [points[0]]
-    for step in range(1, rounds * q + 1):
-        for i, (theta, w) in enumerate(points):
-            g_theta, g_w = problem.gradient(i, theta, w, step - 2)
-            points[i] = (
-                theta - STEPS["primal_step"] * g_theta,
-                w + STEPS["dual_step"] * g_w,
-            )
-        average = (sum(p[0] for p in points) / clients, sum(p[1] for p in points) / clients)
-        if step % q == 0:
-            late.append(average)
-        if step > q and (step - 1) % q == 0:
-            points = [average] * clients
-    assert_same(run, late)
-
-    local = local_sgda(problem.earlier, *start, **STEPS, q=q)
-    assert_same(run[:2], local[:2])
-    assert_different(run, local)
-
-
 @pytest.mark.parametrize("q", [1, 3])
 def test_codasca_with_one_client_or_frozen_variates_is_local_sgda(q):
     problem = Problem()
@@ -290,13 +212,6 @@ def test_codasca_with_one_client_or_frozen_variates_is_local_sgda(q):
     else:
         assert_same(run[:2], local[:2])  # the first round has all variates at zero
         assert_different(run, local)
-
-
-def test_coda_of_one_stage_without_prox_is_local_sgda():
-    problem = Problem()
-    start = problem.start(3, 4)
-    local = local_sgda(problem.gradient, *start, **STEPS, q=3)
-    assert_same(coda(problem.gradient, *start, **STEPS, q=3), local)
 
 
 # --- FMGDA ----------------------------------------------------------------------------------------
@@ -344,13 +259,6 @@ def test_fmgda_against_rows_and_with_the_previous_point_overwritten(q):
     else:
         assert_same(run[:2], wrong[:2])  # the correction of a sync acts from the next step on
         assert_different(run, wrong)
-
-
-def test_fmgda_without_noise_follows_the_gradient_between_rounds_of_one_client():
-    """One client, full batch: u is the gradient itself for any alpha, so any q is plain GDA."""
-    problem = Problem(batch=9)
-    run = fmgda(problem.gradient, *problem.start(1, 2), **STEPS, alpha=0.2, beta=0.7, q=3)
-    assert_same(run, descent_ascent(problem, 1, 6)[::3])
 
 
 def test_draws_of_each_method():
@@ -445,13 +353,6 @@ def test_dual_restart_is_the_best_w_where_clients_have_equal_counts():
     plug_in = np.mean([best_w(s, y) for s in scores])
     pooled = best_w(np.concatenate(scores), np.concatenate([y] * 3))
     assert plug_in == pytest.approx(pooled, abs=1e-15)
-
-
-def test_stages_have_to_fill_the_rounds():
-    problem = Problem()
-    for method in (coda, codasca):
-        with pytest.raises(ValueError, match="rounds"):
-            method(problem.gradient, *problem.start(1, 3), **STEPS, q=1, stages=[(2, 1.0)])
 
 
 # --- CODASCA --------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from scipy import optimize
 
 from reference_vertical import (
     LOSSES,
-    METHODS,
     REGULARISERS,
     Result,
     gradient,
@@ -111,33 +110,6 @@ def test_gradient_is_that_of_the_objective(loss, regulariser):
 
 
 # ---------------------------------------------------------------- one dominator: nothing is stale
-
-
-@pytest.mark.parametrize("synchronous", [False, True])
-@pytest.mark.parametrize("method", METHODS)
-def test_one_party_runs_the_method_on_the_pooled_data(method, synchronous):
-    X, y = problem()
-    order, w0 = draws(40), np.random.default_rng(3).normal(size=D)
-    result = simulate(
-        method,
-        X,
-        y,
-        [range(D)],
-        order,
-        40,
-        0.3,
-        "logistic",
-        "nonconvex",
-        WEIGHT,
-        synchronous=synchronous,
-        inner=inner_of(method, 15),
-        latency=7.0,
-        w0=w0,
-    )
-    expected = pooled(method, X, y, order, 0.3, "logistic", "nonconvex", w0, 15)
-    if method == "sgd":
-        np.testing.assert_array_equal(result.drained_w, expected)
-    np.testing.assert_allclose(result.drained_w, expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -531,46 +503,6 @@ def test_fractions_and_dyadic_floats_tell_the_same_times(method):
     np.testing.assert_array_equal(runs[0].read_delays, runs[1].read_delays)
 
 
-def test_without_a_barrier_a_straggler_costs_less_time():
-    slow = [1] * 7 + [1.5]
-    X, y = problem(d=16)
-    blocks = [[2 * p, 2 * p + 1] for p in range(8)]
-    seconds = [
-        simulate(
-            "sgd",
-            X,
-            y,
-            blocks,
-            draws(90),
-            90,
-            0.1,
-            "logistic",
-            dominators=3,
-            synchronous=mode,
-            latency=0.1,
-            slowdown=slow,
-        ).seconds
-        for mode in (False, True)
-    ]
-    assert seconds[0] < seconds[1]
-
-
-def test_what_makes_no_sense_is_refused():
-    X, y = problem()
-    sound = {"updates": 3, "step": 0.1, "loss": "logistic"}
-    for method, blocks, order, options in (
-        ("sgd", UNEVEN, [0, 1, 2], {"inner": 3}),
-        ("svrg", UNEVEN, [0, 1, 2], {}),
-        ("sgd", UNEVEN[1:], [0, 1, 2], {}),
-        ("sgd", UNEVEN, [0, 1], {}),
-        ("sgd", UNEVEN, [0, 1, 2], {"dominators": 5}),
-        ("sgd", UNEVEN, [0, 1, 2], {"seconds_per_feature": 0.0}),
-        ("sarah", UNEVEN, [0, 1, 2], {}),
-    ):
-        with pytest.raises(ValueError):
-            simulate(method, X, y, blocks, order, **sound, **options)
-
-
 # ----------------------------------------------------------------------------------- optima
 
 
@@ -604,55 +536,3 @@ def test_pooled_saga_and_svrg_reach_the_optimum(optimum):
     np.testing.assert_allclose(w, best, atol=1e-12)
     w, _ = sgd(X, y, np.zeros(8), 0.5, order, *rest)
     assert np.abs(w - best).max() > 1e-3  # a constant step does not get there
-
-
-@pytest.mark.parametrize("synchronous", [False, True])
-@pytest.mark.parametrize("method", ["svrg", "saga"])
-def test_stale_saga_and_svrg_reach_the_optimum(optimum, method, synchronous):
-    X, y, best = optimum
-    result = simulate(
-        method,
-        X,
-        y,
-        [[k] for k in (3, 1, 4, 0, 5, 2, 7, 6)],
-        draws(6000, 40),
-        6000,
-        0.25,
-        "logistic",
-        "l2",
-        0.1,
-        dominators=3,
-        synchronous=synchronous,
-        inner=inner_of(method, 100),
-        latency=0.3,
-        slowdown=[1, 1, 1, 1, 1, 1.4, 1, 1],
-    )
-    assert result.read_delay_max >= 2
-    np.testing.assert_allclose(result.w, best, atol=1e-12)
-
-
-def test_afsvrg_reaches_the_optimum_over_the_columns_of_its_dominators(optimum):
-    X, y, best = optimum
-    columns = [0, 2, 4, 6, 1, 3, 5, 7]
-    result = simulate(
-        "afsvrg-vp",
-        X,
-        y,
-        [[k] for k in columns],
-        draws(8000, 40),
-        8000,
-        0.5,
-        "logistic",
-        "l2",
-        0.1,
-        dominators=4,
-        inner=200,
-        latency=0.3,
-    )
-    own = columns[:4]
-    slope = gradient(X[:, own], y, result.w[own], "logistic", "l2", 0.1)
-    assert np.abs(slope).max() < 1e-13
-    assert not result.w[columns[4:]].any()
-    assert objective(X, y, result.w, "logistic", "l2", 0.1) > objective(
-        X, y, best, "logistic", "l2", 0.1
-    )

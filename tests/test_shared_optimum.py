@@ -40,7 +40,7 @@ from fedatlas.traces.trace import read_trace
 from fedatlas.training.loop import CheckpointPolicy, train
 from fedatlas.training.optimum import Optimum, read_optimum, write_optimum
 from resuming import train_until_killed
-from workflow_copy import ROOT, WorkflowCopy
+from workflow_copy import ROOT
 
 KINDS = ("horizontal", "vertical", "tiered")
 quick = settings(max_examples=40, deadline=None)
@@ -111,12 +111,6 @@ def test_clients_hold_the_other_rows_once(spec, rows):
     assert test.tolist() == list(range(kept - spec.test, kept))
 
 
-def test_rows_beyond_samples_are_nobodys():
-    for kind in KINDS:
-        train_rows, test_rows = train_and_test_rows(of_kind(kind, samples=7, test=3), 9)
-        assert (train_rows.tolist(), test_rows.tolist()) == ([0, 1, 2, 3], [4, 5, 6])
-
-
 TESTS = st.none() | st.sampled_from([1, 5, 11, 0.5, 0.2, "1", "5", "last5", "test0.5", "test"])
 
 
@@ -136,14 +130,6 @@ def test_names_of_last_rows_stay_what_they_were(kind):
         "tiered": "tiered-columns2-k4-seed0-first560-last110",
     }[kind]  # fmt: skip
     assert spec.test_split is None
-
-
-@quick
-@given(partitions(st.integers(1, 30)))
-def test_a_number_of_rows_survives_json(spec):
-    again = validated(Partition, json.loads(spec.model_dump_json()), "here")  # type: ignore[type-var]
-    assert again == spec
-    assert type(again.test) is int
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -772,21 +758,3 @@ def test_agents_with_graphs_of_their_own_are_counted_where_all_have(tmp_path):
     content["runs"]["dp_gradient_tracking"]["graphs"] = GRAPHS
     plan = build_plan(config(tmp_path, small=content))
     assert plan.agents_of("demo-small") == 5
-
-
-def test_the_workflow_finds_one_optimum_and_draws_the_agents_graphs(tmp_path):
-    """Of an experiment whose own partition is that of silos; nothing is run."""
-    workflow = WorkflowCopy.create(tmp_path / "copy")
-    content = experiment()
-    content |= {"dataset": "breast-cancer", "partition": content["runs"]["tdcd"]["partition"]}
-    workflow.experiment.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
-    outcome = workflow.run("--dry-run", "--printshellcmds")
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    planned = outcome.stdout + outcome.stderr
-    optima = re.findall(r"^    output: (results/optima/.*)$", planned, re.MULTILINE)
-    assert optima == ["results/optima/breast-cancer/train/rows-60-last10/logistic_l2-0.1.json"]
-    commands = [line for line in planned.splitlines() if "fedatlas train " in line]
-    folder = "--optima results/optima/breast-cancer/train "
-    assert len(commands) == 4 and all(folder in command for command in commands)
-    (drawn,) = (line for line in planned.splitlines() if "fedatlas graphs " in line)
-    assert json.loads(re.search(r"--spec '(.*?)' --output", drawn)[1])["agents"] == 5

@@ -5,7 +5,7 @@ have different numbers of samples, sample ids have gaps, labels are classes with
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from fedatlas import architectures
-from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
@@ -324,32 +323,6 @@ def test_local_steps_see_their_own_weights_beside_stale_embeddings(drawn, vector
                 close(found[silo][client], expected)
 
 
-@pytest.mark.parametrize("model", ["linear", "cnn_strided"])
-def test_one_call_for_many_clients_and_a_loop_give_the_same_numbers(model, monkeypatch):
-    toy = make_toy(model, clients=6, samples=30, outputs=7)
-    calls = []
-    for name in ("all_at_once", "one_by_one"):
-        plain = getattr(BatchedNetwork, name)
-
-        def counted(self, points, *rest, name=name, plain=plain):
-            calls.append((name, len(points)))
-            return plain(self, points, *rest)
-
-        monkeypatch.setattr(BatchedNetwork, name, counted)
-    results = []
-    for vectorised in (True, False):
-        engine = toy.engine(vectorised)
-        models = at_clients(toy.start(engine), toy.clients)
-        batch = engine.minibatch(np.arange(0, 30, 2))
-        others = sums_of_others(engine.embeddings(toy.start(engine), batch))
-        results.append(engine.partial_gradients(models, others, batch)[0])
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
-    together = [clients for name, clients in calls if name == "all_at_once"]
-    assert together and max(together) > 1  # or nothing has been compared
-    assert ("one_by_one", 1) in calls
-
-
 def test_sums_of_others_leave_ones_own_out():
     parts = tuple(torch.tensor([[10.0**n, -(10.0**n)]]) for n in range(3))
     expected = [[110.0, -110.0], [101.0, -101.0], [11.0, -11.0]]
@@ -547,42 +520,6 @@ def test_minibatches_are_the_same_samples_in_all_silos(size, seed, number):
         close(found, by_hand)
 
 
-def test_minibatches_are_uniform_over_samples_and_new_in_every_round():
-    toy = make_toy(samples=11, clients=11)  # one sample each: sizes say which were drawn
-    problem = TieredProblem(toy.engine(), TieredCounters())
-    owner = np.concatenate(toy.owners[0])
-    drawn = np.zeros(11)
-    random, seen = RoundRandom(3), set()
-    for number in range(1500):
-        sizes = problem.minibatch(random.at(number), 4).sizes[0]
-        assert set(sizes.tolist()) == {0, 1}
-        drawn[owner] += sizes
-        seen.add(sizes.tobytes())
-    # Standard deviation of a count: sqrt(1500 · 4/11 · 7/11) = 18.6.
-    assert np.abs(drawn - 1500 * 4 / 11).max() < 4 * 18.6
-    assert len(seen) > 300  # of 330 subsets
-
-
-def test_only_gradients_are_counted():
-    toy = make_toy(clients=3)
-    engine, counters = toy.engine(), TieredCounters()
-    problem = TieredProblem(engine, counters)
-    assert (problem.silos, problem.clients, problem.samples) == (2, 3, 11)
-    models = toy.start(engine)
-    batch = problem.minibatch(RoundRandom(0).at(0), 5)
-    others = sums_of_others(problem.embeddings(models, batch))
-    problem.measure(models)
-    assert not any(asdict(counters).values())
-    for _ in range(3):
-        problem.partial_gradients(problem.copies(models), others, batch)
-    # A sample of silo j is as much of a gradient as its block is of the model; three steps.
-    blocks = [part.shape[-1] for part in models.weights]
-    slowest = max(max(own) * block for own, block in zip(batch.sizes, blocks, strict=True))
-    assert asdict(counters) == asdict(TieredCounters(gradient_evaluations=15, iteration=3)) | {
-        "sequential_gradients": pytest.approx(3 * slowest / sum(blocks))
-    }
-
-
 # --------------------------------------------------------------------------------- measurements
 
 
@@ -689,18 +626,3 @@ def test_binary_cross_entropy_needs_signs(labels):
     objective = ClassificationObjective(name="binary_cross_entropy", model="linear")
     with pytest.raises(FedatlasError, match="needs labels ±1, but data set 'toy' has others"):
         NetworkSilos(TieredSamples(tuple(silos), place), objective, "cpu")
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"model": "cnn_8x8"}, r"network 'cnn_8x8' takes samples of shape \(1, 8, 8\), not \(2,\)"),
-        ({"model": "lstm"}, "network 'lstm' needs 'hidden', the number of hidden units"),
-        ({"model": "lstm", "hidden": 2}, r"'lstm' takes samples of shape \(time, features\)"),
-        ({"model": "linear", "hidden": 2}, "network 'linear' takes no 'hidden'"),
-    ],
-)
-def test_networks_that_do_not_suit_the_slices_are_refused(changes, message):
-    objective = ClassificationObjective.model_validate({"name": "cross_entropy", **changes})
-    with pytest.raises(FedatlasError, match=message):
-        NetworkSilos(make_toy().samples, objective, "cpu")

@@ -241,14 +241,6 @@ def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float = 1e
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
 
 
-def at_a_barrier(run: Run) -> bool:
-    """Whether the last sum was the last one before all parties wait for one another."""
-    decided = run.state.dominated_updates
-    inner = run.case.inner
-    within = decided if inner is None else (decided - 1) % inner + 1
-    return run.case.synchronous and within % run.case.active == 0
-
-
 def assert_replayed(run: Run) -> reference.Result:
     """Blocks, times and delays of both sides agree, at the last sum and when nothing waits."""
     result, counters = replayed(run), run.counters
@@ -356,15 +348,6 @@ def cases(draw: st.DrawFn) -> tuple[Case, int]:
 def test_any_configuration_is_replayed(drawn):
     case, rounds = drawn
     assert_replayed(Run(case).round(rounds))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_updates_after_the_last_sum_of_a_synchronous_round_are_not_settled(method):
-    run = Run(Case(method, synchronous=True, active=2, rounds_per_epoch=4)).round(2)
-    assert at_a_barrier(run)
-    result = replayed(run)
-    assert run.counters.simulated_time == float(result.seconds)
-    assert_close(run.x, np.concatenate(result.blocks))
 
 
 @pytest.mark.parametrize(("sizes", "active"), [((3, 3, 2, 2, 2, 2), 3), ((4, 3, 3, 3), 2)])
