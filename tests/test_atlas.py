@@ -484,17 +484,6 @@ def test_own_clocks_need_the_declared_latency(opened):
         fedatlas.compare(atlas, "objective", NETWORK, 0.35, experiments=["figure-b"])
 
 
-def test_frames_are_tidy(opened):
-    atlas = opened({place: make_trace(np.array([[1.0, 0.1, 0.01]] * 2)) for place in PLACES[1:4]})
-    compared = fedatlas.compare(atlas, "gradient_norm", ["round", "bytes"], 0.05)
-    runs = compared.drop_dims("seed").to_dataframe().reset_index()
-    assert len(runs) == 2 * 2
-    assert runs.loc[runs["cost"] == "round", "centre"].tolist() == pytest.approx([20.0, 20.0])
-    assert set(runs["title"]) == {"Run scaffold", "Run fedavg"}
-    seeds = compared["cost_to_target"].to_dataframe().reset_index()
-    assert len(seeds) == 2 * 2 * 2 and seeds["cost_to_target"].notna().all()
-
-
 def test_targets_of_accuracies_are_in_their_own_units(opened):
     place = "fmgda/figure-a/fmgda/only"
     atlas = opened(

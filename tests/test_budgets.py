@@ -1,6 +1,5 @@
 """Privacy budgets of whole experiments: what is computed, judged and drawn."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,8 @@ from fedatlas.evaluation.claims.budget_falls import BudgetFallsTest
 from fedatlas.evaluation.claims.budget_order import BudgetOrderTest
 from fedatlas.evaluation.claims.delta_reaches_one import DeltaReachesOneTest
 from fedatlas.evaluation.results import Results
-from fedatlas.federations.decentralised.graphs import graph_weights
 from fedatlas.figures.budgets import compose
 from fedatlas.plan.build import build_plan
-from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import BudgetStudy
 from fedatlas.studies.budgets import compute_budgets, tabulate_conditions, write_budgets
 from fedatlas.traces.netcdf import write_netcdf
@@ -243,9 +240,3 @@ def test_figure_has_a_line_for_every_budget_that_is_spent():
     assert len({(to_hex(line.get_color()), line.get_linestyle()) for line in legend}) == len(
         first_cases
     )
-
-
-def test_specifications_survive_json():
-    spec = SPECS[0]
-    again = RunSpec.model_validate(json.loads(spec.model_dump_json()))
-    assert again == spec and graph_weights(again)[0].tolist() == graph_weights(spec)[0].tolist()

@@ -124,16 +124,6 @@ def test_a_server_that_fails_twice_is_asked_a_third_time(server, fetch):
     assert server.requests == ["/a9a"] * 3
 
 
-def test_pauses_double(server, fetch, monkeypatch):
-    server.files["/a9a"] = CONTENT
-    server.failures["/a9a"] = 3
-    pauses = []
-    monkeypatch.setattr("time.sleep", pauses.append)
-    raw = RawFile(path="a9a", urls=(server.url("/a9a"),), checksum=md5(CONTENT))
-    fetch(raw, tries=4, pause=1.5)
-    assert [pause for pause in pauses if pause >= 1] == [1.5, 3.0, 6.0]
-
-
 def test_the_next_url_is_tried_and_a_missing_file_is_not_asked_for_again(server, fetch):
     server.files["/b"] = CONTENT
     server.files["/wrong"] = b"something else"

@@ -114,12 +114,11 @@ def test_time_on_a_logarithmic_axis_keeps_all_of_its_accuracies():
 @pytest.mark.parametrize("case", CASES)
 def test_it_draws(case: str, tmp_path: Path):
     made, figure = CASES[case]
-    outputs = [tmp_path / "figure.svg", tmp_path / "figure.png"]
+    output = tmp_path / "figure.png"
     chosen = {run: Choice("p", ()) for run in made}
     titles = TITLES | {run: run for run in made if run not in TITLES}
-    draw("A title", figure, titles, made, chosen, outputs)
-    assert outputs[0].read_text(encoding="utf-8").rstrip().endswith("</svg>")
-    inked = (matplotlib.image.imread(outputs[1])[..., :3] < 0.9).any(axis=2)
+    draw("A title", figure, titles, made, chosen, [output])
+    inked = (matplotlib.image.imread(output)[..., :3] < 0.9).any(axis=2)
     assert 0.002 < inked.mean() < 0.5
 
 
@@ -193,10 +192,9 @@ def test_further_measurements_have_rows_of_their_own():
     assert below_right.get_legend() is None  # the curves are those above
 
 
-def test_scales_follow_what_is_measured():
-    for measurement, scale in (("objective", "linear"), ("test_accuracy", "linear")):
-        place = composed(traces(), Figure(measurement=measurement)).axes[0]
-        assert place.get_yscale() == scale
+@pytest.mark.parametrize("measurement", ["objective", "test_accuracy"])
+def test_scales_follow_what_is_measured(measurement):
+    assert composed(traces(), Figure(measurement=measurement)).axes[0].get_yscale() == "linear"
 
 
 def test_a_long_title_is_no_wider_than_the_figure():
@@ -333,11 +331,3 @@ GROUPED = {"kind": "scaling", "groups": {"a": ["x"]}}
 def test_figures_that_make_no_sense_are_refused(figure, message):
     with pytest.raises(ValidationError, match=message):
         Figure.model_validate(figure)
-
-
-def test_a_figure_survives_json_and_says_which_runs_it_names():
-    for _, figure in CASES.values():
-        assert Figure.model_validate(figure.model_dump(mode="json")) == figure
-    assert set(TIME.runs) == {"sync", "async"}
-    assert {"a1", "b8"} <= set(speed_ups()[1].runs)
-    assert CASES["final"][1].runs == ("sync",)

@@ -118,10 +118,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_it_draws(case: str, tmp_path: Path):
     traces, figure, titles = CASES[case]
-    outputs = [tmp_path / "figure.svg", tmp_path / "figure.png"]
-    draw("A title", figure, titles, traces, first_chosen(traces), outputs)
-    assert outputs[0].read_text(encoding="utf-8").rstrip().endswith("</svg>")
-    pixels = matplotlib.image.imread(outputs[1])[..., :3]
+    draw("A title", figure, titles, traces, first_chosen(traces), [tmp_path / "figure.png"])
+    pixels = matplotlib.image.imread(tmp_path / "figure.png")[..., :3]
     assert pixels.shape[1] > 1000
     inked = (pixels < 0.9).any(axis=2)
     assert 0.002 < inked.mean() < 0.5
@@ -133,6 +131,7 @@ def test_equal_input_gives_equal_svg(tmp_path: Path):
     for path in paths:
         draw("A title", figure, titles, traces, first_chosen(traces), [path])
     assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert paths[0].read_text(encoding="utf-8").rstrip().endswith("</svg>")
 
 
 def test_labels_and_title_say_what_is_shown():
@@ -149,11 +148,6 @@ def test_labels_and_title_say_what_is_shown():
     canvas = composed({"page": {"p": falling_trace([0.5])}}, title="Alone")
     assert canvas.get_suptitle() == "Alone\none seed"
     assert composed(by_step()).get_suptitle() == "A title\nmedian and range of 3 seeds"
-
-
-def test_accuracy_is_not_on_a_logarithmic_scale():
-    axes = grid_of(composed(by_step(), Figure(measurement="train_accuracy")))
-    assert {place.get_yscale() for place in axes.flat} == {"linear"}
 
 
 def test_auroc_is_not_squeezed_by_its_start():
@@ -174,11 +168,6 @@ def test_a_cheap_run_is_not_left_out_of_the_limits():
     figure = Figure(measurement="test_auroc", costs=("bytes",))
     (place,) = composed({"page": {"p": cheap}, "avg": {"p": dear}}, figure).axes
     assert place.get_ylim() == pytest.approx((0.5825, 0.9675))
-
-
-def test_a_constant_accuracy_has_an_axis():
-    axes = grid_of(composed(by_step(), Figure(measurement="train_accuracy")))
-    assert axes[0, 0].get_ylim() == pytest.approx((0.899, 0.901))
 
 
 def test_a_min_max_objective_is_drawn_with_its_sign():

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy import stats
@@ -80,6 +80,7 @@ def test_the_margin_belongs_to_the_region_whatever_the_rounding():
         EqualFinalTest.model_validate(equal(0))
 
 
+@settings(max_examples=40, deadline=None)
 @given(
     pairs=st.lists(st.tuples(st.floats(0.5, 1), st.floats(0.5, 1)), min_size=2, max_size=6).filter(
         lambda pairs: np.ptp(np.diff(pairs)) > 1e-6
@@ -238,6 +239,7 @@ def test_an_exact_tie_is_not_highest():
     assert cases[""][0] == cases["[against b]"][0] == "inconclusive"
 
 
+@settings(max_examples=25, deadline=None)
 @given(
     ends=st.lists(
         st.tuples(*[st.floats(0.6, 0.99)] * 3), min_size=2, max_size=5, unique_by=lambda x: x[0]
@@ -339,10 +341,3 @@ def test_highest_says_which_run_is_at_the_edge_of_its_grid():
 def test_claims_of_highest_that_make_no_sense_are_refused(test, message):
     with pytest.raises(ValidationError, match=message):
         HighestTest.model_validate(test)
-
-
-def test_a_claim_of_highest_survives_json_and_names_all_runs():
-    for more in ({}, {"at_end": True}, {"cost": "bytes"}):
-        test = HighestTest.model_validate(highest("b", "c", **more))
-        assert HighestTest.model_validate_json(test.model_dump_json()) == test
-        assert test.runs == ("a", "b", "c")

@@ -1,13 +1,9 @@
-import random
-import time
-
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogue_entry import entry
-from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.formats.libsvm import read_libsvm
 from fedatlas.errors import FedatlasError
@@ -69,35 +65,6 @@ def test_what_is_written_is_read_back(scratch, data, ending, final_line_end):
     assert samples.features.nnz == np.count_nonzero(features)
 
 
-token = st.one_of(
-    st.sampled_from(
-        ["1", "-1", "+1", "1:1", "2:1", "3:", ":2", "0:1", "qid:1", "1:nan", "1:1e400", "#", "1_0"]
-    ),
-    st.text(max_size=4),
-)
-line_like = st.lists(
-    st.tuples(token, st.sampled_from([" ", "\n", "\r\n", "\r", "\t", "", "\x0b", "\x00"]))
-).map(lambda parts: "".join(a + b for a, b in parts).encode("utf-8", "surrogatepass"))
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.one_of(line_like, st.binary(max_size=60)), st.sampled_from([SIGNS, None]))
-@example(b"1 " + b"9" * 5000 + b":1", None)
-@example(b"1 1:" + b"9" * 5000, None)
-@example(b"1 \xd9\xa1:\xd9\xa1", None)
-def test_any_bytes_give_finite_samples_or_an_error_with_the_file(scratch, content, labels):
-    try:
-        samples = read_libsvm(written(scratch, content), 3, labels)
-    except FedatlasError as error:
-        assert str(error).startswith(f"{scratch}:")
-        return
-    assert isinstance(samples, Samples)
-    assert samples.features.shape == (len(samples), 3)
-    assert len(samples) > 0
-    assert np.isfinite(samples.label).all() and np.isfinite(samples.features.data).all()
-    assert samples.features.has_canonical_format
-
-
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
@@ -107,7 +74,9 @@ def test_any_bytes_give_finite_samples_or_an_error_with_the_file(scratch, conten
         ("1 0:1", "feature index 0; indices start at 1"),
         ("1 -1:1", "feature index -1; indices start at 1"),
         ("1 5:1", "feature index 5, but 4 features are declared"),
-        ("1 99999999999999999999999:1", "but 4 features are declared"),
+        ("1 " + "9" * 5000 + ":1", "but 4 features are declared"),
+        ("1 1:" + "9" * 5000, "is not a finite number"),
+        ("1 \u0661:\u0661", "is not a"),
         ("1 2:1 1:1", "feature index 1 after 2; sort them"),
         ("1 1:1 1:2", "feature index 1 occurs twice"),
         ("1 1.5:2", "feature index '1.5' is not a whole number"),
@@ -170,21 +139,6 @@ def test_labels_are_compared_as_numbers_and_regression_labels_pass(tmp_path):
 def test_a_text_label_in_the_catalogue_is_refused_for_libsvm(tmp_path):
     with pytest.raises(FedatlasError, match="labels are numbers, the catalogue maps 'yes'"):
         read_libsvm(written(tmp_path / "a", "1 1:1\n"), 1, {"yes": 1.0, "no": -1.0})
-
-
-def test_a_file_of_the_size_of_a9a_is_read_in_time(tmp_path):
-    rng = random.Random(0)
-    lines = []
-    for _ in range(32561):
-        indices = sorted(rng.sample(range(1, 124), 14))
-        lines.append(f"{rng.choice('+-')}1 " + " ".join(f"{i}:1" for i in indices) + " ")
-    path = written(tmp_path / "a9a", "\n".join(lines) + "\n")
-    read_libsvm(written(tmp_path / "warm", "1 1:1\n"), 1, SIGNS)  # the import is not the parser
-    start = time.perf_counter()
-    samples = read_libsvm(path, 123, SIGNS)
-    assert time.perf_counter() - start < 1.5
-    assert samples.features.nnz == 32561 * 14
-    assert (samples.label == 1).sum() == sum(line[0] == "+" for line in lines)
 
 
 def test_the_bundled_sets_hold_what_their_publishers_say():

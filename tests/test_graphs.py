@@ -1,8 +1,7 @@
 """Graphs as data: families, Laplacians, Assumption 1 of DP-GT, and drawings of them."""
 
 import itertools
-import subprocess
-import sys
+from functools import cache
 from pathlib import Path
 
 import matplotlib.image
@@ -85,12 +84,6 @@ def test_an_edge_is_in_the_row_of_its_receiver():
     assert weights.tolist() == [[0, 0, 0, 0], [0, 0, 3, 0], [0.25, 0, 0, 0], [0, 0, 0, 0]]
 
 
-def test_listed_edges_have_no_order():
-    one = edge_list(STATES)
-    assert one == edge_list(dict(reversed(STATES.items())))
-    assert one != edge_list(STATES | {(0, 1): 0.75})
-
-
 @pytest.mark.parametrize("agents", AGENTS)
 def test_families_have_the_edges_of_their_definition(agents: int):
     everyone = range(agents)
@@ -146,11 +139,6 @@ def test_metropolis_weights_are_doubly_stochastic_with_self_weights(kind: str, a
     check_connected_and_balanced(weights)
 
 
-def test_metropolis_weights_by_hand():
-    assert weight_matrix(graph("star", "metropolis"), 5)[0].tolist() == [0, 0.2, 0.2, 0.2, 0.2]
-    assert weight_matrix(graph("ring", "metropolis"), 2).tolist() == [[0, 0.5], [0.5, 0]]
-
-
 def test_random_edges_are_independent_draws_of_their_probability():
     agents, probability = 150, 0.3
     drawn = weight_matrix(graph("random", probability=probability, seed=4), agents) > 0
@@ -171,26 +159,6 @@ def test_random_graphs_are_functions_of_seed_and_agents():
     np.testing.assert_array_equal(every, weight_matrix(graph("complete"), 6))
 
 
-def test_specifications_survive_json():
-    spec = Graphs(
-        states=edge_list(STATES), trackers=graph("random", "sent", probability=0.1 + 0.2, seed=7)
-    )
-    assert Graphs.model_validate_json(spec.model_dump_json()) == spec
-    alone = Graphs(states=graph("star", "metropolis"))
-    assert alone.trackers is None
-    assert Graphs.model_validate_json(alone.model_dump_json()) == alone
-
-
-def test_what_the_workflow_parses_with_is_light():
-    code = (
-        "import sys, fedatlas.schema.graphs; "
-        "heavy = {'torch', 'scipy', 'sklearn', 'matplotlib', 'networkx', 'xarray', 'pandas'}; "
-        "print(*heavy & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
-
-
 RING = {"kind": "ring", "weights": "received"}
 
 
@@ -205,7 +173,6 @@ RING = {"kind": "ring", "weights": "received"}
         ),
         ({"kind": "edges", "edges": []}, "edges': lists no edge; state [sender, receiver, weight]"),
         ({"kind": "edges", "edges": [[0, 1, 0]]}, "edges.0.2', value 0: Input should be greater"),
-        ({"kind": "edges", "edges": [[0, 1, -0.5]]}, "edges.0.2', value -0.5: Input should be gr"),
         ({"kind": "edges", "edges": [[0, -1, 1]]}, "edges.0.1', value -1: Input should be greater"),
         ({"kind": "edges", "edges": [[0, 1, float("inf")]]}, "edges.0.2', value inf: Input should"),
         ({"kind": "edges", "edges": [[0, 1]]}, "edges.0.2'"),
@@ -214,26 +181,11 @@ RING = {"kind": "ring", "weights": "received"}
             "weights', value 'metropolis': these weights are of undirected graphs (ring, star, "
             "complete); take 'received' or 'sent'",
         ),
-        (
-            {"kind": "random", "probability": 0.5, "seed": 0, "weights": "metropolis"},
-            "weights', value 'metropolis': these weights are of undirected graphs",
-        ),
-        ({"kind": "star", "weights": "equal"}, "weights', value 'equal': Input should be"),
-        ({"kind": "star"}, "weights'"),
         ({"kind": "ring", "weights": "sent", "seed": 1}, "seed'; allowed keys: kind, weights"),
         ({"kind": "torus", "weights": "sent"}, "kind', value 'torus': must be one of 'edges', "),
         (
             {"kind": "random", "probability": 0, "seed": 0, "weights": "sent"},
             "probability', value 0: Input should be greater than 0",
-        ),
-        (
-            {"kind": "random", "probability": 1.5, "seed": 0, "weights": "sent"},
-            "probability', value 1.5: Input should be less than or equal to 1",
-        ),
-        ({"kind": "random", "probability": 0.5, "weights": "sent"}, "seed'"),
-        (
-            {"kind": "random", "probability": 0.5, "seed": -1, "weights": "sent"},
-            "seed', value -1: Input should be greater than or equal to 0",
         ),
     ],
 )
@@ -315,19 +267,6 @@ def test_assumption_1_holds_iff_one_agent_is_reached_and_reaches(pair):
         check_common_root(states, trackers)
     where = "graphs.states" if not spreads else "graphs.trackers" if not gathers else "graphs"
     assert str(error.value).startswith(f"{where}: ")
-
-
-def test_graphs_that_satisfy_assumption_1():
-    states, trackers = matrix(STATES), matrix(TRACKERS)
-    assert roots(states) == (0, 1, 2)
-    assert roots(trackers.T) == (1, 2, 3)
-    check_common_root(states, trackers)
-    # A tree from agent 0, and the same tree back to it.
-    tree = matrix({(0, 1): 1, (0, 2): 1, (1, 3): 1, (1, 4): 1})
-    assert (roots(tree), roots(tree.T)) == ((0,), ())
-    check_common_root(tree, tree.T)
-    ring = weight_matrix(graph("directed_ring"), 5)
-    check_common_root(ring, ring)
 
 
 def refusal(states: np.ndarray, trackers: np.ndarray) -> str:
@@ -442,6 +381,11 @@ def drawn(graphs: dict[str, np.ndarray]):
     return canvas
 
 
+@cache
+def of_case(case: str):
+    return drawn(CASES[case])
+
+
 def arrows_of(axes) -> list[FancyArrowPatch]:
     return [patch for patch in axes.patches if isinstance(patch, FancyArrowPatch)]
 
@@ -478,10 +422,8 @@ def labels_of(axes) -> list:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("case", ["pair", "crowd", "star"])
 def test_it_draws(case: str, tmp_path: Path):
-    outputs = [tmp_path / "graphs.svg", tmp_path / "graphs.png"]
-    draw_graphs("Some experiment", CASES[case], outputs)
-    assert outputs[0].read_text(encoding="utf-8").rstrip().endswith("</svg>")
-    pixels = matplotlib.image.imread(outputs[1])[..., :3]
+    draw_graphs("Some experiment", CASES[case], [tmp_path / "graphs.png"])
+    pixels = matplotlib.image.imread(tmp_path / "graphs.png")[..., :3]
     assert pixels.shape[1] > 800
     assert 0.01 < (pixels < 0.9).any(axis=2).mean() < 0.5
 
@@ -491,12 +433,13 @@ def test_equal_graphs_give_equal_svg(tmp_path: Path):
     for path in paths:
         draw_graphs("Some experiment", PAIR, [path])
     assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert paths[0].read_text(encoding="utf-8").rstrip().endswith("</svg>")
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_edge_is_an_arrow_from_sender_to_receiver(case: str):
     graphs = CASES[case]
-    for axes, weights in zip(drawn(graphs).axes, graphs.values(), strict=True):
+    for axes, weights in zip(of_case(case).axes, graphs.values(), strict=True):
         edges = set()
         for arrow in arrows_of(axes):
             sender, receiver = ends_of(arrow)
@@ -514,16 +457,16 @@ def test_every_edge_is_an_arrow_from_sender_to_receiver(case: str):
 def test_opposite_edges_share_an_arrow_if_their_weights_are_equal():
     two_headed = [
         {ends_of(arrow) for arrow in arrows_of(axes) if is_two_headed(arrow)}
-        for axes in drawn(PAIR).axes
+        for axes in of_case("pair").axes
     ]
     assert two_headed == [set(), {(0, 4)}]
-    assert [len(arrows_of(axes)) for axes in drawn(PAIR).axes] == [7, 6]
-    assert len(arrows_of(drawn(STAR).axes[0])) == 8
+    assert [len(arrows_of(axes)) for axes in of_case("pair").axes] == [7, 6]
+    assert len(arrows_of(of_case("star").axes[0])) == 8
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_arrows_pass_by_agents_and_by_each_other(case: str):
-    for axes in drawn(CASES[case]).axes:
+    for axes in of_case(case).axes:
         nodes, arrows = nodes_of(axes), arrows_of(axes)
         (circles,) = axes.collections
         radius = np.sqrt(circles.get_sizes()[0]) / 2
@@ -546,7 +489,7 @@ def test_arrows_pass_by_agents_and_by_each_other(case: str):
 @pytest.mark.parametrize("case", ["pair", "crowd", "star"])
 def test_unequal_weights_stand_on_their_arrows_and_touch_nothing(case: str):
     graphs = CASES[case]
-    for axes, weights in zip(drawn(graphs).axes, graphs.values(), strict=True):
+    for axes, weights in zip(of_case(case).axes, graphs.values(), strict=True):
         arrows, labels = arrows_of(axes), labels_of(axes)
         for arrow, label in zip(arrows, labels, strict=True):
             sender, receiver = ends_of(arrow)
@@ -583,11 +526,11 @@ def test_undirected_graphs_are_plain_lines():
     assert len(arrows) == 15
     assert {type(arrow.get_arrowstyle()).__name__ for arrow in arrows} == {"Curve"}
     assert canvas.get_suptitle().endswith("sender to receiver, plain lines both ways")
-    assert not drawn(PAIR).get_suptitle().endswith("both ways")
+    assert not of_case("pair").get_suptitle().endswith("both ways")
 
 
 def test_roots_are_marked():
-    canvas = drawn(PAIR)
+    canvas = of_case("pair")
     dark, light, white = "#0072b2", "#a6d3f0", "#ffffff"
     colours = [[to_hex(c) for c in axes.collections[0].get_facecolors()] for axes in canvas.axes]
     assert colours == [[light, dark, dark, white, white], [white, dark, dark, light, white]]
@@ -600,5 +543,5 @@ def test_roots_are_marked():
         "states: roots reach everyone",
         "trackers: everyone reaches roots",
     ]
-    (legend,) = drawn(STAR).legends
+    (legend,) = of_case("star").legends
     assert [text.get_text() for text in legend.get_texts()] == ["root"]

@@ -10,13 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
 from catalogue_entry import image_entry
-from fedatlas.arithmetic.device_samples import DeviceSamples
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.prepare import prepare, read_prepared
@@ -198,19 +196,6 @@ def test_statistics_are_of_channels_over_views(folder, tmp_path):
     stored = pq.read_schema(tmp_path / "test").field("features").type
     assert stored == pa.fixed_shape_tensor(pa.uint8(), SHAPE)
     assert np.array_equal(samples.features, read_raw(dataset, "test", [folder]).features)
-
-
-def test_networks_see_views_normalised_by_channel(folder, tmp_path):
-    prepare(views_set(normalise="from_train"), "train", [folder], tmp_path / "train")
-    samples, metadata = read_prepared(tmp_path / "train")
-    held = DeviceSamples(samples, metadata, torch.device("cpu"), torch.float64)
-    taken = held.at(torch.tensor([4, 0]))
-    mean, deviation = (
-        np.array(metadata["normalisation"][key])[:, None, None] for key in ("mean", "deviation")
-    )
-    expected = (by_view(samples)[[4, 0]] - mean) / deviation
-    assert taken.shape == (2, *SHAPE)
-    np.testing.assert_allclose(taken.numpy(), expected, rtol=1e-12)
 
 
 # ----------------------------------------------------------------------------------- broken folders

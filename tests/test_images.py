@@ -8,8 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 
 from catalogue_entry import image_entry
@@ -20,17 +18,10 @@ from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError
-from fedatlas.shards.files import write_row_groups
 
 CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
 SHAPE = (3, 2, 2)
 D = 12
-
-
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory):
-    """One folder for all examples of a property: hypothesis cannot use a per-test folder."""
-    return tmp_path_factory.mktemp("images")
 
 
 def dataset(files=1, **changes):
@@ -490,18 +481,6 @@ def test_a_prepared_folder_says_which_files_it_was_made_of(folder, tmp_path):
     assert read_prepared(test)[1]["raw"] != metadata["raw"]
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.sampled_from([
-    b"\x80\x02", b"}", b"]", b"(", b"e", b"u", b"t", b"\x85", b"\x86", b"\x87", b"R", b"b", b"N",
-    b"\x89", b"q\x01", b"r\x10\x00\x00\x00", short(b"data"), short(b"labels"), small(1),
-    b"cnumpy\ndtype\n", b"cnumpy\nndarray\n", b"cnumpy.core.multiarray\n_reconstruct\n",
-]), max_size=25))  # fmt: skip
-def test_any_program_of_a_batchs_opcodes_is_harmless(scratch, program):
-    path = batch_file(scratch, b"".join(program) + b".")
-    with pytest.raises(FedatlasError):
-        read_batches(path)
-
-
 # ---------------------------------------------------------------------------------------- storage
 
 
@@ -519,15 +498,6 @@ def test_images_are_tensors_of_their_shape():
     assert plain.schema.field("features").type == pa.fixed_shape_tensor(pa.uint8(), (D,))
     with pytest.raises(FedatlasError, match=r"samples of shape \(2, 2\) do not hold 12"):
         to_table(Samples(np.arange(7), np.zeros(7), some_pixels(7)), (2, 2))
-
-
-def test_other_layouts_are_stored_as_before_whatever_the_shape():
-    features = some_pixels(7).astype(np.float64)
-    samples = Samples(np.arange(7), np.zeros(7), features)
-    assert samples.layout == "dense"
-    assert to_table(samples, SHAPE).equals(to_table(samples))
-    stored = to_table(samples).schema.field("features").type
-    assert stored == pa.list_(pa.float64(), D)
 
 
 @pytest.mark.parametrize(
@@ -550,27 +520,6 @@ def test_images_survive_what_is_done_to_tables(change, rows):
     assert samples.features.shape == (len(rows), D)
     assert np.array_equal(samples.features, some_pixels(7)[list(rows)])
     assert samples.sample_id.tolist() == list(rows)
-
-
-def test_images_are_not_copied_into_a_table_and_back():
-    pixels = some_pixels(7)
-    table = to_table(Samples(np.arange(7), np.zeros(7), pixels), SHAPE)
-    assert np.shares_memory(from_table(table, D).features, pixels)
-
-
-def test_images_survive_row_groups(tmp_path):
-    table = tensor_table(100)
-    rows = [[3, 1], list(range(10, 90)), [99]]
-    path = tmp_path / "silo.parquet"
-    write_row_groups(path, (table.take(group) for group in rows), {"any": "metadata"})
-    file = pq.ParquetFile(path)
-    assert file.metadata.row_group(0).column(2).compression == "LZ4"
-    for number, group in enumerate(rows):
-        features = from_table(file.read_row_group(number), D).features
-        assert np.array_equal(features, some_pixels(100)[group])
-    assert np.array_equal(
-        from_table(file.read(), D).features, some_pixels(100)[np.concatenate(rows)]
-    )
 
 
 # ------------------------------------------------------------------------------------ preparation
@@ -599,14 +548,6 @@ def test_prepared_images_come_back_with_their_description(tmp_path, records):
     assert metadata["normalisation"] is None
     stored = pq.read_schema(output).field("features").type
     assert stored == pa.fixed_shape_tensor(pa.uint8(), SHAPE)
-
-
-def test_row_groups_of_images_are_bounded_in_values(tmp_path, records, monkeypatch):
-    monkeypatch.setattr("fedatlas.data.prepare.ROW_GROUP_BYTES", 3 * D * 8)
-    prepare(binary_set(), "train", [records], tmp_path / "train.parquet")
-    metadata = pq.read_metadata(tmp_path / "train.parquet")
-    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [3, 1]
-    assert np.array_equal(read_prepared(tmp_path / "train.parquet")[0].features, PIXELS)
 
 
 def test_stated_statistics_are_given_in_units_of_the_pixels(tmp_path, records):

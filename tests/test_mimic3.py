@@ -24,46 +24,19 @@ HEADER = (
 )
 # As the benchmark's discretiser numbers them.
 CATEGORIES = {
-    0: ["0.0", "1.0"],
-    3: [
-        "To Pain",
-        "3 To speech",
-        "1 No Response",
-        "4 Spontaneously",
-        "None",
-        "To Speech",
-        "Spontaneously",
+    number: names.split("|")
+    for number, names in {
+        0: "0.0|1.0",
+        3: "To Pain|3 To speech|1 No Response|4 Spontaneously|None|To Speech|Spontaneously|"
         "2 To pain",
-    ],
-    4: [
-        "1 No Response",
-        "3 Abnorm flexion",
-        "Abnormal extension",
-        "No response",
-        "4 Flex-withdraws",
-        "Localizes Pain",
-        "Flex-withdraws",
-        "Obeys Commands",
-        "Abnormal Flexion",
-        "6 Obeys Commands",
-        "5 Localizes Pain",
-        "2 Abnorm extensn",
-    ],
-    5: ["11", "10", "13", "12", "15", "14", "3", "5", "4", "7", "6", "9", "8"],
-    6: [
-        "1 No Response",
-        "No Response",
-        "Confused",
-        "Inappropriate Words",
-        "Oriented",
-        "No Response-ETT",
-        "5 Oriented",
-        "Incomprehensible sounds",
-        "1.0 ET/Trach",
-        "4 Confused",
-        "2 Incomp sounds",
+        4: "1 No Response|3 Abnorm flexion|Abnormal extension|No response|4 Flex-withdraws|"
+        "Localizes Pain|Flex-withdraws|Obeys Commands|Abnormal Flexion|6 Obeys Commands|"
+        "5 Localizes Pain|2 Abnorm extensn",
+        5: "11|10|13|12|15|14|3|5|4|7|6|9|8",
+        6: "1 No Response|No Response|Confused|Inappropriate Words|Oriented|No Response-ETT|"
+        "5 Oriented|Incomprehensible sounds|1.0 ET/Trach|4 Confused|2 Incomp sounds|"
         "3 Inapprop words",
-    ],
+    }.items()
 }
 NORMAL = [
     *("0.0", "59.0", "0.21", "4 Spontaneously", "6 Obeys Commands", "15", "5 Oriented"),

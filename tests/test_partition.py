@@ -131,14 +131,6 @@ def class_shares(client: np.ndarray, labels: np.ndarray, clients: int) -> np.nda
     return counts / counts.sum(axis=1, keepdims=True)
 
 
-def test_large_concentration_is_nearly_uniform_and_small_is_skewed():
-    labels = np.arange(10_000) % 10 * 1.0
-    uniform = class_shares(assign(dirichlet(10, 1e6), labels), labels, 10)
-    np.testing.assert_allclose(uniform, 0.1, atol=0.003)
-    skewed = class_shares(assign(dirichlet(10, 0.01), labels), labels, 10)
-    assert skewed.max(axis=1).mean() > 0.8
-
-
 def test_shares_have_the_variance_of_the_dirichlet_distribution():
     labels = np.arange(4_000) % 2 * 2.0 - 1.0
     clients, concentration = 5, 0.5
@@ -200,8 +192,3 @@ def test_more_clients_than_rows_are_refused():
 def test_a_bad_specification_names_key_and_value(values, message):
     with pytest.raises(FedatlasError, match=message):
         validated(HorizontalPartition, values, "experiment.yaml")
-
-
-def test_random_assignments_have_seed_zero_unless_told():
-    assert HorizontalPartition(assignment="shuffled", clients=2).seed == 0
-    assert HorizontalPartition(clients=2).seed is None

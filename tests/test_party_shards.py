@@ -25,7 +25,7 @@ from test_shards import make_samples
 
 both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])
 one_folder_for_all_examples = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -155,20 +155,6 @@ def test_a_test_split_is_taken_whole(tmp_path, layout):
     assert described["test_digest"] == file_digest(tmp_path / "test.parquet")
 
 
-def test_rows_without_any_non_zero_survive(tmp_path):
-    samples = make_samples(12, 5, 0.0, "sparse")
-    whole = samples.features.tolil()
-    whole[3, 2] = 1.5
-    samples = Samples(samples.sample_id, samples.label, sparse.csr_array(whole))
-    files = shard(tmp_path, samples, vertical(test=0.25))
-    read = read_party_shards(files)
-    assert read.test is not None
-    assert (len(read.train), len(read.test)) == (9, 3)
-    assert read.train.features.shape == (9, 5)
-    assert read.train.features.nnz + read.test.features.nnz == 1
-    np.testing.assert_array_equal(np.bincount((read.train.label > 0).astype(int)).sum(), 9)
-
-
 def test_the_manifest_names_every_file(tmp_path):
     spec = vertical(test="test")
     samples, test = make_samples(9, 4, 1.0, "dense"), make_samples(5, 4, 1.0, "dense")
@@ -286,20 +272,6 @@ def test_a_list_without_numeric_columns_leaves_everything(tmp_path):
     np.testing.assert_array_equal(matrix(read.train), samples.features)
 
 
-def test_test_rows_do_not_change_the_scaling(tmp_path):
-    samples = table_of_csv()
-    spec = vertical(test=0.3, standardise=True)
-    _, test_rows = train_and_test_rows(spec, 40)
-    changed = samples.features.copy()
-    changed[test_rows] = 1e6
-    other = Samples(samples.sample_id, samples.label, changed)
-    reads = [
-        read_party_shards(shard(tmp_path / name, part, spec, numeric_columns=NUMERIC))
-        for name, part in (("as-is", samples), ("changed", other))
-    ]
-    np.testing.assert_array_equal(matrix(reads[0].train), matrix(reads[1].train))
-
-
 def test_sparse_rows_are_not_standardised(tmp_path):
     message = r"prepared\.parquet: .*'standardise' would make sparse rows dense; remove it"
     with pytest.raises(FedatlasError, match=message):
@@ -318,16 +290,10 @@ def test_parties_in_another_order_are_refused(files, order):
         read_party_shards([files[party] for party in order])
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [0, 1, 2])
 def test_fewer_files_than_parties_are_refused(files, count):
-    message = rf"silo-0\.parquet: {count} party files were given, but the partition has 3"
-    with pytest.raises(FedatlasError, match=message):
+    with pytest.raises(FedatlasError, match=f"{count} party files were given"):
         read_party_shards(files[:count])
-
-
-def test_no_files_are_refused():
-    with pytest.raises(FedatlasError, match="0 party files were given"):
-        read_party_shards([])
 
 
 @pytest.mark.parametrize("changes", [{"seed": 5}, {"active": 1}, {"test": 0.2}, {"samples": 30}])
@@ -338,13 +304,6 @@ def test_files_of_another_partition_are_refused(tmp_path, layout, changes):
     others = shard(tmp_path / "other", samples, vertical(**{"test": 0.3, **changes}))
     with pytest.raises(FedatlasError, match=r"other/silo-1\.parquet: is not party 1 of the par"):
         read_party_shards([files[0], others[1], files[2]])
-
-
-def test_files_of_other_data_are_refused(tmp_path):
-    files = shard(tmp_path / "one", make_samples(30, 8, 0.5, "sparse"), vertical())
-    others = shard(tmp_path / "other", make_samples(30, 8, 0.5, "sparse", seed=1), vertical())
-    with pytest.raises(FedatlasError, match=r"other/silo-2\.parquet: is not party 2"):
-        read_party_shards([*files[:2], others[2]])
 
 
 def test_files_of_other_test_data_are_refused(tmp_path):

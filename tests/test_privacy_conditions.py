@@ -123,16 +123,6 @@ def test_graph_quantities_are_as_defined(pair, alpha, beta):
         assert radius(projection) == pytest.approx(1)
 
 
-def test_v1_is_what_agents_agree_on_and_v2_how_trackers_are_shared():
-    random = np.random.default_rng(3)
-    states, trackers = random.random((2, 5, 5)) * (1 - np.eye(5))
-    found = GraphQuantities.of(states, trackers, 0.1, 0.1)
-    limit = np.linalg.matrix_power(np.eye(5) - 0.1 * found.state_laplacian, 2000)
-    assert limit == pytest.approx(np.outer(np.ones(5), found.left_vector) / 5)
-    limit = np.linalg.matrix_power(np.eye(5) - 0.1 * found.tracker_laplacian, 2000)
-    assert limit == pytest.approx(np.outer(found.right_vector, np.ones(5)) / 5)
-
-
 def test_on_paths_only_roots_count():
     """0 → 1 → 2 for states, 2 → 1 → 0 for trackers: agent 0 is the common root."""
     path = np.diag([2.0, 3.0], -1)

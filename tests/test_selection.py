@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.selection import Choice, by_run, choices, hyper_parameters, select
+from fedatlas.evaluation.selection import Choice, by_run, choices, select
 from fedatlas.schema.selection import Selection
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
@@ -112,14 +112,6 @@ def test_the_record_is_json_and_holds_every_candidates_score():
     assert choices(record) == {"run": Choice("b", ("b", "b"), ("rate",))}
 
 
-def test_runs_are_selected_independently():
-    traces = {"x": points(a=[0.1], b=[0.2])["run"], "y": points(a=[0.3], b=[0.2])["run"]}
-    assert {run: c.point for run, c in choices(select(traces, Selection())).items()} == {
-        "x": "a",
-        "y": "b",
-    }
-
-
 def test_traces_are_grouped_by_their_attributes_in_the_order_given():
     traces = [
         falling_trace([0.5], run="second", point="p"),
@@ -138,10 +130,6 @@ def test_two_traces_of_one_point_are_refused():
     twice = [falling_trace([0.5], run="r", point="p"), falling_trace([0.6], run="r", point="p")]
     with pytest.raises(FedatlasError, match="two traces hold the run 'r' at the point 'p'"):
         by_run(twice)
-
-
-def test_hyper_parameters_are_as_stated():
-    assert hyper_parameters(falling_trace([0.5], hyper_parameters={"K": 10})) == {"K": 10}
 
 
 def test_choices_at_the_edge_of_a_grid_are_marked():

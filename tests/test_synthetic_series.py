@@ -4,8 +4,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,10 +15,9 @@ from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.clinical_channels import CHANNELS, COLUMNS, CONTINUOUS_COLUMNS
 from fedatlas.data.clinical_series import encoded
 from fedatlas.data.formats import dataset_of, read_raw
-from fedatlas.data.formats.synthetic_series import SyntheticSeries, _paths, _score, make_series
+from fedatlas.data.formats.synthetic_series import SyntheticSeries, make_series
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.data.scaling import scaled
-from fedatlas.data.tables import features_from_table, to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import read_shard
 from fedatlas.files import canonical_json
@@ -166,24 +163,6 @@ def test_the_share_of_positive_labels_is_as_declared(positive, signal):
     assert (label > 0).mean() == pytest.approx(positive, abs=tolerance)
 
 
-def test_paths_and_scores_have_the_variances_that_are_described():
-    random = np.random.default_rng(0)
-    for steps in (1, 2, 48):
-        paths = _paths(20_000, steps, random)
-        last = paths[:, -1]
-        trend = 0 if steps == 1 else 0.36  # its whole comes with a second step only
-        assert last.mean(axis=0) == pytest.approx([0] * 4, abs=0.03)
-        assert last.var(axis=0) == pytest.approx([0.64 + trend] * 4, rel=0.04)
-        if steps > 1:
-            assert paths[:, 0].var(axis=0) == pytest.approx([0.64] * 4, rel=0.04)
-        shared = np.corrcoef(last.T)[np.triu_indices(4, 1)]
-        assert shared == pytest.approx([0.3] * 6, abs=0.03)
-        score = _score(paths)
-        assert score.std() == pytest.approx(1, rel=0.03)
-        quarter = paths[:, -max(1, steps // 4) :].mean(axis=1)
-        assert np.corrcoef(score, quarter @ [0.3, 0.25, 0.3, 0.15])[0, 1] > 0.9999
-
-
 def test_each_sample_uses_one_vocabulary_and_both_are_used():
     series = by_step(make_series(made_series(), 12, "train", 200), 12)
     # Steps before the first measurement hold the first vocabulary's normal value.
@@ -286,17 +265,6 @@ def test_a_number_that_is_constant_in_train_becomes_zero():
     scaling = series_set().standardisation(constant)
     for split in (constant, features):
         assert (scaled(split, scaling).reshape(-1, COLUMNS)[:, 51] == 0).all()
-
-
-def test_series_are_stored_as_float32_and_read_without_a_copy(prepared):
-    stored = pq.read_schema(prepared / "train").field("features").type
-    assert stored == pa.fixed_shape_tensor(pa.float32(), (STEPS, COLUMNS))
-    samples, _ = read_prepared(prepared / "train")
-    assert samples.features.dtype == np.float32 and samples.layout == "tensor"
-    table = to_table(samples, (STEPS, COLUMNS))
-    buffer = table["features"].chunk(0).storage.flatten().buffers()[1]
-    assert buffer.address == samples.features.ctypes.data
-    assert features_from_table(table, STEPS * COLUMNS).ctypes.data == buffer.address
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -1,7 +1,5 @@
 """Tables of results and verdicts: what they hold, and that any text survives them."""
 
-import csv
-import io
 import math
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims_page import verdicts_to_html
-from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import Choice
 from fedatlas.evaluation.verdicts import (
@@ -25,7 +22,6 @@ from fedatlas.evaluation.verdicts import (
 from trace_factory import auroc_trace, levels_trace, linear_trace, make_trace
 
 NAN = np.nan
-AWKWARD = 'η̃, "quoted"; two\nlines\r\nand \t ‖∇f(x)‖ <b>&amp;</b> {0} %'
 
 
 def a_verdict(verdict: str = "reproduced", text: str = "plain") -> Verdict:
@@ -122,21 +118,7 @@ def test_the_order_of_dimensions_does_not_matter():
     assert plain == turned
 
 
-def test_results_read_back_from_csv():
-    rows = results_table({"run": {"p": levels_trace([0.1, 0.2])}}, {"run": Choice("p", ("p",))})
-    (read,) = csv.DictReader(io.StringIO(to_csv(rows)))
-    assert list(read) == list(rows[0])
-    assert float(read["gradient_norm_median"]) == rows[0]["gradient_norm_median"]
-
-
 # --- verdicts as CSV ---
-
-
-def test_verdicts_survive_csv(tmp_path: Path):
-    verdicts = [a_verdict(), a_verdict("not reproduced", AWKWARD), a_verdict("inconclusive", "")]
-    path = tmp_path / "claims.csv"
-    path.write_bytes(verdicts_to_csv(verdicts).encode())
-    assert read_verdicts(path) == verdicts
 
 
 # A lone carriage return is no line's end in any text that people write.

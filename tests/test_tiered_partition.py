@@ -24,7 +24,6 @@ from fedatlas.shards.assignment import (
     share_out,
     share_out_by_silo,
     silo_blocks,
-    train_and_test_rows,
 )
 
 NAMES = {
@@ -189,26 +188,6 @@ def test_permutations_are_uniform():
         assert all(abs(count - 500) < 4.5 * np.sqrt(3000 * 5 / 36) for count in counts)
 
 
-@pytest.mark.parametrize("test", [None, 0.25, "test"])
-@pytest.mark.parametrize("samples", [None, 30])
-def test_training_and_test_rows_are_those_of_horizontal_partitions(samples, test):
-    rest = {"samples": samples, "test": test, "seed": 5}
-    horizontal = HorizontalPartition(assignment="shuffled", clients=7, **rest)
-    expected = train_and_test_rows(horizontal, 40)
-    for cut, clients in (({"width": 2}, 1), ({"height": 3}, 20)):
-        for rows, others in zip(
-            train_and_test_rows(tiered(cut, clients, **rest), 40), expected, strict=True
-        ):
-            np.testing.assert_array_equal(rows, others)
-    clients, test_rows = share_out(horizontal, np.zeros(40))
-    silos, own_test_rows = share_out_by_silo(tiered(clients=7, **rest), np.zeros(40))
-    np.testing.assert_array_equal(own_test_rows, test_rows)
-    for silo in silos:
-        np.testing.assert_array_equal(
-            np.sort(np.concatenate(silo)), np.sort(np.concatenate(clients))
-        )
-
-
 # ------------------------------------------------------------------------- what is wrong, by name
 
 
@@ -299,14 +278,6 @@ def test_thinning_that_leaves_too_little_is_refused(spec, message):
 def test_partitions_that_make_no_sense_are_refused(changes, message):
     content = {"kind": "tiered", "cut": {"width": 2}, "clients": 3} | changes
     with pytest.raises(FedatlasError, match=f"here: {message}"):
-        validated(Partition, content, "here")  # type: ignore[type-var]
-
-
-@pytest.mark.parametrize("key", ["cut", "clients"])
-def test_what_a_partition_lacks_is_named(key):
-    content = {"kind": "tiered", "cut": {"width": 2}, "clients": 3}
-    del content[key]
-    with pytest.raises(FedatlasError, match=f"here: missing key '{key}'"):
         validated(Partition, content, "here")  # type: ignore[type-var]
 
 

@@ -146,25 +146,6 @@ def test_a_test_split_is_taken_whole_by_every_silo(tmp_path, layout):
         assert silo.metadata["test_digest"] == file_digest(tmp_path / "test.parquet")
 
 
-def images_of(silo: Any, samples: Samples) -> np.ndarray:
-    return samples.features.reshape(len(samples), *silo.metadata["shape"])
-
-
-def test_halves_of_images_are_their_left_and_right_half(tmp_path):
-    """Channels of distinct ranges: what would be taken of a wrong row or channel is seen."""
-    images = np.arange(10 * 3 * 4 * 6).reshape(10, 3, 4, 6).astype(np.uint8)
-    samples = Samples(np.arange(10), np.zeros(10), images.reshape(10, -1))
-    normalisation = {"mean": [1.0, 2.0, 3.0], "deviation": [4.0, 5.0, 6.0]}
-    files = shard(tmp_path, samples, tiered({"width": 2}), (3, 4, 6), normalisation=normalisation)
-    read = read_tiered_shards(files)
-    for silo, place, half in zip(
-        read.silos, read.place, (images[..., :3], images[..., 3:]), strict=True
-    ):
-        assert silo.metadata["shape"] == [3, 4, 3]
-        assert silo.metadata["normalisation"] == normalisation
-        np.testing.assert_array_equal(images_of(silo, silo.samples)[place], half)
-
-
 def test_a_cut_of_channels_takes_their_normalisation_along(tmp_path):
     normalisation = {"mean": [1.0, 2.0, 3.0], "deviation": [4.0, 5.0, 6.0]}
     files = shard(
@@ -307,16 +288,10 @@ def test_silos_in_another_order_are_refused(files, order):
         read_tiered_shards([files[silo] for silo in order])
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [0, 1, 2])
 def test_fewer_files_than_silos_are_refused(files, count):
-    message = rf"silo-0\.parquet: {count} silo files were given, but the partition has 3"
-    with pytest.raises(FedatlasError, match=message):
+    with pytest.raises(FedatlasError, match=f"{count} silo files were given"):
         read_tiered_shards(files[:count])
-
-
-def test_no_files_are_refused():
-    with pytest.raises(FedatlasError, match="0 silo files were given"):
-        read_tiered_shards([])
 
 
 @pytest.mark.parametrize(

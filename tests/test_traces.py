@@ -48,13 +48,6 @@ def test_every_variable_and_coordinate_says_what_it_is_in_which_unit(trace: xr.D
     assert trace["status"].dims == ("seed",)
 
 
-def test_a_trace_holds_what_its_setting_counts():
-    star, vertical = falling_trace([0.5]), linear_trace([0.1])
-    assert "full_participations" in star.coords and "full_participations" not in vertical.coords
-    assert "simulated_time" in vertical.coords and "simulated_time" not in star.coords
-    assert vertical["simulated_time"].attrs["units"] == "s"
-
-
 def test_a_subset_of_variables_makes_a_trace_and_an_unknown_one_does_not():
     values = np.zeros((1, 3))
     trace = build_trace({"round": values}, ["ok"], [7], {})

@@ -111,22 +111,6 @@ def test_rows_are_for_training_or_for_testing(spec, rows):
         assert len(test) == 0
 
 
-@given(specifications(), st.integers(1, 12), st.booleans(), st.integers(120, 200))
-def test_rows_depend_on_samples_test_and_seed_only(spec, parties, standardise, rows):
-    other = spec.model_copy(
-        update={
-            "parties": parties,
-            "active": 1,
-            "assignment": "consecutive",
-            "standardise": standardise,
-        }
-    )
-    for left, right in zip(
-        train_and_test_rows(spec, rows), train_and_test_rows(other, rows), strict=True
-    ):
-        np.testing.assert_array_equal(left, right)
-
-
 def test_samples_are_kept_before_test_rows_are_drawn():
     few = train_and_test_rows(vertical(samples=20, test=0.25, seed=3), 500)
     all_of_few = train_and_test_rows(vertical(test=0.25, seed=3), 20)

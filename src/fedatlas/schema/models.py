@@ -196,7 +196,7 @@ def _keys(model: Any, location: tuple[Any, ...], value: Any) -> tuple[list[str],
             continue
         path.append(str(part))
         if isinstance(part, int):  # of a list, whose model is that of its items
-            value = value[part] if isinstance(value, list | tuple) else None
+            value = value[part] if isinstance(value, list | tuple) and part < len(value) else None
             continue
         value = value.get(part) if isinstance(value, Mapping) else None
         fields = getattr(model, "model_fields", {})
