@@ -16,7 +16,7 @@ import pytest
 from pydantic import ValidationError
 
 from fedatlas.data.checksums import record
-from fedatlas.data.download import download
+from fedatlas.data.download import Fetching, download
 from fedatlas.data.raw_files import RawFile
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.errors import FedatlasError
@@ -90,7 +90,7 @@ def fetch(tmp_path):
     def run(raw_file, mirror=None, destination=tmp_path / "results" / "raw" / "data", **options):
         lock = tmp_path / "results" / "checksums.lock.json"
         options = {"pause": 0.01, "timeout": 5.0, **options}
-        download(raw_file, destination, mirror=mirror, lock=lock, **options)
+        download(raw_file, destination, Fetching(mirror, lock, lock.parent / "archives", **options))
         return destination
 
     return run

@@ -13,7 +13,7 @@ from PIL import Image
 from catalogue_entry import image_entry
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.catalogue import load_catalogue
-from fedatlas.data.download import download
+from fedatlas.data.download import Fetching, download
 from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.data.tables import from_table, to_table
@@ -622,10 +622,9 @@ def published(name, split, folder):
     missing = [file.path for file in raw if not mirror or not Path(mirror, file.path).is_file()]
     if missing or mirror is None:
         pytest.skip(f"needs {missing[0]} in the folder that FEDATLAS_MIRROR names")
+    how = Fetching(Path(mirror), folder / "checksums.lock.json", folder / "archives")
     for file in raw:
-        download(
-            file, folder / file.local_path, mirror=Path(mirror), lock=folder / "checksums.lock.json"
-        )
+        download(file, folder / file.local_path, how)
     return images, [folder / file.local_path for file in raw]
 
 

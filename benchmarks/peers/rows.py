@@ -7,7 +7,7 @@ from scipy import sparse
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.catalogue import load_catalogue
-from fedatlas.data.download import download
+from fedatlas.data.download import Fetching, download
 from fedatlas.data.formats import read_raw
 
 CLIENTS, SAMPLES_EACH, FEATURES, NON_ZEROS = 3250, 10, 123, 14
@@ -21,7 +21,7 @@ def real_rows(mirror: Path | None) -> Samples:
     raw = _REPOSITORY / "results/raw" / file.local_path
     if not raw.exists():
         lock = _REPOSITORY / "config/checksums.lock.json"
-        download(file, raw, mirror=mirror, lock=lock, archives=_REPOSITORY / "results/archives")
+        download(file, raw, Fetching(mirror, lock, _REPOSITORY / "results/archives"))
     return first_rows(read_raw(dataset, "train", [raw]), CLIENTS * SAMPLES_EACH)
 
 

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.schema.models import validated
+from fedatlas.schema.models import only_subclass, validated
 from fedatlas.schema.runs import RunSpec
 
 
@@ -58,18 +58,7 @@ def build_algorithm(spec: RunSpec, where: str | None = None) -> Algorithm:
 
 @cache  # a plan asks some thousand times
 def _class_in(module: ModuleType) -> type[Algorithm]:
-    classes = [
-        member
-        for member in vars(module).values()
-        if isinstance(member, type)
-        and issubclass(member, Algorithm)
-        and member.__module__ == module.__name__
-    ]
-    if len(classes) != 1:
-        raise FedatlasError(
-            f"{module.__file__}: must define one subclass of Algorithm, found {len(classes)}"
-        )
-    (method,) = classes
+    method = only_subclass(module, Algorithm)  # type: ignore[type-abstract]
     missing = sorted(method.__abstractmethods__)
     missing += [name for name in ("title", "source") if not hasattr(method, name)]
     if missing:

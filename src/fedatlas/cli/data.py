@@ -29,6 +29,7 @@ def download(
 ) -> None:
     """Fetch a raw file, verify it and undo its compression."""
     from fedatlas.data.catalogue import load_catalogue
+    from fedatlas.data.download import Fetching
     from fedatlas.data.download import download as fetch
 
     by_local_path = load_catalogue(catalogue).raw_files()
@@ -36,7 +37,7 @@ def download(
     if file not in files:
         raise FedatlasError(f"{catalogue}: no raw file '{file}'; {similar(file, files)}")
     destination = output or Path("results/raw") / files[file].local_path
-    fetch(files[file], destination, mirror=mirror, lock=lock, archives=archives)
+    fetch(files[file], destination, Fetching(mirror, lock, archives))
 
 
 def prepare(

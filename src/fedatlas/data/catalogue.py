@@ -1,9 +1,7 @@
 """The catalogue of data sets: where each comes from, how it is verified, what it holds."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.formats import dataset_of
@@ -12,42 +10,23 @@ from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import read_yaml
 
 
-@dataclass(frozen=True)
-class Catalogue(Mapping[str, Dataset]):
+class Catalogue(dict[str, Dataset]):
     """The data sets of one catalogue file, by name."""
 
-    path: Path
-    datasets: Mapping[str, Dataset]
+    def __init__(self, path: Path, datasets: Mapping[str, Dataset]) -> None:
+        """path: the file, as errors name it."""
+        super().__init__(datasets)
+        self._path = path
 
-    def __getitem__(self, name: str) -> Dataset:
-        """The data set called `name`; FedatlasError names the known ones."""
-        if name not in self.datasets:
-            raise FedatlasError(
-                f"{self.path}: no data set '{name}'; known: {', '.join(sorted(self.datasets))}"
-            )
-        return self.datasets[name]
-
-    def __contains__(self, name: object) -> bool:
-        """Whether `name` is known; Mapping's own test expects a KeyError from `[]`."""
-        return name in self.datasets
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The data set called `name`, or `default`."""
-        return self.datasets.get(name, default)
-
-    def __iter__(self) -> Iterator[str]:
-        """Names in the order of the file."""
-        return iter(self.datasets)
-
-    def __len__(self) -> int:
-        """Number of data sets."""
-        return len(self.datasets)
+    def __missing__(self, name: str) -> Dataset:
+        """Raise FedatlasError, which names the known ones."""
+        raise FedatlasError(f"{self._path}: no data set '{name}'; known: {', '.join(sorted(self))}")
 
     def raw_files(self) -> dict[str, RawFile]:
         """Every raw file of every split by its `local_path`, archives of members excluded."""
         return {
             raw_file.local_path: raw_file
-            for dataset in self.datasets.values()
+            for dataset in self.values()
             for split in dataset.splits.values()
             for raw_file in split.files
         }

@@ -34,63 +34,40 @@ class Channel:
         return self.normal
 
 
+def listed(text: str) -> tuple[str, ...]:
+    """Categories in one text, with | between."""
+    return tuple(text.split("|"))
+
+
 CHANNELS = (
-    Channel("Capillary refill rate", "0.0", ("0.0", "1.0")),
+    Channel("Capillary refill rate", "0.0", listed("0.0|1.0")),
     Channel("Diastolic blood pressure", 59.0),
     Channel("Fraction inspired oxygen", 0.21),
     Channel(
         "Glascow coma scale eye opening",
         "4 Spontaneously",
-        (
-            "To Pain",
-            "3 To speech",
-            "1 No Response",
-            "4 Spontaneously",
-            "None",
-            "To Speech",
-            "Spontaneously",
-            "2 To pain",
+        listed(
+            "To Pain|3 To speech|1 No Response|4 Spontaneously|None|To Speech|Spontaneously|"
+            "2 To pain"
         ),
     ),
     Channel(
         "Glascow coma scale motor response",
         "6 Obeys Commands",
-        (
-            "1 No Response",
-            "3 Abnorm flexion",
-            "Abnormal extension",
-            "No response",
-            "4 Flex-withdraws",
-            "Localizes Pain",
-            "Flex-withdraws",
-            "Obeys Commands",
-            "Abnormal Flexion",
-            "6 Obeys Commands",
-            "5 Localizes Pain",
-            "2 Abnorm extensn",
+        listed(
+            "1 No Response|3 Abnorm flexion|Abnormal extension|No response|4 Flex-withdraws|"
+            "Localizes Pain|Flex-withdraws|Obeys Commands|Abnormal Flexion|6 Obeys Commands|"
+            "5 Localizes Pain|2 Abnorm extensn"
         ),
     ),
-    Channel(
-        "Glascow coma scale total",
-        "15",
-        ("11", "10", "13", "12", "15", "14", "3", "5", "4", "7", "6", "9", "8"),
-    ),
+    Channel("Glascow coma scale total", "15", listed("11|10|13|12|15|14|3|5|4|7|6|9|8")),
     Channel(
         "Glascow coma scale verbal response",
         "5 Oriented",
-        (
-            "1 No Response",
-            "No Response",
-            "Confused",
-            "Inappropriate Words",
-            "Oriented",
-            "No Response-ETT",
-            "5 Oriented",
-            "Incomprehensible sounds",
-            "1.0 ET/Trach",
-            "4 Confused",
-            "2 Incomp sounds",
-            "3 Inapprop words",
+        listed(
+            "1 No Response|No Response|Confused|Inappropriate Words|Oriented|No Response-ETT|"
+            "5 Oriented|Incomprehensible sounds|1.0 ET/Trach|4 Confused|2 Incomp sounds|"
+            "3 Inapprop words"
         ),
     ),
     Channel("Glucose", 128.0),

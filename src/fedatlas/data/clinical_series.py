@@ -31,12 +31,10 @@ class SeriesDataset(Dataset):
 
     @property
     def numeric_columns(self) -> list[int]:
-        """See Dataset."""
         steps = range(0, self.features, COLUMNS)
         return [first + column for first in steps for column in CONTINUOUS_COLUMNS]
 
     def standardisation(self, features: np.ndarray) -> Scaling:
-        """See Dataset."""
         return series_scaling_of(features, COLUMNS, CONTINUOUS_COLUMNS, self.centre)
 
 

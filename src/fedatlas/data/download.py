@@ -45,31 +45,18 @@ class Fetching:
     timeout: float = 30.0
 
 
-def download(
-    raw_file: RawFile,
-    destination: Path,
-    *,
-    mirror: Path | None,
-    lock: Path,
-    archives: Path | None = None,
-    tries: int = 3,
-    pause: float = 2.0,
-    timeout: float = 30.0,
-) -> None:
+def download(raw_file: RawFile, destination: Path, how: Fetching) -> None:
     """Put a raw file, decompressed or unpacked as its entry says, at `destination`.
 
-    The mirror comes first, then every url in order. See `Fetching` for the other parameters;
-    `archives` is by default a folder beside `lock`. `destination` becomes a folder exactly if
+    The mirror comes first, then every url in order. `destination` becomes a folder exactly if
     `raw_file.is_folder`, and replaces what was there.
     Raises FedatlasError, and leaves `destination` as it was, when no source has the file, its
     checksum differs or it cannot be unpacked safely.
     """
-    if archives is None:
-        archives = lock.parent / "archives"
-    how = Fetching(mirror, lock, archives, tries, pause, timeout)
-    if mirror is not None and not mirror.is_dir():
+    if how.mirror is not None and not how.mirror.is_dir():
         raise FedatlasError(
-            f"the mirror {mirror} is not a folder; correct --config mirror=DIR or FEDATLAS_MIRROR"
+            f"the mirror {how.mirror} is not a folder; correct --config mirror=DIR or "
+            "FEDATLAS_MIRROR"
         )
     _place(raw_file, destination, how)
 

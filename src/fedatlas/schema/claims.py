@@ -17,7 +17,7 @@ from pydantic import Field, ModelWrapValidatorHandler, SerializeAsAny, Validatio
 from pydantic import model_validator as validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from fedatlas.schema.models import Model
+from fedatlas.schema.models import Model, only_subclass
 
 #: A claimed region holds the whole interval, none of it, or a part.
 Outcome = Literal["reproduced", "not reproduced", "inconclusive"]
@@ -140,11 +140,4 @@ def claim_module(kind: str) -> str:
 @cache
 def _class_of(kind: str) -> type[ClaimTest]:
     module = importlib.import_module(claim_module(kind))
-    (model,) = (
-        member
-        for member in vars(module).values()
-        if isinstance(member, type)
-        and issubclass(member, ClaimTest)
-        and member.__module__ == module.__name__
-    )
-    return model
+    return only_subclass(module, ClaimTest)  # type: ignore[type-abstract]

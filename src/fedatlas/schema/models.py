@@ -3,6 +3,7 @@
 import json
 from collections.abc import Hashable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import yaml
@@ -153,6 +154,22 @@ def validated(model: type[M], value: Any, where: str) -> M:
     except ValidationError as error:
         lines = [_explain(model, item, where, value) for item in error.errors()]
         raise FedatlasError("\n".join(lines)) from None
+
+
+def only_subclass(module: ModuleType, base: type[M]) -> type[M]:
+    """The one subclass of `base` that a module defines; FedatlasError unless there is one."""
+    found = [
+        member
+        for member in vars(module).values()
+        if isinstance(member, type)
+        and issubclass(member, base)
+        and member.__module__ == module.__name__
+    ]
+    if len(found) != 1:
+        raise FedatlasError(
+            f"{module.__file__}: must define one subclass of {base.__name__}, found {len(found)}"
+        )
+    return found[0]
 
 
 def _explain(model: Any, item: Any, where: str, value: Any) -> str:

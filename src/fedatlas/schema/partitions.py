@@ -100,7 +100,28 @@ class BinaryClasses(Model):
         return np.where(np.isin(raw, self.positive), 1.0, -1.0)
 
 
-class HorizontalPartition(Model):
+class _Partition(Model):
+    """What all partitions state.
+
+    samples: keep only the first so many rows (before shuffling); null keeps all.
+    test: what is kept for testing: a share of the rows at random (0.2), the last rows (100), the
+        name of a split of the data set, or null for nothing. The other rows are for training.
+    binary, of clients: labels made ±1, one class made rare; null leaves labels as they are.
+    """
+
+    test: TestRows = None
+
+    @property
+    def test_split(self) -> str | None:
+        """The split of the data set that is kept for testing, if it is a whole split."""
+        return self.test if isinstance(self.test, str) else None
+
+    def of_trial(self, seed: int) -> Self:
+        """The partition of one trial; by default all share this one."""
+        return self
+
+
+class HorizontalPartition(_Partition):
     """Every client holds whole samples, in one silo.
 
     assignment:
@@ -111,10 +132,6 @@ class HorizontalPartition(Model):
         classes of the data set.
         `dirichlet`: skewed by label; see `share_out`.
     clients: number of clients, each with at least one sample.
-    samples: keep only the first so many rows (before shuffling); null keeps all.
-    test: what is kept for testing: a share of the rows at random (0.2), the last rows (100), the
-        name of a split of the data set, or null for nothing. The other rows are for training.
-    binary: labels made ±1, one class made rare; null leaves labels as they are.
     concentration: of the Dirichlet distribution: small is skewed, large is uniform.
     seed: of everything random here, 0 unless given; where nothing is, there is none, so that equal
         partitions have equal names.
@@ -124,7 +141,6 @@ class HorizontalPartition(Model):
     assignment: Literal["consecutive", "shuffled", "by_class", "dirichlet"] = "consecutive"
     clients: int = Field(ge=1)
     samples: int | None = Field(default=None, ge=1, validate_default=True)
-    test: TestRows = None
     binary: BinaryClasses | None = None
     # Far below the bound the split is uniform already; it keeps sums finite and slugs free of "+".
     concentration: float | None = Field(default=None, gt=0, le=1e9, validate_default=True)
@@ -153,19 +169,10 @@ class HorizontalPartition(Model):
             return None
         return 0 if seed is None else seed
 
-    def of_trial(self, seed: int) -> "HorizontalPartition":
-        """The partition of one trial: all share this one."""
-        return self
-
     @property
     def silos(self) -> int:
         """Number of shard files: samples are not cut by columns."""
         return 1
-
-    @property
-    def test_split(self) -> str | None:
-        """The split of the data set that is kept for testing, if it is a whole split."""
-        return self.test if isinstance(self.test, str) else None
 
     @property
     def slug(self) -> str:
@@ -183,15 +190,12 @@ class HorizontalPartition(Model):
         return "-".join([*parts, *_test_parts(self.test)])
 
 
-class VerticalPartition(Model):
+class VerticalPartition(_Partition):
     """Every party holds some features of all samples; active parties hold the labels, too.
 
     parties, active: q and m of the VFB² paper; parties 0 to m − 1 are the active ones.
     assignment: blocks of features whose sizes differ by at most one, the first parties having the
         larger: `shuffled` after a uniform random permutation, or `consecutive`.
-    samples: keep only the first so many rows; null keeps all.
-    test: what is kept for testing: a share of the rows at random (0.2), the last rows (100), the
-        name of a split of the data set, or null for nothing. The other rows are for training.
     standardise: numeric columns to zero mean and unit variance by the training rows' statistics,
         each party its own columns; indicator columns stay as they are.
     seed: of everything random here; null lets every trial (seed of a run) have its own partition.
@@ -202,7 +206,6 @@ class VerticalPartition(Model):
     active: int = Field(ge=1)
     assignment: Literal["shuffled", "consecutive"] = "shuffled"
     samples: int | None = Field(default=None, ge=1)
-    test: TestRows = None
     standardise: bool = False
     seed: int | None = Field(default=None, ge=0)
 
@@ -214,7 +217,7 @@ class VerticalPartition(Model):
             )
         return self
 
-    def of_trial(self, seed: int) -> "VerticalPartition":
+    def of_trial(self, seed: int) -> Self:
         """The partition of one trial: with the trial's seed, unless all trials share one."""
         return self if self.seed is not None else self.model_copy(update={"seed": seed})
 
@@ -222,11 +225,6 @@ class VerticalPartition(Model):
     def silos(self) -> int:
         """Number of shard files: one per party."""
         return self.parties
-
-    @property
-    def test_split(self) -> str | None:
-        """The split of the data set that is kept for testing, if it is a whole split."""
-        return self.test if isinstance(self.test, str) else None
 
     @property
     def rows_slug(self) -> str:
@@ -268,7 +266,7 @@ AXES: dict[int, tuple[str, ...]] = {
 _KNOWN_AXES = ("columns", "time", "features", "views", "channels", "height", "width")
 
 
-class TieredPartition(Model):
+class TieredPartition(_Partition):
     """Every silo holds a slice of all samples, and each of its clients the slices of some.
 
     cut: into how many blocks each axis is cut; axes that are not named stay whole. The silos are
@@ -278,11 +276,7 @@ class TieredPartition(Model):
     clients: number of clients of each silo, each with at least one sample. Every silo shares out
         the training samples after a uniform random permutation of its own, in blocks whose sizes
         differ by at most one (Das et al. 2022, section 5.2).
-    samples: keep only the first so many rows; null keeps all.
-    test: what is kept for testing: a share of the rows at random (0.2), the last rows (100), the
-        name of a split of the data set, or null for nothing. The other rows are for training.
-    binary: labels made ±1, one class made rare; null leaves labels as they are. Under one seed a
-        horizontal partition keeps the same rows.
+    binary: as everywhere. Under one seed a horizontal partition keeps the same rows.
     seed: of everything random here.
     """
 
@@ -290,7 +284,6 @@ class TieredPartition(Model):
     cut: dict[str, Annotated[int, Field(ge=1)]]
     clients: int = Field(ge=1)
     samples: int | None = Field(default=None, ge=1)
-    test: TestRows = None
     binary: BinaryClasses | None = None
     seed: int = Field(default=0, ge=0)
 
@@ -308,19 +301,10 @@ class TieredPartition(Model):
             )
         return {axis: cut[axis] for axis in _KNOWN_AXES if axis in cut}
 
-    def of_trial(self, seed: int) -> "TieredPartition":
-        """The partition of one trial: all share this one."""
-        return self
-
     @property
     def silos(self) -> int:
         """Number of silos N, each with a shard file."""
         return math.prod(self.cut.values())
-
-    @property
-    def test_split(self) -> str | None:
-        """The split of the data set that is kept for testing, if it is a whole split."""
-        return self.test if isinstance(self.test, str) else None
 
     @property
     def slug(self) -> str:

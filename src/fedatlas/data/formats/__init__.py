@@ -14,7 +14,7 @@ from typing import Any
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.models import validated
+from fedatlas.schema.models import only_subclass, validated
 
 FORMATS = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
@@ -33,13 +33,7 @@ def dataset_of(entry: Mapping[str, Any], where: str) -> Dataset:
         if key in FORMATS and key != name:
             raise FedatlasError(f"{where}: '{key}' goes with 'format: {key}', and only with it")
     module = importlib.import_module(f"{__name__}.{name}")
-    (model,) = (
-        member
-        for member in vars(module).values()
-        if isinstance(member, type)
-        and issubclass(member, Dataset)
-        and member.__module__ == module.__name__
-    )
+    model = only_subclass(module, Dataset)  # type: ignore[type-abstract]
     return validated(model, entry, where)
 
 

@@ -20,7 +20,6 @@ class BundledDataset(Dataset):
     bundled: Literal["breast_cancer", "digits", "two_points"]
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        """See Dataset."""
         features, target = _load(self.bundled)
         where = f"data set '{self.name}'"
         if features.shape[1] != self.features:

@@ -22,7 +22,6 @@ class CifarDataset(ImageDataset):
     format: Literal["cifar"]
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        """See Dataset."""
         batches = [read_batch(path, self.shape) for path in raw]
         labels = [
             self.labels_of(found, path) for path, (_, found) in zip(raw, batches, strict=True)

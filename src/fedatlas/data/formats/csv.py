@@ -133,16 +133,13 @@ class CsvDataset(Dataset):
 
     @property
     def feature_names(self) -> list[str]:
-        """See Dataset."""
         return self.csv.feature_names
 
     @property
     def numeric_columns(self) -> list[int]:
-        """See Dataset."""
         return self.csv.numeric_columns
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        """See Dataset."""
         samples = read_csv(raw[0], self.csv, self.labels)
         self.check_classes(samples.label, raw[0])
         return samples

@@ -27,7 +27,6 @@ class IdxDataset(ImageDataset):
     format: Literal["idx"]
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        """See Dataset."""
         pixels, labels = read_idx(raw[0], raw[1], self.shape)
         return Samples.numbered(self.labels_of(labels, raw[1]), pixels)
 

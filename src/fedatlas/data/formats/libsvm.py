@@ -21,7 +21,6 @@ class LibsvmDataset(Dataset):
     format: Literal["libsvm"]
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        """See Dataset."""
         samples = read_libsvm(raw[0], self.features, self.labels)
         self.check_classes(samples.label, raw[0])
         return samples

@@ -72,7 +72,6 @@ class SyntheticDataset(Dataset):
         return self
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        """See Dataset."""
         return make_samples(self.synthetic, self.features, split, self.rows_to_make(split))
 
 

@@ -27,7 +27,7 @@ import numpy as np
 from pydantic import Field
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.clinical_channels import CHANNELS, COLUMNS
+from fedatlas.data.clinical_channels import CHANNELS, COLUMNS, listed
 from fedatlas.data.clinical_series import SeriesDataset, encoded
 from fedatlas.data.datasets import Files
 from fedatlas.schema.models import Model
@@ -69,7 +69,6 @@ class SyntheticSeriesDataset(SeriesDataset):
     synthetic_series: SyntheticSeries
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        """See Dataset."""
         rows = self.rows_to_make(split)
         return make_series(self.synthetic_series, self.shape[0], split, rows)
 
@@ -81,7 +80,7 @@ class _Reading:
     system: the position in `SYSTEM_WEIGHTS`. loading: on that path, of -1 to 1; positive if values
     rise with illness. persistent: the share of the rest's variance that stays with a sample.
     hourly: probability of a measurement in a step where the path is 0.
-    deviation: of numbers. vocabularies: of categories, each from the healthiest to the worst.
+    deviation: of numbers.
     """
 
     system: int
@@ -89,74 +88,16 @@ class _Reading:
     persistent: float
     hourly: float
     deviation: float = 1.0
-    vocabularies: tuple[tuple[str, ...], ...] = ()
 
 
 READINGS = {
-    "Capillary refill rate": _Reading(0, 0.5, 0.5, 0.05, vocabularies=(("0.0", "1.0"),)),
+    "Capillary refill rate": _Reading(0, 0.5, 0.5, 0.05),
     "Diastolic blood pressure": _Reading(0, -0.35, 0.5, 0.9, 14.0),
     "Fraction inspired oxygen": _Reading(1, 0.5, 0.5, 0.15, 0.05),
-    "Glascow coma scale eye opening": _Reading(
-        2,
-        0.55,
-        0.5,
-        0.3,
-        vocabularies=(
-            ("4 Spontaneously", "3 To speech", "2 To pain", "1 No Response"),
-            ("Spontaneously", "To Speech", "To Pain", "None"),
-        ),
-    ),
-    "Glascow coma scale motor response": _Reading(
-        2,
-        0.55,
-        0.5,
-        0.3,
-        vocabularies=(
-            (
-                "6 Obeys Commands",
-                "5 Localizes Pain",
-                "4 Flex-withdraws",
-                "3 Abnorm flexion",
-                "2 Abnorm extensn",
-                "1 No Response",
-            ),
-            (
-                "Obeys Commands",
-                "Localizes Pain",
-                "Flex-withdraws",
-                "Abnormal Flexion",
-                "Abnormal extension",
-                "No response",
-            ),
-        ),
-    ),
-    "Glascow coma scale total": _Reading(
-        2, 0.6, 0.5, 0.2, vocabularies=(tuple(str(total) for total in range(15, 2, -1)),)
-    ),
-    "Glascow coma scale verbal response": _Reading(
-        2,
-        0.5,
-        0.5,
-        0.3,
-        vocabularies=(
-            (
-                "5 Oriented",
-                "4 Confused",
-                "3 Inapprop words",
-                "2 Incomp sounds",
-                "1 No Response",
-                "1.0 ET/Trach",
-            ),
-            (
-                "Oriented",
-                "Confused",
-                "Inappropriate Words",
-                "Incomprehensible sounds",
-                "No Response",
-                "No Response-ETT",
-            ),
-        ),
-    ),
+    "Glascow coma scale eye opening": _Reading(2, 0.55, 0.5, 0.3),
+    "Glascow coma scale motor response": _Reading(2, 0.55, 0.5, 0.3),
+    "Glascow coma scale total": _Reading(2, 0.6, 0.5, 0.2),
+    "Glascow coma scale verbal response": _Reading(2, 0.5, 0.5, 0.3),
     "Glucose": _Reading(3, 0.5, 0.5, 0.25, 35.0),
     "Heart Rate": _Reading(0, 0.45, 0.6, 0.95, 16.0),
     "Height": _Reading(3, 0.0, 1.0, 0.01, 10.0),
@@ -167,6 +108,32 @@ READINGS = {
     "Temperature": _Reading(3, 0.4, 0.5, 0.3, 0.7),
     "Weight": _Reading(3, 0.0, 0.99, 0.05, 20.0),
     "pH": _Reading(1, -0.5, 0.4, 0.15, 0.06),
+}
+#: The categories of a channel, from the healthiest to the worst, of each system of records.
+VOCABULARIES = {
+    "Capillary refill rate": (listed("0.0|1.0"),),
+    "Glascow coma scale eye opening": (
+        listed("4 Spontaneously|3 To speech|2 To pain|1 No Response"),
+        listed("Spontaneously|To Speech|To Pain|None"),
+    ),
+    "Glascow coma scale motor response": (
+        listed(
+            "6 Obeys Commands|5 Localizes Pain|4 Flex-withdraws|3 Abnorm flexion|"
+            "2 Abnorm extensn|1 No Response"
+        ),
+        listed(
+            "Obeys Commands|Localizes Pain|Flex-withdraws|Abnormal Flexion|"
+            "Abnormal extension|No response"
+        ),
+    ),
+    "Glascow coma scale total": (listed("15|14|13|12|11|10|9|8|7|6|5|4|3"),),
+    "Glascow coma scale verbal response": (
+        listed("5 Oriented|4 Confused|3 Inapprop words|2 Incomp sounds|1 No Response|1.0 ET/Trach"),
+        listed(
+            "Oriented|Confused|Inappropriate Words|Incomprehensible sounds|No Response|"
+            "No Response-ETT"
+        ),
+    ),
 }
 
 
@@ -254,7 +221,7 @@ def _measurements(paths: np.ndarray, random: np.random.Generator) -> np.ndarray:
             positions = np.array(
                 [
                     [channel.categories.index(name) for name in names]
-                    for names in reading.vocabularies
+                    for names in VOCABULARIES[channel.name]
                 ]
             )
             shares = np.linspace(HEALTHY, NOT_WORST, positions.shape[1] - 1)
