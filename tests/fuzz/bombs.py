@@ -15,11 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from catalogue_entry import entry, image_entry
+from fedatlas.atlas.joining import join_papers
+from fedatlas.atlas.reading import open_atlas
 from fedatlas.data.folders import opened_image
 from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.formats.csv import CsvTable, read_csv
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.schema.models import read_yaml
+from fedatlas.traces.seal import seal
+from fedatlas.traces.trace import read_trace
 from fedatlas.training import checkpoints
 from fedatlas.training.optimum import read_optimum
 
@@ -122,6 +126,39 @@ def checkpoint_that_unpacks_to_half_a_gibibyte(folder: Path) -> Read:
     return read
 
 
+def netcdf_of_a_trillion_values(folder: Path) -> Read:
+    import netCDF4
+
+    path = folder / "a.nc"
+    with netCDF4.Dataset(path, "w") as dataset:
+        dataset.createDimension("seed", 1 << 20)
+        dataset.createDimension("record", 1 << 20)
+        dataset.createVariable("objective", "f8", ("seed", "record"), chunksizes=(1024, 1024))
+    seal(path)
+    return lambda: read_trace(path)
+
+
+def netcdf_with_a_link_to_another_file(folder: Path) -> Read:
+    import h5py
+
+    path = folder / "a.nc"
+    with h5py.File(path, "w") as file:
+        file["objective"] = h5py.ExternalLink("/etc/hostname", "/")
+    seal(path)
+    return lambda: open_atlas(path)
+
+
+def netcdf_with_the_bytes_of_another_file(folder: Path) -> Read:
+    import h5py
+
+    path = folder / "a.nc"
+    (folder / "secret").write_bytes(b"a secret")
+    with h5py.File(path, "w") as file:
+        file.create_dataset("objective", (8,), "u1", external=[(folder / "secret", 0, 8)])
+    seal(path)
+    return lambda: join_papers([path], folder / "atlas.nc")
+
+
 def yaml_that_is_deep(folder: Path) -> Read:
     path = _written(folder / "a.yaml", b"[" * 500_000)
     return lambda: read_yaml(path)
@@ -190,6 +227,9 @@ EXPECTED: dict[Callable[[Path], Read], str] = {
     jpeg_of_four_gigapixels: "decompression bomb",
     checkpoint_of_a_quintillion_values: "",
     checkpoint_that_unpacks_to_half_a_gibibyte: "",
+    netcdf_of_a_trillion_values: "bytes of values, more than 1073741824",
+    netcdf_with_a_link_to_another_file: "'objective' is a link",
+    netcdf_with_the_bytes_of_another_file: "no variable whose values lie in this file",
     yaml_that_is_deep: "nested more than 100 deep",
     yaml_of_a_billion_laughs: "aliases stand for more than 200000 values",
     yaml_of_a_billion_merges: "aliases stand for more than 200000 values",

@@ -16,8 +16,9 @@ from fedatlas.atlas.layout import FORMAT
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically
 from fedatlas.schema.models import Model
+from fedatlas.traces.contents import check_contents, opened_hdf5
 from fedatlas.traces.netcdf import check_format
-from fedatlas.traces.seal import check_seal, seal
+from fedatlas.traces.seal import seal
 from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
 
 _LOG = logging.getLogger(__name__)
@@ -132,12 +133,7 @@ def _write(
             for place, values in attributes.items():
                 make_group(joined, place).attrs.update(values)
             for place, file in sources.items():
-                check_seal(file)
-                try:
-                    with h5py.File(file, "r") as source:
-                        copier.copy(check(source, place, file), make_group(joined, place))
-                except (OSError, RuntimeError, KeyError, ValueError) as error:
-                    raise FedatlasError(
-                        f"{file}: not a readable netCDF file ({error}). Delete it and run again."
-                    ) from error
+                check_contents(file)
+                with opened_hdf5(file) as source:
+                    copier.copy(check(source, place, file), make_group(joined, place))
         seal(temporary)

@@ -9,7 +9,7 @@ import xarray as xr
 
 from fedatlas.atlas.layout import FORMAT
 from fedatlas.errors import FedatlasError
-from fedatlas.traces.seal import check_seal
+from fedatlas.traces.contents import check_contents
 
 
 def open_atlas(path: Path | str) -> xr.DataTree:
@@ -18,7 +18,7 @@ def open_atlas(path: Path | str) -> xr.DataTree:
     FedatlasError names a file that is damaged or no atlas. The file stays open until the tree is
     closed: `with fedatlas.open_atlas(path) as atlas: …`.
     """
-    check_seal(Path(path))
+    check_contents(Path(path))
     try:
         atlas = xr.open_datatree(path, engine="netcdf4")
     except Exception as error:  # damage can make netCDF and xarray raise anything

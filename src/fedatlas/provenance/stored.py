@@ -1,11 +1,9 @@
 """Stored traces, one to a file or many in an atlas: attributes and values.
 
-HDF5 reads one trace at a time. Files may come from elsewhere: links are refused, and so are
-declared sizes beyond any trace's, before memory is taken.
+HDF5 reads one trace at a time, of files whose contents were checked.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +14,11 @@ import numpy as np
 from fedatlas.atlas.groups import text_of
 from fedatlas.atlas.layout import FORMAT as ATLAS_FORMAT
 from fedatlas.errors import FedatlasError
-from fedatlas.traces.seal import check_seal
+from fedatlas.traces.contents import check_contents, opened_hdf5
 from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
 
 #: Attributes that name a trace, in the order of the atlas's groups.
 IDENTITY = ("paper", "experiment", "run", "point")
-
-# Values of one variable. A hundred times more than the longest trace with the most seeds.
-_LARGEST = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,8 @@ def places_in(file: Path) -> list[Place]:
 
     FedatlasError names a file that cannot be read or is neither.
     """
-    with _opened(file) as opened:
+    check_contents(file)
+    with opened_hdf5(file) as opened:
         found = text_of(opened, "format")
         if found == TRACE_FORMAT:
             return [Place(file)]
@@ -70,14 +66,16 @@ def places_in(file: Path) -> list[Place]:
 
 
 def read_attributes(place: Place) -> dict[str, Any]:
-    """The attributes of a trace alone; FedatlasError if it cannot be read or is no trace."""
-    with _opened(place.file) as opened:
+    """The attributes of a trace in a place that `places_in` found; FedatlasError if it is none."""
+    with opened_hdf5(place.file) as opened:
         return _attributes(opened[place.group], place)
 
 
 def read_stored(place: Place) -> StoredTrace:
     """A trace with its values; FedatlasError if it cannot be read or is no whole trace."""
-    with _opened(place.file) as opened:
+    if place.group == "/":  # an atlas is checked once, where its places are listed
+        check_contents(place.file)
+    with opened_hdf5(place.file) as opened:
         group = opened[place.group]
         attributes = _attributes(group, place)
         variables = {name: _values(group, name, place) for name in group}
@@ -85,35 +83,17 @@ def read_stored(place: Place) -> StoredTrace:
     return StoredTrace(place, attributes, variables)
 
 
-@contextmanager
-def _opened(file: Path) -> Iterator[h5py.File]:
-    check_seal(file)
-    try:
-        with h5py.File(file, "r") as opened:
-            yield opened
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
-        raise FedatlasError(
-            f"{file}: not a readable netCDF file ({error}). Delete it and run again."
-        ) from error
-
-
 def _points(atlas: h5py.File) -> Iterator[str]:
     """Paths of the groups four levels down."""
     groups = [atlas]
     for _ in IDENTITY:
-        groups = [_own(group, name) for group in groups for name in group]
+        groups = [child for group in groups for child in group.values()]
         if not all(isinstance(group, h5py.Group) for group in groups):
             raise FedatlasError(
                 f"{atlas.filename}: holds something else than /paper/experiment/run/point. "
                 "Delete it and run again."
             )
     yield from (group.name for group in groups)
-
-
-def _own(group: h5py.Group, name: str) -> Any:
-    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-        raise FedatlasError(f"{group.file.filename}: {name}: is a link; refused. Delete the file.")
-    return group[name]
 
 
 def _attributes(group: Any, place: Place) -> dict[str, Any]:
@@ -137,15 +117,12 @@ def _plain(value: Any) -> Any:
 
 
 def _values(group: h5py.Group, name: str, place: Place) -> np.ndarray:
-    dataset = _own(group, name)
-    whole = isinstance(dataset, h5py.Dataset) and not dataset.is_virtual and not dataset.external
-    text = whole and h5py.check_string_dtype(dataset.dtype) is not None
-    if not whole or not (text or dataset.dtype.kind in "biuf"):
+    dataset = group[name]
+    text = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype)
+    if not (isinstance(dataset, h5py.Dataset) and (text or dataset.dtype.kind in "biuf")):
         raise FedatlasError(f"{place}: {name}: is no variable of a trace. Delete it and run again.")
-    if dataset.size is None or dataset.size > _LARGEST:
-        raise FedatlasError(f"{place}: {name}: has {dataset.size} values, more than any trace.")
-    values = dataset.asstr()[...] if text else dataset[...]
-    return np.asarray(values).astype(str) if text else np.asarray(values)
+    values: np.ndarray = dataset.asstr()[...].astype(str) if text else dataset[...]
+    return values
 
 
 def _check_shapes(variables: dict[str, np.ndarray], place: Place) -> None:

@@ -7,7 +7,7 @@ import xarray as xr
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically
 from fedatlas.interruption import Interruption
-from fedatlas.traces.seal import check_seal, seal
+from fedatlas.traces.seal import seal
 
 
 def write_netcdf(dataset: xr.Dataset, path: Path) -> None:
@@ -25,10 +25,12 @@ def read_netcdf(path: Path, file_format: str, what: str) -> xr.Dataset:
 
     what: the contents, as the message prints them ("a trace").
     """
-    check_seal(path)
+    from fedatlas.traces.contents import check_contents  # loads h5py, which writers do without
+
+    check_contents(path)
     try:
         dataset = xr.load_dataset(path, engine="netcdf4")
-    except Exception as error:  # what is sealed and no netCDF can raise anything
+    except Exception as error:  # xarray can raise anything of what is no netCDF
         raise FedatlasError(
             f"{path}: not a readable netCDF file ({error}). Delete it and run again."
         ) from error
