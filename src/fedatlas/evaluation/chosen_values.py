@@ -19,7 +19,6 @@ class ChosenValueTest(ClaimTest, ABC):
     hyper_parameter: str
 
     def check(self, experiment: Experiment) -> None:
-        """Runs state the hyper-parameter, or take it from where they are tuned."""
         for run in self.runs:
             stated = experiment.runs[run].hyper_parameters | experiment.runs[run].grid
             if experiment.runs[run].tuned_in is None and self.hyper_parameter not in stated:

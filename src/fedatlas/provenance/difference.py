@@ -130,42 +130,28 @@ def compare_traces(
             there, other = ("there" if name in side else "–" for side in (ours, theirs))
             yield Difference(run, name, there, other)
             continue
+        # What is by seed alone becomes (seeds, 1).
         values, others = (
-            _by_record(side[name][own], records)
+            (side[name][own] if side[name].ndim > 1 else side[name][own, None])[:, :records]
             for side, own in ((ours, rows), (theirs, other_rows))
         )
-        yield from _compare_values(run, name, values, others, seeds, tolerance)
-
-
-def _by_record(values: np.ndarray, records: int) -> np.ndarray:
-    """(seeds, records), of values by seed (seeds, 1)."""
-    return values[:, None] if values.ndim == 1 else values[:, :records]
-
-
-def _compare_values(
-    run: str,
-    name: str,
-    values: np.ndarray,
-    others: np.ndarray,
-    seeds: np.ndarray,
-    tolerance: Tolerance,
-) -> Iterator[Difference]:
-    numbers = values.dtype.kind in "biuf" and others.dtype.kind in "biuf"
-    equal, distance = _agreement(values, others, tolerance) if numbers else (values == others, None)
-    if equal.all():
-        return
-    seed, record = np.argwhere(~equal)[0]
-    yield Difference(
-        run,
-        name,
-        values[seed, record].item(),
-        others[seed, record].item(),
-        int(seeds[seed]),
-        None if name == "status" else int(record),
-        int((~equal).sum()),
-        equal.size,
-        None if distance is None else float(distance[~equal].max()),
-    )
+        numbers = values.dtype.kind in "biuf" and others.dtype.kind in "biuf"
+        equal, distance = (
+            _agreement(values, others, tolerance) if numbers else (values == others, None)
+        )
+        if not equal.all():
+            seed, record = np.argwhere(~equal)[0]
+            yield Difference(
+                run,
+                name,
+                values[seed, record].item(),
+                others[seed, record].item(),
+                int(seeds[seed]),
+                None if name == "status" else int(record),
+                int((~equal).sum()),
+                equal.size,
+                None if distance is None else float(distance[~equal].max()),
+            )
 
 
 def _agreement(
@@ -202,12 +188,12 @@ def _index(path: Path, found: Comparison) -> dict[str, Place]:
 
 
 def _trace_files(folder: Path) -> list[Path]:
-    for pattern in _PATTERNS:
-        # Hidden files are what is being written, or was when it was interrupted.
-        files = [file for file in sorted(folder.glob(pattern)) if not file.name.startswith(".")]
-        if files:
-            return files
-    return []
+    # Hidden files are what is being written, or was when it was interrupted.
+    found = (
+        [file for file in sorted(folder.glob(pattern)) if not file.name.startswith(".")]
+        for pattern in _PATTERNS
+    )
+    return next(filter(None, found), [])
 
 
 def _attribute_changes(

@@ -21,9 +21,6 @@ class State(StrEnum):
     UNREADABLE = "unreadable"
 
 
-_BY_WEIGHT = list(State)
-
-
 @dataclass(frozen=True)
 class Finding:
     """check: what was looked at, such as "source". detail: recorded → found. remedy: what to do."""
@@ -32,6 +29,25 @@ class Finding:
     check: str
     detail: str
     remedy: str = ""
+
+
+MAKE_AGAIN = "delete it and run snakemake again"
+RUN_AGAIN = "run snakemake again"
+
+
+def damaged(check: str, detail: str, remedy: str = MAKE_AGAIN) -> Finding:
+    """A finding that a file is not what was written."""
+    return Finding(State.DAMAGED, check, detail, remedy)
+
+
+def stale(check: str, detail: str, remedy: str = MAKE_AGAIN) -> Finding:
+    """A finding that something moved on since a file was made."""
+    return Finding(State.STALE, check, detail, remedy)
+
+
+def unchecked(check: str, detail: str) -> Finding:
+    """A finding that there is nothing to check against."""
+    return Finding(State.UNCHECKED, check, detail)
 
 
 @dataclass(frozen=True)
@@ -48,7 +64,7 @@ class Checked:
     @property
     def state(self) -> State:
         """That of the worst finding."""
-        return max((f.state for f in self.findings), key=_BY_WEIGHT.index, default=State.OK)
+        return max((f.state for f in self.findings), key=list(State).index, default=State.OK)
 
 
 def exit_status(files: Iterable[Checked]) -> int:

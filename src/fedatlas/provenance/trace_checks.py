@@ -2,6 +2,7 @@
 
 import json
 import platform
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from fedatlas.files import canonical_json, text_digest
 from fedatlas.plan.build import Plan
 from fedatlas.plan.closure import code_digest
 from fedatlas.provenance.digests import Digests, read_object, short
-from fedatlas.provenance.findings import Finding, State
-from fedatlas.provenance.inputs import MAKE_AGAIN, Inputs
+from fedatlas.provenance.findings import RUN_AGAIN, Finding, State, damaged, stale, unchecked
+from fedatlas.provenance.inputs import Inputs
 from fedatlas.provenance.stored import (
     IDENTITY,
     Place,
@@ -30,7 +31,6 @@ from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import values_digest
 from fedatlas.training.optimum import read_optimum
 
-RUN_AGAIN = "run snakemake again"
 _ENVIRONMENT = (
     "install the recorded versions, or keep it and compare with `fedatlas diff` after a new run"
 )
@@ -44,36 +44,38 @@ class Traces:
         self._results, self._plan, self._inputs, self._digests = results, plan, inputs, digests
         self._seen: dict[str, str] = {}  # what each trace that could be read holds, by name
 
-    def check_trace(self, file: Path) -> list[Finding]:
+    def check_trace(self, file: Path) -> Iterator[Finding]:
         """Values, place, configuration, code, inputs and environment of a trace."""
         trace = read_stored(Place(file))
         name = "/".join(file.parts[-4:-3] + file.with_suffix("").parts[-2:])
         found = "/".join(str(trace.attributes.get(key)) for key in IDENTITY[1:])
-        findings = _check_values(trace)
+        yield from _check_values(trace)
         if found != name:
-            return [*findings, Finding(State.DAMAGED, "place", f"holds {found}", MAKE_AGAIN)]
+            yield damaged("place", f"holds {found}")
+            return
         self._seen[trace_name(trace.attributes)] = _identity(trace)
         recorded = _object(trace, "specification")
         if recorded is None:
-            detail = "its specification is no JSON object"
-            return [*findings, Finding(State.DAMAGED, "configuration", detail, MAKE_AGAIN)]
+            yield damaged("configuration", "its specification is no JSON object")
+            return
         if any(recorded.get(key) != trace.attributes.get(key) for key in IDENTITY):
-            detail = f"its specification is of {trace_name(recorded)}"
-            return [*findings, Finding(State.DAMAGED, "configuration", detail, MAKE_AGAIN)]
-        findings += self._check_configuration(recorded)
-        findings += _check_environment(trace)
+            yield damaged("configuration", f"its specification is of {trace_name(recorded)}")
+            return
+        yield from self._check_configuration(recorded)
+        yield from _check_environment(trace)
         try:
             spec = validated(RunSpec, recorded, "specification")
             code = self._source_digest(spec)
         except FedatlasError:
             detail = "its specification, method or network is none of this version"
-            return [*findings, Finding(State.STALE, "source", detail, RUN_AGAIN)]
+            yield stale("source", detail, RUN_AGAIN)
+            return
         if trace.attributes.get("source_digest") != code:
             detail = f"{short(trace.attributes.get('source_digest'))} → {short(code)}"
-            findings.append(Finding(State.STALE, "source", detail, RUN_AGAIN))
-        findings += self._check_shards(trace, spec)
-        findings += self._check_optima(trace, spec)
-        return findings
+            yield stale("source", detail, RUN_AGAIN)
+        yield from self._check_shards(trace, spec)
+        if spec.optimum:
+            yield from self._check_optima(trace, spec)
 
     def _source_digest(self, spec: RunSpec) -> str:
         # Checked first: what a file names may be a path to anywhere.
@@ -83,86 +85,78 @@ class Traces:
             raise FedatlasError(f"{spec.name}: there is no such method or network")
         return code_digest(*spec.code)
 
-    def _check_configuration(self, recorded: dict[str, Any]) -> list[Finding]:
+    def _check_configuration(self, recorded: dict[str, Any]) -> Iterator[Finding]:
         place = (str(recorded["experiment"]), str(recorded["run"]), str(recorded["point"]))
         planned = self._plan.runs.get(place)
         if planned is None:
             remedy = "delete it if it is a leftover of an older configuration"
-            return [Finding(State.STALE, "configuration", "there is no such run", remedy)]
-        findings = []
+            yield stale("configuration", "there is no such run", remedy)
+            return
         if planned.tuned_in is not None:
             selection = self._results / "experiments" / planned.tuned_in / "selection.json"
             if selection.exists():
                 planned = _tuned(planned, selection)
             else:
                 detail = f"{selection}: is not here, by which hyper-parameters were chosen"
-                findings.append(Finding(State.UNCHECKED, "hyper_parameters", detail))
+                yield unchecked("hyper_parameters", detail)
                 chosen = recorded.get("hyper_parameters")
                 changed = {"hyper_parameters": chosen, "tuned_in": None}
                 planned = planned.model_copy(update=changed)
         now = json.loads(canonical_json(planned.model_dump(mode="json")))
         changes = [f"{key}: {old} → {new}" for key, old, new in differing(recorded, now)]
         if changes:
-            detail = "; ".join(changes)
-            findings.append(Finding(State.STALE, "configuration", detail, RUN_AGAIN))
-        return findings
+            yield stale("configuration", "; ".join(changes), RUN_AGAIN)
 
-    def _check_shards(self, trace: StoredTrace, spec: RunSpec) -> list[Finding]:
+    def _check_shards(self, trace: StoredTrace, spec: RunSpec) -> Iterator[Finding]:
         folder = self._results / "shards" / spec.dataset / spec.split
         slugs = sorted({spec.partition.of_trial(seed).slug for seed in spec.seeds})
         for slug in slugs:
-            if not (folder / slug).is_dir():
-                return [Finding(State.UNCHECKED, "shards", f"{folder / slug}: is not here")]
-            if self._inputs.is_damaged(folder / slug):
-                return [Finding(State.UNCHECKED, "shards", f"{folder / slug}: damaged, see there")]
+            missing = not (folder / slug).is_dir()
+            if missing or folder / slug in self._inputs.damaged:
+                why = " is not here" if missing else " damaged, see there"
+                yield unchecked("shards", f"{folder / slug}:{why}")
+                return
         recorded = trace.attributes.get("shard_digest")
         found = self._digests.of_shards(spec, folder)
-        if found == recorded:
-            return []
-        more = f" and {len(slugs) - 1} more" if len(slugs) > 1 else ""
-        detail = f"{slugs[0]}{more}: {short(recorded)} → {short(found)}"
-        return [Finding(State.STALE, "shards", detail, MAKE_AGAIN)]
+        if found != recorded:
+            more = f" and {len(slugs) - 1} more" if len(slugs) > 1 else ""
+            yield stale("shards", f"{slugs[0]}{more}: {short(recorded)} → {short(found)}")
 
-    def _check_optima(self, trace: StoredTrace, spec: RunSpec) -> list[Finding]:
-        if not spec.optimum:
-            return []
+    def _check_optima(self, trace: StoredTrace, spec: RunSpec) -> Iterator[Finding]:
         recorded = _object(trace, "optima")
         if recorded is None:
-            return [_not_recorded(trace, "optima", "optima")]
+            yield _not_recorded(trace, "optima", "optima")
+            return
         folder = self._results / "optima" / spec.dataset / spec.split
         for seed in spec.seeds:
             file = spec.optimum_file(folder, seed)
             assert file is not None  # since sub-optimality is measured
             if not file.exists():
-                return [Finding(State.UNCHECKED, "optima", f"{file}: is not here")]
+                yield unchecked("optima", f"{file}: is not here")
+                return
             found, known = read_optimum(file).objective, recorded.get(str(seed))
             if found != known:
-                detail = f"seed {seed}: {known!r} → {found!r}"
-                return [Finding(State.STALE, "optima", detail, MAKE_AGAIN)]
-        return []
+                yield stale("optima", f"seed {seed}: {known!r} → {found!r}")
+                return
 
-    def check_atlas(self, file: Path) -> list[Finding]:
+    def check_atlas(self, file: Path) -> Iterator[Finding]:
         """Every trace in it against itself and against its own file."""
-        damaged, misplaced, old = [], [], []
-        remedy = MAKE_AGAIN
+        others, misplaced, old = [], [], []
         for place in places_in(file):
             trace = read_stored(place)
             name = trace_name(trace.attributes)
             if place.group != f"/{name}":
                 misplaced.append(name)
-            damaged += [name for f in _check_values(trace) if f.state is State.DAMAGED]
+            others += [name for f in _check_values(trace) if f.state is State.DAMAGED]
             if self._seen.get(name, _identity(trace)) != _identity(trace):
                 old.append(name)
-        kinds = [
-            (State.DAMAGED, "place", "where others belong", misplaced),
-            (State.DAMAGED, "values", "with values that have another digest", damaged),
-            (State.STALE, "traces", "that are not those of the traces' files", old),
-        ]
-        return [
-            Finding(state, check, f"{len(names)} {what}, the first {names[0]}", remedy)
-            for state, check, what, names in kinds
-            if names
-        ]
+        for finding, check, what, names in (
+            (damaged, "place", "where others belong", misplaced),
+            (damaged, "values", "with values that have another digest", others),
+            (stale, "traces", "that are not those of the traces' files", old),
+        ):
+            if names:
+                yield finding(check, f"{len(names)} {what}, the first {names[0]}")
 
 
 def differing(first: Any, second: Any, key: str = "") -> list[tuple[str, Any, Any]]:
@@ -189,33 +183,30 @@ def _identity(trace: StoredTrace) -> str:
     return text_digest(canonical_json([values_digest(trace.variables), attributes, timed]))
 
 
-def _check_values(trace: StoredTrace) -> list[Finding]:
+def _check_values(trace: StoredTrace) -> Iterator[Finding]:
     recorded, found = trace.attributes.get("values_digest"), values_digest(trace.variables)
     if recorded is None:
-        detail = "was written by a version that kept no digest of values"
-        return [Finding(State.UNCHECKED, "values", detail)]
-    if recorded == found:
-        return []
-    return [Finding(State.DAMAGED, "values", f"{short(recorded)} → {short(found)}", MAKE_AGAIN)]
+        yield unchecked("values", "was written by a version that kept no digest of values")
+    elif recorded != found:
+        yield damaged("values", f"{short(recorded)} → {short(found)}")
 
 
-def _check_environment(trace: StoredTrace) -> list[Finding]:
+def _check_environment(trace: StoredTrace) -> Iterator[Finding]:
     recorded = _object(trace, "versions")
     if recorded is None:
-        return [_not_recorded(trace, "versions", "environment")]
+        yield _not_recorded(trace, "versions", "environment")
+        return
     # CUDA comes with torch, whose version stands for it.
     gpu, driver, _ = (recorded.pop(name, None) for name in ("gpu", "gpu_driver", "cuda"))
     now: dict[str, Any] = {name: _installed(name) for name in recorded}
-    findings = []
     if gpu is not None and str(gpu) not in models():
         detail = f"computed on {gpu} with driver {driver}, which is not here"
-        findings.append(Finding(State.UNCHECKED, "environment", detail))
+        yield unchecked("environment", detail)
     elif gpu is not None:
         recorded["gpu_driver"], now["gpu_driver"] = driver, driver_version()
     changes = [f"{name}: {old} → {new}" for name, old, new in differing(recorded, now)]
     if changes:
-        findings.append(Finding(State.STALE, "environment", "; ".join(changes), _ENVIRONMENT))
-    return findings
+        yield stale("environment", "; ".join(changes), _ENVIRONMENT)
 
 
 def _installed(name: str) -> str:
@@ -240,8 +231,8 @@ def _object(trace: StoredTrace, attribute: str) -> dict[str, Any] | None:
 def _not_recorded(trace: StoredTrace, attribute: str, check: str) -> Finding:
     """An attribute that is no JSON object; older versions lack some attributes."""
     if attribute in trace.attributes:
-        return Finding(State.DAMAGED, check, f"{attribute}: no JSON object", MAKE_AGAIN)
-    return Finding(State.STALE, check, "was not recorded yet", RUN_AGAIN)
+        return damaged(check, f"{attribute}: no JSON object")
+    return stale(check, "was not recorded yet", RUN_AGAIN)
 
 
 def _tuned(planned: RunSpec, selection: Path) -> RunSpec:

@@ -7,12 +7,12 @@ from pathlib import Path
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import Plan, build_plan
 from fedatlas.provenance.digests import Digests
-from fedatlas.provenance.findings import Checked, Finding, State
-from fedatlas.provenance.inputs import MAKE_AGAIN, Inputs
+from fedatlas.provenance.findings import MAKE_AGAIN, Checked, Finding, State
+from fedatlas.provenance.inputs import Inputs
 from fedatlas.provenance.trace_checks import Traces
 
 #: Kind, file or folder, and what looks at it.
-Check = tuple[str, Path, Callable[[], list[Finding]]]
+Check = tuple[str, Path, Callable[[], Iterator[Finding]]]
 
 
 def verify(
@@ -35,7 +35,7 @@ def verify(
 def _checked(results: Path, check: Check) -> Checked:
     kind, file, look = check
     try:
-        findings = look()
+        findings = list(look())
     except FedatlasError as error:
         detail = str(error).removeprefix(f"{file}: ")
         findings = [Finding(State.UNREADABLE, "reading", detail, MAKE_AGAIN)]

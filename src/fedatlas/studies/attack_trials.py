@@ -7,7 +7,7 @@ out. The attacker sees every message and knows everything except which of two da
 It ranks runs by their likelihood ratio, the strongest possible test.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -70,8 +70,9 @@ def attack(
     if not algorithm.scheme.tracker_noise(algorithm.horizon).min() > 0:
         raise FedatlasError("privacy_audit: without noise there is nothing to attack: state some")
     exposure = Exposure(samples, 1, states, trackers)
+    provable = algorithm.form == "provable"
     drawn = algorithm.scheme.steps(algorithm.horizon).samples
-    if algorithm.form != "provable" and drawn != samples:
+    if not provable and drawn != samples:
         raise FedatlasError(
             f"privacy_audit: form {algorithm.form} draws {drawn} of {samples} samples; its "
             "likelihood is known only where it draws all of them"
@@ -80,16 +81,14 @@ def attack(
     # All samples of the agent are equal except one in one data set: nothing hides it.
     centres[:, agent] = -algorithm.gradient_bound / 2
     centres[0, agent, 0] = algorithm.gradient_bound / 2
+    worlds = [_TinyProblem(each, curvature, runs) for each in centres]
+    training = _Training(algorithm, states, trackers)
     ratios = []
-    for world in range(2):
-        problem = _TinyProblem(centres[world], curvature, runs)
-        tape = _train(algorithm, problem, states, trackers, iterations, [seed, world])
-        if algorithm.form == "provable":
-            evidence = _of_fresh_samples(algorithm, tape, states, trackers, centres, curvature)
-        else:
-            evidence = _of_replays(algorithm, tape, states, trackers, centres, curvature)
+    for number, world in enumerate(worlds):
+        tape = training.tape(world, iterations, [seed, number])
+        evidence = training.of_fresh_samples if provable else training.of_replays
         # Rounding errors also tell data sets apart; they are not what is attacked here.
-        ratios.append(evidence.round(_DECIMALS))
+        ratios.append(evidence(tape, worlds).round(_DECIMALS))
     bound, detected, mistaken = _lower_bound(ratios[0], ratios[1], confidence)
     claimed = {
         name: budget.final[0] for name, budget in algorithm.budgets(exposure, iterations).items()
@@ -135,6 +134,14 @@ class _TinyProblem:
         mean: np.ndarray = _clipped(each, clipping).mean(axis=-1)
         return mean
 
+    def possible(
+        self, points: np.ndarray, size: int, clipping: Clipping | None
+    ) -> Iterator[np.ndarray]:
+        """(n, runs) gradients of every set of samples that may be drawn, all equally likely."""
+        for drawn in combinations(range(self.samples), size):
+            each = self.curvature * points[..., None] - self.centres[:, None, list(drawn)]
+            yield _clipped(each, clipping).mean(axis=-1)
+
 
 class _NoData(_TinyProblem):
     """Gradients are 0: trackers then hold only what follows from releases."""
@@ -142,7 +149,6 @@ class _NoData(_TinyProblem):
     def gradients(
         self, points: np.ndarray, batch: np.ndarray, clipping: Clipping | None
     ) -> np.ndarray:
-        """(n, runs)."""
         self.points.append(points)
         return np.zeros_like(points)
 
@@ -167,7 +173,6 @@ class _TapedLinks(Links):
         self._tape = tape
 
     def release(self, values: Any, scale: float, random: RoundRandom) -> Any:
-        """See Links."""
         return self._tape.add(values, super().release(values, scale, random), scale)
 
 
@@ -177,98 +182,62 @@ class _TapedNetwork(GraphNetwork):
         self.draws = NumpyDraws()
 
 
-def _train(
-    algorithm: DpGradientTracking,
-    problem: Any,
-    states: np.ndarray,
-    trackers: np.ndarray,
-    iterations: int,
-    seed: list[int],
-    replayed: _Tape | None = None,
-) -> _Tape:
-    tape = _Tape(replayed)
-    network = _TapedNetwork(states, trackers, tape)
-    random = RoundRandom(int(np.random.SeedSequence(seed).generate_state(1)[0]))
-    state = algorithm.start(problem, network, np.zeros((problem.agents, problem.dimension)))
-    for k in range(iterations):
-        state = algorithm.round(state, problem, network, random.at(k))
-    return tape
+@dataclass(frozen=True)
+class _Training:
+    """A method on its graphs; states, trackers: weights (n, n)."""
 
+    algorithm: DpGradientTracking
+    states: np.ndarray
+    trackers: np.ndarray
 
-def _of_replays(
-    algorithm: DpGradientTracking,
-    tape: _Tape,
-    states: np.ndarray,
-    trackers: np.ndarray,
-    centres: np.ndarray,
-    curvature: float,
-) -> np.ndarray:
-    """(runs,) log-likelihood ratios of what was sent; all other states are recomputed."""
-    iterations, runs = len(tape.releases) // 2, tape.releases[0].sent.shape[1]
-    replays = [
-        _train(
-            algorithm,
-            _TinyProblem(own, curvature, runs),
-            states,
-            trackers,
-            iterations,
-            [0, 0],
-            replayed=tape,
-        ).releases
-        for own in centres
-    ]
-    return np.sum(
-        [
-            (np.abs(first.sent - second.exact) - np.abs(first.sent - first.exact)).sum(axis=0)
-            / first.scale
-            for first, second in zip(*replays, strict=True)
-        ],
-        axis=0,
-    )
+    def tape(
+        self, problem: Any, iterations: int, seed: list[int], replayed: _Tape | None = None
+    ) -> _Tape:
+        """What is released in a training from 0."""
+        tape = _Tape(replayed)
+        network = _TapedNetwork(self.states, self.trackers, tape)
+        random = RoundRandom(int(np.random.SeedSequence(seed).generate_state(1)[0]))
+        start = np.zeros((problem.agents, problem.dimension))
+        state = self.algorithm.start(problem, network, start)
+        for k in range(iterations):
+            state = self.algorithm.round(state, problem, network, random.at(k))
+        return tape
 
+    def of_replays(self, tape: _Tape, worlds: Sequence[_TinyProblem]) -> np.ndarray:
+        """(runs,) log-likelihood ratios of what was sent; all other states are recomputed."""
+        iterations = len(tape.releases) // 2
+        replays = [self.tape(world, iterations, [0, 0], tape).releases for world in worlds]
+        return np.sum(
+            [
+                (np.abs(first.sent - second.exact) - np.abs(first.sent - first.exact)).sum(axis=0)
+                / first.scale
+                for first, second in zip(*replays, strict=True)
+            ],
+            axis=0,
+        )
 
-def _of_fresh_samples(
-    algorithm: DpGradientTracking,
-    tape: _Tape,
-    states: np.ndarray,
-    trackers: np.ndarray,
-    centres: np.ndarray,
-    curvature: float,
-) -> np.ndarray:
-    """(runs,) log-likelihood ratios where every release depends on samples of its own.
+    def of_fresh_samples(self, tape: _Tape, worlds: Sequence[_TinyProblem]) -> np.ndarray:
+        """(runs,) log-likelihood ratios where every release depends on samples of its own.
 
-    What was sent is a number that follows from earlier releases, plus the gradient of any of the
-    sets of samples that might have been drawn, plus noise.
-    """
-    runs = tape.releases[0].sent.shape[1]
-    known = _NoData(centres[0], curvature, runs)
-    replay = _train(algorithm, known, states, trackers, len(tape.releases), [0, 0], replayed=tape)
-    size = algorithm.scheme.steps(algorithm.horizon).samples
-    total = np.zeros(runs)
-    for release, points in zip(replay.releases, known.points, strict=False):
-        rest = release.sent - release.exact
-        densities = [
-            sum(
-                np.exp(-np.abs(rest - gradient) / release.scale)
-                for gradient in _possible(own, points, curvature, size, algorithm)
-            )
-            for own in centres
-        ]
-        total += np.log(densities[0] / densities[1]).sum(axis=0)
-    return total
-
-
-def _possible(
-    centres: np.ndarray,
-    points: np.ndarray,
-    curvature: float,
-    size: int,
-    algorithm: DpGradientTracking,
-) -> Iterator[np.ndarray]:
-    """(n, runs) gradients of every set of samples that may be drawn, all equally likely."""
-    for drawn in combinations(range(centres.shape[1]), size):
-        each = curvature * points[..., None] - centres[:, None, list(drawn)]
-        yield _clipped(each, algorithm.clipping_rule).mean(axis=-1)
+        What was sent is a number that follows from earlier releases, plus the gradient of any of
+        the sets of samples that might have been drawn, plus noise.
+        """
+        known = _NoData(worlds[0].centres, worlds[0].curvature, worlds[0].dimension)
+        replay = self.tape(known, len(tape.releases), [0, 0], tape)
+        size = self.algorithm.scheme.steps(self.algorithm.horizon).samples
+        clipping = self.algorithm.clipping_rule
+        total = np.zeros(known.dimension)
+        for release, points in zip(replay.releases, known.points, strict=False):
+            rest = release.sent - release.exact
+            densities = [
+                sum(
+                    np.exp(-np.abs(rest - gradient) / release.scale)
+                    for gradient in world.possible(points, size, clipping)
+                )
+                for world in worlds
+            ]
+            total += np.log(densities[0] / densities[1]).sum(axis=0)
+        return total
 
 
 def _clipped(gradients: np.ndarray, clipping: Clipping | None) -> np.ndarray:

@@ -20,7 +20,6 @@ class AuditStandsTest(RunTest):
     kind: Literal["audit_stands"]
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """A case for each curvature, by the run's first accounting."""
         rows = results.study(results.attacks, "attacks")
         own = [row for row in rows if row["run"] == self.run]
         for curvature in dict.fromkeys(row["curvature"] for row in own):

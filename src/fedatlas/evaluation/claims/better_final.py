@@ -21,7 +21,6 @@ class BetterFinalTest(PairTest):
     by_at_least: NonNegativeFloat = Field(default=0.0, description="in units of the measurement")
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """The difference lies beyond the lead; a tie is no lead."""
         interval, evidence = contrasted_ends(results, self.runs, self.measurement)
         # Differences of decimal fractions carry rounding errors: 0.82 − 0.8 < 0.02.
         border = ROUNDING - self.by_at_least if self.by_at_least else 0.0

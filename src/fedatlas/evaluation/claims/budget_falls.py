@@ -21,7 +21,6 @@ class BudgetFallsTest(RunTest):
     from_horizon: PositiveInt
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """Every horizon from the stated one on has a smaller ε than the one before."""
         budgets = results.study(results.budgets, "budgets")
         case = cases_of(budgets, self.run)[0]
         horizons, epsilon = case["horizon"].to_numpy(), case["final_epsilon"].to_numpy()

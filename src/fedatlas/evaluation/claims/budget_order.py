@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class BudgetOrderTest(ClaimTest):
-    """One run spends less privacy than others, ε over all iterations; one case per rival."""
+    """One run spends less privacy than others, ε over all iterations; one case per rival.
+
+    By each run's first accounting; other accountings are evidence.
+    """
 
     needs: ClassVar[tuple[str, ...]] = ("budgets",)
 
@@ -26,11 +29,9 @@ class BudgetOrderTest(ClaimTest):
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Runs that the test looks at."""
         return (self.smaller, *self.than)
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """A case per rival, by each run's first accounting; other accountings are evidence."""
         budgets = results.study(results.budgets, "budgets")
         ours = _totals(budgets, self.smaller)
         for rival in self.than:

@@ -33,6 +33,7 @@ class ConvergenceOrderTest(RunTest):
 
     The span reaches from the start to the end, or to the last record before `CONVERGED`, so that
     no converged tail is judged. The statistic is the share of the decades that its late half holds.
+    A seed that diverged or did not fall converges in no order: it is worse than any share.
     """
 
     kind: Literal["convergence_order"]
@@ -40,19 +41,13 @@ class ConvergenceOrderTest(RunTest):
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """The sub-optimality."""
         return ("suboptimality",)
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Update epochs."""
         return ("update_epoch",)
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """The share of the decades that fell late against `LINEAR_SHARE`.
-
-        A seed that diverged or did not fall converges in no order: it is worse than any share.
-        """
         (trace,) = results.selected(self.run)
         yield from results.with_edges([self._finding(trace)], self.run)
 

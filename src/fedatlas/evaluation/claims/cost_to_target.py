@@ -28,7 +28,6 @@ class CostToTargetTest(RelationTest):
         return self
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """Costs of the first records that meet the target."""
         traces = results.selected(*self.runs)
         target = common_target(traces, self.measurement, self.target)
         costs = log_cost_to_reach(traces, self.measurement, self.cost, target)

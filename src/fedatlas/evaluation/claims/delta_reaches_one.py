@@ -23,7 +23,6 @@ class DeltaReachesOneTest(RunTest):
     )
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """The first iteration at which δ is 1, by the run's first accounting."""
         budgets = results.study(results.budgets, "budgets")
         found, agrees = [], []
         for case in cases_of(budgets, self.run):

@@ -20,7 +20,6 @@ class EqualFinalTest(PairTest):
     margin: PositiveFloat = Field(description="in units of the measurement; an accuracy is ≤ 1")
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """The difference lies within the margin, its borders included."""
         interval, evidence = contrasted_ends(results, self.runs, self.measurement)
         margin = self.margin + ROUNDING
         verdict = interval.verdict(-margin, margin)

@@ -33,7 +33,6 @@ class GapWidensTest(PairTest):
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Both costs."""
         return self.costs
 
     @model_validator(mode="after")
@@ -44,18 +43,13 @@ class GapWidensTest(PairTest):
         return self
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """The ratio of costs under the second cost over that under the first.
-
-        A seed in which one run never reaches the target leaves its side of the interval open. A
-        run that never does in any seed is 0 or infinitely many times as fast under either cost,
-        which tells of no gap that widens.
-        """
         traces = results.selected(*self.runs)
         target = common_target(traces, self.measurement, self.target)
         near, far = (
             log_cost_to_reach(traces, self.measurement, cost, target) for cost in self.costs
         )
         interval = difference(*(_growth(*pair) for pair in zip(near, far, strict=True)))
+        # A run that never arrives is 0 or infinitely many times as fast under either cost.
         verdict = interval.verdict(-np.inf, 0.0) if np.isfinite(interval.centre) else "inconclusive"
         told = [
             f"in {unit_of(cost)} {level(self.first, costs[0])}, {level(self.second, costs[1])}, "

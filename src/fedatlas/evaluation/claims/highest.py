@@ -32,6 +32,7 @@ class HighestTest(ClaimTest):
 
     Without a `cost` the measurements that runs end with are compared. With one their means along
     it are, the area under the curve from where all begin to the largest cost that all reached.
+    The claim holds if the run is better than every rival, and fails if any is better than it.
     """
 
     kind: Literal["highest"]
@@ -45,7 +46,6 @@ class HighestTest(ClaimTest):
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Runs that the test looks at."""
         return (self.run, *self.among)
 
     @model_validator(mode="after")
@@ -59,10 +59,6 @@ class HighestTest(ClaimTest):
         return self
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """The claim's own finding, then one per rival by the rule of `better_final`.
-
-        The claim holds if the run is better than every rival, and fails if any is better than it.
-        """
         yield from results.with_edges(self._cases(results.selected(*self.runs)), *self.runs)
 
     def _cases(self, traces: list[xr.Dataset]) -> list[Finding]:

@@ -24,7 +24,6 @@ class MonotoneTest(RunTest):
     measurement: Level = "gradient_norm"
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """One case per step size, but for the smallest that converges."""
         by_step = results.by_step(self.run)
         if len(by_step) < 2:
             raise FedatlasError(f"run '{self.run}' has one step size, nothing to compare")

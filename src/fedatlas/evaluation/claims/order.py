@@ -34,7 +34,6 @@ class OrderTest(RelationTest):
     )
 
     def check(self, experiment: Experiment) -> None:
-        """Runs take as many rounds as the comparison needs."""
         if self.cost != "round" or self.at is None:
             return
         for run in self.runs:
@@ -44,7 +43,6 @@ class OrderTest(RelationTest):
                 )
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """Levels within the window at the end of the cost."""
         if self.for_each == "selected":
             chosen, other = results.selected(*self.runs)
             finding = self._compared(chosen, other, results.window)

@@ -23,7 +23,6 @@ class PublishedMeasurementTest(RunTest):
     tolerance: PositiveFloat = Field(description="largest absolute difference that still agrees")
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """The mean over seeds lies within the tolerance, its borders included."""
         (trace,) = results.selected(self.run)
         losses = final_losses(trace, self.measurement)
         interval = difference(losses, np.full(len(losses), sign_of(self.measurement) * self.value))

@@ -19,7 +19,6 @@ class PublishedValueTest(ChosenValueTest, RunTest):
     tolerance: float = Field(ge=0, description="largest absolute difference that still agrees")
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """What every seed alone would choose lies within the tolerance."""
         chosen = results.seed_choices(self.run, self.hyper_parameter)
         point = results.chosen[self.run].point
         overall = results.hyper_parameter(self.run, point, self.hyper_parameter)

@@ -43,7 +43,6 @@ class ScalingTest(ClaimTest):
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Runs that the test looks at."""
         return (*self.series, *self.compare_with)
 
     @model_validator(mode="after")
@@ -54,7 +53,6 @@ class ScalingTest(ClaimTest):
         return self
 
     def check(self, experiment: Experiment) -> None:
-        """Numbers of parties rise, and are the same in both series."""
         series, compared = (
             [_parties_of(experiment, run) for run in runs]
             for runs in (self.series, self.compare_with)
@@ -65,7 +63,6 @@ class ScalingTest(ClaimTest):
             raise ValueError(f"compare_with has {compared} parties, series has {series}")
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """The slope of log time against log parties, by itself or against another method's."""
         series, other = results.selected(*self.series), results.selected(*self.compare_with)
         yield from results.with_edges([self._compared(series, other)], *self.runs)
 

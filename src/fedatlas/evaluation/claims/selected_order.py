@@ -17,11 +17,9 @@ class SelectedOrderTest(ChosenValueTest):
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Runs that the test looks at."""
         return (self.larger, self.smaller)
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """What every seed alone would choose is in this order."""
         larger, smaller = (results.seed_choices(run, self.hyper_parameter) for run in self.runs)
         largest_tried = max(
             results.hyper_parameter(self.larger, point, self.hyper_parameter)

@@ -12,7 +12,10 @@ from fedatlas.schema.claims import ClaimTest, Finding
 
 
 class StationaryPointTest(ClaimTest):
-    """The loss surface has a stationary point of a class, far above the lowest value found."""
+    """The loss surface has a stationary point of a class, far above the lowest value found.
+
+    Nothing is random here: there is no interval. Finding none proves less than finding one.
+    """
 
     needs: ClassVar[tuple[str, ...]] = ("landscape", "trained")
 
@@ -22,14 +25,9 @@ class StationaryPointTest(ClaimTest):
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """None: the surface is the objective's, whatever is trained."""
         return ()
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        """A point of the class stands at least so much above the lowest value found.
-
-        There is nothing random here, and no interval. Finding none proves less than finding one.
-        """
         surface = results.study(results.landscape, "landscape")
         of_class = [
             point
