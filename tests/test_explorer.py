@@ -1,6 +1,5 @@
 """The explorer's page: what it holds, and how it behaves in a real browser without a window."""
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -602,10 +601,3 @@ def test_a_saved_figure_has_a_legend(open_page, tmp_path):
     download.value.save_as(tmp_path / "atlas.svg")
     drawing = (tmp_path / "atlas.svg").read_text(encoding="utf-8")
     assert "FedPAGE, step size 0.1" in drawing and "FedAvg" in drawing
-
-
-def test_the_page_s_data_are_json(written):
-    text = written.read_text(encoding="utf-8")
-    embedded = re.search(r'<script type="application/json" id="description">(.*?)</script>', text)
-    described = json.loads(embedded[1])
-    assert [paper["name"] for paper in described["papers"]] == ["fedpage", "vfb2"]

@@ -9,7 +9,6 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -239,16 +238,3 @@ def test_without_gpus_automatic_is_the_cpu(two_gpus, monkeypatch):
     assert two_gpus.claimed("auto", "run") == "cpu"
     with pytest.raises(FedatlasError, match="device 'cuda' cannot be used"):
         two_gpus.claimed("cuda", "run")
-
-
-def test_a_gpu_without_a_uuid_is_known_by_what_stands_for_it(monkeypatch):
-    from fedatlas.arithmetic import torch_device
-
-    properties = SimpleNamespace()
-    monkeypatch.setattr(torch_device.torch.cuda, "get_device_properties", lambda _: properties)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert torch_device._identity(1) == "GPU-1"
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, 5")
-    assert torch_device._identity(1) == "GPU-5"
-    properties.uuid = "27b1"
-    assert torch_device._identity(1) == "GPU-27b1"

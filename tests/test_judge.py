@@ -310,12 +310,6 @@ def test_order_of_auroc_compares_distances_to_one_and_says_so():
     assert "1 − test_auroc by 200 rounds: a 0.2, b 0.2; ratio 1 (95 % " in found.evidence
 
 
-def test_a_lost_seed_has_no_auroc_to_compare():
-    found = by_auroc(order("faster"), a=auroc(NAN, NAN), b=auroc(0.8, 0.8))
-    assert found.verdict == "not reproduced"
-    assert "a none (0 of 2 seeds), b 0.2" in found.evidence
-
-
 def test_cost_to_a_target_auroc_in_its_own_units():
     rising = 1 - 0.5 * 0.8 ** np.arange(21)
     slow = auroc_trace([1 - 0.5 * 0.9 ** np.arange(21)] * 2)

@@ -64,16 +64,6 @@ def test_bytes_are_the_sum_of_what_a_run_counts():
         cost_axis(between_agents.drop_vars("bytes_sent"), "bytes")
 
 
-def test_axes_do_not_depend_on_the_order_of_dimensions():
-    trace = falling_trace([0.5, 0.6], cost_scale=[1, 2])
-    turned = trace.transpose("record", "seed")
-    for cost in ("bytes", "epoch"):
-        np.testing.assert_array_equal(cost_axis(turned, cost), cost_axis(trace, cost))
-    np.testing.assert_array_equal(
-        log_measurement(turned, "objective"), log_measurement(trace, "objective")
-    )
-
-
 def test_a_seed_that_is_not_ok_diverged_whatever_the_word():
     trace = falling_trace([0.5, 0.5, 0.5])
     trace["status"] = ("seed", ["ok", "diverged", "timeout"])

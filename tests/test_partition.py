@@ -118,11 +118,6 @@ def test_seeds_differ(make):
     assert len(assignments) == 20
 
 
-def test_shuffled_clients_hold_rows_from_everywhere():
-    client = assign(shuffled(10), binary_labels(1000))
-    assert np.abs(np.diff(client)).astype(bool).mean() > 0.8
-
-
 def class_shares(client: np.ndarray, labels: np.ndarray, clients: int) -> np.ndarray:
     """(classes, clients) share of each class that each client holds."""
     counts = np.array(

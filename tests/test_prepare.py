@@ -153,17 +153,6 @@ def test_labels_that_are_all_equal_cannot_be_scaled(tmp_path):
         prepare(years, "train", [raw], tmp_path / "out.parquet")
 
 
-def test_features_and_labels_are_scaled_together(tmp_path, dense_file):
-    tiny = dataset(
-        features=3, task="regression", labels=None, standardise=True, scale_labels="min_max"
-    )
-    prepare(tiny, "train", [dense_file], tmp_path / "train.parquet")
-    samples, metadata = read_prepared(tmp_path / "train.parquet")
-    assert samples.label.tolist() == [1, 0, 0]
-    np.testing.assert_allclose(samples.features.mean(axis=0), 0, atol=1e-15)
-    assert metadata["standardised"] and metadata["scaled_labels"]
-
-
 def test_a_table_says_which_features_are_numbers(tmp_path):
     raw = tmp_path / "raw.csv"
     raw.write_text("colour,y,size\nred,1,5\nblue,0,\ngreen,0,7\n")
@@ -184,23 +173,6 @@ def test_a_table_says_which_features_are_numbers(tmp_path):
     assert metadata["layout"] == "dense" and metadata["rows"] == 2
     assert metadata["feature_names"] == ["size", "colour=red", "colour=green", "colour=blue"]
     assert metadata["numeric_columns"] == [0]
-
-
-def test_bundled_data_need_no_file(tmp_path):
-    output = tmp_path / "cancer.parquet"
-    cancer = dataset(
-        format="bundled",
-        bundled="breast_cancer",
-        features=30,
-        standardise=True,
-        splits={"train": {"rows": 569}},
-    )
-    prepare(cancer, "train", [], output)
-    samples, metadata = read_prepared(output)
-    assert metadata["raw"] == [] and metadata["layout"] == "dense"
-    np.testing.assert_allclose(samples.features.mean(axis=0), np.zeros(30), atol=1e-13)
-    np.testing.assert_allclose(samples.features.std(axis=0), np.ones(30), rtol=1e-12)
-    assert metadata["standardised"]["mean"][0] == pytest.approx(14.127292, abs=1e-6)
 
 
 def test_row_groups_are_bounded_in_bytes(tmp_path, monkeypatch):

@@ -30,7 +30,6 @@ from fedatlas.files import canonical_json, write_text
 from fedatlas.plan.build import build_plan
 from fedatlas.provenance import trace_checks
 from fedatlas.provenance.difference import Tolerance, compare, compare_traces
-from fedatlas.provenance.digests import Digests
 from fedatlas.provenance.findings import Finding, State, exit_status
 from fedatlas.provenance.stored import Place, places_in, read_stored
 from fedatlas.provenance.verification import verify
@@ -612,15 +611,6 @@ def test_an_edit_of_behaviour_is_found_and_one_of_comments_is_not(finished, tmp_
             if file["findings"]
         }
         assert found == {path: [("stale", "source")] for path in stale}
-
-
-def test_digests_of_raw_folders_are_those_that_preparing_records(tmp_path):
-    from fedatlas.data import prepare as preparing
-
-    for name in ("b.txt", "a/c.txt", "a-b.txt"):
-        write_text(tmp_path / "folder" / name, name)
-    folder = tmp_path / "folder"
-    assert Digests().of_raw(folder) == preparing._digest(folder)
 
 
 # The digest of values.

@@ -1,6 +1,8 @@
 """Shards: what goes in comes out, client by client, and damage is named."""
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -177,11 +179,30 @@ def row_group_bytes(path: Path, number: int) -> slice:
     return slice(start, start + sum(column.total_compressed_size for column in columns))
 
 
-def test_a_flipped_bit_is_noticed(silo):
-    content = bytearray(silo.read_bytes())
-    content[row_group_bytes(silo, 3).stop - 1] ^= 1
-    silo.write_bytes(content)
-    with pytest.raises(FedatlasError, match=r"silo-0\.parquet: is truncated, damaged"):
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[row_group_bytes(path, 3).stop - 1] ^= 1
+    path.write_bytes(content)
+
+
+def with_metadata(**metadata: str) -> Callable[[Path], None]:
+    return lambda path: pq.write_table(pq.read_table(path).replace_schema_metadata(metadata), path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (flip_a_bit, "is truncated, damaged"),
+        (Path.unlink, "no such file"),
+        (lambda path: shutil.copy(path.with_name("prepared.parquet"), path), ".*lack partition"),
+        (with_metadata(), "lacks the schema metadata"),
+        (with_metadata(fedatlas="not JSON"), "lacks the schema metadata"),
+        (with_metadata(fedatlas="3"), "lacks the schema metadata"),
+    ],
+)
+def test_a_damaged_shard_is_refused_by_name(silo, damage, problem):
+    damage(silo)
+    with pytest.raises(FedatlasError, match=rf"silo-0\.parquet: {problem}"):
         read_shard(silo)
 
 
@@ -190,24 +211,6 @@ def test_a_truncated_shard_is_refused_by_name(silo, kept):
     content = silo.read_bytes()
     silo.write_bytes(content[: int(kept * len(content))])
     with pytest.raises(FedatlasError, match=r"silo-0\.parquet: is truncated"):
-        read_shard(silo)
-
-
-def test_a_missing_shard_is_named(tmp_path):
-    with pytest.raises(FedatlasError, match=r"silo-0\.parquet: no such file"):
-        read_shard(tmp_path / "silo-0.parquet")
-
-
-def test_a_prepared_file_is_no_shard(silo):
-    prepared = silo.with_name("prepared.parquet")
-    with pytest.raises(FedatlasError, match=r"prepared\.parquet: .*lack partition"):
-        read_shard(prepared)
-
-
-@pytest.mark.parametrize("metadata", [{}, {"fedatlas": "not JSON"}, {"fedatlas": "3"}])
-def test_a_parquet_file_without_metadata_is_refused_by_name(silo, metadata):
-    pq.write_table(pq.read_table(silo).replace_schema_metadata(metadata), silo)
-    with pytest.raises(FedatlasError, match=r"silo-0\.parquet: lacks the schema metadata"):
         read_shard(silo)
 
 

@@ -20,7 +20,6 @@ from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.data.scaling import scaled
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import read_shard
-from fedatlas.files import canonical_json
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.shards.clients import write_shards
 
@@ -243,14 +242,6 @@ def test_numbers_are_standardised_by_train_over_samples_and_steps(prepared, monk
         assert len(metadata["numeric_columns"]) == 12 * STEPS
 
 
-def test_scaling_in_blocks_is_scaling_at_once(prepared, tmp_path, monkeypatch):
-    monkeypatch.setattr("fedatlas.data.scaling.BLOCK_VALUES", 5 * COLUMNS)
-    prepare(series_set(), "train", [], tmp_path / "again")
-    assert np.array_equal(
-        read_prepared(tmp_path / "again")[0].features, read_prepared(prepared / "train")[0].features
-    )
-
-
 def test_without_standardise_values_are_in_their_own_units(tmp_path):
     prepare(series_set(standardise=False), "train", [], tmp_path / "train")
     samples, metadata = read_prepared(tmp_path / "train")
@@ -317,13 +308,3 @@ def test_the_set_of_the_catalogue_is_made_in_time_and_says_what_it_is():
 def test_a_wrong_set_is_refused(changes, problem):
     with pytest.raises(FedatlasError, match=problem):
         series_set(**changes)
-
-
-def test_a_split_standardised_otherwise_is_refused(prepared, tmp_path):
-    plain = series_set(standardise=False)
-    prepare(plain, "train", [], tmp_path / "plain")
-    with pytest.raises(FedatlasError, match="is not the split 'train' of 'tiny', scaled as"):
-        prepare(series_set(), "test", [], tmp_path / "out", train=tmp_path / "plain")
-    assert canonical_json(read_prepared(prepared / "test")[1]["standardised"]) == canonical_json(
-        read_prepared(prepared / "train")[1]["standardised"]
-    )

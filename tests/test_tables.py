@@ -19,7 +19,7 @@ from fedatlas.evaluation.verdicts import (
     verdict_summary,
     verdicts_to_csv,
 )
-from trace_factory import auroc_trace, levels_trace, linear_trace, make_trace
+from trace_factory import auroc_trace, levels_trace, linear_trace
 
 NAN = np.nan
 
@@ -108,14 +108,6 @@ def test_a_row_of_diverged_seeds_has_no_numbers_and_no_failure():
     assert row["diverged_seeds"] == row["seeds"] == 2
     assert math.isnan(row["gradient_norm_median"])
     assert math.isnan(row["bytes_median"])
-
-
-def test_the_order_of_dimensions_does_not_matter():
-    trace = make_trace([[1.0, 0.5, 0.1], [1.0, 0.6, 0.2]])
-    chosen = {"run": Choice("p", ("p",))}
-    plain = results_table({"run": {"p": trace}}, chosen)
-    turned = results_table({"run": {"p": trace.transpose("record", "seed")}}, chosen)
-    assert plain == turned
 
 
 # --- verdicts as CSV ---

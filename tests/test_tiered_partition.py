@@ -170,22 +170,16 @@ def permutations(cut: dict[str, int], rows: int = 40, **rest: Any) -> list[tuple
     return [tuple(np.concatenate(clients).tolist()) for clients in silos]
 
 
-def test_every_silo_and_every_seed_has_a_permutation_of_its_own():
-    seen = [order for seed in range(3) for order in permutations({"width": 4}, seed=seed)]
-    assert len(set(seen)) == 12
-    assert tuple(range(40)) not in seen
-
-
 def test_more_silos_do_not_change_the_permutations_of_the_first():
     assert permutations({"width": 2, "height": 2}) == permutations({"columns": 6})[:4]
 
 
 def test_permutations_are_uniform():
-    """Over 3000 seeds each of the six orders of three samples comes 500 times, ± 4.5 deviations."""
+    """Over 900 seeds each of the six orders of three samples comes 150 times, ± 4.5 deviations."""
     for silo in range(2):
-        orders = [permutations({"columns": 2}, 3, seed=seed)[silo] for seed in range(3000)]
+        orders = [permutations({"columns": 2}, 3, seed=seed)[silo] for seed in range(900)]
         counts = [orders.count(order) for order in itertools.permutations(range(3))]
-        assert all(abs(count - 500) < 4.5 * np.sqrt(3000 * 5 / 36) for count in counts)
+        assert all(abs(count - 150) < 4.5 * np.sqrt(900 * 5 / 36) for count in counts)
 
 
 # ------------------------------------------------------------------------- what is wrong, by name

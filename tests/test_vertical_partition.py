@@ -118,14 +118,6 @@ def test_samples_are_kept_before_test_rows_are_drawn():
         np.testing.assert_array_equal(left, right)
 
 
-def test_test_rows_come_from_everywhere():
-    _, test = train_and_test_rows(vertical(test=0.2, seed=1), 1000)
-    assert len(test) == 200
-    counts = np.bincount(test // 100, minlength=10)
-    assert counts.min() >= 8
-    assert counts.max() <= 36
-
-
 @pytest.mark.parametrize(
     ("test", "rows", "side"),
     [(0.1, 4, "testing"), (0.9, 4, "training"), (0.5, 1, "testing"), (1e-9, 100, "testing")],
