@@ -7,10 +7,10 @@ are unbalanced, so that a wrong agent, weight, point or index shows within a few
 
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import given, settings
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import reference_decentralised as reference
+import small_federations
 from fedatlas import architectures
 from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.binomial_gradient_descent import BinomialGradientDescent
@@ -31,7 +32,6 @@ from fedatlas.arithmetic.draws import Draws, NumpyDraws
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.client_shards import ClientSamples
@@ -41,15 +41,11 @@ from fedatlas.federations.decentralised.linear_engine import LinearAgents
 from fedatlas.federations.decentralised.network import GraphNetwork, Links
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
 from fedatlas.federations.decentralised.problem import DecentralisedProblem
-from fedatlas.federations.setting import shard_files
-from fedatlas.files import canonical_json
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
-from fedatlas.shards.clients import write_shards
 from fedatlas.training.loop import train
-from resuming import killed_and_resumed, without_times
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -645,36 +641,17 @@ METHODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 def specification(algorithm: str, hyper: dict[str, Any] | None = None, **changes: Any) -> RunSpec:
     graphs, own = METHODS[algorithm]
-    values = {
-        "paper": "dpgt",
-        "experiment": "test-small",
-        "run": algorithm,
-        "point": "only",
-        "dataset": "made-up",
-        "split": "train",
-        "partition": PARTITION.model_dump(),
-        "graphs": graphs,
-        "objective": {"name": "logistic_l2", "weight": 0.1},
-        "algorithm": algorithm,
-        "hyper_parameters": own | (hyper or {}),
-        "rounds": 7,
-        "record_every": 3,
-        "seeds": (3, 8),
-    }
-    return RunSpec.model_validate(values | changes)
+    objective = {"name": "logistic_l2", "weight": 0.1}
+    values = {"partition": PARTITION, "graphs": graphs, "objective": objective} | changes
+    return small_federations.specification(
+        algorithm, hyper_parameters=own | (hyper or {}), **values
+    )
 
 
-def shared_out(folder: Any, features: np.ndarray, label: np.ndarray, metadata: dict) -> Any:
+def shared_out(folder: Path, features: np.ndarray, label: np.ndarray, **metadata: Any) -> Path:
     """Fifty rows among five agents, eight each, and ten for testing."""
-    table = to_table(Samples(np.arange(len(label)), label, features))
-    described = {"dataset": "made-up", "split": "train", "rows": len(label), "layout": "dense"}
-    described |= {"features": features[0].size, **metadata}
-    folder.mkdir()
-    prepared = folder / "train.parquet"
-    pq.write_table(table.replace_schema_metadata({"fedatlas": canonical_json(described)}), prepared)
-    shards = folder / PARTITION.slug
-    write_shards(prepared, PARTITION, shard_files(shards, 1), shards / "manifest.json")
-    return folder
+    rows = Samples(np.arange(len(label)), label, features)
+    return small_federations.share_out(folder, PARTITION, rows, **metadata)
 
 
 @pytest.fixture(scope="module")
@@ -682,7 +659,7 @@ def shards(tmp_path_factory):
     rng = np.random.default_rng(5)
     features = rng.normal(size=(50, DIMENSION))
     label = np.where(features @ rng.normal(size=DIMENSION) > 0, 1.0, -1.0)
-    return shared_out(tmp_path_factory.mktemp("linear") / "made-up", features, label, {})
+    return shared_out(tmp_path_factory.mktemp("linear"), features, label)
 
 
 @pytest.fixture(scope="module")
@@ -690,8 +667,7 @@ def image_shards(tmp_path_factory):
     rng = np.random.default_rng(6)
     label = np.tile([-1.0, 4.0], 25)
     features = rng.normal(size=(50, 64)) + label[:, None] / 5
-    folder = tmp_path_factory.mktemp("images") / "made-up"
-    return shared_out(folder, features, label, {"shape": [1, 8, 8]})
+    return shared_out(tmp_path_factory.mktemp("images"), features, label, shape=(1, 8, 8))
 
 
 RECORDS = np.array([0, 3, 6, 7])
@@ -816,32 +792,6 @@ def test_networks_send_and_record_single_precision(image_shards, tmp_path, real_
     measured |= {"test_accuracy_of_worst_agent", "disagreement"}
     assert measured <= set(trace.data_vars)
     assert (trace["disagreement"][:, 0] < 1e-6).all()  # of numbers, and their mean, in float32
-
-
-# ------------------------------------------------------------------------ killed and resumed runs
-
-
-# One checkpoint a round from 0 and one a seed: at the start, within a record, between seeds, in the
-# second seed.
-@pytest.mark.parametrize(
-    ("algorithm", "checkpoints_before"),
-    [(algorithm, 2) for algorithm in METHODS]
-    + [(algorithm, k) for algorithm in (TRACKING, QUANTISED) for k in (1, 9, 13)],
-)
-def test_a_resumed_run_is_the_same(shards, tmp_path, algorithm, checkpoints_before):
-    spec = specification(algorithm)
-    whole = train(spec, shards, tmp_path / "whole.nc")
-    resumed = killed_and_resumed(checkpoints_before, spec, shards, tmp_path)
-    assert without_times(resumed).identical(without_times(whole))
-
-
-@pytest.mark.parametrize("algorithm", [TRACKING, QUANTISED])
-def test_a_resumed_run_of_networks_is_the_same(image_shards, tmp_path, real_networks, algorithm):
-    hyper = {"scheme": S2 | {"samples_base": 1.01}} if algorithm == TRACKING else {"samples": 2}
-    spec = specification(algorithm, hyper, **NETWORK, seeds=(3,), rounds=4, record_every=2)
-    whole = train(spec, image_shards, tmp_path / "whole.nc")
-    resumed = killed_and_resumed(2, spec, image_shards, tmp_path)
-    assert without_times(resumed).identical(without_times(whole))
 
 
 # ------------------------------------------------------------------------------- what is refused

@@ -18,7 +18,6 @@ from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.arithmetic.chunked_rows import ChunkedRows
-from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Algorithm, StepBound
@@ -617,46 +616,6 @@ PURE_METHODS = {
 }
 
 
-def arrays_of(run: Run) -> dict[str, np.ndarray]:
-    """A copy of every array of the state."""
-    copies = {}
-    for key, value in vars(run.state).items():
-        if value is not None:
-            copies[key] = run.numpy(value.table if isinstance(value, ClientRows) else value)
-    return copies
-
-
-@both_engines
-@pytest.mark.parametrize("label", PURE_METHODS)
-def test_a_round_leaves_the_old_state_alone(kind: str, label: str) -> None:
-    name = "logistic_nonconvex"
-    run = Run(PURE_METHODS[label], engine_of(kind, toy(name), name))
-    for _ in range(8):
-        old, copies = run.state, arrays_of(run)
-        run.round()
-        assert run.state is not old
-        for key, copy in copies.items():
-            if key == "client_c":
-                with pytest.raises(RuntimeError, match="was replaced"):
-                    _ = old.client_c.table
-                with pytest.raises(RuntimeError, match="was replaced"):
-                    old.client_c.replace(np.array([0]), None)
-            else:
-                np.testing.assert_array_equal(run.numpy(getattr(old, key)), copy)
-
-
-@both_engines
-@pytest.mark.parametrize("label", PURE_METHODS)
-def test_seeds_decide_the_trajectory(kind: str, label: str) -> None:
-    name = "logistic_nonconvex"
-    engine = engine_of(kind, toy(name), name)
-    first, again, other = (
-        Run(PURE_METHODS[label], engine, seed=seed).trajectory() for seed in (1, 1, 2)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert np.abs(first[-1] - other[-1]).max() > 1e-6
-
-
 @pytest.mark.parametrize("label", PURE_METHODS)
 def test_both_engines_walk_the_same_path(label: str) -> None:
     name = "logistic_nonconvex"
@@ -687,25 +646,6 @@ def test_clients_a_chunk_at_a_time_walk_the_same_path(
     batch = chunked.problem.minibatches(RoundRandom(0), np.arange(N), None)
     rows = chunked.problem.gradient(engine.array(chunked.x0), batch)
     assert isinstance(rows, ChunkedRows)  # these were what it summed
-
-
-@both_engines
-@pytest.mark.parametrize("label", PURE_METHODS)
-@pytest.mark.parametrize("stop", [1, 7])
-def test_a_resumed_run_walks_the_same_path(kind: str, label: str, stop: int) -> None:
-    name = "logistic_nonconvex"
-    engine = engine_of(kind, toy(name), name)
-    whole = Run(PURE_METHODS[label], engine, seed=5)
-    path = whole.trajectory(20)
-    begun = Run(PURE_METHODS[label], engine, seed=5)
-    begun.trajectory(stop)
-    resumed = Run(PURE_METHODS[label], engine, seed=5)
-    fields = {
-        key: ClientRows(engine.array(copy)) if key == "client_c" else engine.array(copy)
-        for key, copy in arrays_of(begun).items()
-    }
-    resumed.state, resumed.round_number = type(begun.state)(**fields), stop
-    np.testing.assert_array_equal(resumed.trajectory(20 - stop), path[stop:])
 
 
 def test_fedavg_and_scaffold_see_the_same_clients_and_samples() -> None:

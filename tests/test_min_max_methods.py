@@ -10,7 +10,6 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
 from torch import nn
@@ -27,7 +26,6 @@ from fedatlas.arithmetic.drawing import IN_PYTHON
 from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.client_shards import ClientSamples
@@ -35,17 +33,11 @@ from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max.engine import AucEngine
 from fedatlas.federations.min_max.points import PrimalDual
 from fedatlas.federations.min_max.problem import MinMaxProblem
-from fedatlas.federations.setting import shard_files
 from fedatlas.federations.star_network import StarNetwork
-from fedatlas.files import canonical_json
 from fedatlas.schema.objectives import AucObjective, LinearObjective
-from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
-from fedatlas.schema.runs import RunSpec
-from fedatlas.shards.clients import write_shards
-from fedatlas.traces.trace import read_trace
-from fedatlas.training import checkpoints
+from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.training.loop import train
-from resuming import killed_and_resumed, without_times
+from small_federations import small, small_shards
 
 FEATURES, HIDDEN = 3, 2
 # Positives and negatives of each worker.
@@ -694,140 +686,23 @@ def test_linear_models_are_not_theirs(name):
         build(name).check_setting(HorizontalPartition(clients=2), objective, None)
 
 
-# ---------------------------------------------------------------------- (e) checkpoints, training
+# ----------------------------------------------------------------------------------- (e) training
 
 
 @all_methods
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("done", [3, 4, 6])
-def test_a_restored_state_goes_on_bit_for_bit(name, dtype, done):
-    """In the middle of either stage, and between them."""
-    stages = {"first_stage_rounds": 4, "stage_growth": 2} if name in STAGED else {}
-    method, toy = build(name, batch_size=3, **stages), Toy(dtype=dtype)
-    whole = Run(method, toy).rounds(done)
-    arrays = checkpoints.state_arrays(whole.state, lambda array: array.cpu().numpy())
-    frozen = {field: array.copy() for field, array in arrays.items()}
-    whole.rounds(4)
-
-    resumed = Run(method, toy)
-    resumed.state = checkpoints.restore_state(resumed.state, frozen, toy.engine.array)
-    resumed.draws = whole.draws[:done].copy()
-    resumed.rounds(4)
-    assert (flat(resumed.trace[1:]) == flat(whole.trace[done + 1 :])).all()
-    ends = [
-        checkpoints.state_arrays(run.state, lambda array: array.cpu().numpy())
-        for run in (resumed, whole)
-    ]
-    assert ends[0].keys() == ends[1].keys()
-    for field, array in ends[0].items():
-        assert array.dtype == ends[1][field].dtype
-        np.testing.assert_array_equal(array, ends[1][field])
-
-
-IMAGES = 90
-PARTITION = HorizontalPartition(
-    assignment="shuffled",
-    clients=3,
-    test=0.2,
-    binary=BinaryClasses(positive=(5, 6, 7, 8, 9), keep_negative=0.5),
-)
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory):
-    """Grey 8 × 8 images of ten classes, each a bright cell of its own on noise."""
-    folder = tmp_path_factory.mktemp("shards")
-    rng = np.random.default_rng(0)
-    label = np.arange(IMAGES) % 10.0
-    pixels = rng.integers(0, 9, (IMAGES, 64), dtype=np.uint8)
-    pixels[np.arange(IMAGES), 6 * (np.arange(IMAGES) % 10)] = 16
-    metadata = {
-        "dataset": "digits-like",
-        "split": "train",
-        "rows": IMAGES,
-        "features": 64,
-        "layout": "tensor",
-        "shape": [1, 8, 8],
-        "normalisation": {"mean": [4.0], "deviation": [4.0]},
-    }
-    table = to_table(Samples(np.arange(IMAGES), label, pixels), (1, 8, 8))
-    pq.write_table(
-        table.replace_schema_metadata({"fedatlas": canonical_json(metadata)}),
-        folder / "train.parquet",
-    )
-    shard = folder / PARTITION.slug
-    write_shards(
-        folder / "train.parquet", PARTITION, shard_files(shard, 1), shard / "manifest.json"
-    )
-    return folder
-
-
-def specification(name: str, scores: str = "sigmoid", **changes: Any) -> RunSpec:
-    hyper = {"local_steps": 2, "batch_size": 4, "primal_step_size": 0.05, "dual_step_size": 0.05}
-    hyper |= METHODS[name][1]
-    hyper |= {"first_stage_rounds": 4, "stage_growth": 2} if name in STAGED else {}
-    hyper |= changes.pop("hyper", {})
-    values = {
-        "paper": "fmgda",
-        "experiment": "test-small",
-        "run": name,
-        "point": "only",
-        "dataset": "digits-like",
-        "split": "train",
-        "partition": PARTITION.model_dump(),
-        "objective": {"name": "auc_min_max", "model": "cnn_8x8", "scores": scores},
-        "algorithm": name,
-        "hyper_parameters": hyper,
-        "rounds": 7,
-        "record_every": 3,
-        "seeds": (3, 8),
-    }
-    return RunSpec.model_validate(values | changes)
-
-
-@all_methods
-def test_training_resumes_with_the_same_trace(name, shards, tmp_path):
-    """Killed in either seed: after round 2 of the first, after round 6 of the second."""
-    spec = specification(name)
-    whole = without_times(train(spec, shards, tmp_path / "whole.nc"))
-    assert whole["status"].values.tolist() == ["ok", "ok"]
-    np.testing.assert_array_equal(whole["round"], [[0, 3, 6, 7]] * 2)
-    np.testing.assert_array_equal(whole["iteration"], 2 * whole["round"])
-    measured = {"objective", "min_max_objective", "train_auroc", "test_auroc", "status"}
-    measured |= {"train_accuracy", "test_accuracy"}
-    assert set(whole.data_vars) == measured
-    assert (whole["objective"][0] != whole["objective"][1]).all()  # seeds start elsewhere
-
-    for checkpoints_before in (3, 9 + 7):
-        resumed = killed_and_resumed(checkpoints_before, spec, shards, tmp_path)
-        assert without_times(resumed).identical(whole)
-
-
-@all_methods
-def test_methods_start_alike_and_learn(name, shards, tmp_path):
-    hyper = {"primal_step_size": 0.2, "dual_step_size": 0.05}
-    spec = specification(name, hyper=hyper, rounds=40, record_every=40, seeds=(3,))
+def test_methods_start_alike_and_learn(name, tmp_path):
+    hyper = {"primal_step_size": 0.2} | ({"first_stage_rounds": 4} if name in STAGED else {})
+    shards = small_shards(tmp_path, name)
+    spec = small(name, hyper, rounds=40, record_every=40, seeds=(3,))
     trace = train(spec, shards, tmp_path / "trace.nc")
-    reference = train(
-        specification("local_sgda", rounds=1, seeds=(3,)), shards, tmp_path / "other.nc"
-    )
+    reference = train(small("local_sgda", rounds=1, seeds=(3,)), shards, tmp_path / "other.nc")
+    assert set(trace.data_vars) == {
+        *("objective", "min_max_objective", "train_auroc", "test_auroc", "status"),
+        *("train_accuracy", "test_accuracy"),
+    }
+    np.testing.assert_array_equal(trace["iteration"], 2 * trace["round"])
     start = trace.isel(seed=0, record=0)
     for measurement in ("objective", "min_max_objective", "train_auroc", "test_auroc"):
         assert start[measurement] == reference[measurement][0, 0]
     assert float(trace["train_auroc"][0, -1]) > float(trace["train_auroc"][0, 0]) + 0.05
     assert float(trace["objective"][0, -1]) < float(trace["objective"][0, 0])
-
-
-# -------------------------------------------------------------------------------- (f) divergence
-
-
-@all_methods
-def test_a_diverged_seed_is_data(name, shards, tmp_path):
-    steps = {"primal_step_size": 1e6, "dual_step_size": 1e6}
-    spec = specification(name, scores="linear", hyper=steps, record_every=1)
-    train(spec, shards, tmp_path / "trace.nc")
-    trace = read_trace(tmp_path / "trace.nc")
-    assert trace["status"].values.tolist() == ["diverged", "diverged"]
-    assert np.isfinite(trace["objective"][:, 0]).all()
-    assert np.isnan(trace["objective"][:, -1]).all()
-    assert np.isnan(trace["round"][:, -1]).all()

@@ -6,99 +6,34 @@ import shutil
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from scipy import sparse
 
 from fedatlas.arithmetic.client_rows import ClientRows
-from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import shard_files
-from fedatlas.files import canonical_json
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
-from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
 from fedatlas.schema.runs import RunSpec
-from fedatlas.shards.clients import write_shards
-from fedatlas.shards.parties import write_party_shards
 from fedatlas.traces.trace import read_trace
 from fedatlas.training import checkpoints
 from fedatlas.training import loop as training
 from fedatlas.training.loop import CheckpointPolicy, train
-from resuming import killed_and_resumed, without_times
+from resuming import without_times
+from small_federations import CLIENTS, LOCAL, PARTIES, ROWS, small, small_shards
 
-SAMPLES, FEATURES, CLIENTS = 120, 7, 12
-METHODS = {
-    "fedavg": {"clients_per_round": 4, "local_steps": 3, "batch_size": 2, "local_step_size": 0.05},
-    "scaffold": {
-        "clients_per_round": 4,
-        "local_steps": 3,
-        "batch_size": 2,
-        "local_step_size": 0.05,
-    },
-    "fedpage": {"clients_per_round": 3, "local_steps": 3, "global_step_size": 0.2},
-    "vfb2_sgd": {"step_size": 0.02},
-    "vfb2_svrg": {"step_size": 0.1, "synchronous": True},
-    "vfb2_saga": {"step_size": 0.1},
-    "afsvrg_vp": {"step_size": 0.1},
-}
 HORIZONTAL = ("fedavg", "scaffold", "fedpage")
-PARTITIONS = {
-    "horizontal": HorizontalPartition(clients=CLIENTS),
-    "vertical": VerticalPartition(parties=3, active=2, test=0.25),
-}
+METHODS = (*HORIZONTAL, "vfb2_sgd", "vfb2_svrg", "vfb2_saga", "afsvrg_vp")
 
 
 @pytest.fixture(scope="module")
 def shard(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shards")
-    generator = np.random.default_rng(5)
-    features = sparse.random_array((SAMPLES, FEATURES), density=0.4, rng=generator, format="csr")
-    label = np.where(generator.random(SAMPLES) < 0.4, 1.0, -1.0)
-    table = to_table(Samples(np.arange(SAMPLES), label, features))
-    metadata = {
-        "dataset": "made-up",
-        "split": "train",
-        "rows": SAMPLES,
-        "features": FEATURES,
-        "layout": "sparse",
-    }
-    prepared = folder / "train.parquet"
-    table = table.replace_schema_metadata({"fedatlas": canonical_json(metadata)})
-    pq.write_table(pa.table(table), prepared)
-    partition = PARTITIONS["horizontal"]
-    shards = folder / partition.slug
-    write_shards(prepared, partition, shard_files(shards, 1), shards / "manifest.json")
-    for seed in (3, 8):
-        partition = PARTITIONS["vertical"].of_trial(seed)
-        shards = folder / partition.slug
-        write_party_shards(prepared, partition, shard_files(shards, 3), shards / "manifest.json")
-    return folder
-
-
-def kind_of(algorithm):
-    return "horizontal" if algorithm in HORIZONTAL else "vertical"
+    small_shards(folder, "fedavg")
+    return small_shards(folder, "vfb2_sgd")  # in the same folder
 
 
 def specification(algorithm="scaffold", **changes):
-    values = {
-        "paper": "fedpage",
-        "experiment": "test-small",
-        "run": algorithm,
-        "point": "only",
-        "dataset": "made-up",
-        "split": "train",
-        "partition": PARTITIONS[kind_of(algorithm)].model_dump(),
-        "objective": {"name": "logistic_nonconvex", "weight": 0.1},
-        "algorithm": algorithm,
-        "hyper_parameters": METHODS[algorithm],
-        "rounds": 25,
-        "record_every": 10,
-        "seeds": (3, 8),
-    }
-    return RunSpec.model_validate(values | changes)
+    return small(algorithm, **{"rounds": 25, "record_every": 10} | changes)
 
 
 @pytest.mark.parametrize("algorithm", METHODS)
@@ -124,7 +59,7 @@ def test_trace_holds_every_axis_and_measurement(shard, tmp_path, algorithm):
         values = trace[name].to_numpy()
         assert (np.diff(values, axis=1) >= 0).all()
     assert (trace["objective"][:, -1] < trace["objective"][:, 0]).all()
-    samples = SAMPLES if algorithm in HORIZONTAL else 0.75 * SAMPLES
+    samples = ROWS if algorithm in HORIZONTAL else 0.75 * ROWS
     epochs = trace["gradient_evaluations"] / samples
     np.testing.assert_allclose(trace["epoch"], epochs)
 
@@ -139,22 +74,9 @@ def test_attributes_tell_where_a_trace_comes_from(shard, tmp_path):
     assert json.loads(attributes["hyper_parameters"])["local_batch_size"] == 1
     assert "torch" not in json.loads(attributes["versions"])
     assert len(attributes["source_digest"]) == len(attributes["shard_digest"]) == 64
-    (warning,) = json.loads(attributes["warnings"])
-    assert "η_l = 0.06667 exceeds" in warning
-    assert "Theorem 4.2" in warning
-
-
-@pytest.mark.parametrize("algorithm", METHODS)
-def test_same_seed_same_trace_and_seeds_are_independent(shard, tmp_path, algorithm):
-    both = train(specification(algorithm), shard, tmp_path / "a.nc")
-    again = train(specification(algorithm), shard, tmp_path / "b.nc")
-    alone = train(specification(algorithm, seeds=(8,)), shard, tmp_path / "c.nc")
-    xr_equal = without_times(both).identical(without_times(again))
-    assert xr_equal
-    for name in set(both.data_vars) & set(MEASUREMENTS):
-        np.testing.assert_array_equal(both[name].sel(seed=8), alone[name].sel(seed=8))
-    for name in ("objective", "gradient_norm"):
-        assert (both[name][0, 1:] != both[name][1, 1:]).all()
+    warnings = json.loads(attributes["warnings"])
+    for warning, step in zip(warnings, ("η_g = 0.2", "η_l = 0.06667"), strict=True):
+        assert f"{step} exceeds" in warning and "Theorem 4.2" in warning
 
 
 def test_record_schedule_does_not_change_the_run(shard, tmp_path):
@@ -174,7 +96,7 @@ def test_torch_gives_the_same_trace(shard, tmp_path, algorithm):
 
 
 def test_a_diverged_seed_is_data(shard, tmp_path):
-    wild = METHODS["fedavg"] | {"local_step_size": 1e6}
+    wild = LOCAL | {"local_step_size": 1e6}
     objective = {"name": "logistic_l2", "weight": 1.0}
     spec = specification("fedavg", hyper_parameters=wild, objective=objective)
     train(spec, shard, tmp_path / "trace.nc")
@@ -194,39 +116,6 @@ def test_runs_over_parties_take_no_gpu(shard, tmp_path):
     trace = train(specification("vfb2_sgd"), shard, tmp_path / "trace.nc", device="cuda:99")
     assert trace.attrs["device"] == "cpu"
     assert "gpu" not in json.loads(trace.attrs["versions"])
-
-
-@pytest.fixture(scope="module")
-def whole_traces(shard, tmp_path_factory):
-    """Of every method, as it is trained without an interruption."""
-    folder = tmp_path_factory.mktemp("whole")
-    return {name: train(short(name), shard, folder / "trace.nc") for name in METHODS}
-
-
-def short(algorithm: str) -> RunSpec:
-    return specification(algorithm, rounds=9, record_every=4)
-
-
-@pytest.mark.parametrize("algorithm", METHODS)
-@pytest.mark.parametrize(
-    ("checkpoints_before", "resumed_at"),
-    [
-        (1, "seed 3 after round 0"),
-        (3, "seed 3 after round 2"),
-        (5, "seed 3 after round 4"),  # a record
-        (11, "with seed 8"),
-        (16, "seed 8 after round 4"),
-    ],
-)
-def test_resuming_ends_with_the_same_trace(
-    shard, tmp_path, algorithm, checkpoints_before, resumed_at, whole_traces, caplog
-):
-    """Killed after any checkpoint, at a record or not, a run continues to the identical trace."""
-    with caplog.at_level("INFO"):
-        resumed = killed_and_resumed(checkpoints_before, short(algorithm), shard, tmp_path)
-    assert without_times(resumed).identical(without_times(whole_traces[algorithm]))
-    assert (np.diff(resumed["wall_time"].to_numpy(), axis=1) > 0).all()  # time goes on as well
-    assert f"resuming {resumed_at}" in caplog.text  # what the checkpoint held is not done again
 
 
 def test_a_file_that_is_no_checkpoint_changes_nothing(shard, tmp_path):
@@ -272,22 +161,21 @@ def test_states_keep_their_kinds_through_a_checkpoint():
 
 
 def test_a_shard_of_another_partition_is_refused(shard, tmp_path):
-    spec = specification(partition={"kind": "horizontal", "clients": CLIENTS - 1})
+    spec = specification(partition={"kind": "horizontal", "clients": 11})
     foreign = tmp_path / "shards" / spec.partition.slug
     foreign.mkdir(parents=True)
-    (path,) = shard_files(shard / PARTITIONS["horizontal"].slug, 1)
+    (path,) = shard_files(shard / CLIENTS.slug, 1)
     shutil.copy(path, foreign)
     shutil.copy(path.with_name("manifest.json"), foreign)
-    expected = rf"describes made-up/train/.*, but made-up/train/{re.escape(spec.partition.slug)} is"
+    expected = rf"describes toy/train/.*, but toy/train/{re.escape(spec.partition.slug)} is"
     with pytest.raises(FedatlasError, match=expected):
         train(spec, tmp_path / "shards", tmp_path / "trace.nc")
     assert not (tmp_path / "trace.nc").exists()
 
 
 def test_method_and_partition_must_be_of_one_kind(shard, tmp_path):
-    partition = PARTITIONS["vertical"].model_dump()
     with pytest.raises(FedatlasError, match=r"SCAFFOLD.* works on a horizontal partition, but"):
-        train(specification("scaffold", partition=partition), shard, tmp_path / "trace.nc")
+        train(specification("scaffold", partition=PARTIES), shard, tmp_path / "trace.nc")
 
 
 def test_nothing_is_left_when_writing_fails(shard, tmp_path):

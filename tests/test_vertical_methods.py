@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,6 @@ from fedatlas.federations.vertical.secure_sum import AggregationTree, two_trees
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.training import checkpoints
 
 METHODS: dict[str, Callable[..., VerticalAlgorithm]] = {
     "sgd": Vfb2Sgd,
@@ -758,49 +756,6 @@ def seconds_of_start(case: Case) -> Any:
 # ------------------------------------------------------------------------------- pure and alike
 
 
-def frozen(state: PartyState) -> dict[str, np.ndarray]:
-    arrays = checkpoints.state_arrays(state, np.asarray)
-    return {name: array.copy() for name, array in arrays.items()}
-
-
-def assert_same_arrays(actual: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
-    assert actual.keys() == expected.keys()
-    for name, array in expected.items():
-        np.testing.assert_array_equal(actual[name], array, err_msg=name)
-        assert actual[name].dtype == array.dtype, name
-
-
-@every_method
-@both_layouts
-@both_modes
-def test_a_round_leaves_its_state_and_the_data_alone(method, layout, synchronous):
-    run = Run(Case(method, layout=layout, synchronous=synchronous))
-    rows = run.problem.rows
-    features = rows.features.data if layout == "sparse" else rows.features
-    before_features, before_labels = features.copy(), rows.label.copy()
-    for _ in range(8):
-        state = run.state
-        before = frozen(state)
-        run.algorithm.point(state, run.network)
-        run.network.barrier(state, run.algorithm.rule)
-        assert_same_arrays(frozen(state), before)
-        run.round()
-        assert_same_arrays(frozen(state), before)
-        assert run.state is not state
-    np.testing.assert_array_equal(features, before_features)
-    np.testing.assert_array_equal(rows.label, before_labels)
-
-
-@every_method
-def test_the_start_is_not_changed(method):
-    run = Run(case := Case(method))
-    x0 = run.data.x0[run.data.columns]
-    kept = x0.copy()
-    state = case.algorithm.start(run.problem, run.network, x0)
-    case.algorithm.round(state, run.problem, run.network, RoundRandom(0).at(0))
-    np.testing.assert_array_equal(x0, kept)
-
-
 @every_method
 @both_layouts
 @both_modes
@@ -815,42 +770,6 @@ def test_asking_for_the_point_changes_nothing(method, layout, synchronous):
     # Lazy coordinates are brought up to date in one go or in two: rounding may differ, no more.
     assert_close(asked.x, silent.x, 1e-15 if layout == "sparse" else 0.0)
     assert asked.counters == silent.counters
-
-
-@every_method
-@both_layouts
-@both_modes
-@pytest.mark.parametrize("cut", [0, 1, 3, 5])
-def test_a_run_continues_from_its_arrays(tmp_path: Path, method, layout, synchronous, cut):
-    case = Case(method, layout=layout, synchronous=synchronous, straggler=1.5)
-    whole = Run(case).round(9)
-    first = Run(case).round(cut)
-    saved = checkpoints.state_arrays(first.state, np.asarray)
-    checkpoints.save(tmp_path / "x", {"run": "me"}, {"counters": asdict(first.counters)}, saved)
-    loaded = checkpoints.load(tmp_path / "x", {"run": "me"})
-    assert loaded is not None
-    header, arrays = loaded
-
-    second = Run(case)
-    second.state = checkpoints.restore_state(second.state, arrays, np.asarray)
-    vars(second.counters).update(header["counters"])
-    second.round_number = cut
-    second.round(9 - cut)
-    assert_same_arrays(frozen(second.state), frozen(whole.state))
-    np.testing.assert_array_equal(second.x, whole.x)
-    assert second.counters == whole.counters
-
-
-@every_method
-@both_layouts
-def test_equal_seeds_give_equal_runs_and_others_do_not(method, layout):
-    case = Case(method, layout=layout)
-    data = make_data(case)
-    runs = [Run(case, data, seed).round(4) for seed in (1, 1, 2)]
-    np.testing.assert_array_equal(runs[0].x, runs[1].x)
-    assert runs[0].counters == runs[1].counters
-    assert runs[0].random.order == runs[1].random.order
-    assert np.abs(runs[0].x - runs[2].x).max() > 1e-6
 
 
 @both_modes

@@ -1,0 +1,110 @@
+"""What every method keeps to: runs go on where they were killed, seeds decide, rounds are pure."""
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from fedatlas.algorithms import algorithm_names, build_algorithm
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.setting import open_setting
+from fedatlas.training.checkpoints import state_arrays
+from fedatlas.training.loop import train
+from resuming import killed_and_resumed, without_times
+from small_federations import SMALL, small, small_shards
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+every_method = pytest.mark.parametrize("algorithm", SMALL)
+
+
+def test_every_method_is_here():
+    assert sorted(SMALL) == algorithm_names()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("small")
+
+
+@pytest.fixture(scope="module")
+def whole(folder):
+    """The trace of a method's small run, trained once."""
+    traces = {}
+
+    def trained(algorithm):
+        if algorithm not in traces:
+            shards = small_shards(folder, algorithm)
+            traces[algorithm] = train(small(algorithm), shards, folder / f"{algorithm}.nc")
+        return traces[algorithm]
+
+    return trained
+
+
+# A checkpoint is written at round 0, after each of seven rounds, and after a seed. Stages of CODA
+# end after rounds 2 and 6, records are made after 3 and 6.
+KILLED = [(name, *of) for name in SMALL for of in ((3, "3 after round 2"), (15, "8 after round 5"))]
+KILLED += [
+    ("scaffold", 1, "3 after round 0"),
+    ("vfb2_saga", 4, "3 after round 3"),
+    ("codasca", 7, "3 after round 6"),
+    ("dp_gradient_tracking", 9, "8"),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "checkpoints_before", "resumed_at"), KILLED)
+def test_a_killed_run_ends_with_the_same_trace(
+    algorithm, checkpoints_before, resumed_at, whole, folder, tmp_path, caplog
+):
+    expected, shards = whole(algorithm), small_shards(folder, algorithm)
+    with caplog.at_level("INFO"):
+        resumed = killed_and_resumed(checkpoints_before, small(algorithm), shards, tmp_path)
+    assert f"seed {resumed_at}" in caplog.text  # what the checkpoint held is not done again
+    assert without_times(resumed).identical(without_times(expected))
+    assert (np.diff(resumed["wall_time"], axis=1) > 0).all()  # time goes on as well
+
+
+@every_method
+def test_a_seed_decides_its_part_of_the_trace(algorithm, whole, folder, tmp_path):
+    both = without_times(whole(algorithm))
+    assert both["status"].values.tolist() == ["ok", "ok"]
+    alone = train(small(algorithm, seeds=(8,)), small_shards(folder, algorithm), tmp_path / "8.nc")
+    for name, values in both.sel(seed=[8]).variables.items():
+        np.testing.assert_array_equal(alone[name], values, err_msg=name)
+    assert (both["objective"][0, 1:] != both["objective"][1, 1:]).all()
+
+
+@every_method
+def test_a_round_leaves_start_state_and_measurements_alone(algorithm, folder):
+    spec = small(algorithm)
+    setting = open_setting(spec, small_shards(folder, algorithm), "cpu")
+    method, trial, random = build_algorithm(spec), setting.trial(3), RoundRandom(3)
+    problem, network = trial.problem, trial.network
+
+    def frozen(state):
+        return {k: array.copy() for k, array in state_arrays(state, setting.numpy).items()}
+
+    x0 = method.start(problem, network, trial.x0)
+    start, state = frozen(x0), x0
+    for number in range(6):
+        before, old = frozen(state), state
+        point = method.point(state, network)
+        counted = asdict(trial.counters)
+        measured = problem.measure(point)
+        assert problem.measure(point) == pytest.approx(measured, rel=0, nan_ok=True)
+        assert asdict(trial.counters) == counted
+        state = method.round(old, problem, network, random.at(number))
+        assert state is not old
+        if algorithm == "scaffold":  # hands its table of controls on
+            with pytest.raises(RuntimeError, match="was replaced"):
+                _ = old.client_c.table
+            with pytest.raises(RuntimeError, match="was replaced"):
+                old.client_c.replace(np.array([0]), None)
+            old, _ = replace(old, client_c=None), before.pop("client_c")
+        after = frozen(old)
+        assert after.keys() == before.keys()
+        for name, array in before.items():
+            np.testing.assert_array_equal(after[name], array, err_msg=name)
+    again = frozen(method.start(problem, network, trial.x0))
+    for name, array in start.items():
+        np.testing.assert_array_equal(again[name], array, err_msg=name)
