@@ -76,13 +76,13 @@ class DpGradientTracking(DecentralisedAlgorithm):
         return self
 
     def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
-        """See DecentralisedAlgorithm: Assumption 1."""
+        """Assumption 1."""
         if trackers is None:
             raise FedatlasError(f"{self.title} needs a second graph: say 'graphs.trackers'")
         check_common_root(states, trackers)
 
     def check_run(self, spec: RunSpec) -> None:
-        """See Algorithm: k = 0 … K."""
+        """K = 0 … K."""
         super().check_run(spec)
         if spec.rounds > self.horizon + 1:
             raise FedatlasError(
@@ -96,7 +96,7 @@ class DpGradientTracking(DecentralisedAlgorithm):
         return self.scheme.steps(self.horizon).step_size
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See DecentralisedAlgorithm: DP-GT's own lemmas, then bounds for the form that runs.
+        """DP-GT's own lemmas, then bounds for the form that runs.
 
         With clipping the last one needs no assumption: whatever the points, gradients over m
         samples, each cut to C/2, are within C of each other, m times C/m.
@@ -143,7 +143,7 @@ class DpGradientTracking(DecentralisedAlgorithm):
         )
 
     def budgets_by_horizon(self, exposure: Exposure, last: int) -> dict[str, Budget]:
-        """See DecentralisedAlgorithm; NaN where a horizon asks for more samples than there are."""
+        """NaN where a horizon asks for more samples than there are."""
         columns: dict[str, list[tuple[float, float]]] = {}
         for horizon in range(1, last + 1):
             for name, ends in self._of_horizon(horizon, exposure).items():
@@ -164,12 +164,11 @@ class DpGradientTracking(DecentralisedAlgorithm):
 
     @property
     def privacy_statement(self) -> str:
-        """See DecentralisedAlgorithm."""
         proved = "; Lemmas 2 and 3 are proved for (4) and (6)" if self.form == "compact" else ""
         return super().privacy_statement + proved
 
     def conditions(self, exposure: Exposure) -> tuple[Condition, ...]:
-        """See DecentralisedAlgorithm: those of the form's theorems; L and μ are not known.
+        """Those of the form's theorems; L and μ are not known.
 
         Lemma 1, and Assumptions 4 and 5 of convergence, which is that of (7) and (8); Theorems 4
         and 5 of a finite ε, which the paper states for both forms.

@@ -37,7 +37,7 @@ class GaussianGradientDescent(UndirectedAlgorithm):
         return True
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See DecentralisedAlgorithm; gradients are sent with l2 sensitivity C/m."""
+        """Gradients are sent with l2 sensitivity C/m."""
         ratios = np.full(iterations, self.gradient_bound / self.samples / self.noise)
         return {
             "basic composition": gaussian_basic(ratios, self.delta_per_step),

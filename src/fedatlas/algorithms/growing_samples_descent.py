@@ -38,7 +38,6 @@ class GrowingSamplesDescent(UndirectedAlgorithm):
         return floor((self.samples - 1) * self.growth**k) + 1
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See DecentralisedAlgorithm."""
         samples = np.array([self.samples_at(k) for k in range(iterations)])
         budget = self._output_perturbation(exposure, self.noise, samples, iterations)
         return {"output perturbation": budget}

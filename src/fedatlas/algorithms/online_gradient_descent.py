@@ -32,7 +32,7 @@ class OnlineGradientDescent(UndirectedAlgorithm):
     noise: PositiveFloat
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See DecentralisedAlgorithm; in iteration t a sample weighs 1/(m (t + 1))."""
+        """In iteration t a sample weighs 1/(m (t + 1))."""
         arrived = np.minimum(self.samples * np.arange(1, iterations + 1), exposure.samples)
         releases = exposure, self.noise, arrived, iterations
         return {

@@ -36,7 +36,7 @@ class QuantisedGradientDescent(UndirectedAlgorithm):
     spacing: PositiveFloat = 0.01
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See DecentralisedAlgorithm; quantisation comes after the noise."""
+        """Quantisation comes after the noise."""
         budget = self._output_perturbation(exposure, self.noise, self.samples, iterations)
         return {"output perturbation": budget}
 

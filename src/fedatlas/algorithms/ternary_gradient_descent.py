@@ -31,7 +31,7 @@ class TernaryGradientDescent(UndirectedAlgorithm):
     quantiser_range: PositiveFloat
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """See DecentralisedAlgorithm; the range was deduced with the agent's own exact value."""
+        """The range was deduced with the agent's own exact value."""
 
         def by(own_broadcast: bool) -> Budget:
             return self._worst_agent(

@@ -47,7 +47,6 @@ class ChunkedRows:
         return 8 * self.shape[0] * self.shape[1]
 
     def __len__(self) -> int:
-        """S."""
         return self.shape[0]
 
     def chunks(self) -> Iterator[tuple[slice, Any]]:
@@ -94,7 +93,6 @@ class ChunkedRows:
         return ChunkedRows(self.shape, self._clients_at_once, compute)
 
     def __neg__(self) -> ChunkedRows:
-        """The rows with the other sign."""
         return self * -1.0
 
     __add__ = _combined(operator.add)

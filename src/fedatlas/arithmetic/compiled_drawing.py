@@ -8,7 +8,6 @@ from fedatlas.arithmetic.kernels.compilation import compiled
 
 @compiled
 def _held_rows(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """See `drawing.held_rows`."""
     starts = np.empty(len(clients), dtype=np.int64)
     sizes = np.empty(len(clients), dtype=np.int64)
     total = largest = 0
@@ -24,7 +23,6 @@ def _held_rows(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np
 def _distinct_rows(
     uniform: np.ndarray, starts: np.ndarray, held: np.ndarray
 ) -> tuple[np.ndarray, int, int, np.ndarray]:
-    """See `drawing.distinct_rows`."""
     clients, steps, size = uniform.shape
     sizes = np.empty(clients, dtype=np.int64)
     rows = np.zeros((clients, steps, size), dtype=np.int64)

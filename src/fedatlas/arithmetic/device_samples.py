@@ -62,7 +62,6 @@ class DeviceSamples:
         self.label = torch.tensor(samples.label, device=device)
 
     def __len__(self) -> int:
-        """Number of samples."""
         return len(self.label)
 
     def at(self, rows: torch.Tensor | slice) -> torch.Tensor:
@@ -78,7 +77,6 @@ class Minibatch:
     """
 
     def __init__(self, samples: DeviceSamples, rows: torch.Tensor) -> None:
-        """Nothing is gathered yet."""
         self._samples, self._rows = samples, rows
         self._whole: torch.Tensor | None = None
         self.shape = (*rows.shape, *samples.shape)

@@ -36,17 +36,13 @@ class NumpyDraws(Draws):
     """For arrays of numpy."""
 
     def uniform(self, random: RoundRandom, like: np.ndarray) -> np.ndarray:
-        """See Draws."""
         return random.generator.random(like.shape)
 
     def laplace(self, random: RoundRandom, like: np.ndarray) -> np.ndarray:
-        """See Draws."""
         return random.generator.laplace(size=like.shape)
 
     def normal(self, random: RoundRandom, like: np.ndarray) -> np.ndarray:
-        """See Draws."""
         return random.generator.standard_normal(like.shape)
 
     def binomial(self, random: RoundRandom, trials: int, like: np.ndarray) -> np.ndarray:
-        """See Draws."""
         return random.generator.binomial(trials, 0.5, like.shape)

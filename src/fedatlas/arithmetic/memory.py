@@ -54,7 +54,6 @@ class Task:
         return f"{self.what} of {self.model}"
 
     def __str__(self) -> str:
-        """What, of which model, on which batch."""
         of = f"{self.clients} clients × " if self.clients > 1 else ""
         return (
             f"{self.kind} ({self.parameters:,} parameters) on {of}{self.samples} samples of shape "
@@ -66,7 +65,6 @@ class Memory(MemoryRecord):
     """The memory of a device: what runs out of it is computed in parts."""
 
     def __init__(self, device: torch.device) -> None:
-        """Nothing has run out yet."""
         super().__init__()
         self.device = device
 

@@ -34,7 +34,6 @@ class MemoryRecord:
     """
 
     def __init__(self) -> None:
-        """Nothing has run out yet."""
         self.at_once: dict[str, int] = {}
         self.warnings: dict[str, str] = {}
 

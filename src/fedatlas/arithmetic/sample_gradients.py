@@ -52,7 +52,6 @@ class Stacked(SampleGradients):
         return _norm(rows.reshape(len(rows), -1), order)
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
-        """See SampleGradients."""
         return weights @ self.values.reshape(len(self.values), -1)
 
 
@@ -64,11 +63,9 @@ class Outer(SampleGradients):
     right: torch.Tensor
 
     def norms(self, order: int) -> torch.Tensor:
-        """See SampleGradients."""
         return _norm(self.left, order) * _norm(self.right, order)
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
-        """See SampleGradients."""
         return ((weights.unsqueeze(1) * self.left).T @ self.right).reshape(-1)
 
 

@@ -46,5 +46,4 @@ class Samples:
         return "tensor" if self.features.dtype in TENSOR_DTYPES else "dense"
 
     def __len__(self) -> int:
-        """Number of rows."""
         return len(self.label)

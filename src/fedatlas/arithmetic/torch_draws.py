@@ -24,26 +24,24 @@ class TorchDraws(Draws):
     """For tensors; computed in float64, given in the tensor's own type."""
 
     def uniform(self, random: RoundRandom, like: torch.Tensor) -> torch.Tensor:
-        """See Draws."""
         # 23 bits and half: float32 holds them exactly, so that neither 0 nor 1 is among them.
         bits = _shift(_hashes(random.key(), like), 41)
         return bits.double().add_(0.5).mul_(2.0**-23).to(like.dtype)
 
     def laplace(self, random: RoundRandom, like: torch.Tensor) -> torch.Tensor:
-        """See Draws."""
         hashes = _hashes(random.key(), like)
         size = _open_unit(hashes).log_().to(like.dtype)
         # The lowest bit, which the size does not use, is the sign.
         return size.mul_((hashes & 1).mul_(2).sub_(1))
 
     def normal(self, random: RoundRandom, like: torch.Tensor) -> torch.Tensor:
-        """See Draws; by Box and Muller, half of each pair."""
+        """By Box and Muller, half of each pair."""
         radius = torch.sqrt(-2 * torch.log(_open_unit(_hashes(random.key(), like))))
         angle = 2 * math.pi * _open_unit(_hashes(random.key(), like))
         return (radius * torch.cos(angle)).to(like.dtype)
 
     def binomial(self, random: RoundRandom, trials: int, like: torch.Tensor) -> torch.Tensor:
-        """See Draws; by inversion of the distribution function."""
+        """By inversion of the distribution function."""
         uniform = _open_unit(_hashes(random.key(), like))
         table = torch.from_numpy(_fair_coins(trials)).to(like.device)
         return torch.searchsorted(table, uniform).to(like.dtype)

@@ -28,7 +28,6 @@ class StepBound:
         return self.value > self.bound
 
     def __str__(self) -> str:
-        """One line for logs, traces and reports."""
         relation = "exceeds" if self.exceeded else "is within"
         return (
             f"{self.step} = {self.value:.4g} {relation} {self.bound:.3g}, bound of {self.theorem}"

@@ -23,15 +23,12 @@ class EngineSetting(Setting):
 
     @property
     def uses_torch(self) -> bool:
-        """See Setting."""
         return self._networks or self.device != "cpu"
 
     def array(self, values: np.ndarray) -> Any:
-        """See Setting."""
         return self._engine.array(values)
 
     def numpy(self, array: Any) -> np.ndarray:
-        """See Setting."""
         values: np.ndarray = self._engine.numpy(array)
         return values
 

@@ -37,7 +37,6 @@ class Condition:
     source: str
 
     def __str__(self) -> str:
-        """One line."""
         if self.value is None:
             verdict = "cannot hold" if self.holds is False else "is not known"
             numbers = f"must be {self.relation} {self.bound:.3g}, {verdict}"

@@ -50,7 +50,7 @@ class DecentralisedAlgorithm(Algorithm):
         return state.x
 
     def check_run(self, spec: RunSpec) -> None:
-        """See Algorithm: the graphs must suit the method."""
+        """The graphs must suit the method."""
         self.check_graphs(*graph_weights(spec))
 
     def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
@@ -125,7 +125,7 @@ class UndirectedAlgorithm(DecentralisedAlgorithm):
     samples: PositiveInt
 
     def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
-        """See DecentralisedAlgorithm: connected, symmetric weights, and no second graph."""
+        """Connected, symmetric weights, and no second graph."""
         if trackers is not None:
             raise FedatlasError(f"{self.title} sends states only: remove 'graphs.trackers'")
         check_connected_and_balanced(states)

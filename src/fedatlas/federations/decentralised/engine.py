@@ -1,6 +1,6 @@
 """The arithmetic behind agents on a graph: the base class of engines."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -9,19 +9,16 @@ from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.drawing import Drawing
 from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.minibatches import Minibatches, draw
-from fedatlas.arithmetic.out_of_memory import MemoryRecord
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.engine import FederatedEngine
 
 
-class AgentEngine(ABC):
+class AgentEngine(FederatedEngine):
     """Gradients of every agent's samples at its own point; points are (n, d).
 
     draws: random numbers for the engine's own array type.
-    memory: what ran out of memory; None in engines that never compute in parts.
     """
-
-    memory: MemoryRecord | None = None
 
     draws: Draws
     dimension: int
@@ -36,11 +33,11 @@ class AgentEngine(ABC):
         self._drawing = drawing
 
     def minibatches(self, random: RoundRandom, size: int) -> Minibatches:
-        """See DecentralisedProblem; drawn on the CPU, so that devices see the same samples."""
+        """Drawn on the CPU, so that devices see the same samples."""
         return draw(self._drawing, random, self._offsets, self._everyone, size, 1)
 
     def first_samples(self, size: int) -> Minibatches:
-        """See DecentralisedProblem."""
+        """Each agent's first `size` samples, or all that it has."""
         sizes = np.minimum(np.diff(self._offsets), size)
         return Minibatches.of_first_rows(self._offsets[:-1], sizes)
 
@@ -49,17 +46,5 @@ class AgentEngine(ABC):
         """Where all agents start, one point for all of them, (n, d)."""
 
     @abstractmethod
-    def array(self, values: np.ndarray) -> Any:
-        """The values in the engine's own array type."""
-
-    @abstractmethod
-    def numpy(self, array: Any) -> np.ndarray:
-        """The values as numpy; waits for the device."""
-
-    @abstractmethod
     def gradients(self, points: Any, batch: Minibatches, clipping: Clipping | None) -> Any:
-        """See DecentralisedProblem."""
-
-    @abstractmethod
-    def measure(self, points: Any) -> dict[str, float]:
-        """See DecentralisedProblem."""
+        """Of each agent's minibatch at its own point, (n, d); clipped sample by sample."""

@@ -12,8 +12,8 @@ from fedatlas.arithmetic.kernels import formulas
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.engine import AgentEngine
+from fedatlas.federations.engine import NumpyArrays
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
-from fedatlas.federations.numpy_arrays import NumpyArrays
 from fedatlas.schema.objectives import LinearObjective
 
 _ORDER = {"l1": 1, "l2": 2}
@@ -26,7 +26,6 @@ class LinearAgents(NumpyArrays, AgentEngine):
     """
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
-        """Hold the rows of all agents as CSR."""
         super().__init__(data, COMPILED)
         self._engine = CompiledEngine(data, objective)
         self.draws = NumpyDraws()
@@ -41,13 +40,12 @@ class LinearAgents(NumpyArrays, AgentEngine):
         self._norms: dict[str, np.ndarray] = {}  # of rows, found when they are first clipped
 
     def start(self, seed: int) -> np.ndarray:
-        """See AgentEngine: zeros."""
+        """Zeros."""
         return np.zeros((self.agents, self.dimension))
 
     def gradients(
         self, points: np.ndarray, batch: Minibatches, clipping: Clipping | None
     ) -> np.ndarray:
-        """See DecentralisedProblem."""
         if clipping is None:
             return self._engine.client_gradients(points, batch)
         if clipping.norm not in self._norms:
@@ -67,7 +65,6 @@ class LinearAgents(NumpyArrays, AgentEngine):
         return gradients
 
     def measure(self, points: np.ndarray) -> dict[str, float]:
-        """See DecentralisedProblem."""
         mean = points.mean(0)
         apart = np.linalg.norm(points - mean, axis=1)
         measured: dict[str, Any] = self._engine.measure(mean) | self._engine.test_quality(mean)

@@ -14,10 +14,11 @@ from fedatlas.arithmetic.torch_device import available
 from fedatlas.arithmetic.torch_draws import TorchDraws
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.engine import AgentEngine
+from fedatlas.federations.torch_arrays import TorchArrays
 from fedatlas.schema.objectives import ClassificationObjective
 
 
-class ClassifyingAgents(AgentEngine):
+class ClassifyingAgents(TorchArrays, AgentEngine):
     """The engine of networks; its arrays are torch's, float32 unless told otherwise."""
 
     def __init__(
@@ -55,23 +56,17 @@ class ClassifyingAgents(AgentEngine):
             self._test_class = self._loss.targets(self._test.label)
 
     def start(self, seed: int) -> torch.Tensor:
-        """See AgentEngine: the network as it is initialised under a seed."""
+        """The network as it is initialised under a seed."""
         return self.network.initial(seed).repeat(self.agents, 1)
 
     def array(self, values: np.ndarray) -> torch.Tensor:
-        """See AgentEngine; numbers in the type of the models, except where they count."""
-        tensor = torch.tensor(values, device=self._device)
+        """Numbers in the type of the models, except where they count."""
+        tensor = super().array(values)
         return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
-
-    def numpy(self, array: torch.Tensor) -> np.ndarray:
-        """See AgentEngine."""
-        values: np.ndarray = array.cpu().numpy()
-        return values
 
     def gradients(
         self, points: torch.Tensor, batch: Minibatches, clipping: Clipping | None
     ) -> torch.Tensor:
-        """See DecentralisedProblem."""
         rows, shares = batch.padded()
         taken, share = torch.tensor(rows, device=self._device), self.array(shares)
         inputs, wanted = Minibatch(self._train, taken), self._train_class[taken]
@@ -91,7 +86,6 @@ class ClassifyingAgents(AgentEngine):
         return gradients
 
     def measure(self, points: torch.Tensor) -> dict[str, float]:
-        """See DecentralisedProblem."""
         mean = points.mean(0)
         outputs = self._outputs(mean, self._train)
         losses = self._loss.losses(outputs, self._train_class)

@@ -25,7 +25,6 @@ class DecentralisedProblem:
     """
 
     def __init__(self, engine: AgentEngine, counters: GraphCounters) -> None:
-        """Engines are shared by all seeds; `counters` belong to one."""
         self._engine = engine
         self._counters = counters
         self.agents = engine.agents

@@ -23,7 +23,6 @@ class DecentralisedSetting(EngineSetting):
     """The same data and graphs for all seeds; "auto" is a GPU for networks where there is one."""
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
-        """Read the shard into an engine of the device."""
         data, self.data_digest = read_clients(spec, shards)
         device = claimed_for_networks(spec, device)
         super().__init__(spec, _engine(spec, data, device), device)
@@ -33,14 +32,13 @@ class DecentralisedSetting(EngineSetting):
         )
 
     def trial(self, seed: int) -> Trial:
-        """See Setting."""
         engine, counters = self._engine, GraphCounters()
         problem = DecentralisedProblem(engine, counters)
         network = GraphNetwork(self._states, self._trackers, engine.array, engine.draws, counters)
         return Trial(problem, network, counters, engine.start(seed), engine.samples)
 
     def privacy(self, algorithm: Algorithm, rounds: int) -> Privacy:
-        """See Setting: by the method's first accounting; a round is an iteration."""
+        """By the method's first accounting; a round is an iteration."""
         assert isinstance(algorithm, DecentralisedAlgorithm)
         conditions = algorithm.conditions(self._exposure)
         budget = next(iter(algorithm.budgets(self._exposure, rounds).values()), None)

@@ -24,7 +24,7 @@ class HorizontalAlgorithm(Algorithm):
         return state.x
 
     def check_run(self, spec: RunSpec) -> None:
-        """See Algorithm: there must be enough clients."""
+        """There must be enough clients."""
         partition = spec.partition
         assert isinstance(partition, HorizontalPartition)
         if self.clients_per_round > partition.clients:

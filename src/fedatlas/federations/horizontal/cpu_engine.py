@@ -9,9 +9,9 @@ from scipy import sparse
 from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.engine import NumpyArrays
 from fedatlas.federations.horizontal import kernels
 from fedatlas.federations.horizontal.engine import Engine
-from fedatlas.federations.numpy_arrays import NumpyArrays
 from fedatlas.schema.objectives import LinearObjective
 
 
@@ -23,7 +23,6 @@ class CompiledEngine(NumpyArrays, Engine):
     numbers_at_once = 2**20
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
-        """Hold the rows of all clients as CSR."""
         super().__init__(data, objective)
         rows = sparse.csr_array(data.samples.features)
         self._csr = (
@@ -39,18 +38,15 @@ class CompiledEngine(NumpyArrays, Engine):
         )
 
     def zeros(self, *shape: int) -> np.ndarray:
-        """See Engine."""
         return np.zeros(shape)
 
     def client_gradients(self, x: np.ndarray, batch: Minibatches) -> np.ndarray:
-        """See Engine."""
         points = np.atleast_2d(x)
         return kernels.client_gradients(*self._csr, *_where(batch), *self._codes, points)
 
     def local_sgd(
         self, x: np.ndarray, batch: Minibatches, step_size: float, correction: np.ndarray | None
     ) -> np.ndarray:
-        """See Engine."""
         corrections = np.empty((0, 0)) if correction is None else correction
         return kernels.local_sgd(
             *self._csr, *_where(batch), *self._codes,
@@ -65,14 +61,12 @@ class CompiledEngine(NumpyArrays, Engine):
         batch: Minibatches,
         step_size: float,
     ) -> np.ndarray:
-        """See Engine."""
         return kernels.local_recursive_steps(
             *self._csr, *_where(batch), *self._codes,
             y, np.atleast_2d(previous), estimate, batch.steps, step_size,
         )  # fmt: skip
 
     def measure(self, x: np.ndarray) -> dict[str, float]:
-        """See Engine."""
         objective, gradient_norm, correct = kernels.measure(
             *self._csr, self._row_weights, *self._codes, x
         )

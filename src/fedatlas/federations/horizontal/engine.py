@@ -1,6 +1,6 @@
 """The arithmetic behind the horizontal oracle: the base class of engines."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -8,27 +8,24 @@ import numpy as np
 from fedatlas.arithmetic.compiled_drawing import COMPILED
 from fedatlas.arithmetic.labels import has_two_classes
 from fedatlas.arithmetic.minibatches import Minibatches, draw
-from fedatlas.arithmetic.out_of_memory import MemoryRecord
 from fedatlas.arithmetic.quality import quality
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.engine import FederatedEngine
 from fedatlas.schema.objectives import LinearObjective
 
 
-class Engine(ABC):
+class Engine(FederatedEngine):
     """Batched arithmetic of a linear model over the rows of all clients.
 
     Points x, y are (d,) or (S, d) in the engine's own array type; so are results (S, d).
-    memory: what ran out of memory; None in engines that never compute in parts.
     numbers_at_once: the largest (S, d) that is computed as a whole. FedPAGE's round holds up to ten
     of them.
     """
 
-    memory: MemoryRecord | None = None
     numbers_at_once: int = 2**23  # 64 MiB: less gives a GPU too little to do at once
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
-        """Keep the layout of the rows, which are ordered by client."""
         labels = [part.label for part in (data.samples, data.test) if part is not None]
         name, features = data.metadata.get("dataset"), data.samples.features
         self.has_classes = has_two_classes(objective, name, features, labels)
@@ -53,14 +50,6 @@ class Engine(ABC):
         """Zeros in the engine's own array type."""
 
     @abstractmethod
-    def array(self, values: np.ndarray) -> Any:
-        """The values in the engine's own array type."""
-
-    @abstractmethod
-    def numpy(self, array: Any) -> np.ndarray:
-        """The values as numpy."""
-
-    @abstractmethod
     def client_gradients(self, x: Any, batch: Minibatches) -> Any:
         """Minibatch gradients."""
 
@@ -73,10 +62,6 @@ class Engine(ABC):
         self, y: Any, previous: Any, estimate: Any, batch: Minibatches, step_size: float
     ) -> Any:
         """Final points of local steps with the recursive estimator."""
-
-    @abstractmethod
-    def measure(self, x: Any) -> dict[str, float]:
-        """Objective, gradient norm and accuracy over all training samples at x (d,)."""
 
     def test_quality(self, x: Any) -> dict[str, float]:
         """Accuracy or error on the test samples at x (d,), if there are any."""

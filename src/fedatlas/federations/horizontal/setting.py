@@ -20,7 +20,6 @@ class HorizontalSetting(EngineSetting):
     """
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
-        """Read the shard into an engine of the device."""
         data, self.data_digest = read_clients(spec, shards)
         assert isinstance(spec.objective, LinearObjective)
         if device == "auto":
@@ -32,7 +31,6 @@ class HorizontalSetting(EngineSetting):
         super().__init__(spec, _engine(data, spec.objective, device), device)
 
     def trial(self, seed: int) -> Trial:
-        """See Setting."""
         counters = Counters()
         problem = HorizontalProblem(self._engine, counters)
         network = StarNetwork(problem.clients, counters)

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import numpy as np
 import torch
 from scipy import sparse
 
@@ -12,6 +11,7 @@ from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.torch_device import available
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.horizontal.engine import Engine
+from fedatlas.federations.torch_arrays import TorchArrays
 from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
 
 
@@ -54,11 +54,10 @@ def penalty_derivative(regulariser: Regulariser, x: torch.Tensor) -> torch.Tenso
     return torch.zeros_like(x)
 
 
-class TorchEngine(Engine):
+class TorchEngine(TorchArrays, Engine):
     """The engine of other devices; its arrays are float64 tensors, its rows dense."""
 
     def __init__(self, data: ClientSamples, objective: LinearObjective, device: str) -> None:
-        """Move all rows to the device."""
         super().__init__(data, objective)
         dense = sparse.csr_array(data.samples.features).toarray()
         self._device = available(device)
@@ -68,19 +67,9 @@ class TorchEngine(Engine):
         self._weights = self.array(self._row_weights)
 
     def zeros(self, *shape: int) -> torch.Tensor:
-        """See Engine."""
         return torch.zeros(shape, dtype=torch.float64, device=self._device)
 
-    def array(self, values: np.ndarray) -> torch.Tensor:
-        """See Engine."""
-        return torch.tensor(values, device=self._device)
-
-    def numpy(self, array: torch.Tensor) -> np.ndarray:
-        """See Engine."""
-        return array.cpu().numpy()
-
     def client_gradients(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
-        """See Engine."""
         rows, share = (self.array(part) for part in batch.padded())
         clients, samples = rows.shape
         points = x.expand(clients, self.dimension)
@@ -108,7 +97,6 @@ class TorchEngine(Engine):
     def local_sgd(
         self, x: torch.Tensor, batch: Minibatches, step_size: float, correction: Any
     ) -> torch.Tensor:
-        """See Engine."""
         y = x.expand(len(batch.starts), self.dimension)
         shift = 0.0 if correction is None else correction
         for step in range(batch.steps):
@@ -123,7 +111,6 @@ class TorchEngine(Engine):
         batch: Minibatches,
         step_size: float,
     ) -> torch.Tensor:
-        """See Engine."""
         g = estimate
         for step in range(batch.steps):
             now = batch.at(step)
@@ -132,7 +119,6 @@ class TorchEngine(Engine):
         return y
 
     def measure(self, x: torch.Tensor) -> dict[str, float]:
-        """See Engine."""
         weight, kind = self.objective.regularisation_weight, self.objective.regulariser
         margins = self._features @ x
         loss = self._weights @ loss_value(self.objective.loss, margins, self._labels)

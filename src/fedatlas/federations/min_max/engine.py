@@ -16,6 +16,7 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.arithmetic.torch_device import available
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.engine import FederatedEngine
 from fedatlas.federations.min_max.auc import (
     AucLoss,
     Auxiliary,
@@ -24,10 +25,11 @@ from fedatlas.federations.min_max.auc import (
     positive_rate,
 )
 from fedatlas.federations.min_max.points import PrimalDual
+from fedatlas.federations.torch_arrays import TorchArrays
 from fedatlas.schema.objectives import AucObjective
 
 
-class AucEngine:
+class AucEngine(TorchArrays, FederatedEngine):
     """Scores and gradients of all workers' minibatches at once."""
 
     def __init__(
@@ -70,11 +72,11 @@ class AucEngine:
         return PrimalDual(torch.cat([m, m.new_zeros(2)]), m.new_zeros(1))
 
     def minibatches(self, random: RoundRandom, size: int | None, steps: int) -> Minibatches:
-        """See MinMaxProblem."""
+        """For each worker and step; drawn on the CPU, so that devices see the same samples."""
         return draw(self._drawing, random, self._offsets, self.workers, size, steps)
 
     def gradients(self, theta: torch.Tensor, w: torch.Tensor, batch: Minibatches) -> PrimalDual:
-        """See MinMaxProblem."""
+        """Over each worker's minibatch of one step, (N, d) and (N, 1)."""
         theta, w = self._per_worker(theta), self._per_worker(w)
         inputs, positive, share = self._inputs(batch)
         at = Auxiliary(theta[:, -2:-1], theta[:, -1:], w)
@@ -94,7 +96,7 @@ class AucEngine:
     def class_means(
         self, theta: torch.Tensor, batch: Minibatches
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See MinMaxProblem."""
+        """Mean scores of the negatives and of the positives, (N, 1); NaN without any."""
         rows, share = (self.array(part) for part in batch.padded())
         positive, drawn = self._train.positive[rows], share > 0
         # Worker by worker: all local samples at once may be most of the memory.
@@ -111,7 +113,6 @@ class AucEngine:
         return below, above
 
     def measure(self, point: PrimalDual) -> dict[str, float]:
-        """See MinMaxProblem."""
         at = Auxiliary(point.theta[-2:-1], point.theta[-1:], point.w)
         outputs, positive = self._all_outputs(point.theta, self._train), self._train.positive
         h = self._scores(outputs)
@@ -124,15 +125,6 @@ class AucEngine:
             outputs = self._all_outputs(point.theta, self._test)
             measured |= self._qualities("test", outputs, self._test.positive, at)
         return measured
-
-    def array(self, values: np.ndarray) -> torch.Tensor:
-        """The values on the engine's device."""
-        return torch.tensor(values, device=self._device)
-
-    def numpy(self, array: torch.Tensor) -> np.ndarray:
-        """The values as numpy; waits for the device."""
-        values: np.ndarray = array.cpu().numpy()
-        return values
 
     def _outputs(self, theta: torch.Tensor, images: "_Images", rows: torch.Tensor) -> torch.Tensor:
         """The network's outputs (n, 1) for these rows (n,)."""

@@ -26,7 +26,6 @@ class MinMaxProblem:
     """The counting oracle."""
 
     def __init__(self, engine: AucEngine, counters: Counters) -> None:
-        """Engines are shared by all seeds; `counters` belong to one."""
         self._engine = engine
         self._counters = counters
         self.workers: np.ndarray = engine.workers

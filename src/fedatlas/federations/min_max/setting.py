@@ -16,7 +16,6 @@ class HorizontalMinMaxSetting(EngineSetting):
     """The same data for all seeds, another network; "auto" is a GPU where there is one."""
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
-        """Read the shard into an engine of the device."""
         data, self.data_digest = read_clients(spec, shards)
         assert isinstance(spec.objective, AucObjective)
         device = claimed_for_networks(spec, device)
@@ -24,7 +23,6 @@ class HorizontalMinMaxSetting(EngineSetting):
         super().__init__(spec, engine, device)
 
     def trial(self, seed: int) -> Trial:
-        """See Setting."""
         counters = Counters()
         problem = MinMaxProblem(self._engine, counters)
         network = StarNetwork(len(problem.workers), counters)

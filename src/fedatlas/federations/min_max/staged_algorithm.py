@@ -38,7 +38,7 @@ class StagedMinMaxAlgorithm(MinMaxAlgorithm):
     proximal_weight: NonNegativeFloat = 1 / 500
 
     def check_run(self, spec: RunSpec) -> None:
-        """See Algorithm: if stages are asked for, there must be rounds for a second one."""
+        """If stages are asked for, there must be rounds for a second one."""
         if self.first_stage_rounds is not None and self.first_stage_rounds >= spec.rounds:
             raise FedatlasError(
                 f"'first_stage_rounds' is {self.first_stage_rounds}, but a run has "

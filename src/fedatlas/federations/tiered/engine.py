@@ -1,11 +1,11 @@
 """The arithmetic behind silos with clients: the base class of engines."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedatlas.arithmetic.out_of_memory import MemoryRecord
+from fedatlas.federations.engine import FederatedEngine
 from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
 from fedatlas.federations.tiered.shards import TieredSamples
 
@@ -31,14 +31,11 @@ def rows_by_client(stored: np.ndarray, offsets: np.ndarray, samples: np.ndarray)
     return RowsByClient(rows[place], place, np.searchsorted(rows[place], offsets))
 
 
-class SiloEngine(ABC):
+class SiloEngine(FederatedEngine):
     """Embeddings and gradients of all clients of all silos.
 
     silos: N. clients: K of each silo. samples: M.
-    memory: what ran out of memory; None in engines that never compute in parts.
     """
-
-    memory: MemoryRecord | None = None
 
     _silos: tuple[Any, ...]  # each with `batch` and `embeddings`
 
@@ -52,14 +49,6 @@ class SiloEngine(ABC):
         """The silos' models before round 0."""
 
     @abstractmethod
-    def array(self, values: np.ndarray) -> Any:
-        """The values in the engine's own array type."""
-
-    @abstractmethod
-    def numpy(self, array: Any) -> np.ndarray:
-        """The values as numpy; waits for the device."""
-
-    @abstractmethod
     def copies(self, array: Any) -> Any:
         """The array (d,) at each of a silo's clients, (K, d)."""
 
@@ -68,7 +57,7 @@ class SiloEngine(ABC):
         return SharedMinibatch(len(samples), tuple(silo.batch(samples) for silo in self._silos))
 
     def embeddings(self, models: SiloModels, batch: SharedMinibatch) -> PerSilo:
-        """See TieredProblem; (B,) of a linear model, whose margins are numbers."""
+        """(B,) of a linear model, whose margins are numbers."""
         return tuple(
             silo.embeddings(weights, own)
             for silo, weights, own in zip(self._silos, models.weights, batch.silos, strict=True)
@@ -78,8 +67,4 @@ class SiloEngine(ABC):
     def partial_gradients(
         self, models: SiloModels, others: PerSilo, batch: SharedMinibatch
     ) -> tuple[PerSilo, PerSilo]:
-        """See TieredProblem."""
-
-    @abstractmethod
-    def measure(self, models: SiloModels) -> dict[str, float]:
-        """See TieredProblem."""
+        """Of every client, and its running statistics afterwards; see TieredProblem."""

@@ -11,7 +11,7 @@ from fedatlas.arithmetic.labels import has_two_classes
 from fedatlas.arithmetic.linear import LinearModel
 from fedatlas.arithmetic.quality import quality
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.numpy_arrays import NumpyArrays
+from fedatlas.federations.engine import NumpyArrays
 from fedatlas.federations.tiered.engine import RowsByClient, SiloEngine, rows_by_client
 from fedatlas.federations.tiered.kernels import silo_gradients
 from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
@@ -66,13 +66,11 @@ class LinearSilos(NumpyArrays, SiloEngine):
         )
 
     def copies(self, array: Any) -> Any:
-        """See SiloEngine."""
         return np.broadcast_to(array, (self.clients, len(array)))
 
     def partial_gradients(
         self, models: SiloModels, others: PerSilo, batch: SharedMinibatch
     ) -> tuple[PerSilo, PerSilo]:
-        """See TieredProblem."""
         gradients = tuple(
             silo.gradients(np.ascontiguousarray(weights), stale, own, self._codes)
             for silo, weights, stale, own in zip(
@@ -82,7 +80,6 @@ class LinearSilos(NumpyArrays, SiloEngine):
         return gradients, models.statistics
 
     def measure(self, models: SiloModels) -> dict[str, float]:
-        """See TieredProblem."""
         x = np.concatenate(models.weights)
         margins = self._whole.margins(x)
         value, gradient = self._whole.value_and_gradient(x, margins)

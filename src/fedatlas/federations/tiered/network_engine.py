@@ -16,6 +16,7 @@ from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.tiered.engine import SiloEngine, rows_by_client
 from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
 from fedatlas.federations.tiered.shards import TieredSamples
+from fedatlas.federations.torch_arrays import TorchArrays
 from fedatlas.schema.objectives import ClassificationObjective
 
 # Where a network takes many clients in one call, those of about equal minibatches share one, padded
@@ -53,7 +54,7 @@ class _SiloBatch:
     groups: tuple[_Group, ...]
 
 
-class NetworkSilos(SiloEngine):
+class NetworkSilos(TorchArrays, SiloEngine):
     """The engine of networks; its arrays are torch's, float32 unless told otherwise."""
 
     def __init__(
@@ -89,23 +90,12 @@ class NetworkSilos(SiloEngine):
             tuple(silo.network.initial_statistics() for silo in self._silos),
         )
 
-    def array(self, values: np.ndarray) -> torch.Tensor:
-        """The values on the engine's device."""
-        return torch.tensor(values, device=self._device)
-
-    def numpy(self, array: Any) -> np.ndarray:
-        """See SiloEngine."""
-        values: np.ndarray = array.cpu().numpy()
-        return values
-
     def copies(self, array: Any) -> Any:
-        """See SiloEngine."""
         return array.expand(self.clients, -1)
 
     def partial_gradients(
         self, models: SiloModels, others: PerSilo, batch: SharedMinibatch
     ) -> tuple[PerSilo, PerSilo]:
-        """See TieredProblem."""
         found = [
             silo.gradients(weights, statistics, phi, own)
             for silo, weights, statistics, phi, own in zip(
@@ -116,7 +106,6 @@ class NetworkSilos(SiloEngine):
         return gradients, statistics
 
     def measure(self, models: SiloModels) -> dict[str, float]:
-        """See TieredProblem."""
         silos = list(zip(self._silos, models.weights, models.statistics, strict=True))
         outputs = torch.stack([silo.train_outputs(*model) for silo, *model in silos]).sum(0)
         targets = self._silos[0].train_targets  # labels are the same in all silos

@@ -24,7 +24,6 @@ class TieredProblem:
     """
 
     def __init__(self, engine: SiloEngine, counters: TieredCounters) -> None:
-        """Engines are shared by all seeds; `counters` belong to one."""
         self._engine = engine
         self._counters = counters
         self.silos = engine.silos

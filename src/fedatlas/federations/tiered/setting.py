@@ -20,7 +20,6 @@ class TieredSetting(EngineSetting):
     """The same data for all seeds; "auto" is a GPU for networks where there is one."""
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
-        """Read all silos' files into an engine of the device."""
         partition = spec.partition
         assert isinstance(partition, TieredPartition)
         files = shard_files(shards / partition.slug, partition.silos)
@@ -30,7 +29,6 @@ class TieredSetting(EngineSetting):
         self.data_digest = text_digest("".join(digests))
 
     def trial(self, seed: int) -> Trial:
-        """See Setting."""
         engine, counters = self._engine, TieredCounters()
         problem = TieredProblem(engine, counters)
         network = TieredNetwork(engine.silos, engine.clients, counters)

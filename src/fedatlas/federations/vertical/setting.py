@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedatlas.federations.numpy_arrays import NumpyArrays
+from fedatlas.federations.engine import NumpyArrays
 from fedatlas.federations.setting import Setting, Trial, shard_files
 from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.federations.vertical.network import PartyNetwork
@@ -24,7 +24,6 @@ class VerticalSetting(NumpyArrays, Setting):
     device = "cpu"
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
-        """Find the files; they are read trial by trial."""
         partition = spec.partition
         assert isinstance(partition, VerticalPartition)
         assert isinstance(spec.objective, LinearObjective)
@@ -40,7 +39,6 @@ class VerticalSetting(NumpyArrays, Setting):
         self._read: tuple[str, PartySamples] | None = None
 
     def trial(self, seed: int) -> Trial:
-        """See Setting."""
         data = self._samples(self._partitions[seed])
         problem = VerticalProblem(data, self._objective)
         counters = PartyCounters()

@@ -36,7 +36,6 @@ class PartyRows:
         return len(self.starts) - 1
 
     def __len__(self) -> int:
-        """Number of rows."""
         return len(self.label)
 
 

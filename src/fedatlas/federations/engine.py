@@ -1,0 +1,44 @@
+"""What the engines of all federations share."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from fedatlas.arithmetic.out_of_memory import MemoryRecord
+
+
+class FederatedEngine(ABC):
+    """The arithmetic over all clients' samples, in an array type of its own.
+
+    samples: training samples of all clients together.
+    memory: what ran out of memory; None in engines that never compute in parts.
+    """
+
+    samples: int
+    memory: MemoryRecord | None = None
+
+    @abstractmethod
+    def array(self, values: np.ndarray) -> Any:
+        """The values in the engine's own array type."""
+
+    @abstractmethod
+    def numpy(self, array: Any) -> np.ndarray:
+        """The values as numpy; waits for the device."""
+
+    @abstractmethod
+    def measure(self, point: Any) -> dict[str, float]:
+        """Every measurement, over all training and test samples; never counted."""
+
+
+class NumpyArrays:
+    """Of engines and settings whose own array type is numpy's."""
+
+    def array(self, values: np.ndarray) -> np.ndarray:
+        """The values themselves."""
+        return values
+
+    def numpy(self, array: Any) -> np.ndarray:
+        """The array itself."""
+        values: np.ndarray = array
+        return values
