@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from types import ModuleType
 
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, named
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.models import only_subclass, validated
 from fedatlas.schema.runs import RunSpec
@@ -43,16 +43,12 @@ def build_algorithm(spec: RunSpec, where: str | None = None) -> Algorithm:
     where: how errors call the run, by default by its name.
     """
     where = where or spec.name
-    try:
+    with named(where):
         method = algorithm_class(spec.algorithm)
         method.check_setting(spec.partition, spec.objective, spec.graphs)
-    except FedatlasError as error:
-        raise FedatlasError(f"{where}: {error}") from None
     algorithm = validated(method, spec.hyper_parameters, f"{where} ({spec.algorithm})")
-    try:
+    with named(where):
         algorithm.check_run(spec)
-    except FedatlasError as error:
-        raise FedatlasError(f"{where}: {error}") from None
     return algorithm
 
 

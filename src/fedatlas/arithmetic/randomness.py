@@ -8,6 +8,11 @@ and minibatches under one seed.
 import numpy as np
 
 
+def named_stream(seed: int, name: str) -> np.random.Generator:
+    """Independent random numbers for each name."""
+    return np.random.Generator(np.random.PCG64([seed, *name.encode()]))
+
+
 class RoundRandom:
     """The random numbers of one seed; `at(round)` moves to the stream of that round."""
 

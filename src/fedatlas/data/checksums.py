@@ -35,42 +35,38 @@ def verify(raw_file: RawFile, fetched: Path, source: str, lock: Path) -> None:
     """
     if raw_file.self_made:
         return
-    if raw_file.checksum is not None:
-        algorithm, expected = raw_file.checksum.split(":")
-        found = file_digest(fetched, algorithm)
-        if found != expected:
-            raise ChecksumMismatch(
-                f"{source}: wrong checksum for {raw_file.path}\n"
-                f"  expected {algorithm}:{expected}\n  found    {algorithm}:{found}"
-            )
+    expected, remedy = raw_file.checksum, ""
+    if expected is None:
+        expected = _recorded(lock).get(raw_file.path)
+        remedy = (
+            f'\nIf the publisher changed it and you accept that, delete "{raw_file.path}" from '
+            f"{lock} and run again."
+        )
+    if expected is None:
         return
-    _verify_recorded(raw_file, file_digest(fetched), source, lock, _recorded(lock))
+    algorithm = expected.partition(":")[0]
+    found = f"{algorithm}:{file_digest(fetched, algorithm)}"
+    if found != expected:
+        problem = (
+            f"{raw_file.path} differs from the file that was downloaded first"
+            if remedy
+            else f"wrong checksum for {raw_file.path}"
+        )
+        raise ChecksumMismatch(
+            f"{source}: {problem}\n  expected {expected}\n  found    {found}{remedy}"
+        )
 
 
 def record(raw_file: RawFile, fetched: Path, source: str, lock: Path) -> None:
     """Write down the sum of a file whose catalogue entry has none; verify it if there is one."""
     if raw_file.checksum is not None or raw_file.self_made:
         return
-    found = file_digest(fetched)
     with exclusive(lock):
+        verify(raw_file, fetched, source, lock)
         sums = _recorded(lock)
-        _verify_recorded(raw_file, found, source, lock, sums)
         if raw_file.path not in sums:
-            sums[raw_file.path] = f"sha256:{found}"
+            sums[raw_file.path] = f"sha256:{file_digest(fetched)}"
             write_text(lock, json.dumps(sums, indent=2, sort_keys=True) + "\n")
-
-
-def _verify_recorded(
-    raw_file: RawFile, found: str, source: str, lock: Path, sums: dict[str, str]
-) -> None:
-    expected = sums.get(raw_file.path)
-    if expected not in (None, f"sha256:{found}"):
-        raise ChecksumMismatch(
-            f"{source}: {raw_file.path} differs from the file that was downloaded first\n"
-            f"  expected {expected}\n  found    sha256:{found}\n"
-            f'If the publisher changed it and you accept that, delete "{raw_file.path}" from '
-            f"{lock} and run again."
-        )
 
 
 def _recorded(lock: Path) -> dict[str, str]:
@@ -81,6 +77,8 @@ def _recorded(lock: Path) -> dict[str, str]:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         raise FedatlasError(f"{lock}: cannot be read as JSON: {error}") from error
-    if not isinstance(sums, dict) or not all(isinstance(x, str) for x in sums.values()):
-        raise FedatlasError(f"{lock}: must map paths of raw files to checksums")
+    if not isinstance(sums, dict) or not all(
+        isinstance(x, str) and x.startswith("sha256:") for x in sums.values()
+    ):
+        raise FedatlasError(f"{lock}: must map paths of raw files to checksums, sha256:…")
     return sums

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, named
 
 # A batch has 31 MB and 30,000 opcodes, three per image.
 MOST_BYTES = 1 << 27
@@ -62,17 +62,13 @@ class _Array(_Inert):
     """In place of numpy.core.multiarray._reconstruct."""
 
 
-class _ArrayType(_Inert):
-    """In place of numpy.ndarray."""
-
-
 class _Dtype(_Inert):
     """In place of numpy.dtype."""
 
 
 _NAMES = {
     ("numpy.core.multiarray", "_reconstruct"): _Array,
-    ("numpy", "ndarray"): _ArrayType,
+    ("numpy", "ndarray"): _Inert,
     ("numpy", "dtype"): _Dtype,
 }
 
@@ -97,12 +93,10 @@ def read_pickle(path: Path, features: int) -> tuple[np.ndarray, np.ndarray]:
         raise FedatlasError(
             f"{path}: is {size} bytes long, a CIFAR batch has 31 million; download it again"
         )
-    try:
+    with named(path):
         content = path.read_bytes()
         _check_opcodes(content)
         return _images(_unpickled(content), features)
-    except FedatlasError as error:
-        raise FedatlasError(f"{path}: {error}") from None
 
 
 def _check_opcodes(content: bytes) -> None:

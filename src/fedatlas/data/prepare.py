@@ -24,7 +24,7 @@ from fedatlas.data.scaling import (
     scaled,
 )
 from fedatlas.data.tables import from_table, to_table
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, named
 from fedatlas.files import canonical_json, file_digest, write_atomically
 
 # Above this share of non-zeros CSR rows take more bytes (12 each) than dense ones (8 each).
@@ -168,12 +168,10 @@ def _normalisation(dataset: Dataset, samples: Samples, where: str) -> ChannelSca
         return None
     assert dataset.shape is not None and dataset.channels is not None  # the catalogue's own rules
     if stated.mean is None or stated.deviation is None:
-        try:
+        with named(where):
             # Each view is an image.
             images = samples.features.reshape(-1, math.prod(dataset.shape[-3:]))
             return channel_scaling_of(images, dataset.channels)
-        except FedatlasError as error:
-            raise FedatlasError(f"{where}: {error}") from None
     assert dataset.pixel_maximum is not None
     return {
         "mean": [dataset.pixel_maximum * mean for mean in stated.mean],

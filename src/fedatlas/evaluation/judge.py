@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import named
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.schema.claims import Claim, Finding
@@ -25,7 +25,5 @@ def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results
 
 
 def _findings(claim: Claim, results: Results) -> Iterator[Finding]:
-    try:
+    with named(f"claim '{claim.id}'"):
         yield from claim.test.judge(results)
-    except FedatlasError as error:
-        raise FedatlasError(f"claim '{claim.id}': {error}") from None

@@ -7,7 +7,7 @@ from fedatlas.algorithms import algorithm_class, algorithm_names, build_algorith
 from fedatlas.architectures import architecture_names
 from fedatlas.data.catalogue import Catalogue
 from fedatlas.data.datasets import Dataset
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, named
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.objectives import (
@@ -48,11 +48,9 @@ def check_paper(experiment: Experiment, papers: Collection[str], where: str) -> 
 
 def check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> None:
     """The data set exists, can be read, and has the labels and shapes that objectives need."""
-    try:
+    with named(where):
         dataset = catalogue[experiment.dataset]
         dataset.split(experiment.split)
-    except FedatlasError as error:
-        raise FedatlasError(f"{where}: {error}") from None
     for run in experiment.runs:
         objective, partition = experiment.objective_of(run), experiment.partition_of(run)
         # Of a partition that makes labels binary, whatever they were.
@@ -103,12 +101,10 @@ def _check_optimum(spec: RunSpec, rows: int | None, where: str) -> None:
     partition = spec.partition
     if not isinstance(spec.objective, LinearObjective):
         raise FedatlasError(f"{where}: suboptimality is measured of linear models only")
-    try:
+    with named(where):
         pooled_rows(partition)
         if isinstance(partition, HorizontalPartition):
             _check_equal_clients(partition, partition.samples if rows is None else rows)
-    except FedatlasError as error:
-        raise FedatlasError(f"{where}: {error}") from None
 
 
 def _check_equal_clients(partition: HorizontalPartition, rows: int | None) -> None:
@@ -137,10 +133,8 @@ def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
     if not isinstance(partition, VerticalPartition):
         wanted = max(wanted, partition.clients)
         if isinstance(partition, TieredPartition):
-            try:
+            with named(where, f" (data set '{spec.dataset}')"):
                 silo_blocks(partition, dataset.shape or (dataset.features,))
-            except FedatlasError as error:
-                raise FedatlasError(f"{where}: {error} (data set '{spec.dataset}')") from None
     elif partition.parties > dataset.features:
         raise FedatlasError(
             f"{where}: the partition asks for {partition.parties} parties, but {spec.dataset} has "
@@ -152,10 +146,8 @@ def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
             f"{rows} rows"
         )
     if partition.test_split is not None:
-        try:
+        with named(f"{where}: key 'partition.test'"):
             dataset.split(partition.test_split)
-        except FedatlasError as error:
-            raise FedatlasError(f"{where}: key 'partition.test': {error}") from None
 
 
 def check_samples(algorithm: Algorithm, spec: RunSpec, catalogue: Catalogue, where: str) -> None:
@@ -163,7 +155,7 @@ def check_samples(algorithm: Algorithm, spec: RunSpec, catalogue: Catalogue, whe
     rows = catalogue[spec.dataset].split(spec.split).rows
     if not isinstance(spec.partition, TieredPartition) or rows is None:
         return
-    try:
+    with named(where, f" (data set '{spec.dataset}')"):
         # At most: how many are thinned out by class, the catalogue does not know.
         samples = len(train_and_test_rows(spec.partition, rows)[0])
         if spec.partition.clients > samples:
@@ -172,8 +164,6 @@ def check_samples(algorithm: Algorithm, spec: RunSpec, catalogue: Catalogue, whe
                 f"{samples} training samples; lower it"
             )
         algorithm.check_samples(samples)
-    except FedatlasError as error:
-        raise FedatlasError(f"{where}: {error} (data set '{spec.dataset}')") from None
 
 
 def check_tuning(

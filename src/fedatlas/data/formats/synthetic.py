@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from fedatlas.arithmetic.randomness import named_stream
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset, Files
 from fedatlas.errors import FedatlasError
@@ -101,7 +102,7 @@ def make_samples(synthetic: Synthetic, features: int, split: str, rows: int) -> 
     labels would depend on nothing.
     """
     model = _model(synthetic, features)
-    random = _stream(synthetic.seed, split)
+    random = named_stream(synthetic.seed, split)
     matrix = _rows(model, rows, random)
     score = model.score(matrix)
     if synthetic.range is None:
@@ -115,16 +116,11 @@ def make_samples(synthetic: Synthetic, features: int, split: str, rows: int) -> 
     return Samples.numbered(label, matrix)
 
 
-def _stream(seed: int, name: str) -> np.random.Generator:
-    """Independent random numbers for each name."""
-    return np.random.Generator(np.random.PCG64([seed, *name.encode()]))
-
-
 def _model(synthetic: Synthetic, features: int) -> _Model:
     from scipy import optimize
 
     # No split is called so: names in the catalogue are not empty.
-    random = _stream(synthetic.seed, "")
+    random = named_stream(synthetic.seed, "")
     popularity = random.permuted(1 / np.arange(1, features + 1))
     popularity /= popularity.sum()
 

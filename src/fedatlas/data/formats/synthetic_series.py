@@ -26,6 +26,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from fedatlas.arithmetic.randomness import named_stream
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.clinical_channels import CHANNELS, COLUMNS, listed
 from fedatlas.data.clinical_series import SeriesDataset, encoded
@@ -145,8 +146,8 @@ def make_series(made: SyntheticSeries, steps: int, split: str, rows: int) -> Sam
     from scipy import special
 
     # No split is called so: names in the catalogue are not empty.
-    intercept = _intercept(made, steps, _stream(made.seed, ""))
-    random = _stream(made.seed, split)
+    intercept = _intercept(made, steps, named_stream(made.seed, ""))
+    random = named_stream(made.seed, split)
     features = np.empty((rows, steps * COLUMNS), np.float32)
     label = np.empty(rows)
     # In blocks: as float64 and before encoding a whole split would take many times its own memory.
@@ -157,11 +158,6 @@ def make_series(made: SyntheticSeries, steps: int, split: str, rows: int) -> Sam
         label[block] = np.where(random.random(len(chance)) < chance, 1.0, -1.0)
         features[block] = encoded(_measurements(paths, random))
     return Samples.numbered(label, features)
-
-
-def _stream(seed: int, name: str) -> np.random.Generator:
-    """Independent random numbers for each name."""
-    return np.random.Generator(np.random.PCG64([seed, *name.encode()]))
 
 
 def _intercept(made: SyntheticSeries, steps: int, random: np.random.Generator) -> float:
