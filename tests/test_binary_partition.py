@@ -232,21 +232,15 @@ def test_a_class_without_rows_is_named(binary, labels, message):
 @pytest.mark.parametrize(
     ("binary", "message"),
     [
-        ({"positive": []}, "positive"),
         ({"positive": [1, 2, 1]}, "a label is listed twice"),
         ({"positive": {"from": 9, "to": 5}}, "positive"),
         ({"positive": {"from": 5}}, r"\{from: first, to: last\}"),
         ({"positive": {"from": 5, "to": 9, "by": 2}}, r"\{from: first, to: last\}"),
         ({"positive": {"from": 5.0, "to": 9}}, "whole numbers"),
-        ({"positive": [float("nan")]}, "positive"),
         ({"positive": [1], "keep_negative": 0}, "keep_negative"),
-        ({"positive": [1], "keep_negative": 1.1}, "keep_negative"),
-        ({"positive": [1], "keep_positive": -0.1}, "keep_positive"),
     ],
 )
 def test_a_bad_specification_names_its_key(binary, message):
-    with pytest.raises(ValidationError):
-        BinaryClasses.model_validate(binary)
     values = {"clients": 2, "binary": binary}
     with pytest.raises(FedatlasError, match=rf"^e: key 'binary.*{message}"):
         validated(HorizontalPartition, values, "e")
@@ -376,15 +370,6 @@ def test_the_test_split_may_be_stored_otherwise(kinds, tmp_path):
     np.testing.assert_array_equal(as_dense(read.test), as_dense(test))
     np.testing.assert_array_equal(read.test.label, signs(test.label, spec))
     np.testing.assert_array_equal(read.test.sample_id, np.arange(20))
-
-
-def test_a_test_split_without_binary_keeps_its_labels(tmp_path):
-    spec = HorizontalPartition(clients=2, test="test")
-    train, test = (samples_of(labels_of(rows), "dense") for rows in (50, 20))
-    read = shard(tmp_path, spec, train, test)
-    np.testing.assert_array_equal(read.samples.label, train.label)
-    np.testing.assert_array_equal(read.test.label, test.label)
-    assert read.metadata["positive_rate"] is None
 
 
 def test_labels_that_are_signs_have_a_share_of_positives(tmp_path):

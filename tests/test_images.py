@@ -369,6 +369,8 @@ def test_grey_images_become_rgb(folder):
 
 
 TRAIN = "tiny/train/n02/images"
+ONE = f"{TRAIN}/n02_0.JPEG"
+NAMES = "tiny/wnids.txt"
 LISTED = "tiny/val/val_annotations.txt"
 
 
@@ -379,63 +381,33 @@ def with_size(content, width, height):
 
 
 @pytest.mark.parametrize(
-    ("split", "file", "change", "problem"),
+    ("file", "change", "problem"),
     [
-        ("train", TRAIN + "/n02_0.JPEG", lambda x: x[:-30], "cannot be read as a JPEG image"),
-        ("train", TRAIN + "/n02_0.JPEG", lambda x: b"", "cannot be read as a JPEG image"),
-        ("train", TRAIN + "/n02_0.JPEG", lambda x: b"\x89PNG\r\n" + x, "cannot be read as a JPEG"),
-        ("train", TRAIN + "/x.jpg", lambda x: b"GIF89a", "cannot be read as a JPEG"),
-        (
-            "train",
-            TRAIN + "/n02_0.JPEG",
-            lambda x: with_size(x, 9, 5),
-            "holds 9 × 5 pixels of kind RGB, expected 4 × 2 of kind RGB or L",
-        ),
-        (
-            "train",
-            TRAIN + "/n02_0.JPEG",
-            lambda x: with_size(x, 11000, 11000),
-            "decompression bomb",
-        ),
-        (
-            "train",
-            TRAIN + "/n02_0.JPEG",
-            lambda x: with_size(x, 60000, 60000),
-            "decompression bomb",
-        ),
-        ("train", "tiny/wnids.txt", lambda x: x + b"n04\n", "lists 4 classes, expected 3"),
-        ("train", "tiny/wnids.txt", lambda x: b"n01\nn02\nn01\n", "class 'n01' is listed twice"),
-        ("train", "tiny/wnids.txt", lambda x: b"n01\nn02\n..\n", "'..' is no name of a class"),
-        ("train", "tiny/wnids.txt", lambda x: b"n01\nn02\nn/3", "'n/3' is no name of a class"),
-        ("train", "tiny/wnids.txt", lambda x: b"\xff", "is not UTF-8 text"),
-        (
-            "train",
-            "tiny/wnids.txt",
-            lambda x: b"n01\nn02\nn09",
-            "n09.images: cannot be read: No such",
-        ),
-        (
-            "test",
-            LISTED,
-            lambda x: b"",
-            "lists no class of 'val_0.JPEG' in .*images; it may be cut",
-        ),
-        ("test", LISTED, lambda x: x[:-10], "txt:3: is not the name of an image and its class"),
-        (
-            "test",
-            LISTED,
-            lambda x: x[:-1] + b"1",
-            "txt:3: is not the name of an image and its class",
-        ),
-        ("test", LISTED, lambda x: x + b"val_0.JPEG\tn01", "txt:4: 'val_0.JPEG' is listed twice"),
-        ("test", LISTED, lambda x: b"../val_0.JPEG\tn01\n" + x, "no JPEG image in"),
+        (ONE, lambda x: x[:-30], "cannot be read as a JPEG image"),
+        (ONE, lambda x: b"", "cannot be read as a JPEG image"),
+        (ONE, lambda x: b"\x89PNG\r\n" + x, "cannot be read as a JPEG"),
+        (TRAIN + "/x.jpg", lambda x: b"GIF89a", "cannot be read as a JPEG"),
+        (ONE, lambda x: with_size(x, 9, 5), "9 × 5 pixels of kind RGB, expected 4 × 2 of kind"),
+        (ONE, lambda x: with_size(x, 11000, 11000), "decompression bomb"),
+        (ONE, lambda x: with_size(x, 60000, 60000), "decompression bomb"),
+        (NAMES, lambda x: x + b"n04\n", "lists 4 classes, expected 3"),
+        (NAMES, lambda x: b"n01\nn02\nn01\n", "class 'n01' is listed twice"),
+        (NAMES, lambda x: b"n01\nn02\n..\n", "'..' is no name of a class"),
+        (NAMES, lambda x: b"n01\nn02\nn/3", "'n/3' is no name of a class"),
+        (NAMES, lambda x: b"\xff", "is not UTF-8 text"),
+        (NAMES, lambda x: b"n01\nn02\nn09", "n09.images: cannot be read: No such"),
+        (LISTED, lambda x: b"", "lists no class of 'val_0.JPEG' in .*images; it may be cut"),
+        (LISTED, lambda x: x[:-10], "txt:3: is not the name of an image and its class"),
+        (LISTED, lambda x: x[:-1] + b"1", "txt:3: is not the name of an image and its class"),
+        (LISTED, lambda x: x + b"val_0.JPEG\tn01", "txt:4: 'val_0.JPEG' is listed twice"),
+        (LISTED, lambda x: b"../val_0.JPEG\tn01\n" + x, "no JPEG image in"),
     ],
 )
-def test_folders_that_are_not_as_declared_are_refused(folder, split, file, change, problem):
+def test_folders_that_are_not_as_declared_are_refused(folder, file, change, problem):
     path = folder / file
     path.write_bytes(change(path.read_bytes() if path.exists() else b""))
     with pytest.raises(FedatlasError, match=problem) as caught:
-        read_raw(folder_set(), split, [folder])
+        read_raw(folder_set(), "test" if file == LISTED else "train", [folder])
     assert str(caught.value).startswith(str(folder / "tiny"))
 
 

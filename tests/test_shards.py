@@ -4,7 +4,6 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -240,23 +239,3 @@ def test_every_silo_has_a_file_beside_the_manifest(tmp_path, write, spec, files,
     silos = [tmp_path / name for name in names]
     with pytest.raises(FedatlasError, match=message):
         write(tmp_path / "prepared.parquet", spec, silos, tmp_path / "manifest.json")
-
-
-def test_a_failed_rewrite_leaves_no_manifest_to_vouch_for_it(tmp_path, monkeypatch):
-    samples = make_samples(9, 2, 1.0, "dense")
-    silo, _ = shard(tmp_path, samples, partition("consecutive", 3))
-    before = file_digest(silo)
-
-    def fail(*_args: Any, **_options: Any) -> None:
-        raise RuntimeError("killed while writing")
-
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", fail)
-    with pytest.raises(RuntimeError, match="killed"):
-        write_shards(
-            tmp_path / "prepared.parquet",
-            partition("consecutive", 2),
-            [silo],
-            tmp_path / "manifest.json",
-        )
-    assert file_digest(silo) == before
-    assert {path.name for path in tmp_path.iterdir()} == {"prepared.parquet", "silo-0.parquet"}

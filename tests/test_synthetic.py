@@ -19,10 +19,10 @@ def synthetic(**changes):
     return Synthetic.model_validate({**plain, **changes})
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 2**64),
-    features=st.integers(40, 5000),
+    features=st.integers(40, 2000),
     share=st.floats(0.001, 0.5),
     rows=st.integers(1, 300),
     regression=st.booleans(),

@@ -111,7 +111,7 @@ def by_step(samples, steps=STEPS):
     return samples.features.reshape(len(samples), steps, COLUMNS)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 2**64),
     steps=st.integers(1, 9),
