@@ -74,15 +74,6 @@ def test_runs_depend_on_the_code_of_their_own_kind_of_partition():
     assert not {name for name in min_max if name.startswith("architectures/cnn")}
 
 
-def test_training_does_not_depend_on_evaluation_or_the_workflow():
-    closure = names(run_closure("fedavg"))
-    assert not {name for name in closure if name.startswith(("evaluation/", "figures/"))}
-    assert (
-        not {"cli/__init__.py", "plan/build.py", "schema/experiments.py", "schema/claims.py"}
-        & closure
-    )
-
-
 def test_data_steps_do_not_depend_on_training():
     closure = names(import_closure("fedatlas.data.prepare")) | names(
         import_closure("fedatlas.shards.clients")

@@ -30,7 +30,7 @@ from fedatlas.files import canonical_json, write_text
 from fedatlas.plan.build import build_plan
 from fedatlas.provenance import trace_checks
 from fedatlas.provenance.difference import Tolerance, compare, compare_traces
-from fedatlas.provenance.findings import Finding, State, exit_status
+from fedatlas.provenance.findings import State, exit_status
 from fedatlas.provenance.stored import Place, places_in, read_stored
 from fedatlas.provenance.verification import verify
 from fedatlas.shards.clients import write_shards
@@ -866,14 +866,3 @@ def test_nothing_to_look_at_is_an_error_of_its_own(tmp_path, command):
     assert outcome.exit_code == 2
     assert outcome.stderr.startswith("error: ")
     assert "Traceback" not in outcome.stderr
-
-
-def test_the_worst_finding_decides():
-    states = [State.UNCHECKED, State.STALE, State.DAMAGED, State.UNREADABLE]
-    from fedatlas.provenance.findings import Checked
-
-    for worst, status in zip(states, (0, 1, 1, 2), strict=True):
-        findings = [Finding(state, "x", "") for state in states[: states.index(worst) + 1]]
-        checked = Checked("trace", "x.nc", tuple(findings))
-        assert checked.state is worst
-        assert exit_status([checked, Checked("trace", "y.nc", ())]) == status
