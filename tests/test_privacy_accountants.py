@@ -1,6 +1,6 @@
 """Budgets, against loops from the papers, published and derived numbers, exact densities."""
 
-from math import ceil, exp, floor, inf, isinf, log, log10, sqrt
+from math import exp, floor, inf, isinf, log, log10, sqrt
 
 import numpy as np
 import pytest
@@ -147,20 +147,11 @@ def test_negative_noise_is_refused():
     scales = {"state_noise_scale": -1, "tracker_noise_scale": 1}
     with pytest.raises(FedatlasError, match="key 'state_noise_scale', value -1"):
         validated(Scheme, constant | scales, "a.yaml")
-    with pytest.raises(FedatlasError, match="noise -1 is negative"):
-        noise_ratio(1.0, np.array([1.0, -1.0]))
 
 
 def test_samples_beyond_all_numbers_are_an_error():
     with pytest.raises(FedatlasError, match="lower the horizon"):
         s2(0.9).model_copy(update={"samples_base": 3.0}).steps(K)
-
-
-@pytest.mark.parametrize("scheme", [s1(0.1), s2(0.9)])
-def test_a_negative_horizon_is_an_error(scheme):
-    for method in (scheme.steps, scheme.state_noise, scheme.tracker_noise):
-        with pytest.raises(FedatlasError, match="horizon -1"):
-            method(-1)
 
 
 # --- Lemmas 2 and 3: the numbers of the specification ---
@@ -529,26 +520,22 @@ def test_basic_composition_sums():
 
 @QUICK
 @given(
-    st.lists(
-        st.tuples(st.floats(0, 2.5), st.floats(0, 2), st.integers(1, 9)), min_size=1, max_size=12
-    ),
+    st.floats(0, 2.5),
+    st.floats(0, 2),
+    st.lists(st.integers(1, 9), min_size=1, max_size=12).map(np.array),
     WEIGHTS,
 )
-def test_single_releases_by_a_loop(steps, weight):
-    coupling, step_size, samples = (np.array(column) for column in zip(*steps, strict=True))
-    horizon = len(steps) - 1
+def test_single_releases_by_a_loop(coupling, step_size, samples, weight):
+    horizon = len(samples) - 1
     delta, expected, summed = 0.0, [], [0.0]
-    for kappa, gamma, m in steps:
+    for m in samples:
         expected.append(delta)
-        delta = abs(1 - kappa * weight) * delta + gamma / m
-        summed.append(summed[-1] + gamma / m)
+        delta = abs(1 - coupling * weight) * delta + step_size / m
+        summed.append(summed[-1] + step_size / m)
     found = single_release(coupling, step_size, samples, horizon, weight)
     assert found == pytest.approx(expected)
     found = single_release(coupling, step_size, samples, horizon, weight, own_broadcast=True)
     assert found == pytest.approx(summed[:-1])
-    if len({each[0] for each in steps}) == 1:
-        found = single_release(float(coupling[0]), step_size, samples, horizon, weight)
-        assert found == pytest.approx(expected)
 
 
 SHARED = {  # k: [36] basic, [42], [43] growing, [43] constant and [44]
@@ -665,14 +652,14 @@ def binomial(norms, trials, **named):
 @pytest.mark.parametrize(("trials", "shift"), [(4_000, 3), (20_000, 10), (20_000, 40)])
 def test_binomial_noise_keeps_its_promise(trials, shift):
     """Against the exact probabilities of one coordinate."""
-    found = binomial((shift, shift, shift), trials)
+    epsilon = binomial((shift, shift, shift), trials)
     z = np.arange(trials + shift + 1)
     law = stats.binom(trials, 0.5)
-    excess = law.pmf(z) - exp(found.epsilon) * law.pmf(z - shift)
-    assert np.maximum(excess, 0).sum() <= found.delta
+    excess = law.pmf(z) - exp(epsilon) * law.pmf(z - shift)
+    assert np.maximum(excess, 0).sum() <= DELTA
     # Of a third of that ε it would be false: the formula is not far off.
-    excess = law.pmf(z) - exp(found.epsilon / 3) * law.pmf(z - shift)
-    assert np.maximum(excess, 0).sum() > found.delta
+    excess = law.pmf(z) - exp(epsilon / 3) * law.pmf(z - shift)
+    assert np.maximum(excess, 0).sum() > DELTA
 
 
 def test_binomial_noise_by_its_published_constants():
@@ -681,12 +668,11 @@ def test_binomial_noise_by_its_published_constants():
     v = trials / 4
     found = binomial((l1, l2, linf), trials, spacing=s, dimension=d)
     expected = l2 * sqrt(2 * log(1.25 / DELTA)) / (s * sqrt(v))
-    assert found.epsilon > expected
+    assert found > expected
     expected += (l2 * 2.475 * sqrt(log(10 / DELTA)) + l1 / 3) / (s * v * (1 - DELTA / 10))
     large = linf * 2 / 3 * log(20 * d / DELTA) * log(10 / DELTA)
     expected += (linf * 2 / 3 * log(1.25 / DELTA) + large) / (s * v)
-    assert found.epsilon == pytest.approx(expected, rel=1e-4)
-    assert found.invalid is None
+    assert found == pytest.approx(expected, rel=1e-4)
 
 
 def test_binomial_noise_of_the_shared_variance_costs_what_gaussian_noise_does():
@@ -694,42 +680,20 @@ def test_binomial_noise_of_the_shared_variance_costs_what_gaussian_noise_does():
     trials = 10**12
     spacing = SHARED_NOISE / sqrt(trials / 4)
     found = binomial((1 / 55, 1 / 55, 1 / 55), trials, spacing=spacing, dimension=11_000_000)
-    assert found.epsilon == pytest.approx(0.196, abs=5e-4)
-    assert K * found.epsilon == pytest.approx(392, abs=0.5)
-
-
-@QUICK
-@given(st.floats(0.1, 0.9))
-def test_binomial_noise_of_uneven_coins_only_wants_their_variance(p):
-    even = binomial((1, 1, 1), 10**6)
-    uneven = binomial((1, 1, 1), ceil(10**6 / 4 / (p * (1 - p))), probability=p)
-    assert uneven.epsilon == pytest.approx(even.epsilon, rel=0.05)
+    assert found == pytest.approx(0.196, abs=5e-4)
+    assert K * found == pytest.approx(392, abs=0.5)
 
 
 @pytest.mark.parametrize(("trials", "linf"), [(1271, 1.0), (4_000, 1_000.0)])
 def test_too_few_coins_promise_nothing(trials, linf):
     """One needs 23 ln(10/δ) = 317.8, that is 1272 even coins; and 2 Δ_∞/s."""
-    found = binomial((linf, linf, linf), trials)
-    assert isinf(found.epsilon)
-    assert f"{trials} have" in found.invalid
-    assert binomial((1, 1, 1), 1272).invalid is None
+    assert isinf(binomial((linf, linf, linf), trials))
+    assert binomial((1, 1, 1), 1272) < inf
 
 
-@pytest.mark.parametrize(
-    ("account", "message"),
-    [
-        (lambda: smooth_lemma_2(ROUNDED, 1, 1, 5, -1.0), "smoothness -1"),
-        (lambda: ternary_delta(np.zeros(3), 0.0), "range 0"),
-        (lambda: gaussian_basic(np.ones(2), 0.0), "must be between 0 and 1"),
-        (lambda: gaussian_zcdp(np.ones(2), 1.0), "must be between 0 and 1"),
-        (lambda: gaussian_tight(np.ones(2), 1.0), "must be between 0 and 1"),
-        (lambda: subsampled_laplace(1.0, np.array([1, 21]), 20, 1.0, 2), "21 samples cannot be"),
-        (lambda: fresh_laplace(1.0, 0, 1.0, 2), "0 samples have no mean"),
-    ],
-)
-def test_what_has_no_budget_is_refused(account, message):
-    with pytest.raises(FedatlasError, match=message):
-        account()
+def test_nobody_draws_more_samples_than_there_are():
+    with pytest.raises(FedatlasError, match="21 samples cannot be drawn"):
+        subsampled_laplace(1.0, np.array([1, 21]), 20, 1.0, 2)
 
 
 # --- subsampling ---

@@ -273,53 +273,6 @@ def test_the_same_request_writes_the_same_bytes(tmp_path, layout):
 # ------------------------------------------------------------------------- what is wrong, by name
 
 
-@pytest.fixture
-def files(tmp_path) -> list[Path]:
-    """Three silos of five clients, 30 samples of which nine are for testing."""
-    spec = tiered({"columns": 3}, 5, test=0.3)
-    return shard(tmp_path / "own", make_samples(30, 8, "float64"), spec)
-
-
-@pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1), (0, 0, 1)])
-def test_silos_in_another_order_are_refused(files, order):
-    wrong = next(place for place, silo in enumerate(order) if silo != place)
-    message = rf"silo-{order[wrong]}\.parquet: is not silo {wrong} of the tiered partition of"
-    with pytest.raises(FedatlasError, match=message):
-        read_tiered_shards([files[silo] for silo in order])
-
-
-@pytest.mark.parametrize("count", [0, 1, 2])
-def test_fewer_files_than_silos_are_refused(files, count):
-    with pytest.raises(FedatlasError, match=f"{count} silo files were given"):
-        read_tiered_shards(files[:count])
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"seed": 5}, {"clients": 4}, {"test": 0.2}, {"samples": 29}, {"cut": {"columns": 4}}],
-)
-def test_files_of_another_partition_are_refused(tmp_path, files, changes):
-    spec = tiered(**{"cut": {"columns": 3}, "clients": 5, "test": 0.3} | changes)
-    others = shard(tmp_path / "other", make_samples(30, 8, "float64"), spec)
-    with pytest.raises(FedatlasError, match=r"other/silo-1\.parquet: is not silo 1"):
-        read_tiered_shards([files[0], others[1], files[2]])
-
-
-def test_shards_of_other_data_are_refused(tmp_path, files):
-    spec = tiered({"columns": 3}, 5, test=0.3)
-    others = shard(tmp_path / "other", make_samples(30, 8, "float64", seed=1), spec)
-    with pytest.raises(FedatlasError, match=r"other/silo-2\.parquet: is not silo 2"):
-        read_tiered_shards([files[0], files[1], others[2]])
-
-
-def test_a_horizontal_shard_is_no_silo(tmp_path):
-    prepared = write_prepared(tmp_path / "prepared.parquet", make_samples(6, 4, "float64"))
-    silo = tmp_path / "silo-0.parquet"
-    write_shards(prepared, HorizontalPartition(clients=2), [silo], tmp_path / "manifest.json")
-    with pytest.raises(FedatlasError, match=r"silo-0\.parquet: is not silo 0 of the tiered"):
-        read_tiered_shards([silo])
-
-
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

@@ -66,7 +66,7 @@ class BinomialGradientDescent(UndirectedAlgorithm):
         """
         moved = self.gradient_bound / self.samples
         l1 = self._l1_bound(exposure.dimension) / self.samples
-        release = binomial_step(
+        epsilon = binomial_step(
             l1,
             moved,
             moved,
@@ -77,7 +77,7 @@ class BinomialGradientDescent(UndirectedAlgorithm):
         )
         return {
             "basic composition, rounding left out": basic_composition(
-                np.full(iterations, release.epsilon), release.delta
+                np.full(iterations, epsilon), self.delta_per_step
             )
         }
 

@@ -45,6 +45,8 @@ class Coda(StagedMinMaxAlgorithm):
         "decay, which CODASCA's public code has"
     )
 
+    restarts_dual: ClassVar[bool] = True
+
     restart_batch_size: PositiveInt | None = None
 
     def start(self, problem: MinMaxProblem, network: StarNetwork, x0: PrimalDual) -> State:
@@ -76,17 +78,12 @@ class Coda(StagedMinMaxAlgorithm):
         theta, w = network.broadcast(theta.mean(0), w.mean(0), to=problem.workers)
         if not stage.begins:
             return State(theta, w, theta_sum, w_sum, summed, state.theta_ref, stage)
-        return self._begin_stage(
-            PrimalDual(theta, self.next_dual(theta, w, problem, network, random)), stage
-        )
+        if self.restarts_dual:
+            w = self._restarted(PrimalDual(theta, w), problem, network, random)
+        return self._begin_stage(PrimalDual(theta, w), stage)
 
-    def next_dual(
-        self,
-        theta: Any,
-        w: Any,
-        problem: MinMaxProblem,
-        network: StarNetwork,
-        random: RoundRandom,
+    def _restarted(
+        self, point: PrimalDual, problem: MinMaxProblem, network: StarNetwork, random: RoundRandom
     ) -> Any:
         """w of the next stage: mean over workers of their negatives' less their positives' scores.
 
@@ -94,10 +91,10 @@ class Coda(StagedMinMaxAlgorithm):
         it. If all lack one, w stays.
         """
         samples = problem.minibatches(random, self.restart_batch_size)
-        negative, positive = network.gather(*problem.class_means(theta, samples))
+        negative, positive = network.gather(*problem.class_means(point.theta, samples))
         restarted = negative.nanmean(0) - positive.nanmean(0)
         (restarted,) = network.broadcast(restarted, to=problem.workers)
-        return w if restarted.isnan().any() else restarted
+        return point.w if restarted.isnan().any() else restarted
 
     def _begin_stage(self, point: PrimalDual, stage: Stage) -> State:
         """The first state of a stage."""

@@ -47,7 +47,7 @@ class Codasca(StagedMinMaxAlgorithm):
 
     def start(self, problem: MinMaxProblem, network: StarNetwork, x0: PrimalDual) -> State:
         """θ_0 and w_0, the reference θ_0, all variates zero."""
-        return self._begin_stage(PrimalDual(x0.theta, x0.w), problem, self.first_stage)
+        return self._begin_stage(x0, problem, self.first_stage)
 
     def round(
         self, state: State, problem: MinMaxProblem, network: StarNetwork, random: RoundRandom

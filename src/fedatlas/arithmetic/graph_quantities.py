@@ -5,7 +5,6 @@ from typing import Self
 
 import numpy as np
 
-from fedatlas.errors import FedatlasError
 from fedatlas.schema.graphs import check_common_root, in_laplacian, out_laplacian
 
 
@@ -39,12 +38,8 @@ class GraphQuantities:
         """The numbers of R = states and C = trackers at the couplings α and β.
 
         Raises FedatlasError where the graphs violate Assumption 1, without which v1 and v2 are not
-        unique or v1ᵀv2 is 0, and for other weights or couplings that the definitions exclude.
+        unique or v1ᵀv2 is 0.
         """
-        _check("graphs.states", states, states.shape)
-        _check("graphs.trackers", trackers, states.shape)
-        if not (alpha > 0 and beta > 0):
-            raise FedatlasError(f"graphs: couplings α {alpha:g} and β {beta:g} must be above 0")
         check_common_root(states, trackers)
         of_states, of_trackers = in_laplacian(states), out_laplacian(trackers)
         eigenvalues = np.linalg.eigvals(of_states)
@@ -69,15 +64,6 @@ class GraphQuantities:
     def alignment(self) -> float:
         """v1ᵀv2."""
         return float(self.left_vector @ self.right_vector)
-
-
-def _check(name: str, weights: np.ndarray, shape: tuple[int, ...]) -> None:
-    if weights.shape != shape or len(shape) != 2 or shape[0] != shape[1] or shape[0] < 2:
-        raise FedatlasError(
-            f"{name}: weights of shape {weights.shape}; both graphs need (n, n) for n ≥ 2 agents"
-        )
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise FedatlasError(f"{name}: weights must be finite numbers of 0 or more")
 
 
 def _null_vector(laplacian: np.ndarray) -> np.ndarray:

@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from fedatlas.arithmetic.graph_quantities import GraphQuantities
-from fedatlas.errors import FedatlasError
 from fedatlas.privacy.schemes import S1, S2, Constant, TrackingSteps
 
 Relation: TypeAlias = Literal["<", "≤", ">", "≥"]
@@ -96,7 +95,6 @@ def assumption_4(
     horizon: K, at whose α_K and β_K r_L1 and r_L2 are taken. smoothness: L of all f_i; None lists
     the L below which a condition would hold.
     """
-    _check_positive(smoothness, "smoothness L")
     steps, where = scheme.steps(horizon), "Assumption 4"
     graphs = GraphQuantities.of(states, trackers, steps.state_coupling, steps.tracker_coupling)
     a, b, g, m = scheme.p_alpha, scheme.p_beta, scheme.p_gamma, scheme.p_m
@@ -130,8 +128,6 @@ def assumption_5(
     the Polyak–Łojasiewicz inequality, at most L; None lists the μ above which a condition would
     hold at that L, or, if L is None too, the L that would do at the largest μ there can be, L.
     """
-    _check_positive(smoothness, "smoothness L")
-    _check_positive(pl_constant, "Polyak–Łojasiewicz constant μ")
     alpha, beta, gamma, where = scheme.alpha, scheme.beta, scheme.gamma, "Assumption 5"
     graphs = GraphQuantities.of(states, trackers, alpha, beta)
     n, alignment, radius = graphs.agents, graphs.alignment, graphs.state_radius
@@ -198,11 +194,6 @@ def theorem_5(scheme: S2, states: np.ndarray, trackers: np.ndarray) -> tuple[Con
         _known("1/p_m < p_ζ", inverse, "<", scheme.p_zeta, where),
         _known("1/p_m < p_η", inverse, "<", scheme.p_eta, where),
     )
-
-
-def _check_positive(constant: float | None, name: str) -> None:
-    if constant is not None and not constant > 0:
-        raise FedatlasError(f"{name} {constant:g} must be above 0; leave it out if not known")
 
 
 def _known(name: str, value: float, relation: Relation, bound: float, source: str) -> Condition:

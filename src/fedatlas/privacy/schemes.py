@@ -46,7 +46,7 @@ class S1(Model):
 
     def steps(self, horizon: int) -> TrackingSteps:
         """α_K, β_K, γ_K and m_K."""
-        base = _checked(horizon) + 1
+        base = horizon + 1
         return TrackingSteps(
             state_coupling=self.alpha_factor / base**self.p_alpha,
             tracker_coupling=self.beta_factor / base**self.p_beta,
@@ -80,16 +80,16 @@ class S2(Model):
 
     def steps(self, horizon: int) -> TrackingSteps:
         """α, β, γ and m_K."""
-        samples = _samples(1.0, self.samples_base, _checked(horizon))
+        samples = _samples(1.0, self.samples_base, horizon)
         return TrackingSteps(self.alpha, self.beta, self.gamma, samples)
 
     def state_noise(self, horizon: int) -> np.ndarray:
         """(K + 1,) scales σ_k^(ζ) of the noise on states."""
-        return np.full(_checked(horizon) + 1, self.p_zeta**horizon)
+        return np.full(horizon + 1, self.p_zeta**horizon)
 
     def tracker_noise(self, horizon: int) -> np.ndarray:
         """(K + 1,) scales σ_k^(η) of the noise on trackers."""
-        return np.full(_checked(horizon) + 1, self.p_eta**horizon)
+        return np.full(horizon + 1, self.p_eta**horizon)
 
 
 class Constant(Model):
@@ -108,30 +108,23 @@ class Constant(Model):
 
     def steps(self, horizon: int) -> TrackingSteps:
         """α, β, γ and m."""
-        _checked(horizon)
         return TrackingSteps(self.alpha, self.beta, self.gamma, self.samples)
 
     def state_noise(self, horizon: int) -> np.ndarray:
         """(K + 1,) scales σ_k^(ζ) of the noise on states."""
-        return np.full(_checked(horizon) + 1, self.state_noise_scale)
+        return np.full(horizon + 1, self.state_noise_scale)
 
     def tracker_noise(self, horizon: int) -> np.ndarray:
         """(K + 1,) scales σ_k^(η) of the noise on trackers."""
-        return np.full(_checked(horizon) + 1, self.tracker_noise_scale)
+        return np.full(horizon + 1, self.tracker_noise_scale)
 
 
 Scheme: TypeAlias = Annotated[S1 | S2 | Constant, Field(discriminator="name")]
 
 
-def _checked(horizon: int) -> int:
-    if horizon < 0:
-        raise FedatlasError(f"horizon {horizon}: the last iteration cannot be below 0; state K ≥ 0")
-    return horizon
-
-
 def _indices(horizon: int) -> np.ndarray:
     """1 … K + 1."""
-    return np.arange(1.0, _checked(horizon) + 2)
+    return np.arange(1.0, horizon + 2)
 
 
 def _samples(factor: float, base: float, exponent: float) -> int:

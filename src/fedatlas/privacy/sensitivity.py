@@ -17,7 +17,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fedatlas.errors import FedatlasError
 from fedatlas.privacy.schemes import TrackingSteps
 
 
@@ -86,8 +85,6 @@ def smooth_lemma_2(
     L Δx_k besides, so Δy_{k+1} = |1 − βC̄| Δy_k + 2/m + L(Δx_{k+1} + Δx_k). It explodes unless
     L < αR̄ βC̄/(2γ), couplings being below 1.
     """
-    if smoothness < 0:
-        raise FedatlasError(f"smoothness {smoothness:g}: a Lipschitz constant cannot be negative")
     a = abs(1 - steps.state_coupling * state_weight)
     b = abs(1 - steps.tracker_coupling * tracker_weight)
     state, tracker = np.empty(horizon + 1), np.empty(horizon + 1)
@@ -101,8 +98,8 @@ def smooth_lemma_2(
 
 
 def single_release(
-    coupling: float | np.ndarray,
-    step_size: float | np.ndarray,
+    coupling: float,
+    step_size: float,
     samples: int | np.ndarray,
     horizon: int,
     state_weight: float = 1.0,
@@ -112,25 +109,16 @@ def single_release(
     """(K + 1,) sensitivities of the state in methods that release one variable.
 
     x_i ← x_i + κ Σ_j w_ij (x̆_j − x_i) − γ g_i with m samples in g_i gives Δ_0 = 0 and
-    Δ_{k+1} = |1 − κ_k w̄| Δ_k + γ_k/m_k, w̄ = state_weight. With own_broadcast, x̆_i replaces x_i in
-    the sum: Δ_{k+1} = Δ_k + γ_k/m_k.
+    Δ_{k+1} = |1 − κ w̄| Δ_k + γ/m_k, w̄ = state_weight. With own_broadcast, x̆_i replaces x_i in
+    the sum: Δ_{k+1} = Δ_k + γ/m_k.
 
-    coupling, step_size, samples: κ, γ, m; constants or arrays over k = 0 … K.
+    coupling, step_size: κ, γ. samples: m, a constant or an array over k = 0 … K.
     """
     inputs = np.zeros(horizon + 1)
-    inputs[1:] = np.broadcast_to(np.asarray(step_size) / samples, horizon + 1)[:-1]
+    inputs[1:] = np.broadcast_to(step_size / np.asarray(samples), horizon + 1)[:-1]
     if own_broadcast:
         return np.cumsum(inputs)
-    if np.ndim(coupling) == 0:
-        return _recursion(abs(1 - float(coupling) * state_weight), inputs)
-    couplings = np.broadcast_to(coupling, horizon + 1)
-    factors = np.abs(1 - couplings * state_weight).tolist()
-    result, delta = np.empty(horizon + 1), 0.0
-    for k, received in enumerate(inputs.tolist()):
-        delta += received
-        result[k] = delta
-        delta *= factors[k]
-    return result
+    return _recursion(abs(1 - coupling * state_weight), inputs)
 
 
 def _state_of_literal_form(
