@@ -78,7 +78,6 @@ def compare(
                 continue
             spent[i, own, j] = cost_to_reach(run.trace, metric, name, level)
             intervals[:, i, j] = _interval(spent[i, own, j])
-    of_run = {name: ("run", values) for name, values in _places(runs).items()}
     clocks = [[_clock(run, name) for name in costs] for run in runs]
     return xr.Dataset(
         {
@@ -91,7 +90,7 @@ def compare(
                 for name, values in zip(("centre", "low", "high"), intervals, strict=True)
             },
         },
-        coords={**of_run, "seed": seeds, "cost": costs, "clock": (("run", "cost"), clocks)},
+        coords={**_places(runs), "seed": seeds, "cost": costs, "clock": (("run", "cost"), clocks)},
         attrs={"metric": metric, "target": target, "left_out": left_out},
     )
 
@@ -131,16 +130,14 @@ def interpolate(
             places, cost_axis(run.trace, cost), column(run.trace, metric), strict=True
         ):
             values[i, seed] = _along(grid, spent, measured)
-    of_run = {name: ("run", labels) for name, labels in _places(runs).items()}
-    clocks = [_clock(run, cost) for run in runs]
     return xr.DataArray(
         values,
         dims=("run", "seed", "cost"),
         coords={
-            **of_run,
+            **_places(runs),
             "seed": seeds,
             "cost": ("cost", grid, {"long_name": cost}),
-            "clock": ("run", clocks),
+            "clock": ("run", [_clock(run, cost) for run in runs]),
         },
         name=metric,
         attrs={
@@ -152,7 +149,6 @@ def interpolate(
 
 
 def _along(grid: np.ndarray, spent: np.ndarray, measured: np.ndarray) -> np.ndarray:
-    """(costs,) a seed's measurement at the costs of the grid."""
     # A diverged seed ends with NaN. A NaN measurement among others stays: no line crosses it.
     recorded = np.isfinite(spent)
     if not recorded.any():
@@ -173,7 +169,6 @@ def _known(cost: str) -> str:
 def _measuring(
     atlas: xr.DataTree, metric: str, experiments: Sequence[str] | None, all_points: bool
 ) -> list[AtlasRun]:
-    """Runs that measure the metric; none is an error."""
     runs = list(atlas_runs(atlas, experiments=experiments, all_points=all_points))
     measuring = [run for run in runs if metric in run.trace]
     if not measuring:
@@ -207,13 +202,10 @@ def _clock(run: AtlasRun, cost: str) -> str:
     return "own" if declared_network(cost) and has_own_clock(run.trace) else "counted"
 
 
-def _places(runs: Sequence[AtlasRun]) -> dict[str, list[Any]]:
-    """Coordinates along run."""
-    own = {
-        name: [getattr(run, name) for run in runs]
-        for name in ("paper", "experiment", "run", "point", "title")
-    }
-    return own | {"algorithm": [run.trace.attrs["algorithm"] for run in runs]}
+def _places(runs: Sequence[AtlasRun]) -> dict[str, tuple[str, list[Any]]]:
+    names = ("paper", "experiment", "run", "point", "title")
+    own = {name: ("run", [getattr(run, name) for run in runs]) for name in names}
+    return own | {"algorithm": ("run", [run.trace.attrs["algorithm"] for run in runs])}
 
 
 def _interval(spent: np.ndarray) -> tuple[float, float, float]:

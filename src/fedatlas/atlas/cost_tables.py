@@ -45,7 +45,6 @@ def cost_tables(experiments: Sequence[SelectedExperiment], atlas: Path) -> Itera
 def _targets(
     experiment: SelectedExperiment, atlas: xr.DataTree
 ) -> Iterator[tuple[str, float, bool]]:
-    """Measurement, target in its units, and whether a claim states it."""
     tests = [claim.test for claim in experiment.claims if isinstance(claim.test, CostToTargetTest)]
     stated = {(test.measurement, test.target): test.target for test in tests if test.target}
     for (measurement, _), target in stated.items():
@@ -92,7 +91,6 @@ def _table(
 
 
 def _column(cost: str) -> str:
-    """The head of a column; which network it is stands above the table."""
     if cost == "epsilon":
         return "ε"
     return "network seconds" if declared_network(cost) else text(unit_of(cost))
@@ -105,7 +103,6 @@ def _axes(costs: Sequence[str]) -> str:
 
 
 def _cells(run: xr.Dataset) -> Iterator[str]:
-    """What one run spends by each cost, and how many of its seeds reached the target."""
     seeds, reached = int(run["seeds"]), int(run["seeds_reached"])
     for place, clock in enumerate(run["clock"].to_numpy()):
         centre, low, high = (float(run[name][place]) for name in ("centre", "low", "high"))

@@ -31,7 +31,6 @@ class GroupCopier:
     """Copy groups into one file, whose dimensions it numbers."""
 
     def __init__(self) -> None:
-        """Start with a file that has no dimensions yet."""
         self._dimensions = 0
         self._without_attributes = h5p.create(h5p.OBJECT_COPY)
         self._without_attributes.set_copy_object(h5o.COPY_WITHOUT_ATTR_FLAG)

@@ -125,7 +125,6 @@ def _write(
     sources: Mapping[str, Path],
     check: Callable[[h5py.File, str, Path], h5py.Group],
 ) -> None:
-    """Write groups with these attributes, and copies of groups from these files."""
     copier = GroupCopier()
     with write_atomically(output) as temporary:
         with h5py.File(temporary, "w", track_order=True) as joined:

@@ -40,6 +40,7 @@ def published_numbers(
     Ours are the mean and the standard deviation over seeds of what the chosen point ends with, a
     chosen hyper-parameter and what each seed alone would choose, or what was computed of budgets.
     """
+    budgets = results / "experiments" / experiment.name / "budgets.nc"
     judged: set[tuple[str, str]] = set()
     for claim in experiment.claims:
         match claim.test:
@@ -53,11 +54,11 @@ def published_numbers(
                 stated = f"{test.value:g} ± {test.tolerance:g}"
                 yield PublishedNumber(test.run, test.hyper_parameter, stated, ours, claim.id)
             case DeltaReachesOneTest() as test:
-                ours = _delta_reaches_one(test.run, _budgets_file(experiment, results))
+                ours = _delta_reaches_one(test.run, budgets)
                 stated = f"{test.after} ± {test.tolerance}"
                 yield PublishedNumber(test.run, "iterations to δ = 1", stated, ours, claim.id)
             case BudgetFallsTest() as test:
-                ours = _last_rise(test.run, test.from_horizon, _budgets_file(experiment, results))
+                ours = _last_rise(test.run, test.from_horizon, budgets)
                 stated = f"{test.from_horizon}"
                 yield PublishedNumber(test.run, "K from which ε falls", stated, ours, claim.id)
     measurement = experiment.figure.measurement
@@ -75,7 +76,7 @@ def _ends(
     selection: Mapping[str, Any],
 ) -> str:
     """Of the seeds that are not lost; how many if some are."""
-    point = _entry(run, selection)["selected"]
+    point = selection["runs"][run]["selected"]
     traces = results / "experiments" / experiment.runs_of / "traces"
     losses = final_losses(read_trace(traces / run / f"{point}.nc"), measurement)
     kept = losses[np.isfinite(losses)]
@@ -103,7 +104,7 @@ def _seeds(number: int) -> str:
 
 
 def _chosen(run: str, hyper_parameter: str, selection: Mapping[str, Any]) -> str:
-    entry = _entry(run, selection)
+    entry = selection["runs"][run]
     values = {
         tried["point"]: f"{flat(tried['hyper_parameters'])[hyper_parameter]:g}"
         for tried in entry["candidates"]
@@ -112,17 +113,7 @@ def _chosen(run: str, hyper_parameter: str, selection: Mapping[str, Any]) -> str
     return f"{values[entry['selected']]}; by seed {', '.join(by_seed)}"
 
 
-def _entry(run: str, selection: Mapping[str, Any]) -> Mapping[str, Any]:
-    entry: Mapping[str, Any] = selection["runs"][run]
-    return entry
-
-
-def _budgets_file(experiment: SelectedExperiment, results: Path) -> Path:
-    return results / "experiments" / experiment.name / "budgets.nc"
-
-
 def _delta_reaches_one(run: str, file: Path) -> str:
-    """By each accounting."""
     told = []
     for case in _cases(run, file):
         delta = case["delta"].dropna("iteration")

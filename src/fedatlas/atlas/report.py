@@ -96,7 +96,6 @@ def _read_table(path: Path) -> list[Mapping[str, str]]:
 def _overview(
     scopes: Sequence[PaperScope], outcomes: Mapping[str, Sequence[_Outcome]]
 ) -> Iterator[str]:
-    """The counts of all papers."""
     every = [verdict for own in outcomes.values() for each in own for verdict in each.verdicts]
     run = _many(sum(map(len, outcomes.values())), "experiment")
     yield paragraph(f"{run}, {_judged(every)}.")
@@ -292,7 +291,6 @@ def _evidence(claim: str, verdicts: Sequence[Verdict]) -> str:
 
 
 def _others(others: Sequence[OtherExperiment]) -> str:
-    """By data set, which is mostly why they were not."""
     by_dataset: dict[str, list[str]] = {}
     for other in others:
         told = f"{code(other.name)} ({text(other.source)})"

@@ -91,7 +91,16 @@ def read_scope(plan: Plan, names: Collection[str]) -> list[PaperScope]:
                 key=key,
                 paper=paper.model_copy(update={"errata": ()}) if paper else None,
                 selected=tuple(_selected(plan, name) for name in selected),
-                others=tuple(_other(plan, name) for name in own if _is_left_out(name, names)),
+                others=tuple(
+                    OtherExperiment(
+                        name=name,
+                        source=each.source,
+                        dataset_title=plan.catalogue[each.dataset].title,
+                    )
+                    for name, each in own.items()
+                    # The demo's are small cases of the papers' experiments: not missed.
+                    if name not in names and group_of(name) != DEMO
+                ),
                 errata=tuple(each for each in errata if _matters(each, subjects)),
             )
         )
@@ -104,11 +113,6 @@ def digest_of_scope(plan: Plan, names: Collection[str]) -> str:
     return text_digest(canonical_json(scopes))
 
 
-def _is_left_out(name: str, names: Collection[str]) -> bool:
-    """The demo's are small cases of the papers' experiments: not missed where they are not run."""
-    return name not in names and group_of(name) != DEMO
-
-
 def _subjects(experiment: Experiment) -> set[str]:
     studies = {key for key in STUDIES if getattr(experiment, key)}
     methods = {run.algorithm for run in experiment.runs.values()}
@@ -116,15 +120,9 @@ def _subjects(experiment: Experiment) -> set[str]:
 
 
 def _matters(erratum: Erratum, subjects: Collection[str]) -> bool:
-    if not subjects:
-        return False
-    return not erratum.concerns or not set(erratum.concerns).isdisjoint(subjects)
-
-
-def _other(plan: Plan, name: str) -> OtherExperiment:
-    experiment = plan.experiments[name]
-    title = plan.catalogue[experiment.dataset].title
-    return OtherExperiment(name=name, source=experiment.source, dataset_title=title)
+    return bool(subjects) and (
+        not erratum.concerns or not set(erratum.concerns).isdisjoint(subjects)
+    )
 
 
 def _selected(plan: Plan, name: str) -> SelectedExperiment:
@@ -170,7 +168,6 @@ def _files(experiment: Experiment) -> dict[str, str]:
 
 
 def _rows(dataset: Dataset, experiment: Experiment) -> str:
-    """How many rows there are, how many are used, and which test."""
     rows = dataset.split(experiment.split).rows
     partition = experiment.partition
     parts = ["rows not counted beforehand" if rows is None else f"{_counted(rows, 'row')}"]

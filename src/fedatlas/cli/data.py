@@ -71,18 +71,14 @@ def shard(
     from fedatlas.schema.partitions import HorizontalPartition, Partition, TieredPartition
 
     partition = validated(cast(Any, Partition), read_json(spec), "--spec")
+    write: Any
     if isinstance(partition, HorizontalPartition):
-        from fedatlas.shards.clients import write_shards
-
-        write_shards(data, partition, silo, manifest, test)
+        from fedatlas.shards.clients import write_shards as write
     elif isinstance(partition, TieredPartition):
-        from fedatlas.shards.silos import write_tiered_shards
-
-        write_tiered_shards(data, partition, silo, manifest, test)
+        from fedatlas.shards.silos import write_tiered_shards as write
     else:
-        from fedatlas.shards.parties import write_party_shards
-
-        write_party_shards(data, partition, silo, manifest, test)
+        from fedatlas.shards.parties import write_party_shards as write
+    write(data, partition, silo, manifest, test)
 
 
 COMMANDS = (download, prepare, shard)

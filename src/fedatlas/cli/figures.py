@@ -19,10 +19,7 @@ from fedatlas.schema.models import validated
 
 
 def figure(
-    spec: Specification,
-    traces: TraceFiles,
-    selection: SelectionRecord,
-    output: Drawings,
+    spec: Specification, traces: TraceFiles, selection: SelectionRecord, output: Drawings
 ) -> None:
     """Draw an experiment's figure."""
     from fedatlas.figures.draw import draw
@@ -40,8 +37,7 @@ def figure(
 
 
 def trees(
-    parties: Annotated[int, typer.Argument(help="Number of parties.")],
-    output: Drawings,
+    parties: Annotated[int, typer.Argument(help="Number of parties.")], output: Drawings
 ) -> None:
     """Draw the two trees along which parties sum."""
     from fedatlas.federations.vertical.secure_sum import two_trees
@@ -76,10 +72,7 @@ def budgets_figure(
     draw_budgets(content["title"], content["runs"], read_budgets(budgets), output)
 
 
-def graphs(
-    spec: Annotated[str, json_with("title, graphs and agents")],
-    output: Drawings,
-) -> None:
+def graphs(spec: Annotated[str, json_with("title, graphs and agents")], output: Drawings) -> None:
     """Draw who sends to whom."""
     from fedatlas.figures.graphs import draw_graphs
     from fedatlas.schema.graphs import Graphs, weight_matrix

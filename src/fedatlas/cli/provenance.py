@@ -4,8 +4,9 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,16 +27,13 @@ def verify(
 
     terminal = Console(stderr=True)
     with _unreadable_is_two():
+        shown: dict[str, Any] = {
+            "console": terminal,
+            "transient": True,
+            "disable": not terminal.is_terminal,
+        }
         files = verification.verify(
-            results,
-            config,
-            lambda checks: track(
-                checks,
-                "Verifying",
-                console=terminal,
-                transient=True,
-                disable=not terminal.is_terminal,
-            ),
+            results, config, partial(track, description="Verifying", **shown)
         )
     if as_json:
         typer.echo(json.dumps(findings.as_plain(files), indent=2))

@@ -2,7 +2,7 @@
 
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -62,7 +62,6 @@ def budgets(
 ) -> None:
     """Compute what runs spend of privacy, and list theorems' conditions; nothing is trained."""
     from fedatlas.evaluation.comma_separated import to_csv
-    from fedatlas.schema.runs import RunSpec
     from fedatlas.schema.studies import BudgetStudy
     from fedatlas.studies.budgets import (
         CONDITION_COLUMNS,
@@ -71,26 +70,27 @@ def budgets(
         write_budgets,
     )
 
-    content = members(spec, "budgets", "runs")
-    runs = [validated(RunSpec, run, "--spec: runs") for run in content["runs"]]
-    study = validated(BudgetStudy, content["budgets"], "--spec: budgets")
+    runs, study = _study(spec, "budgets", BudgetStudy)
     write_budgets(compute_budgets(runs, study), output)
     write_text(conditions, to_csv(tabulate_conditions(runs, study), CONDITION_COLUMNS))
 
 
-def attacks(
-    spec: Annotated[str, json_with("privacy_audit and runs")],
-    output: Output,
-) -> None:
+def attacks(spec: Annotated[str, json_with("privacy_audit and runs")], output: Output) -> None:
     """Attack what runs claim of privacy, on a tiny problem."""
-    from fedatlas.schema.runs import RunSpec
     from fedatlas.schema.studies import PrivacyAudit
     from fedatlas.studies.attacks import tabulate_attacks, write_attacks
 
-    content = members(spec, "privacy_audit", "runs")
-    runs = [validated(RunSpec, run, "--spec: runs") for run in content["runs"]]
-    study = validated(PrivacyAudit, content["privacy_audit"], "--spec: privacy_audit")
+    runs, study = _study(spec, "privacy_audit", PrivacyAudit)
     write_attacks(tabulate_attacks(runs, study), output)
+
+
+def _study(spec: str, key: str, model: Any) -> tuple[list[Any], Any]:
+    """The runs of a specification, and the study under its key."""
+    from fedatlas.schema.runs import RunSpec
+
+    content = members(spec, key, "runs")
+    runs = [validated(RunSpec, run, "--spec: runs") for run in content["runs"]]
+    return runs, validated(model, content[key], f"--spec: {key}")
 
 
 COMMANDS = (leaks, landscape, budgets, attacks)

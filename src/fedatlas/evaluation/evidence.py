@@ -1,7 +1,7 @@
 """What evidence says: numbers, costs, levels and intervals in few words."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -28,10 +28,7 @@ def compared(subject: str, named: Iterable[tuple[str, np.ndarray]], relation: Re
 
 def level(name: str, levels: np.ndarray) -> str:
     """The geometric mean, and over how many seeds if not over all or over one only."""
-    found = levels[np.isfinite(levels)]
-    if not len(found):
-        return f"{name} none (0 of {len(levels)} seeds)"
-    return f"{name} {number(found.mean())}{_share_of_seeds(len(found), len(levels))}"
+    return _mean(name, levels, number)
 
 
 def ratio(interval: Interval) -> str:
@@ -96,11 +93,12 @@ def _plain(value: float) -> str:
 
 def mean_of(name: str, values: np.ndarray) -> str:
     """The mean of the finite values, and over how many seeds if not over all or over one only."""
+    return _mean(name, values, "{:.4g}".format)
+
+
+def _mean(name: str, values: np.ndarray, shown: Callable[[float], str]) -> str:
     found = values[np.isfinite(values)]
     if not len(found):
         return f"{name} none (0 of {len(values)} seeds)"
-    return f"{name} {found.mean():.4g}{_share_of_seeds(len(found), len(values))}"
-
-
-def _share_of_seeds(found: int, seeds: int) -> str:
-    return f" ({found} of {seeds} seeds)" if found < max(seeds, 2) else ""
+    few = f" ({len(found)} of {len(values)} seeds)" if len(found) < max(len(values), 2) else ""
+    return f"{name} {shown(found.mean())}{few}"

@@ -71,7 +71,6 @@ def _identity(run: str, point: str, trace: xr.Dataset, selected: bool) -> dict[s
 
 
 def _statistic(trace: xr.Dataset, name: str, statistic: Statistic) -> float:
-    """Of the last records of the seeds that did not diverge."""
     healthy = ~diverged(trace)
     if not is_counted(trace, name) or not healthy.any():
         return float("nan")

@@ -92,7 +92,6 @@ def _pages(results: Path, judged: Mapping[str, Path]) -> dict[str, str]:
 
 
 def _experiments_of(table: Path) -> Iterator[str]:
-    """Those whose claims a page shows, by the table beside it."""
     verdicts = read_verdicts(table) if table.is_file() else []
     yield from dict.fromkeys(verdict.claim.split("/")[0] for verdict in verdicts)
 

@@ -123,7 +123,6 @@ def _rows(shown: Shown) -> Iterator[_Row]:
 
 
 def _described(cost: str) -> tuple[str, str | None]:
-    """The label of a cost axis and the unit of its ticks."""
     latencies, network = link_latencies(cost), declared_network(cost)
     if network is not None:
         return f"simulated time in seconds,\n{network.label}", None

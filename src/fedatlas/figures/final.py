@@ -142,7 +142,6 @@ def _break_axis(left: Axes, right: Axes, spans: list[tuple[float, float]]) -> No
 
 
 def _mean(ends: np.ndarray, logarithmic: bool) -> np.ndarray:
-    """The mean over seeds and the bounds of its interval."""
     if logarithmic:
         return 10 ** np.array(mean_interval(np.log10(ends)))
     return np.array(mean_interval(ends))

@@ -90,7 +90,6 @@ def _draw_relief(canvas: Canvas, surface: Surface, values: np.ndarray, norm: Pow
 
 
 def _draw_saddle_levels(place: Axes, surface: Surface, values: np.ndarray) -> None:
-    """Dashes where the surface is as high as one of its saddles."""
     inside = {
         point.value
         for point in surface.stationary_points

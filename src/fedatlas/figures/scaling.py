@@ -71,7 +71,6 @@ def compose(title: str, shown: Shown) -> Canvas:
 
 
 def _dashed_groups(figure: Figure) -> dict[str, str]:
-    """Group of a dashed run → group of the run whose colour it takes."""
     group_of = {run: label for label, runs in figure.groups.items() for run in runs}
     return {
         group_of[run]: group_of[other]

@@ -38,7 +38,6 @@ class Tolerance:
     wall_time: bool = False
 
     def __post_init__(self) -> None:
-        """FedatlasError unless both are finite and not negative."""
         if not all(0 <= value < np.inf for value in (self.relative, self.absolute)):
             raise FedatlasError("tolerances must be finite and not negative")
 
@@ -168,7 +167,6 @@ def _agreement(
 
 
 def _index(path: Path, found: Comparison) -> dict[str, Place]:
-    """Where each run is stored; what cannot be read is noted."""
     if not path.exists():
         raise FedatlasError(f"{path}: there is no such file or folder")
     files = [path] if path.is_file() else _trace_files(path)

@@ -15,7 +15,6 @@ class Digests:
     """Remembers the digests of files by path."""
 
     def __init__(self) -> None:
-        """Start with no file."""
         self._known: dict[Path, str] = {}
 
     def remember(self, files: Sequence[Path], digests: Sequence[str]) -> None:

@@ -42,7 +42,15 @@ def print_verification(files: Sequence[Checked], console: Console) -> None:
             found = [f"{f.check}: {f.detail}" for f in file.findings if f.state in _MEANING]
             table.add_row(_cell(file.path), file.state, _cell("\n".join(found)))
         console.print(table)
-        _print_remedies(bad, console)
+        for state, meaning in _MEANING.items():
+            if any(file.state is state for file in bad):
+                _print(console, f"{state}: {meaning}.")
+        remedies = Counter(
+            (f.check, f.remedy) for file in bad for f in file.findings if f.state in _MEANING
+        )
+        _print(console, "What to do:")
+        for (check, remedy), number in remedies.items():
+            _print(console, f"  {check} ({number}): {remedy}")
     _print_unchecked(files, console)
     counts = Counter(file.state for file in files)
     whole = counts[State.OK] + counts[State.UNCHECKED]
@@ -50,20 +58,7 @@ def print_verification(files: Sequence[Checked], console: Console) -> None:
     _print(console, f"{len(files)} checked: {whole} without drift{', ' if said else ''}{said}.")
 
 
-def _print_remedies(bad: Sequence[Checked], console: Console) -> None:
-    for state, meaning in _MEANING.items():
-        if any(file.state is state for file in bad):
-            _print(console, f"{state}: {meaning}.")
-    remedies = Counter(
-        (f.check, f.remedy) for file in bad for f in file.findings if f.state in _MEANING
-    )
-    _print(console, "What to do:")
-    for (check, remedy), files in remedies.items():
-        _print(console, f"  {check} ({files}): {remedy}")
-
-
 def _print_unchecked(files: Sequence[Checked], console: Console) -> None:
-    """One line for each kind of file and check, with the first reason."""
     unchecked: dict[tuple[str, str], list[str]] = {}
     for file in files:
         for finding in file.findings:

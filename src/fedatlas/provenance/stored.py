@@ -29,7 +29,6 @@ class Place:
     group: str = "/"
 
     def __str__(self) -> str:
-        """As messages print it."""
         return str(self.file) if self.group == "/" else f"{self.file}: {self.group}"
 
 
@@ -84,7 +83,6 @@ def read_stored(place: Place) -> StoredTrace:
 
 
 def _points(atlas: h5py.File) -> Iterator[str]:
-    """Paths of the groups four levels down."""
     groups = [atlas]
     for _ in IDENTITY:
         groups = [child for group in groups for child in group.values()]

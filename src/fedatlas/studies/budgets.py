@@ -91,7 +91,6 @@ def _private(spec: RunSpec) -> DecentralisedAlgorithm:
 
 
 def _padded(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
-    """Rows of unequal lengths with NaN behind."""
     return np.array([np.pad(row, (0, length - len(row)), constant_values=np.nan) for row in rows])
 
 

@@ -154,7 +154,6 @@ def _on_grid(surface: AucSurface, first: np.ndarray, second: np.ndarray) -> np.n
 
 
 def _starts(landscape: Landscape, starts: int) -> Iterator[tuple[float, ...]]:
-    """The centres of equal cells."""
     shares = (np.arange(starts) + 0.5) / starts
     yield from product(
         *(low + (high - low) * shares for low, high in (landscape.first, landscape.second))

@@ -1,5 +1,3 @@
-"""No attack of the privacy audit shows more than the ε that a run's paper claims."""
-
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 

@@ -1,5 +1,3 @@
-"""The measurement that one run ends with is better than that of another."""
-
 from collections.abc import Iterator
 from typing import Literal
 

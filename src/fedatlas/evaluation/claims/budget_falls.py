@@ -1,5 +1,3 @@
-"""The ε of a whole run falls with every larger horizon."""
-
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 

@@ -1,5 +1,3 @@
-"""One run spends less privacy than others."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

@@ -1,5 +1,3 @@
-"""Whether a run converges linearly, or more slowly."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

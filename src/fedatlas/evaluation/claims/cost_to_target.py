@@ -1,5 +1,3 @@
-"""The cost at which two runs reach a common level of the measurement."""
-
 from collections.abc import Iterator
 from typing import Literal, Self
 

@@ -1,5 +1,3 @@
-"""The δ of a run reaches 1 after a number of iterations."""
-
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 

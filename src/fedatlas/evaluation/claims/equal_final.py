@@ -1,5 +1,3 @@
-"""The measurements that two runs end with differ by at most a margin, either way."""
-
 from collections.abc import Iterator
 from typing import Literal
 

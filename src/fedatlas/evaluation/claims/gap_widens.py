@@ -1,5 +1,3 @@
-"""What one run saves against another on the way to a level grows from one cost to another."""
-
 from collections.abc import Iterator
 from typing import Literal, Self
 

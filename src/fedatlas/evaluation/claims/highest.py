@@ -1,5 +1,3 @@
-"""One run is better than each of its rivals."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Within one run, each larger step against the next smaller: at least as fast."""
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal

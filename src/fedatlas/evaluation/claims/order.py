@@ -1,5 +1,3 @@
-"""The measurement that two runs reach at equal cost."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

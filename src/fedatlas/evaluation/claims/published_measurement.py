@@ -1,5 +1,3 @@
-"""The mean over seeds of the measurement that a run ends with, against the printed number."""
-
 from collections.abc import Iterator
 from typing import Literal
 

@@ -1,5 +1,3 @@
-"""A selected hyper-parameter against the number that the paper prints."""
-
 from collections.abc import Iterator
 from typing import Literal
 

@@ -1,5 +1,3 @@
-"""Simulated time to a target falls near linearly with the number of parties."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

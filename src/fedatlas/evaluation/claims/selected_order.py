@@ -1,5 +1,3 @@
-"""The selected hyper-parameter of one run is above that of another."""
-
 from collections.abc import Iterator
 from typing import Literal
 

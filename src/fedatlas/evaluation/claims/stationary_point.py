@@ -1,5 +1,3 @@
-"""The loss surface has a stationary point of a class, far above the lowest value found."""
-
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
