@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import torch
 from scipy import sparse
 from torch import nn
@@ -27,23 +26,19 @@ from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.memory import Memory, Task
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from fedatlas.federations.min_max.engine import AucEngine
-from fedatlas.federations.setting import shard_files
 from fedatlas.federations.tiered.network import sums_of_others
 from fedatlas.federations.tiered.network_engine import NetworkSilos
 from fedatlas.federations.tiered.shards import TieredSamples
-from fedatlas.files import canonical_json
 from fedatlas.schema.objectives import AucObjective, ClassificationObjective, LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
-from fedatlas.schema.runs import RunSpec
-from fedatlas.shards.clients import write_shards
 from fedatlas.training import checkpoints
 from fedatlas.training.loop import CheckpointPolicy, train
+from small_federations import share_out, specification
 
 #: Who remembers what ran out of memory, and a computation to be made under the limit.
 Case = tuple[Memory, Callable[[], torch.Tensor]]
@@ -281,41 +276,23 @@ def write_cases(folder: Path) -> None:
     (folder / "said.json").write_text(json.dumps(said))
 
 
-SPEC = RunSpec.model_validate(
-    {
-        "paper": "fedpage",
-        "experiment": "test-large",
-        "run": "fedpage",
-        "point": "only",
-        "dataset": "made-up",
-        "split": "train",
-        "partition": {"kind": "horizontal", "clients": 4},
-        "objective": {"name": "logistic_nonconvex", "weight": 0.1},
-        "algorithm": "fedpage",
-        "hyper_parameters": {
-            "clients_per_round": 2, "local_steps": 2, "global_step_size": 0.1
-        },
-        "rounds": 6,
-        "record_every": 2,
-        "seeds": (3,),
-    }
-)  # fmt: skip
+SPEC = specification(
+    "fedpage",
+    partition=HorizontalPartition(clients=4),
+    objective={"name": "logistic_nonconvex", "weight": 0.1},
+    hyper_parameters={"clients_per_round": 2, "local_steps": 2, "global_step_size": 0.1},
+    rounds=6,
+    record_every=2,
+    seeds=(3,),
+)
 
 
 def write_training_shards(folder: Path, rows: int = 40_000) -> None:
     """The data of SPEC."""
     features = np.random.default_rng(0).normal(size=(rows, 100))
     label = np.where(features[:, 0] > 0.3, 1.0, -1.0)
-    table = to_table(Samples(np.arange(rows), label, sparse.csr_array(features)))
-    metadata = {
-        "dataset": "made-up", "split": "train", "rows": rows, "features": 100, "layout": "sparse"
-    }  # fmt: skip
-    prepared = folder / "train.parquet"
-    pq.write_table(table.replace_schema_metadata({"fedatlas": canonical_json(metadata)}), prepared)
-    partition = SPEC.partition
-    assert isinstance(partition, HorizontalPartition)
-    shards = folder / partition.slug
-    write_shards(prepared, partition, shard_files(shards, 1), shards / "manifest.json")
+    samples = Samples(np.arange(rows), label, sparse.csr_array(features))
+    share_out(folder, SPEC.partition, samples)
 
 
 #: The name of a device that takes torch for linear models, too.

@@ -209,12 +209,11 @@ def scaffold_round(
     local_step: float,
     global_step: float,
     option: int,
-    control_batches: Sequence[Rows | None] | None = None,
 ) -> ScaffoldState:
     """One round of SCAFFOLD (arXiv:1910.06378 Algorithm 1, lines 3-17).
 
-    Option I takes the new control from control_batches[s] at the received x; None is the whole
-    client. Option II reuses the steps just made.
+    Option I takes the new control from the whole client at the received x. Option II reuses the
+    steps just made.
     """
     x, c, n = state.x, state.c, len(state.controls)
     controls = list(state.controls)
@@ -224,8 +223,7 @@ def scaffold_round(
         for rows in batches[s]:
             y = y - local_step * (problem.client_gradient(i, y, rows) - controls[i] + c)
         if option == 1:
-            rows_at_x = None if control_batches is None else control_batches[s]
-            new = problem.client_gradient(i, x, rows_at_x)
+            new = problem.client_gradient(i, x)
         else:
             new = controls[i] - c + (x - y) / (steps * local_step)
         model_changes.append(y - x)

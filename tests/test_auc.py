@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import assume, given, settings
@@ -18,7 +17,6 @@ from fedatlas.arithmetic import device_samples
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.ranking import auroc
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples, read_shard
 from fedatlas.federations.counters import Counters
@@ -26,10 +24,10 @@ from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, pairwise_square
 from fedatlas.federations.min_max.engine import AucEngine
 from fedatlas.federations.min_max.points import PrimalDual
 from fedatlas.federations.min_max.problem import MinMaxProblem
-from fedatlas.files import canonical_json
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
 from fedatlas.shards.clients import write_shards
+from prepared_files import write_prepared
 
 numbers = st.floats(-3, 3)
 shares = st.floats(0.01, 0.99)
@@ -321,19 +319,6 @@ def test_padded_rows_change_nothing(workers, size, scores):
         np.testing.assert_allclose(together.w[number], [of_w], rtol=1e-10, atol=1e-12)
 
 
-def test_what_pads_a_batch_is_not_looked_at():
-    """Rows that pad are those of the first worker's first sample: nobody else depends on it."""
-    rest = [[(0.5, 1.0)], [(1.0, -1.0), (2.0, 1.0)]]
-    gradients = []
-    for first in (0.25, 1e6):
-        engine = engine_of(one_number_each([(first, 1.0), (0.1, 1.0), (0.2, -1.0)], *rest))
-        batch = engine.minibatches(RoundRandom(0), None, 1)
-        gradients.append(engine.gradients(POINT.theta, POINT.w, batch))
-    for one, other in zip(*gradients, strict=True):
-        assert torch.equal(one[1:], other[1:])
-        assert not torch.equal(one[0], other[0])
-
-
 def test_a_minibatch_at_two_points_and_two_minibatches_at_one():
     """Inputs are kept for as long as the minibatch is the same, and no longer."""
     engine = engine_of(one_number_each([(0.5, 1), (1.5, -1)], [(2, 1), (-1, -1)]))
@@ -419,17 +404,10 @@ def sharded(
         features: Any = np.random.default_rng(0).random((len(label), 64))
         features = sparse.csr_array(features) if sparse_rows else features
         samples = Samples(np.arange(len(label)), label, features)
-        metadata = {
-            "dataset": "made-up",
-            "split": name,
-            "rows": len(label),
-            "features": 64,
-            "layout": samples.layout,
-            "shape": [1, 8, 8],
-        }
-        table = to_table(samples).replace_schema_metadata({"fedatlas": canonical_json(metadata)})
-        pq.write_table(table, folder / f"{name}.parquet")
-        return folder / f"{name}.parquet"
+
+        return write_prepared(
+            folder / f"{name}.parquet", samples, (1, 8, 8), dataset="made-up", split=name
+        )
 
     spec = HorizontalPartition(
         clients=clients, test="test" if test is not None else None, binary=binary
@@ -486,20 +464,6 @@ def test_sparse_rows_are_made_dense_for_networks(tmp_path, monkeypatch):
     monkeypatch.setattr(device_samples, "_MOST_NUMBERS", 4 * 64 - 1)
     with pytest.raises(FedatlasError, match=r"'made-up': .* its 4 sparse rows of 64 features are"):
         cnn(rows)
-
-
-def test_pixels_must_be_normalised():
-    pixels = np.arange(24, dtype=np.uint8).reshape(2, 12)
-    metadata = {"dataset": "made-up", "shape": [3, 2, 2], "positive_rate": 0.5}
-    samples = Samples(np.arange(2), np.array([1.0, -1.0]), pixels)
-    data = ClientSamples(samples, np.array([0, 2]), metadata | {"normalisation": None})
-    with pytest.raises(FedatlasError, match=r"'made-up': networks would see pixels .* 'normalise'"):
-        engine_of(data)
-
-
-def test_more_workers_than_samples_are_refused(tmp_path):
-    with pytest.raises(FedatlasError, match=r"clients 5 exceeds the 4 samples .*lower clients"):
-        sharded(tmp_path, np.array([1.0, -1.0, 1.0, -1.0]), clients=5)
 
 
 def test_a_worker_may_have_one_class_only(tmp_path):

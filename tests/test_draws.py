@@ -144,13 +144,6 @@ def test_keys_that_differ_in_one_bit_are_independent():
         assert correlation(draws.uniform(Keys(key), like).numpy(), plain) < 4.5
 
 
-def test_kinds_under_one_key_differ_but_each_repeats_itself():
-    draws, like = TorchDraws(), torch.zeros(8)
-    for kind in KINDS:
-        one, other = (drawn(draws, kind, RoundRandom(8).at(3), like) for _ in range(2))
-        np.testing.assert_array_equal(one, other)
-
-
 # ------------------------------------------------------------------------------ shapes and types
 
 

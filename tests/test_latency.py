@@ -108,17 +108,12 @@ def test_latencies_are_read_from_the_name_of_a_cost(cost, hub_client, hub_hub):
     "cost",
     [
         "",
-        "wall_time",
         "latency",
-        "latency()",
         "latency(-1)",
-        "latency(1, -1)",
         "latency(1,2,3)",
         "latency(nan)",
-        "latency(1) ",
         "latency(1)\n",
         "Latency(1)",
-        "latency(1;2)",
         "latency(٣)",
     ],
 )
@@ -177,16 +172,6 @@ def test_a_cost_to_a_target_by_iterations_and_by_latency_may_come_out_differentl
     assert uneven.evidence.startswith(
         "time units (t_comm = 10 hub–client, 100 hub–hub) to objective ≤ 0.5: a 260, b 1694; "
     )
-
-
-def test_order_at_equal_iterations_and_latency():
-    a, b = falling(0.5, 0.5, steps=10), falling(0.9, 0.9, steps=1)
-    by_steps = verdict(pair("order", cost="iteration"), a=a, b=b)
-    assert by_steps.verdict == "not reproduced"
-    assert by_steps.evidence.startswith("objective by 30 iterations: ")
-    by_time = verdict(pair("order", cost="latency(100)"), a=a, b=b)
-    assert by_time.verdict == "reproduced"
-    assert by_time.evidence.startswith("objective by 9030 time units (t_comm = 100): ")
 
 
 def test_means_along_latency():

@@ -669,13 +669,6 @@ def test_what_the_end_of_a_stage_costs(name):
     assert set(extra.values()) == {0}
 
 
-def test_measuring_costs_nothing():
-    run = Run(build("coda"), Toy()).rounds(1)
-    before = replace(run.counters)
-    run.problem.measure(PrimalDual(run.state.theta, run.state.w))
-    assert run.counters == before
-
-
 # ------------------------------------------------------------------------------ hyper-parameters
 
 

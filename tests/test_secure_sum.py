@@ -211,11 +211,6 @@ def test_the_papers_example_of_collusion():
     assert collusion(trees, {1, 2}).shares == {3, 0}
 
 
-def test_two_parties_know_each_others_shares():
-    assert collusion(two_trees(2), {0}).shares == {1}
-    assert collusion(two_trees(2), {1}).shares == {0}
-
-
 def test_all_but_one_know_the_last_share():
     for parties in range(2, 9):
         for last in range(parties):

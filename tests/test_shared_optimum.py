@@ -21,15 +21,14 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 import reference_vertical as reference
+import small_federations
 from catalogue_entry import FILES, entry
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.cli.data import shard
 from fedatlas.cli.training import optimum
-from fedatlas.data.tables import to_table
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import open_setting
 from fedatlas.federations.tiered.points import SiloModels
-from fedatlas.files import canonical_json
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.models import validated
 from fedatlas.schema.objectives import LinearObjective
@@ -39,6 +38,7 @@ from fedatlas.shards.assignment import share_out, share_out_by_silo, train_and_t
 from fedatlas.traces.trace import read_trace
 from fedatlas.training.loop import CheckpointPolicy, train
 from fedatlas.training.optimum import Optimum, read_optimum, write_optimum
+from prepared_files import write_prepared
 from resuming import train_until_killed
 from workflow_copy import ROOT
 
@@ -188,17 +188,8 @@ def prepared(request, tmp_path_factory) -> Path:
         X[random.random(rows) < 0.1] = 0.0
         label = np.where(X @ [1, -1, 2, 0, 0.5, -2] + random.normal(size=rows) > 0, 1.0, -1.0)
         stored = sparse.csr_array(X) if request.param == "sparse" else X
-        metadata = {
-            "dataset": "toy",
-            "split": split,
-            "task": "binary",
-            "rows": rows,
-            "features": 6,
-            "layout": request.param,
-        }
-        table = to_table(Samples(np.arange(rows), label, stored))
-        table = table.replace_schema_metadata({"fedatlas": canonical_json(metadata)})
-        pq.write_table(table, folder / f"{split}.parquet")
+        samples = Samples(np.arange(rows), label, stored)
+        write_prepared(folder / f"{split}.parquet", samples, split=split, task="binary")
         np.savez(folder / f"{split}.npz", X=X, y=label)
     return folder
 
@@ -337,23 +328,9 @@ every_kind = pytest.mark.parametrize("algorithm", RUNS)
 
 
 def specification(algorithm: str, objective: str = "logistic_l2", **changes: Any) -> RunSpec:
-    values = {
-        "paper": "ours",
-        "experiment": "test-shared",
-        "run": algorithm,
-        "point": "only",
-        "dataset": "toy",
-        "split": "train",
-        "objective": {"name": objective, "weight": OBJECTIVES[objective][2] or None},
-        "optimum": True,
-        "algorithm": algorithm,
-        "record_every": 40,
-        "seeds": (3, 8),
-        **RUNS[algorithm],
-        **changes,
-    }
-    values["partition"] = values["partition"].model_dump()
-    return RunSpec.model_validate(values)
+    stated = {"name": objective, "weight": OBJECTIVES[objective][2] or None}
+    values = {"objective": stated, "optimum": True, "record_every": 40} | RUNS[algorithm] | changes
+    return small_federations.specification(algorithm, **values)
 
 
 def shards_for(prepared: Path, spec: RunSpec) -> Path:
