@@ -749,7 +749,7 @@ def test_what_errata_name_exists():
         ("\nfedpage:\n", "\nFedPAGE:\n", "key 'FedPAGE': a paper's key names a target"),
         ("\nfedpage:\n", "\npaper:\n", "key 'paper': a paper's key names a target"),
         ('"arXiv:2108.04755"', '"2108.04755"', r"fedpage: key 'identifier'.*arXiv:<number>"),
-        ("id: FP-2", "id: FP-1", "fedpage.errata: two have the id 'FP-1'"),
+        ("id: FP-2", "id: FP-1", "fedpage: key 'errata': two have the id 'FP-1'"),
         ('instead: "Line 24."', 'insted: "Line 24."', "unknown key 'errata.0.insted'"),
     ],
 )

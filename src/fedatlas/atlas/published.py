@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedatlas.atlas.scope import SelectedExperiment
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import named
 from fedatlas.evaluation.budgets import cases_of, read_budgets
 from fedatlas.evaluation.claims.budget_falls import BudgetFallsTest
 from fedatlas.evaluation.claims.delta_reaches_one import DeltaReachesOneTest
@@ -135,7 +135,5 @@ def _last_rise(run: str, from_horizon: int, file: Path) -> str:
 
 def _cases(run: str, file: Path) -> list[Any]:
     budgets = read_budgets(file)
-    try:
+    with named(file, ". Delete it and run again."):
         return cases_of(budgets, run)
-    except FedatlasError as error:
-        raise FedatlasError(f"{file}: {error}. Delete it and run again.") from None

@@ -7,6 +7,7 @@ each category) and 17 masks, 1 where the channel was measured in that step.
 """
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,7 @@ CHANNELS = (
 #: The length of the benchmark's series, from admission on, a step each.
 HOURS = 48
 
-FIRST_COLUMNS = tuple(
-    sum(channel.width for channel in CHANNELS[:number]) for number in range(len(CHANNELS))
-)
-FIRST_MASK = sum(channel.width for channel in CHANNELS)
+*FIRST_COLUMNS, FIRST_MASK = accumulate((channel.width for channel in CHANNELS), initial=0)
 COLUMNS = FIRST_MASK + len(CHANNELS)
 
 #: The columns of numbers; all others are indicators.

@@ -65,11 +65,6 @@ class Normalisation(Model):
             raise ValueError("a 'deviation' of 0 or less cannot be divided by")
         return self
 
-    @property
-    def from_train(self) -> bool:
-        """Whether the numbers are those of split `train`."""
-        return self.mean is None
-
 
 class Dataset(Model):
     """One data set; `fedatlas.data.formats` has a subclass for each format.
@@ -200,8 +195,7 @@ class Dataset(Model):
     @property
     def channels(self) -> int | None:
         """The number of channels of an image; None unless samples have the shape of images."""
-        has_channels = self.shape is not None and len(self.shape) == self.image_axes
-        return self.shape[-3] if self.shape is not None and has_channels else None
+        return self.shape[-3] if self.shape and len(self.shape) == self.image_axes else None
 
     @property
     def feature_names(self) -> list[str] | None:
@@ -216,7 +210,7 @@ class Dataset(Model):
     @property
     def scaled_by_train(self) -> bool:
         """Whether other splits need the prepared split `train`."""
-        normalised = self.normalise is not None and self.normalise.from_train
+        normalised = self.normalise is not None and self.normalise.mean is None
         return self.standardise or normalised or self.scale_labels is not None
 
     def standardisation(self, features: np.ndarray) -> Scaling:
@@ -230,12 +224,6 @@ class Dataset(Model):
                 f"data set '{self.name}' has no split '{name}'; it has: {', '.join(self.splits)}"
             )
         return self.splits[name]
-
-    def rows_to_make(self, split: str) -> int:
-        """The number of rows of a split that is made, which its entry states."""
-        rows = self.splits[split].rows
-        assert rows is not None
-        return rows
 
     def check_classes(self, label: np.ndarray, where: object) -> None:
         """FedatlasError unless multiclass labels (n,) are the classes from 0 on."""

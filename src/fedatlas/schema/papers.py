@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, field_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model, read_yaml, validated
@@ -64,6 +64,15 @@ class Paper(Model):
     identifier: Annotated[str, AfterValidator(_known_form)]
     errata: tuple[Erratum, ...] = ()
 
+    @field_validator("errata")
+    @classmethod
+    def _each_has_an_id_of_its_own(cls, errata: tuple[Erratum, ...]) -> tuple[Erratum, ...]:
+        identifiers = [erratum.id for erratum in errata]
+        for identifier in identifiers:
+            if identifiers.count(identifier) > 1:
+                raise ValueError(f"two have the id '{identifier}'")
+        return errata
+
     @property
     def address(self) -> str:
         """Where the paper can be read."""
@@ -85,14 +94,4 @@ def load_papers(path: Path) -> dict[str, Paper]:
                 f"{path}: key '{key}': a paper's key names a target and a folder: use small "
                 f"letters and digits, and none of {', '.join(RESERVED_KEYS)}"
             )
-    papers = {key: validated(Paper, value, f"{path}: {key}") for key, value in content.items()}
-    for key, paper in papers.items():
-        _check_errata(paper, f"{path}: {key}.errata")
-    return papers
-
-
-def _check_errata(paper: Paper, where: str) -> None:
-    identifiers = [erratum.id for erratum in paper.errata]
-    for erratum in paper.errata:
-        if identifiers.count(erratum.id) > 1:
-            raise FedatlasError(f"{where}: two have the id '{erratum.id}'")
+    return {key: validated(Paper, value, f"{path}: {key}") for key, value in content.items()}

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.shards.assignment import share_out
-from fedatlas.shards.files import partition_metadata, read_sources, with_classes, write_runs
+from fedatlas.shards.files import labelled, partition_metadata, read_sources, write_runs
 from fedatlas.shards.manifests import manifest_of
 
 # Taking so many rows at once is five times faster than client by client, at ten rows a client.
@@ -42,9 +42,7 @@ def write_shards(
     """
     table, test_table, metadata = read_sources(prepared, test, spec, silos, manifest)
     rows_of_client, test_rows = share_out(spec, table["label"].to_numpy())
-    if len(test_rows):
-        test_table = table.take(test_rows)
-    table, test_table = with_classes(table, test_table, spec.binary)
+    table, test_table = labelled(table, test_table, test_rows, spec.binary)
     shard_metadata = {
         **metadata,
         **partition_metadata(spec, prepared, test),

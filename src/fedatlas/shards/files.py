@@ -5,6 +5,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
@@ -51,10 +52,18 @@ def read_sources(
     return table, _read_test(test, spec, manifest, prepared, metadata), metadata
 
 
-def with_classes(
-    table: pa.Table, test_table: pa.Table | None, binary: BinaryClasses | None
+def labelled(
+    table: pa.Table,
+    test_table: pa.Table | None,
+    test_rows: np.ndarray,
+    binary: BinaryClasses | None,
 ) -> tuple[pa.Table, pa.Table | None]:
-    """The same rows with labels ±1; as they are without `binary`."""
+    """The rows and those for testing, with labels ±1 if `binary` says so.
+
+    test_rows: (n,) of the table; without any, the test rows are those of `test_table`.
+    """
+    if len(test_rows):
+        test_table = table.take(test_rows)
     if binary is None:
         return table, test_table
     return _relabelled(table, binary), test_table and _relabelled(test_table, binary)

@@ -18,9 +18,9 @@ from fedatlas.schema.partitions import AXES, TieredPartition
 from fedatlas.shards.assignment import share_out_by_silo, silo_blocks
 from fedatlas.shards.clients import client_entries, client_metadata
 from fedatlas.shards.files import (
+    labelled,
     partition_metadata,
     read_sources,
-    with_classes,
     write_row_groups,
 )
 from fedatlas.shards.manifests import manifest_of
@@ -47,9 +47,7 @@ def write_tiered_shards(
     shape = tuple(metadata.get("shape") or [features])
     blocks = silo_blocks(spec, shape)
     rows_of_silo, test_rows = share_out_by_silo(spec, table["label"].to_numpy())
-    if len(test_rows):
-        test_table = table.take(test_rows)
-    table, test_table = with_classes(table, test_table, spec.binary)
+    table, test_table = labelled(table, test_table, test_rows, spec.binary)
     parts = [from_table(part, features) for part in (table, test_table) if part]
     takers = [column_taker(part.features) for part in parts]
     # Not what the prepared file says of all columns: a silo knows its own only.

@@ -52,8 +52,5 @@ def _read_records(path: Path, features: int) -> Images:
             f"{path}: is {size} bytes long, which is no multiple of the {record} bytes of a label "
             "and an image; it is cut short or another file: download it again"
         )
-    records = np.fromfile(path, np.uint8)
-    if len(records) != size:
-        raise FedatlasError(f"{path}: changed while it was read; run again")
-    records = records.reshape(-1, record)
+    records = np.fromfile(path, np.uint8).reshape(-1, record)
     return records[:, 1:], records[:, 0]

@@ -71,10 +71,7 @@ def _read_idx(path: Path, shape: tuple[int, ...]) -> np.ndarray:
                 f"{path}: is {size} bytes long, but its header promises {samples} samples in "
                 f"{promised} bytes; it is cut short or damaged: download it again"
             )
-        values = np.fromfile(stream, np.uint8)
-    if len(values) != samples * math.prod(shape):
-        raise FedatlasError(f"{path}: changed while it was read; run again")
-    return values.reshape(samples, *shape)
+        return np.fromfile(stream, np.uint8).reshape(samples, *shape)
 
 
 def _check_magic(path: Path, magic: bytes, dimensions: int) -> None:

@@ -73,7 +73,7 @@ class SyntheticDataset(Dataset):
         return self
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        return make_samples(self.synthetic, self.features, split, self.rows_to_make(split))
+        return make_samples(self.synthetic, self.features, split, self.splits[split].rows or 0)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class SyntheticSeriesDataset(SeriesDataset):
     synthetic_series: SyntheticSeries
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        rows = self.rows_to_make(split)
+        rows = self.splits[split].rows or 0
         return make_series(self.synthetic_series, self.shape[0], split, rows)
 
 
