@@ -81,8 +81,6 @@ CASES = {
         {run: TITLES[run.split("-")[0]] for run in by_partition()},
     ),
     "all points in one row": (by_step(), Figure(), TITLES),
-    "selected points": (by_step(), Figure(points="selected"), TITLES),
-    "objective": (by_step(), Figure(measurement="objective"), TITLES),
     "accuracy": (by_step(), Figure(measurement="train_accuracy"), TITLES),
     "AUROC": (
         {"page": {"p": rising(0.94, 0.95)}, "avg": {"p": rising(0.92, 0.93, cost_scale=2)}},

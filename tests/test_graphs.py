@@ -102,14 +102,6 @@ def test_families_have_the_edges_of_their_definition(agents: int):
         assert edges_of(weight_matrix(graph(kind), agents)) == edges, kind
 
 
-def test_exponential_by_hand():
-    """Who sends to agent 0 of six, and how many of 8 and of 9 do."""
-    six = weight_matrix(graph("exponential"), 6)
-    assert np.flatnonzero(six[0]).tolist() == [2, 4, 5]
-    assert np.count_nonzero(weight_matrix(graph("exponential"), 8), axis=1).tolist() == [3] * 8
-    assert np.count_nonzero(weight_matrix(graph("exponential"), 9), axis=1).tolist() == [4] * 9
-
-
 @pytest.mark.parametrize("kind", [*UNDIRECTED, *DIRECTED, "random"])
 @pytest.mark.parametrize("agents", AGENTS)
 def test_sums_of_weights(kind: str, agents: int):

@@ -255,21 +255,18 @@ def test_numeric_columns_are_standardised_by_training_rows(tmp_path, parties, te
         assert len(described["scaling"]["scale"]) == described["features"]
 
 
-def test_without_a_list_of_numeric_columns_all_are_standardised(tmp_path):
+@pytest.mark.parametrize("numeric", [None, []])
+def test_without_a_list_all_columns_are_numeric_and_by_an_empty_one_none(tmp_path, numeric):
     samples = table_of_csv()
     spec = vertical(2, 1, assignment="consecutive", standardise=True)
-    read = read_party_shards(shard(tmp_path, samples, spec, numeric_columns=None))
-    varied = matrix(read.train)[:, [0, 1, 2, 6, 7]]
+    found = matrix(read_party_shards(shard(tmp_path, samples, spec, numeric_columns=numeric)).train)
+    if numeric is not None:
+        np.testing.assert_array_equal(found, samples.features)
+        return
+    varied = found[:, [0, 1, 2, 6, 7]]
     np.testing.assert_allclose(varied.mean(axis=0), 0, atol=1e-14)
     np.testing.assert_allclose(varied.std(axis=0), 1, rtol=1e-13)
-    assert not matrix(read.train)[:, [3, 4, 5]].any()
-
-
-def test_a_list_without_numeric_columns_leaves_everything(tmp_path):
-    samples = table_of_csv()
-    spec = vertical(2, 1, assignment="consecutive", standardise=True)
-    read = read_party_shards(shard(tmp_path, samples, spec, numeric_columns=[]))
-    np.testing.assert_array_equal(matrix(read.train), samples.features)
+    assert not found[:, [3, 4, 5]].any()
 
 
 def test_sparse_rows_are_not_standardised(tmp_path):

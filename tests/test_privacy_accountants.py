@@ -34,6 +34,8 @@ from fedatlas.privacy.sensitivity import (
     summation_by_parts,
 )
 from fedatlas.schema.models import validated
+from test_privacy_conditions import s1 as scheme_1
+from test_privacy_conditions import s2 as scheme_2
 
 QUICK = settings(max_examples=40, deadline=None)
 
@@ -58,22 +60,11 @@ def printed(horizon: int, rounded: bool = True) -> TrackingSteps:
 
 
 def s1(p: float) -> S1:
-    return S1(
-        alpha_factor=72,
-        beta_factor=0.95,
-        gamma_factor=98,
-        samples_factor=7e-5,
-        p_alpha=0.987,
-        p_beta=0.69,
-        p_gamma=0.997,
-        p_m=1.78,
-        p_zeta=p,
-        p_eta=p,
-    )
+    return scheme_1(p_zeta=p, p_eta=p)
 
 
 def s2(p: float) -> S2:
-    return S2(alpha=0.1, beta=0.01, gamma=0.1, samples_base=1.002, p_zeta=p, p_eta=p)
+    return scheme_2(p_zeta=p, p_eta=p)
 
 
 def power(p: float, horizon: int) -> np.ndarray:
