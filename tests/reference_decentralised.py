@@ -39,8 +39,6 @@ Matrix = np.ndarray
 """One row per agent."""
 
 Gradient = Callable[[int, Vector, Sequence[int]], Vector]
-Draws = Sequence[Sequence[Vector]]
-Rows = Sequence[Sequence[Sequence[int]]]
 Step = float | Sequence[float]
 
 
@@ -100,18 +98,7 @@ def start(x0: Matrix) -> list[Vector]:
 
 
 @listed
-def dp_gt_literal(
-    gradient: Gradient,
-    x0: Matrix,
-    rows: Rows,
-    zeta: Draws,
-    eta: Draws,
-    R: Matrix,
-    C: Matrix,
-    alpha: float,
-    beta: float,
-    gamma: float,
-) -> Iterator[Point]:
+def dp_gt_literal(gradient, x0, rows, zeta, eta, R, C, alpha, beta, gamma):
     """Algorithm 1 with (4) and (6) as printed: own values exact, own factors from row sums.
 
     rows has one entry more than the noises: rows[0] is of g_0 = y_0, rows[k + 1] of the gradient
@@ -167,18 +154,7 @@ def out_weight_step(C: Matrix, y: list[Vector], sent_y: list[Vector], beta: floa
 
 
 @listed
-def dp_gt_compact(
-    gradient: Gradient,
-    x0: Matrix,
-    rows: Rows,
-    zeta: Draws,
-    eta: Draws,
-    R: Matrix,
-    C: Matrix,
-    alpha: float,
-    beta: float,
-    gamma: float,
-) -> Iterator[Point]:
+def dp_gt_compact(gradient, x0, rows, zeta, eta, R, C, alpha, beta, gamma):
     """(7) and (8) in the form of E.2: own values as they were sent, own factors of y from columns.
 
     Draws as in dp_gt_literal. The descent of the state is along the exact y_{i,k}, as in (7).
@@ -206,17 +182,7 @@ def dp_gt_compact(
 
 
 @listed
-def dp_gt_released_trackers(
-    gradient: Gradient,
-    x0: Matrix,
-    rows: Rows,
-    eta: Draws,
-    R: Matrix,
-    C: Matrix,
-    alpha: float,
-    beta: float,
-    gamma: float,
-) -> Iterator[Point]:
+def dp_gt_released_trackers(gradient, x0, rows, eta, R, C, alpha, beta, gamma):
     """Our variant, whose states are a function of the released trackers alone.
 
     Trackers by (8) with noise; states are sent exactly and descend along the own y̆_{i,k} as it was
@@ -255,15 +221,7 @@ def coupled(W: Matrix, i: int, others: list[Vector], own: Vector) -> Vector:
 
 
 @listed
-def gaussian_gradients(
-    gradient: Gradient,
-    x0: Matrix,
-    rows: Rows,
-    noise: Draws,
-    W: Matrix,
-    kappa: Step,
-    gamma: Step,
-) -> Iterator[Point]:
+def gaussian_gradients(gradient, x0, rows, noise, W, kappa, gamma):
     """D.36 on a graph: x_i + κ Σ_j w_ij (x_j − x_i) − γ (g_i + b_i), noise[k][i] = b_i.
 
     The graph version has no p_i: with equal p_i, every agent takes the whole step γ along its own
@@ -293,16 +251,7 @@ def ternary(x: Vector, limit: float, uniforms: Vector) -> Vector:
 
 
 @listed
-def ternary_states(
-    gradient: Gradient,
-    x0: Matrix,
-    rows: Rows,
-    uniforms: Draws,
-    limit: float,
-    W: Matrix,
-    kappa: Step,
-    gamma: Step,
-) -> Iterator[Point]:
+def ternary_states(gradient, x0, rows, uniforms, limit, W, kappa, gamma):
     """D.39, shared setting: x_i + κ Σ_j w_ij (Q(x_j) − Q(x_i)) − γ g_i; κ = ε_k and γ = ε_k λ_k.
 
     Q(x_i) is drawn once in an iteration: the neighbours and i itself use the same outcome. The
@@ -337,18 +286,8 @@ def lattice_rounded(g: Vector, bound: float, levels: int, uniforms: Vector) -> V
 
 @listed
 def binomial_gradients(
-    gradient: Gradient,
-    x0: Matrix,
-    rows: Rows,
-    uniforms: Draws,
-    binomials: Draws,
-    bound: float,
-    levels: int,
-    trials: int,
-    W: Matrix,
-    kappa: float,
-    gamma: float,
-) -> Iterator[Point]:
+    gradient, x0, rows, uniforms, binomials, bound, levels, trials, W, kappa, gamma
+):
     """D.40 on a graph: x_i + κ Σ_j w_ij (x_j − x_i) − γ g̃_i, states sent exactly.
 
     g̃_i = round(clip(g_i)) + s (Bin(n_b, ½) − n_b/2), s = 2C_∞/(L − 1): bound is C_∞, levels L,
@@ -370,15 +309,7 @@ def binomial_gradients(
 
 
 @listed
-def online_states(
-    gradient: Gradient,
-    x0: Matrix,
-    arrivals: Rows,
-    zeta: Draws,
-    W: Matrix,
-    kappa: Step,
-    gamma: Step,
-) -> Iterator[Point]:
+def online_states(gradient, x0, arrivals, zeta, W, kappa, gamma):
     """D.42 without Π: x_i + κ_t Σ_j w_ij (x_j + ζ_j − x_i − ζ_i) − γ_t d_{i,t}.
 
     arrivals[t][i] are the rows that reach agent i at time t; they are part of d_{i,t} already.
@@ -403,15 +334,7 @@ def online_states(
 
 
 @listed
-def growing_samples(
-    gradient: Gradient,
-    x0: Matrix,
-    rows: Rows,
-    zeta: Draws,
-    W: Matrix,
-    kappa: Step,
-    gamma: Step,
-) -> Iterator[Point]:
+def growing_samples(gradient, x0, rows, zeta, W, kappa, gamma):
     """D.43, output perturbation: x_i + β_k Σ_j w_ij (x̆_j − x_i) − α_k g_i; κ = β, γ = α there.
 
     Own value exact, so the noise moves the mean of the states. m_k is the length of rows[k][i].
@@ -441,17 +364,7 @@ def step_rounded(x: Vector, step: float, uniforms: Vector) -> Vector:
 
 
 @listed
-def quantised_states(
-    gradient: Gradient,
-    x0: Matrix,
-    rows: Rows,
-    zeta: Draws,
-    uniforms: Draws,
-    quantiser_step: float,
-    W: Matrix,
-    kappa: float,
-    gamma: float,
-) -> Iterator[Point]:
+def quantised_states(gradient, x0, rows, zeta, uniforms, quantiser_step, W, kappa, gamma):
     """D.44: x_i + β Σ_j w_ij (z_j − x_i) − α g_i, z_j = Q(x_j + ζ_j); κ = β, γ = α there.
 
     Own value exact: neither noise nor rounding. Q has no limit on its range. The steps depend on

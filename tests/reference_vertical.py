@@ -117,16 +117,7 @@ def gradient(
 # ------------------------------------------------------------------ the methods on pooled data
 
 
-def sgd(
-    X: Matrix,
-    y: Vector,
-    w0: Vector,
-    step: float,
-    order: Sequence[int],
-    loss: str,
-    regulariser: str = "none",
-    weight: float = 0.0,
-) -> tuple[Vector, list[Vector]]:
+def sgd(X, y, w0, step, order, loss, regulariser="none", weight=0.0):
     """w ← w − γ (ϑ_i x_i + λ∇g(w)): the final w, and w0 with every later iterate."""
     w = np.array(w0, dtype=np.float64)
     iterates = [w.copy()]
@@ -137,17 +128,8 @@ def sgd(
     return w, iterates
 
 
-def svrg(
-    X: Matrix,
-    y: Vector,
-    w0: Vector,
-    step: float,
-    orders: Sequence[Sequence[int]],
-    loss: str,
-    regulariser: str = "none",
-    weight: float = 0.0,
-) -> tuple[Vector, list[Vector]]:
-    """Johnson and Zhang 2013: v = ∇f_i(w) − ∇f_i(w̃) + ∇f(w̃), one snapshot w̃ per order."""
+def svrg(X, y, w0, step, orders, loss, regulariser="none", weight=0.0):
+    """Johnson and Zhang 2013: v = ∇f_i(w) − ∇f_i(w̃) + ∇f(w̃), one snapshot w̃ per order; see sgd."""
     w = np.array(w0, dtype=np.float64)
     iterates = [w.copy()]
     for order in orders:
@@ -168,17 +150,8 @@ def svrg(
     return w, iterates
 
 
-def saga(
-    X: Matrix,
-    y: Vector,
-    w0: Vector,
-    step: float,
-    order: Sequence[int],
-    loss: str,
-    regulariser: str = "none",
-    weight: float = 0.0,
-) -> tuple[Vector, list[Vector]]:
-    """Defazio et al. 2014, a table of n gradients of the data part; the regulariser is exact."""
+def saga(X, y, w0, step, order, loss, regulariser="none", weight=0.0):
+    """Defazio et al. 2014, a table of n data gradients; the regulariser is exact; see sgd."""
     w = np.array(w0, dtype=np.float64)
     n = len(y)
     table = np.zeros(X.shape)

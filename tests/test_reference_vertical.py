@@ -58,6 +58,14 @@ def pooled(method, X, y, order, step, loss, regulariser, w0, inner):
     return svrg(X, y, w0, step, orders, *rest)[0]
 
 
+def run(
+    method, X, y, blocks, order, step=0.1, loss="logistic", regulariser="none", weight=0.0, **rest
+):
+    """As many updates as samples are given."""
+    parts = (X, y, blocks, order, len(order), step, loss, regulariser, weight)
+    return simulate(method, *parts, **rest)
+
+
 def inner_of(method: str, inner: int) -> int | None:
     return inner if method in ("svrg", "afsvrg-vp") else None
 
@@ -129,10 +137,9 @@ def test_one_dominator_runs_the_method_on_the_pooled_data(method, loss, blocks, 
     X, y = problem(loss)
     order, w0 = draws(50), np.random.default_rng(3).normal(size=D)
     options = {"latency": latency, "slowdown": slowdown, "w0": w0, "inner": inner_of(method, 20)}
+    rest = (0.2, loss, "l2", WEIGHT)
     results = [
-        simulate(
-            method, X, y, blocks, order, 50, 0.2, loss, "l2", WEIGHT, synchronous=mode, **options
-        )
+        run(method, X, y, blocks, order, *rest, synchronous=mode, **options)
         for mode in (False, True)
     ]
     expected = pooled(method, X, y, order, 0.2, loss, "l2", w0, 20)
@@ -150,9 +157,8 @@ def test_one_dominator_runs_the_method_on_the_pooled_data(method, loss, blocks, 
 def test_afsvrg_with_one_dominator_is_svrg_on_its_columns():
     X, y = problem()
     order = draws(50)
-    result = simulate(
-        "afsvrg-vp", X, y, UNEVEN, order, 50, 0.3, "logistic", "l2", WEIGHT, inner=20, latency=2.0
-    )
+    rest = (0.3, "logistic", "l2", WEIGHT)
+    result = run("afsvrg-vp", X, y, UNEVEN, order, *rest, inner=20, latency=2.0)
     own = UNEVEN[0]
     orders = [order[:20], order[20:40], order[40:]]
     expected, _ = svrg(X[:, own], y, np.zeros(4), 0.3, orders, "logistic", "l2", WEIGHT)
@@ -174,22 +180,8 @@ def test_schedule_of_two_dominators_and_a_straggler_by_hand():
     X = np.array([[1.0, 2.0], [3.0, -1.0], [-2.0, 0.5]])
     y = np.array([1.0, -2.0, 0.5])
     order, step, weight = [0, 1, 2, 1, 0], 0.1, 0.25
-    result = simulate(
-        "sgd",
-        X,
-        y,
-        [[0], [1]],
-        order,
-        5,
-        step,
-        "square",
-        "l2",
-        weight,
-        dominators=2,
-        latency=1,
-        slowdown=[1, 3],
-        seconds_per_feature=1,
-    )
+    rest = (step, "square", "l2", weight)
+    result = run("sgd", X, y, [[0], [1]], order, *rest, dominators=2, latency=1, slowdown=[1, 3])
     assert [(i.dominator, i.begun, i.summed) for i in result.iterations] == [
         (0, 0, 5),
         (1, 0, 5),
@@ -250,20 +242,8 @@ def test_synchronous_schedule_by_hand():
     # As above; after the sums at T + 5 the last update is the straggler's, at T + 5 + 1 + 3.
     X, y = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([1.0, -2.0])
     order, step = [0, 1, 1, 1, 0], 0.1
-    result = simulate(
-        "sgd",
-        X,
-        y,
-        [[0], [1]],
-        order,
-        5,
-        step,
-        "square",
-        dominators=2,
-        synchronous=True,
-        latency=1,
-        slowdown=[1, 3],
-    )
+    options = {"dominators": 2, "synchronous": True, "latency": 1, "slowdown": [1, 3]}
+    result = run("sgd", X, y, [[0], [1]], order, step, "square", **options)
     assert [(i.dominator, i.begun, i.summed) for i in result.iterations] == [
         (0, 0, 5),
         (1, 0, 5),
@@ -294,20 +274,8 @@ def test_snapshots_cut_the_run_by_hand():
     # 2·3/2 + 1 + 1 + 1 + 2·3/2 = 9, S − t = 5.
     X, y = np.ones((2, 5)), np.array([1.0, -1.0])
     blocks = [[0, 1], [2, 3, 4]]
-    result = simulate(
-        "svrg",
-        X,
-        y,
-        blocks,
-        [0, 1, 0, 1, 0, 1],
-        6,
-        0.1,
-        "logistic",
-        dominators=2,
-        inner=3,
-        latency=1,
-        seconds_per_feature=1,
-    )
+    options = {"dominators": 2, "inner": 3, "latency": 1}
+    result = run("svrg", X, y, blocks, [0, 1, 0, 1, 0, 1], **options)
     # Sums at 14, 14; dominator 0 begins at 16 and sums at 21, the third of this epoch. Dominator 1
     # had begun at 17 and is dropped. Last update: party 1, at 21 + 1 + 3. Snapshot: 25 to 34.
     assert result.starts == [9, 34]
@@ -320,20 +288,7 @@ def test_snapshots_cut_the_run_by_hand():
         (0, 41, 46),
     ]
     # AFSVRG-VP sends nothing: the third sum at 21, its own update at 23, snapshot until 32.
-    alone = simulate(
-        "afsvrg-vp",
-        X,
-        y,
-        blocks,
-        [0, 1, 0, 1],
-        4,
-        0.1,
-        "logistic",
-        dominators=2,
-        inner=3,
-        latency=1,
-        seconds_per_feature=1,
-    )
+    alone = run("afsvrg-vp", X, y, blocks, [0, 1, 0, 1], **options)
     assert alone.starts == [9, 32]
     assert happened(alone)[:3] == [(16, 0, 0, 0), (17, 1, 1, 0), (23, 2, 0, 0)]
     # Iteration 2 begins at 16, is answered at 19 and 20, after all earlier updates.
@@ -342,19 +297,8 @@ def test_snapshots_cut_the_run_by_hand():
 
 def test_afsvrg_counts_as_missing_only_what_was_meant_for_the_block():
     X, y = problem()
-    result = simulate(
-        "afsvrg-vp",
-        X,
-        y,
-        UNEVEN,
-        draws(60),
-        60,
-        0.1,
-        "logistic",
-        dominators=2,
-        inner=60,
-        slowdown=[1, 1, 9, 1],
-    )
+    options = {"dominators": 2, "inner": 60, "slowdown": [1, 1, 9, 1]}
+    result = run("afsvrg-vp", X, y, UNEVEN, draws(60), **options)
     assert not result.read_delays[:, 2:].any()
     assert {a.party for a in result.applications} == {0, 1}
     assert all(result.iterations[a.iteration].dominator == a.party for a in result.applications)
@@ -379,24 +323,9 @@ CASES = [
 def simulated(case, updates: int = 45, **options) -> Result:
     method, mode, m, latency, slowdown = case
     X, y = problem()
-    return simulate(
-        method,
-        X,
-        y,
-        UNEVEN,
-        draws(updates),
-        updates,
-        0.2,
-        "logistic",
-        "l2",
-        WEIGHT,
-        dominators=m,
-        synchronous=mode,
-        inner=inner_of(method, 20),
-        latency=latency,
-        slowdown=slowdown,
-        **options,
-    )
+    options |= {"dominators": m, "synchronous": mode, "inner": inner_of(method, 20)}
+    options |= {"latency": latency, "slowdown": slowdown}
+    return run(method, X, y, UNEVEN, draws(updates), 0.2, "logistic", "l2", WEIGHT, **options)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -443,19 +372,8 @@ def test_blocks_and_sums_follow_from_the_order_of_the_applications(case):
 def test_fewer_threads_than_dominators_serve_in_the_order_of_arrival():
     # r = τ = (1, 1, 1, 4), no latency: three sums at 4, of which party 3 applies one at a time.
     X, y = problem(n=3, d=4)
-    result = simulate(
-        "sgd",
-        X,
-        y,
-        [[0], [1], [2], [3]],
-        [0, 1, 2],
-        3,
-        0.1,
-        "logistic",
-        dominators=3,
-        slowdown=[1, 1, 1, 4],
-        threads=1,
-    )
+    options = {"dominators": 3, "slowdown": [1, 1, 1, 4], "threads": 1}
+    result = run("sgd", X, y, [[0], [1], [2], [3]], [0, 1, 2], **options)
     assert [(a.time, a.iteration) for a in result.applications if a.party == 3] == [
         (8, 0),
         (12, 1),
@@ -467,9 +385,7 @@ def test_fewer_threads_than_dominators_serve_in_the_order_of_arrival():
 def test_updates_due_at_the_same_time_are_applied_in_the_order_of_the_sums():
     # Without latency an own update and a collaborative one take the same time.
     X, y = problem(n=4, d=4)
-    result = simulate(
-        "sgd", X, y, [[0, 1], [2, 3]], draws(6, 4), 6, 0.1, "logistic", dominators=2, latency=0
-    )
+    result = run("sgd", X, y, [[0, 1], [2, 3]], draws(6, 4), dominators=2, latency=0)
     for party in (0, 1):
         mine = [(a.time, a.iteration) for a in result.applications if a.party == party]
         assert mine == [(4, 0), (4, 1), (8, 2), (8, 3), (12, 4), (12, 5)]
@@ -481,15 +397,8 @@ def test_updates_due_at_the_same_time_are_applied_in_the_order_of_the_sums():
 def test_fractions_and_dyadic_floats_tell_the_same_times(method):
     X, y = problem()
     runs = [
-        simulate(
-            method,
-            X,
-            y,
-            UNEVEN,
-            draws(60),
-            60,
-            0.2,
-            "logistic",
+        run(
+            *(method, X, y, UNEVEN, draws(60), 0.2),
             dominators=3,
             inner=inner_of(method, 25),
             seconds_per_feature=number(1) / 8,
