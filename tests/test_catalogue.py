@@ -269,9 +269,9 @@ def test_images_are_normalised_by_channel():
     assert catalogue["cifar-10"].normalise == catalogue["cifar-10-binary"].normalise
     assert len(catalogue["cifar-10"].normalise.deviation) == 3
     assert not catalogue["cifar-10"].scaled_by_train
-    assert catalogue["digits"].normalise.from_train and catalogue["digits"].scaled_by_train
+    assert catalogue["digits"].normalise.mean is None and catalogue["digits"].scaled_by_train
     assert catalogue["a9a"].normalise is None
-    assert catalogue["tiny-imagenet"].normalise.from_train
+    assert catalogue["tiny-imagenet"].normalise.mean is None
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "a9a"])

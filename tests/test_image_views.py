@@ -288,7 +288,7 @@ def test_modelnet40_is_as_published_but_for_its_size():
     assert list(names) == sorted(names) and names[0] == "airplane" and names[-1] == "xbox"
     assert (dataset.splits["train"].rows, dataset.splits["test"].rows) == (9843, 2468)
     assert "224 × 224 to 64 × 64" in " ".join(dataset.note.split())
-    assert dataset.normalise.from_train and dataset.channels == 3
+    assert dataset.normalise.mean is None and dataset.channels == 3
 
 
 @pytest.mark.parametrize(
