@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.results import Results
+from fedatlas.schema.claims import ClaimTest
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -20,6 +23,16 @@ def read_budgets(path: Path) -> xr.Dataset:
     from fedatlas.traces.netcdf import read_netcdf  # loads xarray, which plans do without
 
     return read_netcdf(path, FORMAT, "a file of budgets")
+
+
+class BudgetTest(ClaimTest, ABC):
+    """A test of what runs spend of privacy."""
+
+    needs: ClassVar[tuple[str, ...]] = ("budgets",)
+
+    def cases(self, results: Results, run: str) -> list[xr.Dataset]:
+        """The run's budgets by accounting, its first first."""
+        return cases_of(results.study(results.budgets, "budgets"), run)
 
 
 def cases_of(budgets: xr.Dataset, run: str) -> list[xr.Dataset]:

@@ -182,11 +182,9 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
 
 
 def _heights(row: _Row, costs: Sequence[str]) -> tuple[float | None, float | None]:
-    """Limits of a row's y axis: the values after the first tenth of the x range.
+    """Limits of a row's y axis: values after the first tenth of a linear x axis, all of a log one.
 
-    All curves start with a constant's score and end a few hundredths apart. Limits that include the
-    start would squeeze the ends, so lines may enter the panel from below. On a logarithmic x axis
-    all values count.
+    Curves start with a constant's score and end close together: the start would squeeze the ends.
     """
     kept = [np.empty(0)]
     for cost in costs:
@@ -247,10 +245,7 @@ def _floor(measurement: str) -> float:
 
 
 def _at_equal_cost(costs: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Seeds' values (seeds, points) at common costs (points,), up to where every seed has one.
-
-    Seeds of one run differ in cost by when their full rounds fell.
-    """
+    """Seeds' values (seeds, points) at common costs (points,), up to where every seed has one."""
     x = np.minimum(np.median(costs, axis=0), costs[:, -1].min())
     return x, np.stack([np.interp(x, *seed) for seed in zip(costs, values, strict=True)])
 

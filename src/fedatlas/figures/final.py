@@ -107,10 +107,7 @@ def _draw_row(place: Axes, height: int, row: _Row) -> None:
 
 
 def _spans_apart(rows: list[_Row]) -> list[tuple[float, float]]:
-    """Spans of two panels from left to right, where published values and ours lie far apart.
-
-    On a single axis, mostly empty, neither runs nor seeds could be told apart. Empty for one panel.
-    """
+    """Spans of two panels where published values and ours lie far apart; empty for one panel."""
     ours = np.array([value for row in rows for value in row.ours])
     published = np.array([row.published for row in rows if row.published is not None])
     if not len(ours) or not len(published):

@@ -168,11 +168,7 @@ def find_leaks(
     parties: int,
     active: int,
 ) -> list[Finding]:
-    """Every attack on one model: labels and margins at w⁰ and at the optimum (n,), and q parties,
-    m of them active.
-
-    FedatlasError for fewer than two parties: a party alone sends nothing.
-    """
+    """Every attack on a model; labels, margins: (n,). FedatlasError for fewer than 2 parties."""
     loss = objective.loss
     at_start = derivatives(loss, margins_at_start, labels)
     trained = derivatives(loss, margins_trained, labels)

@@ -1,26 +1,23 @@
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import PositiveInt
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.budgets import cases_of
+from fedatlas.evaluation.budgets import BudgetTest
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding, RunTest
 
 
-class BudgetFallsTest(RunTest):
+class BudgetFallsTest(BudgetTest, RunTest):
     """The ε of a whole run falls with every larger horizon, from one on."""
-
-    needs: ClassVar[tuple[str, ...]] = ("budgets",)
 
     kind: Literal["budget_falls"]
     from_horizon: PositiveInt
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        budgets = results.study(results.budgets, "budgets")
-        case = cases_of(budgets, self.run)[0]
+        case = self.cases(results, self.run)[0]
         horizons, epsilon = case["horizon"].to_numpy(), case["final_epsilon"].to_numpy()
         late = (horizons >= self.from_horizon) & np.isfinite(epsilon)
         if late.sum() < 2:

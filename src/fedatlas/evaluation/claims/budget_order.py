@@ -1,25 +1,23 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from fedatlas.evaluation.budgets import cases_of
+from fedatlas.evaluation.budgets import BudgetTest
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import ClaimTest, Finding, Outcome
+from fedatlas.schema.claims import Finding, Outcome
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-class BudgetOrderTest(ClaimTest):
+class BudgetOrderTest(BudgetTest):
     """One run spends less privacy than others, ε over all iterations; one case per rival.
 
     By each run's first accounting; other accountings are evidence.
     """
-
-    needs: ClassVar[tuple[str, ...]] = ("budgets",)
 
     kind: Literal["budget_order"]
     smaller: str
@@ -30,23 +28,28 @@ class BudgetOrderTest(ClaimTest):
         return (self.smaller, *self.than)
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        budgets = results.study(results.budgets, "budgets")
-        ours = _totals(budgets, self.smaller)
+        ours = _totals(self.cases(results, self.smaller))
         for rival in self.than:
-            theirs = _totals(budgets, rival)
+            theirs = _totals(self.cases(results, rival))
             (own, mine), (other, its) = next(iter(ours.items())), next(iter(theirs.items()))
             evidence = (
                 f"ε in all: {self.smaller} {mine:.5g} ({own}), {rival} {its:.5g} ({other})"
                 f"{_others(self.smaller, ours)}{_others(rival, theirs)}"
-                f"{_resting_on(budgets, self.smaller, rival)}"
+                f"{self._resting_on(results, self.smaller, rival)}"
             )
             verdict: Outcome = "reproduced" if mine < its else "not reproduced"
             yield Finding(f"[than {rival}]" if len(self.than) > 1 else "", verdict, evidence)
 
+    def _resting_on(self, results: Results, *runs: str) -> str:
+        """What the budgets of runs rest on, once if it is the same."""
+        stated = {run: str(self.cases(results, run)[0]["statement"].item()) for run in runs}
+        if len(set(stated.values())) == 1:
+            return f"; each {stated[runs[0]]}"
+        return "".join(f"; {run} {statement}" for run, statement in stated.items())
 
-def _totals(budgets: xr.Dataset, run: str) -> dict[str, float]:
+
+def _totals(cases: Sequence[xr.Dataset]) -> dict[str, float]:
     """ε of all iterations by accounting."""
-    cases = cases_of(budgets, run)
     return {
         str(case["accounting"].item()): float(case["epsilon"].dropna("iteration")[-1])
         for case in cases
@@ -56,11 +59,3 @@ def _totals(budgets: xr.Dataset, run: str) -> dict[str, float]:
 def _others(run: str, totals: Mapping[str, float]) -> str:
     further = [f"{value:.5g} ({name})" for name, value in list(totals.items())[1:]]
     return f"; {run} {', '.join(further)}" if further else ""
-
-
-def _resting_on(budgets: xr.Dataset, *runs: str) -> str:
-    """What the budgets of runs rest on, once if it is the same."""
-    stated = {run: str(cases_of(budgets, run)[0]["statement"].item()) for run in runs}
-    if len(set(stated.values())) == 1:
-        return f"; each {stated[runs[0]]}"
-    return "".join(f"; {run} {statement}" for run, statement in stated.items())

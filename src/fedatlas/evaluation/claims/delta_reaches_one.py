@@ -1,17 +1,15 @@
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from fedatlas.evaluation.budgets import cases_of
+from fedatlas.evaluation.budgets import BudgetTest
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding, RunTest
 
 
-class DeltaReachesOneTest(RunTest):
+class DeltaReachesOneTest(BudgetTest, RunTest):
     """The δ of a run reaches 1 after a number of iterations."""
-
-    needs: ClassVar[tuple[str, ...]] = ("budgets",)
 
     kind: Literal["delta_reaches_one"]
     after: PositiveInt
@@ -21,9 +19,8 @@ class DeltaReachesOneTest(RunTest):
     )
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        budgets = results.study(results.budgets, "budgets")
         found, agrees = [], []
-        for case in cases_of(budgets, self.run):
+        for case in self.cases(results, self.run):
             delta = case["delta"].dropna("iteration").to_numpy()
             reached = case["iteration"].to_numpy()[: len(delta)][delta >= 1]
             agrees.append(len(reached) > 0 and abs(int(reached[0]) - self.after) <= self.tolerance)
