@@ -22,12 +22,10 @@ class Exposure:
     @property
     def received_state_weights(self) -> np.ndarray:
         """(n,) Σ_j R_ij."""
-        weights: np.ndarray = self.states.sum(axis=1)
-        return weights
+        return np.asarray(self.states.sum(axis=1))
 
     @property
     def received_tracker_weights(self) -> np.ndarray:
         """(n,) Σ_j C_ij."""
         assert self.trackers is not None
-        weights: np.ndarray = self.trackers.sum(axis=1)
-        return weights
+        return np.asarray(self.trackers.sum(axis=1))

@@ -170,14 +170,12 @@ class UndirectedAlgorithm(DecentralisedAlgorithm):
         own_broadcast: bool = False,
     ) -> Budget:
         """Of models that are sent with Laplace noise of this scale; see `_moved`."""
-        return self._worst_agent(
-            exposure,
-            lambda weight: basic_composition(
-                noise_ratio(
-                    self._moved(exposure, weight, samples, iterations, own_broadcast), noise
-                )
-            ),
-        )
+
+        def of_agent(weight: float) -> Budget:
+            moved = self._moved(exposure, weight, samples, iterations, own_broadcast)
+            return basic_composition(noise_ratio(moved, noise))
+
+        return self._worst_agent(exposure, of_agent)
 
     def _worst_agent(self, exposure: Exposure, budget: Callable[[float], Budget]) -> Budget:
         """budget: of an agent that receives a sum of weights."""

@@ -33,7 +33,12 @@ class DecentralisedProblem:
 
     def minibatches(self, random: RoundRandom, size: int) -> Minibatches:
         """Draw, for each agent, `size` of its samples uniformly without replacement."""
-        return self._engine.minibatches(random, self._available(size))
+        if size > self.samples:
+            raise FedatlasError(
+                f"{size} distinct samples cannot be drawn at every iteration: an agent has only "
+                f"{self.samples}; lower the number of samples, or the number of agents"
+            )
+        return self._engine.minibatches(random, size)
 
     def first_samples(self, size: int) -> Minibatches:
         """Each agent's first `size` samples, or all that it has: those that arrived so far."""
@@ -49,11 +54,3 @@ class DecentralisedProblem:
     def measure(self, points: Any) -> dict[str, float]:
         """Every measurement, over all training and test samples; never counted."""
         return self._engine.measure(points)
-
-    def _available(self, size: int) -> int:
-        if size > self.samples:
-            raise FedatlasError(
-                f"{size} distinct samples cannot be drawn at every iteration: an agent has only "
-                f"{self.samples}; lower the number of samples, or the number of agents"
-            )
-        return size

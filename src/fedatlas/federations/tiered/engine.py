@@ -14,11 +14,13 @@ class RowsByClient(NamedTuple):
     """Where a silo stores the samples of a minibatch.
 
     rows: (B,) client by client. place: (B,) of each in ζ. bounds: (K + 1,) where clients' begin.
+    sizes: (K,) |ζ_k|.
     """
 
     rows: np.ndarray
     place: np.ndarray
     bounds: np.ndarray
+    sizes: np.ndarray
 
 
 def rows_by_client(stored: np.ndarray, offsets: np.ndarray, samples: np.ndarray) -> RowsByClient:
@@ -28,7 +30,8 @@ def rows_by_client(stored: np.ndarray, offsets: np.ndarray, samples: np.ndarray)
     """
     rows = stored[samples]
     place = np.argsort(rows)  # rows are stored client by client
-    return RowsByClient(rows[place], place, np.searchsorted(rows[place], offsets))
+    bounds = np.searchsorted(rows[place], offsets)
+    return RowsByClient(rows[place], place, bounds, np.diff(bounds))
 
 
 class SiloEngine(FederatedEngine):

@@ -1,6 +1,5 @@
 """Silos that train blocks of a linear model: margins are summed over silos."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,6 @@ from fedatlas.federations.tiered.kernels import silo_gradients
 from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
 from fedatlas.federations.tiered.shards import TieredSamples
 from fedatlas.schema.objectives import LinearObjective
-
-
-@dataclass(frozen=True)
-class _SiloBatch:
-    """A silo's rows of the minibatch, and |ζ_k| of its clients, (K,)."""
-
-    by_client: RowsByClient
-    sizes: np.ndarray
 
 
 class LinearSilos(NumpyArrays, SiloEngine):
@@ -105,21 +96,19 @@ class _Silo:
             data.samples.label,
         )
 
-    def batch(self, samples: np.ndarray) -> _SiloBatch:
+    def batch(self, samples: np.ndarray) -> RowsByClient:
         """The rows of these samples, (B,)."""
-        found = rows_by_client(self.stored, self._offsets, samples)
-        return _SiloBatch(found, np.diff(found.bounds))
+        return rows_by_client(self.stored, self._offsets, samples)
 
-    def embeddings(self, weights: np.ndarray, batch: _SiloBatch) -> np.ndarray:
+    def embeddings(self, weights: np.ndarray, batch: RowsByClient) -> np.ndarray:
         """Φ_j of the minibatch, (B,), at weights (d_j,)."""
-        rows, place, _ = batch.by_client
-        found = np.empty(len(rows))
-        found[place] = self.features[rows] @ weights
+        found = np.empty(len(batch.rows))
+        found[batch.place] = self.features[batch.rows] @ weights
         return found
 
     def gradients(
-        self, weights: np.ndarray, others: np.ndarray, batch: _SiloBatch, codes: tuple[Any, ...]
+        self, weights: np.ndarray, others: np.ndarray, batch: RowsByClient, codes: tuple[Any, ...]
     ) -> np.ndarray:
         """g_{k,j}, (K, d_j), at weights (K, d_j)."""
-        rows, place, bounds = batch.by_client
+        rows, place, bounds, _ = batch
         return silo_gradients(*self._csr, rows, bounds, others[place], *codes, weights)

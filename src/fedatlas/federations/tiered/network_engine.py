@@ -159,15 +159,15 @@ class _Silo:
 
     def batch(self, samples: np.ndarray) -> _SiloBatch:
         """The slices of these samples, (B,)."""
-        rows, place, starts = rows_by_client(self._row_of, self._offsets, samples)
+        rows, place, starts, sizes = rows_by_client(self._row_of, self._offsets, samples)
         taken = torch.from_numpy(rows).to(self._device)
         inputs, targets = self._train.at(taken), self._targets[taken]
         places = torch.from_numpy(place).to(self._device)
         groups = tuple(
             self._group(clients, starts, inputs, targets, places)
-            for clients in self._together(np.diff(starts), inputs[0].numel())
+            for clients in self._together(sizes, inputs[0].numel())
         )
-        return _SiloBatch(inputs, places, np.diff(starts), groups)
+        return _SiloBatch(inputs, places, sizes, groups)
 
     def embeddings(self, weights: torch.Tensor, batch: _SiloBatch) -> torch.Tensor:
         """Φ_j of the minibatch, (B, E), at weights (d_j,)."""
