@@ -1,5 +1,6 @@
 """What every method keeps to: runs go on where they were killed, seeds decide, rounds are pure."""
 
+import json
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -8,9 +9,11 @@ import pytest
 from fedatlas.algorithms import algorithm_names, build_algorithm
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.setting import open_setting
+from fedatlas.training import checkpoints
 from fedatlas.training.checkpoints import state_arrays
-from fedatlas.training.loop import train
-from resuming import killed_and_resumed, without_times
+from fedatlas.training.loop import CheckpointPolicy, train
+from fedatlas.training.npz import read_npz
+from resuming import killed_and_resumed, train_until_killed, without_times
 from small_federations import SMALL, small, small_shards
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -62,6 +65,23 @@ def test_a_killed_run_ends_with_the_same_trace(
     assert f"seed {resumed_at}" in caplog.text  # what the checkpoint held is not done again
     assert without_times(resumed).identical(without_times(expected))
     assert (np.diff(resumed["wall_time"], axis=1) > 0).all()  # time goes on as well
+
+
+@pytest.mark.parametrize("algorithm", ["fmgda", "growing_samples_descent", "tdcd"])
+def test_a_resumed_run_knows_what_ran_out_of_memory(algorithm, folder, tmp_path):
+    """Of every federation that trains networks, the engine's record is kept and told."""
+    spec, shards = small(algorithm, seeds=(3,)), small_shards(folder, algorithm)
+    policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
+    train_until_killed(2, spec, shards, tmp_path / "trace.nc", policy)
+    arrays = read_npz(policy.path)
+    header = json.loads(str(arrays.pop("header")))
+    assert header.pop("memory") == {"at_once": {}, "warnings": {}}
+    del arrays["digest"], header["format"]
+    told = "what an attempt with less memory has met"
+    header["memory"] = {"at_once": {}, "warnings": {"gradient": told}}
+    checkpoints.save(policy.path, header.pop("identity"), header, arrays)
+    resumed = train(spec, shards, tmp_path / "trace.nc", checkpoint=policy)
+    assert json.loads(resumed.attrs["warnings"])[-1] == told
 
 
 @every_method
