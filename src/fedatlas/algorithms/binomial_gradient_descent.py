@@ -88,7 +88,6 @@ class BinomialGradientDescent(UndirectedAlgorithm):
         network: GraphNetwork,
         random: RoundRandom,
     ) -> Iterate:
-        """Iteration k."""
         x = state.x
         # Models leave exactly: they follow from noisy gradients, which are what is quantised.
         x_sent = network.states.send(x)

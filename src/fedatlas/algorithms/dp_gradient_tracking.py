@@ -201,7 +201,6 @@ class DpGradientTracking(DecentralisedAlgorithm):
         network: GraphNetwork,
         random: RoundRandom,
     ) -> State:
-        """Iteration k."""
         steps = self.scheme.steps(self.horizon)
         assert network.trackers is not None  # as `check_graphs` has made sure
         x, y, g = state.x, state.y, state.g

@@ -31,7 +31,6 @@ class FedAvg(HorizontalAlgorithm):
         "gives only the product K·η_g·η_l: η_g = 1 is our choice"
     )
 
-    clients_per_round: PositiveInt
     local_steps: PositiveInt
     local_step_size: PositiveFloat
     global_step_size: PositiveFloat = 1.0

@@ -41,7 +41,6 @@ class FedPage(HorizontalAlgorithm):
         "stated: η_g/K is our choice, by which K local steps span one global step"
     )
 
-    clients_per_round: PositiveInt
     local_steps: PositiveInt
     global_step_size: PositiveFloat
     local_step_size: PositiveFloat | None = None  # None: η_g/K, our choice

@@ -52,7 +52,6 @@ class GaussianGradientDescent(UndirectedAlgorithm):
         network: GraphNetwork,
         random: RoundRandom,
     ) -> Iterate:
-        """Iteration k."""
         x = state.x
         x_sent = network.states.send(x)
         b = self.noise * network.draws.normal(random, x)

@@ -49,7 +49,6 @@ class GrowingSamplesDescent(UndirectedAlgorithm):
         network: GraphNetwork,
         random: RoundRandom,
     ) -> Iterate:
-        """Iteration k."""
         x = state.x
         x_sent = network.states.release(x, self.noise, random)
         g = self._gradients(x, problem, random, self.samples_at(state.k))

@@ -47,7 +47,6 @@ class OnlineGradientDescent(UndirectedAlgorithm):
         network: GraphNetwork,
         random: RoundRandom,
     ) -> Iterate:
-        """Iteration k."""
         x = state.x
         x_sent = network.states.release(x, self.noise, random)
         arrived = problem.first_samples(self.samples * (state.k + 1))

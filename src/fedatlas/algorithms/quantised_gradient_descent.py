@@ -47,7 +47,6 @@ class QuantisedGradientDescent(UndirectedAlgorithm):
         network: GraphNetwork,
         random: RoundRandom,
     ) -> Iterate:
-        """Iteration k."""
         x = state.x
         noisy = x + self.noise * network.draws.laplace(random, x)
         z = on_lattice(noisy, self.spacing, network.draws.uniform(random, x))

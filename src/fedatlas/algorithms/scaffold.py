@@ -35,7 +35,6 @@ class Scaffold(HorizontalAlgorithm):
         "and names no option: η_g = 1, option II and zero control variates are our choice"
     )
 
-    clients_per_round: PositiveInt
     local_steps: PositiveInt
     local_step_size: PositiveFloat
     global_step_size: PositiveFloat = 1.0

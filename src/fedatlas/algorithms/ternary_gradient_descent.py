@@ -51,7 +51,6 @@ class TernaryGradientDescent(UndirectedAlgorithm):
         network: GraphNetwork,
         random: RoundRandom,
     ) -> Iterate:
-        """Iteration k."""
         x, r = state.x, self.quantiser_range
         kept = network.draws.uniform(random, x) * r < abs(x)
         # Of three levels, and the range itself.

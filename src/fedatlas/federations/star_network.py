@@ -20,7 +20,7 @@ class StarNetwork:
     def broadcast(self, *arrays: Any, to: Any) -> tuple[Any, ...]:
         """Send every array from the server to each of the clients `to`; returns the arrays."""
         receivers = len(to)
-        weight = receivers * sum(_bytes(array) for array in arrays)
+        weight = receivers * sum(array.nbytes for array in arrays)
         self._counters.bytes_down += weight
         self._counters.messages += receivers
         self._counters.full_participations += receivers == self._clients
@@ -29,7 +29,7 @@ class StarNetwork:
 
     def gather(self, *arrays: Any) -> tuple[Any, ...]:
         """Send arrays (senders, …) to the server, a row from each sender; returns the arrays."""
-        weight = sum(_bytes(array) for array in arrays)
+        weight = sum(array.nbytes for array in arrays)
         self._counters.bytes_up += weight
         self._counters.messages += len(arrays[0])
         self._count_exchange(weight)
@@ -39,7 +39,3 @@ class StarNetwork:
         """Messages of all clients travel at once; the server carries them all."""
         self._counters.sequential_messages += 1
         self._counters.sequential_bytes += weight
-
-
-def _bytes(array: Any) -> int:
-    return int(array.nbytes)

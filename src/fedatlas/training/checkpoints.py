@@ -111,13 +111,7 @@ def restore_state(template: State, arrays: dict[str, np.ndarray], from_numpy: An
     for name, kind in _members(template).items():
         saved = arrays.get(name)
         if _members(kind):
-            prefix = f"{name}."
-            nested = {
-                key.removeprefix(prefix): array
-                for key, array in arrays.items()
-                if key.startswith(prefix)
-            }
-            values[name] = restore_state(kind, nested, from_numpy)
+            values[name] = restore_state(kind, within(f"{name}.", arrays), from_numpy)
         elif saved is None:
             values[name] = None
         elif isinstance(kind, int | float):
@@ -127,8 +121,15 @@ def restore_state(template: State, arrays: dict[str, np.ndarray], from_numpy: An
         else:
             values[name] = from_numpy(saved)
     made: Any = type(template)
-    restored: State = made(**values) if _is_named(template) else made(values.values())
+    named = is_dataclass(template) or hasattr(template, "_fields")
+    restored: State = made(**values) if named else made(values.values())
     return restored
+
+
+def within(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays below a prefix, which their names lose."""
+    below = (name for name in arrays if name.startswith(prefix))
+    return {name.removeprefix(prefix): arrays[name] for name in below}
 
 
 def _members(value: Any) -> dict[str, Any]:
@@ -139,7 +140,3 @@ def _members(value: Any) -> dict[str, Any]:
         names = getattr(value, "_fields", None) or map(str, range(len(value)))
         return dict(zip(names, value, strict=True))
     return {}
-
-
-def _is_named(value: Any) -> bool:
-    return is_dataclass(value) or hasattr(value, "_fields")

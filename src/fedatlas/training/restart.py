@@ -120,7 +120,7 @@ class Restart:
         if found is None:
             return Records(), None
         header, arrays = found
-        records = Records(_within("variable/", arrays), list(header["status"]))
+        records = Records(checkpoints.within("variable/", arrays), list(header["status"]))
         if self._memory is not None:
             self._memory.restore(header.get("memory", {}))
         if len(records.status) == len(self._spec.seeds):
@@ -131,18 +131,9 @@ class Restart:
             return records, None
         log.info("%s: resuming seed %d after round %d", self._spec.name, seed, header["round"])
         position = {name: header[name] for name in ("record", "round", "wall_time", "counters")}
-        return records, Position(**position, state=_within("state/", arrays))
+        return records, Position(**position, state=checkpoints.within("state/", arrays))
 
     def discard(self) -> None:
         """Remove the checkpoint of a run whose trace is complete."""
         if self._policy is not None:
             self._policy.path.unlink(missing_ok=True)
-
-
-def _within(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays below a prefix, which their names lose."""
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }

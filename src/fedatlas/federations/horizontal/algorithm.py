@@ -2,6 +2,8 @@
 
 from typing import Any, ClassVar
 
+from pydantic import PositiveInt
+
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.partitions import HorizontalPartition
@@ -17,7 +19,7 @@ class HorizontalAlgorithm(Algorithm):
 
     partition_kind: ClassVar[str] = "horizontal"
 
-    clients_per_round: int
+    clients_per_round: PositiveInt
 
     def point(self, state: Any, network: Any) -> Any:
         """The server's model."""

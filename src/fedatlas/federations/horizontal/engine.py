@@ -26,9 +26,7 @@ class Engine(FederatedEngine):
     numbers_at_once: int = 2**23  # 64 MiB: less gives a GPU too little to do at once
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
-        labels = [part.label for part in (data.samples, data.test) if part is not None]
-        name, features = data.metadata.get("dataset"), data.samples.features
-        self.has_classes = has_two_classes(objective, name, features, labels)
+        self.has_classes = has_two_classes(objective, data.metadata, data.samples, data.test)
         self.clients = data.clients
         self.dimension = data.samples.features.shape[1]
         self.samples = len(data.samples)

@@ -35,9 +35,7 @@ class LinearSilos(NumpyArrays, SiloEngine):
         )
         first = data.silos[0]
         label = first.samples.label[data.place[0]]
-        labels = [part.label for part in (first.samples, first.test) if part is not None]
-        name, features = data.metadata.get("dataset"), first.samples.features
-        self._has_classes = has_two_classes(objective, name, features, labels)
+        self._has_classes = has_two_classes(objective, data.metadata, first.samples, first.test)
         self._silos = tuple(
             _Silo(silo, place) for silo, place in zip(data.silos, data.place, strict=True)
         )

@@ -30,9 +30,7 @@ class VerticalProblem:
         self._test = data.test
         self.dimension = self._model.dimension
         self.samples = len(data.train)
-        labels = [rows.label for rows in (data.train, data.test) if rows]
-        name, features = data.metadata.get("dataset"), data.train.features
-        self._has_classes = has_two_classes(objective, name, features, labels)
+        self._has_classes = has_two_classes(objective, data.metadata, data.train, data.test)
 
     @property
     def smoothness(self) -> float:
