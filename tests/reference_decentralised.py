@@ -94,6 +94,18 @@ def start(x0: Matrix) -> list[Vector]:
     return [np.array(x, dtype=np.float64) for x in x0]
 
 
+UNBALANCED = np.array(
+    [
+        [0.0, 0.0, 0.5, 0.5, 1.0],
+        [1.0, 0.0, 0.0, 0.0, 0.0],
+        [0.0, 1.0, 0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.5, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 0.5, 0.0],
+    ]
+)
+"""A directed ring with two shortcuts to agent 0; DP-1's row sums, and column sums of 1."""
+
+
 # --- DP-GT ----------------------------------------------------------------------------------------
 
 

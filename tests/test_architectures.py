@@ -265,6 +265,17 @@ def test_the_sigmoid_unit_is_equation_12():
     torch.testing.assert_close(scores.ravel(), torch.tensor(expected))
 
 
+def residual_blocks(x: torch.Tensor, normalised: Any) -> torch.Tensor:
+    """Eight blocks; normalised: a convolution by stride and padding with what follows it."""
+    for channels in (64, 128, 256, 512):
+        for block in range(2):
+            stride = 2 if block == 0 and channels > 64 else 1
+            y = normalised(x, stride, 1).relu()
+            y = normalised(y, 1, 1)
+            x = (y + (normalised(x, stride, 0) if stride == 2 else x)).relu()
+    return x
+
+
 def resnet_by_hand(parameters: list[torch.Tensor], images: torch.Tensor) -> torch.Tensor:
     """He et al.'s ResNet-18 with a 3×3 stem and 32 groups, from parameters in their order."""
     waiting = iter(parameters)
@@ -273,13 +284,7 @@ def resnet_by_hand(parameters: list[torch.Tensor], images: torch.Tensor) -> torc
         x = F.conv2d(x, next(waiting), stride=stride, padding=padding)
         return F.group_norm(x, 32, next(waiting), next(waiting))
 
-    x = normalised(images, 1, 1).relu()
-    for channels in (64, 128, 256, 512):
-        for block in range(2):
-            stride = 2 if block == 0 and channels > 64 else 1
-            y = normalised(x, stride, 1).relu()
-            y = normalised(y, 1, 1)
-            x = (y + (normalised(x, stride, 0) if stride == 2 else x)).relu()
+    x = residual_blocks(normalised(images, 1, 1).relu(), normalised)
     scores = F.linear(x.mean((2, 3)), next(waiting), next(waiting))
     assert next(waiting, None) is None
     return scores
@@ -313,12 +318,7 @@ def silo_resnet_by_hand(
         x = F.max_pool2d(normalised(images, 2, 3).relu(), 3, stride=2, padding=1)
     else:
         x = normalised(images, 1, 1).relu()
-    for channels in (64, 128, 256, 512):
-        for block in range(2):
-            stride = 2 if block == 0 and channels > 64 else 1
-            y = normalised(x, stride, 1).relu()
-            y = normalised(y, 1, 1)
-            x = (y + (normalised(x, stride, 0) if stride == 2 else x)).relu()
+    x = residual_blocks(x, normalised)
     if name == "resnet18_views":
         x = x.mean((2, 3))
     else:  # an average over 2 × 2

@@ -52,16 +52,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 SIZES = np.array([7, 9, 6, 12, 8])
 AGENTS, FEATURES, ITERATIONS = len(SIZES), 4, 12
 
-# [i, j]: i receives from j. Row sums of C 2, 1, 1, 0.5, 0.5, column sums 1, as in erratum DP-1.
-C = np.array(
-    [
-        [0.0, 0.0, 0.5, 0.5, 1.0],
-        [1.0, 0.0, 0.0, 0.0, 0.0],
-        [0.0, 1.0, 0.0, 0.0, 0.0],
-        [0.0, 0.0, 0.5, 0.0, 0.0],
-        [0.0, 0.0, 0.0, 0.5, 0.0],
-    ]
-)
+# [i, j]: i receives from j.
+C = reference.UNBALANCED
 R = np.array(
     [
         [0.0, 0.3, 0.0, 0.0, 0.8],

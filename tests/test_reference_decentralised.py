@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reference_decentralised import (
+    UNBALANCED,
     binomial_gradients,
     dp_gt_compact,
     dp_gt_literal,
@@ -30,17 +31,6 @@ ring = np.roll(np.eye(5), 1, axis=0)
 """Directed: i receives from i − 1 alone, with weight 1."""
 
 undirected_ring = (ring + ring.T) / 2
-
-unbalanced = np.array(
-    [
-        [0.0, 0.0, 0.5, 0.5, 1.0],
-        [1.0, 0.0, 0.0, 0.0, 0.0],
-        [0.0, 1.0, 0.0, 0.0, 0.0],
-        [0.0, 0.0, 0.5, 0.0, 0.0],
-        [0.0, 0.0, 0.0, 0.5, 0.0],
-    ]
-)
-"""A directed ring with two shortcuts to agent 0; DP-1's row sums, and column sums of 1."""
 
 
 class Problem:
@@ -364,8 +354,8 @@ def test_quantisers_go_up_or_away_from_zero_below_the_probability():
 
 def test_literal_form_misses_the_optimum_of_an_unbalanced_graph():
     """DP-1: (6) weighs the agents by the left null vector of the *row* Laplacian of C."""
-    assert_close(unbalanced.sum(axis=1), [2, 1, 1, 0.5, 0.5])
-    assert_close(unbalanced.sum(axis=0), 1.0)
+    assert_close(UNBALANCED.sum(axis=1), [2, 1, 1, 0.5, 0.5])
+    assert_close(UNBALANCED.sum(axis=0), 1.0)
     curvature = np.array([1.0, 2.0, 0.5, 1.5, 1.0])
     centre = np.array([-1.0, 0.0, 0.5, 1.5, 1.5])
 
@@ -377,8 +367,8 @@ def test_literal_form_misses_the_optimum_of_an_unbalanced_graph():
     given = {
         "x0": np.zeros((5, 1)),
         "rows": [[()] * 5] * (iterations + 1),
-        "R": unbalanced.T,  # row sums of 1, so no balance either
-        "C": unbalanced,
+        "R": UNBALANCED.T,  # row sums of 1, so no balance either
+        "C": UNBALANCED,
         "alpha": 0.4,
         "beta": 0.4,
         "gamma": 0.05,
@@ -393,7 +383,7 @@ def test_literal_form_misses_the_optimum_of_an_unbalanced_graph():
         assert_close(point.y.sum(), point.gradient.sum())
 
     point = dp_gt_literal(gradient, zeta=silent, eta=silent, **given)[-1]
-    weights = null_left(in_laplacian(unbalanced))
+    weights = null_left(in_laplacian(UNBALANCED))
     assert_close(weights, [0.1, 0.2, 0.2, 0.3, 0.2])
     weighted = (weights * curvature) @ centre / (weights * curvature).sum()
     np.testing.assert_allclose(point.x, weighted, rtol=0, atol=1e-9)
