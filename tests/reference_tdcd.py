@@ -11,6 +11,8 @@ the sample numbers of the minibatch ζ of communication round r. Every method re
 [theta_1, ..., theta_N] after each communication round; index 0 is the start.
 """
 
+from collections import Counter
+
 import numpy as np
 
 # --- The loss of one sample, from the sum of the embeddings ---------------------------------------
@@ -303,3 +305,30 @@ def slowest_share(owners, batch, parameters):
             samples = sum(1 for p in batch if p in own)
             slowest = max(slowest, samples * parameters[j] / sum(parameters))
     return slowest
+
+
+def counters(owners, batches, blocks, *, local_steps, **stated):
+    """What a trace counts of a round for each minibatch, in float64.
+
+    blocks: parameters of each silo. stated: see traffic.
+    """
+    totals, in_turn = Counter(), 0.0
+    for samples in batches:
+        own = samples.tolist()
+        ledger = traffic(owners, own, local_steps=local_steps, item=8, **stated)
+        totals.update(ledger.counts())
+        in_turn += local_steps * slowest_share(owners, own, blocks)
+    assert totals["client_halves"] % 2 == totals["hub_halves"] % 2 == 0
+    return {
+        "gradient_evaluations": local_steps * sum(map(len, batches)),
+        "iteration": len(batches) * local_steps,
+        "bytes_down": totals["down"],
+        "bytes_up": totals["up"],
+        "bytes_sent": totals["between_hubs"],
+        "messages": totals["messages"],
+        "hub_client_trips": totals["client_halves"] // 2,
+        "hub_hub_trips": totals["hub_halves"] // 2,
+        "sequential_messages": totals["exchanges"],
+        "sequential_bytes": totals["busiest"],
+        "sequential_gradients": in_turn,
+    }

@@ -4,7 +4,6 @@ The loops are written here sample by sample, client by client and silo by silo; 
 derivatives are those of tests/reference_vertical.py, which shares nothing with the package.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -541,31 +540,14 @@ def test_what_rounds_cost_is_counted_message_by_message(case, local_steps, label
     toy, name, batch = case
     tdcd = Tdcd(step_size=0.1, local_steps=local_steps, batch_size=len(batch), labels=labels)
     _, counted = run(toy, name, tdcd, 2)
-    totals, in_turn = Counter(), 0.0
-    owners = [[own.tolist() for own in clients] for clients in toy.owners]
-    for samples in minibatches(toy, tdcd, 2):
-        ledger = reference_tdcd.traffic(
-            owners,
-            samples.tolist(),
-            sent=toy.widths,
-            returned=[[width] * toy.clients for width in toy.widths],
-            width=1,
-            local_steps=local_steps,
-            item=8,
-            labels=labels,
-        )
-        totals.update(ledger.counts())
-        in_turn += local_steps * reference_tdcd.slowest_share(owners, samples.tolist(), toy.widths)
-    assert asdict(counted) == {
-        "gradient_evaluations": 2 * local_steps * len(batch),
-        "iteration": 2 * local_steps,
-        "bytes_down": totals["down"],
-        "bytes_up": totals["up"],
-        "bytes_sent": totals["between_hubs"],
-        "messages": totals["messages"],
-        "hub_client_trips": totals["client_halves"] // 2,
-        "hub_hub_trips": totals["hub_halves"] // 2,
-        "sequential_messages": totals["exchanges"],
-        "sequential_bytes": totals["busiest"],
-        "sequential_gradients": pytest.approx(in_turn, rel=1e-12),
-    }
+    expected = reference_tdcd.counters(
+        [[own.tolist() for own in clients] for clients in toy.owners],
+        minibatches(toy, tdcd, 2),
+        toy.widths,
+        sent=toy.widths,
+        returned=[[width] * toy.clients for width in toy.widths],
+        width=1,
+        local_steps=local_steps,
+        labels=labels,
+    )
+    assert asdict(counted) == pytest.approx(expected, rel=1e-12)
