@@ -94,3 +94,34 @@ def test_imports_go_down_the_layers():
 def test_no_file_is_too_long():
     lengths = {name: path.read_bytes().count(b"\n") for name, path in FILES.items()}
     assert {name for name, n in lengths.items() if n > LONGEST_FILE} == set()
+
+
+def test_a_public_method_has_a_docstring_or_overrides_one_that_has():
+    classes = {
+        node.name: node
+        for path in FILES.values()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    }
+
+    def methods(name: str) -> dict[str, ast.FunctionDef]:
+        return {of.name: of for of in classes[name].body if isinstance(of, ast.FunctionDef)}
+
+    def documented(name: str, method: str) -> bool:
+        """In the class or in one above it; a library's classes document their own methods."""
+        if name not in classes:
+            return name != "object"
+        stated = methods(name).get(method)
+        if stated is not None and ast.get_docstring(stated):
+            return True
+        bases = [ast.unparse(base).split("[")[0].split(".")[-1] for base in classes[name].bases]
+        plain = {"ABC", "Model", "BaseModel", "NamedTuple", "Protocol", "Generic"}
+        return any(documented(base, method) for base in bases if base not in plain)
+
+    lacking = [
+        f"{name}.{method}"
+        for name in classes
+        for method in methods(name)
+        if not name.startswith("_") and not method.startswith("_") and not documented(name, method)
+    ]
+    assert lacking == []
