@@ -270,6 +270,6 @@ def test_a_lack_of_memory_elsewhere_is_one_line_too(tmp_path, monkeypatch):
 
     monkeypatch.setattr("fedatlas.training.loop.train", lack)
     spec = large_batches.SPEC.model_dump_json()
-    expected = r"^test-large/fedpage/only: ran out of .* device 'cpu': CUDA out .*GiB\. Give the"
+    expected = r"^test-small/fedpage/only: ran out of .* device 'cpu': CUDA out .*GiB\. Give the"
     with pytest.raises(FedatlasError, match=expected):
         commands.train(spec, tmp_path, tmp_path / "trace.nc", device="cpu")
