@@ -8,30 +8,27 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.plan import data, results, specifications, training
+from fedatlas.plan import code, data, results, specifications, training
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.closure import code_stamp
 from fedatlas.plan.selected import Selected, targets
 from fedatlas.plan.wildcards import CONSTRAINTS, one_of
 from fedatlas.schema.config import export_to_jobs, load_config
 
-# A graph of jobs is very many objects and hardly any garbage. Looking for it takes Python a fifth of
-# a run with nothing to do, and as long once more at the end.
+# A graph of jobs has many objects and little garbage: looking for it takes a fifth of a dry run.
 gc.freeze()
 gc.set_threshold(50_000)
 atexit.register(gc.freeze)
 
-if Path("results").exists() and not Path("results").is_dir():
-    raise WorkflowError("results is a file, but must be a folder: move it away")
-
 try:
+    if Path("results").is_file():
+        raise FedatlasError("results is a file, but must be a folder: move it away")
     CONFIG = load_config(config)
     PLAN = build_plan(Path("config"))
     SELECTED = Selected(PLAN, CONFIG.experiments)
+    export_to_jobs(CONFIG)
 except FedatlasError as error:
     raise WorkflowError(str(error)) from None
-
-export_to_jobs(CONFIG)
 
 
 wildcard_constraints:
@@ -42,6 +39,11 @@ wildcard_constraints:
 def code_of(*modules):
     """A file that changes with the meaning of these modules and of all that they import."""
     return code_stamp(modules, Path("results/code"))
+
+
+# Snakemake lists a folder once, while it builds its graph: what is written later counts as missing.
+for modules in code.of_experiments(PLAN, SELECTED.names):
+    code_of(*modules)
 
 
 def of_experiment(function, *more):
