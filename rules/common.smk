@@ -21,7 +21,7 @@ gc.set_threshold(50_000)
 atexit.register(gc.freeze)
 
 try:
-    if Path("results").is_file():
+    if Path("results").exists() and not Path("results").is_dir():
         raise FedatlasError("results is a file, but must be a folder: move it away")
     CONFIG = load_config(config)
     PLAN = build_plan(Path("config"))
