@@ -11,7 +11,7 @@ from scipy import stats
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.gap_widens import GapWidensTest
-from fedatlas.evaluation.costs import cost_axis, simulated_latency
+from fedatlas.evaluation.costs import cost_axis
 from fedatlas.evaluation.judge import judge
 from fedatlas.evaluation.levels import common_budget, cost_to_reach, log_target, mean_along, reached
 from fedatlas.evaluation.results import Results
@@ -43,12 +43,12 @@ def falling(*rates: float, steps: int = 10, records: int = 31, **options: Any):
 
 def test_a_round_of_ten_steps_takes_three_round_trips_and_ten_units():
     trace = falling(0.9, 0.8, records=3)  # rounds 0, 1, 2
-    assert simulated_latency(trace, 100).values.tolist() == [[0, 310, 620]] * 2
-    assert simulated_latency(trace, 10).values.tolist() == [[0, 40, 80]] * 2
-    assert simulated_latency(trace, 0).values.tolist() == [[0, 10, 20]] * 2
-    assert simulated_latency(trace, 10, 100).values.tolist() == [[0, 130, 260]] * 2
-    assert simulated_latency(trace, 100, 10).values.tolist() == [[0, 220, 440]] * 2
-    assert simulated_latency(trace, 7, 0).values.tolist() == [[0, 24, 48]] * 2
+    assert cost_axis(trace, "latency(100)").tolist() == [[0, 310, 620]] * 2
+    assert cost_axis(trace, "latency(10)").tolist() == [[0, 40, 80]] * 2
+    assert cost_axis(trace, "latency(0)").tolist() == [[0, 10, 20]] * 2
+    assert cost_axis(trace, "latency(10, 100)").tolist() == [[0, 130, 260]] * 2
+    assert cost_axis(trace, "latency(100, 10)").tolist() == [[0, 220, 440]] * 2
+    assert cost_axis(trace, "latency(7, 0)").tolist() == [[0, 24, 48]] * 2
 
 
 @given(
@@ -65,25 +65,12 @@ def test_time_is_what_trips_and_steps_take_one_after_the_other(hub_client, hub_h
         iteration=steps[None],
     )
     expected = [hub_client * a + hub_hub * b + 1.0 * c for a, b, c in counts]
-    assert simulated_latency(trace, hub_client, hub_hub).values[0] == pytest.approx(expected)
     assert cost_axis(trace, f"latency({hub_client!r}, {hub_hub!r})")[0] == pytest.approx(expected)
 
 
-def test_it_may_be_added_to_the_costs_of_a_trace():
-    trace = falling(0.9, NAN).transpose("record", "seed")
-    latency = simulated_latency(trace, 10, 100)
-    assert latency.dims == ("seed", "record")
-    assert latency.attrs["long_name"] == "simulated time, t_comm = 10 hub–client, 100 hub–hub"
-    assert latency.attrs["units"] == "1"
-    with_it = trace.assign_coords(latency=latency)
-    assert float(with_it.objective.latency.sel(seed=0)[1]) == 130
-    assert np.isnan(with_it.latency.sel(seed=1)[1:]).all()
-
-
 def test_a_run_without_hubs_says_what_it_counts():
-    for read in (lambda t: simulated_latency(t, 1), lambda t: cost_axis(t, "latency(1)")):
-        with pytest.raises(FedatlasError, match=r"run 'star' has no 'hub_client_trips'.*round, it"):
-            read(falling_trace([0.5], run="star"))
+    with pytest.raises(FedatlasError, match=r"run 'star' has no 'hub_client_trips'.*round, it"):
+        cost_axis(falling_trace([0.5], run="star"), "latency(1)")
 
 
 # --- costs by name ---
@@ -345,9 +332,3 @@ def test_the_table_tells_what_latency_is_made_of():
     (row,) = results_table(points, {"a": Choice("p", ())})
     assert (row["iteration_median"], row["hub_client_trips_median"]) == (300, 60)
     assert (row["hub_hub_trips_median"], row["bytes_median"]) == (30, 30 * 875)
-
-
-@pytest.mark.parametrize("latencies", [(-1,), (10, -0.5), (float("nan"),)])
-def test_latencies_below_zero_are_refused(latencies):
-    with pytest.raises(FedatlasError, match="a round trip cannot take"):
-        simulated_latency(falling(0.9, 0.8), *latencies)

@@ -24,7 +24,7 @@ from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.costs import simulated_latency
+from fedatlas.evaluation.costs import cost_axis
 from fedatlas.federations.tiered.counters import TieredCounters
 from fedatlas.federations.tiered.network import TieredNetwork
 from fedatlas.federations.tiered.points import SiloModels
@@ -531,7 +531,7 @@ def test_simulated_time_follows_from_a_trace(shards, tmp_path, labels, trips):
     rounds = np.arange(5)[None]
     for time in (10, 100):
         expected = rounds * (trips * time + 2)
-        np.testing.assert_array_equal(simulated_latency(trace, time), expected)
+        np.testing.assert_array_equal(cost_axis(trace, f"latency({time})"), expected)
 
 
 def test_running_statistics_go_on_when_training_resumes(shards, tmp_path):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fedatlas.evaluation.costs import cost_axis, simulated_latency
+from fedatlas.evaluation.costs import cost_axis
 from fedatlas.traces.trace import read_trace
 from workflow_copy import WorkflowCopy, runs_in, targets
 
@@ -113,8 +113,8 @@ def test_traces_count_rounds_steps_and_trips(finished):
     np.testing.assert_array_equal(two["iteration"][1], [0, 4, 8, 12])
     np.testing.assert_array_equal(two["epoch"][0], two["iteration"][0] * 100 / 1438)
     # 3 t_comm + Q for every round (TDCD section 5.2).
-    np.testing.assert_allclose(simulated_latency(one, 10)[0], [0, 6 * 31, 12 * 31])
-    np.testing.assert_allclose(simulated_latency(two, 10)[0], [0, 2 * 32, 4 * 32, 6 * 32])
+    np.testing.assert_allclose(cost_axis(one, "latency(10)")[0], [0, 6 * 31, 12 * 31])
+    np.testing.assert_allclose(cost_axis(two, "latency(10)")[0], [0, 2 * 32, 4 * 32, 6 * 32])
     # 100 samples of halves of 8 × 8 pixels; ten outputs, float32. The slowest of four clients has
     # at least a quarter of them, and half of the model's parameters.
     parameters, embeddings = 10 * 33, 100 * 10 * 4

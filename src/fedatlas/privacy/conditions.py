@@ -1,7 +1,8 @@
 """What DP-GT's theorems ask of steps, samples and noise, condition by condition.
 
 Equations as printed in Assumptions 4 and 5 and Theorems 4 and 5. Graphs enter as weights R and C,
-(n, n), where [i, j] > 0 iff i receives from j; they must satisfy Assumption 1 (FedatlasError).
+(n, n), where [i, j] > 0 iff i receives from j; they must satisfy Assumption 1 (FedatlasError). The
+objective's constants L and μ ≤ L are not known: conditions state the L below which a bound holds.
 """
 
 import operator
@@ -25,7 +26,7 @@ class Condition:
     """One condition: value relation bound.
 
     name: the condition in the paper's symbols. value: None where it is not known.
-    holds: None where that cannot be said without the value.
+    holds: None where that depends on an unknown value.
     """
 
     name: str
@@ -46,20 +47,15 @@ class Condition:
 
 
 def conditions(
-    scheme: S1 | S2 | Constant,
-    horizon: int,
-    states: np.ndarray,
-    trackers: np.ndarray,
-    smoothness: float | None = None,
-    pl_constant: float | None = None,
+    scheme: S1 | S2 | Constant, horizon: int, states: np.ndarray, trackers: np.ndarray
 ) -> tuple[Condition, ...]:
-    """All that theorems ask of a run: Lemma 1, convergence, a finite budget; see below."""
+    """All that theorems ask of a run: Lemma 1, convergence, a finite budget."""
     common = lemma_1(scheme.steps(horizon), states, trackers)
     if isinstance(scheme, S1):
-        convergence = assumption_4(scheme, horizon, states, trackers, smoothness)
+        convergence = assumption_4(scheme, horizon, states, trackers)
         return (*common, *convergence, *theorem_4(scheme, states, trackers))
     if isinstance(scheme, S2):
-        convergence = assumption_5(scheme, states, trackers, smoothness, pl_constant)
+        convergence = assumption_5(scheme, states, trackers)
         return (*common, *convergence, *theorem_5(scheme, states, trackers))
     return common
 
@@ -84,16 +80,11 @@ def lemma_1(
 
 
 def assumption_4(
-    scheme: S1,
-    horizon: int,
-    states: np.ndarray,
-    trackers: np.ndarray,
-    smoothness: float | None = None,
+    scheme: S1, horizon: int, states: np.ndarray, trackers: np.ndarray
 ) -> tuple[Condition, ...]:
     """DP-GT, Assumption 4: convergence under (S1).
 
-    horizon: K, at whose α_K and β_K r_L1 and r_L2 are taken. smoothness: L of all f_i; None lists
-    the L below which a condition would hold.
+    horizon: K; r_L1 and r_L2 are those at α_K and β_K.
     """
     steps, where = scheme.steps(horizon), "Assumption 4"
     graphs = GraphQuantities.of(states, trackers, steps.state_coupling, steps.tracker_coupling)
@@ -110,24 +101,13 @@ def assumption_4(
         _exponents("2p_α − p_β ≥ 1", 2 * a - b, "≥", 1, where),
         _exponents("2p_β − 2p_η ≥ 1", 2 * b - 2 * eta, "≥", 1, where),
         _exponents("p_m − p_β ≥ 1", m - b, "≥", 1, where),
-        _below("a3 < n/(4 v1ᵀv2 L)", scheme.gamma_factor, n / (4 * alignment), smoothness, where),
+        _smoothness("a3 < n/(4 v1ᵀv2 L)", scheme.gamma_factor, n / (4 * alignment), where),
         *_couplings("a1", scheme.alpha_factor, "a2", scheme.beta_factor, graphs, where),
     )
 
 
-def assumption_5(
-    scheme: S2,
-    states: np.ndarray,
-    trackers: np.ndarray,
-    smoothness: float | None = None,
-    pl_constant: float | None = None,
-) -> tuple[Condition, ...]:
-    """DP-GT, Assumption 5: convergence under (S2).
-
-    smoothness: L of all f_i; None lists the L below which a condition would hold. pl_constant: μ of
-    the Polyak–Łojasiewicz inequality, at most L; None lists the μ above which a condition would
-    hold at that L, or, if L is None too, the L that would do at the largest μ there can be, L.
-    """
+def assumption_5(scheme: S2, states: np.ndarray, trackers: np.ndarray) -> tuple[Condition, ...]:
+    """DP-GT, Assumption 5: convergence under (S2)."""
     alpha, beta, gamma, where = scheme.alpha, scheme.beta, scheme.gamma, "Assumption 5"
     graphs = GraphQuantities.of(states, trackers, alpha, beta)
     n, alignment, radius = graphs.agents, graphs.alignment, graphs.state_radius
@@ -145,7 +125,6 @@ def assumption_5(
         r2 * sqrt(alignment / (6 * n)),
     )
     q2_with_mu = alignment * r2 * sqrt(660) / (66 * v1 * v2)
-    mu = pl_constant
     return (
         _known("0 < p_ζ", scheme.p_zeta, ">", 0, where),
         _known("p_ζ < 1", scheme.p_zeta, "<", 1, where),
@@ -155,17 +134,17 @@ def assumption_5(
         *_couplings("α", alpha, "β", beta, graphs, where),
         _known("α < √(330n) v1ᵀv2 r_L2 β/(66n ‖v1‖ ρ_W2 ρ_L1)", alpha, "<", coupling * beta, where),
         _known("γ < 1", gamma, "<", 1, where),
-        _below("γ < n/(15 v1ᵀv2 L)", gamma, n / (15 * alignment), smoothness, where),
+        _smoothness("γ < n/(15 v1ᵀv2 L)", gamma, n / (15 * alignment), where),
         *(
-            _below(f"γ < Q1 α, term {term} of 3", gamma, factor * alpha, smoothness, where)
+            _smoothness(f"γ < Q1 α, term {term} of 3", gamma, factor * alpha, where)
             for term, factor in enumerate(q1, start=1)
         ),
-        _below_with_mu("γ < Q1 α, term 3 of 3", gamma, q1_with_mu * alpha, smoothness, mu, where),
+        _smoothness_with_mu("γ < Q1 α, term 3 of 3", gamma, q1_with_mu * alpha, where),
         *(
-            _below(f"γ < Q2 β, term {term} of 6", gamma, factor * beta, smoothness, where)
+            _smoothness(f"γ < Q2 β, term {term} of 6", gamma, factor * beta, where)
             for term, factor in enumerate(q2, start=1)
         ),
-        _below_with_mu("γ < Q2 β, term 6 of 6", gamma, q2_with_mu * beta, smoothness, mu, where),
+        _smoothness_with_mu("γ < Q2 β, term 6 of 6", gamma, q2_with_mu * beta, where),
     )
 
 
@@ -236,48 +215,17 @@ def _received(
     yield _known(f"{name} max_i {total} < 1", float(products.max()), "<", 1, source)
 
 
-def _below(
-    name: str, value: float, factor: float, smoothness: float | None, source: str
-) -> Condition:
-    """value < factor/L."""
-    if smoothness is not None:
-        return _known(name, value, "<", factor / smoothness, source)
-    return _unknown("L", name, "<", max(factor / value, 0.0), inf, source)
+def _smoothness(name: str, value: float, factor: float, source: str) -> Condition:
+    """The L with which value < factor/L."""
+    return _smoothness_below(name, max(factor / value, 0.0), source)
 
 
-def _below_with_mu(
-    name: str,
-    value: float,
-    factor: float,
-    smoothness: float | None,
-    mu: float | None,
-    source: str,
-) -> Condition:
-    """value < factor/L √(μ/(16L² + 3μ))."""
-    if smoothness is not None and mu is not None:
-        bound = factor / smoothness * sqrt(mu / (16 * smoothness**2 + 3 * mu))
-        return _known(name, value, "<", bound, source)
-    square = (max(factor, 0.0) / value) ** 2
-    if smoothness is not None:
-        # μ(factor² − 3 value²L²) > 16 value²L⁴
-        rest = square - 3 * smoothness**2
-        bound = 16 * smoothness**4 / rest if rest > 0 else inf
-        return _unknown("μ", name, ">", bound, smoothness, source)
-    if mu is not None:
-        # 16 L⁴ + 3μ L² < μ (factor/value)²
-        largest = sqrt((sqrt(9 * mu**2 + 64 * mu * square) - 3 * mu) / 32)
-    else:
-        # The same with μ = L: 16 L³ + 3 L² < (factor/value)²
-        zeros = np.roots([16, 3, 0, -square])
-        largest = float(zeros.real[zeros.imag == 0].max())
-    return _unknown("L", name, "<", largest, inf, source)
+def _smoothness_with_mu(name: str, value: float, factor: float, source: str) -> Condition:
+    """The L with which value < factor/L √(μ/(16L² + 3μ)) for the largest μ there can be, L."""
+    # 16 L³ + 3 L² < (factor/value)²
+    zeros = np.roots([16, 3, 0, -((max(factor, 0.0) / value) ** 2)])
+    return _smoothness_below(name, float(zeros.real[zeros.imag == 0].max()), source)
 
 
-def _unknown(
-    symbol: str, name: str, relation: Relation, bound: float, most: float, source: str
-) -> Condition:
-    """What a constant of the objective, above 0 and at most `most`, must be."""
-    possible = bound > 0 if relation == "<" else bound < most
-    return Condition(
-        f"{symbol} for {name}", None, relation, bound, None if possible else False, source
-    )
+def _smoothness_below(name: str, bound: float, source: str) -> Condition:
+    return Condition(f"L for {name}", None, "<", bound, None if bound > 0 else False, source)
