@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import large_batches
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
-from fedatlas.arithmetic.memory import Memory, Task, blocks
+from fedatlas.arithmetic.memory import Memory, Task, in_blocks
 from fedatlas.arithmetic.out_of_memory import is_out_of_memory
 from fedatlas.cli import training as commands
 from fedatlas.errors import FedatlasError
@@ -189,14 +189,21 @@ def test_parts_of_any_size_add_up_to_the_whole(name, vectorised, dtype, at_once)
 def test_blocks_hold_every_sample_once_and_no_more_than_they_may(
     clients, samples, at_once, together
 ):
-    seen = np.zeros((clients, samples), int)
-    for of_clients, parts in blocks(clients, samples, at_once, together):
-        for part in parts:
-            block = seen[of_clients, part]
-            assert 1 <= block.size <= at_once
-            assert together or len(block) == 1
-            block += 1
+    numbers = torch.arange(clients * samples).reshape(clients, samples)
+    seen = torch.zeros_like(numbers)
+
+    def compute(of_clients, of_samples):
+        block = seen[of_clients, of_samples]
+        assert 1 <= block.numel() <= at_once
+        assert together or len(block) == 1
+        block += 1
+        part = numbers[of_clients, of_samples]
+        return part, part.sum(1, keepdim=True)
+
+    outputs, gradients = in_blocks(compute, clients, samples, at_once, together)
     assert (seen == 1).all()
+    assert torch.equal(outputs, numbers)
+    assert torch.equal(gradients, numbers.sum(1, keepdim=True))
 
 
 # ----------------------------------------------------------------------------------- the policy

@@ -1,10 +1,10 @@
 """Networks that map samples to outputs: one file each, named as the network.
 
-A file has one function, `build(shape, outputs)`: a torch module from (n, *shape) to (n, outputs),
-initialised by torch's global generator, without buffers, without randomness in its forward pass,
-each sample on its own; it raises FedatlasError for a shape that it cannot take. Where methods carry
-BatchNorm's running statistics along, those are buffers that it may have. A function
-`build(shape, outputs, hidden)` takes the number of hidden units, too.
+A file has one function, `build(shape, outputs)` or, with a number of hidden units,
+`build(shape, outputs, hidden)`. It makes a torch module from (n, *shape) to (n, outputs),
+initialised by torch's global generator, and raises FedatlasError for a shape that it cannot take.
+The module is not random in its forward pass, treats each sample on its own and has no buffers.
+Methods over silos alone allow BatchNorm and its running statistics.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from fedatlas.errors import FedatlasError
 
-if TYPE_CHECKING:  # names are needed where the workflow is parsed, torch is not
+if TYPE_CHECKING:  # the plan needs names, not torch
     import torch
     from torch import nn
 
@@ -52,15 +52,14 @@ def checked_build(
     hidden: int | None = None,
     batch_statistics: bool = False,
 ) -> "Callable[[], nn.Module]":
-    """What builds the network for samples of the shape, once a trial of it has shown no fault.
+    """A function that builds the network for samples of the shape, after a trial without fault.
 
-    hidden: units, of networks that take their number. batch_statistics: whether networks may
-    normalise by them, and keep running ones in buffers.
+    hidden: number of hidden units, of networks that take it. batch_statistics: whether BatchNorm
+    is allowed. The trial leaves torch's global generator as it was.
 
-    The trial passes two samples forward, and back, through a network of its own, in the mode that
-    it is built in; it leaves torch's global generator as it was. FedatlasError for a network that
-    does not take such samples, gives outputs of another shape, draws random numbers, lets samples
-    influence each other, or has a parameter that its outputs give no gradient.
+    Raises FedatlasError for a network that does not take such samples, gives outputs of another
+    shape, draws random numbers, lets samples influence each other, or has a parameter without a
+    gradient.
     """
     import torch
 
@@ -102,7 +101,7 @@ def running_statistics(module: "nn.Module") -> "dict[str, torch.Tensor]":
 def _try_out(
     network: str, module: object, shape: tuple[int, ...], outputs: int, batch_statistics: bool
 ) -> None:
-    """network: what errors call it."""
+    """Pass two samples forward and back; network: what errors call it."""
     import torch
 
     if not isinstance(module, torch.nn.Module):
@@ -116,7 +115,7 @@ def _try_out(
             f"{network} has running statistics, as BatchNorm keeps them, which only methods over "
             "silos send and average; use GroupNorm or LayerNorm"
         )
-    # Not zeros: layers may be random, or mix samples, without leaving a trace on those.
+    # Zeros would hide randomness and samples that influence each other.
     samples = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
     before = torch.random.get_rng_state()
     found = _outputs(network, module, samples)
@@ -138,7 +137,20 @@ def _try_out(
             f"{network} gives a sample other outputs alone than beside another, as BatchNorm does; "
             "use GroupNorm or LayerNorm"
         )
-    _check_parameters(network, module, found)
+    parameters = dict(module.named_parameters())
+    if not parameters:
+        raise FedatlasError(f"{network} has no parameters to train")
+    for name, parameter in parameters.items():
+        if not parameter.requires_grad:
+            raise FedatlasError(f"{network}: its parameter '{name}' is frozen; methods train all")
+    if found.requires_grad:
+        found.sum().backward()
+    for name, parameter in parameters.items():
+        if parameter.grad is None:
+            raise FedatlasError(
+                f"{network}: no output depends on its parameter '{name}', or not by "
+                "operations that have a gradient; remove it"
+            )
 
 
 def _outputs(network: str, module: "nn.Module", samples: "torch.Tensor") -> "torch.Tensor":
@@ -157,26 +169,5 @@ def _outputs(network: str, module: "nn.Module", samples: "torch.Tensor") -> "tor
 
 
 def _agree(first: "torch.Tensor", second: "torch.Tensor") -> bool:
-    # A comparison that NaN passes: what is not finite has its own error when it is measured.
+    # NaN agrees: numbers that are not finite have their own error when they are measured.
     return not bool((first - second).abs().max() > _AGREEMENT * first.abs().max())
-
-
-def _check_parameters(network: str, module: "nn.Module", outputs: "torch.Tensor") -> None:
-    """Every parameter must have a gradient, as methods take it."""
-    import torch
-
-    parameters = dict(module.named_parameters())
-    if not parameters:
-        raise FedatlasError(f"{network} has no parameters to train")
-    for name, parameter in parameters.items():
-        if not parameter.requires_grad:
-            raise FedatlasError(f"{network}: its parameter '{name}' is frozen; methods train all")
-    found: tuple[torch.Tensor | None, ...] = (None,) * len(parameters)
-    if outputs.requires_grad:
-        found = torch.autograd.grad(outputs.sum(), list(parameters.values()), allow_unused=True)
-    for name, gradient in zip(parameters, found, strict=True):
-        if gradient is None:
-            raise FedatlasError(
-                f"{network}: no output depends on its parameter '{name}', or not by "
-                "operations that have a gradient; remove it"
-            )

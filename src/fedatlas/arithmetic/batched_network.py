@@ -1,18 +1,19 @@
 """Any torch module as a batched oracle: clients are the leading axis, parameters are flat.
 
-Two ways with the same numbers, up to rounding: a loop over clients, or one call for all of them by
-`torch.func`. On a GPU the one call is faster; on a CPU it is so for small networks on few numbers,
-where Python's share of the loop counts (benchmarks/networks.py). Device and sizes decide, not
-clocks: a resumed run goes on as it began. Networks that `torch.func` does not take, those with
-recurrent layers or running statistics, are always looped over. Gradients of single samples, which
-clipping needs, have ways of their own, see `sample_gradients`. What runs out of memory is computed
-in parts, see `memory`.
+Gradients are taken by a loop over clients, or by one call of `torch.func` for all; the numbers are
+the same up to rounding. On a GPU the one call is faster; on a CPU it is so for small networks on
+few numbers, where Python's share of the loop counts (benchmarks/networks.py). Device and sizes
+decide, not clocks: a resumed run goes on as it began. `torch.func` does not take recurrent layers
+and running statistics, so networks with those are always looped over.
+
+Clipping needs the gradients of single samples, see `sample_gradients`. What runs out of memory is
+computed in parts, see `memory`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -20,6 +21,7 @@ from torch.func import functional_call, vmap
 
 from fedatlas.architectures import running_statistics
 from fedatlas.arithmetic.clipping import Clipping
+from fedatlas.arithmetic.device_samples import Minibatch
 from fedatlas.arithmetic.memory import SMALLER_BATCH, Memory, Task, in_blocks
 from fedatlas.arithmetic.sample_gradients import (
     all_at_once,
@@ -27,40 +29,27 @@ from fedatlas.arithmetic.sample_gradients import (
     clipped_sum,
     is_chain,
     leaves,
-    one_by_one,
     pulled_back,
 )
 
-#: From a module's outputs (C, b, k), and which clients and which of their samples these are: the
-#: gradient of what is minimised with respect to them, (C, b, k), of each sample by its own outputs.
+#: From outputs (C, b, k), and which clients and which of their samples these are, the gradient
+#: (C, b, k) of what is minimised with respect to them; a sample's depends on its own outputs only.
 Pullback = Callable[[torch.Tensor, slice, slice], torch.Tensor]
 
+#: Samples (S, b, *shape).
+Inputs: TypeAlias = torch.Tensor | Minibatch
+
 _ALL = slice(None)
-
-
-class Inputs(Protocol):
-    """A tensor (S, b, *shape), or what is gathered as it is asked for by clients and places."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(S, b, *shape)."""
-        ...
-
-    def __getitem__(self, at: Any) -> torch.Tensor:
-        """Those of clients and places; of `...` all."""
-        ...
-
 
 # Below both of these numbers one call is faster on a CPU: measured, 16 clients, three networks.
 _FEW_INPUTS = 16_000  # of one client's minibatch
 _FEW_PARAMETERS = 100_000
 
-# Numbers of one chunk of samples in passes over many: a CPU's cache, a GPU's appetite.
+# Numbers of one chunk of samples in passes over many.
 _CHUNK = {"cpu": 200_000, "other": 50_000_000}
 
-# Numbers of one chunk of samples and all their gradients, 96 MB and 1.6 GB in float32, beside what
-# the layers in between hold. Fewer give a CPU too many small calls, more leave its cache; of eleven
-# million parameters it takes two samples, a GPU 35.
+# Numbers of one chunk of samples and all their gradients, 96 MB and 1.6 GB in float32. Fewer give a
+# CPU too many small calls, more leave its cache.
 _HELD = {"cpu": 24_000_000, "other": 400_000_000}
 
 
@@ -76,11 +65,9 @@ class BatchedNetwork:
         name: str = "network",
         memory: Memory | None = None,
     ) -> None:
-        """build: makes a fresh module; vectorised: None lets device and sizes decide.
+        """vectorised: whether one call is for all clients; None lets device and sizes decide.
 
-        With False there are loops, over clients and over the samples whose gradients are clipped.
-
-        name: what messages call it. memory: the run's, of which its networks share one.
+        build: makes a fresh module. name: for messages. memory: shared by a run's networks.
         """
         self._name, self._memory = name, memory or Memory(device)
         self._build = build
@@ -94,8 +81,6 @@ class BatchedNetwork:
         if self.statistics or any(isinstance(part, nn.RNNBase) for part in module.modules()):
             self._vectorised = False
         self._sample_gradients = by_layers if is_chain(module) else all_at_once
-        if vectorised is False:
-            self._sample_gradients = one_by_one
 
     def initial(self, seed: int) -> torch.Tensor:
         """The parameters (d,) that the module starts with; the same on every device."""
@@ -115,40 +100,28 @@ class BatchedNetwork:
     ) -> torch.Tensor:
         """Outputs (n, k) for n samples at one point (d,), without gradients, chunk by chunk.
 
-        inputs: the samples of a slice, (…, *shape). statistics: (s,), by which networks that have
-        running statistics normalise here.
+        inputs: the samples of a slice, (…, *shape). statistics: running statistics (s,), if the
+        network has any.
         """
         shape = tuple(inputs(slice(0, 1)).shape)
         chunk = min(samples, max(1, self._limit(_CHUNK) // prod(shape)))
-        remedy = "take a smaller network"
-        return self._memory.fit(
-            self._task("evaluation", 1, chunk, shape[1:], remedy),
-            lambda at_once: self._outputs(point, inputs, samples, statistics, at_once or chunk),
-        )
-
-    def _outputs(
-        self,
-        point: torch.Tensor,
-        inputs: Callable[[slice], torch.Tensor],
-        samples: int,
-        statistics: torch.Tensor | None,
-        chunk: int,
-    ) -> torch.Tensor:
         state = self._state(point, statistics)
-        with torch.no_grad(), self._evaluating():
-            parts = [
-                functional_call(
-                    self._module, state, (inputs(slice(start, min(start + chunk, samples))),)
-                )
-                for start in range(0, samples, chunk)
-            ]
-        return torch.cat(parts)
+
+        def compute(most: int | None) -> torch.Tensor:
+            step = most or chunk
+            rows = [slice(first, min(first + step, samples)) for first in range(0, samples, step)]
+            with torch.no_grad(), self._evaluating():
+                parts = [functional_call(self._module, state, (inputs(part),)) for part in rows]
+            return torch.cat(parts)
+
+        task = self._task("evaluation", 1, chunk, shape[1:], "take a smaller network")
+        return self._memory.fit(task, compute)
 
     def training_outputs(self, point: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
         """Outputs (b, k) of one minibatch, normalised by its own statistics, without gradients."""
 
         def compute(_: int | None) -> torch.Tensor:
-            # Not read in training, and thrown away.
+            # Updated in training, and thrown away.
             scratch = torch.zeros(self.statistics, device=self._device, dtype=self._dtype)
             state = self._state(point, scratch)
             with torch.no_grad():
@@ -168,8 +141,7 @@ class BatchedNetwork:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Outputs (S, b, k) and gradients (S, d) at each client's point (S, d).
 
-        inputs: (S, b, *shape). pullback: says how outputs matter, see `Pullback`.
-        statistics: (S, s), of networks that have running statistics, which are updated in place.
+        statistics: running statistics (S, s), if the network has any; updated in place.
         together: whether one call is for all clients; None lets device and sizes decide.
         """
         if together is None:
@@ -180,15 +152,13 @@ class BatchedNetwork:
             clients: slice, inputs: torch.Tensor, pullback: Pullback
         ) -> tuple[torch.Tensor, torch.Tensor]:
             if together:
-                return self.all_at_once(points[clients], inputs, pullback)
+                return self._all_at_once(points[clients], inputs, pullback)
             own = None if statistics is None else statistics[clients]
-            return self.one_by_one(points[clients], inputs, pullback, own)
+            return self._one_by_one(points[clients], inputs, pullback, own)
 
         def of_block(clients: slice, samples: slice) -> tuple[torch.Tensor, torch.Tensor]:
-            def slopes(outputs: torch.Tensor, *_: slice) -> torch.Tensor:
-                return pullback(outputs, clients, samples)
-
-            return of_clients(clients, inputs[clients, samples], slopes)
+            given = inputs[clients, samples]
+            return of_clients(clients, given, lambda found, *_: pullback(found, clients, samples))
 
         def compute(most: int | None) -> tuple[torch.Tensor, torch.Tensor]:
             if most is None:
@@ -209,53 +179,36 @@ class BatchedNetwork:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Outputs (S, b, k) and Σ_j share_j · clip(∇loss_j), (S, d), at each client's point (S, d).
 
-        Samples must not influence each other in the module's forward pass, see `sample_gradients`.
-
-        inputs: (S, b, *shape). pullback: here the slopes of each sample's own loss, which is not
-        divided by b. share: (S, b), what each clipped gradient counts, such as 1/b; samples of
-        share 0 are not differentiated.
+        pullback: of each sample's own loss, which is not divided by b. share: (S, b), the weights
+        of clipped gradients, such as 1/b; samples of share 0 are not differentiated.
         """
         samples, *shape = inputs.shape[1:]
         held = min(samples, max(1, self._limit(_HELD) // (self.dimension + prod(shape))))
 
-        def compute(at_once: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-            if at_once is None:
-                return self._clipped(points, inputs[...], pullback, clipping, share, held)
-            return self._clipped(points, inputs, pullback, clipping, share, at_once)
+        def compute(most: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+            given = inputs[...] if most is None else inputs
+            gradients = torch.zeros_like(points, memory_format=torch.contiguous_format)
+            all_outputs = []
+            for client, point in enumerate(points):
+
+                def own(at: Any, client: int = client) -> torch.Tensor:
+                    return given[client, at]
+
+                # Ahead of any gradient, as a pullback takes the outputs of all samples.
+                outputs = self.outputs(point, own, samples)
+                slopes = pullback(outputs[None], slice(client, client + 1), _ALL)[0]
+                for rows in share[client].nonzero().squeeze(1).split(most or held):
+                    if len(rows) == 0:  # of a client without any samples
+                        continue
+                    found = self._sample_gradients(
+                        self._module, self._parameters.parts(point), own(rows), slopes[rows]
+                    )
+                    gradients[client] += clipped_sum(found, clipping, share[client, rows])
+                all_outputs.append(outputs)
+            return torch.stack(all_outputs), gradients
 
         task = self._task("clipped gradient", 1, held, tuple(shape), SMALLER_BATCH)
         return self._memory.fit(task, compute)
-
-    def _clipped(
-        self,
-        points: torch.Tensor,
-        inputs: Inputs,
-        pullback: Pullback,
-        clipping: Clipping,
-        share: torch.Tensor,
-        chunk: int,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """As `clipped_gradients`, with so many samples' gradients at once."""
-        samples = inputs.shape[1]
-        gradients = torch.zeros_like(points, memory_format=torch.contiguous_format)
-        all_outputs = []
-        for client, point in enumerate(points):
-
-            def own(at: Any, client: int = client) -> torch.Tensor:
-                return inputs[client, at]
-
-            # Ahead of any gradient, as a pullback takes the outputs of all samples.
-            outputs = self.outputs(point, own, samples)
-            slopes = pullback(outputs[None], slice(client, client + 1), _ALL)[0]
-            for rows in share[client].nonzero().squeeze(1).split(chunk):
-                if len(rows) == 0:  # of a client without any samples
-                    continue
-                found = self._sample_gradients(
-                    self._module, self._parameters.parts(point), own(rows), slopes[rows]
-                )
-                gradients[client] += clipped_sum(found, clipping, share[client, rows])
-            all_outputs.append(outputs)
-        return torch.stack(all_outputs), gradients
 
     def is_vectorised(self, inputs: int) -> bool:
         """Whether gradients on so many input numbers per client are taken in one call."""
@@ -264,28 +217,29 @@ class BatchedNetwork:
         few = inputs < _FEW_INPUTS and self.dimension < _FEW_PARAMETERS
         return self._device.type != "cpu" or few
 
-    def all_at_once(
+    def _all_at_once(
         self, points: torch.Tensor, inputs: torch.Tensor, pullback: Pullback
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """As `gradients`, by one call for all clients."""
+        def forward(flat: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+            outputs: torch.Tensor = functional_call(
+                self._module, self._parameters.parts(flat), (inputs,)
+            )
+            return outputs
+
         # torch.func's own vjp gives the same bits, but loads torch's compiler: seconds a job.
         points = points.detach().requires_grad_()
-        outputs = vmap(self._forward)(points, inputs)
+        outputs = vmap(forward)(points, inputs)
         slopes = pullback(outputs.detach(), slice(0, len(points)), _ALL)
         (gradients,) = pulled_back(outputs, [points], slopes)
         return outputs.detach(), gradients
 
-    def one_by_one(
+    def _one_by_one(
         self,
         points: torch.Tensor,
         inputs: torch.Tensor,
         pullback: Pullback,
-        statistics: torch.Tensor | None = None,
+        statistics: torch.Tensor | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """As `gradients`, by a loop.
-
-        statistics: (S, s), of networks that have running statistics, which are updated in place.
-        """
         gradients = torch.empty_like(points, memory_format=torch.contiguous_format)
         all_outputs = []
         for client in range(len(points)):
@@ -298,12 +252,6 @@ class BatchedNetwork:
             all_outputs.append(outputs.detach())
         return torch.stack(all_outputs), gradients
 
-    def _forward(self, flat: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
-        outputs: torch.Tensor = functional_call(
-            self._module, self._parameters.parts(flat), (inputs,)
-        )
-        return outputs
-
     def _state(
         self, point: torch.Tensor, statistics: torch.Tensor | None
     ) -> dict[str, torch.Tensor]:
@@ -313,7 +261,7 @@ class BatchedNetwork:
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
-        """With running statistics, by which the module normalises and which it leaves alone."""
+        """Normalise by running statistics, if there are any, and leave them unchanged."""
         training = self._module.training
         self._module.train(training and not self.statistics)
         try:
@@ -341,7 +289,7 @@ class BatchedNetwork:
         return limits["cpu" if self._device.type == "cpu" else "other"]
 
     def _fresh(self, seed: int) -> nn.Module:
-        # On the CPU and under its global generator, which is put back: modules draw from it.
+        # Modules draw from the CPU's global generator, whose state is restored.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             return self._build().to(self._device, self._dtype)

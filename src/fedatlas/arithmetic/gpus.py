@@ -1,8 +1,7 @@
 """The GPUs of this machine: which process computes on which, and by what driver.
 
-A GPU belongs to one process at a time, by a lock that the kernel frees when the process ends,
-however it does. Locks are files in a folder of the user's, which stay; what they say is of who
-holds, or last held, the lock.
+A GPU belongs to one process at a time, by a file lock that the kernel frees when the process ends.
+The files stay in a folder of the user's and name who holds, or last held, the lock.
 """
 
 import fcntl
@@ -19,30 +18,28 @@ from fedatlas.errors import FedatlasError
 
 log = logging.getLogger(__name__)
 
-# Not tempfile.gettempdir(): jobs may have temporary folders of their own.
+# Not tempfile.gettempdir(), as jobs may have temporary folders of their own.
 _TEMPORARY = Path("/tmp")
 _NVIDIA = Path("/proc/driver/nvidia")
-# Seconds between two looks for a free one.
-_PAUSE = 0.2
+_PAUSE = 0.2  # seconds between two looks for a free GPU
 
-# What this process has locked, by identity: kept until it ends.
+# Locks of this process by identity, kept until it ends.
 _held: dict[str, IO[str]] = {}
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """name: what torch calls it in this process, as cuda:0. identity: that no other GPU has."""
+    """name: what torch calls it in this process, such as cuda:0. identity: unique to the GPU."""
 
     name: str
     identity: str
 
 
 def claim(gpus: Sequence[Gpu], purpose: str, folder: Path | None = None) -> Gpu:
-    """One of these GPUs, at least one, that no other process has; waits for it, and says for whom.
+    """Lock one of these GPUs until the process ends; wait for it, and log who holds it.
 
-    It is this process's own until it ends, and is given again if it asks again.
-
-    purpose: what other processes read that wait. folder: of locks, if not the user's own.
+    A process that asks again is given its own. purpose: for the logs of processes that wait.
+    folder: of locks, by default the user's.
     """
     folder = folder or _user_folder()
     said = None
@@ -70,13 +67,11 @@ def driver_version(driver: Path = _NVIDIA) -> str | None:
 
 def models(driver: Path = _NVIDIA) -> set[str]:
     """The models of this machine's NVIDIA GPUs, such as NVIDIA A100-SXM4-40GB."""
-    found = set()
-    for file in driver.glob("gpus/*/information"):
-        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "Model":
-                found.add(value.strip())
-    return found
+    texts = (
+        file.read_text(encoding="utf-8", errors="replace")
+        for file in driver.glob("gpus/*/information")
+    )
+    return {model for text in texts for model in re.findall(r"^Model:\s*(.*\S)", text, re.M)}
 
 
 def _lock(folder: Path, identity: str, purpose: str) -> bool:
@@ -84,7 +79,7 @@ def _lock(folder: Path, identity: str, purpose: str) -> bool:
     handle = path.open("a+", encoding="utf-8")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # A file that was deleted in between locks nothing out.
+        # A lock on a file that was deleted in between keeps nobody out.
         locked = path.exists() and path.stat().st_ino == os.fstat(handle.fileno()).st_ino
     except BlockingIOError:
         locked = False

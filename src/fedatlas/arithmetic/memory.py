@@ -1,15 +1,15 @@
 """Computing in parts what does not fit into memory; the numbers are the same up to rounding.
 
-A gradient is a sum over samples and so the sum of those of parts of a minibatch, if every sample
+A gradient is a sum over samples, so it can be added up over parts of a minibatch if every sample
 passes the network on its own. The first computation of its kind that runs out of memory is tried
-once more in parts of a sixteenth; all later ones of that kind begin so, as do those of a resumed
-run. The log and the trace's warnings say so.
+once more in parts of a sixteenth; all later ones of that kind begin so, also in a resumed run. The
+log and the trace's warnings say so.
 """
 
 import gc
 import logging
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Our choice: what ran out of memory is tried again with so many parts.
+#: Our choice: what ran out of memory is tried again in so many parts.
 PARTS = 16
 
-#: What makes a gradient's batch smaller.
+#: The remedy for gradients.
 SMALLER_BATCH = "lower batch_size, initial_batch_size or the number of clients"
 
 
@@ -34,9 +34,9 @@ SMALLER_BATCH = "lower batch_size, initial_batch_size or the number of clients"
 class Task:
     """A computation over samples, for messages.
 
-    what: "gradient", say. model: its name. parameters: their number. clients: at once. samples: of
-    each. shape: of one. coupled: why parts would give other numbers, empty if they do not.
-    remedy: what to lower if it does not fit.
+    what: such as "gradient". parameters: their number. clients: at once. samples: of each client.
+    shape: of a sample. remedy: what to lower if it does not fit. coupled: why parts would give
+        other numbers, if they would.
     """
 
     what: str
@@ -50,7 +50,7 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """What is computed in parts from then on."""
+        """Tasks of one kind are computed in parts from the first failure on."""
         return f"{self.what} of {self.model}"
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class Memory(MemoryRecord):
     def _attempt(
         self, task: Task, compute: Callable[[int | None], T], at_once: int | None
     ) -> tuple[list[T], str]:
-        """The result, or none and what failed."""
+        """A list of the result; empty, with a message, if memory ran out."""
         try:
             return [compute(at_once)], ""
         except (MemoryError, RuntimeError) as error:
@@ -100,7 +100,7 @@ class Memory(MemoryRecord):
             if ONEDNN_SIGN in str(error):
                 torch.backends.mkldnn.set_flags(False)
             failure = f"{task} ran out of memory on {described(self.device)}"
-        # Outside: the exception holds the frames in which it was raised, and so their tensors.
+        # Not in the handler: the exception holds frames, and so their tensors.
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -125,23 +125,6 @@ class Memory(MemoryRecord):
         return at_once
 
 
-def blocks(
-    clients: int, samples: int, at_once: int, together: bool
-) -> Iterator[tuple[slice, list[slice]]]:
-    """Clients, and parts of their samples that make at most `at_once` samples in all.
-
-    together: whether clients may share a block; they do where each has a sample in it.
-    """
-    together = together and at_once >= clients
-    group = clients if together else 1
-    width = at_once // group
-    for first in range(0, clients, group):
-        yield (
-            slice(first, first + group),
-            [slice(start, min(start + width, samples)) for start in range(0, samples, width)],
-        )
-
-
 def in_blocks(
     compute: Callable[[slice, slice], tuple[torch.Tensor, torch.Tensor]],
     clients: int,
@@ -151,16 +134,22 @@ def in_blocks(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Outputs (S, b, …) side by side and gradients (S, d) added up, of a batch in blocks.
 
-    compute: both, of some clients' samples of these places; together: see `blocks`.
+    compute: both, of a block of clients and places of their samples, at most `at_once` in all.
+    together: whether clients may share a block; they do where each has a sample in it.
     """
+    group = clients if together and at_once >= clients else 1
+    width = at_once // group
     outputs, gradients = [], []
-    for of_clients, parts in blocks(clients, samples, at_once, together):
-        found, total = compute(of_clients, parts[0])
-        own = [found]
-        for of_samples in parts[1:]:
-            found, gradient = compute(of_clients, of_samples)
+    for first in range(0, clients, group):
+        own = []
+        for start in range(0, samples, width):
+            places = slice(start, min(start + width, samples))
+            found, gradient = compute(slice(first, first + group), places)
             own.append(found)
-            total += gradient
+            if start == 0:
+                total = gradient
+            else:
+                total += gradient
         outputs.append(torch.cat(own, dim=1))
         gradients.append(total)
     return torch.cat(outputs), torch.cat(gradients)

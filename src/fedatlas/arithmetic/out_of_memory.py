@@ -1,9 +1,10 @@
 """Running out of memory: how it shows, and what a run remembers of it. Needs no torch."""
 
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-#: What oneDNN, torch's library for convolutions on a CPU, says where it finds no room for code that
-#: it compiles. It cannot be used by the process from then on, whatever memory there is.
+#: What oneDNN, torch's library for convolutions on a CPU, says if it finds no room for code that it
+#: compiles. The process cannot use it from then on, whatever memory there is.
 ONEDNN_SIGN = "could not create a primitive"
 
 # Of RuntimeErrors: torch's allocators on a CPU and a GPU, CUDA itself, its libraries, C++.
@@ -26,21 +27,20 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(sign in text for sign in _SIGNS)
 
 
+@dataclass
 class MemoryRecord:
-    """What has run out of memory and is computed in parts from then on.
+    """What has run out of memory and is computed in parts from then on, by kind of task.
 
-    at_once: how many samples are computed on at once, by kind of task. warnings: what the trace
-    says of it, by kind.
+    at_once: how many samples are computed on at once. warnings: for the trace.
     """
 
-    def __init__(self) -> None:
-        self.at_once: dict[str, int] = {}
-        self.warnings: dict[str, str] = {}
+    at_once: dict[str, int] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
 
     @property
     def state(self) -> dict[str, Any]:
         """What a resumed run must be told, as JSON data."""
-        return {"at_once": dict(self.at_once), "warnings": dict(self.warnings)}
+        return asdict(self)
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take over what an interrupted run found out, if it did."""

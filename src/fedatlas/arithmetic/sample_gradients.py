@@ -1,18 +1,18 @@
 """Every sample's own gradient: how it is computed, measured and summed.
 
-Three ways with the same numbers, up to rounding: a loop over samples; one call of `torch.func`, for
-any module; layer by layer with one pass for all samples, for plain chains of layers, in a third to
-two thirds of that call's time (benchmarks/clipping.py). In a chain the gradient of a dense layer is
-an outer product, whose norm needs none of its entries.
+Two ways with the same numbers, up to rounding: one call of `torch.func` for any module; layer by
+layer with one pass for all samples for plain chains of layers, in a third to two thirds of that
+call's time (benchmarks/clipping.py). In a chain the gradient of a dense layer is an outer product,
+whose norm needs none of its entries.
 
-Everywhere `parameters` are a module's by name and slopes (n, k) are of the samples' losses with
-respect to their outputs. Samples must not influence each other in the module's forward pass.
+`parameters` are a module's by name; slopes (n, k) are of the samples' losses with respect to their
+outputs. Samples must not influence each other in the module's forward pass.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeAlias
 
 import torch
 from torch import nn
@@ -24,53 +24,46 @@ from fedatlas.arithmetic.clipping import Clipping
 _ORDERS = {"l1": 1, "l2": 2}
 
 
-class SampleGradients(ABC):
-    """The gradients of n samples with respect to one parameter of p numbers."""
-
-    @abstractmethod
-    def norms(self, order: int) -> torch.Tensor:
-        """Of each sample, (n,)."""
-
-    @abstractmethod
-    def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
-        """Σ_j weights_j g_j, (p,)."""
-
-
 @dataclass(frozen=True)
-class Stacked(SampleGradients):
-    """values: (n, *shape of the parameter)."""
+class Stacked:
+    """Gradients of n samples with respect to one parameter, values: (n, *shape)."""
 
     values: torch.Tensor
 
     def norms(self, order: int) -> torch.Tensor:
-        """Row by row, then over rows.
-
-        A CPU adds a norm's terms one after the other: of two million float32 numbers the l1 norm
-        came out 0.3 % short, by which a clipped gradient would exceed its bound.
-        """
+        """Of each sample, (n,)."""
+        # A CPU adds a norm's terms one after the other: of two million float32 numbers the l1 norm
+        # came out 0.3 % short, by which a clipped gradient would exceed its bound. So: row by row.
         rows = _norm(self.values.reshape(*self.values.shape[:2], -1), order)
         return _norm(rows.reshape(len(rows), -1), order)
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
+        """Σ_j weights_j g_j, flat."""
         return weights @ self.values.reshape(len(self.values), -1)
 
 
 @dataclass(frozen=True)
-class Outer(SampleGradients):
-    """Outer products of the rows of left, (n, a), and right, (n, b); p = a b."""
+class Outer:
+    """Likewise, as outer products of the rows of left, (n, a), and right, (n, b)."""
 
     left: torch.Tensor
     right: torch.Tensor
 
     def norms(self, order: int) -> torch.Tensor:
+        """Of each sample, (n,)."""
         return _norm(self.left, order) * _norm(self.right, order)
 
     def weighted_sum(self, weights: torch.Tensor) -> torch.Tensor:
+        """Σ_j weights_j g_j, (a b,)."""
         return ((weights.unsqueeze(1) * self.left).T @ self.right).reshape(-1)
 
 
+#: Of all samples with respect to one parameter.
+SampleGradients: TypeAlias = Stacked | Outer
+
+
 def clipped_sum(
-    gradients: list[SampleGradients], clipping: Clipping, share: torch.Tensor
+    gradients: Sequence[SampleGradients], clipping: Clipping, share: torch.Tensor
 ) -> torch.Tensor:
     """Σ_j share_j · clip(g_j), (d,), of gradients by parameter; share: (n,).
 
@@ -84,7 +77,7 @@ def clipped_sum(
 
 
 def leaves(parameters: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The same numbers for autograd; through views of a flat vector it would add zeros."""
+    """Copies that autograd differentiates; through views of a flat vector it would add zeros."""
     return {name: part.detach().requires_grad_() for name, part in parameters.items()}
 
 
@@ -94,25 +87,6 @@ def pulled_back(
     """The gradients of ⟨slopes, outputs⟩ with respect to some tensors."""
     # Slopes as `grad_outputs` give the same bits, but torch then loads sympy: half a second a job.
     return torch.autograd.grad((slopes * outputs).sum(), of)
-
-
-def one_by_one(
-    module: nn.Module,
-    parameters: dict[str, torch.Tensor],
-    inputs: torch.Tensor,
-    slopes: torch.Tensor,
-) -> list[SampleGradients]:
-    """By a loop over samples."""
-    parameters = leaves(parameters)
-    rows = [
-        pulled_back(
-            functional_call(module, parameters, (sample[None],)),
-            list(parameters.values()),
-            slope[None],
-        )
-        for sample, slope in zip(inputs, slopes, strict=True)
-    ]
-    return [Stacked(torch.stack(parts)) for parts in zip(*rows, strict=True)]
 
 
 def all_at_once(
@@ -150,7 +124,7 @@ def by_layers(
     inputs: torch.Tensor,
     slopes: torch.Tensor,
 ) -> list[SampleGradients]:
-    """By one pass for all samples of a chain, and closed forms of what each layer was given."""
+    """By one pass for all samples of a chain, and each layer's closed form."""
     assert isinstance(module, nn.Sequential)
     remaining = iter(leaves(parameters).values())
     passed: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []

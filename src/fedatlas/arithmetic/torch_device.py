@@ -14,7 +14,7 @@ def available(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device)
         if device.index is not None and device.type == "cuda":
-            torch.cuda.set_device(device)  # nothing of this process shall land on another one
+            torch.cuda.set_device(device)  # so that nothing lands on another one
     except (RuntimeError, AssertionError) as error:
         raise FedatlasError(
             f"device '{name}' cannot be used: {str(error).splitlines()[0]}. Set device to cpu or "
@@ -24,12 +24,10 @@ def available(name: str) -> torch.device:
 
 
 def claimed(name: str, purpose: str) -> str:
-    """The device that is meant; a GPU is kept from other processes until this one ends.
+    """The device that is meant; a GPU is waited for and locked until the process ends.
 
-    If all that are meant are taken, waits.
-
-    name: "cuda" is any GPU that is visible, "cuda:1" that one of them, "auto" any or, where there
-    is none, the CPU; any other name is itself. purpose: what others read that wait for the GPU.
+    name: "cuda" is any visible GPU, "cuda:1" that one, "auto" any or, without one, the CPU; any
+    other name is itself. purpose: for the logs of processes that wait for the GPU.
     """
     if name == "auto" and not _is_given_gpus():
         return "cpu"
@@ -48,7 +46,7 @@ def claimed(name: str, purpose: str) -> str:
 
 
 def visible_gpus() -> list[Gpu]:
-    """All that torch sees, which CUDA_VISIBLE_DEVICES may limit."""
+    """All GPUs that torch sees; CUDA_VISIBLE_DEVICES may limit them."""
     if not torch.cuda.is_available():
         return []
     return [Gpu(f"cuda:{index}", _identity(index)) for index in range(torch.cuda.device_count())]
@@ -69,14 +67,11 @@ def _identity(index: int) -> str:
     uuid = getattr(torch.cuda.get_device_properties(index), "uuid", None)
     if uuid is not None:
         return f"GPU-{uuid}"
-    # Numbers are counted among those that are visible: what stands for this one.
+    # The index counts visible GPUs only.
     listed = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     return f"GPU-{listed[index].strip() if any(listed) else index}"
 
 
 def _is_given_gpus() -> bool:
-    """Whether GPUs that are visible are this process's to use.
-
-    SLURM names those that it gave to a job; without bounds on devices a job sees all of the node.
-    """
+    """Whether visible GPUs are this process's to use: SLURM names those that it gave to a job."""
     return "SLURM_JOB_ID" not in os.environ or "CUDA_VISIBLE_DEVICES" in os.environ

@@ -100,12 +100,6 @@ def _taken(run: str, other: str, own: Mapping[str, dict[str, Any]]) -> dict[str,
     for name in (run, other):
         if name not in own:
             raise FedatlasError(f"selection.shared: '{name}' is no run; runs are {', '.join(own)}")
-    grids = [[tried["point"] for tried in own[name]["candidates"]] for name in (run, other)]
-    if set(grids[0]) != set(grids[1]):
-        raise FedatlasError(
-            f"selection.shared: '{run}' and '{other}' need the same grid, but have the points "
-            f"{', '.join(grids[0])} and {', '.join(grids[1])}"
-        )
     choice = {key: own[other][key] for key in ("selected", "at_edge", "selected_by_seed")}
     return {"shared_with": other, **own[run], **choice}
 
