@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from experiment_files import BASE, RUN, load
 from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.experiment_files import load_experiments, read_experiments
@@ -226,32 +227,12 @@ def test_few_lines_do_not_become_any_number(of):
         expand(content, "fig", "file")
 
 
-BASE = {
-    "paper": "ours",
-    "title": "base",
-    "source": "Figure 1",
-    "dataset": "a9a",
-    "partition": {"kind": "horizontal", "clients": 10},
-    "objective": {"name": "logistic_nonconvex", "weight": 0.1},
-    "rounds": 20,
-    "record_every": 5,
-    "seeds": [0, 1],
-    "lists": {"data": ["a", "b"]},
-}
-RUNS = {"one": {"algorithm": "fedavg"}}
-
-
-def load(folder, **contents):
-    (folder / "paper").mkdir()
-    for name, content in contents.items():
-        text = yaml.safe_dump(content, sort_keys=False)
-        (folder / "paper" / f"{name}.yaml").write_text(text)
-    return load_experiments(folder)
+DATA = {"lists": {"data": ["a", "b"]}}
 
 
 def test_experiments_of_a_file_are_known_by_their_names(tmp_path):
-    base = BASE | {"name": "base-{data}", "runs": RUNS}
-    like = {"like": "paper-base-{data}", "name": "x{data}", "lists": BASE["lists"], "rounds": 40}
+    base = BASE | DATA | {"name": "base-{data}"}
+    like = DATA | {"like": "paper-base-{data}", "name": "x{data}", "rounds": 40}
     found = load(tmp_path, base=base, like=like)
     assert list(found) == ["paper-base-a", "paper-base-b", "paper-xa", "paper-xb"]
     assert [experiment.rounds for experiment in found.values()] == [20, 20, 40, 40]
@@ -267,7 +248,7 @@ def test_experiments_of_a_file_are_known_by_their_names(tmp_path):
     ],
 )
 def test_names_and_values_of_expanded_experiments_are_checked(tmp_path, changes, message):
-    base = BASE | {"runs": {"{data}": RUNS["one"]}} | changes
+    base = BASE | DATA | {"runs": {"{data}": RUN}} | changes
     with pytest.raises(FedatlasError, match=message):
         load(tmp_path, base=base, other=base | {"name": "other"})
 
@@ -294,6 +275,6 @@ def test_the_worked_example_becomes_what_is_printed_beside_it(tmp_path):
 
 def test_an_unknown_experiment_is_not_printed(tmp_path):
     (tmp_path / "experiments").mkdir()
-    load(tmp_path / "experiments", base=BASE | {"runs": {"{data}": RUNS["one"]}})
+    load(tmp_path / "experiments", base=BASE)
     outcome = CliRunner().invoke(app, ["spec", "paper-bas", "--config", str(tmp_path)])
     assert "there is no experiment 'paper-bas'; similar: paper-base" in str(outcome.exception)

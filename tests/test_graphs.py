@@ -170,8 +170,7 @@ RING = {"kind": "ring", "weights": "received"}
         ({"kind": "edges", "edges": [[0, 1]]}, "edges.0.2'"),
         (
             {"kind": "exponential", "weights": "metropolis"},
-            "weights', value 'metropolis': these weights are of undirected graphs (ring, star, "
-            "complete); take 'received' or 'sent'",
+            "weights', value 'metropolis': Input should be 'received' or 'sent'",
         ),
         ({"kind": "ring", "weights": "sent", "seed": 1}, "seed'; allowed keys: kind, weights"),
         ({"kind": "torus", "weights": "sent"}, "kind', value 'torus': must be one of 'edges', "),

@@ -130,6 +130,14 @@ def file_digest(path: Path, algorithm: str = "sha256") -> str:
         return hashlib.file_digest(stream, algorithm).hexdigest()
 
 
+def tree_digest(path: Path) -> str:
+    """SHA-256 of a file; of a folder that of its files' names and digests, as sha256sum lists."""
+    if not path.is_dir():
+        return file_digest(path)
+    files = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
+    return text_digest("".join(f"{file_digest(path / file)}  {file}\n" for file in files))
+
+
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys and no spaces: equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

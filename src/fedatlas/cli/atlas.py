@@ -18,7 +18,7 @@ def join_traces(
     from fedatlas.atlas import joining
     from fedatlas.evaluation.selection import choices
 
-    paper = validated(joining.JoinedPaper, read_json(spec), "--spec")
+    paper = validated(joining.JoinedPaper, spec, "--spec")
     runs = [run for experiment in paper.experiments for run in experiment.runs]
     chosen = {
         (name, run): choice.point

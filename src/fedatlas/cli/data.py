@@ -5,7 +5,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from fedatlas.cli.options import Catalogue, Output, Specification, read_json, similar
+from fedatlas.cli.options import Catalogue, Output, Specification, similar
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.config import MIRROR_VARIABLE
 from fedatlas.schema.models import validated
@@ -70,7 +70,7 @@ def shard(
     """Share out a prepared split over clients, parties, or silos with clients."""
     from fedatlas.schema.partitions import HorizontalPartition, Partition, TieredPartition
 
-    partition = validated(cast(Any, Partition), read_json(spec), "--spec")
+    partition = validated(cast(Any, Partition), spec, "--spec")
     write: Any
     if isinstance(partition, HorizontalPartition):
         from fedatlas.shards.clients import write_shards as write

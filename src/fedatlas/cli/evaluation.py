@@ -3,7 +3,7 @@
 import json
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,7 +14,7 @@ from fedatlas.cli.options import (
     SelectionRecord,
     Specification,
     TraceFiles,
-    members,
+    json_with,
     read_choices,
     read_json,
     read_traces,
@@ -31,13 +31,13 @@ def select(spec: Specification, output: Output, traces: AnyTraceFiles = None) ->
     from fedatlas.evaluation.selection import select as select_points
     from fedatlas.schema.selection import Selection
 
-    rule = validated(Selection, read_json(spec), "--spec")
+    rule = validated(Selection, spec, "--spec")
     record = select_points(read_traces(traces or []), rule)
     write_text(output, json.dumps(record, indent=2) + "\n")
 
 
 def judge(
-    spec: Specification,
+    spec: Annotated[Any, json_with("experiment", "paper", "claims")],
     selection: SelectionRecord,
     output: Output,
     traces: AnyTraceFiles = None,
@@ -62,12 +62,11 @@ def judge(
     from fedatlas.schema.claims import Claim
     from fedatlas.schema.selection import Selection
 
-    content = members(spec, "experiment", "paper", "claims")
     record = read_json(f"@{selection}")
     verdicts = judging.judge(
-        content["experiment"],
-        content["paper"],
-        [validated(Claim, claim, "--spec") for claim in content["claims"]],
+        spec["experiment"],
+        spec["paper"],
+        [validated(Claim, claim, "--spec") for claim in spec["claims"]],
         Results(
             traces=read_traces(traces or []),
             chosen=choices(record),

@@ -1,17 +1,15 @@
 """Commands: what is drawn."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from fedatlas.cli.options import (
     Drawings,
     SelectionRecord,
-    Specification,
     TraceFiles,
     json_with,
-    members,
     read_choices,
     read_traces,
 )
@@ -19,17 +17,19 @@ from fedatlas.schema.models import validated
 
 
 def figure(
-    spec: Specification, traces: TraceFiles, selection: SelectionRecord, output: Drawings
+    spec: Annotated[Any, json_with("title", "figure", "runs")],
+    traces: TraceFiles,
+    selection: SelectionRecord,
+    output: Drawings,
 ) -> None:
     """Draw an experiment's figure."""
     from fedatlas.figures.draw import draw
     from fedatlas.schema.figures import Figure
 
-    content = members(spec, "title", "figure", "runs")
     draw(
-        content["title"],
-        validated(Figure, content["figure"], "--spec"),
-        content["runs"],
+        spec["title"],
+        validated(Figure, spec["figure"], "--spec"),
+        spec["runs"],
         read_traces(traces),
         read_choices(selection),
         output,
@@ -61,30 +61,28 @@ def landscape_figure(
 
 def budgets_figure(
     budgets: Annotated[Path, typer.Argument(help="Budgets (.nc).", exists=True)],
-    spec: Annotated[str, json_with("title and runs")],
+    spec: Annotated[Any, json_with("title", "runs")],
     output: Drawings,
 ) -> None:
     """Draw privacy budgets by iteration and by horizon."""
     from fedatlas.evaluation.budgets import read_budgets
     from fedatlas.figures.budgets import draw_budgets
 
-    content = members(spec, "title", "runs")
-    draw_budgets(content["title"], content["runs"], read_budgets(budgets), output)
+    draw_budgets(spec["title"], spec["runs"], read_budgets(budgets), output)
 
 
-def graphs(spec: Annotated[str, json_with("title, graphs and agents")], output: Drawings) -> None:
+def graphs(spec: Annotated[Any, json_with("title", "graphs", "agents")], output: Drawings) -> None:
     """Draw who sends to whom."""
     from fedatlas.figures.graphs import draw_graphs
     from fedatlas.schema.graphs import Graphs, weight_matrix
 
-    content = members(spec, "title", "graphs", "agents")
-    pair = validated(Graphs, content["graphs"], "--spec: graphs")
+    pair = validated(Graphs, spec["graphs"], "--spec: graphs")
     weights = {
-        name: weight_matrix(graph, content["agents"], name)
+        name: weight_matrix(graph, spec["agents"], name)
         for name, graph in (("states", pair.states), ("trackers", pair.trackers))
         if graph is not None
     }
-    draw_graphs(content["title"], weights, output)
+    draw_graphs(spec["title"], weights, output)
 
 
 COMMANDS = (figure, trees, landscape_figure, budgets_figure, graphs)

@@ -10,31 +10,6 @@ import typer
 
 from fedatlas.errors import FedatlasError
 
-Specification = Annotated[
-    str, typer.Option("--spec", help="JSON, or @FILE for JSON in a file.", show_default=False)
-]
-ObjectiveSpecification = Annotated[
-    str,
-    typer.Option(
-        "--spec", help='Objective as JSON: {"name": "logistic_l2", "weight": 1e-4}; or @FILE.'
-    ),
-]
-Catalogue = Annotated[Path, typer.Option(help="Catalogue of data sets.", exists=True)]
-Output = Annotated[Path, typer.Option(help="File to write.")]
-TraceFiles = Annotated[list[Path], typer.Argument(help="Trace files (.nc) of the experiment.")]
-AnyTraceFiles = Annotated[
-    list[Path] | None, typer.Argument(help="Trace files (.nc) of the experiment, if it has any.")
-]
-Configuration = Annotated[Path, typer.Option(help="Configuration folder.")]
-Drawings = Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")]
-ResultsFolder = Annotated[Path, typer.Argument(help="Results folder.")]
-SelectionRecord = Annotated[Path, typer.Option("--selection", help="Selection record.")]
-
-
-def json_with(keys: str) -> Any:
-    """The option of a JSON object with these keys."""
-    return typer.Option("--spec", help=f"JSON with {keys}, or @FILE for JSON in a file.")
-
 
 def read_json(text: str) -> Any:
     """Parse JSON from an argument, or from a file named after an @."""
@@ -46,13 +21,34 @@ def read_json(text: str) -> Any:
         raise FedatlasError(f"{where}: cannot be read as JSON: {error}") from None
 
 
-def members(text: str, *keys: str) -> dict[str, Any]:
-    """A JSON object that has the keys."""
-    content = read_json(text)
-    missing = [key for key in keys if not isinstance(content, dict) or key not in content]
-    if missing:
-        raise FedatlasError(f"--spec: missing {', '.join(missing)}")
-    return content
+def json_with(*keys: str, what: str = "JSON") -> Any:
+    """The option --spec: JSON, an object with these keys if there are any."""
+
+    def read(text: str) -> Any:
+        content = read_json(text)
+        missing = [key for key in keys if not isinstance(content, dict) or key not in content]
+        if missing:
+            raise FedatlasError(f"--spec: missing {', '.join(missing)}")
+        return content
+
+    described = f"{what}{' with ' if keys else ''}{', '.join(keys)}; or @FILE that holds it."
+    return typer.Option("--spec", parser=read, metavar="JSON", help=described)
+
+
+Specification = Annotated[Any, json_with()]
+ObjectiveSpecification = Annotated[
+    Any, json_with(what='Objective as JSON: {"name": "logistic_l2", "weight": 1e-4}')
+]
+Catalogue = Annotated[Path, typer.Option(help="Catalogue of data sets.", exists=True)]
+Output = Annotated[Path, typer.Option(help="File to write.")]
+TraceFiles = Annotated[list[Path], typer.Argument(help="Trace files (.nc) of the experiment.")]
+AnyTraceFiles = Annotated[
+    list[Path] | None, typer.Argument(help="Trace files (.nc) of the experiment, if it has any.")
+]
+Configuration = Annotated[Path, typer.Option(help="Configuration folder.")]
+Drawings = Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")]
+ResultsFolder = Annotated[Path, typer.Argument(help="Results folder.")]
+SelectionRecord = Annotated[Path, typer.Option("--selection", help="Selection record.")]
 
 
 def similar(name: str, known: Iterable[str]) -> str:

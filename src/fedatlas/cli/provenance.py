@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -26,15 +26,15 @@ def verify(
     from fedatlas.provenance import findings, printing, verification
 
     terminal = Console(stderr=True)
+    progress = partial(
+        track,
+        description="Verifying",
+        console=terminal,
+        transient=True,
+        disable=not terminal.is_terminal,
+    )
     with _unreadable_is_two():
-        shown: dict[str, Any] = {
-            "console": terminal,
-            "transient": True,
-            "disable": not terminal.is_terminal,
-        }
-        files = verification.verify(
-            results, config, partial(track, description="Verifying", **shown)
-        )
+        files = verification.verify(results, config, progress)
     if as_json:
         typer.echo(json.dumps(findings.as_plain(files), indent=2))
     else:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedatlas.cli.options import ObjectiveSpecification, Output, json_with, members, read_json
+from fedatlas.cli.options import ObjectiveSpecification, Output, json_with
 from fedatlas.files import write_text
 from fedatlas.schema.models import validated
 
@@ -24,7 +24,7 @@ def leaks(
     from fedatlas.studies.leaks import find_leaks, write_leaks
     from fedatlas.training.solver import solve
 
-    objective = validated(LinearObjective, read_json(spec), "--spec")
+    objective = validated(LinearObjective, spec, "--spec")
     data = read_party_shards(shards)
     rows, active = data.train, data.metadata["partition"]["active"]
     w, _ = solve(rows, objective)
@@ -36,7 +36,7 @@ def leaks(
 
 def landscape(
     shard: Annotated[Path, typer.Argument(help="Shard file of all clients.")],
-    spec: Annotated[str, json_with("objective and landscape")],
+    spec: Annotated[Any, json_with("objective", "landscape")],
     output: Output,
 ) -> None:
     """Compute the loss surface of a network with two parameters and its stationary points."""
@@ -46,9 +46,8 @@ def landscape(
     from fedatlas.schema.studies import Landscape
     from fedatlas.studies.landscape import AucSurface, explore
 
-    content = members(spec, "objective", "landscape")
-    objective = validated(AucObjective, content["objective"], "--spec: objective")
-    region = validated(Landscape, content["landscape"], "--spec: landscape")
+    objective = validated(AucObjective, spec["objective"], "--spec: objective")
+    region = validated(Landscape, spec["landscape"], "--spec: landscape")
     surface = explore(AucSurface(read_shard(shard), objective), region)
     write_surface(surface, output)
     for point in surface.stationary_points:
@@ -56,7 +55,7 @@ def landscape(
 
 
 def budgets(
-    spec: Annotated[str, json_with("budgets and runs")],
+    spec: Annotated[Any, json_with("budgets", "runs")],
     output: Output,
     conditions: Annotated[Path, typer.Option(help="Table of theorems' conditions to write.")],
 ) -> None:
@@ -75,7 +74,7 @@ def budgets(
     write_text(conditions, to_csv(tabulate_conditions(runs, study), CONDITION_COLUMNS))
 
 
-def attacks(spec: Annotated[str, json_with("privacy_audit and runs")], output: Output) -> None:
+def attacks(spec: Annotated[Any, json_with("privacy_audit", "runs")], output: Output) -> None:
     """Attack what runs claim of privacy, on a tiny problem."""
     from fedatlas.schema.studies import PrivacyAudit
     from fedatlas.studies.attacks import tabulate_attacks, write_attacks
@@ -84,13 +83,12 @@ def attacks(spec: Annotated[str, json_with("privacy_audit and runs")], output: O
     write_attacks(tabulate_attacks(runs, study), output)
 
 
-def _study(spec: str, key: str, model: Any) -> tuple[list[Any], Any]:
+def _study(spec: dict[str, Any], key: str, model: Any) -> tuple[list[Any], Any]:
     """The runs of a specification, and the study under its key."""
     from fedatlas.schema.runs import RunSpec
 
-    content = members(spec, key, "runs")
-    runs = [validated(RunSpec, run, "--spec: runs") for run in content["runs"]]
-    return runs, validated(model, content[key], f"--spec: {key}")
+    runs = [validated(RunSpec, run, "--spec: runs") for run in spec["runs"]]
+    return runs, validated(model, spec[key], f"--spec: {key}")
 
 
 COMMANDS = (leaks, landscape, budgets, attacks)

@@ -57,7 +57,7 @@ def optimum(
     from fedatlas.training.optimum import write_optimum
     from fedatlas.training.solver import solve
 
-    objective = validated(LinearObjective, read_json(spec), "--spec")
+    objective = validated(LinearObjective, spec, "--spec")
     _, found = solve(read_party_shards(shards).train, objective)
     write_optimum(found, output)
     log.info("%s", found)
@@ -88,7 +88,7 @@ def train(
     from fedatlas.training.loop import CheckpointPolicy
     from fedatlas.training.loop import train as train_run
 
-    run = validated(RunSpec, read_json(spec), "--spec")
+    run = validated(RunSpec, spec, "--spec")
     if (tuning is None) != (run.tuned_in is None):
         raise FedatlasError(
             f"{run.name}: is tuned in {run.tuned_in or 'no other experiment'}: "

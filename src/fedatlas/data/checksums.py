@@ -37,7 +37,7 @@ def verify(raw_file: RawFile, fetched: Path, source: str, lock: Path) -> None:
         return
     expected, remedy = raw_file.checksum, ""
     if expected is None:
-        expected = _recorded(lock).get(raw_file.path)
+        expected = recorded_sums(lock).get(raw_file.path)
         remedy = (
             f'\nIf the publisher changed it and you accept that, delete "{raw_file.path}" from '
             f"{lock} and run again."
@@ -63,13 +63,13 @@ def record(raw_file: RawFile, fetched: Path, source: str, lock: Path) -> None:
         return
     with exclusive(lock):
         verify(raw_file, fetched, source, lock)
-        sums = _recorded(lock)
+        sums = recorded_sums(lock)
         if raw_file.path not in sums:
             sums[raw_file.path] = f"sha256:{file_digest(fetched)}"
             write_text(lock, json.dumps(sums, indent=2, sort_keys=True) + "\n")
 
 
-def _recorded(lock: Path) -> dict[str, str]:
+def recorded_sums(lock: Path) -> dict[str, str]:
     """The recorded sums by path of the raw file; empty before the first one."""
     try:
         sums = json.loads(lock.read_text(encoding="utf-8"))

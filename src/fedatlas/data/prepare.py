@@ -1,6 +1,5 @@
 """Raw files → one Parquet file per split, which says of itself what it holds."""
 
-import hashlib
 import math
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from fedatlas.data.scaling import (
 )
 from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError, named
-from fedatlas.files import canonical_json, file_digest, write_atomically
+from fedatlas.files import canonical_json, tree_digest, write_atomically
 
 # Above this share of non-zeros CSR rows take more bytes (12 each) than dense ones (8 each).
 DENSE_FROM = 0.5
@@ -69,7 +68,7 @@ def prepare(
         "non_zeros": non_zeros,
         "layout": samples.layout,
         "labels": dataset.labels,
-        "raw": [{"file": path.name, "sha256": _digest(path)} for path in raw],
+        "raw": [{"file": path.name, "sha256": tree_digest(path)} for path in raw],
         "feature_names": dataset.feature_names,
         "numeric_columns": dataset.numeric_columns,
         **scaling,
@@ -99,15 +98,6 @@ def read_prepared(path: Path) -> tuple[Samples, dict[str, Any]]:
     with open_parquet(path) as file:
         metadata = read_metadata(file, path, PREPARED_KEYS)
         return from_table(read_rows(file), metadata["features"]), metadata
-
-
-def _digest(path: Path) -> str:
-    """SHA-256 of a file; of a folder that of its files' names and digests, as sha256sum lists."""
-    if not path.is_dir():
-        return file_digest(path)
-    files = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
-    listed = "".join(f"{file_digest(path / file)}  {file}\n" for file in files)
-    return hashlib.sha256(listed.encode()).hexdigest()
 
 
 def _non_zeros(samples: Samples) -> int:

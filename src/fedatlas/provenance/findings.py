@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 
@@ -21,6 +22,11 @@ class State(StrEnum):
     UNREADABLE = "unreadable"
 
 
+MAKE_AGAIN = "delete it and run snakemake again"
+RUN_AGAIN = "run snakemake again"
+LEFTOVER = "delete it if it is a leftover of an older configuration"
+
+
 @dataclass(frozen=True)
 class Finding:
     """check: what was looked at, such as "source". detail: recorded → found. remedy: what to do."""
@@ -28,26 +34,17 @@ class Finding:
     state: State
     check: str
     detail: str
-    remedy: str = ""
+    remedy: str = MAKE_AGAIN
 
 
-MAKE_AGAIN = "delete it and run snakemake again"
-RUN_AGAIN = "run snakemake again"
+damaged = partial(Finding, State.DAMAGED)
+stale = partial(Finding, State.STALE)
+unchecked = partial(Finding, State.UNCHECKED, remedy="")
 
 
-def damaged(check: str, detail: str, remedy: str = MAKE_AGAIN) -> Finding:
-    """A finding that a file is not what was written."""
-    return Finding(State.DAMAGED, check, detail, remedy)
-
-
-def stale(check: str, detail: str, remedy: str = MAKE_AGAIN) -> Finding:
-    """A finding that something moved on since a file was made."""
-    return Finding(State.STALE, check, detail, remedy)
-
-
-def unchecked(check: str, detail: str) -> Finding:
-    """A finding that there is nothing to check against."""
-    return Finding(State.UNCHECKED, check, detail)
+def short(digest: object) -> str:
+    """The beginning of a digest, as messages print it."""
+    return f"{str(digest)[:12]}…"
 
 
 @dataclass(frozen=True)

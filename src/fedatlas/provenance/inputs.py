@@ -3,33 +3,43 @@
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from fedatlas.data.checksums import ChecksumMismatch, verify
+from fedatlas.data.checksums import ChecksumMismatch, recorded_sums, verify
 from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata
 from fedatlas.data.raw_files import RawFile
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import shard_files
+from fedatlas.files import tree_digest
 from fedatlas.plan.build import Plan
-from fedatlas.provenance.digests import Digests, read_object, short
-from fedatlas.provenance.findings import Finding, damaged, stale, unchecked
-from fedatlas.schema.models import validated
-from fedatlas.schema.partitions import Partition
+from fedatlas.provenance.findings import LEFTOVER, Finding, damaged, short, stale, unchecked
+from fedatlas.schema.models import read_json
 from fedatlas.shards.manifests import vouched_digests
 from fedatlas.training.optimum import read_optimum
 
-_DELETE_FOLDER = "delete the folder and run snakemake again"
-_UNKNOWN = "delete it if it is a leftover of an older configuration"
+
+class Digests(dict[Path, str]):
+    """SHA-256 of files and folders, each computed when it is first asked for."""
+
+    def __missing__(self, path: Path) -> str:
+        try:
+            self[path] = tree_digest(path)
+        except OSError as error:
+            raise FedatlasError(f"{path}: cannot be read: {error.strerror}") from error
+        return self[path]
 
 
 class Inputs:
-    """Checks of the inputs of traces below a results folder."""
+    """Checks of the inputs of traces below a results folder.
 
-    def __init__(self, results: Path, lock: Path, plan: Plan, digests: Digests) -> None:
-        """lock: where checksums of raw files without a known one are recorded."""
-        self._results, self._lock, self._plan = results, lock, plan
-        self._digests = digests
-        self.damaged: set[Path] = set()  # folders of shards
+    damaged: folders of shards that no manifest vouches for, as far as they were checked.
+    """
+
+    def __init__(self, results: Path, config: Path, plan: Plan) -> None:
+        """config: the folder with the recorded checksums of raw files without a known one."""
+        self.results, self.plan, self.digests = results, plan, Digests()
+        self.damaged: set[Path] = set()
+        self._lock = config / "checksums.lock.json"
         self._vouched: set[Path] = set()  # prepared and raw, by what was made of them
         self._damage = cache(_read_through)
 
@@ -38,9 +48,8 @@ class Inputs:
 
         A file without one, or that was unpacked, is checked by the digest that prepared data hold.
         """
-        recorded = read_object(self._lock) if self._lock.exists() else {}
         packed = raw.decompress or raw.unpack
-        if packed or (raw.checksum is None and raw.path not in recorded):
+        if packed or (raw.checksum is None and raw.path not in recorded_sums(self._lock)):
             why = "of files as served" if packed else "not known"
             if file not in self._vouched:
                 detail = f"checksums are {why}, and no prepared data vouch for it"
@@ -55,46 +64,33 @@ class Inputs:
 
     def check_shards(self, folder: Path) -> Iterator[Finding]:
         """Every silo's file against the manifest, and the manifest against the prepared data."""
-        if not (folder / "manifest.json").exists():
-            self.damaged.add(folder)
-            yield damaged("manifest", "no manifest vouches for the files", _DELETE_FOLDER)
+        partition = self.plan.partitions.get(folder.name)
+        if partition is None:
+            yield stale("configuration", "no experiment has this partition", LEFTOVER)
             return
-        content = read_object(folder / "manifest.json")
+        dataset, split = folder.parts[-3:-1]
+        files = shard_files(folder, partition.silos)
         try:
-            self._check_silos(folder, content)
+            digests = vouched_digests(files, dataset, split, partition)
         except FedatlasError as error:
             self.damaged.add(folder)
-            yield damaged("manifest", str(error), _DELETE_FOLDER)
-        if folder.name not in self._plan.partitions:
-            yield stale("configuration", "no experiment has this partition", _UNKNOWN)
-        sources = {folder.parent.name: content.get("prepared_digest")}
-        sources |= self._test_split(folder, content)
-        for split, recorded in sources.items():
-            yield from self._check_source(folder.parent.parent.name, split, recorded)
-
-    def _check_silos(self, folder: Path, content: dict[str, Any]) -> None:
-        """The check that training makes before it reads the files."""
-        split = folder.parent
-        partition = validated(cast(Any, Partition), content.get("partition"), "partition")
-        if partition.slug != folder.name:
-            raise FedatlasError(f"is of {partition.slug}")
-        files = shard_files(folder, partition.silos)
-        digests = vouched_digests(files, split.parent.name, split.name, partition)
-        self._digests.remember(files, digests)
-
-    def _test_split(self, folder: Path, content: dict[str, Any]) -> dict[str, Any]:
-        """The split kept for testing and its digest, which the shards record."""
-        test = content["partition"].get("test") if isinstance(content.get("partition"), dict) else 0
-        if not isinstance(test, str) or folder in self.damaged:
-            return {}
-        with open_parquet(folder / "silo-0.parquet") as file:
-            return {test: read_metadata(file, folder, ()).get("test_digest")}
+            remedy = "delete the folder and run snakemake again"
+            yield damaged("manifest", str(error), remedy)
+            return
+        self.digests.update(zip(files, digests, strict=True))
+        sources = {split: read_json(folder / "manifest.json").get("prepared_digest")}
+        if partition.test_split:
+            with open_parquet(files[0]) as file:
+                metadata = read_metadata(file, folder, ())
+            sources[partition.test_split] = metadata.get("test_digest")
+        for source, recorded in sources.items():
+            yield from self._check_source(dataset, source, recorded)
 
     def _check_source(self, dataset: str, split: str, recorded: Any) -> Iterator[Finding]:
-        prepared = self._results / "data" / dataset / f"{split}.parquet"
+        prepared = self.results / "data" / dataset / f"{split}.parquet"
         if not prepared.exists():
             yield unchecked("prepared", f"{prepared}: is not here")
-        elif (found := self._digests.of(prepared)) == recorded:
+        elif (found := self.digests[prepared]) == recorded:
             self._vouched.add(prepared)
         elif self._damage(prepared) is not None:
             yield unchecked("prepared", f"{prepared}: is damaged, see there")
@@ -110,22 +106,21 @@ class Inputs:
         damage = None if file in self._vouched else self._damage(file)
         if damage is not None:
             raise damage
-        if dataset not in self._plan.catalogue or split not in self._plan.catalogue[dataset].splits:
-            yield stale("configuration", "not in the catalogue", _UNKNOWN)
+        if dataset not in self.plan.catalogue or split not in self.plan.catalogue[dataset].splits:
+            yield stale("configuration", "not in the catalogue", LEFTOVER)
             return
         with open_parquet(file) as opened:
-            listed = read_metadata(opened, file, PREPARED_KEYS).get("raw")
-        entries = listed if isinstance(listed, list) else []
-        recorded = [(e.get("file"), e.get("sha256")) for e in entries if isinstance(e, dict)]
-        files = self._plan.catalogue[dataset].splits[split].files
-        paths = [self._results / "raw" / raw.local_path for raw in files]
+            listed = read_metadata(opened, file, (*PREPARED_KEYS, "raw"))["raw"]
+            recorded = [(entry["file"], entry["sha256"]) for entry in listed]
+        files = self.plan.catalogue[dataset].splits[split].files
+        paths = [self.results / "raw" / raw.local_path for raw in files]
         if [name for name, _ in recorded] != [path.name for path in paths]:
             yield stale("raw", "made of other files")
             return
         for (_, digest), path in zip(recorded, paths, strict=True):
             if not path.exists():
                 yield unchecked("raw", f"{path}: is not here")
-            elif (found := self._digests.of_raw(path)) == digest:
+            elif (found := self.digests[path]) == digest:
                 self._vouched.add(path)
             else:
                 yield stale("raw", f"{path.name}: {short(digest)} → {short(found)}")
@@ -133,8 +128,8 @@ class Inputs:
     def check_optimum(self, file: Path) -> Iterator[Finding]:
         """Whether it can be read and the configuration asks for it."""
         read_optimum(file)
-        if file.parent.name not in self._plan.pooled or file.stem not in self._plan.objectives:
-            yield stale("configuration", "no experiment measures against it", _UNKNOWN)
+        if file.parent.name not in self.plan.pooled or file.stem not in self.plan.objectives:
+            yield stale("configuration", "no experiment measures against it", LEFTOVER)
 
 
 def _read_through(file: Path) -> FedatlasError | None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fedatlas.provenance.difference import Comparison, Difference
+from fedatlas.provenance.difference import Comparison
 from fedatlas.provenance.findings import Checked, State
 
 _PIPED = 200  # columns where there is no terminal
@@ -32,46 +32,47 @@ def wide_console() -> Console:
 
 def print_verification(files: Sequence[Checked], console: Console) -> None:
     """A row for every file with drift, the remedies, and how many files have none."""
-    bad = [file for file in files if file.state in _MEANING]
-    if bad:
-        table = Table(title="Drift", title_justify="left", box=SIMPLE_HEAD)
-        table.add_column("file", overflow="fold")
-        table.add_column("state")
-        table.add_column("what differs: recorded → found now", overflow="fold")
-        for file in bad:
-            found = [f"{f.check}: {f.detail}" for f in file.findings if f.state in _MEANING]
+    drift = {
+        file: [finding for finding in file.findings if finding.state in _MEANING]
+        for file in files
+        if file.state in _MEANING
+    }
+    counts = Counter(file.state for file in files)
+    if drift:
+        table = _table("Drift", ("file", "state", "what differs: recorded → found now"))
+        for file, findings in drift.items():
+            found = [f"{finding.check}: {finding.detail}" for finding in findings]
             table.add_row(_cell(file.path), file.state, _cell("\n".join(found)))
         console.print(table)
         for state, meaning in _MEANING.items():
-            if any(file.state is state for file in bad):
+            if counts[state]:
                 _print(console, f"{state}: {meaning}.")
-        remedies = Counter(
-            (f.check, f.remedy) for file in bad for f in file.findings if f.state in _MEANING
-        )
         _print(console, "What to do:")
+        remedies = Counter((f.check, f.remedy) for found in drift.values() for f in found)
         for (check, remedy), number in remedies.items():
             _print(console, f"  {check} ({number}): {remedy}")
-    _print_unchecked(files, console)
-    counts = Counter(file.state for file in files)
-    whole = counts[State.OK] + counts[State.UNCHECKED]
-    said = ", ".join(f"{counts[state]} {state}" for state in _MEANING if counts[state])
-    _print(console, f"{len(files)} checked: {whole} without drift{', ' if said else ''}{said}.")
-
-
-def _print_unchecked(files: Sequence[Checked], console: Console) -> None:
-    unchecked: dict[tuple[str, str], list[str]] = {}
+    left: dict[tuple[str, str], list[str]] = {}
     for file in files:
         for finding in file.findings:
             if finding.state is State.UNCHECKED:
-                unchecked.setdefault((file.kind, finding.check), []).append(finding.detail)
-    for (kind, check), details in unchecked.items():
+                left.setdefault((file.kind, finding.check), []).append(finding.detail)
+    for (kind, check), details in left.items():
         _print(console, f"Not checked: {check} of {len(details)} {kind}, as {details[0]}")
+    said = "".join(f", {counts[state]} {state}" for state in _MEANING if counts[state])
+    _print(console, f"{len(files)} checked: {len(files) - len(drift)} without drift{said}.")
 
 
 def print_comparison(found: Comparison, console: Console) -> None:
     """Differing values, runs on one side only, and attributes that may explain them."""
     if found.differences:
-        console.print(_table_of(found.differences[:_SHOWN]))
+        numbers = ("first", "second", "differing", "largest")
+        table = _table("Differences", ("run", "variable", "seed", "record"), numbers)
+        for d in found.differences[:_SHOWN]:
+            largest = "" if d.largest is None else f"{d.largest:.3g}"
+            cells = (d.run, d.variable, d.seed, d.record, d.first, d.second)
+            texts = ("" if cell is None else _cell(str(cell)) for cell in cells)
+            table.add_row(*texts, f"{d.differing} of {d.compared}", largest)
+        console.print(table)
         more = len(found.differences) - _SHOWN
         if more > 0:
             _print(console, f"… and {more} more: --json tells all")
@@ -94,8 +95,9 @@ def _print_attributes(found: Comparison, console: Console) -> None:
     """One line for each attribute that differs: its first change, of how many, in how many runs."""
     changes: dict[str, list[tuple[str, str]]] = {}
     runs: Counter[str] = Counter()
-    for (name, first, second), of in found.attributes.items():
-        changes.setdefault(name, []).append((_shortened(first), _shortened(second)))
+    for (name, *values), of in found.attributes.items():
+        first, second = (f"{text[:_LONG]}…" if len(text) > _LONG else text for text in values)
+        changes.setdefault(name, []).append((first, second))
         runs[name] += len(of)
     for name, ((first, second), *others) in changes.items():
         more = f" and {len(others)} other changes" if others else ""
@@ -103,18 +105,12 @@ def _print_attributes(found: Comparison, console: Console) -> None:
         _print(console, f"Attribute (does not count): {name}: {said}")
 
 
-def _table_of(differences: Sequence[Difference]) -> Table:
-    table = Table(title="Differences", title_justify="left", box=SIMPLE_HEAD)
-    for name in ("run", "variable", "seed", "record"):
+def _table(title: str, left: Sequence[str], right: Sequence[str] = ()) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    for name in left:
         table.add_column(name, overflow="fold")
-    for name in ("first", "second", "differing", "largest"):
+    for name in right:
         table.add_column(name, justify="right", overflow="fold")
-    for d in differences:
-        where = ("" if place is None else str(place) for place in (d.seed, d.record))
-        largest = "" if d.largest is None else f"{d.largest:.3g}"
-        values = (_cell(str(value)) for value in (d.first, d.second))
-        counted = f"{d.differing} of {d.compared}"
-        table.add_row(_cell(d.run), _cell(d.variable), *where, *values, counted, largest)
     return table
 
 
@@ -140,10 +136,6 @@ def comparison_as_plain(found: Comparison) -> dict[str, Any]:
 
 def _json_number(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
 def _cell(text: str) -> str:

@@ -3,7 +3,6 @@
 HDF5 reads one trace at a time, of files whose contents were checked.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,6 @@ class Place:
 class StoredTrace:
     """attributes: texts and numbers. variables: (seeds,), (records,) or (seeds, records)."""
 
-    place: Place
     attributes: dict[str, Any]
     variables: dict[str, np.ndarray]
 
@@ -77,21 +75,16 @@ def read_stored(place: Place) -> StoredTrace:
     with opened_hdf5(place.file) as opened:
         group = opened[place.group]
         attributes = _attributes(group, place)
-        variables = {name: _values(group, name, place) for name in group}
+        variables = {name: _values(dataset) for name, dataset in group.items()}
     _check_shapes(variables, place)
-    return StoredTrace(place, attributes, variables)
+    return StoredTrace(attributes, variables)
 
 
-def _points(atlas: h5py.File) -> Iterator[str]:
+def _points(atlas: h5py.File) -> list[str]:
     groups = [atlas]
     for _ in IDENTITY:
         groups = [child for group in groups for child in group.values()]
-        if not all(isinstance(group, h5py.Group) for group in groups):
-            raise FedatlasError(
-                f"{atlas.filename}: holds something else than /paper/experiment/run/point. "
-                "Delete it and run again."
-            )
-    yield from (group.name for group in groups)
+    return [group.name for group in groups]
 
 
 def _attributes(group: Any, place: Place) -> dict[str, Any]:
@@ -114,27 +107,19 @@ def _plain(value: Any) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def _values(group: h5py.Group, name: str, place: Place) -> np.ndarray:
-    dataset = group[name]
-    text = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype)
-    if not (isinstance(dataset, h5py.Dataset) and (text or dataset.dtype.kind in "biuf")):
-        raise FedatlasError(f"{place}: {name}: is no variable of a trace. Delete it and run again.")
+def _values(dataset: h5py.Dataset) -> np.ndarray:
+    text = h5py.check_string_dtype(dataset.dtype)
     values: np.ndarray = dataset.asstr()[...].astype(str) if text else dataset[...]
     return values
 
 
 def _check_shapes(variables: dict[str, np.ndarray], place: Place) -> None:
-    seeds, records = (
-        variables[name].shape if name in variables else () for name in ("seed", "record")
-    )
+    shapes = {name: values.shape for name, values in variables.items()}
+    seeds, records = shapes.get("seed", ()), shapes.get("record", ())
     own = {"seed": seeds, "record": records, "status": seeds}
-    wrong = [
-        name
-        for name, values in variables.items()
-        if values.shape != own.get(name, (*seeds, *records))
-    ]
-    if len(seeds) != 1 or len(records) != 1 or "status" not in variables or wrong:
+    whole = len(seeds) == len(records) == 1 and "status" in shapes
+    if not whole or any(shape != own.get(name, seeds + records) for name, shape in shapes.items()):
         raise FedatlasError(
             f"{place}: is no whole trace: it needs seeds, records, a status by seed, and all else "
-            f"by both{f', unlike {wrong[0]}' if wrong else ''}. Delete it and run again."
+            "by both. Delete it and run again."
         )

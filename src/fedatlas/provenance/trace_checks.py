@@ -7,15 +7,20 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fedatlas.algorithms import algorithm_names
-from fedatlas.architectures import architecture_names
 from fedatlas.arithmetic.gpus import driver_version, models
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.setting import shard_files
 from fedatlas.files import canonical_json, text_digest
-from fedatlas.plan.build import Plan
 from fedatlas.plan.closure import code_digest
-from fedatlas.provenance.digests import Digests, read_object, short
-from fedatlas.provenance.findings import RUN_AGAIN, Finding, State, damaged, stale, unchecked
+from fedatlas.provenance.findings import (
+    LEFTOVER,
+    RUN_AGAIN,
+    Finding,
+    damaged,
+    short,
+    stale,
+    unchecked,
+)
 from fedatlas.provenance.inputs import Inputs
 from fedatlas.provenance.stored import (
     IDENTITY,
@@ -25,8 +30,7 @@ from fedatlas.provenance.stored import (
     read_stored,
     trace_name,
 )
-from fedatlas.schema.models import validated
-from fedatlas.schema.objectives import NetworkObjective
+from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import values_digest
 from fedatlas.training.optimum import read_optimum
@@ -39,95 +43,80 @@ _ENVIRONMENT = (
 class Traces:
     """Checks of the traces of a results folder, then of its atlases."""
 
-    def __init__(self, results: Path, plan: Plan, inputs: Inputs, digests: Digests) -> None:
+    def __init__(self, inputs: Inputs) -> None:
         """inputs: must have checked the shards."""
-        self._results, self._plan, self._inputs, self._digests = results, plan, inputs, digests
+        self._inputs = inputs
         self._seen: dict[str, str] = {}  # what each trace that could be read holds, by name
 
     def check_trace(self, file: Path) -> Iterator[Finding]:
-        """Values, place, configuration, code, inputs and environment of a trace."""
+        """Values, place, environment, configuration, code and inputs of a trace."""
         trace = read_stored(Place(file))
-        name = "/".join(file.parts[-4:-3] + file.with_suffix("").parts[-2:])
-        found = "/".join(str(trace.attributes.get(key)) for key in IDENTITY[1:])
-        yield from _check_values(trace)
-        if found != name:
-            yield damaged("place", f"holds {found}")
+        recorded, found = trace.attributes.get("values_digest"), values_digest(trace.variables)
+        if recorded is None:
+            yield unchecked("values", "was written by a version that kept no digest of values")
+        elif recorded != found:
+            yield damaged("values", f"{short(recorded)} → {short(found)}")
+        place = (file.parts[-4], file.parts[-2], file.stem)
+        held = tuple(str(trace.attributes.get(key)) for key in IDENTITY[1:])
+        if held != place:
+            yield damaged("place", f"holds {'/'.join(held)}")
             return
         self._seen[trace_name(trace.attributes)] = _identity(trace)
-        recorded = _object(trace, "specification")
-        if recorded is None:
-            yield damaged("configuration", "its specification is no JSON object")
-            return
-        if any(recorded.get(key) != trace.attributes.get(key) for key in IDENTITY):
-            yield damaged("configuration", f"its specification is of {trace_name(recorded)}")
-            return
-        yield from self._check_configuration(recorded)
         yield from _check_environment(trace)
-        try:
-            spec = validated(RunSpec, recorded, "specification")
-            code = self._source_digest(spec)
-        except FedatlasError:
-            detail = "its specification, method or network is none of this version"
-            yield stale("source", detail, RUN_AGAIN)
-            return
-        if trace.attributes.get("source_digest") != code:
-            detail = f"{short(trace.attributes.get('source_digest'))} → {short(code)}"
-            yield stale("source", detail, RUN_AGAIN)
-        yield from self._check_shards(trace, spec)
-        if spec.optimum:
-            yield from self._check_optima(trace, spec)
-
-    def _source_digest(self, spec: RunSpec) -> str:
-        # Checked first: what a file names may be a path to anywhere.
-        model = spec.objective.model if isinstance(spec.objective, NetworkObjective) else None
-        known = spec.algorithm in algorithm_names()
-        if not known or (model is not None and model not in architecture_names()):
-            raise FedatlasError(f"{spec.name}: there is no such method or network")
-        return code_digest(*spec.code)
-
-    def _check_configuration(self, recorded: dict[str, Any]) -> Iterator[Finding]:
-        place = (str(recorded["experiment"]), str(recorded["run"]), str(recorded["point"]))
-        planned = self._plan.runs.get(place)
+        planned = self._inputs.plan.runs.get(place)
         if planned is None:
-            remedy = "delete it if it is a leftover of an older configuration"
-            yield stale("configuration", "there is no such run", remedy)
+            yield stale("configuration", "there is no such run", LEFTOVER)
             return
+        stated = _object(trace, "specification") or {}
         if planned.tuned_in is not None:
-            selection = self._results / "experiments" / planned.tuned_in / "selection.json"
+            selection = self._inputs.results / "experiments" / planned.tuned_in / "selection.json"
             if selection.exists():
-                planned = _tuned(planned, selection)
+                planned = planned.tuned(read_json(selection))
             else:
                 detail = f"{selection}: is not here, by which hyper-parameters were chosen"
                 yield unchecked("hyper_parameters", detail)
-                chosen = recorded.get("hyper_parameters")
-                changed = {"hyper_parameters": chosen, "tuned_in": None}
-                planned = planned.model_copy(update=changed)
-        now = json.loads(canonical_json(planned.model_dump(mode="json")))
-        changes = [f"{key}: {old} → {new}" for key, old, new in differing(recorded, now)]
+                chosen = {"hyper_parameters": stated.get("hyper_parameters"), "tuned_in": None}
+                planned = planned.model_copy(update=chosen)
+        changes = _changes(stated, planned.model_dump(mode="json"))
         if changes:
-            yield stale("configuration", "; ".join(changes), RUN_AGAIN)
+            yield stale("configuration", changes, RUN_AGAIN)
+        source, code = trace.attributes.get("source_digest"), code_digest(*planned.code)
+        if source != code:
+            yield stale("source", f"{short(source)} → {short(code)}", RUN_AGAIN)
+        yield from self._check_shards(trace, planned)
+        if planned.optimum:
+            yield from self._check_optima(trace, planned)
 
     def _check_shards(self, trace: StoredTrace, spec: RunSpec) -> Iterator[Finding]:
-        folder = self._results / "shards" / spec.dataset / spec.split
-        slugs = sorted({spec.partition.of_trial(seed).slug for seed in spec.seeds})
-        for slug in slugs:
+        folder = self._inputs.results / "shards" / spec.dataset / spec.split
+        trials = [spec.partition.of_trial(seed) for seed in spec.seeds]
+        partitions = {partition.slug: partition for partition in trials}
+        for slug in sorted(partitions):
             missing = not (folder / slug).is_dir()
             if missing or folder / slug in self._inputs.damaged:
                 why = " is not here" if missing else " damaged, see there"
                 yield unchecked("shards", f"{folder / slug}:{why}")
                 return
+        digests = [
+            self._inputs.digests[file]
+            for slug, partition in partitions.items()
+            for file in shard_files(folder / slug, partition.silos)
+        ]
+        # As training records them; see `federations.<kind>.setting`.
+        if spec.partition.kind == "vertical":
+            digests.sort()
+        found = text_digest("".join(digests)) if spec.partition.kind != "horizontal" else digests[0]
         recorded = trace.attributes.get("shard_digest")
-        found = self._digests.of_shards(spec, folder)
         if found != recorded:
-            more = f" and {len(slugs) - 1} more" if len(slugs) > 1 else ""
-            yield stale("shards", f"{slugs[0]}{more}: {short(recorded)} → {short(found)}")
+            more = f" and {len(partitions) - 1} more" if len(partitions) > 1 else ""
+            yield stale("shards", f"{min(partitions)}{more}: {short(recorded)} → {short(found)}")
 
     def _check_optima(self, trace: StoredTrace, spec: RunSpec) -> Iterator[Finding]:
         recorded = _object(trace, "optima")
         if recorded is None:
-            yield _not_recorded(trace, "optima", "optima")
+            yield _not_recorded("optima")
             return
-        folder = self._results / "optima" / spec.dataset / spec.split
+        folder = self._inputs.results / "optima" / spec.dataset / spec.split
         for seed in spec.seeds:
             file = spec.optimum_file(folder, seed)
             assert file is not None  # since sub-optimality is measured
@@ -140,23 +129,16 @@ class Traces:
                 return
 
     def check_atlas(self, file: Path) -> Iterator[Finding]:
-        """Every trace in it against itself and against its own file."""
-        others, misplaced, old = [], [], []
+        """Every trace in it against its own file; the atlas's seal vouches for its bytes."""
+        old = []
         for place in places_in(file):
             trace = read_stored(place)
-            name = trace_name(trace.attributes)
-            if place.group != f"/{name}":
-                misplaced.append(name)
-            others += [name for f in _check_values(trace) if f.state is State.DAMAGED]
-            if self._seen.get(name, _identity(trace)) != _identity(trace):
+            name, identity = trace_name(trace.attributes), _identity(trace)
+            if self._seen.get(name, identity) != identity:
                 old.append(name)
-        for finding, check, what, names in (
-            (damaged, "place", "where others belong", misplaced),
-            (damaged, "values", "with values that have another digest", others),
-            (stale, "traces", "that are not those of the traces' files", old),
-        ):
-            if names:
-                yield finding(check, f"{len(names)} {what}, the first {names[0]}")
+        if old:
+            detail = f"{len(old)} that are not those of the traces' files, the first {old[0]}"
+            yield stale("traces", detail)
 
 
 def differing(first: Any, second: Any, key: str = "") -> list[tuple[str, Any, Any]]:
@@ -183,18 +165,10 @@ def _identity(trace: StoredTrace) -> str:
     return text_digest(canonical_json([values_digest(trace.variables), attributes, timed]))
 
 
-def _check_values(trace: StoredTrace) -> Iterator[Finding]:
-    recorded, found = trace.attributes.get("values_digest"), values_digest(trace.variables)
-    if recorded is None:
-        yield unchecked("values", "was written by a version that kept no digest of values")
-    elif recorded != found:
-        yield damaged("values", f"{short(recorded)} → {short(found)}")
-
-
 def _check_environment(trace: StoredTrace) -> Iterator[Finding]:
     recorded = _object(trace, "versions")
     if recorded is None:
-        yield _not_recorded(trace, "versions", "environment")
+        yield _not_recorded("environment")
         return
     # CUDA comes with torch, whose version stands for it.
     gpu, driver, _ = (recorded.pop(name, None) for name in ("gpu", "gpu_driver", "cuda"))
@@ -204,9 +178,9 @@ def _check_environment(trace: StoredTrace) -> Iterator[Finding]:
         yield unchecked("environment", detail)
     elif gpu is not None:
         recorded["gpu_driver"], now["gpu_driver"] = driver, driver_version()
-    changes = [f"{name}: {old} → {new}" for name, old, new in differing(recorded, now)]
+    changes = _changes(recorded, now)
     if changes:
-        yield stale("environment", "; ".join(changes), _ENVIRONMENT)
+        yield stale("environment", changes, _ENVIRONMENT)
 
 
 def _installed(name: str) -> str:
@@ -221,24 +195,22 @@ def _installed(name: str) -> str:
 
 
 def _object(trace: StoredTrace, attribute: str) -> dict[str, Any] | None:
-    try:
-        content = json.loads(str(trace.attributes.get(attribute)))
-    except (ValueError, RecursionError):
+    """The JSON object that an attribute holds; None where it is missing."""
+    text = trace.attributes.get(attribute)
+    if text is None:
         return None
-    return content if isinstance(content, dict) else None
+    try:
+        content = json.loads(str(text))
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise FedatlasError(f"its attribute {attribute} is no JSON object")
+    return content
 
 
-def _not_recorded(trace: StoredTrace, attribute: str, check: str) -> Finding:
-    """An attribute that is no JSON object; older versions lack some attributes."""
-    if attribute in trace.attributes:
-        return damaged(check, f"{attribute}: no JSON object")
+def _not_recorded(check: str) -> Finding:
     return stale(check, "was not recorded yet", RUN_AGAIN)
 
 
-def _tuned(planned: RunSpec, selection: Path) -> RunSpec:
-    try:
-        return planned.tuned(read_object(selection))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FedatlasError(
-            f"{selection}: is no selection record ({error!r}). Delete it and run again."
-        ) from error
+def _changes(recorded: dict[str, Any], now: dict[str, Any]) -> str:
+    return "; ".join(f"{key}: {old} → {new}" for key, old, new in differing(recorded, now))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import Plan, build_plan
-from fedatlas.provenance.digests import Digests
 from fedatlas.provenance.findings import MAKE_AGAIN, Checked, Finding, State
 from fedatlas.provenance.inputs import Inputs
 from fedatlas.provenance.trace_checks import Traces
@@ -44,9 +43,8 @@ def _checked(results: Path, check: Check) -> Checked:
 
 def _checks(results: Path, config: Path, plan: Plan) -> Iterator[Check]:
     """Inputs first: a trace whose shards are damaged is not checked against them."""
-    digests = Digests()
-    inputs = Inputs(results, config / "checksums.lock.json", plan, digests)
-    traces = Traces(results, plan, inputs, digests)
+    inputs = Inputs(results, config, plan)
+    traces = Traces(inputs)
     for kind, pattern, look in (
         ("shards", "shards/*/*/*", inputs.check_shards),
         ("prepared", "data/*/*.parquet", inputs.check_prepared),

@@ -78,7 +78,7 @@ def _complete(
     model = content.get("like")
     if model is None:
         return content
-    if model not in contents or model in (*passed, name):
+    if not isinstance(model, str) or model not in contents or model in (*passed, name):
         raise FedatlasError(f"{where}: key 'like': '{model}' is no other experiment")
     stated = {key: value for key, value in content.items() if key != "like"}
     taken = _complete(model, contents, (*passed, name))
@@ -99,16 +99,19 @@ def _with_runs(
     stated = [key for key in _OF_RUNS if key in content]
     if stated:
         raise FedatlasError(f"{where}: key '{stated[0]}': is that of '{other}' ('runs_of')")
-    if other not in contents or "runs_of" in contents[other][1]:
+    known = isinstance(other, str) and other in contents
+    if not known or "runs_of" in contents[other][1]:
         raise FedatlasError(
             f"{where}: key 'runs_of': '{other}' is no experiment with runs of its own"
         )
-    taken = {key: contents[other][1][key] for key in _OF_RUNS if key in contents[other][1]}
-    unknown = set(content.get("only", ())) - set(taken["runs"])
-    if unknown:
-        raise FedatlasError(
-            f"{where}: key 'only': {other} has no run '{min(unknown)}'; its runs are "
-            f"{', '.join(taken['runs'])}"
-        )
-    shown = content.get("only") or taken["runs"]
-    return taken | {"runs": {run: taken["runs"][run] for run in shown}} | content
+    taken = {key: value for key, value in contents[other][1].items() if key in _OF_RUNS}
+    runs, only = taken.get("runs"), content.get("only")
+    if isinstance(runs, dict) and isinstance(only, list) and only:
+        unknown = [run for run in only if run not in list(runs)]
+        if unknown:
+            raise FedatlasError(
+                f"{where}: key 'only': {other} has no run '{unknown[0]}'; its runs are "
+                f"{', '.join(map(str, runs))}"
+            )
+        taken["runs"] = {run: runs[run] for run in only}
+    return taken | content

@@ -1,5 +1,6 @@
 """Experiments: a figure or table of a paper, typed and validated."""
 
+from itertools import product
 from typing import Any, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
@@ -131,25 +132,17 @@ class Experiment(Model):
         return self.runs[run].record_every or self.record_every
 
     @model_validator(mode="after")
-    def _parties_have_what_is_theirs(self) -> Self:
+    def _keys_suit_each_other(self) -> Self:
         vertical = "vertical" in {self.partition_of(run).kind for run in self.runs}
         if self.network is not None and not vertical:
             raise ValueError("'network' belongs to vertical partitions; remove it")
         if self.audit and self.partition.kind != "vertical":
             raise ValueError("'audit' belongs to a vertical 'partition'; remove it")
-        return self
-
-    @model_validator(mode="after")
-    def _untrained_ones_have_something(self) -> Self:
         computed = self.budgets or self.privacy_audit
         if not self.trained and (computed is None or self.runs_of is not None):
             raise ValueError(
                 "'trained: false' needs 'budgets' or 'privacy_audit', and runs of its own"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _landscape_is_that_of_a_network(self) -> Self:
         if self.landscape is not None and not isinstance(self.objective, AucObjective):
             raise ValueError(
                 f"'landscape' belongs to the objective auc_min_max, not {self.objective.name}; "
@@ -171,8 +164,7 @@ class Experiment(Model):
                     )
         for claim in self.claims:
             self._check_claim(claim)
-        self._check_measurements()
-        self._check_costs()
+        self._check_what_is_looked_at()
         for run, other in shared.items():
             if self.runs[run].grid != self.runs[other].grid:
                 raise ValueError(f"selection.shared: '{run}' and '{other}' must have the same grid")
@@ -194,31 +186,41 @@ class Experiment(Model):
         except ValueError as error:
             raise ValueError(f"claim '{claim.id}': {error}") from None
 
-    def _check_measurements(self) -> None:
-        """What is looked at must be measured, and on test rows only if there are any."""
-        if not self.trained:
-            return
-        runs = tuple(self.runs)
-        looked_at = [
-            (f"claim '{claim.id}'", measurement, claim.test.runs)
+    def _check_what_is_looked_at(self) -> None:
+        """It must be measured or counted by the runs."""
+        runs, figure = tuple(self.runs), self.figure
+        looked_at: list[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = [
+            (f"claim '{claim.id}'", claim.test.runs, claim.test.measured, claim.test.counted)
             for claim in self.claims
-            for measurement in claim.test.measured
         ]
-        looked_at += [("the figure", shown, runs) for shown in self.figure.measurements]
-        looked_at.append(("the selection", self.selection.measurement, runs))
-        for what, measurement, named in looked_at:
-            for run in named:
-                known = self._measured(run)
-                if measurement not in known:
+        costs = figure.costs if figure.kind == "convergence" else ()
+        looked_at.append(("the figure", runs, figure.measurements, costs))
+        looked_at.append(("the selection", runs, (self.selection.measurement,), ()))
+        for what, named, measured, counted in looked_at:
+            for measurement, run in product(measured if self.trained else (), named):
+                self._check_measured(what, measurement, run)
+            for cost in counted:
+                lacks = {run: reason for run in named if (reason := self._lacks(run, cost))}
+                # A figure's column shows the runs that count its cost, if any does.
+                if lacks and (what != "the figure" or len(lacks) == len(named)):
+                    run, reason = next(iter(lacks.items()))
                     raise ValueError(
-                        f"{what} looks at {measurement}, which run '{run}' does not measure: name "
-                        f"one of {', '.join(known)}"
+                        f"{what} looks at {cost}, which run '{run}' does not count: {reason}"
                     )
-                if measurement.startswith("test_") and self.partition_of(run).test is None:
-                    raise ValueError(
-                        f"{what} looks at {measurement}, but run '{run}' keeps no test rows: give "
-                        "its partition a 'test'"
-                    )
+
+    def _check_measured(self, what: str, measurement: str, run: str) -> None:
+        """A run measures it, and on test rows only if there are any."""
+        known = self._measured(run)
+        if measurement not in known:
+            raise ValueError(
+                f"{what} looks at {measurement}, which run '{run}' does not measure: name one of "
+                f"{', '.join(known)}"
+            )
+        if measurement.startswith("test_") and self.partition_of(run).test is None:
+            raise ValueError(
+                f"{what} looks at {measurement}, but run '{run}' keeps no test rows: give its "
+                "partition a 'test'"
+            )
 
     def _measured(self, run: str) -> tuple[str, ...]:
         """What a run measures: only agents have accuracies of their own, and disagree."""
@@ -226,25 +228,6 @@ class Experiment(Model):
         if self.partition_of(run).kind != "tiered":
             return known
         return tuple(name for name in known if "agent" not in name and name != "disagreement")
-
-    def _check_costs(self) -> None:
-        """What is looked at must be counted."""
-        looked_at = [
-            (f"claim '{claim.id}'", cost, claim.test.runs)
-            for claim in self.claims
-            for cost in claim.test.counted
-        ]
-        if self.figure.kind == "convergence":
-            looked_at += [("the figure", cost, tuple(self.runs)) for cost in self.figure.costs]
-        for what, cost, named in looked_at:
-            lacks = {run: self._lacks(run, cost) for run in named}
-            missing = [run for run, reason in lacks.items() if reason]
-            # A figure's column shows the runs that count its cost, if any does.
-            if missing and (what != "the figure" or len(missing) == len(named)):
-                raise ValueError(
-                    f"{what} looks at {cost}, which run '{missing[0]}' does not count: "
-                    f"{lacks[missing[0]]}"
-                )
 
     def _lacks(self, run: str, cost: str) -> str:
         """Why a run does not count a cost; empty if it does."""

@@ -15,18 +15,30 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.templates import Placeholder, pieces
 
 #: How many values a file may become: lists multiply.
 MOST_EXPANDED_VALUES = 200_000
 
+_TOKEN = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]|[^{}]+")
+_REFERENCE = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*|\[[a-z][a-z0-9_]*\])*")
+_PARTS = re.compile(r"(\.|\[)?([a-z0-9_]+)")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 # What a placeholder gives where the item leaves the field out that others of its list have.
 _LEFT_OUT = object()
+
+
+class _Placeholder(NamedTuple):
+    """What stands in braces: `{list.field[other]}` has the lists `list` and `other`."""
+
+    text: str
+    parts: tuple[tuple[str, str], ...]  # ".", "[" or "" before a name
+    lists: tuple[str, ...]
+
 
 Item = str | int | float
 #: Items by name, each with its fields; those of a plain list have none.
@@ -68,6 +80,23 @@ def expand(content: Mapping[str, Any], stem: str, where: str) -> dict[str, dict[
     return experiments
 
 
+@lru_cache(maxsize=10_000)
+def _pieces(template: str) -> tuple[str | _Placeholder, ...]:
+    """Text and placeholders; one without parts is none, and stands where a mistake does."""
+    found: list[str | _Placeholder] = []
+    for token in _TOKEN.findall(template):
+        if token[0] not in "{}":
+            found.append(token)
+        elif token in ("{{", "}}"):
+            found.append(token[0])
+        else:
+            reference = token[1:-1]
+            parts = _PARTS.findall(reference) if _REFERENCE.fullmatch(reference) else []
+            lists = tuple(part for mark, part in parts if mark != ".")
+            found.append(_Placeholder(token, tuple(parts), lists))
+    return tuple(found)
+
+
 def _lists(value: Any, where: str) -> Lists:
     if not isinstance(value, dict):
         raise FedatlasError(f"{where}: key 'lists': must be a mapping of names to lists")
@@ -76,7 +105,7 @@ def _lists(value: Any, where: str) -> Lists:
         key = f"{where}: key 'lists.{name}'"
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise FedatlasError(f"{key}: names have small letters, digits and '_'")
-        if isinstance(items, str) and len(pieces(items)) == 2:
+        if isinstance(items, str) and len(_pieces(items)) == 1 and not _is_plain(items):
             items = []  # as the file's experiments fill it in
         if isinstance(items, dict) and all(isinstance(of, dict) for of in items.values()):
             lists[name] = {item: of for item, of in items.items() if _is_item(item)}
@@ -124,8 +153,8 @@ def _check_all_used(content: Mapping[str, Any], lists: Lists, where: str) -> Non
 def _mentions(value: Any) -> Iterator[Any]:
     """Every list and field, `list` and `list.field`, that a placeholder or an `over` mentions."""
     if isinstance(value, str):
-        for piece in pieces(value):
-            if isinstance(piece, Placeholder) and piece.parts:
+        for piece in _pieces(value):
+            if isinstance(piece, _Placeholder) and piece.parts:
                 yield from piece.lists
                 (_, name), *parts = piece.parts
                 yield from (f"{name}.{field}" for mark, field in parts[:1] if mark == ".")
@@ -227,7 +256,7 @@ class _Expansion:
         filled = []
         for piece in self._parsed(template, key):
             value = piece
-            if isinstance(piece, Placeholder):
+            if isinstance(piece, _Placeholder):
                 value = self._looked_up(piece, bound, key)
                 if value is _LEFT_OUT or isinstance(value, dict | list):
                     what = "leaves it out here" if value is _LEFT_OUT else "is no text or number"
@@ -238,18 +267,18 @@ class _Expansion:
     def _value(self, template: str, bound: Bound, key: str) -> Any:
         """A lone placeholder gives the value itself, number, list or mapping; others make text."""
         first, *others = self._parsed(template, key)
-        if isinstance(first, Placeholder) and others == [""]:
+        if isinstance(first, _Placeholder) and not others:
             value = self._looked_up(first, bound, key)
         else:
             value = self.text(template, bound, key)
         self._count(_size(value), key)
         return value
 
-    def _parsed(self, template: str, key: str) -> tuple[str | Placeholder, ...]:
+    def _parsed(self, template: str, key: str) -> tuple[str | _Placeholder, ...]:
         """Text and placeholders, whose lists are known."""
-        parsed = pieces(template)
+        parsed = _pieces(template)
         for piece in parsed:
-            if isinstance(piece, Placeholder) and (
+            if isinstance(piece, _Placeholder) and (
                 not piece.parts or any(name not in self.lists for name in piece.lists)
             ):
                 raise self._error(
@@ -260,10 +289,15 @@ class _Expansion:
                 )
         return parsed
 
-    def _looked_up(self, placeholder: Placeholder, bound: Bound, key: str) -> Any:
+    def _looked_up(self, placeholder: _Placeholder, bound: Bound, key: str) -> Any:
         """What a placeholder stands for: an item, a field of it, or an entry of a field."""
         for name in placeholder.lists:
-            self._check_bound(name, bound, key)
+            if name not in bound:
+                raise self._error(
+                    key,
+                    f"mentions '{name}', but nothing here is repeated over it: a run's or figure's "
+                    "name, a claim's 'id', 'over', or the file's 'name' must mention it",
+                )
         (_, name), *parts = placeholder.parts
         if not parts:
             return bound[name]
@@ -280,14 +314,6 @@ class _Expansion:
                 key, f"'{placeholder.text}': no '{entry}'; there are: {known or 'none'}"
             )
         return value
-
-    def _check_bound(self, name: str, bound: Bound, key: str) -> None:
-        if name not in bound:
-            raise self._error(
-                key,
-                f"mentions '{name}', but nothing here is repeated over it: a run's or figure's "
-                "name, a claim's 'id', 'over', or the file's 'name' must mention it",
-            )
 
     def _count(self, values: int, key: str) -> None:
         """Raise FedatlasError where a file becomes too large."""

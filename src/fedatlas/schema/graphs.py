@@ -5,10 +5,10 @@ Stochastic Optimization over Directed Graphs" (DP-GT), section 2.1: in a weight 
 says that agent i receives from agent j. Agents are numbered from 0.
 """
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
-from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, field_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, field_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model
@@ -43,20 +43,6 @@ class EdgeList(Model):
         return tuple(sorted(edges))
 
 
-def _not_metropolis(weights: Any) -> Any:
-    if weights == "metropolis":
-        raise ValueError(
-            "these weights are of undirected graphs (ring, star, complete); take 'received' or "
-            "'sent'"
-        )
-    return weights
-
-
-_DirectedWeights: TypeAlias = Annotated[
-    Literal["received", "sent"], BeforeValidator(_not_metropolis)
-]
-
-
 class DirectedFamily(Model):
     """A named graph whose edges have one direction.
 
@@ -69,7 +55,7 @@ class DirectedFamily(Model):
     """
 
     kind: Literal["directed_ring", "directed_path", "exponential"]
-    weights: _DirectedWeights
+    weights: Literal["received", "sent"]
 
 
 class UndirectedFamily(Model):
@@ -95,7 +81,7 @@ class RandomGraph(Model):
     kind: Literal["random"]
     probability: float = Field(gt=0, le=1)
     seed: NonNegativeInt
-    weights: _DirectedWeights
+    weights: Literal["received", "sent"]
 
 
 _AnyGraph: TypeAlias = EdgeList | DirectedFamily | UndirectedFamily | RandomGraph

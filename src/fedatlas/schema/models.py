@@ -1,10 +1,10 @@
 """The base of every typed configuration model, and errors that name file, key and value."""
 
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -196,32 +196,34 @@ def _explain(model: Any, item: Any, where: str, value: Any) -> str:
 def _keys(model: Any, location: tuple[Any, ...], value: Any) -> tuple[list[str], list[str]]:
     """The keys of a location, without the tags of unions, and the allowed ones of the last."""
     path: list[str] = []
-    siblings: list[str] = []
+    allowed: list[str] = []
+    models = _models(model)
     for part in location:
-        if isinstance(value, Mapping) and hasattr(model, "variant"):
-            model = model.variant(value)
-        tagged = [
-            option
-            for option in get_args(get_args(model)[0] if get_args(model) else model)
-            if any(
-                get_origin(field.annotation) is Literal and part in get_args(field.annotation)
-                for field in getattr(option, "model_fields", {}).values()
-            )
-        ]
-        if tagged:
-            (model,) = tagged
+        models = [one.variant(value) for one in models]
+        tagged = [one for one in models if part in _tags(one)]
+        if tagged and len(models) > 1:
+            models = tagged
             continue
         path.append(str(part))
-        if isinstance(part, int):  # of a list, whose model is that of its items
-            value = value[part] if isinstance(value, list | tuple) and part < len(value) else None
-            continue
-        value = value.get(part) if isinstance(value, Mapping) else None
-        fields = getattr(model, "model_fields", {})
-        siblings = sorted(fields)
-        field = fields.get(part)
-        model = Annotated[field.annotation, None] if field is not None else None
-        options = (field.annotation, *get_args(field.annotation)) if field is not None else ()
-        models = [option for option in options if hasattr(option, "model_fields")]
-        if len(models) == 1:  # itself, or optional
-            (model,) = models
-    return path, siblings
+        allowed = sorted(field for one in models for field in one.model_fields)
+        within = [one.model_fields[part].annotation for one in models if part in one.model_fields]
+        if within:  # other parts are items of lists and mappings, whose models these are
+            models = [inner for annotation in within for inner in _models(annotation)]
+        try:
+            value = value[part]
+        except (LookupError, TypeError):
+            value = None
+    return path, allowed
+
+
+def _models(annotation: Any) -> list[type[Model]]:
+    """All models that a type mentions."""
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models(argument)]
+
+
+def _tags(model: type[Model]) -> set[Any]:
+    """What may stand in the model's place in a location, if it is one of a union."""
+    literals = (field.annotation for field in model.model_fields.values())
+    return {tag for one in literals if get_origin(one) is Literal for tag in get_args(one)}

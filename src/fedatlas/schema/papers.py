@@ -21,21 +21,17 @@ DEMO = "demo"
 #: Targets and keys that no paper may have.
 RESERVED_KEYS = ("all", DEMO, OURS, "paper")
 
-_ADDRESSES = {
-    "arXiv": "https://arxiv.org/abs/{}",
-    "doi": "https://doi.org/{}",
-    "openreview": "https://openreview.net/forum?id={}",
-}
-_FORMS = {
-    "arXiv": r"\d{4}\.\d{4,5}",
-    "doi": r"10\.\d{4,9}/[A-Za-z0-9._;/-]+",
-    "openreview": r"[A-Za-z0-9_-]+",
+# Registers of papers: the form of their numbers, and where a paper can be read.
+_REGISTERS = {
+    "arXiv": (r"\d{4}\.\d{4,5}", "https://arxiv.org/abs/"),
+    "doi": (r"10\.\d{4,9}/[A-Za-z0-9._;/-]+", "https://doi.org/"),
+    "openreview": (r"[A-Za-z0-9_-]+", "https://openreview.net/forum?id="),
 }
 
 
 def _known_form(identifier: str) -> str:
     register, _, number = identifier.partition(":")
-    if register not in _FORMS or not re.fullmatch(_FORMS[register], number):
+    if register not in _REGISTERS or not re.fullmatch(_REGISTERS[register][0], number):
         raise ValueError("must be arXiv:<number>, doi:10.<…> or openreview:<id>")
     return identifier
 
@@ -77,7 +73,7 @@ class Paper(Model):
     def address(self) -> str:
         """Where the paper can be read."""
         register, _, number = self.identifier.partition(":")
-        return _ADDRESSES[register].format(number)
+        return _REGISTERS[register][1] + number
 
 
 def load_papers(path: Path) -> dict[str, Paper]:

@@ -4,7 +4,6 @@ Device, threads, mirror and paths are not part of it. Experiment files are expan
 `fedatlas.plan.build`; the workflow hands them to jobs as canonical JSON.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,18 +82,19 @@ class RunSpec(Model):
             modules.append(f"architectures.{self.objective.model}")
         return tuple(f"fedatlas.{module}" for module in modules)
 
-    def tuned(self, selection: Mapping[str, Any]) -> "RunSpec":
+    def tuned(self, selection: Any) -> "RunSpec":
         """With the hyper-parameters that another experiment's selection record chose."""
-        entry = selection["runs"].get(self.run)
-        if entry is None:
-            raise FedatlasError(
-                f"{self.name}: is tuned in {self.tuned_in}, whose selection has no run '{self.run}'"
+        try:
+            entry = selection["runs"][self.run]
+            (chosen,) = (
+                candidate["hyper_parameters"]
+                for candidate in entry["candidates"]
+                if candidate["point"] == entry["selected"]
             )
-        (chosen,) = (
-            candidate["hyper_parameters"]
-            for candidate in entry["candidates"]
-            if candidate["point"] == entry["selected"]
-        )
-        return self.model_copy(
-            update={"hyper_parameters": chosen | self.hyper_parameters, "tuned_in": None}
-        )
+            values = chosen | self.hyper_parameters
+        except (KeyError, TypeError, ValueError):
+            raise FedatlasError(
+                f"{self.name}: is tuned in {self.tuned_in}, whose selection chooses no point for "
+                f"the run '{self.run}'. Delete that selection.json and run again."
+            ) from None
+        return self.model_copy(update={"hyper_parameters": values, "tuned_in": None})
