@@ -81,9 +81,8 @@ def epoch_of_parties(parties: int) -> float:
     """Seconds of an epoch of VFB²-SGD."""
     from fedatlas.algorithms import algorithm_class
     from fedatlas.arithmetic.randomness import RoundRandom
-    from fedatlas.federations.vertical.counters import PartyCounters
-    from fedatlas.federations.vertical.network import PartyNetwork
-    from fedatlas.federations.vertical.problem import VerticalProblem
+    from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
+    from fedatlas.federations.vertical.problem import PartyProblem
     from fedatlas.federations.vertical.shards import PartyRows, PartySamples
     from fedatlas.schema.network_model import NetworkModel
     from fedatlas.schema.objectives import LinearObjective
@@ -94,7 +93,7 @@ def epoch_of_parties(parties: int) -> float:
     rows = PartyRows(features, label, np.linspace(0, 1_024, parties + 1).astype(int))
     objective = LinearObjective(name="logistic_l2", weight=1e-4)
     algorithm = algorithm_class("vfb2_sgd")(step_size=0.01)
-    problem = VerticalProblem(PartySamples(rows, None, {}), objective)
+    problem = PartyProblem(PartySamples(rows, None, {}), objective)
     network = PartyNetwork(rows, objective, parties, NetworkModel(), PartyCounters(), seed=0)
     random = RoundRandom(0)
     state = algorithm.start(problem, network, np.zeros(problem.dimension))

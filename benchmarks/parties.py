@@ -26,9 +26,8 @@ from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.formats import read_raw
-from fedatlas.federations.vertical.counters import PartyCounters
-from fedatlas.federations.vertical.network import PartyNetwork
-from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
+from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
@@ -64,7 +63,7 @@ def epoch_of(name: str, rows: PartyRows) -> Callable[[], float]:
     """A function that runs the next epoch of a method and returns its seconds."""
     algorithm_name, values = METHODS[name]
     algorithm = algorithm_class(algorithm_name)(step_size=0.01, **values)
-    problem = VerticalProblem(PartySamples(rows, None, {}), OBJECTIVE)
+    problem = PartyProblem(PartySamples(rows, None, {}), OBJECTIVE)
     network = PartyNetwork(
         rows, OBJECTIVE, ACTIVE, NetworkModel(straggler=1.4), PartyCounters(), seed=0
     )

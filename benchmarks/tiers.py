@@ -20,8 +20,7 @@ from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.tiered.counters import TieredCounters
-from fedatlas.federations.tiered.network import sums_of_others
+from fedatlas.federations.tiered.network import TieredCounters, sums_of_others
 from fedatlas.federations.tiered.network_engine import NetworkSilos
 from fedatlas.federations.tiered.problem import TieredProblem
 from fedatlas.federations.tiered.shards import TieredSamples

@@ -20,9 +20,9 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples, read_shard
 from fedatlas.federations.counters import Counters
+from fedatlas.federations.min_max.algorithm import PrimalDual
 from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, pairwise_squared_loss
 from fedatlas.federations.min_max.engine import AucEngine
-from fedatlas.federations.min_max.points import PrimalDual
 from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition

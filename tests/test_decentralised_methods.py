@@ -35,12 +35,15 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.decentralised.counters import GraphCounters
-from fedatlas.federations.decentralised.graphs import graph_weights
 from fedatlas.federations.decentralised.linear_engine import LinearAgents
-from fedatlas.federations.decentralised.network import GraphNetwork, Links
+from fedatlas.federations.decentralised.network import (
+    GraphCounters,
+    GraphNetwork,
+    Links,
+    graph_weights,
+)
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
-from fedatlas.federations.decentralised.problem import DecentralisedProblem
+from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
@@ -201,7 +204,7 @@ class GivenDraws(Draws):
         return self._next("binomial", like)
 
 
-class RecordingProblem(DecentralisedProblem):
+class RecordingProblem(GraphProblem):
     """The same oracle; the samples of every gradient are written down."""
 
     taken: list[list[list[int]]]

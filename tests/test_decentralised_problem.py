@@ -20,11 +20,10 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.decentralised.counters import GraphCounters
 from fedatlas.federations.decentralised.linear_engine import LinearAgents
-from fedatlas.federations.decentralised.network import GraphNetwork, Links
+from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork, Links
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
-from fedatlas.federations.decentralised.problem import DecentralisedProblem
+from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -65,7 +64,7 @@ def clipped(gradient: np.ndarray, clipping: Clipping | None) -> np.ndarray:
 # --------------------------------------------------------------------------------------- samples
 
 
-def layout(sizes: Any) -> DecentralisedProblem:
+def layout(sizes: Any) -> GraphProblem:
     """Agents with so many samples."""
     n = sum(sizes)
     data = ClientSamples(
@@ -74,7 +73,7 @@ def layout(sizes: Any) -> DecentralisedProblem:
         {"dataset": "toy"},
     )
     engine = LinearAgents(data, LinearObjective(name="robust_regression"))
-    return DecentralisedProblem(engine, GraphCounters())
+    return GraphProblem(engine, GraphCounters())
 
 
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=6), st.data(), st.integers(0, 1000))
@@ -174,7 +173,7 @@ def test_gradients_of_linear_models(name, clipping, features, draw):
     engine, label, weight = linear(name, features)
     loss, penalty = LOSSES[name]
     counters = GraphCounters()
-    problem = DecentralisedProblem(engine, counters)
+    problem = GraphProblem(engine, counters)
     assert problem.dimension == FEATURES
     if draw == "minibatches":
         batch = problem.minibatches(RoundRandom(1), 3)
@@ -212,7 +211,7 @@ def test_measurements_of_linear_models(name):
         return sum(of_agents) / AGENTS + weight * penalty(x)
 
     counters = GraphCounters()
-    measured = DecentralisedProblem(engine, counters).measure(points)
+    measured = GraphProblem(engine, counters).measure(points)
     assert counters == GraphCounters()
     expected = {
         "objective": objective(mean),
@@ -295,7 +294,7 @@ def loss_of(x: torch.Tensor, row: int, labels: str) -> torch.Tensor:
 def test_gradients_of_networks(labels, clipping, draw):
     label, test, _ = LABELS[labels]
     counters = GraphCounters()
-    problem = DecentralisedProblem(classifying(label, test), counters)
+    problem = GraphProblem(classifying(label, test), counters)
     if draw == "minibatches":
         batch = problem.minibatches(RoundRandom(1), 3)
     else:

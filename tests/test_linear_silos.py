@@ -24,9 +24,8 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.tiered.counters import TieredCounters
 from fedatlas.federations.tiered.linear_engine import LinearSilos
-from fedatlas.federations.tiered.network import TieredNetwork, sums_of_others
+from fedatlas.federations.tiered.network import TieredCounters, TieredNetwork, sums_of_others
 from fedatlas.federations.tiered.network_engine import NetworkSilos
 from fedatlas.federations.tiered.points import SiloModels
 from fedatlas.federations.tiered.problem import TieredProblem

@@ -25,8 +25,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis
-from fedatlas.federations.tiered.counters import TieredCounters
-from fedatlas.federations.tiered.network import TieredNetwork
+from fedatlas.federations.tiered.network import TieredCounters, TieredNetwork
 from fedatlas.federations.tiered.points import SiloModels
 from fedatlas.federations.tiered.problem import TieredProblem
 from fedatlas.schema.partitions import TieredPartition

@@ -21,8 +21,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.tiered.counters import TieredCounters
-from fedatlas.federations.tiered.network import sums_of_others
+from fedatlas.federations.tiered.network import TieredCounters, sums_of_others
 from fedatlas.federations.tiered.network_engine import NetworkSilos
 from fedatlas.federations.tiered.points import PerSilo, SiloModels
 from fedatlas.federations.tiered.problem import TieredProblem

@@ -25,10 +25,9 @@ from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.algorithm import VerticalAlgorithm
-from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.federations.vertical.kernels import events, sums
-from fedatlas.federations.vertical.network import PartyNetwork, PartyState
-from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork, PartyState
+from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.secure_sum import AggregationTree, two_trees
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.schema.network_model import NetworkModel
@@ -173,7 +172,7 @@ class Run:
         self.case, self.data = case, data or make_data(case)
         self.algorithm, self.counters = case.algorithm, PartyCounters()
         rows = self.data.rows(case.layout)
-        self.problem = VerticalProblem(PartySamples(rows, None, {}), case.spec)
+        self.problem = PartyProblem(PartySamples(rows, None, {}), case.spec)
         self.network = PartyNetwork(rows, case.spec, case.active, case.network, self.counters, seed)
         self.random = RecordingRandom(seed)
         x0 = self.data.x0[self.data.columns]

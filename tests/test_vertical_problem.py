@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 import reference_vertical as reference
 from fedatlas.arithmetic.linear import LinearModel
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.schema.objectives import LinearObjective
 
@@ -55,8 +55,8 @@ def dense_of(rows: PartyRows) -> np.ndarray:
     return rows.features.toarray() if sparse.issparse(rows.features) else rows.features
 
 
-def problem_of(name: str, rows: PartyRows, test: PartyRows | None = None) -> VerticalProblem:
-    return VerticalProblem(PartySamples(rows, test, {"dataset": "toy"}), objective_of(name))
+def problem_of(name: str, rows: PartyRows, test: PartyRows | None = None) -> PartyProblem:
+    return PartyProblem(PartySamples(rows, test, {"dataset": "toy"}), objective_of(name))
 
 
 # ----------------------------------------------------------------------- values and gradients

@@ -8,9 +8,8 @@ from measuring import Timed, job_of_command_line, repeated, report
 
 from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.vertical.counters import PartyCounters
-from fedatlas.federations.vertical.network import PartyNetwork
-from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
+from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
@@ -21,7 +20,7 @@ def main() -> None:
     values = job.values
     rows = PartyRows(sparse_rows(job), job.arrays["label"], np.array([0, values["features"]]))
     objective = LinearObjective(name="logistic_l2", weight=values["weight"])
-    problem = VerticalProblem(PartySamples(rows, None, {}), objective)
+    problem = PartyProblem(PartySamples(rows, None, {}), objective)
     algorithm: Any = algorithm_class(values["method"])(
         step_size=values["step_size"], rounds_per_epoch=1
     )

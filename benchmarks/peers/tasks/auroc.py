@@ -13,8 +13,8 @@ from task import Peer, Task, require_equal, write_job
 from fedatlas.arithmetic.compiled_drawing import COMPILED
 from fedatlas.arithmetic.minibatches import draw
 from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.min_max.algorithm import PrimalDual
 from fedatlas.federations.min_max.engine import AucEngine
-from fedatlas.federations.min_max.points import PrimalDual
 from fedatlas.schema.objectives import AucObjective
 
 IMAGES_EACH, BATCH_SIZE, LOCAL_STEPS, SEED = 500, 50, 10, 0

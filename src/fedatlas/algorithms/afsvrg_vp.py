@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
-from fedatlas.federations.vertical.update_rule import UpdateRule
+from fedatlas.federations.vertical.problem import UpdateRule
 
 
 class AfsvrgVp(Vfb2Svrg):

@@ -9,7 +9,7 @@ from pydantic import Field, PositiveFloat, field_validator
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm, on_lattice
 from fedatlas.federations.decentralised.network import GraphNetwork
-from fedatlas.federations.decentralised.problem import DecentralisedProblem
+from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import Budget, basic_composition, binomial_step
 from fedatlas.privacy.exposure import Exposure
 
@@ -82,11 +82,7 @@ class BinomialGradientDescent(UndirectedAlgorithm):
         }
 
     def round(
-        self,
-        state: Iterate,
-        problem: DecentralisedProblem,
-        network: GraphNetwork,
-        random: RoundRandom,
+        self, state: Iterate, problem: GraphProblem, network: GraphNetwork, random: RoundRandom
     ) -> Iterate:
         x = state.x
         # Models leave exactly: they follow from noisy gradients, which are what is quantised.

@@ -12,7 +12,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
 from fedatlas.federations.decentralised.network import GraphNetwork
-from fedatlas.federations.decentralised.problem import DecentralisedProblem
+from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import (
     Budget,
     fresh_laplace,
@@ -190,16 +190,12 @@ class DpGradientTracking(DecentralisedAlgorithm):
         """(K + 1,) σ_k of η."""
         return self.scheme.tracker_noise(self.horizon)
 
-    def start(self, problem: DecentralisedProblem, network: GraphNetwork, x0: Any) -> State:
+    def start(self, problem: GraphProblem, network: GraphNetwork, x0: Any) -> State:
         """x_0; y_0 = g_0 are taken at it in iteration 0, when samples can be drawn."""
         return State(0, x0, None, None)
 
     def round(
-        self,
-        state: State,
-        problem: DecentralisedProblem,
-        network: GraphNetwork,
-        random: RoundRandom,
+        self, state: State, problem: GraphProblem, network: GraphNetwork, random: RoundRandom
     ) -> State:
         steps = self.scheme.steps(self.horizon)
         assert network.trackers is not None  # as `check_graphs` has made sure

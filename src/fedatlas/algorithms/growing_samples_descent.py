@@ -9,7 +9,7 @@ from pydantic import Field, PositiveFloat
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm
 from fedatlas.federations.decentralised.network import GraphNetwork
-from fedatlas.federations.decentralised.problem import DecentralisedProblem
+from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import Budget
 from fedatlas.privacy.exposure import Exposure
 
@@ -43,11 +43,7 @@ class GrowingSamplesDescent(UndirectedAlgorithm):
         return {"output perturbation": budget}
 
     def round(
-        self,
-        state: Iterate,
-        problem: DecentralisedProblem,
-        network: GraphNetwork,
-        random: RoundRandom,
+        self, state: Iterate, problem: GraphProblem, network: GraphNetwork, random: RoundRandom
     ) -> Iterate:
         x = state.x
         x_sent = network.states.release(x, self.noise, random)

@@ -12,7 +12,7 @@ from fedatlas.federations.decentralised.algorithm import (
     packed_bytes,
 )
 from fedatlas.federations.decentralised.network import GraphNetwork
-from fedatlas.federations.decentralised.problem import DecentralisedProblem
+from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import Budget
 from fedatlas.privacy.exposure import Exposure
 
@@ -41,11 +41,7 @@ class QuantisedGradientDescent(UndirectedAlgorithm):
         return {"output perturbation": budget}
 
     def round(
-        self,
-        state: Iterate,
-        problem: DecentralisedProblem,
-        network: GraphNetwork,
-        random: RoundRandom,
+        self, state: Iterate, problem: GraphProblem, network: GraphNetwork, random: RoundRandom
     ) -> Iterate:
         x = state.x
         noisy = x + self.noise * network.draws.laplace(random, x)

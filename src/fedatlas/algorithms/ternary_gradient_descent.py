@@ -7,7 +7,7 @@ from pydantic import PositiveFloat
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm, packed_bytes
 from fedatlas.federations.decentralised.network import GraphNetwork
-from fedatlas.federations.decentralised.problem import DecentralisedProblem
+from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import Budget, ternary_delta
 from fedatlas.privacy.exposure import Exposure
 
@@ -45,11 +45,7 @@ class TernaryGradientDescent(UndirectedAlgorithm):
         return {"own value as sent": by(True), "own value exact": by(False)}
 
     def round(
-        self,
-        state: Iterate,
-        problem: DecentralisedProblem,
-        network: GraphNetwork,
-        random: RoundRandom,
+        self, state: Iterate, problem: GraphProblem, network: GraphNetwork, random: RoundRandom
     ) -> Iterate:
         x, r = state.x, self.quantiser_range
         kept = network.draws.uniform(random, x) * r < abs(x)

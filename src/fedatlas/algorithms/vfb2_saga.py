@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from fedatlas.federations.vertical.algorithm import VerticalAlgorithm, full_pass
-from fedatlas.federations.vertical.problem import VerticalProblem
-from fedatlas.federations.vertical.update_rule import UpdateRule
+from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +34,6 @@ class Vfb2Saga(VerticalAlgorithm):
         """v_ℓ = (ϑ − ϑ_i^tab) x_{i,ℓ} + A_ℓ + λ∇g(w_ℓ)."""
         return UpdateRule(self.step_size, reference="table", synchronous=self.synchronous)
 
-    def start(self, problem: VerticalProblem, network: PartyNetwork, x0: np.ndarray) -> PartyState:
+    def start(self, problem: PartyProblem, network: PartyNetwork, x0: np.ndarray) -> PartyState:
         """w⁰ and the table at w⁰, step 2 of Algorithm 6."""
         return full_pass(network.start(x0), self.rule, problem, network)

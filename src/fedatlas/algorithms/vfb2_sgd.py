@@ -1,17 +1,9 @@
 """VFB²-SGD: asynchronous stochastic gradients over parties, with backward updating."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from fedatlas.federations.vertical.algorithm import VerticalAlgorithm
-from fedatlas.federations.vertical.problem import VerticalProblem
-from fedatlas.federations.vertical.update_rule import UpdateRule
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from fedatlas.federations.vertical.network import PartyNetwork, PartyState
+from fedatlas.federations.vertical.problem import UpdateRule
 
 
 class Vfb2Sgd(VerticalAlgorithm):
@@ -31,7 +23,3 @@ class Vfb2Sgd(VerticalAlgorithm):
     def rule(self) -> UpdateRule:
         """v_ℓ = ϑ x_{i,ℓ} + λ∇g(w_ℓ)."""
         return UpdateRule(self.step_size, synchronous=self.synchronous)
-
-    def start(self, problem: VerticalProblem, network: PartyNetwork, x0: np.ndarray) -> PartyState:
-        """w⁰."""
-        return network.start(x0)

@@ -8,12 +8,9 @@ from pydantic import PositiveInt
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.vertical.algorithm import VerticalAlgorithm, full_pass
-from fedatlas.federations.vertical.problem import VerticalProblem
-from fedatlas.federations.vertical.update_rule import UpdateRule
+from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from fedatlas.federations.vertical.network import PartyNetwork, PartyState
 
 
@@ -41,16 +38,8 @@ class Vfb2Svrg(VerticalAlgorithm):
         """v_ℓ = (ϑ₁ − ϑ₀ᵢ) x_{i,ℓ} + 1/n Σ_j ϑ₀ⱼ x_{j,ℓ} + λ∇g(w_ℓ): λ∇g(wˢ_ℓ) cancels."""
         return UpdateRule(self.step_size, reference="snapshot", synchronous=self.synchronous)
 
-    def start(self, problem: VerticalProblem, network: PartyNetwork, x0: np.ndarray) -> PartyState:
-        """w⁰; the first snapshot belongs to the first outer loop."""
-        return network.start(x0)
-
     def round(
-        self,
-        state: PartyState,
-        problem: VerticalProblem,
-        network: PartyNetwork,
-        random: RoundRandom,
+        self, state: PartyState, problem: PartyProblem, network: PartyNetwork, random: RoundRandom
     ) -> PartyState:
         """A part of an inner loop, at its beginning with the snapshot."""
         if state.dominated_updates % (self.inner_passes * problem.samples) == 0:

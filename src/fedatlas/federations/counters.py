@@ -1,6 +1,12 @@
 """What one seed has spent so far. Problems and networks count; algorithms never do."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fedatlas.arithmetic.minibatches import Minibatches
 
 
 @dataclass
@@ -14,14 +20,19 @@ class SequentialCounters:
     sequential_messages: int = 0  # each takes a latency
     sequential_bytes: float = 0.0  # sent and received by the busiest node of every exchange
     sequential_gradients: float = 0.0  # per-sample gradients; of a block, its share of the model
+    gradient_evaluations: int = 0  # per-sample gradients
+    iteration: int = 0  # gradient steps; what nodes do in parallel counts once
+
+    def count_gradients(self, batch: Minibatches, points: int = 1) -> None:
+        """Gradients of a minibatch, at so many points of every client."""
+        self.gradient_evaluations += points * batch.gradient_evaluations
+        self.sequential_gradients += points * batch.sequential_gradients
 
 
 @dataclass
 class Counters(SequentialCounters):
     """Running totals since round 0, of clients around a server."""
 
-    gradient_evaluations: int = 0  # per-sample gradients
-    iteration: int = 0  # sequential gradient steps; what clients do in parallel counts once
     bytes_down: int = 0  # server to clients
     bytes_up: int = 0  # clients to server
     messages: int = 0  # one per client and direction, whatever it carries

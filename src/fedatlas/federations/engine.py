@@ -32,7 +32,9 @@ class FederatedEngine(ABC):
 
 
 class NumpyArrays:
-    """Of engines and settings whose own array type is numpy's."""
+    """Of engines whose own array type is numpy's; they never compute in parts."""
+
+    memory: MemoryRecord | None = None
 
     def array(self, values: np.ndarray) -> np.ndarray:
         """The values themselves."""

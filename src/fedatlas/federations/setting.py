@@ -9,14 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from fedatlas.arithmetic.out_of_memory import MemoryRecord
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.client_shards import ClientSamples, read_shard
+from fedatlas.schema.models import only_subclass
+from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.manifests import vouched_digests
@@ -52,26 +52,22 @@ class Privacy:
 
 
 class Setting(ABC):
-    """Data and arithmetic of a run.
+    """Data and arithmetic of a run; a subclass finds its files, see `open_setting`.
 
-    device: where it computes. data_digest: of all files that it reads.
-    memory: what ran out of memory and is computed in parts; None where nothing can.
+    engine: has the array type (`array`, `numpy`) and `memory`, what ran out of it.
+    device: where the engine computes. data_digest: of all files that are read.
     accelerator: model, driver and CUDA of a GPU that computes.
     """
 
-    device: str
-    data_digest: str
-    memory: MemoryRecord | None = None
-    accelerator: Mapping[str, str] = MappingProxyType({})
+    def __init__(self, spec: RunSpec, engine: Any, device: str, data_digest: str) -> None:
+        """device: claimed if it is a GPU."""
+        self.engine, self.device, self.data_digest = engine, device, data_digest
+        self.uses_torch = device != "cpu" or not isinstance(spec.objective, LinearObjective)
+        self.accelerator: dict[str, str] = {}
+        if device != "cpu":
+            from fedatlas.arithmetic.torch_device import gpu_versions
 
-    @abstractmethod
-    def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
-        """Find the run's files; see `open_setting`."""
-
-    @property
-    def uses_torch(self) -> bool:
-        """Whether torch does the arithmetic."""
-        return self.device != "cpu"
+            self.accelerator = gpu_versions(device)
 
     @abstractmethod
     def trial(self, seed: int) -> Trial:
@@ -81,14 +77,6 @@ class Setting(ABC):
         """What the method promises in this setting."""
         return Privacy()
 
-    @abstractmethod
-    def array(self, values: np.ndarray) -> Any:
-        """The values in the setting's own array type."""
-
-    @abstractmethod
-    def numpy(self, array: Any) -> np.ndarray:
-        """The values as numpy; waits for the device."""
-
 
 def open_setting(spec: RunSpec, shards: Path, device: str) -> Setting:
     """The setting of a run.
@@ -97,12 +85,18 @@ def open_setting(spec: RunSpec, shards: Path, device: str) -> Setting:
     device: "auto", "cpu", or a torch device such as "cuda", which a setting may decline.
     """
     module = importlib.import_module(f"fedatlas.federations.{spec.federation}.setting")
-    (setting,) = (
-        member
-        for member in vars(module).values()
-        if isinstance(member, type) and member.__module__ == module.__name__
-    )
-    return setting(spec, shards, device)
+    setting: Any = only_subclass(module, Setting)
+    opened: Setting = setting(spec, shards, device)
+    return opened
+
+
+def claimed_for_networks(spec: RunSpec, device: str) -> str:
+    """The device, claimed for this process; linear models always use the CPU, without torch."""
+    if isinstance(spec.objective, LinearObjective):
+        return "cpu"
+    from fedatlas.arithmetic.torch_device import claimed
+
+    return claimed(device, spec.name)
 
 
 def read_clients(spec: RunSpec, shards: Path) -> tuple[ClientSamples, str]:

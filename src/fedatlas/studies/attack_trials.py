@@ -21,8 +21,7 @@ from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.draws import NumpyDraws
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.decentralised.counters import GraphCounters
-from fedatlas.federations.decentralised.network import GraphNetwork, Links
+from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork, Links
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.privacy.sensitivity import smooth_lemma_2
 

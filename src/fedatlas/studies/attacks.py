@@ -9,7 +9,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.audit_table import COLUMNS, REFUTED
 from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.levels import CONFIDENCE
-from fedatlas.federations.decentralised.graphs import graph_weights
+from fedatlas.federations.decentralised.network import graph_weights
 from fedatlas.files import write_text
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit

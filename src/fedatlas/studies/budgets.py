@@ -11,7 +11,7 @@ from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budgets import FORMAT
 from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
-from fedatlas.federations.decentralised.graphs import graph_weights
+from fedatlas.federations.decentralised.network import graph_weights
 from fedatlas.privacy.accountants import Budget
 from fedatlas.privacy.conditions import Condition
 from fedatlas.privacy.exposure import Exposure

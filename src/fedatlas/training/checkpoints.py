@@ -8,6 +8,7 @@ the log says why.
 import hashlib
 import json
 import logging
+import zipfile
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -17,7 +18,6 @@ import numpy as np
 
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.files import canonical_json, write_atomically
-from fedatlas.training.npz import read_npz
 
 FORMAT = "fedatlas checkpoint 2"
 _HEADER = "header"
@@ -50,7 +50,7 @@ def load(
     If there is a file that is not used, a line in the log says why.
     """
     try:
-        arrays = read_npz(path)
+        arrays = _read_npz(path)
         text, digest = str(arrays.pop(_HEADER)), str(arrays.pop(_DIGEST, ""))
         header = json.loads(text)
         if header["format"] != FORMAT:
@@ -63,10 +63,21 @@ def load(
             return header, arrays
     except FileNotFoundError:
         return None
-    except Exception:  # damage can make zipfile and numpy raise anything
+    except Exception:  # damage can make zipfile and numpy raise anything, MemoryError included
         reason = "it is damaged or no checkpoint"
     log.warning("%s: is not used, training starts anew: %s", path, reason)
     return None
+
+
+def _read_npz(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a file that `np.savez` wrote, if it promises no more bytes than it has."""
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+    stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+    if not stored or sum(member.file_size for member in members) > path.stat().st_size:
+        raise ValueError("would unpack to more than it has")
+    with np.load(path, allow_pickle=False) as file:
+        return dict(file)
 
 
 def content_digest(header: str, arrays: Mapping[str, np.ndarray]) -> str:

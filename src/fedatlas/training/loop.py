@@ -71,8 +71,8 @@ def train(
     # comes too late: the trace is written.
     with restart.interruption if checkpoint else nullcontext():
         run.train()
-        if setting.memory is not None:
-            warnings += setting.memory.warnings.values()
+        if setting.engine.memory is not None:
+            warnings += setting.engine.memory.warnings.values()
         attributes = {
             "paper": spec.paper,
             "experiment": spec.experiment,
@@ -90,7 +90,7 @@ def train(
             "shard_digest": setting.data_digest,
             "optima": canonical_json({str(seed): value for seed, value in best.items()}),
             "device": setting.device,
-            "versions": canonical_json(versions(setting) | dict(setting.accelerator)),
+            "versions": canonical_json(versions(setting) | setting.accelerator),
         }
         records = run.records
         trace = build_trace(records.variables, records.status, list(spec.seeds), attributes)
@@ -157,7 +157,7 @@ class _Run:
         resumed, self._resumed = self._resumed, None
         if resumed is not None:
             first_record, done, wall_time = resumed.record, resumed.round, resumed.wall_time
-            state = restore_state(state, resumed.state, self.setting.array)
+            state = restore_state(state, resumed.state, self.setting.engine.array)
             # After the start, which has counted what it did.
             vars(trial.counters).update(resumed.counters)
 
@@ -170,23 +170,24 @@ class _Run:
                     state = self.algorithm.round(state, problem, network, random.at(done))
                     done += 1
                     if done < until and self.restart.is_due:  # a record may take hours
-                        frozen = state_arrays(state, self.setting.numpy)  # waits for the device
+                        # Waits for the device.
+                        frozen = state_arrays(state, self.setting.engine.numpy)
                         wall_time += time.perf_counter() - began
-                        counted = asdict(trial.counters)
-                        position = Position(record, done, wall_time, counted, frozen)
-                        self.restart.save(self.records, position)
+                        now = Position(record, done, wall_time, asdict(trial.counters), frozen)
+                        self.restart.save(self.records, now)
                         began = time.perf_counter()
             point = self.algorithm.point(state, network)
             # Waits for the device, too.
-            finite = all(np.isfinite(self.setting.numpy(array)).all() for array in _arrays(point))
+            values = [self.setting.engine.numpy(array) for array in _arrays(point)]
+            finite = all(np.isfinite(array).all() for array in values)
             wall_time += time.perf_counter() - began
             progress.advance_to(index * self.spec.rounds + until)
             if not (finite and self._record(index, record, trial, point, wall_time)):
                 return "diverged"
             if self.restart.is_due:
-                frozen, counted = state_arrays(state, self.setting.numpy), asdict(trial.counters)
-                position = Position(record + 1, done, wall_time, counted, frozen)
-                self.restart.save(self.records, position)
+                frozen = state_arrays(state, self.setting.engine.numpy)
+                now = Position(record + 1, done, wall_time, asdict(trial.counters), frozen)
+                self.restart.save(self.records, now)
         return "ok"
 
     def _record(self, index: int, record: int, trial: Trial, point: Any, wall_time: float) -> bool:

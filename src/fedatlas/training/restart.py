@@ -34,6 +34,9 @@ class Records:
     status: list[str] = field(default_factory=list)
 
 
+_IN_HEADER = ("record", "round", "wall_time", "counters")  # of a position
+
+
 @dataclass(frozen=True)
 class Position:
     """Where a seed stands between two rounds.
@@ -78,7 +81,7 @@ class Restart:
         """identity: what the run's numbers depend on, by name."""
         self.interruption = Interruption()
         self._policy, self._identity = policy, identity
-        self._spec, self._memory = spec, setting.memory
+        self._spec, self._memory = spec, setting.engine.memory
         self._saved = time.monotonic()
 
     @property
@@ -96,12 +99,7 @@ class Restart:
         header: dict[str, Any] = {"status": records.status}
         if position is not None:
             arrays |= {f"state/{name}": values for name, values in position.state.items()}
-            header |= {
-                "record": position.record,
-                "round": position.round,
-                "wall_time": position.wall_time,
-                "counters": position.counters,
-            }
+            header |= {name: getattr(position, name) for name in _IN_HEADER}
         if self._memory is not None:
             header["memory"] = self._memory.state
         checkpoints.save(self._policy.path, self._identity, header, arrays)
@@ -130,7 +128,7 @@ class Restart:
             log.info("%s: resuming with seed %d", self._spec.name, seed)
             return records, None
         log.info("%s: resuming seed %d after round %d", self._spec.name, seed, header["round"])
-        position = {name: header[name] for name in ("record", "round", "wall_time", "counters")}
+        position = {name: header[name] for name in _IN_HEADER}
         return records, Position(**position, state=checkpoints.within("state/", arrays))
 
     def discard(self) -> None:

@@ -12,9 +12,8 @@ from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.decentralised.graphs import graph_weights
-from fedatlas.federations.decentralised.network import GraphNetwork
-from fedatlas.federations.decentralised.problem import DecentralisedProblem
+from fedatlas.federations.decentralised.network import GraphNetwork, graph_weights
+from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import (
     Budget,
     basic_composition,
@@ -32,7 +31,7 @@ from fedatlas.schema.runs import RunSpec
 class DecentralisedAlgorithm(Algorithm):
     """Agents on graphs; a state has the field `x`, (n, d), each agent's model.
 
-    The problem is a DecentralisedProblem, the network a GraphNetwork. A round is one iteration.
+    The problem is a GraphProblem, the network a GraphNetwork. A round is one iteration.
 
     gradient_bound: C, by which the gradients of two samples at one point differ at most.
     clipping: the norm in which every sample's gradient is cut to C/2, which makes C true; with
@@ -135,7 +134,7 @@ class UndirectedAlgorithm(DecentralisedAlgorithm):
         """γ."""
         return self.step_size
 
-    def start(self, problem: DecentralisedProblem, network: GraphNetwork, x0: Any) -> Iterate:
+    def start(self, problem: GraphProblem, network: GraphNetwork, x0: Any) -> Iterate:
         """One model for all agents."""
         return Iterate(0, x0)
 
@@ -183,7 +182,7 @@ class UndirectedAlgorithm(DecentralisedAlgorithm):
         return worst_agent(lambda weight, _: budget(weight), weights, np.zeros_like(weights))
 
     def _gradients(
-        self, x: Any, problem: DecentralisedProblem, random: RoundRandom, samples: int | None = None
+        self, x: Any, problem: GraphProblem, random: RoundRandom, samples: int | None = None
     ) -> Any:
         """g_i of fresh samples at each agent's own point, (n, d)."""
         batch = problem.minibatches(random, self.samples if samples is None else samples)

@@ -1,13 +1,34 @@
 """Agents on directed graphs, without a server. Links carry arrays, add noise and count bytes."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.decentralised.counters import GraphCounters
-from fedatlas.schema.graphs import in_laplacian, out_laplacian
+from fedatlas.federations.counters import SequentialCounters
+from fedatlas.schema.graphs import in_laplacian, out_laplacian, weight_matrix
+from fedatlas.schema.partitions import HorizontalPartition
+from fedatlas.schema.runs import RunSpec
+
+
+@dataclass
+class GraphCounters(SequentialCounters):
+    """Running totals since round 0, of agents on a graph."""
+
+    bytes_sent: float = 0.0  # over all edges; quantised numbers have fractions of a byte
+    messages: int = 0  # one per edge and send
+
+
+def graph_weights(spec: RunSpec) -> tuple[np.ndarray, np.ndarray | None]:
+    """Weights (n, n) of the graph of states and, if the run has one, of that of trackers."""
+    assert spec.graphs is not None and isinstance(spec.partition, HorizontalPartition)
+    agents, trackers = spec.partition.clients, spec.graphs.trackers
+    return (
+        weight_matrix(spec.graphs.states, agents, "graphs.states"),
+        None if trackers is None else weight_matrix(trackers, agents, "graphs.trackers"),
+    )
 
 
 class Links:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.decentralised.counters import GraphCounters
+from fedatlas.federations.decentralised.network import GraphCounters
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
     from fedatlas.arithmetic.minibatches import Minibatches
     from fedatlas.federations.decentralised.engine import AgentEngine
 
 
-class DecentralisedProblem:
+class GraphProblem:
     """The counting oracle.
 
     agents: n. dimension: d. samples: D, of the agent that has the fewest.
@@ -46,8 +46,7 @@ class DecentralisedProblem:
 
     def gradients(self, points: Any, batch: Minibatches, clipping: Clipping | None) -> Any:
         """∇f_i over each agent's minibatch at its own point, (n, d); clipped sample by sample."""
-        self._counters.gradient_evaluations += batch.gradient_evaluations
-        self._counters.sequential_gradients += batch.sequential_gradients
+        self._counters.count_gradients(batch)
         self._counters.iteration += batch.steps
         return self._engine.gradients(points, batch, clipping)
 

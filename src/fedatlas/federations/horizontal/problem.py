@@ -125,6 +125,5 @@ class HorizontalProblem:
         return ChunkedRows((clients, d), max(1, self._numbers_at_once // d), of_chunk)
 
     def _count(self, batch: Minibatches, points: int = 1) -> None:
-        self._counters.gradient_evaluations += points * batch.gradient_evaluations
-        self._counters.sequential_gradients += points * batch.sequential_gradients
+        self._counters.count_gradients(batch, points)
         self._counters.iteration += batch.steps

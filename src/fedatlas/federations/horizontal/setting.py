@@ -4,23 +4,22 @@ from pathlib import Path
 
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import Counters
-from fedatlas.federations.engine_setting import EngineSetting
 from fedatlas.federations.horizontal.engine import Engine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
-from fedatlas.federations.setting import Trial, read_clients
+from fedatlas.federations.setting import Setting, Trial, read_clients
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.runs import RunSpec
 
 
-class HorizontalSetting(EngineSetting):
+class HorizontalSetting(Setting):
     """The same data for all seeds; "auto" is the CPU.
 
     There, compiled loops over sparse rows beat a GPU's launch times.
     """
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
-        data, self.data_digest = read_clients(spec, shards)
+        data, digest = read_clients(spec, shards)
         assert isinstance(spec.objective, LinearObjective)
         if device == "auto":
             device = "cpu"
@@ -28,13 +27,13 @@ class HorizontalSetting(EngineSetting):
             from fedatlas.arithmetic.torch_device import claimed
 
             device = claimed(device, spec.name)
-        super().__init__(spec, _engine(data, spec.objective, device), device)
+        super().__init__(spec, _engine(data, spec.objective, device), device, digest)
 
     def trial(self, seed: int) -> Trial:
         counters = Counters()
-        problem = HorizontalProblem(self._engine, counters)
+        problem = HorizontalProblem(self.engine, counters)
         network = StarNetwork(problem.clients, counters)
-        return Trial(problem, network, counters, problem.zeros(), self._engine.samples)
+        return Trial(problem, network, counters, problem.zeros(), self.engine.samples)
 
 
 def _engine(data: ClientSamples, objective: LinearObjective, device: str) -> Engine:

@@ -1,12 +1,18 @@
 """Shared by all min–max methods over workers with whole samples."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import PositiveFloat, PositiveInt
 
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.min_max.points import PrimalDual
 from fedatlas.federations.star_network import StarNetwork
+
+
+class PrimalDual(NamedTuple):
+    """A point, or a gradient: θ and w."""
+
+    theta: Any
+    w: Any
 
 
 class MinMaxAlgorithm(Algorithm):

@@ -17,6 +17,7 @@ from fedatlas.arithmetic.torch_device import available
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.engine import FederatedEngine
+from fedatlas.federations.min_max.algorithm import PrimalDual
 from fedatlas.federations.min_max.auc import (
     AucLoss,
     Auxiliary,
@@ -24,7 +25,6 @@ from fedatlas.federations.min_max.auc import (
     pairwise_squared_loss,
     positive_rate,
 )
-from fedatlas.federations.min_max.points import PrimalDual
 from fedatlas.federations.torch_arrays import TorchArrays
 from fedatlas.schema.objectives import AucObjective
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.counters import Counters
-from fedatlas.federations.min_max.points import PrimalDual
+from fedatlas.federations.min_max.algorithm import PrimalDual
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep torch out of that
     import torch
@@ -47,8 +47,7 @@ class MinMaxProblem:
 
     def gradients(self, theta: torch.Tensor, w: torch.Tensor, batch: Minibatches) -> PrimalDual:
         """∇_θ f_i (N, d) and ∇_w f_i (N, 1) over each worker's minibatch of one step."""
-        self._counters.gradient_evaluations += batch.gradient_evaluations
-        self._counters.sequential_gradients += batch.sequential_gradients
+        self._counters.count_gradients(batch)
         return self._engine.gradients(theta, w, batch)
 
     def step_done(self) -> None:

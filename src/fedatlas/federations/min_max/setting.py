@@ -3,27 +3,26 @@
 from pathlib import Path
 
 from fedatlas.federations.counters import Counters
-from fedatlas.federations.engine_setting import EngineSetting, claimed_for_networks
 from fedatlas.federations.min_max.engine import AucEngine
 from fedatlas.federations.min_max.problem import MinMaxProblem
-from fedatlas.federations.setting import Trial, read_clients
+from fedatlas.federations.setting import Setting, Trial, claimed_for_networks, read_clients
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.runs import RunSpec
 
 
-class HorizontalMinMaxSetting(EngineSetting):
+class HorizontalMinMaxSetting(Setting):
     """The same data for all seeds, another network; "auto" is a GPU where there is one."""
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
-        data, self.data_digest = read_clients(spec, shards)
+        data, digest = read_clients(spec, shards)
         assert isinstance(spec.objective, AucObjective)
         device = claimed_for_networks(spec, device)
         engine = AucEngine(data, spec.objective, device, rounds=spec.rounds_of_all_seeds)
-        super().__init__(spec, engine, device)
+        super().__init__(spec, engine, device, digest)
 
     def trial(self, seed: int) -> Trial:
         counters = Counters()
-        problem = MinMaxProblem(self._engine, counters)
+        problem = MinMaxProblem(self.engine, counters)
         network = StarNetwork(len(problem.workers), counters)
-        return Trial(problem, network, counters, self._engine.start(seed), self._engine.samples)
+        return Trial(problem, network, counters, self.engine.start(seed), self.engine.samples)

@@ -1,14 +1,31 @@
 """Hubs that talk to each other and to the clients of their silos. It carries and counts."""
 
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
 import numpy as np
 
-from fedatlas.federations.tiered.counters import TieredCounters
+from fedatlas.federations.counters import SequentialCounters
 from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
 
 _BYTES_OF_ID = 8
+
+
+@dataclass
+class TieredCounters(SequentialCounters):
+    """Running totals since round 0, of silos whose hubs talk to each other and to their clients.
+
+    A trip is a message and its answer, of all that travel at once. A per-sample gradient is one of
+    all silos, each of which computes a block of it.
+    """
+
+    bytes_down: int = 0  # hubs to clients
+    bytes_up: int = 0  # clients to hubs
+    bytes_sent: int = 0  # between hubs
+    messages: int = 0  # one per sender, receiver and sending, whatever it carries
+    hub_client_trips: int = 0
+    hub_hub_trips: int = 0
 
 
 class TieredNetwork:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.tiered.counters import TieredCounters
+from fedatlas.federations.tiered.network import TieredCounters
 from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep torch out of that

@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-from fedatlas.federations.engine_setting import EngineSetting, claimed_for_networks
-from fedatlas.federations.setting import Trial, shard_files
-from fedatlas.federations.tiered.counters import TieredCounters
+from fedatlas.federations.setting import Setting, Trial, claimed_for_networks, shard_files
 from fedatlas.federations.tiered.engine import SiloEngine
-from fedatlas.federations.tiered.network import TieredNetwork
+from fedatlas.federations.tiered.network import TieredCounters, TieredNetwork
 from fedatlas.federations.tiered.problem import TieredProblem
 from fedatlas.federations.tiered.shards import TieredSamples, read_tiered_shards
 from fedatlas.files import text_digest
@@ -16,7 +14,7 @@ from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.manifests import vouched_digests
 
 
-class TieredSetting(EngineSetting):
+class TieredSetting(Setting):
     """The same data for all seeds; "auto" is a GPU for networks where there is one."""
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
@@ -25,11 +23,11 @@ class TieredSetting(EngineSetting):
         files = shard_files(shards / partition.slug, partition.silos)
         digests = vouched_digests(files, spec.dataset, spec.split, partition)
         device = claimed_for_networks(spec, device)
-        super().__init__(spec, _engine(spec, read_tiered_shards(files), device), device)
-        self.data_digest = text_digest("".join(digests))
+        engine = _engine(spec, read_tiered_shards(files), device)
+        super().__init__(spec, engine, device, text_digest("".join(digests)))
 
     def trial(self, seed: int) -> Trial:
-        engine, counters = self._engine, TieredCounters()
+        engine, counters = self.engine, TieredCounters()
         problem = TieredProblem(engine, counters)
         network = TieredNetwork(engine.silos, engine.clients, counters)
         return Trial(problem, network, counters, engine.start(seed), engine.samples)

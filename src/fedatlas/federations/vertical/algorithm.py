@@ -10,8 +10,7 @@ from pydantic import PositiveFloat, PositiveInt
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.vertical.problem import VerticalProblem
-from fedatlas.federations.vertical.update_rule import UpdateRule
+from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
     import numpy as np
@@ -22,7 +21,7 @@ if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep com
 class VerticalAlgorithm(Algorithm):
     """Parties with blocks of columns, updated one sample at a time.
 
-    The problem is a VerticalProblem, the network a PartyNetwork, the state its PartyState. A round
+    The problem is a PartyProblem, the network a PartyNetwork, the state its PartyState. A round
     is the time between two records: 1/rounds_per_epoch of n dominated updates. Nothing waits at its
     end.
 
@@ -41,6 +40,10 @@ class VerticalAlgorithm(Algorithm):
     def rule(self) -> UpdateRule:
         """What the network does with every sample."""
 
+    def start(self, problem: PartyProblem, network: PartyNetwork, x0: np.ndarray) -> PartyState:
+        """w⁰."""
+        return network.start(x0)
+
     @property
     def effective_step_size(self) -> float:
         """γ."""
@@ -51,17 +54,13 @@ class VerticalAlgorithm(Algorithm):
         return network.settled(state, self.rule)
 
     def round(
-        self,
-        state: PartyState,
-        problem: VerticalProblem,
-        network: PartyNetwork,
-        random: RoundRandom,
+        self, state: PartyState, problem: PartyProblem, network: PartyNetwork, random: RoundRandom
     ) -> PartyState:
         """Dominated updates on samples drawn uniformly, with replacement."""
         samples = random.indices(problem.samples, self._updates(state, problem))
         return network.dominated_updates(state, self.rule, samples)
 
-    def _updates(self, state: PartyState, problem: VerticalProblem) -> int:
+    def _updates(self, state: PartyState, problem: PartyProblem) -> int:
         """Dominated updates of the coming round: rounds_per_epoch rounds make n, exactly."""
         n, rounds = problem.samples, self.rounds_per_epoch
         if rounds > n:
@@ -73,7 +72,7 @@ class VerticalAlgorithm(Algorithm):
 
 
 def full_pass(
-    state: PartyState, rule: UpdateRule, problem: VerticalProblem, network: PartyNetwork
+    state: PartyState, rule: UpdateRule, problem: PartyProblem, network: PartyNetwork
 ) -> PartyState:
     """ϑ of all samples at the present model, given to all parties, who form 1/n Σ_i ϑ_i x_{i,ℓ}.
 

@@ -33,49 +33,56 @@ numbers each, and one to every other party that updates its block. Indices that 
 request for shares are not counted (parties can derive them from a shared seed), their latency is.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, inf, log2
-from typing import TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.federations.vertical.kernels import events, sums, updates
+from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.kernels.state import (
-    BLOCK_UPDATES,
-    DECIDED,
-    LARGEST_READ_DELAY,
-    LARGEST_UPDATE_DELAY,
-    LAST_APPLICATION,
-    LAST_SUM,
-    MASK_ERROR,
-    READ_DELAYS,
-    READS,
     REFERENCE_CODES,
-    UPDATE_DELAYS,
     Blocks,
     Queues,
     Rule,
     Tally,
     Timing,
 )
+from fedatlas.federations.vertical.problem import UpdateRule
 from fedatlas.federations.vertical.secure_sum import two_trees
 from fedatlas.federations.vertical.shards import PartyRows
-from fedatlas.federations.vertical.update_rule import UpdateRule
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective, Regulariser
 
 _NUMBER_BYTES = 8
 _NANOSECONDS = 1e9  # of a second
 
-Arrays = TypeVar("Arrays", Queues, Tally)
+
+@dataclass
+class PartyCounters:
+    """Running totals of one seed."""
+
+    gradient_evaluations: int = 0  # derivatives ϑ
+    iteration: int = 0  # dominated updates
+    update_epoch: float = 0.0  # dominated updates per sample
+    full_passes: int = 0
+    block_updates: int = 0
+    bytes_up: int = 0  # shares and masks towards dominators
+    bytes_down: int = 0  # ϑ and indices from dominators
+    messages: int = 0
+    simulated_time: float = 0.0  # s
+    read_delay_mean: float = 0.0
+    read_delay_max: float = 0.0
+    update_delay_mean: float = 0.0
+    update_delay_max: float = 0.0
+    mask_error: float = 0.0
 
 
-@dataclass(frozen=True)
-class PartyState:
+class PartyState(NamedTuple):
     """The parties between two rounds; never changed in place.
 
     x: (d,) all blocks, with the updates applied so far; `PartyNetwork.settled` adds those that are
@@ -91,7 +98,7 @@ class PartyState:
     @property
     def dominated_updates(self) -> int:
         """How many have been decided."""
-        return int(self.tally.counts[DECIDED])
+        return int(self.tally.counts[at.DECIDED])
 
 
 class PartyNetwork:
@@ -153,14 +160,12 @@ class PartyNetwork:
         self, state: PartyState, rule: UpdateRule, samples: np.ndarray
     ) -> PartyState:
         """Run until `len(samples)` more dominated updates are decided, on these samples."""
-        state = _copied(state, table=rule.reference == "table")
-        changed = (state.x, state.mean, state.reference, state.queues, state.tally)
+        state = _copied(state, rule)
+        job = self._blocks, self._rule(rule), self._timing, samples
+        secrets = self._trees, self._mask_keys[0], self._mask_scale
         if self.parties == 1:
-            events.decide_alone(self._blocks, self._rule(rule), self._timing, samples, *changed)
-        elif not events.decide_updates(
-            self._blocks, self._rule(rule), self._timing, samples, self._trees,
-            self._mask_keys[0], self._mask_scale, *changed,
-        ):  # fmt: skip
+            events.decide_alone(*job, *state)
+        elif not events.decide_updates(*job, *secrets, *state):
             raise FedatlasError(
                 f"network: with {self._threads} threads updates pile up at a party faster than it "
                 "applies them; raise threads, up to the number of active parties"
@@ -184,17 +189,15 @@ class PartyNetwork:
 
         The counters then tell of these updates, too.
         """
-        state = _copied(state, table=rule.reference == "table")
-        self._apply(state, rule, float(state.tally.values[LAST_SUM]))
+        state = self._applied(state, rule, float(state.tally.values[at.LAST_SUM]))
         self._report(state)
         return state.x
 
     def barrier(self, state: PartyState, rule: UpdateRule) -> PartyState:
         """Wait until everything under way is applied; no dominator begins meanwhile."""
-        state = _copied(state, table=rule.reference == "table")
-        self._apply(state, rule, inf)
+        state = self._applied(state, rule, inf)
         numbers = state.tally.values
-        numbers[LAST_SUM] = max(numbers[LAST_SUM], numbers[LAST_APPLICATION])
+        numbers[at.LAST_SUM] = max(numbers[at.LAST_SUM], numbers[at.LAST_APPLICATION])
         self._report(state)
         return state
 
@@ -206,7 +209,7 @@ class PartyNetwork:
             self._counters.full_passes * self.samples * self.parties, self._mask_scale, state.x,
         )  # fmt: skip
         numbers = state.tally.values
-        numbers[MASK_ERROR] = max(numbers[MASK_ERROR], error)
+        numbers[at.MASK_ERROR] = max(numbers[at.MASK_ERROR], error)
         self._counters.bytes_up += self.samples * 2 * others * _NUMBER_BYTES
         self._counters.messages += 2 * others
         return margins
@@ -220,17 +223,14 @@ class PartyNetwork:
         whose whole time is spent here.
         """
         rows = self.parties if rule.reference == "table" else 1
-        state = replace(
-            _copied(state, table=False),
-            mean=mean.copy(),
-            reference=np.tile(derivatives, (rows, 1)),
-        )
+        reference = np.tile(derivatives, (rows, 1))
+        state = _copied(state, rule)._replace(mean=mean.copy(), reference=reference)
         timing = self._timing
         work = float(np.rint(self.samples * timing.slowest / self._threads))
         sums = work + timing.latency + timing.aggregation
         spread = timing.latency + work
-        state.tally.values[LAST_SUM] += sums + spread
-        state.queues.begin[:] = state.tally.values[LAST_SUM]
+        state.tally.values[at.LAST_SUM] += sums + spread
+        state.queues.begin[:] = state.tally.values[at.LAST_SUM]
         counters = self._counters
         others = (self.parties if rule.backward else self._active) - 1
         counters.full_passes += 1
@@ -240,11 +240,11 @@ class PartyNetwork:
         self._report(state)
         return state
 
-    def _apply(self, state: PartyState, rule: UpdateRule, until: float) -> None:
-        updates.apply_until(
-            self._blocks, self._rule(rule), until,
-            state.x, state.mean, state.reference, state.queues, state.tally,
-        )  # fmt: skip
+    def _applied(self, state: PartyState, rule: UpdateRule, until: float) -> PartyState:
+        """With every update that is due at this time or before."""
+        state = _copied(state, rule)
+        updates.apply_until(self._blocks, self._rule(rule), until, *state)
+        return state
 
     def _rule(self, rule: UpdateRule) -> Rule:
         weight = self._objective.regularisation_weight
@@ -267,31 +267,23 @@ class PartyNetwork:
     def _report(self, state: PartyState) -> None:
         """Carry the simulation's own numbers over to the counters."""
         counts, numbers = state.tally
-        reads, updates = max(counts[READS], 1), max(counts[BLOCK_UPDATES], 1)
+        reads, updates = max(counts[at.READS], 1), max(counts[at.BLOCK_UPDATES], 1)
         counters = self._counters
-        counters.update_epoch = float(counts[DECIDED] / self.samples)
-        counters.block_updates = int(counts[BLOCK_UPDATES])
-        counters.simulated_time = float(numbers[LAST_SUM] / _NANOSECONDS)
-        counters.read_delay_mean = float(numbers[READ_DELAYS] / reads)
-        counters.read_delay_max = float(numbers[LARGEST_READ_DELAY])
-        counters.update_delay_mean = float(numbers[UPDATE_DELAYS] / updates)
-        counters.update_delay_max = float(numbers[LARGEST_UPDATE_DELAY])
-        counters.mask_error = float(numbers[MASK_ERROR])
+        counters.update_epoch = float(counts[at.DECIDED] / self.samples)
+        counters.block_updates = int(counts[at.BLOCK_UPDATES])
+        counters.simulated_time = float(numbers[at.LAST_SUM] / _NANOSECONDS)
+        counters.read_delay_mean = float(numbers[at.READ_DELAYS] / reads)
+        counters.read_delay_max = float(numbers[at.LARGEST_READ_DELAY])
+        counters.update_delay_mean = float(numbers[at.UPDATE_DELAYS] / updates)
+        counters.update_delay_max = float(numbers[at.LARGEST_UPDATE_DELAY])
+        counters.mask_error = float(numbers[at.MASK_ERROR])
 
 
-def _copied(state: PartyState, table: bool) -> PartyState:
+def _copied(state: PartyState, rule: UpdateRule) -> PartyState:
     """A state whose arrays may be changed; the reference only if it is a table."""
-    return PartyState(
-        state.x.copy(),
-        state.mean.copy(),
-        state.reference.copy() if table else state.reference,
-        _copies(state.queues),
-        _copies(state.tally),
-    )
-
-
-def _copies(arrays: Arrays) -> Arrays:
-    return type(arrays)(*(array.copy() for array in arrays))
+    reference = state.reference.copy() if rule.reference == "table" else state.reference
+    queues, tally = Queues(*map(np.copy, state.queues)), Tally(*map(np.copy, state.tally))
+    return PartyState(state.x.copy(), state.mean.copy(), reference, queues, tally)
 
 
 def _blocks(rows: PartyRows) -> tuple[Blocks, np.ndarray]:

@@ -6,7 +6,8 @@ f(w) = 1/n Σ_i L(Σ_ℓ w_ℓ·x_{i,ℓ}, y_i) + weight · regulariser(w): samp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -18,7 +19,26 @@ if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep com
     from fedatlas.federations.vertical.shards import PartySamples
 
 
-class VerticalProblem:
+@dataclass(frozen=True)
+class UpdateRule:
+    """w_ℓ ← w_ℓ − γ((ϑ − ϑ_ref) x_{i,ℓ} + mean_ℓ + ∇g(w_ℓ)), by one estimator for all methods.
+
+    step_size: γ.
+    reference: what ϑ_ref and mean are. `none`: both 0 (SGD). `snapshot`: ϑ of sample i at the last
+        snapshot, and mean = 1/n Σ_j ϑ_j x_{j,ℓ} there (SVRG; its λ∇g terms at the snapshot cancel).
+        `table`: ϑ of sample i when this party last used it, and the same mean over the party's
+        table, which every update renews (SAGA).
+    backward: whether ϑ goes to all parties; otherwise only the dominator updates its block.
+    synchronous: whether the next samples are drawn only when every party has applied its updates.
+    """
+
+    step_size: float
+    reference: Literal["none", "snapshot", "table"] = "none"
+    backward: bool = True
+    synchronous: bool = False
+
+
+class PartyProblem:
     """The oracle that vertical algorithms ask; what it costs is counted by the network."""
 
     def __init__(self, data: PartySamples, objective: LinearObjective) -> None:

@@ -6,9 +6,8 @@ import numpy as np
 
 from fedatlas.federations.engine import NumpyArrays
 from fedatlas.federations.setting import Setting, Trial, shard_files
-from fedatlas.federations.vertical.counters import PartyCounters
-from fedatlas.federations.vertical.network import PartyNetwork
-from fedatlas.federations.vertical.problem import VerticalProblem
+from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
+from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.shards import PartySamples, read_party_shards
 from fedatlas.files import text_digest
 from fedatlas.schema.network_model import NetworkModel
@@ -18,16 +17,14 @@ from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.manifests import vouched_digests
 
 
-class VerticalSetting(NumpyArrays, Setting):
+class VerticalSetting(Setting):
     """Every seed may have a partition of its own; a sequence of tiny updates, always on the CPU."""
-
-    device = "cpu"
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         partition = spec.partition
         assert isinstance(partition, VerticalPartition)
         assert isinstance(spec.objective, LinearObjective)
-        self._spec, self._objective = spec, spec.objective
+        self._model, self._objective = spec.network or NetworkModel(), spec.objective
         self._partitions = {seed: partition.of_trial(seed) for seed in spec.seeds}
         self._files = {}
         digests = []
@@ -35,20 +32,15 @@ class VerticalSetting(NumpyArrays, Setting):
             files = shard_files(shards / part.slug, part.silos)
             digests += vouched_digests(files, spec.dataset, spec.split, part)
             self._files[part.slug] = files
-        self.data_digest = text_digest("".join(sorted(digests)))
+        super().__init__(spec, NumpyArrays(), "cpu", text_digest("".join(sorted(digests))))
         self._read: tuple[str, PartySamples] | None = None
 
     def trial(self, seed: int) -> Trial:
-        data = self._samples(self._partitions[seed])
-        problem = VerticalProblem(data, self._objective)
-        counters = PartyCounters()
+        partition, counters = self._partitions[seed], PartyCounters()
+        data = self._samples(partition)
+        problem = PartyProblem(data, self._objective)
         network = PartyNetwork(
-            data.train,
-            self._objective,
-            self._partitions[seed].active,
-            self._spec.network or NetworkModel(),
-            counters,
-            seed,
+            data.train, self._objective, partition.active, self._model, counters, seed
         )
         return Trial(problem, network, counters, np.zeros(problem.dimension), problem.samples)
 

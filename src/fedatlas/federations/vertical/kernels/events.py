@@ -6,24 +6,8 @@ import numpy as np
 
 from fedatlas.arithmetic.kernels.compilation import compiled
 from fedatlas.arithmetic.kernels.formulas import L2, loss_derivative, regulariser_derivative
-from fedatlas.federations.vertical.kernels.state import (
-    APPLIED,
-    BLOCK_UPDATES,
-    DECIDED,
-    HEAD,
-    LARGEST_READ_DELAY,
-    LAST_APPLICATION,
-    LAST_SUM,
-    MASK_ERROR,
-    ORDER,
-    PLAIN,
-    READ,
-    READ_DELAYS,
-    READS,
-    SAMPLE,
-    TABLE,
-    WAITING,
-)
+from fedatlas.federations.vertical.kernels import state as at
+from fedatlas.federations.vertical.kernels.state import PLAIN, TABLE
 from fedatlas.federations.vertical.kernels.sums import mask, unmasked_sum
 from fedatlas.federations.vertical.kernels.updates import apply_due, catch_up
 
@@ -54,8 +38,8 @@ def decide_alone(blocks, rule, timing, draws, w, mean, reference, queues, tally)
         shrinkage[missed] = math.expm1(missed * decay)
     if len(draws) == 0:
         return
-    applied = queues.position[0, APPLIED]
-    row, slope = queues.own_origin[0, SAMPLE], queues.own_theta[0]
+    applied = queues.position[0, at.APPLIED]
+    row, slope = queues.own_origin[0, at.SAMPLE], queues.own_theta[0]
     first, last = np.uint64(0), np.uint64(0)
     if dense.shape[0] == 0:
         first, last = _entries(bounds, row)
@@ -76,12 +60,12 @@ def decide_alone(blocks, rule, timing, draws, w, mean, reference, queues, tally)
             else:
                 for entry in range(first, last):
                     # It was brought up to date when it was read, and nothing came between.
-                    at, x = np.uint32(columns[entry]), values[entry]
-                    penalty = regulariser_derivative(regulariser, weight, w[at])
-                    w[at] -= step_size * (difference * x + mean[at] + penalty)
-                    touched[at] = applied + 1
+                    column, x = np.uint32(columns[entry]), values[entry]
+                    penalty = regulariser_derivative(regulariser, weight, w[column])
+                    w[column] -= step_size * (difference * x + mean[column] + penalty)
+                    touched[column] = applied + 1
                     if estimator == TABLE:
-                        mean[at] += difference / samples * x
+                        mean[column] += difference / samples * x
             applied += 1
         row = draws[event]
         margin = 0.0
@@ -91,32 +75,34 @@ def decide_alone(blocks, rule, timing, draws, w, mean, reference, queues, tally)
         else:
             first, last = _entries(bounds, row)
             for entry in range(first, last):
-                at = np.uint32(columns[entry])
-                missed = applied - touched[at]
+                column = np.uint32(columns[entry])
+                missed = applied - touched[column]
                 if 0 < missed < len(shrinkage):
-                    w[at] += shrinkage[np.uint32(missed)] * (w[at] + mean[at] / weight)
+                    w[column] += shrinkage[np.uint32(missed)] * (w[column] + mean[column] / weight)
                 else:
-                    w[at] = catch_up(regulariser, weight, step_size, decay, missed, w[at], mean[at])
-                touched[at] = applied
-                margin += values[entry] * w[at]
+                    w[column] = catch_up(
+                        regulariser, weight, step_size, decay, missed, w[column], mean[column]
+                    )
+                touched[column] = applied
+                margin += values[entry] * w[column]
         slope = loss_derivative(loss, margin, labels[row])
     # Times are whole numbers, so that their sums are those of one iteration after the other.
     took = timing.slowest + timing.work[0]
     began = queues.begin[0] + (len(draws) - 1) * took
     counts, numbers = tally
-    counts[DECIDED] += len(draws)
-    counts[READS] += len(draws)
-    counts[BLOCK_UPDATES] += applied - queues.position[0, APPLIED]
-    numbers[LAST_SUM] = began + timing.slowest
-    if applied > queues.position[0, APPLIED]:
-        numbers[LAST_APPLICATION] = max(numbers[LAST_APPLICATION], began)
-    queues.position[0, APPLIED] = applied
+    counts[at.DECIDED] += len(draws)
+    counts[at.READS] += len(draws)
+    counts[at.BLOCK_UPDATES] += applied - queues.position[0, at.APPLIED]
+    numbers[at.LAST_SUM] = began + timing.slowest
+    if applied > queues.position[0, at.APPLIED]:
+        numbers[at.LAST_APPLICATION] = max(numbers[at.LAST_APPLICATION], began)
+    queues.position[0, at.APPLIED] = applied
     queues.begin[0] = began + took
     queues.own_time[0] = began + took
     queues.own_theta[0] = slope
-    queues.own_origin[0, SAMPLE] = row
-    queues.own_origin[0, ORDER] = counts[DECIDED] - 1
-    queues.own_origin[0, READ] = applied
+    queues.own_origin[0, at.SAMPLE] = row
+    queues.own_origin[0, at.ORDER] = counts[at.DECIDED] - 1
+    queues.own_origin[0, at.READ] = applied
 
 
 @compiled
@@ -149,7 +135,7 @@ def decide_updates(
                 dominator = other
         asked = begin[dominator] + timing.latency
         sum_time = asked + timing.slowest + timing.aggregation
-        number = counts[DECIDED]
+        number = counts[at.DECIDED]
         plain = 0.0
         for party in range(parties):
             # What is due before this read may be applied only now: nobody else saw the block.
@@ -159,7 +145,7 @@ def decide_updates(
                 w, mean, reference, time, theta, origin, position, own_time, own_theta, own_origin,
                 touched, counts, numbers,
             )  # fmt: skip
-            now = position[party, APPLIED]
+            now = position[party, at.APPLIED]
             share = 0.0
             if dense.shape[0]:
                 for j in range(starts[party], starts[party + 1]):
@@ -174,22 +160,22 @@ def decide_updates(
             plain += share
             masks[party] = mask_scale * mask(mask_key, number * parties + party)
             masked[party] = share + masks[party]
-            lacking = position[party, WAITING]
+            lacking = position[party, at.WAITING]
             if party < len(own_time) and own_time[party] < math.inf:
                 lacking += 1
-            counts[READS] += 1
-            numbers[READ_DELAYS] += lacking
-            numbers[LARGEST_READ_DELAY] = max(numbers[LARGEST_READ_DELAY], lacking)
+            counts[at.READS] += 1
+            numbers[at.READ_DELAYS] += lacking
+            numbers[at.LARGEST_READ_DELAY] = max(numbers[at.LARGEST_READ_DELAY], lacking)
         margin = unmasked_sum(trees[dominator], masked, masks)
-        numbers[MASK_ERROR] = max(numbers[MASK_ERROR], abs(margin - plain))
+        numbers[at.MASK_ERROR] = max(numbers[at.MASK_ERROR], abs(margin - plain))
         slope = loss_derivative(rule.loss, margin, labels[row])
 
         own_time[dominator] = sum_time + work[dominator]
         own_theta[dominator] = slope
-        own_origin[dominator, SAMPLE] = row
-        own_origin[dominator, ORDER] = number
+        own_origin[dominator, at.SAMPLE] = row
+        own_origin[dominator, at.ORDER] = number
         # Nothing was applied to any block since it was read.
-        own_origin[dominator, READ] = position[dominator, APPLIED]
+        own_origin[dominator, at.READ] = position[dominator, at.APPLIED]
         if rule.backward:
             arrival = sum_time + timing.latency
             for party in range(parties):
@@ -201,17 +187,17 @@ def decide_updates(
                         thread = other
                 due = max(arrival, threads[party, thread]) + work[party]
                 threads[party, thread] = due
-                if position[party, WAITING] == capacity:
+                if position[party, at.WAITING] == capacity:
                     return False
-                place = (position[party, HEAD] + position[party, WAITING]) % capacity
+                place = (position[party, at.HEAD] + position[party, at.WAITING]) % capacity
                 time[party, place] = due
                 theta[party, place] = slope
-                origin[party, place, SAMPLE] = row
-                origin[party, place, ORDER] = number
-                origin[party, place, READ] = position[party, APPLIED]
-                position[party, WAITING] += 1
-        counts[DECIDED] += 1
-        numbers[LAST_SUM] = sum_time
+                origin[party, place, at.SAMPLE] = row
+                origin[party, place, at.ORDER] = number
+                origin[party, place, at.READ] = position[party, at.APPLIED]
+                position[party, at.WAITING] += 1
+        counts[at.DECIDED] += 1
+        numbers[at.LAST_SUM] = sum_time
         if not rule.barrier:
             begin[dominator] = own_time[dominator]
             continue
@@ -220,8 +206,8 @@ def decide_updates(
             # The barrier: all begin when the last update of all will have been applied.
             latest = own_time.max()
             for party in range(parties):
-                if position[party, WAITING]:
-                    last = (position[party, HEAD] + position[party, WAITING] - 1) % capacity
+                if position[party, at.WAITING]:
+                    last = (position[party, at.HEAD] + position[party, at.WAITING] - 1) % capacity
                     latest = max(latest, time[party, last])
             begin[:] = latest
     return True

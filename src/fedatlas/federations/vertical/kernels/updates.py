@@ -6,20 +6,8 @@ import numpy as np
 
 from fedatlas.arithmetic.kernels.compilation import compiled
 from fedatlas.arithmetic.kernels.formulas import L2, NONCONVEX, NONE, regulariser_derivative
-from fedatlas.federations.vertical.kernels.state import (
-    APPLIED,
-    BLOCK_UPDATES,
-    HEAD,
-    LARGEST_UPDATE_DELAY,
-    LAST_APPLICATION,
-    ORDER,
-    READ,
-    SAMPLE,
-    SNAPSHOT,
-    TABLE,
-    UPDATE_DELAYS,
-    WAITING,
-)
+from fedatlas.federations.vertical.kernels import state as at
+from fedatlas.federations.vertical.kernels.state import SNAPSHOT, TABLE
 
 _CHUNK = 256
 
@@ -57,29 +45,29 @@ def apply_due(
     """
     start, stop = starts[party], starts[party + 1]
     own = own_time[party] if party < len(own_time) else math.inf
-    place, waiting = position[party, HEAD], position[party, WAITING]
+    place, waiting = position[party, at.HEAD], position[party, at.WAITING]
     while True:
         queued = time[party, place] if waiting else math.inf
         due = min(own, queued)
         if due > until or due == math.inf:
             break
         if own < queued or (
-            own == queued and own_origin[party, ORDER] < origin[party, place, ORDER]
+            own == queued and own_origin[party, at.ORDER] < origin[party, place, at.ORDER]
         ):
-            slope, row = own_theta[party], own_origin[party, SAMPLE]
-            seen = own_origin[party, READ]
+            slope, row = own_theta[party], own_origin[party, at.SAMPLE]
+            seen = own_origin[party, at.READ]
             own = math.inf
             own_time[party] = own
         else:
-            slope, row = theta[party, place], origin[party, place, SAMPLE]
-            seen = origin[party, place, READ]
+            slope, row = theta[party, place], origin[party, place, at.SAMPLE]
+            seen = origin[party, place, at.READ]
             place = place + 1 if place + 1 < time.shape[1] else 0
             waiting -= 1
-        now = position[party, APPLIED]
-        counts[BLOCK_UPDATES] += 1
-        numbers[UPDATE_DELAYS] += now - seen
-        numbers[LARGEST_UPDATE_DELAY] = max(numbers[LARGEST_UPDATE_DELAY], now - seen)
-        numbers[LAST_APPLICATION] = max(numbers[LAST_APPLICATION], due)
+        now = position[party, at.APPLIED]
+        counts[at.BLOCK_UPDATES] += 1
+        numbers[at.UPDATE_DELAYS] += now - seen
+        numbers[at.LARGEST_UPDATE_DELAY] = max(numbers[at.LARGEST_UPDATE_DELAY], now - seen)
+        numbers[at.LAST_APPLICATION] = max(numbers[at.LAST_APPLICATION], due)
 
         difference = slope
         if estimator == SNAPSHOT:
@@ -104,9 +92,9 @@ def apply_due(
                 touched[j] = now + 1
                 if estimator == TABLE:
                     mean[j] += difference / samples * x
-        position[party, APPLIED] = now + 1
-    position[party, HEAD] = place
-    position[party, WAITING] = waiting
+        position[party, at.APPLIED] = now + 1
+    position[party, at.HEAD] = place
+    position[party, at.WAITING] = waiting
 
 
 @compiled
@@ -139,7 +127,7 @@ def catch_up_all(blocks, rule, w, mean, queues):
     # Without a closed form, coordinates wait here until there are enough to update many at a time.
     waiting, who, missed = 0, np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
     for party in range(len(starts) - 1):
-        now = queues.position[party, APPLIED]
+        now = queues.position[party, at.APPLIED]
         for j in range(starts[party], starts[party + 1]):
             late = now - touched[j]
             touched[j] = now
