@@ -5,8 +5,7 @@ import pytest
 
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.audit_table import read_audit
-from fedatlas.evaluation.claims.audit_stands import AuditStandsTest
+from fedatlas.evaluation.claims.audit_stands import AuditStandsTest, read_audit
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
@@ -139,5 +138,5 @@ def test_table_and_verdicts(tmp_path):
     assert curved.case == "[curvature -2]" and curved.verdict == "not reproduced"
     assert "Lemmas 2 and 3" in curved.evidence and "true ε ≥" in curved.evidence
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(FedatlasError, match="holds no privacy audit"):
+    with pytest.raises(FedatlasError, match="expected the columns run, curvature"):
         read_audit(path)

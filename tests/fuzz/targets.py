@@ -29,7 +29,7 @@ from fedatlas.data.clinical_channels import CHANNELS
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.unpack import decompress_file, unpack_archive
-from fedatlas.evaluation.audit_table import COLUMNS, read_audit
+from fedatlas.evaluation.claims.audit_stands import COLUMNS, read_audit
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
 from fedatlas.schema.experiment_files import load_experiments
 from fedatlas.traces.seal import seal

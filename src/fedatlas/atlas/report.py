@@ -12,7 +12,7 @@ from fedatlas.atlas.markdown import code, item, link, paragraph, prose, table, t
 from fedatlas.atlas.published import PublishedNumber, published_numbers
 from fedatlas.atlas.scope import OtherExperiment, PaperScope, SelectedExperiment
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comma_separated import opened_csv
+from fedatlas.evaluation.comma_separated import read_rows
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts
 from fedatlas.files import write_text
 from fedatlas.schema.claims import VERDICTS
@@ -43,7 +43,7 @@ class _Outcome:
     experiment: SelectedExperiment
     verdicts: list[Verdict]
     numbers: list[PublishedNumber]
-    points: list[Mapping[str, str]]
+    points: Sequence[Mapping[str, str]]
 
 
 def write_report(
@@ -85,9 +85,8 @@ def _read_selection(path: Path) -> dict[str, Any]:
     return record
 
 
-def _read_table(path: Path) -> list[Mapping[str, str]]:
-    with opened_csv(path) as reader:
-        rows: list[Mapping[str, str]] = list(reader)
+def _read_table(path: Path) -> Sequence[Mapping[str, str]]:
+    rows = read_rows(path)
     if not rows or not {"run", "selected", "seeds", "diverged_seeds"} <= set(rows[0]):
         raise FedatlasError(f"{path}: holds no table of results. Delete it and run again.")
     return rows

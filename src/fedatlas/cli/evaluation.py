@@ -53,8 +53,8 @@ def judge(
 ) -> None:
     """Judge an experiment's claims."""
     from fedatlas.evaluation import judge as judging
-    from fedatlas.evaluation.audit_table import read_audit
     from fedatlas.evaluation.budgets import read_budgets
+    from fedatlas.evaluation.claims.audit_stands import read_audit
     from fedatlas.evaluation.results import Results
     from fedatlas.evaluation.selection import choices
     from fedatlas.evaluation.stationary_points import read_surface

@@ -2,8 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedatlas.errors import FedatlasError
@@ -18,11 +17,24 @@ def to_csv(rows: Sequence[Mapping[str, object]], columns: Sequence[str] | None =
     return stream.getvalue()
 
 
-@contextmanager
-def opened_csv(path: Path) -> Iterator["csv.DictReader[str]"]:
-    """Open CSV text with a header; failures to read it, also inside the block, name the file."""
+def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[dict[str, str]]:
+    """Read rows back; FedatlasError names a file without these columns or with broken rows."""
     try:
         with path.open(encoding="utf-8", newline="") as stream:
-            yield csv.DictReader(stream)
+            reader = csv.DictReader(stream)
+            if columns and tuple(reader.fieldnames or ()) != tuple(columns):
+                raise FedatlasError(
+                    f"{path}: expected the columns {', '.join(columns)}. Delete it and run again."
+                )
+            rows = []
+            for row in reader:
+                # A row of another length has None for a key or for a value.
+                if None in row or None in row.values():
+                    raise FedatlasError(
+                        f"{path}: the row that ends in line {reader.line_num} is not whole. Delete "
+                        "the file and run again."
+                    )
+                rows.append(row)
+            return rows
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FedatlasError(f"{path}: cannot be read: {error}. Delete it and run again.") from None

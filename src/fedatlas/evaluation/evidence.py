@@ -28,17 +28,21 @@ def compared(subject: str, named: Iterable[tuple[str, np.ndarray]], relation: Re
 
 def level(name: str, levels: np.ndarray) -> str:
     """The geometric mean, and over how many seeds if not over all or over one only."""
-    return _mean(name, levels, number)
+    return mean_of(name, levels, number)
+
+
+def mean_of(name: str, values: np.ndarray, shown: Callable[[float], str] = "{:.4g}".format) -> str:
+    """The mean of the finite values, and over how many seeds if not over all or over one only."""
+    found = values[np.isfinite(values)]
+    if not len(found):
+        return f"{name} none (0 of {len(values)} seeds)"
+    few = f" ({len(found)} of {len(values)} seeds)" if len(found) < max(len(values), 2) else ""
+    return f"{name} {shown(found.mean())}{few}"
 
 
 def ratio(interval: Interval) -> str:
     """Ten to the power of a difference of levels, and its interval."""
-    if np.isnan(interval.centre):
-        return "no ratio"
-    if np.isinf(interval.centre):
-        return f"ratio {number(interval.centre)}"
-    bounds = f"95 % {number(interval.low)} to {number(interval.high)}"
-    return f"ratio {number(interval.centre)} ({bounds})"
+    return "no ratio" if np.isnan(interval.centre) else f"ratio {bounds(interval, number)}"
 
 
 def number(logarithm: float) -> str:
@@ -76,29 +80,17 @@ def spent(cost: str, budget: float) -> str:
     return f"{budget:.4g} {unit_of(cost)}"
 
 
-def bounds(interval: Interval) -> str:
-    """A difference and its interval, in the units of what is compared."""
+def bounds(interval: Interval, shown: Callable[[float], str] | None = None) -> str:
+    """A difference and its interval, by default in the units of what is compared."""
+    shown = shown or _plain
     if np.isnan(interval.centre):
         return "unknown"
     if np.isinf(interval.centre):
-        return _plain(interval.centre)
-    return f"{_plain(interval.centre)} (95 % {_plain(interval.low)} to {_plain(interval.high)})"
+        return shown(interval.centre)
+    return f"{shown(interval.centre)} (95 % {shown(interval.low)} to {shown(interval.high)})"
 
 
 def _plain(value: float) -> str:
     if np.isinf(value):
         return "∞" if value > 0 else "-∞"
     return f"{value + 0.0:.3g}"
-
-
-def mean_of(name: str, values: np.ndarray) -> str:
-    """The mean of the finite values, and over how many seeds if not over all or over one only."""
-    return _mean(name, values, "{:.4g}".format)
-
-
-def _mean(name: str, values: np.ndarray, shown: Callable[[float], str]) -> str:
-    found = values[np.isfinite(values)]
-    if not len(found):
-        return f"{name} none (0 of {len(values)} seeds)"
-    few = f" ({len(found)} of {len(values)} seeds)" if len(found) < max(len(values), 2) else ""
-    return f"{name} {shown(found.mean())}{few}"

@@ -1,9 +1,8 @@
 """What a trace reached: per-seed levels at equal cost, cost to a target, intervals over seeds.
 
-Levels are decimal logarithms of how far a measurement is from its best value, smaller being better:
-of the measurement itself where that is 0, of its distance to 1 where it is 1 (the error rate, the
-ranking error 1 − AUROC). A diverged seed has level +inf. Nothing is extrapolated: a cost beyond a
-seed's last record has no level.
+A level is the decimal logarithm of a measurement's distance to its best value, 0 or 1; smaller is
+better. A diverged seed has level +inf. Nothing is extrapolated: a cost beyond a seed's last record
+has no level.
 """
 
 from __future__ import annotations
@@ -23,13 +22,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 CONFIDENCE = 0.95
-# Below the rounding error of float64 measurements are not told apart: exact zeros have a level too,
-# and one that is not so far from the others that it alone decides a mean.
+# Exact zeros have a level too, one that does not decide a mean alone.
 _SMALLEST = float(np.finfo(np.float64).eps)
 # f* is known to 1e-10; a difference from it may be smaller, or negative, by rounding.
 _SMALLEST_SUBOPTIMALITY = 1e-10
-# A perfect record has a level too, and one that does not decide a mean alone: error rates tell no
-# less below a million samples, and ranking errors hardly do.
+# Likewise for perfect records: below a million samples no error rate is smaller.
 _SMALLEST_DISTANCE_TO_ONE = 1e-6
 ROUNDING = 1e-12  # levels closer than this are equal
 
@@ -42,18 +39,17 @@ def smallest(measurement: str) -> float:
 
 
 def log_target(measurement: str, target: float) -> float:
-    """The level of a value that is stated in units of the measurement, such as an AUROC of 0.93."""
+    """The level of a value in units of the measurement, such as an AUROC of 0.93."""
     return float(np.log10(_distance(measurement, target)))
 
 
 def value_at(measurement: str, level: float) -> float:
-    """The value of the measurement, in its own units, that has this level."""
-    # From value to distance and back is the same step.
+    """The value of the measurement that has this level."""
     return float(_distance(measurement, 10**level))
 
 
 def _distance(measurement: str, values: Any) -> Any:
-    """To the best value: 0, or 1 where more is better."""
+    """From values to distances to the best value, or back."""
     return 1 - values if measurement in LARGER_IS_BETTER else values
 
 
@@ -70,8 +66,7 @@ def deceptive(trace: xr.Dataset, measurement: str) -> np.ndarray:
     A run that left has not converged, however small its gradient (the robust loss is flat far
     away). Accuracy and AUROC say themselves how good a model is, wherever it is.
     """
-    left = above_start(trace)
-    return left & (measurement not in LARGER_IS_BETTER)
+    return above_start(trace) & (measurement not in LARGER_IS_BETTER)
 
 
 def above_start(trace: xr.Dataset) -> np.ndarray:
@@ -102,8 +97,8 @@ def mean_along(
 ) -> np.ndarray:
     """(seeds,) mean of the measurement over costs from start to end; NaN for a diverged seed.
 
-    The area under the curve through the records, by straight lines, over the length of its base,
-    which must lie within what every healthy seed recorded.
+    The area under straight lines through the records over the length of the base, which must lie
+    within what every healthy seed recorded.
     """
     costs, values = cost_axis(trace, cost), column(trace, measurement)
     means = np.full(len(costs), np.nan)
@@ -121,7 +116,7 @@ def reached(
 ) -> np.ndarray:
     """(seeds,) mean level over the records in the last `window` share of the budget.
 
-    If no record falls there, the last one within the budget counts.
+    If no record lies there, the last one within the budget counts.
     """
     costs, values = cost_axis(trace, cost), log_measurement(trace, measurement)
     levels = np.full(len(costs), np.inf)
@@ -138,7 +133,7 @@ def cost_to_reach(trace: xr.Dataset, measurement: str, cost: str, target: float)
     """(seeds,) cost of the first record at or below the target level; +inf where none is.
 
     A seed that diverged has reached nothing, however low it came before. A start that meets the
-    target costs as much as the record after it: ratios need a cost, and records tell no less.
+    target costs as much as the record after it, as ratios need a cost.
     """
     below = log_measurement(trace, measurement) <= target
     first = np.maximum(below.argmax(axis=1), 1)
@@ -154,10 +149,7 @@ def log_cost_to_reach(
 
 
 def lowest_median(trace: xr.Dataset, measurement: str) -> float:
-    """The lowest level that the median over seeds reaches at any record.
-
-    Diverged seeds count as +inf, and so does the result if they are the majority.
-    """
+    """The lowest level that the median over seeds reaches; diverged seeds count as +inf."""
     values = np.where(diverged(trace)[:, None], np.inf, log_measurement(trace, measurement))
     return float(np.median(values, axis=0).min())
 
@@ -175,7 +167,7 @@ def common_target(
 
 @dataclass(frozen=True)
 class Interval:
-    """A difference of levels and its 95 % interval, infinite where seeds were lost.
+    """A difference and its 95 % interval, infinite where seeds were lost.
 
     The centre is NaN where no pair of seeds has a difference.
     """
@@ -201,9 +193,9 @@ def difference(first: np.ndarray, second: np.ndarray) -> Interval:
 
     Runs under one seed share draws where they draw alike (clients, full rounds), so their levels
     are correlated; pairing is valid whether they are or not. Infinite entries (diverged or never
-    reached) count as worse than any number: if some of a side are, the interval has no bound on
-    that side, and the other pairs give the other bound; if all of one side and none of the other,
-    the difference itself is infinite. One seed tells of no spread.
+    reached) are worse than any number. If one side has some, the interval has no bound on that
+    side; if one side has nothing else and the other none, the difference is infinite. One seed
+    tells of no spread.
     """
     if len(first) != len(second):
         raise FedatlasError(
@@ -231,10 +223,10 @@ def mean_interval(gaps: np.ndarray) -> tuple[float, float, float]:
     if len(gaps) < 2:
         return mean, -np.inf, np.inf
     if np.ptp(gaps) < ROUNDING:
-        # Deterministic: nothing to estimate, and a tie must stay a tie.
+        # Deterministic: a tie must stay a tie.
         mean = 0.0 if abs(mean) < ROUNDING else mean
         return mean, mean, mean
-    # scipy.stats loads for longer than most judgements take, and plans do without scipy.
+    # scipy.stats would load for longer than most judgements take.
     from scipy.special import stdtrit
 
     standard_error = np.std(gaps, ddof=1) / np.sqrt(len(gaps))

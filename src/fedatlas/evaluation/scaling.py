@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def parties(traces: Sequence[xr.Dataset]) -> np.ndarray:
-    """(runs,) numbers of parties, which must rise; FedatlasError otherwise."""
+    """(runs,) numbers of parties; FedatlasError if a run has none or they do not rise."""
     numbers = []
     for trace in traces:
         partition = json.loads(trace.attrs["specification"])["partition"]
@@ -27,22 +27,15 @@ def parties(traces: Sequence[xr.Dataset]) -> np.ndarray:
         numbers.append(partition["parties"])
     if sorted(set(numbers)) != numbers:
         raise FedatlasError(
-            f"runs {', '.join(trace.attrs['run'] for trace in traces)} have {listed(numbers)} "
-            "parties: list runs by rising number of parties"
+            f"runs {', '.join(trace.attrs['run'] for trace in traces)} have "
+            f"{', '.join(map(str, numbers))} parties: list runs by rising number of parties"
         )
     return np.array(numbers)
 
 
 def times(traces: Sequence[xr.Dataset], measurement: str, target: float) -> np.ndarray:
     """(runs, seeds) simulated time until the target is met, +inf where it never is."""
+    level = log_target(measurement, target)
     return np.stack(
-        [
-            cost_to_reach(trace, measurement, "simulated_time", log_target(measurement, target))
-            for trace in traces
-        ]
+        [cost_to_reach(trace, measurement, "simulated_time", level) for trace in traces]
     )
-
-
-def listed(numbers: Sequence[int] | np.ndarray) -> str:
-    """Numbers with commas between."""
-    return ", ".join(str(count) for count in numbers)

@@ -1,7 +1,8 @@
 """What runs of the workflow made and where it lies, for the last lines on a terminal."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import groupby
 from pathlib import Path
 
 from rich.console import Console
@@ -16,10 +17,7 @@ _NAMED = 4  # experiments of a page, at most
 
 
 def print_summary(results: Path, console: Console) -> None:
-    """Print verdict counts of every judged experiment, whenever it ran, and what lies where.
-
-    Verdicts are read in the folders of experiments: pages are of a selection, as it was then.
-    """
+    """Print verdict counts of every judged experiment, whenever it ran, and what lies where."""
     judged = {file.parent.name: file for file in sorted(results.glob("experiments/*/claims.csv"))}
     if judged:
         console.print(_table({name: read_verdicts(file) for name, file in judged.items()}))
@@ -41,18 +39,17 @@ def _table(verdicts: Mapping[str, list[Verdict]]) -> Table:
     table.add_column("experiment", overflow="fold")
     for kind in VERDICTS:
         table.add_column(kind, justify="right")
-    groups = [group_of(name) for name in verdicts]
-    for (name, own), group, following in zip(
-        verdicts.items(), groups, [*groups[1:], None], strict=True
-    ):
-        counts = Counter(verdict.verdict for verdict in own)
-        numbers = (str(counts[kind]) if own else "–" for kind in VERDICTS)
-        table.add_row(name, *numbers, end_section=following != group)
+    for _, names in groupby(verdicts, key=group_of):
+        for name in names:
+            counts = Counter(verdict.verdict for verdict in verdicts[name])
+            numbers = (str(counts[kind]) if verdicts[name] else "–" for kind in VERDICTS)
+            table.add_row(name, *numbers)
+        table.add_section()
     return table
 
 
 def _files(folder: Path, judged: Mapping[str, Path]) -> dict[str, str]:
-    """What lies beside verdicts, as a pattern that shells expand, and of which experiments."""
+    """Files beside verdicts, as patterns that shells expand, and of which experiments they are."""
     having: dict[str, list[str]] = {}
     for name, claims in judged.items():
         for file in sorted(claims.parent.iterdir()):
@@ -64,7 +61,7 @@ def _files(folder: Path, judged: Mapping[str, Path]) -> dict[str, str]:
 
 
 def _named(names: list[str], among: Iterable[str]) -> str:
-    """Which of the experiments, in the fewer words."""
+    """Which of the experiments, in as few words as possible."""
     others = [name for name in among if name not in names]
     if not others:
         return "all"
@@ -76,7 +73,9 @@ def _pages(results: Path, judged: Mapping[str, Path]) -> dict[str, str]:
     pages = {}
     for page in [results / "claims.html", *sorted(results.glob("claims/*.html"))]:
         if page.is_file():
-            held = list(_experiments_of(page.with_suffix(".csv")))
+            table = page.with_suffix(".csv")
+            verdicts = read_verdicts(table) if table.is_file() else []
+            held = list(dict.fromkeys(verdict.claim.split("/")[0] for verdict in verdicts))
             of = ", ".join(held) if len(held) <= _NAMED else f"{len(held)} experiments"
             old = _older(page, [judged[name] for name in held if name in judged])
             pages[str(page)] = f"verdicts of {of or 'none'}{old}"
@@ -86,14 +85,8 @@ def _pages(results: Path, judged: Mapping[str, Path]) -> dict[str, str]:
     }
     for name, holds in wholes.items():
         if (results / name).is_file():
-            # One of other results misleads: say so rather than hide it.
             pages[str(results / name)] = f"{holds}{_older(results / name, judged.values())}"
     return pages
-
-
-def _experiments_of(table: Path) -> Iterator[str]:
-    verdicts = read_verdicts(table) if table.is_file() else []
-    yield from dict.fromkeys(verdict.claim.split("/")[0] for verdict in verdicts)
 
 
 def _older(file: Path, verdicts: Iterable[Path]) -> str:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comma_separated import opened_csv, to_csv
+from fedatlas.evaluation.comma_separated import read_rows, to_csv
 from fedatlas.schema.claims import VERDICTS
 
 
@@ -31,23 +30,8 @@ def verdicts_to_csv(verdicts: Sequence[Verdict]) -> str:
 
 
 def read_verdicts(path: Path) -> list[Verdict]:
-    """Verdicts of one claims.csv; a file with other columns is refused by name."""
-    with opened_csv(path) as reader:
-        if reader.fieldnames != _VERDICT_COLUMNS:
-            raise FedatlasError(
-                f"{path}: expected the columns {', '.join(_VERDICT_COLUMNS)}. Delete it and run "
-                "again."
-            )
-        verdicts = []
-        for row in reader:
-            # A row of another length has None for a key or for a value.
-            if None in row or None in row.values():
-                raise FedatlasError(
-                    f"{path}: the row that ends in line {reader.line_num} is not whole. Delete the "
-                    "file and run again."
-                )
-            verdicts.append(Verdict(**row))
-        return verdicts
+    """Verdicts of one claims.csv."""
+    return [Verdict(**row) for row in read_rows(path, _VERDICT_COLUMNS)]
 
 
 def verdict_summary(verdicts: Sequence[Verdict]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.audit_table import COLUMNS, REFUTED
+from fedatlas.evaluation.claims.audit_stands import COLUMNS, REFUTED
 from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.levels import CONFIDENCE
 from fedatlas.federations.decentralised.network import graph_weights

@@ -1,10 +1,30 @@
 from collections.abc import Iterator
+from pathlib import Path
 from typing import ClassVar, Literal
 
-from fedatlas.evaluation.audit_table import REFUTED
+from fedatlas.evaluation.comma_separated import read_rows
 from fedatlas.evaluation.levels import CONFIDENCE
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding, RunTest
+
+#: Columns of the table of attacks, which `studies.attacks` writes.
+COLUMNS = (
+    "run",
+    "curvature",
+    "accounting",
+    "claimed_epsilon",
+    "audited_epsilon",
+    "detected",
+    "mistaken",
+    "runs",
+    "verdict",
+)
+REFUTED = "does not stand"
+
+
+def read_audit(path: Path) -> list[dict[str, str]]:
+    """Read the table of attacks."""
+    return read_rows(path, COLUMNS)
 
 
 class AuditStandsTest(RunTest):
