@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -19,19 +18,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fedatlas.atlas import joining
 from fedatlas.cli import app
 from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.selection import by_run, choices, select
+from fedatlas.evaluation.selection import by_run, select
 from fedatlas.federations.setting import shard_files
 from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.files import canonical_json, write_text
 from fedatlas.plan.build import build_plan
+from fedatlas.plan.selected import Selected
 from fedatlas.provenance import trace_checks
 from fedatlas.provenance.difference import Tolerance, compare, compare_traces
 from fedatlas.provenance.findings import State, exit_status
-from fedatlas.provenance.stored import Place, places_in, read_stored
+from fedatlas.provenance.stored import Place, StoredTrace, places_in, read_stored
 from fedatlas.provenance.verification import verify
 from fedatlas.shards.clients import write_shards
 from fedatlas.shards.parties import write_party_shards
@@ -180,28 +179,17 @@ def train_and_join(plan, results):
 
 
 def join(plan, results):
-    entries = []
-    for name, experiment in plan.experiments.items():
-        runs = {}
-        for spec in plan.runs_of(name):
-            runs.setdefault(spec.run, []).append(spec.point)
-        titled = [
-            {"name": run, "title": run, "selected_in": name, "points": points}
-            for run, points in runs.items()
-        ]
-        kept = experiment.model_dump(include={"title", "source", "notes", "dataset"})
-        entries.append({"name": name, **kept, "runs": titled})
-    paper = joining.JoinedPaper.model_validate({"paper": "ours", "experiments": entries})
-    folder, atlas = results / "experiments", results / "atlas"
-    chosen = {
-        (name, run): choice.point
-        for name in plan.experiments
-        for run, choice in choices(
-            json.loads((folder / name / "selection.json").read_text())
-        ).items()
-    }
-    joining.join_traces(paper, chosen, folder, atlas / "ours.nc")
-    joining.join_papers([atlas / "ours.nc"], atlas / "atlas.nc")
+    spec, atlas = Selected(plan, ("demo-*",)).joined_specification("ours"), results / "atlas"
+    experiments = ("--experiments", results / "experiments")
+    for arguments in (
+        ("join-traces", "--spec", spec, *experiments, "--output", atlas / "ours.nc"),
+        ("join-papers", atlas / "ours.nc", "--output", atlas / "atlas.nc"),
+    ):
+        assert fedatlas(*arguments).exit_code == 0
+
+
+def fedatlas(*arguments):
+    return CliRunner().invoke(app, [*map(str, arguments)])
 
 
 @pytest.fixture(scope="module")
@@ -637,97 +625,79 @@ def test_the_digest_survives_files_and_is_of_names_and_shapes(tmp_path):
 # Differences.
 
 
-def stored(trace, folder, name="trace.nc"):
-    write_trace(trace, folder / name)
-    return read_stored(Place(folder / name))
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    random = np.random.default_rng(0)
-    values = random.uniform(0.1, 2, (3, 7))
-    values[2, 5:] = np.nan
-    return stored(make_trace(values), tmp_path_factory.mktemp("difference"))
-
-
+VALUES = np.random.default_rng(0).uniform(0.1, 2, (3, 7))
+VALUES[2, 5:] = np.nan
+PLAIN = {name: of.to_numpy() for name, of in make_trace(VALUES).variables.items()}
 EXACT = Tolerance()
+
+
+def differences(first, second, tolerance=EXACT):
+    pair = (StoredTrace({}, variables) for variables in (first, second))
+    return list(compare_traces("run", *pair, tolerance))
 
 
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
-def test_a_perturbed_value_is_found_where_it_was_put(plain, data):
-    names = sorted(set(plain.variables) - {"seed", "record", "status", "wall_time"})
+def test_a_perturbed_value_is_found_where_it_was_put(data):
+    names = sorted(set(PLAIN) - {"seed", "record", "status", "wall_time"})
     name = data.draw(st.sampled_from(names))
     seed, record = data.draw(st.integers(0, 2)), data.draw(st.integers(0, 6))
     delta = data.draw(st.floats(1e-9, 1e3))
-    values = plain.variables[name].copy()
+    values = PLAIN[name].copy()
     old = values[seed, record]
     new = delta if np.isnan(old) else old + delta
     values[seed, record] = new
-    other = replace(plain, variables=plain.variables | {name: values})
-    (found,) = compare_traces("run", plain, other, EXACT)
+    other = PLAIN | {name: values}
+    (found,) = differences(PLAIN, other)
     assert (found.variable, found.seed, found.record) == (name, seed, record)
     assert found.second == new
     assert (found.differing, found.compared) == (1, 21)
     if np.isnan(old):
         assert np.isnan(found.first)
         assert found.largest == np.inf
-        assert list(compare_traces("run", plain, other, Tolerance(1e6, 1e6)))
+        assert differences(PLAIN, other, Tolerance(1e6, 1e6))
         return
     assert found.largest == abs(new - old)
-    wide, narrow = 1.01 * found.largest, 0.99 * found.largest
-    assert not list(compare_traces("run", plain, other, Tolerance(absolute=wide)))
-    assert list(compare_traces("run", other, plain, Tolerance(absolute=narrow)))
     scale = found.largest / max(abs(old), abs(new))
-    assert not list(compare_traces("run", plain, other, Tolerance(relative=1.01 * scale)))
-    assert list(compare_traces("run", other, plain, Tolerance(relative=0.99 * scale)))
+    for kind, limit in (("absolute", found.largest), ("relative", scale)):
+        assert not differences(PLAIN, other, Tolerance(**{kind: 1.01 * limit}))
+        assert differences(other, PLAIN, Tolerance(**{kind: 0.99 * limit}))
 
 
-def test_the_first_of_several_and_the_largest_are_told(plain):
-    values = plain.variables["objective"].copy()
+def test_the_first_of_several_and_the_largest_are_told():
+    values = PLAIN["objective"].copy()
     values[1, 6] += 0.25
     values[1, 3] += 0.125
     values[2, 0] += 0.5
-    other = replace(plain, variables=plain.variables | {"objective": values})
-    (found,) = compare_traces("run", plain, other, EXACT)
+    (found,) = differences(PLAIN, PLAIN | {"objective": values})
     assert (found.seed, found.record, found.differing) == (1, 3, 3)
     assert found.largest == pytest.approx(0.5)
 
 
-def test_seeds_are_paired_by_name_and_common_records_compared(plain):
-    variables = {
-        name: values[1:][::-1] if name != "record" else values
-        for name, values in plain.variables.items()
-    }
-    (found,) = compare_traces("run", plain, replace(plain, variables=variables), EXACT)
+def test_seeds_are_paired_by_name_and_common_records_compared():
+    fewer = {name: of[1:][::-1] if name != "record" else of for name, of in PLAIN.items()}
+    (found,) = differences(PLAIN, fewer)
     assert (found.variable, found.first, found.second) == ("seed", [0, 1, 2], [2, 1])
-    shorter = {
-        name: values[:, :4] if values.ndim == 2 else values[:4] if name == "record" else values
-        for name, values in plain.variables.items()
-    }
-    (found,) = compare_traces("run", plain, replace(plain, variables=shorter), EXACT)
+    shorter = {name: of[..., :4] if len(of.T) == 7 else of for name, of in PLAIN.items()}
+    (found,) = differences(PLAIN, shorter)
     assert (found.variable, found.first, found.second) == ("record", 7, 4)
-    elsewhere = plain.variables | {"seed": plain.variables["seed"] + 9}
-    (found,) = compare_traces("run", plain, replace(plain, variables=elsewhere), EXACT)
+    (found,) = differences(PLAIN, PLAIN | {"seed": PLAIN["seed"] + 9})
     assert found.variable == "seed"
 
 
-def test_texts_missing_variables_infinities_and_times(plain):
+def test_texts_missing_variables_infinities_and_times():
     status = np.array(["ok", "ok", "ok"])
-    changed = plain.variables | {"status": status, "wall_time": plain.variables["wall_time"] + 1}
-    other = replace(plain, variables=changed)
-    (found,) = compare_traces("run", plain, other, EXACT)
+    changed = PLAIN | {"status": status, "wall_time": PLAIN["wall_time"] + 1}
+    (found,) = differences(PLAIN, changed)
     assert (found.variable, found.seed, found.record) == ("status", 2, None)
-    timed = list(compare_traces("run", plain, other, Tolerance(wall_time=True)))
+    timed = differences(PLAIN, changed, Tolerance(wall_time=True))
     assert [found.variable for found in timed] == ["status", "wall_time"]
-    fewer = {name: values for name, values in plain.variables.items() if name != "objective"}
-    (found,) = compare_traces("run", plain, replace(plain, variables=fewer), EXACT)
+    fewer = {name: values for name, values in PLAIN.items() if name != "objective"}
+    (found,) = differences(PLAIN, fewer)
     assert (found.variable, found.first, found.second) == ("objective", "there", "–")
-    infinite = plain.variables | {"objective": np.full((3, 7), np.inf)}
-    same = replace(plain, variables=infinite)
-    assert not list(compare_traces("run", same, same, EXACT))
-    negative = replace(plain, variables=infinite | {"objective": np.full((3, 7), -np.inf)})
-    assert list(compare_traces("run", same, negative, Tolerance(1.0, 1e9)))
+    infinite, negative = (PLAIN | {"objective": np.full((3, 7), x)} for x in (np.inf, -np.inf))
+    assert not differences(infinite, infinite)
+    assert differences(infinite, negative, Tolerance(1.0, 1e9))
 
 
 @pytest.mark.parametrize("wrong", [{"relative": -1.0}, {"absolute": np.nan}, {"relative": np.inf}])
@@ -799,10 +769,6 @@ def test_groups_of_an_atlas_that_are_no_groups_are_refused(tmp_path):
 
 
 # The commands.
-
-
-def fedatlas(*arguments):
-    return CliRunner().invoke(app, [*map(str, arguments)])
 
 
 def test_verify_says_what_drifted_and_what_to_do(copy):

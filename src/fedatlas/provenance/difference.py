@@ -10,14 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.provenance.stored import (
-    Place,
-    StoredTrace,
-    places_in,
-    read_attributes,
-    read_stored,
-    trace_name,
-)
+from fedatlas.provenance.stored import Place, StoredTrace, places_in, read_stored
 from fedatlas.provenance.trace_checks import differing
 
 # Where traces lie below a results folder, a folder of experiments, and an experiment's folder.
@@ -173,8 +166,7 @@ def _index(path: Path, found: Comparison) -> dict[str, Place]:
     places: dict[str, Place] = {}
     for file in files:
         try:
-            for place in places_in(file):
-                name = trace_name(read_attributes(place))
+            for name, place in places_in(file).items():
                 if name in places:
                     raise FedatlasError(f"{place}: holds {name}, as does {places[name]}")
                 places[name] = place

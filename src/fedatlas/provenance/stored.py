@@ -44,8 +44,8 @@ def trace_name(attributes: dict[str, Any]) -> str:
     return "/".join(str(attributes.get(key)) for key in IDENTITY)
 
 
-def places_in(file: Path) -> list[Place]:
-    """The trace that a file is, or all traces of an atlas.
+def places_in(file: Path) -> dict[str, Place]:
+    """The trace that a file is, or all traces of an atlas, by name.
 
     FedatlasError names a file that cannot be read or is neither.
     """
@@ -53,19 +53,13 @@ def places_in(file: Path) -> list[Place]:
     with opened_hdf5(file) as opened:
         found = text_of(opened, "format")
         if found == TRACE_FORMAT:
-            return [Place(file)]
+            return {trace_name(_attributes(opened, Place(file))): Place(file)}
         if found == ATLAS_FORMAT:
-            return [Place(file, group) for group in _points(opened)]
+            return {group.strip("/"): Place(file, group) for group in _points(opened)}
     raise FedatlasError(
         f"{file}: is neither a trace nor an atlas of this version (its format is {found!r}). "
         "Delete it and run again."
     )
-
-
-def read_attributes(place: Place) -> dict[str, Any]:
-    """The attributes of a trace in a place that `places_in` found; FedatlasError if it is none."""
-    with opened_hdf5(place.file) as opened:
-        return _attributes(opened[place.group], place)
 
 
 def read_stored(place: Place) -> StoredTrace:

@@ -131,9 +131,8 @@ class Traces:
     def check_atlas(self, file: Path) -> Iterator[Finding]:
         """Every trace in it against its own file; the atlas's seal vouches for its bytes."""
         old = []
-        for place in places_in(file):
-            trace = read_stored(place)
-            name, identity = trace_name(trace.attributes), _identity(trace)
+        for name, place in places_in(file).items():
+            identity = _identity(read_stored(place))
             if self._seen.get(name, identity) != identity:
                 old.append(name)
         if old:
