@@ -165,8 +165,6 @@ RING = {"kind": "ring", "weights": "received"}
         ),
         ({"kind": "edges", "edges": []}, "edges': lists no edge; state [sender, receiver, weight]"),
         ({"kind": "edges", "edges": [[0, 1, 0]]}, "edges.0.2', value 0: Input should be greater"),
-        ({"kind": "edges", "edges": [[0, -1, 1]]}, "edges.0.1', value -1: Input should be greater"),
-        ({"kind": "edges", "edges": [[0, 1, float("inf")]]}, "edges.0.2', value inf: Input should"),
         ({"kind": "edges", "edges": [[0, 1]]}, "edges.0.2'"),
         (
             {"kind": "exponential", "weights": "metropolis"},
@@ -174,10 +172,6 @@ RING = {"kind": "ring", "weights": "received"}
         ),
         ({"kind": "ring", "weights": "sent", "seed": 1}, "seed'; allowed keys: kind, weights"),
         ({"kind": "torus", "weights": "sent"}, "kind', value 'torus': must be one of 'edges', "),
-        (
-            {"kind": "random", "probability": 0, "seed": 0, "weights": "sent"},
-            "probability', value 0: Input should be greater than 0",
-        ),
     ],
 )
 def test_a_wrong_graph_is_explained(key: str, value, message: str):

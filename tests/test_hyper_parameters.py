@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from catalogue_entry import entry
+from experiment_files import BASE
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import select
@@ -23,17 +24,10 @@ RUN = {
     "hyper_parameters": {"horizon": 9, "clipping": "none", "scheme": SCHEME},
     "grid": {"scheme.gamma": [0.1, "1e-2"]},
 }
-EXPERIMENT = {
-    "paper": "ours",
-    "title": "t",
-    "source": "ours",
-    "dataset": "tiny",
+RING = {"kind": "directed_ring", "weights": "received"}
+EXPERIMENT = BASE | {
     "partition": {"kind": "horizontal", "clients": 3},
-    "graphs": {
-        "states": {"kind": "directed_ring", "weights": "received"},
-        "trackers": {"kind": "directed_ring", "weights": "received"},
-    },
-    "objective": {"name": "logistic_l2", "weight": 0.1},
+    "graphs": {"states": RING, "trackers": RING},
     "rounds": 9,
     "record_every": 3,
     "seeds": [9],
@@ -43,7 +37,7 @@ EXPERIMENT = {
 
 def planned(folder, **experiments):
     (folder / "experiments" / "demo").mkdir(parents=True)
-    (folder / "datasets.yaml").write_text(yaml.safe_dump({"tiny": entry(task="binary")}))
+    (folder / "datasets.yaml").write_text(yaml.safe_dump({BASE["dataset"]: entry(task="binary")}))
     shutil.copy2(ROOT / "config" / "papers.yaml", folder)
     for name, content in experiments.items():
         (folder / "experiments" / "demo" / f"{name}.yaml").write_text(yaml.safe_dump(content))
@@ -78,18 +72,11 @@ def test_what_is_chosen_within_a_mapping_is_what_tuned_runs_take(tmp_path):
     assert build_algorithm(waiting.tuned(record)).effective_step_size == 0.1
 
 
-@pytest.mark.parametrize(
-    ("stated", "name"),
-    [
-        ({"scheme": {"gamma": 1, "name": "s2"}}, "scheme.gamma"),
-        ({"scheme": "s2"}, "scheme.gamma"),
-        ({}, "scheme.gamma"),
-    ],
-)
-def test_a_dotted_name_lies_within_a_mapping_that_does_not_state_it(stated, name):
+@pytest.mark.parametrize("stated", [{"scheme": {"gamma": 1}}, {"scheme": "s2"}, {}])
+def test_a_dotted_name_lies_within_a_mapping_that_does_not_state_it(stated):
     message = r"a\.yaml: runs\.x: grid 'scheme\.gamma' needs hyper_parameters with a mapping"
     with pytest.raises(FedatlasError, match=message):
-        at_point(stated, {name: 0.1}, "a.yaml: runs.x")
+        at_point(stated, {"scheme.gamma": 0.1}, "a.yaml: runs.x")
 
 
 def test_what_is_stated_stays_as_it_is():

@@ -815,9 +815,10 @@ def test_diff_says_where(copy, finished):
     assert "6 runs compared: 1 differ." in both.stdout
 
 
-@pytest.mark.parametrize("command", [("verify",), ("diff", "src")])
-def test_nothing_to_look_at_is_an_error_of_its_own(tmp_path, command):
-    outcome = fedatlas(*command, tmp_path)
+@pytest.mark.parametrize("command", ["verify", "diff"])
+def test_nothing_to_look_at_is_an_error_of_its_own(finished, tmp_path, command):
+    config = ("--config", finished / "config") if command == "verify" else (finished,)
+    outcome = fedatlas(command, tmp_path, *config)
     assert outcome.exit_code == 2
     assert outcome.stderr.startswith("error: ")
     assert "Traceback" not in outcome.stderr

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 # Of a cluster that wants its node back, and of Ctrl-C.
@@ -26,12 +26,7 @@ class Interruption:
             self._previous = {number: signal.signal(number, self._note) for number in _SIGNALS}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Restore the previous handlers."""
         for number, handler in self._previous.items():
             signal.signal(number, handler)

@@ -14,6 +14,7 @@ from fedatlas.files import canonical_json, text_digest
 from fedatlas.plan.closure import code_digest
 from fedatlas.provenance.findings import (
     LEFTOVER,
+    MAKE_AGAIN,
     RUN_AGAIN,
     Finding,
     damaged,
@@ -33,7 +34,7 @@ from fedatlas.provenance.stored import (
 from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import values_digest
-from fedatlas.training.optimum import read_optimum
+from fedatlas.training.optimum import read_optima
 
 _ENVIRONMENT = (
     "install the recorded versions, or keep it and compare with `fedatlas diff` after a new run"
@@ -67,7 +68,7 @@ class Traces:
         if planned is None:
             yield stale("configuration", "there is no such run", LEFTOVER)
             return
-        stated = _object(trace, "specification") or {}
+        stated = _object(trace, "specification")
         if planned.tuned_in is not None:
             selection = self._inputs.results / "experiments" / planned.tuned_in / "selection.json"
             if selection.exists():
@@ -77,9 +78,8 @@ class Traces:
                 yield unchecked("hyper_parameters", detail)
                 chosen = {"hyper_parameters": stated.get("hyper_parameters"), "tuned_in": None}
                 planned = planned.model_copy(update=chosen)
-        changes = _changes(stated, planned.model_dump(mode="json"))
-        if changes:
-            yield stale("configuration", changes, RUN_AGAIN)
+        now = planned.model_dump(mode="json")
+        yield from _compared("configuration", stated, now, RUN_AGAIN)
         source, code = trace.attributes.get("source_digest"), code_digest(*planned.code)
         if source != code:
             yield stale("source", f"{short(source)} → {short(code)}", RUN_AGAIN)
@@ -112,21 +112,14 @@ class Traces:
             yield stale("shards", f"{min(partitions)}{more}: {short(recorded)} → {short(found)}")
 
     def _check_optima(self, trace: StoredTrace, spec: RunSpec) -> Iterator[Finding]:
-        recorded = _object(trace, "optima")
-        if recorded is None:
-            yield _not_recorded("optima")
-            return
         folder = self._inputs.results / "optima" / spec.dataset / spec.split
         for seed in spec.seeds:
             file = spec.optimum_file(folder, seed)
-            assert file is not None  # since sub-optimality is measured
-            if not file.exists():
+            if file is not None and not file.exists():
                 yield unchecked("optima", f"{file}: is not here")
                 return
-            found, known = read_optimum(file).objective, recorded.get(str(seed))
-            if found != known:
-                yield stale("optima", f"seed {seed}: {known!r} → {found!r}")
-                return
+        now = {str(seed): optimum for seed, optimum in read_optima(spec, folder).items()}
+        yield from _compared("optima", _object(trace, "optima"), now)
 
     def check_atlas(self, file: Path) -> Iterator[Finding]:
         """Every trace in it against its own file; the atlas's seal vouches for its bytes."""
@@ -166,9 +159,8 @@ def _identity(trace: StoredTrace) -> str:
 
 def _check_environment(trace: StoredTrace) -> Iterator[Finding]:
     recorded = _object(trace, "versions")
-    if recorded is None:
-        yield _not_recorded("environment")
-        return
+    if not recorded:
+        yield stale("environment", "was not recorded yet", RUN_AGAIN)
     # CUDA comes with torch, whose version stands for it.
     gpu, driver, _ = (recorded.pop(name, None) for name in ("gpu", "gpu_driver", "cuda"))
     now: dict[str, Any] = {name: _installed(name) for name in recorded}
@@ -177,9 +169,7 @@ def _check_environment(trace: StoredTrace) -> Iterator[Finding]:
         yield unchecked("environment", detail)
     elif gpu is not None:
         recorded["gpu_driver"], now["gpu_driver"] = driver, driver_version()
-    changes = _changes(recorded, now)
-    if changes:
-        yield stale("environment", changes, _ENVIRONMENT)
+    yield from _compared("environment", recorded, now, _ENVIRONMENT)
 
 
 def _installed(name: str) -> str:
@@ -193,13 +183,10 @@ def _installed(name: str) -> str:
         return "not installed"
 
 
-def _object(trace: StoredTrace, attribute: str) -> dict[str, Any] | None:
-    """The JSON object that an attribute holds; None where it is missing."""
-    text = trace.attributes.get(attribute)
-    if text is None:
-        return None
+def _object(trace: StoredTrace, attribute: str) -> dict[str, Any]:
+    """The JSON object that an attribute holds; empty where it is missing, as in older traces."""
     try:
-        content = json.loads(str(text))
+        content = json.loads(str(trace.attributes.get(attribute, "{}")))
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
@@ -207,9 +194,9 @@ def _object(trace: StoredTrace, attribute: str) -> dict[str, Any] | None:
     return content
 
 
-def _not_recorded(check: str) -> Finding:
-    return stale(check, "was not recorded yet", RUN_AGAIN)
-
-
-def _changes(recorded: dict[str, Any], now: dict[str, Any]) -> str:
-    return "; ".join(f"{key}: {old} → {new}" for key, old, new in differing(recorded, now))
+def _compared(
+    check: str, recorded: dict[str, Any], now: dict[str, Any], remedy: str = MAKE_AGAIN
+) -> Iterator[Finding]:
+    changes = [f"{key}: {old} → {new}" for key, old, new in differing(recorded, now)]
+    if changes:
+        yield stale(check, "; ".join(changes), remedy)

@@ -113,18 +113,16 @@ def declared_network(cost: str) -> DeclaredNetwork | None:
 
 
 def _known_cost(cost: str) -> str:
-    latencies, network = link_latencies(cost), declared_network(cost)
-    if latencies is None and network is None and cost not in AXES:
+    links = link_latencies(cost) or declared_network(cost)
+    if links is None and cost not in AXES:
         raise ValueError(
             f"must be one of {', '.join(AXES)}, latency(t) or "
             "latency(t_hub_client, t_hub_hub) with numbers that are not negative: latency(100), or "
             "network(latency=0.05, bandwidth=1e6, gradient=1e-5) in seconds and bytes per second"
         )
-    if latencies and not math.isfinite(latencies.hub_client + latencies.hub_hub):
-        raise ValueError("latencies must be finite")
-    if network and not math.isfinite(sum(vars(network).values())):
-        raise ValueError("latency, bandwidth and gradient must be finite")
-    if network and network.bandwidth == 0:
+    if links is not None and not math.isfinite(sum(vars(links).values())):
+        raise ValueError("its numbers must be finite")
+    if isinstance(links, DeclaredNetwork) and links.bandwidth == 0:
         raise ValueError("a bandwidth of 0 carries nothing; state bytes per second")
     return cost
 

@@ -99,37 +99,32 @@ class _PlainDumper(yaml.SafeDumper):
 
 def _check_extent(text: str) -> None:
     """Raise YAMLError for what would take too much memory or too deep a stack to build."""
-    sizes: dict[str, int] = {}
-    # Of each open sequence and mapping: its anchor and how many values it holds so far.
-    opened: list[tuple[str | None, int]] = []
+    sizes: dict[str | None, int] = {}  # of what has an anchor
+    # Of the file and each open sequence and mapping: its anchor, and the values in it so far.
+    opened: list[tuple[str | None, int]] = [(None, 0)]
     for event in yaml.parse(text, Loader=_SafeLoader):
-        size = 1
+        anchor, problem = getattr(event, "anchor", None), ""
         if isinstance(event, yaml.CollectionStartEvent):
-            opened.append((event.anchor, 1))
-            if event.anchor is not None:
-                sizes.pop(event.anchor, None)
-            if len(opened) > MOST_YAML_DEPTH:
+            sizes.pop(anchor, None)
+            opened.append((anchor, 1))
+            size = 0  # until it ends
+            if len(opened) > MOST_YAML_DEPTH + 1:
                 problem = f"values are nested more than {MOST_YAML_DEPTH} deep"
-                raise yaml.YAMLError(f"{problem}{event.start_mark}")
-            continue
-        if isinstance(event, yaml.AliasEvent):
-            if event.anchor not in sizes:
-                problem = f"the alias '{event.anchor}' stands for nothing before it, or for itself"
-                raise yaml.YAMLError(f"{problem}{event.start_mark}")
-            size = sizes[event.anchor]
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, size = opened.pop()
-            if anchor is not None:
-                sizes[anchor] = size
+            sizes[anchor] = size
         elif isinstance(event, yaml.ScalarEvent):
-            if event.anchor is not None:
-                sizes[event.anchor] = 1
+            sizes[anchor] = size = 1
+        elif isinstance(event, yaml.AliasEvent):
+            size = sizes.get(anchor, 0)
+            if not size:
+                problem = f"the alias '{anchor}' stands for nothing before it, or for itself"
         else:
             continue
-        if opened:
-            opened[-1] = (opened[-1][0], opened[-1][1] + size)
-        if (opened[-1][1] if opened else size) > MOST_YAML_VALUES:
+        opened[-1] = (opened[-1][0], opened[-1][1] + size)
+        if opened[-1][1] > MOST_YAML_VALUES:
             problem = f"aliases stand for more than {MOST_YAML_VALUES} values"
+        if problem:
             raise yaml.YAMLError(f"{problem}{event.start_mark}")
 
 
