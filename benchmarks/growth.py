@@ -111,7 +111,7 @@ def training_of_seeds(seeds: int) -> float:
     from fedatlas.data.catalogue import load_catalogue
     from fedatlas.data.prepare import prepare
     from fedatlas.plan.build import build_plan
-    from fedatlas.shards.clients import write_shards
+    from fedatlas.shards.writing import write_shards
     from fedatlas.training.loop import train
 
     run = build_plan(ROOT / "config").runs_of("demo-fedpage")[0]

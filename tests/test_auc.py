@@ -26,7 +26,7 @@ from fedatlas.federations.min_max.engine import AucEngine
 from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
-from fedatlas.shards.clients import write_shards
+from fedatlas.shards.writing import write_shards
 from prepared_files import write_prepared
 
 numbers = st.floats(-3, 3)

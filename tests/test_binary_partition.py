@@ -18,7 +18,7 @@ from fedatlas.federations.client_shards import ClientSamples, read_shard
 from fedatlas.schema.models import validated
 from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
 from fedatlas.shards.assignment import share_out
-from fedatlas.shards.clients import write_shards
+from fedatlas.shards.writing import write_shards
 from prepared_files import as_dense, write_prepared
 
 # In random specifications: few, so that thinned rows do not look like those of a regression.

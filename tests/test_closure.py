@@ -76,7 +76,7 @@ def test_runs_depend_on_the_code_of_their_own_kind_of_partition():
 
 def test_data_steps_do_not_depend_on_training():
     closure = names(import_closure("fedatlas.data.prepare")) | names(
-        import_closure("fedatlas.shards.clients")
+        import_closure("fedatlas.shards.horizontal")
     )
     assert not {
         name

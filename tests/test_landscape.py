@@ -38,7 +38,7 @@ from fedatlas.schema.models import read_yaml, validated
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.studies import Landscape
-from fedatlas.shards.clients import write_shards
+from fedatlas.shards.writing import write_shards
 from fedatlas.studies.landscape import AucSurface, explore
 from workflow_copy import ROOT, WorkflowCopy
 

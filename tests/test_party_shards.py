@@ -18,8 +18,7 @@ from fedatlas.federations.vertical.shards import PartyRows, read_party_shards
 from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
 from fedatlas.shards.assignment import feature_blocks, train_and_test_rows
-from fedatlas.shards.clients import write_shards
-from fedatlas.shards.parties import write_party_shards
+from fedatlas.shards.writing import write_shards
 from prepared_files import as_dense, write_prepared
 from test_shards import make_samples
 
@@ -50,7 +49,7 @@ def shard(
         write_prepared(folder / "test.parquet", test, **{"split": "test", **changes})
     files = silo_files(folder, spec)
     held_out = None if test is None else folder / "test.parquet"
-    write_party_shards(prepared, spec, files, folder / "manifest.json", held_out)
+    write_shards(prepared, spec, files, folder / "manifest.json", held_out)
     return files
 
 
@@ -330,7 +329,7 @@ def test_a_test_file_is_given_exactly_when_the_partition_names_one(tmp_path, spl
     prepared = write_prepared(tmp_path / "prepared.parquet", make_samples(9, 4, 1.0, "dense"))
     spec = vertical(test=split)
     with pytest.raises(FedatlasError, match=r"manifest\.json: the partition's test is"):
-        write_party_shards(
+        write_shards(
             prepared, spec, silo_files(tmp_path, spec), tmp_path / "manifest.json",
             prepared if given_one else None,
         )  # fmt: skip
@@ -373,7 +372,7 @@ def test_files_are_written_whole_or_not_at_all_and_the_manifest_last(
 
     monkeypatch.setattr(pq.ParquetWriter, "write_table", fail_in_time)
     with pytest.raises(RuntimeError, match="killed"):
-        write_party_shards(
+        write_shards(
             tmp_path / "prepared.parquet",
             vertical(test=0.3, seed=5),
             files,

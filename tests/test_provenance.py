@@ -32,9 +32,7 @@ from fedatlas.provenance.difference import Tolerance, compare, compare_traces
 from fedatlas.provenance.findings import State, exit_status
 from fedatlas.provenance.stored import Place, StoredTrace, places_in, read_stored
 from fedatlas.provenance.verification import verify
-from fedatlas.shards.clients import write_shards
-from fedatlas.shards.parties import write_party_shards
-from fedatlas.shards.silos import write_tiered_shards
+from fedatlas.shards.writing import write_shards
 from fedatlas.traces.netcdf import write_netcdf
 from fedatlas.traces.seal import seal
 from fedatlas.traces.trace import read_trace, values_digest, write_trace
@@ -44,11 +42,6 @@ from fedatlas.training.solver import solve
 from trace_factory import make_trace
 from workflow_copy import ROOT
 
-WRITERS = {
-    "horizontal": write_shards,
-    "vertical": write_party_shards,
-    "tiered": write_tiered_shards,
-}
 CATALOGUE = """
 small:
   title: Forty rows
@@ -151,7 +144,7 @@ def make_results(folder):
         files = shard_files(shards / slug, partition.silos)
         test = data["test"] if partition.test_split else None
         manifest = shards / slug / "manifest.json"
-        WRITERS[partition.kind](data["train"], partition, files, manifest, test)
+        write_shards(data["train"], partition, files, manifest, test)
     optima = results / "optima" / "small" / "train"
     for rows, partition in plan.pooled.items():
         pooled = read_party_shards(shard_files(shards / partition.slug, 1)).train

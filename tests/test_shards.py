@@ -19,9 +19,7 @@ from fedatlas.federations.client_shards import read_shard
 from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
 from fedatlas.shards.assignment import share_out
-from fedatlas.shards.clients import write_shards
-from fedatlas.shards.parties import write_party_shards
-from fedatlas.shards.silos import write_tiered_shards
+from fedatlas.shards.writing import write_shards
 from prepared_files import as_dense, write_prepared
 
 one_folder_for_all_examples = settings(
@@ -224,18 +222,18 @@ def test_a_prepared_file_without_a_key_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("write", "spec", "files"),
+    ("spec", "files"),
     [
-        (write_shards, HorizontalPartition(clients=3), 1),
-        (write_party_shards, VerticalPartition(parties=3, active=2, seed=0), 3),
-        (write_tiered_shards, TieredPartition(cut={"columns": 2}, clients=2), 2),
+        (HorizontalPartition(clients=3), 1),
+        (VerticalPartition(parties=3, active=2, seed=0), 3),
+        (TieredPartition(cut={"columns": 2}, clients=2), 2),
     ],
 )
 @pytest.mark.parametrize(
     "names", [[], ["a", "b", "c", "d"], ["a", "b", "x/c"], ["x/a"], ["a", "x/b"]]
 )
-def test_every_silo_has_a_file_beside_the_manifest(tmp_path, write, spec, files, names):
+def test_every_silo_has_a_file_beside_the_manifest(tmp_path, spec, files, names):
     message = rf"manifest\.json: a {spec.kind} partition is {files} silo file"
     silos = [tmp_path / name for name in names]
     with pytest.raises(FedatlasError, match=message):
-        write(tmp_path / "prepared.parquet", spec, silos, tmp_path / "manifest.json")
+        write_shards(tmp_path / "prepared.parquet", spec, silos, tmp_path / "manifest.json")

@@ -21,7 +21,7 @@ from fedatlas.data.scaling import scaled
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import read_shard
 from fedatlas.schema.partitions import HorizontalPartition
-from fedatlas.shards.clients import write_shards
+from fedatlas.shards.writing import write_shards
 
 CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
 STEPS = 6

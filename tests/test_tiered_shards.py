@@ -22,8 +22,7 @@ from fedatlas.federations.tiered.shards import TieredSamples, read_tiered_shards
 from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
 from fedatlas.shards.assignment import share_out_by_silo, silo_blocks, train_and_test_rows
-from fedatlas.shards.clients import write_shards
-from fedatlas.shards.silos import write_tiered_shards
+from fedatlas.shards.writing import write_shards
 from prepared_files import as_dense, write_prepared
 from test_tiered_partition import shapes_and_cuts, silo_of_each_number, tiered
 
@@ -64,7 +63,7 @@ def shard(
     if test is not None:
         held_out = write_prepared(folder / "test.parquet", test, shape, split="test", **changes)
     files = [folder / f"silo-{number}.parquet" for number in range(spec.silos)]
-    write_tiered_shards(prepared, spec, files, folder / "manifest.json", held_out)
+    write_shards(prepared, spec, files, folder / "manifest.json", held_out)
     return files
 
 
@@ -195,19 +194,6 @@ def test_networks_see_blocks_of_time_series(tmp_path, cut):
     for silo, place, part in zip(read.silos, read.place, parts, strict=True):
         seen = DeviceSamples(silo.samples, silo.metadata, torch.device("cpu"), torch.float32)
         np.testing.assert_array_equal(seen.at(torch.from_numpy(place)), part)
-
-
-def test_normalisation_of_other_channels_is_refused(tmp_path):
-    with pytest.raises(
-        FedatlasError, match=r"prepared\.parquet: its normalisation is of 2 channel"
-    ):
-        shard(
-            tmp_path,
-            make_samples(6, 12, "uint8"),
-            tiered({"width": 2}),
-            (3, 2, 2),
-            normalisation={"mean": [1.0, 2.0], "deviation": [1.0, 1.0]},
-        )
 
 
 def test_metadata_and_manifest_tell_where_shards_come_from(tmp_path):

@@ -7,15 +7,12 @@ from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.prepare import prepare
 from fedatlas.federations.setting import shard_files
 from fedatlas.plan.build import build_plan
-from fedatlas.schema.partitions import Partition, TieredPartition, VerticalPartition
+from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
-from fedatlas.shards.clients import write_shards
-from fedatlas.shards.parties import write_party_shards
-from fedatlas.shards.silos import write_tiered_shards
+from fedatlas.shards.writing import write_shards
 from fedatlas.training.loop import train
 
 CONFIG = Path(__file__).parents[2] / "config"
-WRITERS = {VerticalPartition: write_party_shards, TieredPartition: write_tiered_shards}
 NOISY = {"clipping": "none", "coupling": 0.1, "step_size": 0.1, "samples": 20}
 
 NO_OPTIMUM = {"optimum": False}
@@ -83,4 +80,4 @@ def make_shards(specs: list[RunSpec], folder: Path) -> None:
             manifest = split / partition.slug / "manifest.json"
             if not manifest.exists():
                 silos = shard_files(manifest.parent, partition.silos)
-                WRITERS.get(type(partition), write_shards)(prepared, partition, silos, manifest)
+                write_shards(prepared, partition, silos, manifest)

@@ -3,8 +3,7 @@
 from measuring import Timed, job_of_command_line, repeated, report
 
 from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
-from fedatlas.shards.clients import write_shards
-from fedatlas.shards.parties import write_party_shards
+from fedatlas.shards.writing import write_shards
 
 
 def main() -> None:
@@ -12,12 +11,11 @@ def main() -> None:
     values = job.values
     silos = [job.output / name for name in values["files"]]
     prepared, manifest = job.folder / "prepared.parquet", job.output / "manifest.json"
+    kinds = {"horizontal": HorizontalPartition, "vertical": VerticalPartition}
+    partition = kinds[values["partition"]["kind"]](**values["partition"])
 
     def written() -> None:
-        if values["partition"]["kind"] == "horizontal":
-            write_shards(prepared, HorizontalPartition(**values["partition"]), silos, manifest)
-        else:
-            write_party_shards(prepared, VerticalPartition(**values["partition"]), silos, manifest)
+        write_shards(prepared, partition, silos, manifest)
 
     written()
     with Timed() as timed:

@@ -68,17 +68,11 @@ def shard(
     ] = None,
 ) -> None:
     """Share out a prepared split over clients, parties, or silos with clients."""
-    from fedatlas.schema.partitions import HorizontalPartition, Partition, TieredPartition
+    from fedatlas.schema.partitions import Partition
+    from fedatlas.shards.writing import write_shards
 
     partition = validated(cast(Any, Partition), spec, "--spec")
-    write: Any
-    if isinstance(partition, HorizontalPartition):
-        from fedatlas.shards.clients import write_shards as write
-    elif isinstance(partition, TieredPartition):
-        from fedatlas.shards.silos import write_tiered_shards as write
-    else:
-        from fedatlas.shards.parties import write_party_shards as write
-    write(data, partition, silo, manifest, test)
+    write_shards(data, partition, silo, manifest, test)
 
 
 COMMANDS = (download, prepare, shard)

@@ -1,6 +1,8 @@
 """Samples as Arrow tables: the one table format of prepared data and of shards."""
 
 import math
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +10,8 @@ from scipy import sparse
 
 from fedatlas.arithmetic.samples import TENSOR_DTYPES, Samples
 from fedatlas.errors import FedatlasError
+
+Features: TypeAlias = np.ndarray | sparse.csr_array
 
 
 def to_table(samples: Samples, shape: tuple[int, ...] | None = None) -> pa.Table:
@@ -31,7 +35,7 @@ def from_table(table: pa.Table, features: int) -> Samples:
 
 
 def feature_columns(
-    features: np.ndarray | sparse.csr_array, shape: tuple[int, ...] | None = None
+    features: Features, shape: tuple[int, ...] | None = None
 ) -> dict[str, pa.Array]:
     """Columns of features (n, d): `features`, or `indices` and `values` of a CSR matrix.
 
@@ -53,14 +57,14 @@ def feature_columns(
     }
 
 
-def features_from_table(table: pa.Table, features: int) -> np.ndarray | sparse.csr_array:
+def features_from_table(table: pa.Table, features: int) -> Features:
     """Inverse of `feature_columns`: (n, d) with d = `features`, not copied if it is one chunk."""
     table = table.combine_chunks()
     if "features" in table.column_names:
-        column = _single_chunk(table["features"])
+        column = table["features"].chunk(0)
         rows = column.storage if isinstance(column, pa.ExtensionArray) else column
         return rows.flatten().to_numpy(zero_copy_only=False).reshape(table.num_rows, features)
-    indices, values = _single_chunk(table["indices"]), _single_chunk(table["values"])
+    indices, values = table["indices"].chunk(0), table["values"].chunk(0)
     indptr = indices.offsets.to_numpy().astype(np.int64)
     return sparse.csr_array(
         (
@@ -82,5 +86,15 @@ def _tensors(features: np.ndarray, shape: tuple[int, ...]) -> pa.ExtensionArray:
     return pa.ExtensionArray.from_storage(tensor, pa.FixedSizeListArray.from_arrays(flat, d))
 
 
-def _single_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+def column_taker(features: Features) -> Callable[[np.ndarray], Features]:
+    """A function that takes columns of the features."""
+    if isinstance(features, np.ndarray):
+        return lambda block: features[:, block]
+    by_column = sparse.csc_array(features)  # in which columns are cheap to take
+
+    def take(block: np.ndarray) -> sparse.csr_array:
+        rows = sparse.csr_array(by_column[:, block])
+        rows.sort_indices()
+        return rows
+
+    return take

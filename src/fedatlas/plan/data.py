@@ -5,12 +5,8 @@ from fedatlas.data.raw_files import RawFile
 from fedatlas.files import canonical_json
 from fedatlas.schema.partitions import Partition
 
-#: The module that writes shards, by kind of partition.
-SHARDING = {
-    "horizontal": "fedatlas.shards.clients",
-    "vertical": "fedatlas.shards.parties",
-    "tiered": "fedatlas.shards.silos",
-}
+#: The module that cuts shards, by kind of partition.
+SHARDING = {kind: f"fedatlas.shards.{kind}" for kind in ("horizontal", "vertical", "tiered")}
 _SERVED = {"path", "checksum", "decompress", "unpack", "member"}
 _PROSE = {"title", "homepage", "licence", "citation", "note", "splits"}
 

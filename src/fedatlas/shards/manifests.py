@@ -1,12 +1,11 @@
 """The manifest beside shards: it is written after them and vouches for them when a run reads."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from fedatlas.errors import FedatlasError
-from fedatlas.files import canonical_json, file_digest, write_atomically
+from fedatlas.files import file_digest
 from fedatlas.schema.models import read_json, validated
 from fedatlas.schema.partitions import Partition
 
@@ -48,24 +47,3 @@ def vouched_digests(
                 f"describes. {remedy}"
             )
     return digests
-
-
-@contextmanager
-def manifest_of(manifest: Path, shard_metadata: dict[str, Any]) -> Iterator[Callable[..., None]]:
-    """Write a manifest after its silo files; call the yielded function for each written file.
-
-    The function takes the silo's path and its entry's keys besides file name and digest.
-    """
-    with write_atomically(manifest) as temporary:
-        # An older manifest must not vouch for new files.
-        manifest.unlink(missing_ok=True)
-        written: list[dict[str, Any]] = []
-
-        def describe(silo: Path, **entry: Any) -> None:
-            written.append({"file": silo.name, "digest": file_digest(silo), **entry})
-
-        yield describe
-        keys = ("dataset", "split", "features", "prepared_digest", "partition")
-        description = {key: shard_metadata[key] for key in keys}
-        description |= {"seed": shard_metadata["partition"]["seed"], "silos": written}
-        temporary.write_text(canonical_json(description) + "\n", encoding="utf-8")
