@@ -252,7 +252,7 @@ def test_the_tables_of_the_papers_add_up_to_their_features():
 
 
 def _widths(table):
-    return len(table.numeric_columns), [len(one.feature_names) for one in table.one_hot]
+    return len(table.numeric), [len(one.feature_names) for one in table.one_hot]
 
 
 def test_synthetic_sets_say_what_they_are():

@@ -80,7 +80,7 @@ def test_two_categories_make_one_column_and_a_column_may_have_no_name(tmp_path):
         {"label": "y", "ignore": [""], "one_hot": [{"column": "s", "values": [1, 2]}]}
     )
     samples = read_csv(written(tmp_path / "t", '"",y,s\n1,0,2\n2,1,1\n'), table, None)
-    assert table.feature_names == ["s=2"] and table.numeric_columns == []
+    assert table.feature_names == ["s=2"] and table.numeric == ()
     assert samples.features.tolist() == [[1], [0]]
     assert samples.label.tolist() == [0, 1]
 
@@ -140,7 +140,7 @@ def test_a_malformed_row_is_named_with_its_line_and_column(tmp_path, row, proble
         ("id,y,a,c,n,m\n1,1,2,x,0,3\n", ":1: column 'm' is not in the catalogue"),
         ("1,1,2,x,0\n", ":1: column '1' occurs twice"),
         (HEADER.encode("utf-16"), ":1: is not UTF-8 text"),
-        ("id,y,a,c,n\n" + "9" * 3_000_000 + ",1,2,x,0\n1,1,2,x,0", ": is not CSV text"),
+        ("id,y,a,c,n\n" + "9" * 3_000_000 + ",1,2,x,0\n1,1,2,x,0", ":2: is not CSV text"),
     ],
 )
 def test_a_wrong_file_or_header_is_named(tmp_path, content, problem):

@@ -189,7 +189,7 @@ def test_bundled_data_that_the_entry_describes_wrongly_are_refused():
     bundled = {"format": "bundled", "bundled": "breast_cancer", "splits": {"train": {}}}
     with pytest.raises(FedatlasError, match="29 features are declared, found 30"):
         read_raw(dataset(**bundled, features=29, labels={0: -1, 1: 1}), "train", [])
-    with pytest.raises(FedatlasError, match="'labels' must map 0, 1"):
+    with pytest.raises(FedatlasError, match="label 0 of sample 0 is not one of those"):
         read_raw(dataset(**bundled, features=30, labels={2: -1, 1: 1}), "train", [])
 
 

@@ -47,19 +47,15 @@ def load_catalogue(path: Path) -> Catalogue:
             datasets[str(name)] = dataset_of({**entry, "name": str(name)}, f"{path}: {name}")
         except FedatlasError as error:
             problems.append(str(error))
-    problems += _contradictions(path, datasets)
-    if problems:
-        raise FedatlasError("\n".join(problems))
-    return Catalogue(path, datasets)
-
-
-def _contradictions(path: Path, datasets: dict[str, Dataset]) -> list[str]:
-    """Files that several splits share must be described alike, or the first download decides."""
+    # Files that several splits share must be described alike, or the first download decides.
     seen: dict[str, RawFile] = {}
-    return [
+    problems += [
         f"{path}: {dataset.name}: '{raw_file.local_path}' is described twice, differently"
         for dataset in datasets.values()
         for split in dataset.splits.values()
         for raw_file in split.files
         if seen.setdefault(raw_file.local_path, raw_file) != raw_file
     ]
+    if problems:
+        raise FedatlasError("\n".join(problems))
+    return Catalogue(path, datasets)

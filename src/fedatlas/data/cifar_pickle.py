@@ -13,6 +13,7 @@ to hash.
 import io
 import pickle
 import pickletools
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,39 +48,28 @@ _OPCODES = dict.fromkeys(_OFTEN, MOST_OPCODES) | {
 }
 
 
+_NAMES = ("numpy.core.multiarray._reconstruct", "numpy.ndarray", "numpy.dtype")
+
+
 class _Inert:
     """Stands in for what a pickle calls: it keeps the arguments and the state, and does nothing."""
 
-    def __init__(self, *arguments: Any) -> None:
-        self.arguments = arguments
+    def __init__(self, name: str, *arguments: Any) -> None:
+        self.name, self.arguments = name, arguments
         self.state: Any = None
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
 
-class _Array(_Inert):
-    """In place of numpy.core.multiarray._reconstruct."""
-
-
-class _Dtype(_Inert):
-    """In place of numpy.dtype."""
-
-
-_NAMES = {
-    ("numpy.core.multiarray", "_reconstruct"): _Array,
-    ("numpy", "ndarray"): _Inert,
-    ("numpy", "dtype"): _Dtype,
-}
-
-
 class _Unpickler(pickle.Unpickler):
     """Knows `_NAMES` and nothing else."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
-        if (module_name, global_name) not in _NAMES:
-            raise _refusal(f"asks for {module_name}.{global_name}")
-        return _NAMES[module_name, global_name]
+        name = f"{module_name}.{global_name}"
+        if name not in _NAMES:
+            raise _refusal(f"asks for {name}")
+        return partial(_Inert, name)
 
 
 def read_pickle(path: Path, features: int) -> tuple[np.ndarray, np.ndarray]:
@@ -133,14 +123,15 @@ def _images(batch: Any, features: int) -> tuple[np.ndarray, np.ndarray]:
     match batch:
         case {
             b"labels": list(labels),
-            b"data": _Array(
+            b"data": _Inert(
+                name="numpy.core.multiarray._reconstruct",
                 state=(
                     1,
                     (int(rows), int(columns)),
-                    _Dtype(arguments=(b"u1", *_)),
+                    _Inert(name="numpy.dtype", arguments=(b"u1", *_)),
                     False,
                     bytes(pixels),
-                )
+                ),
             ),
         }:
             pass

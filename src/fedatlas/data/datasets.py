@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -12,13 +13,21 @@ import numpy as np
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.labels import label_key
+from fedatlas.data.labels import label_key, mapped, numeric_labels
 from fedatlas.data.raw_files import RawFile, Text, Url
 from fedatlas.data.scaling import Scaling, scaling_of
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$")]
+
+
+def require_distinct(kind: str, names: Iterable[str]) -> None:
+    """Raise ValueError if something of this kind is named twice."""
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise ValueError(f"{kind} '{name}' is named twice")
+
 
 #: What a split's raw files may be.
 Files = Literal["no files", "one file", "two files", "files", "one archive to 'unpack'"]
@@ -225,7 +234,19 @@ class Dataset(Model):
             )
         return self.splits[name]
 
-    def check_classes(self, label: np.ndarray, where: object) -> None:
+    def labels_of(self, raw: np.ndarray, where: object) -> np.ndarray:
+        """(n,) values that `labels` maps raw numbers to; FedatlasError if it lacks one."""
+        label = mapped(raw, numeric_labels(self.labels, where))
+        unknown = np.isnan(label)
+        if unknown.any():
+            sample = int(np.argmax(unknown))
+            raise FedatlasError(
+                f"{where}: label {raw[sample]} of sample {sample} is not one of those under "
+                "'labels' in the catalogue"
+            )
+        return label
+
+    def check_classes(self, label: np.ndarray, where: str) -> None:
         """FedatlasError unless multiclass labels (n,) are the classes from 0 on."""
         if self.classes is None:
             return

@@ -1,5 +1,6 @@
 """What data sets of images have in common."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -7,8 +8,6 @@ import numpy as np
 from pydantic import model_validator
 
 from fedatlas.data.datasets import Dataset
-from fedatlas.data.labels import mapped, numeric_labels
-from fedatlas.errors import FedatlasError
 
 Images = tuple[np.ndarray, np.ndarray]
 """Pixels, (n, d) uint8 with channels first, and raw labels, (n,) whole numbers."""
@@ -18,6 +17,8 @@ class ImageDataset(Dataset):
     """Samples are pixels from 0 to 255."""
 
     pixel_maximum: ClassVar[int | None] = 255
+    #: Whether images are read as RGB.
+    in_colour: ClassVar[bool] = False
 
     shape: tuple[int, ...] = ()
 
@@ -26,16 +27,19 @@ class ImageDataset(Dataset):
         if self.channels is None:
             views = "views, " if self.image_axes == 4 else ""
             raise ValueError(f"images need 'shape': [{views}channels, height, width]")
+        if self.in_colour and self.channels != 3:
+            raise ValueError(f"images of '{self.format}' have 3 channels in 'shape'")
         return self
 
-    def labels_of(self, raw: np.ndarray, path: Path) -> np.ndarray:
-        """(n,) mapped labels of the images of one file; FedatlasError names it."""
-        label = mapped(raw, numeric_labels(self.labels, path))
-        if np.isnan(label).any():
-            sample = int(np.argmax(np.isnan(label)))
-            raise FedatlasError(
-                f"{path}: label {raw[sample]} of sample {sample} is not one of those under "
-                "'labels' in the catalogue"
-            )
-        self.check_classes(label, path)
-        return label
+    def decoded(
+        self, paths: Sequence[Path], read: Callable[[Path, int, int], np.ndarray]
+    ) -> np.ndarray:
+        """Images in colour, one after the other: (files, channels, height, width) uint8.
+
+        read: a file, height and width → its pixels, (height, width, channels).
+        """
+        *_, channels, height, width = self.shape
+        pixels = np.empty((len(paths), channels, height, width), np.uint8)
+        for number, path in enumerate(paths):
+            pixels[number] = read(path, height, width).transpose(2, 0, 1)
+        return pixels

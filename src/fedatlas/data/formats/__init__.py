@@ -54,4 +54,5 @@ def read_raw(dataset: Dataset, split: str, raw: list[Path]) -> Samples:
             f"{where}: expected {declared.rows} rows, found {len(samples)} in "
             f"{', '.join(map(str, raw)) or 'the bundled data'}; the file may be cut short"
         )
+    dataset.check_classes(samples.label, ", ".join(map(str, raw)) or where)
     return samples

@@ -7,7 +7,6 @@ import numpy as np
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset, Files
-from fedatlas.data.labels import mapped, numeric_labels
 from fedatlas.errors import FedatlasError
 
 
@@ -26,13 +25,7 @@ class BundledDataset(Dataset):
             raise FedatlasError(
                 f"{where}: {self.features} features are declared, found {features.shape[1]}"
             )
-        label = mapped(target, numeric_labels(self.labels, self.bundled))
-        if np.isnan(label).any():
-            raise FedatlasError(
-                f"{where}: 'labels' must map {', '.join(map(str, np.unique(target)))}"
-            )
-        self.check_classes(label, where)
-        return Samples.numbered(label, features.astype(np.float64))
+        return Samples.numbered(self.labels_of(target, where), features.astype(np.float64))
 
 
 def _load(name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -22,35 +22,29 @@ class CifarDataset(ImageDataset):
     format: Literal["cifar"]
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        batches = [read_batch(path, self.shape) for path in raw]
-        labels = [
-            self.labels_of(found, path) for path, (_, found) in zip(raw, batches, strict=True)
-        ]
-        return Samples.numbered(
-            np.concatenate(labels), np.concatenate([pixels for pixels, _ in batches])
-        )
+        pixels, labels = [], []
+        for path in raw:
+            of_batch, found = read_batch(path, math.prod(self.shape))
+            pixels.append(of_batch)
+            labels.append(self.labels_of(found, path))
+        return Samples.numbered(np.concatenate(labels), np.concatenate(pixels))
 
 
-def read_batch(path: Path, shape: tuple[int, ...]) -> Images:
+def read_batch(path: Path, features: int) -> Images:
     """Read one batch of CIFAR-10: records of bytes (`.bin`), otherwise a pickle.
 
-    shape: of one image, channels first. Raises FedatlasError, naming the file, when it cannot be
-    read or is no batch of such images.
+    features: the number of values of an image. A record is one byte of label, then the image's.
+    Raises FedatlasError, naming the file, when it cannot be read or is no batch of such images.
     """
     with reading(path):
         if path.suffix != ".bin":
-            return read_pickle(path, math.prod(shape))
-        return _read_records(path, math.prod(shape))
-
-
-def _read_records(path: Path, features: int) -> Images:
-    """Records of one byte of label and the image's bytes."""
-    size = path.stat().st_size
+            return read_pickle(path, features)
+        content = np.fromfile(path, np.uint8)
     record = 1 + features
-    if size == 0 or size % record:
+    if content.size == 0 or content.size % record:
         raise FedatlasError(
-            f"{path}: is {size} bytes long, which is no multiple of the {record} bytes of a label "
-            "and an image; it is cut short or another file: download it again"
+            f"{path}: is {content.size} bytes long, which is no multiple of the {record} bytes of "
+            "a label and an image; it is cut short or another file: download it again"
         )
-    records = np.fromfile(path, np.uint8).reshape(-1, record)
+    records = content.reshape(-1, record)
     return records[:, 1:], records[:, 0]

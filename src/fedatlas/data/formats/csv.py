@@ -1,36 +1,31 @@
 """CSV tables: a header line and columns as the catalogue declares them → dense features."""
 
-from __future__ import annotations
-
+import csv
 import math
-import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from codecs import BOM_UTF8
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.datasets import Dataset
+from fedatlas.data.datasets import Dataset, require_distinct
 from fedatlas.data.folders import reading
 from fedatlas.data.labels import label_key, plain_number
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyarrow import csv
-
 # Fields that hold no value.
 MISSING = frozenset({"", "NA"})
+# The line of the first row; lines count from 1 and start with the header.
+FIRST_LINE = 2
 
-# How many columns more than declared are looked at before they are refused by name.
-MOST_COLUMNS = 1000
-
-Converter = Callable[[str], float | None]
-"""A field's text → its value, None where it has none."""
+Converter = tuple[Callable[[str], float | None], str]
+"""A field's text → its value or None, and what is wrong with the texts that give None."""
 
 
 class OneHot(Model):
@@ -91,10 +86,7 @@ class CsvTable(Model):
 
     @model_validator(mode="after")
     def _names_each_column_once(self) -> Self:
-        names = self.columns
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"column '{twice[0]}' is named twice")
+        require_distinct("column", self.columns)
         return self
 
     @property
@@ -107,11 +99,6 @@ class CsvTable(Model):
     def feature_names(self) -> list[str]:
         """The names of the d features."""
         return [*self.numeric, *(name for one in self.one_hot for name in one.feature_names)]
-
-    @property
-    def numeric_columns(self) -> list[int]:
-        """The indices of the features that are no indicators."""
-        return list(range(len(self.numeric)))
 
 
 class CsvDataset(Dataset):
@@ -137,12 +124,10 @@ class CsvDataset(Dataset):
 
     @property
     def numeric_columns(self) -> list[int]:
-        return self.csv.numeric_columns
+        return list(range(len(self.csv.numeric)))
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        samples = read_csv(raw[0], self.csv, self.labels)
-        self.check_classes(samples.label, raw[0])
-        return samples
+        return read_csv(raw[0], self.csv, self.labels)
 
 
 def read_csv(path: Path, table: CsvTable, labels: Mapping[str, float] | None) -> Samples:
@@ -156,148 +141,107 @@ def read_csv(path: Path, table: CsvTable, labels: Mapping[str, float] | None) ->
     a finite number or not among the listed ones; and when the text is not UTF-8 or has no rows.
     """
     fields = _fields(path, table)
-    label = _values(path, table.label, fields, *_label_converter(labels))
-    numeric = [
-        _values(path, name, fields, _finite, "is not a finite number") for name in table.numeric
-    ]
-    encoded = [
-        _values(path, one.column, fields, *_category_converter(one)) for one in table.one_hot
-    ]
-    columns = np.column_stack([label, *numeric, *encoded])
+    converters = {table.label: _label_converter(labels)}
+    converters |= dict.fromkeys(table.numeric, NUMBER)
+    converters |= {one.column: _category_converter(one) for one in table.one_hot}
+    columns = np.column_stack(
+        [_values(path, name, fields[name], *how) for name, how in converters.items()]
+    )
     missing = np.isnan(columns)
     if missing.any() and not table.drop_missing:
         row, column = np.argwhere(missing)[0]
         raise FedatlasError(
-            f"{path}:{_line(row)}: column '{table.columns[column]}' lacks a value; "
+            f"{path}:{row + FIRST_LINE}: column '{table.columns[column]}' lacks a value; "
             "'drop_missing: true' in the catalogue leaves such rows out"
         )
     columns = columns[~missing.any(axis=1)]
     if not len(columns):
         raise FedatlasError(f"{path}: every row lacks a value")
-    split = 1 + len(numeric)
-    features = np.hstack(
-        [
-            columns[:, 1:split],
-            *map(_indicators, columns[:, split:].T, table.one_hot),
-        ]
-    )
-    return Samples.numbered(columns[:, 0].copy(), features)
+    label, numeric, encoded = np.split(columns, [1, 1 + len(table.numeric)], axis=1)
+    # Of two categories the second has the one column.
+    indicators = [
+        np.eye(len(one.values))[positions.astype(np.intp), -len(one.feature_names) :]
+        for positions, one in zip(encoded.T, table.one_hot, strict=True)
+    ]
+    return Samples.numbered(label[:, 0].copy(), np.hstack([numeric, *indicators]))
 
 
-def _line(row: np.integer[Any]) -> int:
-    """The line of a row: lines count from 1 and start with the header."""
-    return int(row) + 2
-
-
-def _fields(path: Path, table: CsvTable) -> dict[str, pa.Array]:
-    """The text of each column, without the header."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    content = _checked(path)
-    # The header is read as a row like any other: what lies in the file then says how many
-    # columns there are, and pyarrow neither guesses types nor merges columns of one name.
-    width = re.split(rb"[\r\n]", content, maxsplit=1)[0].count(b",") + 1
-    # Commas between quotes are counted, too; a header with many more is another file's.
-    if width > MOST_COLUMNS + len(table.columns):
-        raise FedatlasError(
-            f"{path}:1: {width} columns, but the catalogue declares {len(table.columns)}; "
-            "it is another file"
-        )
-    names = [f"f{i}" for i in range(width)]
-    ragged: list[csv.InvalidRow] = []
-
-    def refuse(row: csv.InvalidRow) -> str:
-        ragged.append(row)
-        return "error"
-
+def _fields(path: Path, table: CsvTable) -> dict[str, Sequence[str]]:
+    """The texts of each column, without the header."""
+    rows: list[list[str]] = []
+    reader = csv.reader(_lines(path), strict=True)
     try:
-        text = csv.read_csv(
-            pa.BufferReader(content),
-            read_options=csv.ReadOptions(
-                # Only a single thread knows the number of a line.
-                use_threads=False,
-                autogenerate_column_names=True,
-            ),
-            parse_options=csv.ParseOptions(ignore_empty_lines=False, invalid_row_handler=refuse),
-            convert_options=csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.large_string()), strings_can_be_null=False
-            ),
-        )
-    except pa.ArrowException as error:
-        if ragged:
-            raise FedatlasError(
-                f"{path}:{ragged[0].number}: {ragged[0].actual_columns} fields, but the header has "
-                f"{ragged[0].expected_columns}; is the line cut short?"
-            ) from error
-        raise FedatlasError(f"{path}: is not CSV text: {error}") from error
-    columns = [column.combine_chunks() for column in text.columns]
-    header = [column[0].as_py() for column in columns]
-    _check_header(path, header, table)
-    if text.num_rows == 1:
+        for row in reader:
+            rows.append(row)
+            if reader.line_num > len(rows):
+                raise FedatlasError(f"{path}:{len(rows)}: a quote is not closed on its line")
+            if len(rows) == 1:
+                _check_header(path, row, table)
+            if len(row) != len(rows[0]):
+                raise FedatlasError(
+                    f"{path}:{len(rows)}: {len(row)} fields, but the header has {len(rows[0])}; "
+                    "is the line cut short?"
+                )
+    except csv.Error as error:
+        raise FedatlasError(f"{path}:{len(rows) + 1}: is not CSV text: {error}") from error
+    if len(rows) == 1:
         raise FedatlasError(f"{path}: holds no samples")
-    return {name: column[1:] for name, column in zip(header, columns, strict=True)}
+    return dict(zip(rows[0], zip(*rows[1:], strict=True), strict=True))
 
 
-def _checked(path: Path) -> bytes:
-    """The bytes of a file whose lines are its rows; blank lines at the end are cut off."""
+def _lines(path: Path) -> Iterator[str]:
+    """The lines, of which each is a row; blank ones at the end are left out."""
     with reading(path):
-        content = path.read_bytes().rstrip()
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = len((content[: error.start] + b".").splitlines())
-        raise FedatlasError(f"{path}:{line}: is not UTF-8 text: {error.reason}") from error
-    if not content.removeprefix(b"\xef\xbb\xbf"):
+        content = path.read_bytes().removeprefix(BOM_UTF8).rstrip()
+    if not content:
         raise FedatlasError(f"{path}: is empty")
-    for number, row in enumerate(content.splitlines(), start=1):
-        # Looked for here, since pyarrow takes a blank line for a row of empty fields, and keeps
-        # NUL bytes as well as line breaks between quotes, after which rows are no longer lines.
-        if not row.strip():
+    for number, line in enumerate(content.splitlines(), start=1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise FedatlasError(f"{path}:{number}: is not UTF-8 text: {error.reason}") from error
+        if not text.strip():
             raise FedatlasError(f"{path}:{number}: the line is blank")
-        if b"\0" in row:
+        if "\0" in text:
             raise FedatlasError(f"{path}:{number}: holds a NUL byte; the file is damaged")
-        if row.count(b'"') % 2:
+        if text.count('"') % 2:
             raise FedatlasError(f"{path}:{number}: a quote is not closed on its line")
-    return content + b"\n"  # pyarrow does not see a header that is the whole file
+        yield text
 
 
 def _check_header(path: Path, header: list[str], table: CsvTable) -> None:
     """The header must name the declared columns, each once."""
-    for name in header:
-        if header.count(name) > 1:
+    for name, times in Counter(header).items():
+        if times > 1:
             raise FedatlasError(f"{path}:1: column '{name}' occurs twice")
-    for name in table.columns:
-        if name not in header:
-            raise FedatlasError(
-                f"{path}:1: column '{name}' is missing; the header has: {', '.join(header)}"
-            )
-    for name in header:
         if name not in table.columns:
             raise FedatlasError(
                 f"{path}:1: column '{name}' is not in the catalogue; list it under 'csv', as "
                 "'ignore' if it is not needed"
             )
+    for name in table.columns:
+        if name not in header:
+            raise FedatlasError(
+                f"{path}:1: column '{name}' is missing; the header has: {', '.join(header)}"
+            )
 
 
 def _values(
-    path: Path, name: str, fields: Mapping[str, pa.Array], convert: Converter, problem: str
+    path: Path,
+    name: str,
+    texts: Sequence[str],
+    convert: Callable[[str], float | None],
+    problem: str,
 ) -> np.ndarray:
-    """(n,) float64 values of a column, NaN where one is missing.
-
-    problem: the end of the error about a field that `convert` does not take.
-    """
-    # Each distinct text is converted once, in the order in which they first occur.
-    encoded = fields[name].dictionary_encode()
-    texts = encoded.dictionary.to_pylist()
-    codes = encoded.indices.to_numpy()
-    values = [math.nan if text.strip() in MISSING else convert(text) for text in texts]
-    if None in values:
-        code = values.index(None)
-        raise FedatlasError(
-            f"{path}:{_line(np.argmax(codes == code))}: column '{name}': '{texts[code]}' {problem}"
-        )
-    return np.array(values, dtype=np.float64)[codes]
+    """(n,) float64 values of a column, NaN where one is missing."""
+    values: dict[str, float] = {}
+    for text in dict.fromkeys(texts):
+        value = math.nan if text.strip() in MISSING else convert(text)
+        if value is None:
+            line = texts.index(text) + FIRST_LINE
+            raise FedatlasError(f"{path}:{line}: column '{name}': '{text}' {problem}")
+        values[text] = value
+    return np.array([values[text] for text in texts])
 
 
 def _finite(text: str) -> float | None:
@@ -305,9 +249,12 @@ def _finite(text: str) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def _label_converter(labels: Mapping[str, float] | None) -> tuple[Converter, str]:
+NUMBER: Converter = (_finite, "is not a finite number")
+
+
+def _label_converter(labels: Mapping[str, float] | None) -> Converter:
     if labels is None:
-        return _finite, "is not a finite number"
+        return NUMBER
     values = {label_key(raw): value for raw, value in labels.items()}
     return (
         lambda text: values.get(label_key(text)),
@@ -315,7 +262,7 @@ def _label_converter(labels: Mapping[str, float] | None) -> tuple[Converter, str
     )
 
 
-def _category_converter(one_hot: OneHot) -> tuple[Converter, str]:
+def _category_converter(one_hot: OneHot) -> Converter:
     """A field's text → the position of its category in `values`."""
     keys = [label_key(value) for value in one_hot.values]
     if one_hot.otherwise == "refuse":
@@ -329,10 +276,3 @@ def _category_converter(one_hot: OneHot) -> tuple[Converter, str]:
         return None if position < 0 else float(position)
 
     return next_below, f"is not a number from {one_hot.values[0]} on"
-
-
-def _indicators(positions: np.ndarray, one_hot: OneHot) -> np.ndarray:
-    """(n, columns) zeros and ones; of two categories the second has the one column."""
-    if len(one_hot.values) == 2:
-        return positions[:, np.newaxis]
-    return np.eye(len(one_hot.values))[positions.astype(np.intp)]

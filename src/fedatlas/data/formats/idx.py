@@ -1,10 +1,6 @@
-"""IDX files of images and labels, as of MNIST.
-
-The size that a header promises is compared with that of the file before anything is read.
-"""
+"""IDX files of images and labels, as of MNIST."""
 
 import math
-import os
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -51,27 +47,27 @@ def read_idx(images: Path, labels: Path, shape: tuple[int, ...]) -> Images:
 
 def _read_idx(path: Path, shape: tuple[int, ...]) -> np.ndarray:
     """(n, *shape) uint8: all values of an IDX file."""
-    with reading(path), path.open("rb") as stream:
-        _check_magic(path, stream.read(4), dimensions=1 + len(shape))
-        header = stream.read(4 * (1 + len(shape)))
-        if len(header) < 4 * (1 + len(shape)):
-            raise FedatlasError(f"{path}: ends within its header; download it again")
-        samples, *found = np.frombuffer(header, ">u4").tolist()
-        if tuple(found) != shape:
-            raise FedatlasError(
-                f"{path}: its samples have the shape {tuple(found)}, expected {shape}: the file "
-                "and the catalogue's 'shape' do not belong together"
-            )
-        if samples == 0:
-            raise FedatlasError(f"{path}: holds no samples")
-        size = os.fstat(stream.fileno()).st_size
-        promised = stream.tell() + samples * math.prod(shape)
-        if size != promised:
-            raise FedatlasError(
-                f"{path}: is {size} bytes long, but its header promises {samples} samples in "
-                f"{promised} bytes; it is cut short or damaged: download it again"
-            )
-        return np.fromfile(stream, np.uint8).reshape(samples, *shape)
+    with reading(path):
+        content = np.fromfile(path, np.uint8)
+    _check_magic(path, content[:4].tobytes(), dimensions=1 + len(shape))
+    first = 4 * (2 + len(shape))
+    if content.size < first:
+        raise FedatlasError(f"{path}: ends within its header; download it again")
+    samples, *found = content[4:first].view(">u4").tolist()
+    if tuple(found) != shape:
+        raise FedatlasError(
+            f"{path}: its samples have the shape {tuple(found)}, expected {shape}: the file and "
+            "the catalogue's 'shape' do not belong together"
+        )
+    if samples == 0:
+        raise FedatlasError(f"{path}: holds no samples")
+    promised = first + samples * math.prod(shape)
+    if content.size != promised:
+        raise FedatlasError(
+            f"{path}: is {content.size} bytes long, but its header promises {samples} samples in "
+            f"{promised} bytes; it is cut short or damaged: download it again"
+        )
+    return content[first:].reshape(samples, *shape)
 
 
 def _check_magic(path: Path, magic: bytes, dimensions: int) -> None:

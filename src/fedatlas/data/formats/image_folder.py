@@ -58,14 +58,13 @@ class ImageFolderDataset(ImageDataset):
     """A folder of JPEG images, of one size and grey or in colour, which are read as RGB."""
 
     files_of_split: ClassVar[Files] = "one archive to 'unpack'"
+    in_colour: ClassVar[bool] = True
 
     format: Literal["image_folder"]
     image_folder: ImageFolder
 
     @model_validator(mode="after")
     def _is_of_the_folder(self) -> Self:
-        if self.channels != 3:
-            raise ValueError("images of an 'image_folder' have 3 channels in 'shape'")
         if set(self.image_folder.splits) != set(self.splits):
             raise ValueError(
                 f"'image_folder' has the splits {', '.join(self.image_folder.splits)}, 'splits' "
@@ -85,8 +84,8 @@ class ImageFolderDataset(ImageDataset):
                 listed = inside(folder, places.labels)
                 images = _by_list(inside(folder, places.images), listed, names)
         labels = np.array([label for _, label in images], np.int64)
-        pixels = _decoded([path for path, _ in images], self.shape)
-        return Samples.numbered(self.labels_of(labels, folder), pixels)
+        pixels = self.decoded([path for path, _ in images], _rgb)
+        return Samples.numbered(self.labels_of(labels, folder), pixels.reshape(len(images), -1))
 
 
 def _class_names(path: Path, classes: int | None) -> list[str]:
@@ -145,17 +144,8 @@ def _by_list(place: Path, listed: Path, names: list[str]) -> Labelled:
     return images
 
 
-def _decoded(paths: list[Path], shape: tuple[int, ...]) -> np.ndarray:
-    """(n, d) uint8, channels first."""
-    pixels = np.empty((len(paths), *shape), np.uint8)
-    for number, path in enumerate(paths):
-        pixels[number] = _rgb(path, shape).transpose(2, 0, 1)
-    return pixels.reshape(len(paths), -1)
-
-
-def _rgb(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+def _rgb(path: Path, height: int, width: int) -> np.ndarray:
     """(height, width, 3) uint8; the size is known, and checked, before pixels are unpacked."""
-    _, height, width = shape
     with opened_image(path, "JPEG") as image:
         if image.size != (width, height) or image.mode not in ("L", "RGB"):
             raise FedatlasError(

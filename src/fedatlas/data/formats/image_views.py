@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, StringConstraints, model_validator
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.datasets import Files
+from fedatlas.data.datasets import Files, require_distinct
 from fedatlas.data.folders import files_in, inside, opened_image, reading
 from fedatlas.data.image_datasets import ImageDataset
 from fedatlas.data.raw_files import RelativePath
@@ -39,9 +39,7 @@ class ImageViews(Model):
 
     @model_validator(mode="after")
     def _names_each_class_once(self) -> Self:
-        twice = sorted({name for name in self.classes if self.classes.count(name) > 1})
-        if twice:
-            raise ValueError(f"class '{twice[0]}' is named twice")
+        require_distinct("class", self.classes)
         return self
 
 
@@ -53,14 +51,13 @@ class ImageViewsDataset(ImageDataset):
 
     files_of_split: ClassVar[Files] = "one archive to 'unpack'"
     image_axes: ClassVar[int] = 4
+    in_colour: ClassVar[bool] = True
 
     format: Literal["image_views"]
     image_views: ImageViews
 
     @model_validator(mode="after")
     def _is_of_the_views(self) -> Self:
-        if self.channels != 3:
-            raise ValueError("images of 'image_views' have 3 channels in 'shape'")
         if self.classes != len(self.image_views.classes):
             raise ValueError(
                 f"'image_views' lists {len(self.image_views.classes)} classes, 'classes' says "
@@ -92,12 +89,8 @@ class ImageViewsDataset(ImageDataset):
                 f"{top}: holds {len(labels)} shapes of split '{split}', expected {rows}; unpack "
                 "the archive again"
             )
-        pixels = np.empty((len(views), *self.shape[1:]), np.uint8)
-        for number, path in enumerate(views):
-            pixels[number] = _reduced(path, self.shape).transpose(2, 0, 1)
-        return Samples.numbered(
-            self.labels_of(np.array(labels, np.int64), folder), pixels.reshape(len(labels), -1)
-        )
+        pixels = self.decoded(views, _reduced).reshape(len(labels), -1)
+        return Samples.numbered(self.labels_of(np.array(labels, np.int64), folder), pixels)
 
 
 def _check_classes(top: Path, layout: ImageViews) -> None:
@@ -135,12 +128,11 @@ def _views_in(place: Path, views: int) -> list[Path]:
     return [shapes[shape][number] for shape in sorted(shapes) for number in expected]
 
 
-def _reduced(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+def _reduced(path: Path, height: int, width: int) -> np.ndarray:
     """(height, width, 3) uint8; the size is known, and checked, before pixels are unpacked."""
     # Imported here: only formats of compressed images need it.
     from PIL import Image
 
-    *_, height, width = shape
     with opened_image(path, "PNG") as image:
         # Compares checksums, which unpacking does not; an image is of no use afterwards.
         image.verify()
