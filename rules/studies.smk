@@ -6,6 +6,7 @@ rule tabulate_leaks:
         rows=of_experiment(results.first_shards),
         code=code_of(
             "fedatlas.studies.leaks",
+            "fedatlas.evaluation.comma_separated",
             "fedatlas.training.solver",
             "fedatlas.federations.vertical.shards",
         ),
@@ -120,7 +121,7 @@ rule draw_graphs:
 
 rule attack_budgets:
     input:
-        code=code_of("fedatlas.studies.attacks"),
+        code=code_of("fedatlas.studies.attacks", "fedatlas.evaluation.comma_separated"),
     output:
         reported("privacy-audit.csv"),
     log:

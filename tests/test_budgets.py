@@ -15,7 +15,7 @@ from fedatlas.evaluation.results import Results
 from fedatlas.figures.budgets import compose
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.studies import BudgetStudy
-from fedatlas.studies.budgets import compute_budgets, tabulate_conditions, write_budgets
+from fedatlas.studies.budgets import compute_budgets, tabulate_conditions
 from fedatlas.traces.netcdf import write_netcdf
 
 PLAN = build_plan(Path(__file__).parent.parent / "config")
@@ -198,7 +198,7 @@ def test_more_samples_than_there_are_have_no_amplified_budget():
 
 def test_budgets_survive_a_file_and_foreign_files_are_refused(tmp_path):
     path = tmp_path / "budgets.nc"
-    write_budgets(BUDGETS, path)
+    write_netcdf(BUDGETS, path)
     assert read_budgets(path).identical(BUDGETS)
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(FedatlasError, match=r"budgets\.nc: is not a readable"):

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure as Canvas
 from pydantic import ValidationError
 from scipy import stats
 
-from fedatlas.evaluation.selection import Choice
-from fedatlas.figures.draw import compose, draw
-from fedatlas.figures.style import Shown
+from fedatlas.figures.draw import compose
+from fedatlas.figures.style import draw
 from fedatlas.schema.figures import Figure
+from test_figures import legend, shown
 from test_scaling import runs
 from trace_factory import auroc_trace, falling_trace, linear_trace, vertical_trace
 
@@ -51,13 +51,7 @@ def speed_ups(**more: Any) -> tuple[dict[str, Any], Figure]:
 
 
 def composed(made: dict[str, Any], figure: Figure, title: str = "A title") -> Canvas:
-    chosen = {run: Choice("p", ()) for run in made}
-    titles = TITLES | {run: run for run in made if run not in TITLES}
-    return compose(title, Shown(figure, titles, made, chosen))
-
-
-def legend(place: Any) -> list[str]:
-    return [text.get_text() for text in place.get_legend().get_texts()]
+    return compose(title, shown(made, figure, TITLES))
 
 
 PUBLISHED = {"async": 0.9382, "sync": 0.9366}
@@ -113,11 +107,8 @@ def test_time_on_a_logarithmic_axis_keeps_all_of_its_accuracies():
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("case", CASES)
 def test_it_draws(case: str, tmp_path: Path):
-    made, figure = CASES[case]
     output = tmp_path / "figure.png"
-    chosen = {run: Choice("p", ()) for run in made}
-    titles = TITLES | {run: run for run in made if run not in TITLES}
-    draw("A title", figure, titles, made, chosen, [output])
+    draw([output], compose, "A title", shown(*CASES[case], TITLES))
     inked = (matplotlib.image.imread(output)[..., :3] < 0.9).any(axis=2)
     assert 0.002 < inked.mean() < 0.5
 

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
 from fedatlas.evaluation.selection import Choice
-from fedatlas.figures.draw import compose, draw
-from fedatlas.figures.style import Shown
+from fedatlas.figures.draw import compose
+from fedatlas.figures.style import Shown, draw
 from fedatlas.schema.figures import Figure
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
@@ -52,12 +52,14 @@ def by_partition():
     }
 
 
-def first_chosen(traces) -> dict[str, Choice]:
-    return {run: Choice(next(iter(points)), ()) for run, points in traces.items()}
+def shown(traces, figure: Figure | None = None, titles=TITLES) -> Shown:
+    """Traces at their first points; a run without a title has its name."""
+    chosen = {run: Choice(next(iter(points)), ()) for run, points in traces.items()}
+    return Shown(figure or Figure(), {run: titles.get(run, run) for run in traces}, traces, chosen)
 
 
-def composed(traces, figure: Figure | None = None, titles=TITLES, title: str = "A title"):
-    return compose(title, Shown(figure or Figure(), titles, traces, first_chosen(traces)))
+def composed(*what, title: str = "A title"):
+    return compose(title, shown(*what))
 
 
 def legend(axes: Axes) -> list[str]:
@@ -74,49 +76,39 @@ def medians(axes: Axes) -> dict[str, np.ndarray]:
 
 
 CASES = {
-    "rows by step": (by_step(), Figure(rows="effective_step_size"), TITLES),
+    "rows by step": (by_step(), Figure(rows="effective_step_size")),
     "rows by partition, selected": (
         by_partition(),
         Figure(rows="partition", points="selected"),
         {run: TITLES[run.split("-")[0]] for run in by_partition()},
     ),
-    "all points in one row": (by_step(), Figure(), TITLES),
-    "accuracy": (by_step(), Figure(measurement="train_accuracy"), TITLES),
+    "all points in one row": (by_step(),),
+    "accuracy": (by_step(), Figure(measurement="train_accuracy")),
     "AUROC": (
         {"page": {"p": rising(0.94, 0.95)}, "avg": {"p": rising(0.92, 0.93, cost_scale=2)}},
         Figure(measurement="test_auroc"),
-        TITLES,
     ),
     "min-max objective": (
         {"page": {"p": rising(0.94, 0.95)}},
         Figure(measurement="min_max_objective"),
-        TITLES,
     ),
     "AUROC, all diverged": (
         {"page": {"p": auroc_trace([[NAN, NAN]])}},
         Figure(measurement="test_auroc"),
-        TITLES,
     ),
     "one run diverged": (
         {"page": {"p": levels_trace([NAN, NAN])}, "avg": {"p": falling_trace([0.5, 0.6])}},
-        Figure(),
-        TITLES,
     ),
-    "all diverged": ({"page": {"p": levels_trace([NAN, NAN])}}, Figure(), TITLES),
-    "one seed": ({"page": {"p": falling_trace([0.5])}}, Figure(), TITLES),
-    "zeros": (
-        {"page": {"p": make_trace([[1.0, 0.1, 0.0, 0.0], [1.0, 0.2, 0.1, 0.0]])}},
-        Figure(),
-        TITLES,
-    ),
+    "all diverged": ({"page": {"p": levels_trace([NAN, NAN])}},),
+    "one seed": ({"page": {"p": falling_trace([0.5])}},),
+    "zeros": ({"page": {"p": make_trace([[1.0, 0.1, 0.0, 0.0], [1.0, 0.2, 0.1, 0.0]])}},),
 }
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("case", CASES)
 def test_it_draws(case: str, tmp_path: Path):
-    traces, figure, titles = CASES[case]
-    draw("A title", figure, titles, traces, first_chosen(traces), [tmp_path / "figure.png"])
+    draw([tmp_path / "figure.png"], compose, "A title", shown(*CASES[case]))
     pixels = matplotlib.image.imread(tmp_path / "figure.png")[..., :3]
     assert pixels.shape[1] > 1000
     inked = (pixels < 0.9).any(axis=2)
@@ -124,10 +116,9 @@ def test_it_draws(case: str, tmp_path: Path):
 
 
 def test_equal_input_gives_equal_svg(tmp_path: Path):
-    traces, figure, titles = CASES["rows by step"]
     paths = [tmp_path / "a.svg", tmp_path / "b.svg"]
     for path in paths:
-        draw("A title", figure, titles, traces, first_chosen(traces), [path])
+        draw([path], compose, "A title", shown(*CASES["rows by step"]))
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert paths[0].read_text(encoding="utf-8").rstrip().endswith("</svg>")
 
@@ -169,7 +160,7 @@ def test_a_cheap_run_is_not_left_out_of_the_limits():
 
 
 def test_a_min_max_objective_is_drawn_with_its_sign():
-    axes = grid_of(composed(*CASES["min-max objective"][:2]))
+    axes = grid_of(composed(*CASES["min-max objective"]))
     (line,) = medians(axes[0, 0]).values()
     assert axes[0, 0].get_yscale() == "linear"
     # 2 (1 − AUROC) − 0.7, of 0.5 and of the mean of 0.94 and 0.95
@@ -204,16 +195,15 @@ def test_points_of_one_run_differ_in_their_line():
 
 
 def test_runs_of_one_title_share_a_colour_across_rows():
-    traces, figure, titles = CASES["rows by partition, selected"]
-    axes = grid_of(composed(traces, figure, titles))
+    axes = grid_of(composed(*CASES["rows by partition, selected"]))
     assert [row[0].get_ylabel().splitlines()[0] for row in axes] == ["1000 clients", "10 clients"]
     assert medians(axes[0, 0]).keys() == medians(axes[1, 0]).keys()
     assert len(medians(axes[0, 0])) == 2
 
 
 def test_no_panel_hides_data():
-    for traces, figure, titles in CASES.values():
-        for place in composed(traces, figure, titles).axes:
+    for case in CASES.values():
+        for place in composed(*case).axes:
             left, right = place.get_xlim()
             ends = [data[:, 0].max() for data in medians(place).values()]
             assert left == 0

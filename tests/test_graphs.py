@@ -17,7 +17,8 @@ from scipy.linalg import null_space
 from scipy.sparse import csgraph, csr_array
 
 from fedatlas.errors import FedatlasError
-from fedatlas.figures.graphs import compose_graphs, draw_graphs
+from fedatlas.figures.graphs import compose
+from fedatlas.figures.style import draw
 from fedatlas.schema.graphs import (
     Graph,
     Graphs,
@@ -361,7 +362,7 @@ CASES = {"pair": PAIR, "exponential": EXPONENTIAL, "crowd": CROWD, "star": STAR}
 
 
 def drawn(graphs: dict[str, np.ndarray]):
-    canvas = compose_graphs("Some experiment", graphs)
+    canvas = compose("Some experiment", graphs)
     FigureCanvasAgg(canvas).draw()
     return canvas
 
@@ -407,7 +408,7 @@ def labels_of(axes) -> list:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("case", ["pair", "crowd", "star"])
 def test_it_draws(case: str, tmp_path: Path):
-    draw_graphs("Some experiment", CASES[case], [tmp_path / "graphs.png"])
+    draw([tmp_path / "graphs.png"], compose, "Some experiment", CASES[case])
     pixels = matplotlib.image.imread(tmp_path / "graphs.png")[..., :3]
     assert pixels.shape[1] > 800
     assert 0.01 < (pixels < 0.9).any(axis=2).mean() < 0.5
@@ -416,7 +417,7 @@ def test_it_draws(case: str, tmp_path: Path):
 def test_equal_graphs_give_equal_svg(tmp_path: Path):
     paths = [tmp_path / "a.svg", tmp_path / "b.svg"]
     for path in paths:
-        draw_graphs("Some experiment", PAIR, [path])
+        draw([path], compose, "Some experiment", PAIR)
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert paths[0].read_text(encoding="utf-8").rstrip().endswith("</svg>")
 

@@ -1,8 +1,6 @@
 """What passive parties of VFB² learn: labels from ϑ, margins from ϑ, shares by collusion."""
 
-import csv
 from math import comb, sqrt
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +18,6 @@ from fedatlas.studies.leaks import (
     labels_from_first_snapshot,
     labels_from_sign,
     scores_from_derivative,
-    write_leaks,
 )
 
 N = 20_000
@@ -244,16 +241,3 @@ def test_margins_beyond_float64_are_left_out_and_counted():
     size = found["the size of ϑ: any passive party"]
     assert size.value < 1e-14
     assert "1 of 3 samples" in size.measured
-
-
-def test_findings_are_written_as_csv(tmp_path: Path):
-    objective = LinearObjective(name="logistic_l2", weight=1e-4)
-    findings = find_leaks(objective, random_signs(), np.zeros(N), random_margins(), 4, 2)
-    write_leaks(findings, tmp_path / "audit.csv")
-    with (tmp_path / "audit.csv").open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert list(rows[0]) == [
-        *("attack", "who", "learns", "assumes", "measured", "value", "paper_claim", "verdict")
-    ]
-    assert [float(row["value"]) for row in rows] == [finding.value for finding in findings]
-    assert [row["verdict"] for row in rows] == [finding.verdict for finding in findings]

@@ -6,11 +6,12 @@ import pytest
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.audit_stands import AuditStandsTest, read_audit
+from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
 from fedatlas.studies.attack_trials import attack
-from fedatlas.studies.attacks import tabulate_attacks, write_attacks
+from fedatlas.studies.attacks import tabulate_attacks
 
 STATES = np.array([[0, 1.0, 0], [1, 0, 0], [0, 1, 0]])
 TRACKERS = np.array([[0, 0, 1.0], [1, 0, 0], [0, 1, 0]])
@@ -131,7 +132,7 @@ def test_table_and_verdicts(tmp_path):
     rows = tabulate_attacks([specification("compact")], study)
     assert len(rows) == 2 * 2  # curvatures by accountings
     path = tmp_path / "privacy-audit.csv"
-    write_attacks(rows, path)
+    path.write_text(to_csv(rows))
     results = Results({}, {}, 0.1, attacks=read_audit(path))
     flat, curved = AuditStandsTest(kind="audit_stands", run="compact").judge(results)
     assert flat.case == "[curvature 0]" and flat.verdict == "inconclusive"

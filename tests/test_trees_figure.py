@@ -8,7 +8,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from fedatlas.federations.vertical.secure_sum import two_trees
-from fedatlas.figures.trees import compose_trees, draw_trees
+from fedatlas.figures.style import draw
+from fedatlas.figures.trees import compose
 
 TITLES = ["masked shares", "masks"]
 
@@ -21,7 +22,7 @@ def nodes(axes):
 @pytest.mark.parametrize("parties", [2, 3, 4, 8, 16])
 def test_it_draws(parties: int, tmp_path: Path):
     outputs = [tmp_path / "trees.svg", tmp_path / "trees.png"]
-    draw_trees(two_trees(parties), TITLES, outputs)
+    draw(outputs, compose, two_trees(parties), TITLES)
     assert outputs[0].read_text(encoding="utf-8").rstrip().endswith("</svg>")
     pixels = matplotlib.image.imread(outputs[1])[..., :3]
     assert pixels.shape[1] > 900
@@ -31,14 +32,14 @@ def test_it_draws(parties: int, tmp_path: Path):
 def test_equal_trees_give_equal_svg(tmp_path: Path):
     paths = [tmp_path / "a.svg", tmp_path / "b.svg"]
     for path in paths:
-        draw_trees(two_trees(5), TITLES, [path])
+        draw([path], compose, two_trees(5), TITLES)
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 @pytest.mark.parametrize("parties", [2, 3, 5, 8, 16])
 def test_every_party_and_every_message_is_drawn_once(parties: int):
     trees = two_trees(parties)
-    canvas = compose_trees(trees, TITLES)
+    canvas = compose(trees, TITLES)
     assert [axes.get_title() for axes in canvas.axes] == TITLES
     for axes, tree in zip(canvas.axes, trees, strict=True):
         leaves = [note.get_text() for note in nodes(axes) if note.xy[1] == 0]
@@ -50,7 +51,7 @@ def test_every_party_and_every_message_is_drawn_once(parties: int):
 
 @pytest.mark.parametrize("parties", [4, 7, 8, 12, 16, 32])
 def test_no_two_nodes_touch(parties: int):
-    canvas = compose_trees(two_trees(parties), TITLES)
+    canvas = compose(two_trees(parties), TITLES)
     FigureCanvasAgg(canvas).draw()
     for axes in canvas.axes:
         boxes = [note.get_bbox_patch().get_window_extent() for note in nodes(axes)]
@@ -60,7 +61,7 @@ def test_no_two_nodes_touch(parties: int):
 def test_lines_do_not_cross():
     """The children of a node stand side by side: what is below it fills a gapless range."""
     trees = two_trees(13)
-    for axes, tree in zip(compose_trees(trees, TITLES).axes, trees, strict=True):
+    for axes, tree in zip(compose(trees, TITLES).axes, trees, strict=True):
         place = {int(note.get_text()): note.xy[0] for note in nodes(axes) if note.xy[1] == 0}
         for part in tree.leaf_sets():
             places = sorted(place[party] for party in part)

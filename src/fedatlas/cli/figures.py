@@ -23,17 +23,13 @@ def figure(
     output: Drawings,
 ) -> None:
     """Draw an experiment's figure."""
-    from fedatlas.figures.draw import draw
+    from fedatlas.figures.draw import compose
+    from fedatlas.figures.style import Shown, draw
     from fedatlas.schema.figures import Figure
 
-    draw(
-        spec["title"],
-        validated(Figure, spec["figure"], "--spec"),
-        spec["runs"],
-        read_traces(traces),
-        read_choices(selection),
-        output,
-    )
+    stated = validated(Figure, spec["figure"], "--spec")
+    shown = Shown(stated, spec["runs"], read_traces(traces), read_choices(selection))
+    draw(output, compose, spec["title"], shown)
 
 
 def trees(
@@ -41,10 +37,11 @@ def trees(
 ) -> None:
     """Draw the two trees along which parties sum."""
     from fedatlas.federations.vertical.secure_sum import two_trees
-    from fedatlas.figures.trees import draw_trees
+    from fedatlas.figures.style import draw
+    from fedatlas.figures.trees import compose
 
     titles = ("masked shares, to party 0", "masks, to party 0")
-    draw_trees(two_trees(parties), titles, output)
+    draw(output, compose, two_trees(parties), titles)
 
 
 def landscape_figure(
@@ -54,9 +51,10 @@ def landscape_figure(
 ) -> None:
     """Draw a loss surface with its stationary points."""
     from fedatlas.evaluation.stationary_points import read_surface
-    from fedatlas.figures.landscape import draw_landscape
+    from fedatlas.figures.landscape import compose
+    from fedatlas.figures.style import draw
 
-    draw_landscape(title, read_surface(surface), output)
+    draw(output, compose, title, read_surface(surface))
 
 
 def budgets_figure(
@@ -66,14 +64,16 @@ def budgets_figure(
 ) -> None:
     """Draw privacy budgets by iteration and by horizon."""
     from fedatlas.evaluation.budgets import read_budgets
-    from fedatlas.figures.budgets import draw_budgets
+    from fedatlas.figures.budgets import compose
+    from fedatlas.figures.style import draw
 
-    draw_budgets(spec["title"], spec["runs"], read_budgets(budgets), output)
+    draw(output, compose, spec["title"], spec["runs"], read_budgets(budgets))
 
 
 def graphs(spec: Annotated[Any, json_with("title", "graphs", "agents")], output: Drawings) -> None:
     """Draw who sends to whom."""
-    from fedatlas.figures.graphs import draw_graphs
+    from fedatlas.figures.graphs import compose
+    from fedatlas.figures.style import draw
     from fedatlas.schema.graphs import Graphs, weight_matrix
 
     pair = validated(Graphs, spec["graphs"], "--spec: graphs")
@@ -82,7 +82,7 @@ def graphs(spec: Annotated[Any, json_with("title", "graphs", "agents")], output:
         for name, graph in (("states", pair.states), ("trackers", pair.trackers))
         if graph is not None
     }
-    draw_graphs(spec["title"], weights, output)
+    draw(output, compose, spec["title"], weights)
 
 
 COMMANDS = (figure, trees, landscape_figure, budgets_figure, graphs)

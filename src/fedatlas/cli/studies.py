@@ -1,6 +1,7 @@
 """Commands: questions beside training."""
 
 import logging
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,9 +20,10 @@ def leaks(
     output: Output,
 ) -> None:
     """Tabulate what curious or colluding parties learn from a vertical method's messages."""
+    from fedatlas.evaluation.comma_separated import to_csv
     from fedatlas.federations.vertical.shards import read_party_shards
     from fedatlas.schema.objectives import LinearObjective
-    from fedatlas.studies.leaks import find_leaks, write_leaks
+    from fedatlas.studies.leaks import find_leaks
     from fedatlas.training.solver import solve
 
     objective = validated(LinearObjective, spec, "--spec")
@@ -31,7 +33,7 @@ def leaks(
     findings = find_leaks(
         objective, rows.label, 0 * rows.label, rows.features @ w, rows.parties, active
     )
-    write_leaks(findings, output)
+    write_text(output, to_csv([asdict(finding) for finding in findings]))
 
 
 def landscape(
@@ -62,25 +64,22 @@ def budgets(
     """Compute what runs spend of privacy, and list theorems' conditions; nothing is trained."""
     from fedatlas.evaluation.comma_separated import to_csv
     from fedatlas.schema.studies import BudgetStudy
-    from fedatlas.studies.budgets import (
-        CONDITION_COLUMNS,
-        compute_budgets,
-        tabulate_conditions,
-        write_budgets,
-    )
+    from fedatlas.studies.budgets import CONDITION_COLUMNS, compute_budgets, tabulate_conditions
+    from fedatlas.traces.netcdf import write_netcdf
 
     runs, study = _study(spec, "budgets", BudgetStudy)
-    write_budgets(compute_budgets(runs, study), output)
+    write_netcdf(compute_budgets(runs, study), output)
     write_text(conditions, to_csv(tabulate_conditions(runs, study), CONDITION_COLUMNS))
 
 
 def attacks(spec: Annotated[Any, json_with("privacy_audit", "runs")], output: Output) -> None:
     """Attack what runs claim of privacy, on a tiny problem."""
+    from fedatlas.evaluation.comma_separated import to_csv
     from fedatlas.schema.studies import PrivacyAudit
-    from fedatlas.studies.attacks import tabulate_attacks, write_attacks
+    from fedatlas.studies.attacks import tabulate_attacks
 
     runs, study = _study(spec, "privacy_audit", PrivacyAudit)
-    write_attacks(tabulate_attacks(runs, study), output)
+    write_text(output, to_csv(tabulate_attacks(runs, study)))
 
 
 def _study(spec: dict[str, Any], key: str, model: Any) -> tuple[list[Any], Any]:

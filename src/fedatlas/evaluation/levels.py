@@ -60,6 +60,12 @@ def log_measurement(trace: xr.Dataset, measurement: str) -> np.ndarray:
     return np.where(deceptive(trace, measurement), np.inf, levels)
 
 
+def drawn_values(trace: xr.Dataset, measurement: str) -> np.ndarray:
+    """Values by record as figures show them: sub-optimality ends at the accuracy of the optimum."""
+    floor = smallest(measurement) if measurement == "suboptimality" else -np.inf
+    return np.maximum(column(trace, measurement), floor)
+
+
 def deceptive(trace: xr.Dataset, measurement: str) -> np.ndarray:
     """(seeds, records) where the objective stands above its start, and the measurement hides it.
 

@@ -41,6 +41,15 @@ def hyper_parameters(trace: xr.Dataset) -> dict[str, Any]:
     return json.loads(trace.attrs["specification"])["hyper_parameters"]
 
 
+def varied_hyper_parameters(point: str, points: Mapping[str, xr.Dataset]) -> dict[str, Any]:
+    """The hyper-parameters of a grid point that another point of the run states otherwise."""
+    stated = [hyper_parameters(trace) for trace in points.values()]
+    own = hyper_parameters(points[point])
+    return {
+        key: value for key, value in own.items() if any(other.get(key) != value for other in stated)
+    }
+
+
 @dataclass(frozen=True)
 class Choice:
     """The chosen point of a run."""

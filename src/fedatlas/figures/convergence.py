@@ -3,8 +3,7 @@
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -15,22 +14,15 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from fedatlas.evaluation.costs import column, cost_axis, is_counted
-from fedatlas.evaluation.levels import diverged, smallest
-from fedatlas.evaluation.selection import hyper_parameters
-from fedatlas.figures.style import (
-    DASHED,
-    Shown,
-    colours,
-    diverged_note,
-    legend_beside,
-    put_title,
-)
+from fedatlas.evaluation.levels import diverged, drawn_values
+from fedatlas.evaluation.selection import varied_hyper_parameters
+from fedatlas.figures.style import DASHED, Shown, colours, diverged_note, legend_beside, put_title
 from fedatlas.schema.cost_names import declared_network, link_latencies
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
 
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
-# Labels of cost axes, and the unit of ticks such as 2.5k and 2.5MB; None: plain numbers.
+# Labels of cost axes, and the unit of ticks such as 2.5k or 2.5MB; None for plain numbers.
 _COSTS: dict[str, tuple[str, str | None]] = {
     "round": ("communication rounds", ""),
     "exchanges": ("communication rounds\n(of VFB²: dominated updates)", ""),
@@ -42,29 +34,27 @@ _COSTS: dict[str, tuple[str, str | None]] = {
     "simulated_time": ("simulated time in seconds", None),
     "epsilon": ("privacy spent, ε", ""),
 }
-# Letters that fit along the height of a panel, and along its width.
+# How many letters fit along the height and the width of a panel.
 _LETTERS_OF_LABEL, _LETTERS_OF_COST = 34, 42
 
 
-@dataclass(frozen=True)
-class _Curve:
+class _Curve(NamedTuple):
     label: str
     colour: str
     style: Any
     trace: xr.Dataset
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(NamedTuple):
     title: str
     measurement: str
     curves: list[_Curve]
 
 
 def compose(title: str, shown: Shown) -> Canvas:
-    """Rows of panels, one column per cost axis; a row for each measurement of each group of curves.
+    """One row per group of curves and measurement, one column per cost axis.
 
-    Lines are medians over seeds at equal cost, bands reach from the lowest to the highest seed.
+    Lines are medians over seeds at equal cost. Bands reach from the lowest to the highest seed.
     """
     figure, rows = shown.figure, list(_rows(shown))
     size = (2.5 + 3.0 * len(figure.costs), 0.9 + 2.5 * len(rows))
@@ -88,10 +78,10 @@ def compose(title: str, shown: Shown) -> Canvas:
         label = textwrap.fill(MEASUREMENTS[row.measurement].long_name, _LETTERS_OF_LABEL)
         places[0].set_ylabel(f"{row.title}\n{label}" if row.title else label)
         marked = _mark_full_rounds(places[0], figure.costs[0], row.curves)
-        if row.measurement == figure.measurement:  # rows of further ones have the same curves
+        if row.measurement == figure.measurement:  # rows of other measurements share its curves
             legend_beside(places[-1], _legend(row.curves, marked))
     for place in axes.flat:
-        # Only when all is drawn: a limit that is set stays, also for panels that share it.
+        # Last, as a limit stays once it is set, also in panels that share it.
         if place.get_xscale() == "linear":
             place.set_xlim(left=0)
     for place, cost in zip(axes[-1], figure.costs, strict=True):
@@ -112,7 +102,7 @@ def _rows(shown: Shown) -> Iterator[_Row]:
             trace, label = points[point], title
             style = DASHED if run in figure.dashed else "-"
             if figure.rows != "effective_step_size" and len(points) > 1:
-                label += f", {_told_apart(trace, points)}"
+                label += f", {_differs_by(point, points)}"
                 style = style if number == 0 else _LINE_STYLES[number % len(_LINE_STYLES)]
             grouped.setdefault(_row_title(figure, trace), []).append(
                 _Curve(label, colour_of[title], style, trace)
@@ -132,14 +122,12 @@ def _described(cost: str) -> tuple[str, str | None]:
     return label if len(label) <= _LETTERS_OF_COST else label.replace(", ", ",\n", 1), ""
 
 
-def _told_apart(trace: xr.Dataset, points: Mapping[str, xr.Dataset]) -> str:
-    """How a grid point differs: by its step if only steps differ, otherwise by all that differs."""
-    own = hyper_parameters(trace)
-    others = [hyper_parameters(point) for point in points.values()]
-    varied = [key for key, value in own.items() if any(other[key] != value for other in others)]
+def _differs_by(point: str, points: Mapping[str, xr.Dataset]) -> str:
+    """The step of a grid point if only steps differ, otherwise all hyper-parameters that differ."""
+    varied = varied_hyper_parameters(point, points)
     if all(key.endswith("step_size") for key in varied):
-        return f"step {trace.attrs['effective_step_size']:g}"
-    return ", ".join(f"{key.replace('_', ' ')} {own[key]}" for key in varied)
+        return f"step {points[point].attrs['effective_step_size']:g}"
+    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in varied.items())
 
 
 def _row_title(figure: Figure, trace: xr.Dataset) -> str:
@@ -154,21 +142,21 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
     logarithmic = _ends_far_apart(cost, curves)
     thicker = min(0.7, 1.4 / max(len(curves) - 1, 1))
     for above, curve in enumerate(reversed(curves)):
-        # Later curves are drawn first and wider: both are seen where they coincide.
+        # Later curves are drawn first and wider, so that coinciding ones are both seen.
         order, width = -above, 1.3 + thicker * above
         x, y = _healthy_seeds(curve, measurement, cost, logarithmic)
         if not len(y):
             continue
         low, high = y.min(axis=0), y.max(axis=0)
         place.fill_between(x, low, high, color=curve.colour, alpha=0.15, linewidth=0)
-        # Thin edges tell bands apart where they overlap.
+        # Thin edges keep overlapping bands distinct.
         place.plot(x, np.stack([low, high], axis=1), color=curve.colour, lw=0.4, alpha=0.5)
         median = np.median(y, axis=0)
         line, *_ = place.plot(
             x, median, color=curve.colour, ls=curve.style, lw=width, zorder=3 + 0.1 * order
         )
         if curve.style == DASHED:
-            # Its partner has its colour: white edges show dashes where the two coincide.
+            # White edges show the dashes on top of the partner, which has the same colour.
             line.set_path_effects([withStroke(linewidth=width + 1.2, foreground="white")])
     if not place.lines:
         place.text(0.5, 0.5, "nothing to draw", transform=place.transAxes, ha="center")
@@ -182,9 +170,10 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
 
 
 def _heights(row: _Row, costs: Sequence[str]) -> tuple[float | None, float | None]:
-    """Limits of a row's y axis: values after the first tenth of a linear x axis, all of a log one.
+    """Limits of a row's y axis, without the values in the first tenth of a linear x axis.
 
-    Curves start with a constant's score and end close together: the start would squeeze the ends.
+    Curves start at the score of a constant and end close together; the start would squeeze the
+    ends.
     """
     kept = [np.empty(0)]
     for cost in costs:
@@ -204,21 +193,20 @@ def _heights(row: _Row, costs: Sequence[str]) -> tuple[float | None, float | Non
 def _healthy_seeds(
     curve: _Curve, measurement: str, cost: str, logarithmic: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Costs (points,) and values (seeds, points) to draw; no seeds if every one diverged."""
+    """Costs (points,) and values (seeds, points) to draw; empty if every seed diverged."""
     healthy = ~diverged(curve.trace)
     if not healthy.any() or not is_counted(curve.trace, cost):
         return np.empty(0), np.empty((0, 0))
     costs = cost_axis(curve.trace, cost)[healthy]
-    if np.isinf(costs[:, -1]).any():  # what is not private spends more than any number
+    if np.isinf(costs[:, -1]).any():  # ε of a run without noise
         return np.empty(0), np.empty((0, 0))
-    values = np.maximum(column(curve.trace, measurement)[healthy], _floor(measurement))
-    x, y = _at_equal_cost(costs, values)
-    # A start at no cost has no place on a logarithmic axis.
+    x, y = _at_equal_cost(costs, drawn_values(curve.trace, measurement)[healthy])
+    # A logarithmic axis has no place for a cost of 0.
     return (x[x > 0], y[:, x > 0]) if logarithmic else (x, y)
 
 
 def _ends_far_apart(cost: str, curves: list[_Curve]) -> bool:
-    """Whether the shortest curve could not be seen beside the longest."""
+    """Whether the longest curve is so long that the shortest could not be seen beside it."""
     costs = [
         cost_axis(curve.trace, cost)[~diverged(curve.trace)]
         for curve in curves
@@ -230,7 +218,7 @@ def _ends_far_apart(cost: str, curves: list[_Curve]) -> bool:
 
 
 def _is_logarithmic(measurement: str, curves: list[_Curve]) -> bool:
-    """Log scales label badly what falls by less than a decade, as an objective may."""
+    """Whether the y axis is logarithmic; that of an objective only if it falls by a decade."""
     if measurement != "objective":
         return MEASUREMENTS[measurement].logarithmic
     ends = np.concatenate(
@@ -239,19 +227,14 @@ def _is_logarithmic(measurement: str, curves: list[_Curve]) -> bool:
     return bool(len(ends)) and ends.max() > 10 * ends.min()
 
 
-def _floor(measurement: str) -> float:
-    """Sub-optimality is drawn down to the accuracy of the optimum; the others as they are."""
-    return smallest(measurement) if measurement == "suboptimality" else -np.inf
-
-
 def _at_equal_cost(costs: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Seeds' values (seeds, points) at common costs (points,), up to where every seed has one."""
+    """Common costs (points,) and the values of seeds there (seeds, points), never extrapolated."""
     x = np.minimum(np.median(costs, axis=0), costs[:, -1].min())
     return x, np.stack([np.interp(x, *seed) for seed in zip(costs, values, strict=True)])
 
 
 def _mark_full_rounds(place: Axes, cost: str, curves: list[_Curve]) -> bool:
-    """Ticks on the lower edge, all seeds together, where full rounds are rare events."""
+    """Mark the full rounds of all seeds on the lower edge, if they are rare; whether any are."""
     marked = 0
     for curve in curves:
         if "full_participations" not in curve.trace or not is_counted(curve.trace, cost):
@@ -261,7 +244,7 @@ def _mark_full_rounds(place: Axes, cost: str, curves: list[_Curve]) -> bool:
         if not 0 < new.mean() < 0.3:
             continue
         at = cost_axis(curve.trace, cost)[:, 1:][new]
-        foot = 0.03 * marked  # curves one above the other: their marks may coincide
+        foot = 0.03 * marked  # one above the other, as marks of two curves may coincide
         place.vlines(
             at, foot, foot + 0.025, curve.colour, lw=0.8, transform=place.get_xaxis_transform()
         )

@@ -1,8 +1,7 @@
-"""Final values: where the seeds of every run ended, beside what the paper prints."""
+"""Final values: where the seeds of every run ended, beside the numbers that the paper prints."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,14 +14,13 @@ from fedatlas.evaluation.levels import diverged, mean_interval, smallest
 from fedatlas.figures.style import Shown, colours, diverged_note, legend_beside, put_title
 from fedatlas.schema.measurements import MEASUREMENTS
 
-_OFFSET = 0.22  # of seeds above their run's mean, in rows
-_EMPTY = 2 / 3  # share of an axis that may be empty between published values and ours
+_OFFSET = 0.22  # of seeds above the mean of their run, in rows
+_EMPTY = 2 / 3  # largest empty share of one axis between published values and ours
 _BREAK: Any = {"marker": [(-0.5, -1), (0.5, 1)], "ms": 7, "mew": 1, "ls": "", "clip_on": False}
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A run: the ends of seeds that did not diverge, their mean and its interval if any."""
+class _Row(NamedTuple):
+    """A run: where its healthy seeds ended, their mean, and the bounds of its interval."""
 
     label: str
     colour: str
@@ -33,14 +31,14 @@ class _Row:
 
     @property
     def ours(self) -> list[float]:
-        """Everything drawn but what the paper prints."""
+        """All drawn values except the published one."""
         return [*self.ends, *(self.bounds or ())]
 
 
 def compose(title: str, shown: Shown) -> Canvas:
     """One row per run: its seeds as dots, their mean and its 95 % interval, the published value.
 
-    Published values far from all of ours stand in a panel of their own, by the same scale.
+    Published values that are far from all of ours have a panel of their own, on the same scale.
     """
     figure = shown.figure
     logarithmic = MEASUREMENTS[figure.measurement].logarithmic
@@ -48,8 +46,7 @@ def compose(title: str, shown: Shown) -> Canvas:
     spans = [] if logarithmic else _spans_apart(rows)
     canvas = Canvas(figsize=(7.5, 1.3 + 0.5 * len(rows)), layout="constrained")
     places = canvas.subplots(
-        1,
-        max(len(spans), 1),
+        ncols=max(len(spans), 1),
         squeeze=False,
         sharey=True,
         width_ratios=[high - low for low, high in spans] or None,
@@ -84,13 +81,14 @@ def _rows(shown: Shown, logarithmic: bool) -> Iterator[_Row]:
         ends = column(trace, figure.measurement)[~gone, -1]
         if logarithmic:
             ends = np.maximum(ends, smallest(figure.measurement))
-        found = _mean(ends, logarithmic).tolist() if len(ends) else []
+        interval = np.array(mean_interval(np.log10(ends) if logarithmic else ends))
+        mean, low, high = (10**interval if logarithmic else interval).tolist()
         yield _Row(
             label=label + diverged_note(gone),
             colour=colour_of[label],
             ends=ends,
-            mean=found[0] if found else None,
-            bounds=(found[1], found[2]) if len(ends) > 1 else None,
+            mean=mean if len(ends) else None,
+            bounds=(low, high) if len(ends) > 1 else None,
             published=figure.published.get(run),
         )
 
@@ -107,7 +105,7 @@ def _draw_row(place: Axes, height: int, row: _Row) -> None:
 
 
 def _spans_apart(rows: list[_Row]) -> list[tuple[float, float]]:
-    """Spans of two panels where published values and ours lie far apart; empty for one panel."""
+    """The spans of two panels if published values and ours lie far apart, otherwise nothing."""
     ours = np.array([value for row in rows for value in row.ours])
     published = np.array([row.published for row in rows if row.published is not None])
     if not len(ours) or not len(published):
@@ -117,7 +115,7 @@ def _spans_apart(rows: list[_Row]) -> list[tuple[float, float]]:
     whole = max(ours.max(), published.max()) - min(ours.min(), published.min())
     if not inhabited or above - below <= _EMPTY * whole:
         return []
-    # One scale in both panels; the narrower is widened, so that its ticks have room.
+    # Both panels have one scale. The narrower one is widened to make room for its ticks.
     spans = []
     for part in (ours, published):
         middle = (part.min() + part.max()) / 2
@@ -127,7 +125,7 @@ def _spans_apart(rows: list[_Row]) -> list[tuple[float, float]]:
 
 
 def _break_axis(left: Axes, right: Axes, spans: list[tuple[float, float]]) -> None:
-    """Make two panels look like one interrupted axis, with ticks at one distance."""
+    """Make two panels look like one interrupted axis with evenly spaced ticks."""
     steps = MaxNLocator(6).tick_values(0, sum(high - low for low, high in spans))
     for place, span in zip((left, right), spans, strict=True):
         place.set_xlim(span)
@@ -138,12 +136,6 @@ def _break_axis(left: Axes, right: Axes, spans: list[tuple[float, float]]) -> No
     right.plot(0, 0, color="black", transform=right.transAxes, **_BREAK)
 
 
-def _mean(ends: np.ndarray, logarithmic: bool) -> np.ndarray:
-    if logarithmic:
-        return 10 ** np.array(mean_interval(np.log10(ends)))
-    return np.array(mean_interval(ends))
-
-
 def _legend(logarithmic: bool, published: bool) -> list[Line2D]:
     mean = f"{'geometric ' if logarithmic else ''}mean, 95 % interval"
     grey: dict[str, Any] = {"color": "grey", "ls": ""}
@@ -151,7 +143,5 @@ def _legend(logarithmic: bool, published: bool) -> list[Line2D]:
         Line2D([], [], marker="o", ms=4, alpha=0.45, mew=0, label="seed", **grey),
         Line2D([], [], marker="o", ms=6.5, color="grey", lw=1.8, label=mean),
     ]
-    if published:
-        mark = Line2D([], [], marker="D", ms=5, mfc="white", mec="black", ls="", label="published")
-        handles.append(mark)
-    return handles
+    mark = Line2D([], [], marker="D", ms=5, mfc="white", mec="black", ls="", label="published")
+    return [*handles, mark] if published else handles

@@ -1,10 +1,8 @@
 """Weighted directed graphs side by side: who sends to whom, by which weights, and the roots."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +10,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 
-from fedatlas.figures.style import draw, legend_below, put_title
+from fedatlas.figures.style import legend_below, put_title
 from fedatlas.schema.graphs import roots
 
 _WHOSE = {"states": "roots reach everyone", "trackers": "everyone reaches roots"}
@@ -22,29 +20,28 @@ _CENTRED: Any = {"ha": "center", "va": "center"}
 # Lengths are in points.
 _NODE = 9.0  # radius
 _MARGIN = 4.0  # around nodes
-_ROOM = 42.0  # of the circle, for an agent
+_ROOM = 42.0  # length of the circle for each agent
 _SMALLEST = 78.0  # radius of the circle
-_RADIUS_PER_WEIGHT = 5.0  # for many weights to be written
-_CLEAR = 15.0  # from the middle of a node to arrows of others, at least
-_BEND, _FURTHER = 0.15, 0.25  # of chords that need it; of the second of two opposite ones
-_LABELLED = 24  # edges of a graph whose weights can be read, at most
-_CROWDED = 50  # edges that are drawn thinner
+_RADIUS_PER_WEIGHT = 5.0  # makes room for written weights
+_CLEAR = 15.0  # least distance between the middle of a node and arrows of others
+_BEND, _FURTHER = 0.15, 0.25  # of a chord that must bend; added for the second of an opposite pair
+_LABELLED = 24  # most edges of a graph whose weights can be read
+_CROWDED = 50  # with more edges arrows are thinner
 _STEPS = np.linspace(0, 1, 41)  # along an arrow
 _LETTERING = np.array([0.45, 1.0])  # a weight is wider than high
 
 
-@dataclass(frozen=True)
-class _Arrow:
+class _Arrow(NamedTuple):
     """A quadratic Bézier curve from sender to receiver, or between two who both send."""
 
     start: np.ndarray
     end: np.ndarray
-    bend: float  # to the right of its way, as matplotlib's `rad`
+    bend: float  # to the right, like matplotlib's `rad`
     weight: float
     both_ways: bool
 
     def along(self, shares: np.ndarray) -> np.ndarray:
-        """The places (n, 2) after these shares (n,) of the way."""
+        """Points (n, 2) after these shares (n,) of the way."""
         way = self.end - self.start
         control = (self.start + self.end) / 2 + self.bend * np.array([way[1], -way[0]])
         share = shares[:, None]
@@ -54,22 +51,17 @@ class _Arrow:
         return places
 
 
-def draw_graphs(title: str, graphs: Mapping[str, np.ndarray], outputs: list[Path]) -> None:
-    """Draw weighted graphs side by side to each output (.svg, .png).
+def compose(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
+    """Graphs side by side, agents on a circle.
 
-    graphs: the weights (n, n) of "states" and, if any, of "trackers"; [i, j] > 0 iff i receives
-    from j.
+    graphs: weights (n, n) of "states" and, if there are any, of "trackers"; [i, j] > 0 if and only
+    if i receives from j.
     """
-    draw(outputs, compose_graphs, title, graphs)
-
-
-def compose_graphs(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
-    """The figure as an object of matplotlib, in matplotlib's own look."""
     nodes = _nodes(graphs)
     width, height = (np.ptp(nodes, axis=0) + 2 * (_NODE + _MARGIN)) / 72
     canvas = Canvas(figsize=(max((width + 0.5) * len(graphs), 5.5), height + 1.5))
     canvas.set_layout_engine("constrained", h_pad=0.08, w_pad=0.12)
-    # Trackers gather where states spread from: their roots are those of the reversed graph.
+    # Trackers gather where states spread from, so their roots are those of the reversed graph.
     own = {name: set(roots(w.T if name == "trackers" else w)) for name, w in graphs.items()}
     everywhere = set.intersection(*own.values())
     (axes,) = canvas.subplots(1, len(graphs), squeeze=False)
@@ -85,16 +77,22 @@ def compose_graphs(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
         undirected = all(arrow.both_ways for arrow in arrows)
         plain |= undirected
         _draw_arrows(place, arrows, heads=not undirected)
-        if _are_written(weights):
+        written, about = _weights_shown(weights)
+        if written:
             _draw_weights(place, arrows, nodes)
         _draw_agents(place, nodes, colours)
-        place.set_title(f"{name}: {_WHOSE[name]}\n{_about_weights(weights)}", fontsize=9)
+        place.set_title(f"{name}: {_WHOSE[name]}\n{about}", fontsize=9)
     names = {
         _ROOT: "root of both graphs" if len(graphs) > 1 else "root",
         _ROOT_HERE: "root of this graph only",
         _NO_ROOT: "not a root",
     }
-    handles = [_mark(colour, name) for colour, name in names.items() if colour in shown]
+    look: Any = {"ls": "", "marker": "o", "ms": 9, "mec": "black", "mew": 0.8}
+    handles = [
+        Line2D([], [], mfc=colour, label=name, **look)
+        for colour, name in names.items()
+        if colour in shown
+    ]
     legend_below(canvas, handles, columns=3)
     note = "arrows lead from sender to receiver"
     put_title(canvas, title, f"{note}, plain lines both ways" if plain else note)
@@ -102,17 +100,13 @@ def compose_graphs(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
 
 
 def _nodes(graphs: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Places (n, 2) of agents: on a circle, clockwise from the top."""
+    """Places (n, 2) of agents on a circle, clockwise from the top."""
     agents = len(graphs["states"])
-    written = max(np.count_nonzero(w) if _are_written(w) else 0 for w in graphs.values())
+    written = max(np.count_nonzero(w) if _weights_shown(w)[0] else 0 for w in graphs.values())
     radius = max(_SMALLEST, agents * _ROOM / (2 * np.pi), written * _RADIUS_PER_WEIGHT)
     angle = 2 * np.pi * np.arange(agents) / agents
     nodes: np.ndarray = radius * np.stack([np.sin(angle), np.cos(angle)], axis=1)
     return nodes
-
-
-def _mark(colour: str, name: str) -> Line2D:
-    return Line2D([], [], ls="", marker="o", ms=9, mfc=colour, mec="black", mew=0.8, label=name)
 
 
 def _draw_agents(place: Axes, nodes: np.ndarray, colours: list[str]) -> None:
@@ -131,47 +125,41 @@ def _draw_agents(place: Axes, nodes: np.ndarray, colours: list[str]) -> None:
 
 
 def _draw_arrows(place: Axes, arrows: list[_Arrow], heads: bool) -> None:
-    crowded = len(arrows) > _CROWDED
+    size, width = (7, 0.7) if len(arrows) > _CROWDED else (9, 1.1)
     for arrow in arrows:
-        place.add_patch(
-            FancyArrowPatch(
-                tuple(arrow.start),
-                tuple(arrow.end),
-                connectionstyle=f"arc3,rad={arrow.bend}",
-                arrowstyle="-" if not heads else "<|-|>" if arrow.both_ways else "-|>",
-                mutation_scale=7 if crowded else 9,
-                shrinkA=_NODE,
-                shrinkB=_NODE,
-                color=_LINE,
-                lw=0.7 if crowded else 1.1,
-            )
+        head = "<|-|>" if arrow.both_ways else "-|>"
+        patch = FancyArrowPatch(
+            tuple(arrow.start),
+            tuple(arrow.end),
+            connectionstyle=f"arc3,rad={arrow.bend}",
+            arrowstyle=head if heads else "-",
+            mutation_scale=size,
+            shrinkA=_NODE,
+            shrinkB=_NODE,
+            color=_LINE,
+            lw=width,
         )
+        place.add_patch(patch)
 
 
 def _draw_weights(place: Axes, arrows: list[_Arrow], nodes: np.ndarray) -> None:
+    box = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}
     for arrow, (x, y) in zip(arrows, _label_places(arrows, nodes), strict=True):
-        place.text(
-            x,
-            y,
-            f"{arrow.weight:.3g}",
-            **_CENTRED,
-            fontsize=7.5,
-            bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"},
-        )
+        place.text(x, y, f"{arrow.weight:.3g}", fontsize=7.5, bbox=box, **_CENTRED)
 
 
 def _label_places(arrows: list[_Arrow], nodes: np.ndarray) -> np.ndarray:
-    """Where weights stand, (arrows, 2): on their own arrow, far from other weights and arrows."""
-    # Outwards from the middle, which wins where all are clear by the size of a node.
+    """Places (arrows, 2) of weights on their arrows, far from other weights and arrows."""
+    # From the middle outwards; the middle wins if all places are clear by the size of a node.
     shares = 0.5 + 0.04 * np.array([0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6])
     ways = [arrow.along(_STEPS) for arrow in arrows]
     places = np.array([arrow.along(shares[:1])[0] for arrow in arrows])
-    for _ in range(3):  # earlier ones make room for later ones
+    for _ in range(3):  # as earlier weights make room for later ones
         for number, arrow in enumerate(arrows):
             spots = arrow.along(shares)
             lines = np.concatenate([nodes, *ways[:number], *ways[number + 1 :]])
             weights = np.delete(places, number, axis=0)
-            # Two weights touch at twice the distance of a weight and a line.
+            # Two weights touch at twice the distance at which a weight touches a line.
             clear = np.minimum(
                 _clearance(spots * _LETTERING, lines * _LETTERING),
                 _clearance(spots * _LETTERING, weights * _LETTERING) / 2,
@@ -181,9 +169,9 @@ def _label_places(arrows: list[_Arrow], nodes: np.ndarray) -> np.ndarray:
 
 
 def _arrows(weights: np.ndarray, nodes: np.ndarray) -> list[_Arrow]:
-    """One for each edge, or for two opposite ones whose weights are equal or not written."""
+    """One for each edge, or for two opposite edges whose weights are equal or not written."""
     arrows = []
-    written = _are_written(weights)
+    written, _ = _weights_shown(weights)
     for one, other in combinations(range(len(weights)), 2):
         there, back = float(weights[other, one]), float(weights[one, other])
         edges = [(one, other, there)] * (there > 0) + [(other, one, back)] * (back > 0)
@@ -194,7 +182,7 @@ def _arrows(weights: np.ndarray, nodes: np.ndarray) -> list[_Arrow]:
 
 
 def _bent(edges: list[tuple[int, int, float]], both_ways: bool, nodes: np.ndarray) -> list[_Arrow]:
-    """One edge, or two opposite ones, such that they pass by each other and by other agents."""
+    """One edge, or two opposite ones, bent so that they miss each other and other agents."""
     sender, receiver, _ = edges[0]
     # Clockwise, the middle of the circle is to the right.
     inwards = 1 if 2 * ((receiver - sender) % len(nodes)) <= len(nodes) else -1
@@ -213,26 +201,17 @@ def _bent(edges: list[tuple[int, int, float]], both_ways: bool, nodes: np.ndarra
 
 
 def _clearance(places: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """How far each place (n, 2) is from the nearest of the others (m, 2); (n,)."""
+    """(n,) distances of each place (n, 2) to the nearest of the others (m, 2)."""
     distances = np.linalg.norm(places[:, None] - others, axis=2)
     nearest: np.ndarray = distances.min(1, initial=np.inf)
     return nearest
 
 
-def _are_written(weights: np.ndarray) -> bool:
-    """Whether weights stand on their arrows: not if they are equal, or too many."""
-    return _differ(weights) and int(np.count_nonzero(weights)) <= _LABELLED
-
-
-def _about_weights(weights: np.ndarray) -> str:
+def _weights_shown(weights: np.ndarray) -> tuple[bool, str]:
+    """Whether weights stand on their arrows, and what the title says of them."""
     positive = weights[weights > 0]
-    if not _differ(weights):
-        return f"every weight is {positive[0]:.3g}"
-    if _are_written(weights):
-        return "weights on the arrows"
-    return f"weights from {positive.min():.3g} to {positive.max():.3g}"
-
-
-def _differ(weights: np.ndarray) -> bool:
-    positive = weights[weights > 0]
-    return bool(np.ptp(positive) > 1e-9 * positive.max())
+    if np.ptp(positive) <= 1e-9 * positive.max():
+        return False, f"every weight is {positive[0]:.3g}"
+    if len(positive) <= _LABELLED:
+        return True, "weights on the arrows"
+    return False, f"weights from {positive.min():.3g} to {positive.max():.3g}"

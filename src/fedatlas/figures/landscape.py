@@ -1,21 +1,19 @@
-"""A loss surface over two parameters, seen from above and as contours, with its stationary points.
+"""A loss surface over two parameters as relief and contours, with its stationary points.
 
-Colours follow the cube root of the height above the lowest value: a surface that is high at the
+Colours follow the cube root of the height above the lowest value, as a surface that is high at the
 rim is flat where it matters.
 """
 
-from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from fedatlas.evaluation.stationary_points import StationaryPoint, Surface
-from fedatlas.figures.style import draw, legend_below, put_title
+from fedatlas.figures.style import legend_below, put_title
 
 _NAMES = ("$m_1$", "$m_2$")
 _VALUE = r"$\min_{a,b}\,\Phi(m, a, b)$"
@@ -23,9 +21,9 @@ _COLOURS = matplotlib.colormaps["viridis"]
 _POWER = 1 / 3
 _LEVELS = 25  # of contours
 _TICKS = 7  # of the colour bar
-_RELIEF = 121  # places of the relief along either axis, at most
+_RELIEF = 121  # most grid lines of the relief along an axis
 _VIEW = {"elev": 62, "azim": -72}  # degrees
-# Small where points may fill a curve. Orange stands out on all of viridis.
+# Degenerate points are small, as they may fill a curve. Orange stands out on all of viridis.
 _MARKS: dict[str, dict[str, Any]] = {
     "minimum": {"marker": "o", "ms": 8, "mew": 0.7},
     "saddle": {"marker": "X", "ms": 10, "mew": 0.7},
@@ -34,30 +32,26 @@ _MARKS: dict[str, dict[str, Any]] = {
 }
 
 
-def draw_landscape(title: str, surface: Surface, outputs: list[Path]) -> None:
-    """Draw a surface to each output (.svg, .png)."""
-    draw(outputs, compose_landscape, title, surface)
-
-
-def compose_landscape(title: str, surface: Surface) -> Canvas:
-    """The figure as an object of matplotlib, in matplotlib's own look."""
+def compose(title: str, surface: Surface) -> Canvas:
+    """A relief on the left, contours on the right."""
     canvas = Canvas(figsize=(9.5, 4.9), layout="constrained")
     values = np.array(surface.values)
     lowest = surface.lowest
-    highest = max(float(values.max()), lowest + 1e-12)  # a flat surface has no levels otherwise
+    highest = max(float(values.max()), lowest + 1e-12)  # so that a flat surface has levels
     norm = PowerNorm(_POWER, lowest, highest)
     _draw_relief(canvas, surface, values, norm)
     contours = canvas.add_subplot(1, 2, 2)
-    shares = np.linspace(0, 1, _LEVELS) ** (1 / _POWER)
-    filled = contours.contourf(
-        surface.first,
-        surface.second,
-        values,
-        levels=lowest + (highest - lowest) * shares,
-        cmap=_COLOURS,
-        norm=norm,
-    )
-    _draw_saddle_levels(contours, surface, values)
+    grid = surface.first, surface.second, values
+    levels = lowest + (highest - lowest) * np.linspace(0, 1, _LEVELS) ** (1 / _POWER)
+    filled = contours.contourf(*grid, levels=levels, cmap=_COLOURS, norm=norm)
+    saddles = {
+        point.value
+        for point in surface.stationary_points
+        if point.classification == "saddle" and values.min() < point.value < values.max()
+    }
+    if saddles:
+        dashes: Any = {"colors": "white", "linewidths": 0.8, "linestyles": "dashed"}
+        contours.contour(*grid, levels=sorted(saddles), **dashes)
     for point in surface.stationary_points:
         contours.plot(*np.transpose(point.points), **_mark(point))
     contours.set(xlabel=_NAMES[0], ylabel=_NAMES[1], aspect="auto")
@@ -79,8 +73,8 @@ def _draw_relief(canvas: Canvas, surface: Surface, values: np.ndarray, norm: Pow
         ccount=_RELIEF,
         linewidth=0,
         antialiased=False,
-        shade=False,  # colours are those of the bar
-        rasterized=True,  # thousands of polygons otherwise
+        shade=False,  # keep the colours of the bar
+        rasterized=True,  # in place of thousands of polygons
     )
     for point in surface.stationary_points:
         heights = np.full(len(point.points), point.value)
@@ -89,26 +83,8 @@ def _draw_relief(canvas: Canvas, surface: Surface, values: np.ndarray, norm: Pow
     relief.set(xlabel=_NAMES[0], ylabel=_NAMES[1])
 
 
-def _draw_saddle_levels(place: Axes, surface: Surface, values: np.ndarray) -> None:
-    inside = {
-        point.value
-        for point in surface.stationary_points
-        if point.classification == "saddle" and values.min() < point.value < values.max()
-    }
-    if inside:
-        place.contour(
-            surface.first,
-            surface.second,
-            values,
-            levels=sorted(inside),
-            colors="white",
-            linewidths=0.8,
-            linestyles="dashed",
-        )
-
-
 def _ticks(lowest: float, highest: float) -> list[float]:
-    """Round numbers, spread as colours are."""
+    """Round numbers, spread like the colours."""
     shares = np.linspace(0, 1, _TICKS) ** (1 / _POWER)
     rounded = {float(f"{lowest + (highest - lowest) * share:.1g}") for share in shares}
     return sorted(tick for tick in {lowest, *rounded} if lowest <= tick <= highest)
@@ -119,7 +95,7 @@ def _mark(point: StationaryPoint) -> dict[str, Any]:
 
 
 def _legend(surface: Surface) -> list[Line2D]:
-    """An entry for each class, with how high its points stand, and one for the dashes."""
+    """An entry for each class with the height of its points, and one for the dashes."""
     classes: dict[str, list[StationaryPoint]] = {}
     for point in surface.stationary_points:
         classes.setdefault(point.classification, []).append(point)

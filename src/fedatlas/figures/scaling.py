@@ -16,10 +16,10 @@ _MARKERS = "osD^vP*"
 
 
 def compose(title: str, shown: Shown) -> Canvas:
-    """One line per group: time of its first run over that of each run, seed by seed.
+    """One line per group: the time of its first run over that of each run, seed by seed.
 
-    Lines are medians, bands reach from the lowest to the highest seed. A seed that misses the
-    target with any number of parties is left out, and the legend says so.
+    Lines are medians. Bands reach from the lowest to the highest seed. The legend counts the seeds
+    that are left out because they miss the target with some number of parties.
     """
     figure = shown.figure
     dashed = _dashed_groups(figure)

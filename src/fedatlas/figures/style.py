@@ -32,12 +32,15 @@ STYLE: Any = {
     "svg.hashsalt": "fedatlas",  # equal figures give equal files
     "svg.fonttype": "path",
 }
-_LETTERS_PER_INCH = 13  # of a title
+_LETTERS_PER_INCH = 13  # in a title
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What an experiment's figure shows: run → title, run → its traces, run → chosen point."""
+    """What an experiment's figure shows.
+
+    run_titles: run → title. traces: run → point → trace. chosen: run → its chosen point.
+    """
 
     figure: Figure
     run_titles: Mapping[str, str]
@@ -49,7 +52,7 @@ class Shown:
         return self.traces[run][self.chosen[run].point]
 
     def seeds(self, spread: str = "") -> str:
-        """How many seeds every run has; spread: what is drawn of several."""
+        """How many seeds each run has; spread: what is drawn of several seeds."""
         first = next(iter(next(iter(self.traces.values())).values()))
         seeds = first.sizes["seed"]
         return f"{spread}{seeds} seeds" if seeds > 1 else "one seed"
@@ -58,7 +61,7 @@ class Shown:
 def colours(titles: Mapping[str, str], dashed: Mapping[str, str]) -> dict[str, str]:
     """Title → colour, in the order of titles.
 
-    titles: run or group → title; dashed: run or group → the one whose colour it takes.
+    titles: run or group → title. dashed: run or group → the one whose colour it takes.
     """
     own = [title for name, title in titles.items() if name not in dashed]
     distinct = list(dict.fromkeys(own))
@@ -88,7 +91,7 @@ def legend_below(canvas: Canvas, handles: list[Line2D], columns: int) -> None:
 def put_title(canvas: Canvas, title: str, note: str) -> None:
     """A title with a note below it, no wider than the canvas."""
     widest = int(canvas.get_figwidth() * _LETTERS_PER_INCH)
-    # Lines of about equal length: no word stands alone.
+    # Lines of about equal length leave no word alone.
     even = len(title) // (len(title) // widest + 1) + 10
     lines = textwrap.wrap(title, min(widest, even))
     lines += [part for line in note.splitlines() for part in textwrap.wrap(line, widest)]
@@ -96,7 +99,7 @@ def put_title(canvas: Canvas, title: str, note: str) -> None:
 
 
 def draw(outputs: list[Path], compose: Callable[..., Canvas], *content: Any) -> None:
-    """Compose a figure in the common look; write it to each output (.svg, .png) atomically."""
+    """Compose a figure in the common look; write it to each output (.svg, .png), whole or not."""
     with matplotlib.rc_context(STYLE):
         canvas = compose(*content)
         for output in outputs:
@@ -106,5 +109,5 @@ def draw(outputs: list[Path], compose: Callable[..., Canvas], *content: Any) -> 
 
 
 def diverged_note(gone: np.ndarray) -> str:
-    """A line for labels of runs with diverged seeds; gone: (seeds,) whether each did."""
+    """A label's line about diverged seeds, empty if there are none; gone: (seeds,) booleans."""
     return f"\n{gone.sum()} of {len(gone)} seeds diverged" if gone.any() else ""

@@ -1,24 +1,23 @@
 """Aggregation trees side by side: who adds up what, in which order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from fedatlas.federations.vertical.secure_sum import AggregationTree
-from fedatlas.figures.style import draw, legend_below
+from fedatlas.figures.style import legend_below
 
-_MESSAGE, _KEPT = "#0072B2", "#999999"  # told apart by readers with any colour vision
-_RADIUS = 8.5  # of a node, in points; a leaf is given _ROOM of them
-_ROOM = 21.0
+_MESSAGE, _KEPT = "#0072B2", "#999999"  # distinct with any colour vision
+# In points.
+_RADIUS = 8.5  # of a node
+_ROOM = 21.0  # width for each leaf
 
 
-@dataclass(frozen=True)
-class _Node:
-    """Where a sum is drawn, which party holds it, and whether it is one party's own number."""
+class _Node(NamedTuple):
+    """Where a sum is drawn and which party holds it; a leaf is one party's own number."""
 
     x: float
     y: int
@@ -26,15 +25,8 @@ class _Node:
     leaf: bool
 
 
-def draw_trees(
-    trees: Sequence[AggregationTree], titles: Sequence[str], outputs: list[Path]
-) -> None:
-    """Draw trees side by side, parties below and the root on top, to each output (.svg, .png)."""
-    draw(outputs, compose_trees, trees, titles)
-
-
-def compose_trees(trees: Sequence[AggregationTree], titles: Sequence[str]) -> Canvas:
-    """The figure as an object of matplotlib, in matplotlib's own look."""
+def compose(trees: Sequence[AggregationTree], titles: Sequence[str]) -> Canvas:
+    """Trees side by side, parties below and the root on top."""
     width = sum(max(tree.parties, 6) * _ROOM / 72 + 0.5 for tree in trees)
     height = 1.3 + 0.75 * max(tree.depth for tree in trees)
     canvas = Canvas(figsize=(max(width, 6.5), height), layout="constrained")
@@ -59,40 +51,26 @@ def _draw_tree(place: Axes, tree: AggregationTree) -> None:
             own, other = held[receiver], held[sender]
             node = _Node((own.x + other.x) / 2, level, receiver, False)
             place.plot([own.x, node.x], [own.y, node.y], color=_KEPT, ls=":", lw=1.2, zorder=1)
-            place.annotate(
-                "",
-                (node.x, node.y),
-                (other.x, other.y),
-                arrowprops={
-                    "arrowstyle": "-|>",
-                    "color": _MESSAGE,
-                    "lw": 1.2,
-                    "shrinkA": _RADIUS,
-                    "shrinkB": _RADIUS,
-                },
-            )
+            arrow = {"arrowstyle": "-|>", "color": _MESSAGE, "lw": 1.2}
+            ends = {"shrinkA": _RADIUS, "shrinkB": _RADIUS}
+            place.annotate("", node[:2], other[:2], arrowprops=arrow | ends)
             held[receiver] = node
             nodes.append(node)
     for node in nodes:
+        shape = "circle,pad=0.25" if node.leaf else "square,pad=0.35"
         place.annotate(
             str(node.party),
-            (node.x, node.y),
+            node[:2],
             ha="center",
             va="center",
             fontsize=8,
-            bbox={
-                "boxstyle": "circle,pad=0.25" if node.leaf else "square,pad=0.35",
-                "facecolor": "white",
-                "edgecolor": "black",
-                "linewidth": 0.8,
-            },
+            bbox={"boxstyle": shape, "fc": "white", "ec": "black", "lw": 0.8},
             zorder=3,
         )
     place.set_xlim(-0.7, tree.parties - 0.3)
     place.set_ylim(-0.4, tree.depth + 0.4)
-    place.set_yticks(
-        range(tree.depth + 1), ["parties", *(f"level {y + 1}" for y in range(tree.depth))]
-    )
+    levels = [f"level {y + 1}" for y in range(tree.depth)]
+    place.set_yticks(range(tree.depth + 1), ["parties", *levels])
     place.tick_params(length=0)
     place.set_xticks([])
     place.spines[:].set_visible(False)

@@ -77,7 +77,8 @@ def landscape_code(plan: Plan, experiment: str) -> list[str]:
 def budgets_code(plan: Plan, experiment: str) -> list[str]:
     """The modules that compute privacy budgets."""
     methods = sorted({spec.algorithm for spec in plan.runs_of(experiment)})
-    return ["fedatlas.studies.budgets", *(f"fedatlas.algorithms.{name}" for name in methods)]
+    own = ("fedatlas.studies.budgets", "fedatlas.traces.netcdf")
+    return [*own, *(f"fedatlas.algorithms.{name}" for name in methods)]
 
 
 def report_item(name: str) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 The problem is tiny: one number per agent, trained many times at once, one run per coordinate.
 Sample l of agent i has the loss ½ h x² − c_il x. Gradients of two samples differ by |c − c'| at
-every x, so the papers' bound C holds without clipping; h is the curvature that their proofs leave
-out. The attacker sees every message and knows everything except which of two data sets was used.
-It ranks runs by their likelihood ratio, the strongest possible test.
+every x, so the papers' bound C holds without clipping; h is the curvature, which their proofs leave
+out. The attacker sees every message and knows everything but which of two data sets was used. It
+ranks runs by their likelihood ratio, the strongest possible test.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from math import inf, log
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,28 +22,26 @@ from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.draws import NumpyDraws
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork, Links
+from fedatlas.federations.decentralised.network import GraphCounters, Links
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.privacy.sensitivity import smooth_lemma_2
 
-_DECIMALS = 9
+_DECIMALS = 9  # of likelihood ratios
+_QUANTILES = np.linspace(0.01, 0.9999, 200)
 
 
-@dataclass(frozen=True)
-class Attack:
+class Attack(NamedTuple):
     """The outcome of one attack.
 
-    claimed: ε by accounting, as in Algorithm.budgets. lower_bound: of the true ε, 0 if the attack
-    shows nothing. detected, mistaken: shares of runs on the first and on the second data set that
-    the attacker assigns to the first.
+    claimed: ε by accounting, as in `DecentralisedAlgorithm.budgets`. lower_bound: of the true ε, 0
+    if the attack shows nothing. detected, mistaken: shares of runs on the first and on the second
+    data set that the attacker assigns to the first.
     """
 
-    curvature: float
     claimed: dict[str, float]
     lower_bound: float
     detected: float
     mistaken: float
-    runs: int
 
 
 def attack(
@@ -56,15 +55,14 @@ def attack(
     runs: int,
     confidence: float = 0.95,
     seed: int = 0,
-    agent: int = 0,
 ) -> Attack:
-    """Attack a method on two data sets that differ in one sample of one agent.
+    """Attack a method on two data sets that differ in one sample of the first agent.
 
     states, trackers: weights R and C, (n, n). samples: D of every agent. runs: on each data set;
     half of them choose the attacker's threshold, the other half are judged by it.
     confidence: of the lower bound.
-    Raises FedatlasError where the likelihood cannot be computed: a form that reuses its samples
-    must draw all of them every time.
+    Raises FedatlasError if the likelihood is unknown: a form that reuses its samples must draw all
+    of them every time.
     """
     if not algorithm.scheme.tracker_noise(algorithm.horizon).min() > 0:
         raise FedatlasError("privacy_audit: without noise there is nothing to attack: state some")
@@ -77,18 +75,17 @@ def attack(
             "likelihood is known only where it draws all of them"
         )
     centres = np.zeros((2, len(states), samples))
-    # All samples of the agent are equal except one in one data set: nothing hides it.
-    centres[:, agent] = -algorithm.gradient_bound / 2
-    centres[0, agent, 0] = algorithm.gradient_bound / 2
+    # All samples of the agent are equal except one in one data set, which nothing hides.
+    centres[:, 0] = -algorithm.gradient_bound / 2
+    centres[0, 0, 0] = algorithm.gradient_bound / 2
     worlds = [_TinyProblem(each, curvature, runs) for each in centres]
     training = _Training(algorithm, states, trackers)
     ratios = []
     for number, world in enumerate(worlds):
         tape = training.tape(world, iterations, [seed, number])
         evidence = training.of_fresh_samples if provable else training.of_replays
-        # Rounding errors also tell data sets apart; they are not what is attacked here.
+        # Rounding errors also distinguish the data sets, but they are not under attack.
         ratios.append(evidence(tape, worlds).round(_DECIMALS))
-    bound, detected, mistaken = _lower_bound(ratios[0], ratios[1], confidence)
     claimed = {
         name: budget.final[0] for name, budget in algorithm.budgets(exposure, iterations).items()
     }
@@ -96,12 +93,11 @@ def attack(
         with_curvature = partial(smooth_lemma_2, smoothness=abs(curvature))
         budget = algorithm.budget_by(with_curvature, exposure, iterations, algorithm.gradient_bound)
         claimed["Lemmas 2 and 3, with the curvature"] = budget.final[0]
-    return Attack(curvature, claimed, bound, detected, mistaken, runs)
+    return Attack(claimed, *_lower_bound(ratios[0], ratios[1], confidence))
 
 
-@dataclass
-class _Release:
-    """One send with noise: (n, runs) what was sent, what it was made of, and the noise's scale."""
+class _Release(NamedTuple):
+    """One message with noise: what was sent and its exact value, (n, runs), and the noise scale."""
 
     sent: np.ndarray
     exact: np.ndarray
@@ -129,27 +125,23 @@ class _TinyProblem:
         """(n, runs)."""
         self.points.append(points)
         agents = np.arange(self.agents)[:, None, None]
-        each = self.curvature * points[..., None] - self.centres[agents, batch]
-        mean: np.ndarray = _clipped(each, clipping).mean(axis=-1)
-        return mean
+        return self._mean_gradients(points, self.centres[agents, batch], clipping)
 
     def possible(
         self, points: np.ndarray, size: int, clipping: Clipping | None
     ) -> Iterator[np.ndarray]:
         """(n, runs) gradients of every set of samples that may be drawn, all equally likely."""
         for drawn in combinations(range(self.samples), size):
-            each = self.curvature * points[..., None] - self.centres[:, None, list(drawn)]
-            yield _clipped(each, clipping).mean(axis=-1)
+            yield self._mean_gradients(points, self.centres[:, None, list(drawn)], clipping)
 
-
-class _NoData(_TinyProblem):
-    """Gradients are 0: trackers then hold only what follows from releases."""
-
-    def gradients(
-        self, points: np.ndarray, batch: np.ndarray, clipping: Clipping | None
+    def _mean_gradients(
+        self, points: np.ndarray, centres: np.ndarray, clipping: Clipping | None
     ) -> np.ndarray:
-        self.points.append(points)
-        return np.zeros_like(points)
+        each = self.curvature * points[..., None] - centres
+        if clipping is not None:  # the norm of one coordinate is its size
+            each = each.clip(-clipping.bound, clipping.bound)
+        mean: np.ndarray = each.mean(axis=-1)
+        return mean
 
 
 class _Tape:
@@ -175,12 +167,6 @@ class _TapedLinks(Links):
         return self._tape.add(values, super().release(values, scale, random), scale)
 
 
-class _TapedNetwork(GraphNetwork):
-    def __init__(self, states: np.ndarray, trackers: np.ndarray, tape: _Tape) -> None:
-        self.states, self.trackers = _TapedLinks(states, tape), _TapedLinks(trackers, tape)
-        self.draws = NumpyDraws()
-
-
 @dataclass(frozen=True)
 class _Training:
     """A method on its graphs; states, trackers: weights (n, n)."""
@@ -192,9 +178,13 @@ class _Training:
     def tape(
         self, problem: Any, iterations: int, seed: list[int], replayed: _Tape | None = None
     ) -> _Tape:
-        """What is released in a training from 0."""
+        """The releases of a training from 0."""
         tape = _Tape(replayed)
-        network = _TapedNetwork(self.states, self.trackers, tape)
+        network: Any = SimpleNamespace(
+            states=_TapedLinks(self.states, tape),
+            trackers=_TapedLinks(self.trackers, tape),
+            draws=NumpyDraws(),
+        )
         random = RoundRandom(int(np.random.SeedSequence(seed).generate_state(1)[0]))
         start = np.zeros((problem.agents, problem.dimension))
         state = self.algorithm.start(problem, network, start)
@@ -218,10 +208,11 @@ class _Training:
     def of_fresh_samples(self, tape: _Tape, worlds: Sequence[_TinyProblem]) -> np.ndarray:
         """(runs,) log-likelihood ratios where every release depends on samples of its own.
 
-        What was sent is a number that follows from earlier releases, plus the gradient of any of
-        the sets of samples that might have been drawn, plus noise.
+        A release is a number that follows from earlier releases, plus the gradient of one of the
+        sets of samples that may be drawn, plus noise.
         """
-        known = _NoData(worlds[0].centres, worlds[0].curvature, worlds[0].dimension)
+        # Gradients of 0 leave in trackers only what follows from releases.
+        known = _TinyProblem(np.zeros_like(worlds[0].centres), 0.0, worlds[0].dimension)
         replay = self.tape(known, len(tape.releases), [0, 0], tape)
         size = self.algorithm.scheme.steps(self.algorithm.horizon).samples
         clipping = self.algorithm.clipping_rule
@@ -239,15 +230,10 @@ class _Training:
         return total
 
 
-def _clipped(gradients: np.ndarray, clipping: Clipping | None) -> np.ndarray:
-    """One coordinate's gradients; all norms are its size."""
-    return gradients if clipping is None else gradients.clip(-clipping.bound, clipping.bound)
-
-
 def _lower_bound(
     first: np.ndarray, second: np.ndarray, confidence: float
 ) -> tuple[float, float, float]:
-    """ε's lower bound, and the shares of runs on either data set that exceed the threshold.
+    """A lower bound of ε, and the shares of runs on either data set above the threshold.
 
     first, second: (runs,) the attacker's scores. P(score > t) of the two differ by e^ε at most.
     """
@@ -259,11 +245,8 @@ def _lower_bound(
     return _bound(detected, mistaken, confidence), float(detected.mean()), float(mistaken.mean())
 
 
-_QUANTILES = np.linspace(0.01, 0.9999, 200)
-
-
 def _bound(detected: np.ndarray, mistaken: np.ndarray, confidence: float) -> float:
-    """ln(p/q) with p from below and q from above, by Clopper and Pearson; 0 where it is less."""
+    """ln(p/q) with p from below and q from above, by Clopper and Pearson; at least 0."""
     from scipy.stats import beta
 
     error = (1 - confidence) / 2  # of either

@@ -1,25 +1,22 @@
 """Table of attacks on claimed privacy budgets."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.claims.audit_stands import COLUMNS, REFUTED
-from fedatlas.evaluation.comma_separated import to_csv
+from fedatlas.evaluation.claims.audit_stands import REFUTED
 from fedatlas.evaluation.levels import CONFIDENCE
 from fedatlas.federations.decentralised.network import graph_weights
-from fedatlas.files import write_text
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
 from fedatlas.studies.attack_trials import attack
 
 
 def tabulate_attacks(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[dict[str, object]]:
-    """A row for each run, curvature and accounting; the run's first accounting comes first.
+    """A row for each run, curvature and accounting, the first accounting of a run first.
 
-    audited_epsilon is a lower bound of the true ε. A claimed ε below it `does not stand`, others
+    audited_epsilon is a lower bound of the true ε. A claimed ε below it `does not stand`; others
     are `not refuted`.
     """
     rows: list[dict[str, object]] = []
@@ -37,7 +34,7 @@ def tabulate_attacks(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[dict
                 samples=study.samples,
                 curvature=curvature,
                 runs=study.runs,
-                # Of all curvatures of a run together.
+                # Shared among all curvatures of a run.
                 confidence=1 - (1 - CONFIDENCE) / len(study.curvatures),
                 seed=study.seed,
             )
@@ -50,14 +47,9 @@ def tabulate_attacks(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[dict
                     "audited_epsilon": found.lower_bound,
                     "detected": found.detected,
                     "mistaken": found.mistaken,
-                    "runs": found.runs,
+                    "runs": study.runs,
                     "verdict": REFUTED if found.lower_bound > claimed else "not refuted",
                 }
                 for accounting, claimed in found.claimed.items()
             ]
     return rows
-
-
-def write_attacks(rows: Sequence[Mapping[str, object]], path: Path) -> None:
-    """Write the table as CSV, whole or not at all."""
-    write_text(path, to_csv(rows, COLUMNS))

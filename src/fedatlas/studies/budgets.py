@@ -1,8 +1,7 @@
-"""What runs spend of privacy, by iteration and in all as a function of the horizon."""
+"""Privacy that runs spend, by iteration and in all by horizon."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
@@ -17,32 +16,26 @@ from fedatlas.privacy.conditions import Condition
 from fedatlas.privacy.exposure import Exposure
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import BudgetStudy
-from fedatlas.traces.netcdf import write_netcdf
 
 CONDITION_COLUMNS = ["run", *(field.name for field in fields(Condition))]
 
 
-def exposure_of(spec: RunSpec, study: BudgetStudy) -> Exposure:
-    """What a run's budget depends on, from its graphs and the study's sizes."""
-    states, trackers = graph_weights(spec)
-    return Exposure(study.samples, study.dimension, states, trackers)
-
-
 def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
-    """Budgets of the runs that account for any, a `case` for each run and accounting.
+    """Budgets of the runs that account for privacy, a `case` for each run and accounting.
 
-    Variables: epsilon, delta (case, iteration) after so many iterations of the run as it is;
-    final_epsilon, final_delta (case, horizon) of a whole run of k = 0 … K, whose steps, samples and
-    noise are those of the horizon K; NaN for methods that do not follow it, and where it asks for
-    more samples than there are. Coordinates: run, accounting, statement (what it rests on) and
-    first (whether it is the run's first accounting, see Algorithm.budgets) of each case.
+    Variables: epsilon, delta (case, iteration) after each iteration of the run as it is;
+    final_epsilon, final_delta (case, horizon) of a whole run of k = 0 … K with the steps, samples
+    and noise of the horizon K. These are NaN for methods that do not follow the horizon, and where
+    it asks for more samples than there are. Coordinates of a case: run, accounting, statement (what
+    the budget rests on), first (whether the accounting is the run's first, see
+    `DecentralisedAlgorithm.budgets`).
     """
     rounds = max(spec.rounds for spec in specs)
     horizons = np.arange(1, study.last_horizon + 1)
     unknown = Budget(*np.full((2, study.last_horizon), np.nan))
     rows: list[tuple[str, str, bool, str, Budget, Budget]] = []
     for spec in specs:
-        algorithm, exposure = _private(spec), exposure_of(spec, study)
+        algorithm, exposure = _private(spec, study)
         by_iteration = algorithm.budgets(exposure, spec.rounds)
         by_horizon = algorithm.budgets_by_horizon(exposure, study.last_horizon)
         for place, (accounting, budget) in enumerate(by_iteration.items()):
@@ -67,33 +60,25 @@ def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
             "iteration": np.arange(1, rounds + 1),
             "horizon": horizons,
         },
-        attrs={
-            "format": FORMAT,
-            "samples": study.samples,
-            "dimension": study.dimension,
-        },
+        attrs={"format": FORMAT, "samples": study.samples, "dimension": study.dimension},
     )
 
 
 def tabulate_conditions(specs: Sequence[RunSpec], study: BudgetStudy) -> list[dict[str, object]]:
-    """What theorems ask of the runs, a row for each run and condition; no value is not known."""
-    return [
-        {"run": spec.run, **asdict(condition)}
-        for spec in specs
-        for condition in _private(spec).conditions(exposure_of(spec, study))
-    ]
+    """Conditions of theorems on the runs, a row for each; a missing value is unknown."""
+    rows: list[dict[str, object]] = []
+    for spec in specs:
+        algorithm, exposure = _private(spec, study)
+        rows += [{"run": spec.run, **asdict(found)} for found in algorithm.conditions(exposure)]
+    return rows
 
 
-def _private(spec: RunSpec) -> DecentralisedAlgorithm:
+def _private(spec: RunSpec, study: BudgetStudy) -> tuple[DecentralisedAlgorithm, Exposure]:
+    """A run's method, and the sizes and graphs on which its budget depends."""
     algorithm = build_algorithm(spec)
     assert isinstance(algorithm, DecentralisedAlgorithm)  # as the run has graphs
-    return algorithm
+    return algorithm, Exposure(study.samples, study.dimension, *graph_weights(spec))
 
 
 def _padded(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
     return np.array([np.pad(row, (0, length - len(row)), constant_values=np.nan) for row in rows])
-
-
-def write_budgets(budgets: xr.Dataset, path: Path) -> None:
-    """Write the file whole or not at all."""
-    write_netcdf(budgets, path)

@@ -1,16 +1,16 @@
-"""The loss surface of a network with two parameters, and where it is stationary.
+"""The loss surface of a network with two parameters, and its stationary points.
 
-FMGDA, section 5.3 and Figure 1. With F of `problems.auc` and Φ(m, a, b) = max_w F, the surface is
-min_{a,b} Φ(m, a, b) over the network's parameters m = (m_1, m_2). Everything is in float64.
+FMGDA, section 5.3 and Figure 1. With F of `federations.min_max.auc` and Φ(m, a, b) = max_w F, the
+surface is min_{a,b} Φ(m, a, b) over the network's parameters m = (m_1, m_2), all in float64.
 
-Searches start on a grid of their own and follow the gradient norm down, inside the range; a search
-that ends at a gradient of 0 has found a stationary point. Plateaus, where the gradient is within
-the tolerance of 0, count as such. No search proves that there are no others.
+Searches start on a grid and minimise the norm of the gradient inside the range. A search that ends
+at a gradient of 0, within the tolerance, has found a stationary point; plateaus count as such. No
+search proves that there are no others.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,28 +26,32 @@ from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, positive_rate
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.studies import Landscape
 
-#: What counts as stationary. A search ends far below this unless its point is degenerate.
+#: Largest gradient norm of a stationary point. Searches for other than degenerate points end far
+#: below it.
 GRADIENT_TOLERANCE = 1e-9
-#: What counts as an eigenvalue of 0: that of a quartic minimum, found to the gradient's tolerance,
-#: is half of it.
+#: Largest eigenvalue that counts as 0, twice that of a quartic minimum that is found to the
+#: gradient's tolerance.
 EIGENVALUE_TOLERANCE = 1e-5
-#: Searches start from so many places along either axis.
-STARTS = 16
-# Points nearer to each other than this share of the range are one.
-_SAME_PLACE = 1e-4
-# Degenerate points whose values differ by less are one set.
-_SAME_VALUE = 1e-8
-# Scores computed at once on the grid.
-_CHUNK = 1_000_000
+STARTS = 16  # starting places of searches along each axis
+_SAME_PLACE = 1e-4  # points nearer than this share of the range are one
+_SAME_VALUE = 1e-8  # degenerate points whose values are nearer than this are one set
+_CHUNK = 1_000_000  # scores that are computed at once on the grid
 
 
 class AucSurface:
     """Φ and min_{a,b} Φ of a data set and a network with two parameters."""
 
     def __init__(self, data: ClientSamples, objective: AucObjective) -> None:
-        """Take all clients' samples; FedatlasError if there is no such surface."""
-        inputs, labels = _samples(data)
-        module = architecture(objective.model)(tuple(inputs.shape[1:]), 1).double()
+        """Take all clients' samples; FedatlasError if they or the network have no such surface."""
+        features, labels = data.samples.features, data.samples.label
+        if data.samples.layout != "dense" or not isinstance(features, np.ndarray):
+            raise FedatlasError(
+                f"data set '{data.metadata['dataset']}': a landscape is that of plain numbers, not "
+                f"of {data.samples.layout} samples"
+            )
+        shape = tuple(data.metadata["shape"] or features.shape[1:])
+        inputs = torch.tensor(features, dtype=torch.float64).reshape(len(features), *shape)
+        module = architecture(objective.model)(shape, 1).double()
         self._names = [name for name, _ in module.named_parameters()]
         self._shapes = [parameter.shape for parameter in module.parameters()]
         self._sizes = [shape.numel() for shape in self._shapes]
@@ -73,7 +77,7 @@ class AucSurface:
         return self._highest(h, *self._class_means(h))
 
     def best_auxiliary(self, m: torch.Tensor) -> torch.Tensor:
-        """The a and b, (2,), that are best at m: the mean scores of either class."""
+        """The best a and b at m, (2,): the mean scores of the two classes."""
         return torch.cat(self._class_means(self._scores(m)))
 
     def _scores(self, m: torch.Tensor) -> torch.Tensor:
@@ -91,7 +95,7 @@ class AucSurface:
         return of_positive, of_negative
 
     def _highest(self, h: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        # A parabola in w: its slope at 0 and its curvature tell where it is highest.
+        # A parabola in w is highest where its slope at 0 and its curvature say.
         at = Auxiliary(a, b, torch.zeros_like(a))
         slope = self._loss.auxiliary_gradient(h, self._positive, self._share, at).w
         w = slope / (2 * self._loss.p * (1 - self._loss.p))
@@ -101,16 +105,16 @@ class AucSurface:
 def explore(surface: AucSurface, landscape: Landscape, starts: int = STARTS) -> Surface:
     """The surface over the grid and its stationary points inside it.
 
-    starts: searches start from so many places along either axis.
+    starts: number of starting places of searches along each axis.
     """
-    first, second = (
-        np.linspace(*limits, landscape.points) for limits in (landscape.first, landscape.second)
-    )
+    ranges = landscape.first, landscape.second
+    first, second = (np.linspace(*limits, landscape.points) for limits in ranges)
     values = _on_grid(surface, first, second)
-    ended = [_search(surface, landscape, start) for start in _starts(landscape, starts)]
+    shares = (np.arange(starts) + 0.5) / starts
+    places = product(*(low + (high - low) * shares for low, high in ranges))
+    ended = [_search(surface, np.array(ranges), place) for place in places]
     found = sorted((point for point in ended if point is not None), key=lambda point: point.value)
     lowest = min([float(values.min()), *(point.value for point in found)])
-    near = _Nearness(landscape)
     return Surface(
         lowest=lowest,
         starts=len(ended),
@@ -118,25 +122,12 @@ def explore(surface: AucSurface, landscape: Landscape, starts: int = STARTS) -> 
         gradient_tolerance=GRADIENT_TOLERANCE,
         eigenvalue_tolerance=EIGENVALUE_TOLERANCE,
         stationary_points=[
-            _described(surface, members, lowest, near) for members in _grouped(found, near.alike)
+            _described(surface, members, lowest) for members in _grouped(found, _are_one_set)
         ],
         first=first.tolist(),
         second=second.tolist(),
         values=values.tolist(),
     )
-
-
-def _samples(data: ClientSamples) -> tuple[torch.Tensor, np.ndarray]:
-    """Inputs (n, *shape), float64, and labels (n,)."""
-    features, metadata = data.samples.features, data.metadata
-    if data.samples.layout != "dense" or not isinstance(features, np.ndarray):
-        raise FedatlasError(
-            f"data set '{metadata['dataset']}': a landscape is that of plain numbers, not of "
-            f"{data.samples.layout} samples"
-        )
-    shape = tuple(metadata["shape"] or features.shape[1:])
-    inputs = torch.tensor(features, dtype=torch.float64)
-    return inputs.reshape(len(features), *shape), data.samples.label
 
 
 def _on_grid(surface: AucSurface, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -153,25 +144,22 @@ def _on_grid(surface: AucSurface, first: np.ndarray, second: np.ndarray) -> np.n
     return grid
 
 
-def _starts(landscape: Landscape, starts: int) -> Iterator[tuple[float, ...]]:
-    shares = (np.arange(starts) + 0.5) / starts
-    yield from product(
-        *(low + (high - low) * shares for low, high in (landscape.first, landscape.second))
-    )
+class _Found(NamedTuple):
+    """Where one search ended.
 
-
-@dataclass(frozen=True)
-class _Found:
-    """Where one search ended; eigenvalues: of the Hessian there, (2,), ascending."""
+    place: m from the middle of the range, in widths of the range. eigenvalues: of the Hessian,
+    (2,), ascending.
+    """
 
     m: np.ndarray
+    place: np.ndarray
     value: float
     gradient_norm: float
     eigenvalues: np.ndarray
 
     @property
     def signs(self) -> tuple[int, ...]:
-        """-1, 0 or 1 for either eigenvalue."""
+        """-1, 0 or 1 for each eigenvalue."""
         return tuple(int(np.sign(x)) * (abs(x) > EIGENVALUE_TOLERANCE) for x in self.eigenvalues)
 
     @property
@@ -186,15 +174,19 @@ _CLASSES: dict[tuple[int, ...], Classification] = {
 }
 
 
-def _search(surface: AucSurface, landscape: Landscape, start: tuple[float, ...]) -> _Found | None:
-    """The stationary point that a search ends at; None where the gradient is not 0."""
-    low, high = zip(landscape.first, landscape.second, strict=True)
+def _search(surface: AucSurface, ranges: np.ndarray, start: tuple[float, ...]) -> _Found | None:
+    """The stationary point at which a search ends; None if the gradient there is not 0."""
+
+    def gradient(m: np.ndarray) -> np.ndarray:
+        found: np.ndarray = jacobian(surface.value, torch.tensor(m)).numpy()
+        return found
+
     # Damped steps also reach points that fill a curve, where Newton's matrix is singular.
     ended = least_squares(
-        lambda m: _gradient(surface, m),
+        gradient,
         start,
         lambda m: _hessian(surface.value, m),
-        bounds=(low, high),
+        bounds=ranges.T,
         ftol=None,
         xtol=1e-12,
         gtol=1e-15,
@@ -202,13 +194,9 @@ def _search(surface: AucSurface, landscape: Landscape, start: tuple[float, ...])
     norm = float(np.linalg.norm(ended.fun))
     if norm > GRADIENT_TOLERANCE:
         return None
+    place = (ended.x - ranges.mean(axis=1)) / (ranges[:, 1] - ranges[:, 0])
     value = float(surface.value(torch.tensor(ended.x)))
-    return _Found(ended.x, value, norm, np.linalg.eigvalsh(_hessian(surface.value, ended.x)))
-
-
-def _gradient(surface: AucSurface, m: np.ndarray) -> np.ndarray:
-    gradient: np.ndarray = jacobian(surface.value, torch.tensor(m)).numpy()
-    return gradient
+    return _Found(ended.x, place, value, norm, np.linalg.eigvalsh(_hessian(surface.value, ended.x)))
 
 
 def _hessian(function: Callable[[torch.Tensor], torch.Tensor], place: np.ndarray) -> np.ndarray:
@@ -216,28 +204,17 @@ def _hessian(function: Callable[[torch.Tensor], torch.Tensor], place: np.ndarray
     return matrix
 
 
-class _Nearness:
-    """What counts as one point, and what as one set."""
+def _are_one_place(one: _Found, other: _Found) -> bool:
+    return bool((abs(one.place - other.place) < _SAME_PLACE).all())
 
-    def __init__(self, landscape: Landscape) -> None:
-        limits = np.array([landscape.first, landscape.second])
-        self._widths, self._middle = limits[:, 1] - limits[:, 0], limits.mean(axis=1)
 
-    def same_place(self, one: _Found, other: _Found) -> bool:
-        return bool((abs(one.m - other.m) < _SAME_PLACE * self._widths).all())
-
-    def alike(self, one: _Found, other: _Found) -> bool:
-        """One point; of degenerate points, which may fill a curve, one value."""
-        if one.signs != other.signs:
-            return False
-        if one.classification == "degenerate":
-            return abs(one.value - other.value) < _SAME_VALUE
-        return self.same_place(one, other)
-
-    def from_middle(self, point: _Found) -> tuple[float, ...]:
-        """For sorting; rounded, so that of two as near the one with the larger m_1 comes first."""
-        distance = np.linalg.norm((point.m - self._middle) / self._widths)
-        return round(float(distance), 6), *-point.m
+def _are_one_set(one: _Found, other: _Found) -> bool:
+    """Whether two are one point; degenerate ones, which may fill a curve, only share a value."""
+    if one.signs != other.signs:
+        return False
+    if one.classification == "degenerate":
+        return abs(one.value - other.value) < _SAME_VALUE
+    return _are_one_place(one, other)
 
 
 def _grouped(found: list[_Found], same: Callable[[_Found, _Found], bool]) -> list[list[_Found]]:
@@ -252,10 +229,13 @@ def _grouped(found: list[_Found], same: Callable[[_Found, _Found], bool]) -> lis
     return groups
 
 
-def _described(
-    surface: AucSurface, members: list[_Found], lowest: float, near: _Nearness
-) -> StationaryPoint:
-    members = sorted(members, key=near.from_middle)
+def _from_middle(point: _Found) -> tuple[float, ...]:
+    """A key for sorting; rounded, so that of two equally near points the larger m_1 comes first."""
+    return round(float(np.linalg.norm(point.place)), 6), *-point.m
+
+
+def _described(surface: AucSurface, members: list[_Found], lowest: float) -> StationaryPoint:
+    members = sorted(members, key=_from_middle)
     point = members[0]
     with torch.no_grad():
         a, b = surface.best_auxiliary(torch.tensor(point.m)).tolist()
@@ -271,5 +251,5 @@ def _described(
         eigenvalues=point.eigenvalues.tolist(),
         eigenvalues_of_phi=of_phi.tolist(),
         starts=len(members),
-        points=[group[0].m.tolist() for group in _grouped(members, near.same_place)],
+        points=[group[0].m.tolist() for group in _grouped(members, _are_one_place)],
     )

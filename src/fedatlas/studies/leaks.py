@@ -2,53 +2,54 @@
 
 VFB² (arXiv:2103.00958), Theorem 7: semi-honest parties, colluding or not, cannot infer another
 party's features or weights, or the labels. Passive parties receive ϑ = ∂loss/∂z at the margin
-z = w·x of every sample; the attacks here turn ϑ into labels and margins.
-`federations.vertical.secure_sum.collusion` tells what the secure sum gives away. Labels and margins
+z = w·x of every sample. The attacks here turn ϑ into labels and margins.
+`federations.vertical.secure_sum.collusion` tells what the secure sum reveals. Labels, margins and ϑ
 are (n,) in one order.
 
-Lemma 1 assumes that the loss is secret; findings say which attacks assume to know it. Unmasked
-shares of all samples reveal more: with the ϑ that were sent, a party's only feature up to its sign.
-That attack is tested but not tabulated, since it needs the updates.
+Lemma 1 assumes that the loss is secret; findings name the attacks that know it. Unmasked shares of
+all samples reveal more: with the ϑ that were sent, a party's only feature up to its sign. A test
+mounts that attack; the table leaves it out, since it needs the updates.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.federations.vertical.secure_sum import collusion, two_trees
-from fedatlas.files import write_text
 from fedatlas.schema.objectives import LinearObjective, Loss
 
 _RECOVERED = 1e-9  # a label within this of the truth is recovered
 _LARGEST_GROUP = 3  # colluders
+# What attackers know, and what the paper claims against several attacks.
+_FALLING = "a loss that falls with the margin"
+_FORM = "the form of the loss"
+_LABELS_ARE_SAFE = "Theorem 7: it is impossible to exactly infer the labels"
 
 
 def derivatives(loss: Loss, margins: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """ϑ = ∂loss/∂z, (n,): what a dominator sends to the other parties."""
+    """ϑ = ∂loss/∂z, which a dominator sends to the other parties."""
     residuals = margins - labels
     if loss is Loss.SQUARE:
         return 2.0 * residuals
     if loss is Loss.ROBUST:
         return residuals / (1.0 + 0.5 * residuals**2)
-    with np.errstate(over="ignore"):  # the quotient is then a zero of the right sign
+    with np.errstate(over="ignore"):  # an overflow leaves a zero of the right sign
         return -labels / (1.0 + np.exp(labels * margins))
 
 
 def labels_from_sign(derivatives: np.ndarray, labels: np.ndarray) -> float:
-    """Share of labels ±1 that y = -sign ϑ tells; of other labels: of their side of the mean.
+    """Share of labels ±1 that y = -sign ϑ tells; for other labels, of their sides of the mean.
 
-    A ϑ that underflowed still has its sign.
+    A ϑ that underflowed keeps its sign.
     """
     return float(np.mean(np.where(np.signbit(derivatives), 1, -1) == _sides(labels)))
 
 
 def _sides(labels: np.ndarray) -> np.ndarray:
-    """(n,) ±1: labels that are so already, or whether they lie above their mean."""
+    """Labels ±1 as they are; of others, 1 for those above their mean and -1 for the rest."""
     if _are_signs(labels):
         return labels
     return np.where(labels > labels.mean(), 1, -1)
@@ -59,9 +60,9 @@ def _are_signs(labels: np.ndarray) -> bool:
 
 
 def scores_from_derivative(derivatives: np.ndarray) -> np.ndarray:
-    """Margins (n,) of the whole model from ϑ of the logistic loss: z = y log(1/|ϑ| - 1).
+    """Margins of the whole model from ϑ of the logistic loss: z = y log(1/|ϑ| - 1).
 
-    Infinite, with the right sign, where float64 has rounded |ϑ| to 0 (yz > 745) or 1 (yz < -37).
+    Infinite, with the right sign, where float64 rounded |ϑ| to 0 (yz > 745) or 1 (yz < -37).
     """
     size = np.abs(derivatives)
     with np.errstate(divide="ignore"):
@@ -69,40 +70,37 @@ def scores_from_derivative(derivatives: np.ndarray) -> np.ndarray:
 
 
 def labels_at_zero(loss: Loss, derivatives: np.ndarray) -> np.ndarray:
-    """Labels (n,) from ϑ at z = 0, where every model starts that starts at w = 0.
+    """Labels from ϑ at z = 0, which is where a model w = 0 starts.
 
-    The robust loss gives ϑ alike for y and 2/y; the one in [-√2, √2] is returned.
+    The robust loss has the same ϑ for y and 2/y; the one in [-√2, √2] is returned.
     """
     if loss is Loss.LOGISTIC:
         return -2.0 * derivatives
     if loss is Loss.SQUARE:
         return -0.5 * derivatives
-    # Rounding may carry |ϑ| beyond its largest value, 1/√2.
+    # Rounding may lift |ϑ| above its largest value, 1/√2.
     return -2.0 * derivatives / (1.0 + np.sqrt(np.maximum(1.0 - 2.0 * derivatives**2, 0.0)))
 
 
-@dataclass(frozen=True)
-class Recovery:
-    """Share of labels recovered within 1e-9, and the root mean square error over all."""
+class Recovery(NamedTuple):
+    """Share of labels recovered within 1e-9, and the root mean square error over all labels."""
 
     share: float
     rmse: float
 
 
 def labels_from_first_snapshot(loss: Loss, derivatives: np.ndarray, labels: np.ndarray) -> Recovery:
-    """How well ϑ at w = 0 tells the labels: SVRG and SAGA send it for every sample at the start."""
+    """How well ϑ at w = 0 tells labels; SVRG and SAGA send it for every sample at the start."""
     errors = labels_at_zero(loss, derivatives) - labels
-    return Recovery(
-        float(np.mean(np.abs(errors) <= _RECOVERED)), float(np.sqrt(np.mean(errors**2)))
-    )
+    recovered = np.abs(errors) <= _RECOVERED
+    return Recovery(float(recovered.mean()), float(np.sqrt(np.mean(errors**2))))
 
 
-@dataclass(frozen=True)
-class Groups:
-    """Of all groups of `size` colluders: how many there are, and how many unmask a single share.
+class Groups(NamedTuple):
+    """How many groups of `size` colluders there are, and how many of them unmask a share.
 
-    largest: the most shares that one group unmasks; example: the first group that unmasks one, and
-    whose, and in whose sums, as "1 and 2 unmask 3 in sums of 0" (empty without).
+    largest: the most shares that one group unmasks. example: the first group that unmasks a share,
+    such as "1 and 2 unmask 3 in sums of 0", or empty.
     """
 
     size: int
@@ -112,13 +110,11 @@ class Groups:
     example: str
 
 
-def collusion_table(
-    parties: int, active: int = 1, largest_group: int = _LARGEST_GROUP
-) -> list[Groups]:
-    """What groups of 1 to `largest_group` colluders unmask, over the trees of all dominators."""
+def collusion_table(parties: int, active: int = 1) -> list[Groups]:
+    """What groups of 1 to 3 colluders unmask from the sums of all dominators."""
     pairs = [two_trees(parties, root) for root in range(active)]
     table = []
-    for size in range(1, min(largest_group, parties - 1) + 1):
+    for size in range(1, min(_LARGEST_GROUP, parties - 1) + 1):
         unmasked = {
             group: sorted({share for trees in pairs for share in collusion(trees, group).shares})
             for group in combinations(range(parties), size)
@@ -142,9 +138,8 @@ def _listed(parties: Sequence[int]) -> str:
 class Finding:
     """One attack: who learns what, how well, and whether the paper's claim survives it.
 
-    assumes: what the attacker knows besides what it is sent; the paper holds that passive parties
-    do not know the form of the loss. measured says what `value` is. Surviving one attack proves
-    nothing.
+    assumes: what the attacker knows besides what it is sent; by the paper, passive parties do not
+    know the form of the loss. measured: what `value` is. Surviving one attack proves nothing.
     """
 
     attack: str
@@ -157,9 +152,6 @@ class Finding:
     verdict: Literal["stands", "does not stand"]
 
 
-_COLUMNS = [field.name for field in fields(Finding)]
-
-
 def find_leaks(
     objective: LinearObjective,
     labels: np.ndarray,
@@ -168,15 +160,14 @@ def find_leaks(
     parties: int,
     active: int,
 ) -> list[Finding]:
-    """Every attack on a model; labels, margins: (n,). FedatlasError for fewer than 2 parties."""
+    """Every attack on a model; FedatlasError for fewer than 2 parties."""
     loss = objective.loss
-    at_start = derivatives(loss, margins_at_start, labels)
     trained = derivatives(loss, margins_trained, labels)
     findings = [_sign_finding(trained, labels)]
     if loss is Loss.LOGISTIC:
         findings.append(_score_finding(trained, margins_trained))
-    findings.append(_snapshot_finding(loss, at_start, labels))
-    return [*findings, *(_collusion_finding(groups) for groups in collusion_table(parties, active))]
+    findings.append(_snapshot_finding(loss, derivatives(loss, margins_at_start, labels), labels))
+    return [*findings, *map(_collusion_finding, collusion_table(parties, active))]
 
 
 def _sign_finding(sent: np.ndarray, labels: np.ndarray) -> Finding:
@@ -187,10 +178,10 @@ def _sign_finding(sent: np.ndarray, labels: np.ndarray) -> Finding:
         attack="the sign of ϑ, at the optimum",
         who="any passive party",
         learns="labels" if binary else "whether a label lies above the mean",
-        assumes="a loss that falls with the margin" if binary else "nothing",
+        assumes=_FALLING if binary else "nothing",
         measured=f"share guessed right (always the more frequent side: {usual:.3f})",
         value=told,
-        paper_claim="Theorem 7: it is impossible to exactly infer the labels",
+        paper_claim=_LABELS_ARE_SAFE,
         verdict=_verdict(survives=not binary or told <= usual),
     )
 
@@ -202,7 +193,7 @@ def _score_finding(sent: np.ndarray, margins: np.ndarray) -> Finding:
         attack="the size of ϑ, at the optimum",
         who="any passive party",
         learns="the margin w·x of every sample, to which all parties contribute",
-        assumes="the form of the loss",
+        assumes=_FORM,
         measured=f"largest error ({len(finite)} of {len(errors)} samples; rounding |ϑ| to 0 or 1 "
         "hides the others)",
         value=float(finite.max(initial=0.0)),
@@ -218,12 +209,10 @@ def _snapshot_finding(loss: Loss, sent: np.ndarray, labels: np.ndarray) -> Findi
         attack="ϑ of all samples at the start, sent by SVRG and SAGA",
         who="any passive party",
         learns=f"labels{either}",
-        assumes="a loss that falls with the margin"
-        if loss is Loss.LOGISTIC
-        else "the form of the loss",
+        assumes=_FALLING if loss is Loss.LOGISTIC else _FORM,
         measured=f"share recovered within {_RECOVERED:g} (RMSE over all: {recovery.rmse:.3g})",
         value=recovery.share,
-        paper_claim="Theorem 7: it is impossible to exactly infer the labels",
+        paper_claim=_LABELS_ARE_SAFE,
         verdict=_verdict(survives=recovery.share == 0),
     )
 
@@ -247,8 +236,3 @@ def _collusion_finding(table: Groups) -> Finding:
 
 def _verdict(survives: bool) -> Literal["stands", "does not stand"]:
     return "stands" if survives else "does not stand"
-
-
-def write_leaks(findings: Sequence[Finding], path: Path) -> None:
-    """Write findings as CSV."""
-    write_text(path, to_csv([asdict(finding) for finding in findings], _COLUMNS))
