@@ -1,7 +1,6 @@
 """A small copy of the whole workflow in a folder of its own, to run, edit and break."""
 
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -12,6 +11,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from forking import forks
 
 ROOT = Path(__file__).parent.parent
 COPIED = ("Snakefile", "rules", "config", "workflow", "profiles", "src", "pyproject.toml")
@@ -87,18 +88,6 @@ def _compile() -> None:
                 check=True,
                 stderr=subprocess.DEVNULL,
             )
-
-
-@cache
-def _dry_runs() -> subprocess.Popen[str]:
-    """The process of dry_run.py, which ends with this one."""
-    return subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("dry_run.py"))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=_environment(),
-    )
 
 
 def runs_in(planned: list[str]) -> list[str]:
@@ -182,25 +171,23 @@ class WorkflowCopy:
         return [sys.executable, "-m", "snakemake", "--cores", "2", *(arguments or self.targets)]
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Start Snakemake."""
+        """Run Snakemake; it and its jobs start as forks."""
+        return self._fork("--cores", "2", *(arguments or self.targets))
+
+    def ask(self, *arguments: str) -> tuple[int, str]:
+        """Exit status and output of Snakemake where it starts no job, such as in a dry run."""
+        outcome = self._fork(*arguments)
+        return outcome.returncode, outcome.stdout + outcome.stderr
+
+    def _fork(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*arguments),
+            forks().command("snakemake", *arguments),
             cwd=self.folder,
             env=self.environment(),
             capture_output=True,
             text=True,
             timeout=300,
         )
-
-    def ask(self, *arguments: str) -> tuple[int, str]:
-        """Exit status and output of Snakemake where it starts no job, such as in a dry run."""
-        log = self.folder.with_name(f"{self.folder.name}.log")
-        request = {"folder": str(self.folder), "arguments": arguments, "log": str(log)}
-        process = _dry_runs()
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps(request) + "\n")
-        process.stdin.flush()
-        return int(process.stdout.readline()), log.read_text(encoding="utf-8")
 
     def planned(self, *arguments: str) -> list[str]:
         """Outputs that a dry run of the workflow's targets would make."""

@@ -56,10 +56,10 @@ def specifications() -> dict[str, RunSpec]:
 
 
 def compile_kernels(folder: Path) -> None:
-    """Train for a round by every kind of compiled code, which is then cached on disk."""
+    """Train by every kind of compiled code, which is then cached on disk; FedPAGE draws which."""
     found = specifications()
     specs = [
-        found[method].model_copy(update={"rounds": 1, "record_every": 1, "seeds": (0,)})
+        found[method].model_copy(update={"rounds": 20, "record_every": 20, "seeds": (0,)})
         for method in ("scaffold", "fedpage", "vfb2_saga")
     ]
     make_shards(specs, folder)
