@@ -40,27 +40,34 @@ class SourceTree:
         self._index = Path(cache_from_source(str(package / "__init__.py"))).with_name("index.json")
         self._version = file_digest(Path(__file__))
         self._indexed = self._read_index()
-        self._known: dict[Path, _Source] = {}
+        self._known: dict[str, _Source] = {}
+        self._imported: dict[str, set[str]] = {}
 
-    def closure(self, *modules: str) -> list[Path]:
-        """Files of `modules` and of everything in the package that they import, sorted."""
-        found: set[Path] = set()
+    def closure(self, *modules: str) -> list[str]:
+        """Files of `modules` and of all that they import: paths below the package, sorted.
+
+        Raises ValueError for one of `modules` that is not there.
+        """
+        for module in modules:
+            if not self._files([module]):
+                raise ValueError(f"there is no module {module} in {self._package}")
+        found: set[str] = set()
         waiting = self._files(part for module in modules for part in _with_parents(module))
         while waiting:
-            path = waiting.pop()
-            if path not in found:
-                found.add(path)
-                waiting |= self._files(self._source(path).imports)
+            file = waiting.pop()
+            if file not in found:
+                found.add(file)
+                if file not in self._imported:  # closures overlap
+                    self._imported[file] = self._files(self._source(file).imports)
+                waiting |= self._imported[file]
         return sorted(found)
 
     def digest(self, *modules: str) -> str:
         """One digest over the names and meanings of the files of their closure."""
         files = self.closure(*modules)
-        if any(self._name(path) not in self._indexed for path in files):
+        if not self._indexed.keys() >= set(files):
             self._write_index()
-        return text_digest(
-            "".join(f"{self._name(path)} {self._source(path).meaning}\n" for path in files)
-        )
+        return text_digest("".join(f"{file} {self._source(file).meaning}\n" for file in files))
 
     def stamp(self, modules: Sequence[str], folder: Path) -> str:
         """See `code_stamp`."""
@@ -76,33 +83,29 @@ class SourceTree:
             _replace(path, text)
         return str(path)
 
-    def _name(self, path: Path) -> str:
-        return path.relative_to(self._package).as_posix()
-
-    def _files(self, modules: Iterable[str]) -> set[Path]:
+    def _files(self, modules: Iterable[str]) -> set[str]:
         """Of those that are modules of the package."""
-        own = {name for name in modules if name.split(".")[0] == self._package.name}
-        return {file for file in map(self._module_file, own) if file is not None}
+        own = f"{self._package.name}."
+        below = {f"{name}."[len(own) : -1] for name in modules if f"{name}.".startswith(own)}
+        return {file for file in map(self._module_file, below) if file is not None}
 
-    def _module_file(self, module: str) -> Path | None:
-        base = self._package.parent.joinpath(*module.split("."))
-        if (base / "__init__.py").is_file():
-            return base / "__init__.py"
-        file = base.with_suffix(".py")
-        return file if file.is_file() else None
+    def _module_file(self, module: str) -> str | None:
+        base = module.replace(".", "/")
+        names = (f"{base}/__init__.py", f"{base}.py") if base else ("__init__.py",)
+        return next((name for name in names if (self._package / name).is_file()), None)
 
-    def _source(self, path: Path) -> _Source:
-        if path not in self._known:
-            content, name = path.read_bytes(), self._name(path)
+    def _source(self, file: str) -> _Source:
+        if file not in self._known:
+            content = (self._package / file).read_bytes()
             digest = sha256(content).hexdigest()
-            source = self._indexed.get(name)
+            source = self._indexed.get(file)
             if source is None or source.content != digest:
-                self._indexed.pop(name, None)
+                self._indexed.pop(file, None)
                 tree = ast.parse(content)
-                package = path.relative_to(self._package.parent).parent.parts
+                package = [self._package.name, *file.split("/")[:-1]]
                 source = _Source(digest, _meaning(tree), sorted(set(_imports(tree, package))))
-            self._known[path] = source
-        return self._known[path]
+            self._known[file] = source
+        return self._known[file]
 
     def _read_index(self) -> dict[str, _Source]:
         """By file name; empty if it is missing or was written by another version."""
@@ -115,7 +118,7 @@ class SourceTree:
         return {name: _Source(*source) for name, source in sources.items()}
 
     def _write_index(self) -> None:
-        self._indexed |= {self._name(path): source for path, source in self._known.items()}
+        self._indexed |= self._known
         with suppress(OSError):  # an installation that cannot be written
             _replace(self._index, canonical_json([self._version, self._indexed]))
 
@@ -125,8 +128,8 @@ def _own_sources() -> SourceTree:
     return SourceTree(Path(__file__).parents[1])
 
 
-def import_closure(*modules: str) -> list[Path]:
-    """Files of `modules` and of everything in this package that they import, sorted."""
+def import_closure(*modules: str) -> list[str]:
+    """`SourceTree.closure` of this package."""
     return _own_sources().closure(*modules)
 
 
