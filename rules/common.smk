@@ -2,15 +2,14 @@
 
 import atexit
 import gc
-from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.plan import code, data, results, specifications, training
+from fedatlas.plan import data, results, specifications, training
 from fedatlas.plan.build import build_plan
-from fedatlas.plan.closure import code_stamp
+from fedatlas.plan.code import code_of, write_stamps
 from fedatlas.plan.selected import Selected, targets
 from fedatlas.plan.wildcards import CONSTRAINTS, one_of
 from fedatlas.schema.config import export_to_jobs, load_config
@@ -21,11 +20,10 @@ gc.set_threshold(50_000)
 atexit.register(gc.freeze)
 
 try:
-    if Path("results").exists() and not Path("results").is_dir():
-        raise FedatlasError("results is a file, but must be a folder: move it away")
     CONFIG = load_config(config)
     PLAN = build_plan(Path("config"))
     SELECTED = Selected(PLAN, CONFIG.experiments)
+    write_stamps(PLAN)
     export_to_jobs(CONFIG)
 except FedatlasError as error:
     raise WorkflowError(str(error)) from None
@@ -33,17 +31,6 @@ except FedatlasError as error:
 
 wildcard_constraints:
     **CONSTRAINTS,
-
-
-@cache
-def code_of(*modules):
-    """A file that changes with the meaning of these modules and of all that they import."""
-    return code_stamp(modules, Path("results/code"))
-
-
-# Snakemake lists a folder once, while it builds its graph: what is written later counts as missing.
-for modules in code.of_experiments(PLAN, SELECTED.names):
-    code_of(*modules)
 
 
 def of_experiment(function, *more):
