@@ -1,5 +1,6 @@
 # make demo: the whole workflow on bundled data.   make test: all tests.   make check: static checks.
-# make fuzz: 10,000 damaged files for every parser (FEDATLAS_FUZZ_CASES says another number).
+# make fuzz: 10,000 damaged files for every parser (FEDATLAS_FUZZ_CASES says another number), and
+#   1,000 examples for property tests.
 # make kill-test: 100 kills of training, at random times (FEDATLAS_KILLS says another number).
 PYTHON ?= python3
 VENV := .venv
@@ -46,6 +47,7 @@ slurm-test: $(CLUSTER)/.installed  # on a SLURM of one node, as root: see docs/c
 
 fuzz: environment
 	FEDATLAS_FUZZ_CASES=$${FEDATLAS_FUZZ_CASES:-10000} $(BIN)/python -m pytest -s tests/test_fuzz_parsers.py
+	$(BIN)/python -m pytest -n $(CORES) -m hypothesis --hypothesis-profile thorough
 
 kill-test: environment
 	FEDATLAS_KILLS=$${FEDATLAS_KILLS:-100} $(BIN)/python -m pytest -s tests/test_interruption.py

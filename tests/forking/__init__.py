@@ -1,12 +1,33 @@
 """Commands that start at once: a server has loaded the libraries, and forks."""
 
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from forking.client import command, send
+
 HERE = Path(__file__).parent
+
+
+class Fork:
+    """A command of `fedatlas` that runs; all that it prints is added to a file."""
+
+    def __init__(
+        self, address: str, arguments: Sequence[str], log: Path, die: Sequence[object]
+    ) -> None:
+        with Path(os.devnull).open() as nothing, log.open("ab") as output:
+            files = [nothing.fileno(), output.fileno(), output.fileno()]
+            self._connection = send(address, command("fedatlas", arguments, die), files)
+        self.process = int(self._connection.recv(16))
+
+    def status(self) -> int:
+        """Wait for its end: the exit status, negative if a signal ended it."""
+        with self._connection:
+            return int(self._connection.recv(16))
 
 
 class Forks:
@@ -14,23 +35,40 @@ class Forks:
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="fedatlas-")
-        address = f"{self._folder.name}/socket"
-        self._client = [sys.executable, "-IS", str(HERE / "client.py"), address]
+        self._address = f"{self._folder.name}/socket"
+        self._client = [sys.executable, "-IS", str(HERE / "client.py"), self._address]
         self._server = subprocess.Popen(
-            [sys.executable, str(HERE / "server.py"), address],
+            [sys.executable, str(HERE / "server.py"), self._address],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
         )
         assert self._server.stdout is not None and self._server.stdout.readline() == b"ready\n"
-        self.programs = Path(self._folder.name) / "bin"
-        self.programs.mkdir()
+        programs = Path(self._folder.name) / "bin"
+        programs.mkdir()
         script = f'#!/bin/sh\nexec {" ".join(self._client)} fedatlas "$@"\n'
-        (self.programs / "fedatlas").write_text(script, encoding="utf-8")
-        (self.programs / "fedatlas").chmod(0o755)
+        (programs / "fedatlas").write_text(script, encoding="utf-8")
+        (programs / "fedatlas").chmod(0o755)
+
+    def load(self, modules: Sequence[str], arguments: Sequence[str] = ()) -> None:
+        """Load modules of fedatlas in the server, and run a command there that compiles."""
+        message = {"modules": modules, "arguments": arguments}
+        with send(self._address, message, []) as connection:
+            connection.recv(16)  # until it is closed
+
+    def start(self, arguments: Sequence[str], log: Path, die: Sequence[object] = ()) -> Fork:
+        """Start `fedatlas`; die: where it kills itself, as [function, end of the file's name,
+        calls before].
+        """
+        return Fork(self._address, arguments, log, die)
 
     def command(self, program: str, *arguments: str) -> list[str]:
-        """A command line of `fedatlas` or `snakemake`."""
+        """The command line that runs `fedatlas` or `snakemake` as a fork."""
         return [*self._client, program, *arguments]
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.communicate()
 
 
 @cache

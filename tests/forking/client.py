@@ -2,31 +2,46 @@
 
     python -IS client.py SOCKET PROGRAM [ARGUMENT …]
 
-It loads as little as it can: a workflow's jobs start it in place of `fedatlas`.
+It loads as little as it can, not even pathlib: a workflow's jobs start it in place of `fedatlas`.
 """
 
 import json
 import os
 import socket
 import sys
-from pathlib import Path
+from collections.abc import Sequence
+
+
+def send(address: str, message: dict[str, object], descriptors: Sequence[int]) -> socket.socket:
+    """The connection to the server after a message with open files."""
+    text = json.dumps(message).encode()
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * len(text))
+    connection.connect(address)
+    socket.send_fds(connection, [text], descriptors)
+    return connection
+
+
+def command(
+    program: str, arguments: Sequence[str], die: Sequence[object] = ()
+) -> dict[str, object]:
+    """The message that asks for a command here."""
+    return {
+        "program": program,
+        "arguments": arguments,
+        "folder": os.getcwd(),  # noqa: PTH109
+        "environment": dict(os.environ),
+        "die": die,
+    }
 
 
 def main() -> None:
     """End with the command's exit status; without an answer, with that of a crash."""
     address, program, *arguments = sys.argv[1:]
-    command = {
-        "program": program,
-        "arguments": arguments,
-        "folder": str(Path.cwd()),
-        "environment": dict(os.environ),
-    }
-    message = json.dumps(command).encode()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * len(message))
-        connection.connect(address)
-        socket.send_fds(connection, [message], [0, 1, 2])
-        sys.exit(int(connection.recv(16) or 1))
+    with send(address, command(program, arguments), [0, 1, 2]) as connection:
+        connection.recv(16)  # its number
+        status = int(connection.recv(16) or 1)
+    sys.exit(status if status >= 0 else 128 - status)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,17 @@
 """A process that has loaded the libraries and forks: a command then starts in milliseconds.
 
-A workflow's jobs load libraries for two seconds each, and compute for less. Only the libraries are
-loaded here: fedatlas is imported after the fork, from the sources that PYTHONPATH names.
+A workflow's jobs load libraries for two seconds each, and compute for less. fedatlas itself is
+imported after the fork, from the sources that PYTHONPATH names, unless the server was told to load
+modules of it.
 
     python server.py SOCKET
 
-A message of `client.py` holds a command; it takes over the client's input and output. The answer
-is its exit status. The server ends when its own input does.
+See `Forks` for the messages. The server ends when its own input does.
 """
 
 import atexit
 import gc
+import importlib
 import json
 import os
 import selectors
@@ -18,7 +19,6 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,6 +26,7 @@ import h5py  # noqa: F401
 import matplotlib.figure  # noqa: F401
 import netCDF4  # noqa: F401
 import numba.core.caching  # noqa: F401
+import numpy as np
 import pandas  # noqa: F401
 import pyarrow.parquet  # noqa: F401
 import scipy.optimize
@@ -42,6 +43,24 @@ import typer  # noqa: F401
 import xarray  # noqa: F401
 
 LONGEST = 1 << 18  # bytes of a message
+SOCKET = Path(sys.argv[1])
+
+
+def die(function: str, ending: str, before: int) -> None:
+    """Make a function kill the process when it is called for a file whose name ends so."""
+    owner: Any = np.lib.format if function == "write_array" else Path
+    original = getattr(owner, function)
+    calls = 0
+
+    def fatal(first: Any, *others: Any, **options: Any) -> Any:
+        nonlocal calls
+        # Arrays go to members of an archive, which has no name here.
+        calls += not isinstance(first, Path) or first.name.endswith(ending)
+        if calls > before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(first, *others, **options)
+
+    setattr(owner, function, fatal)
 
 
 def run(command: dict[str, Any]) -> None:
@@ -50,20 +69,19 @@ def run(command: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(command["environment"])
     sys.path[1:1] = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    programs = Path(sys.argv[1]).with_name("bin")
     sys.argv = [command["program"], *command["arguments"]]
+    if command["die"]:
+        die(*command["die"])
     if command["program"] == "snakemake":
         # The workflow looks for `fedatlas` beside Python first.
-        sys.executable = str(programs / "python")
+        sys.executable = str(SOCKET.with_name("bin") / "python")
         snakemake.cli.main()
     else:
-        from fedatlas.cli import main
-
-        main()
+        importlib.import_module("fedatlas.cli").main()
 
 
-def end(run: Callable[[dict[str, Any]], None], command: dict[str, Any]) -> NoReturn:
-    """End without tearing modules down, which takes a fork half a second."""
+def run_to_the_end(command: dict[str, Any]) -> NoReturn:
+    """Run, and end without tearing modules down, which takes a fork half a second."""
     status: Any = 0
     try:
         run(command)
@@ -81,56 +99,84 @@ def end(run: Callable[[dict[str, Any]], None], command: dict[str, Any]) -> NoRet
     os._exit(status or 0)
 
 
-def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """A command, and the client's standard input, output and error."""
-    message, descriptors, *_ = socket.recv_fds(connection, LONGEST, 3)
-    return json.loads(message), descriptors
+def run_here(message: dict[str, Any]) -> None:
+    """Load modules, and run a command so that its compiled code is loaded."""
+    for module in message["modules"]:
+        importlib.import_module(module)
+    if message["arguments"]:
+        cli = importlib.import_module("fedatlas.cli")
+        cli.app(message["arguments"], standalone_mode=False)
+    gc.freeze()
 
 
-def main() -> None:
-    """Fork for every message."""
-    snakemake.cli.get_argument_parser()  # loads all plugins
-    gc.freeze()  # or children copy what they look through
-    running: dict[int, socket.socket] = {}
-    wake, woken = os.pipe()
-    os.set_blocking(woken, False)
-    signal.set_wakeup_fd(woken)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(sys.argv[1])
-    listener.listen()
-    print("ready", flush=True)
-    with selectors.DefaultSelector() as selector:
-        for source in (sys.stdin.fileno(), listener.fileno(), wake):
-            selector.register(source, selectors.EVENT_READ)
-        while True:
-            ready = {key.fd for key, _ in selector.select()}
-            if wake in ready:
-                os.read(wake, 4096)
-                for process in list(running):
-                    done, status = os.waitpid(process, os.WNOHANG)
-                    if done:
-                        with running.pop(process) as connection:
-                            connection.send(str(os.waitstatus_to_exitcode(status)).encode())
-            if listener.fileno() in ready:
-                connection, _ = listener.accept()
-                command, descriptors = receive(connection)
-                process = os.fork()
-                if process == 0:
-                    break
-                running[process] = connection
-                for descriptor in descriptors:
-                    os.close(descriptor)
-            elif sys.stdin.fileno() in ready:
-                return
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    for own in (wake, woken, listener.fileno(), connection.fileno()):
-        os.close(own)
-    for standard, descriptor in enumerate(descriptors):
-        os.dup2(descriptor, standard)
-    end(run, command)
+class Server:
+    """Forks for every command, and answers with the process's number and its exit status."""
+
+    def __init__(self) -> None:
+        self._running: dict[int, socket.socket] = {}
+        self._wake, self._woken = os.pipe()
+        os.set_blocking(self._woken, False)
+        signal.set_wakeup_fd(self._woken)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(str(SOCKET))
+        self._listener.listen()
+
+    def serve(self) -> None:
+        """Until the standard input ends."""
+        sources = (sys.stdin.fileno(), self._listener.fileno(), self._wake)
+        with selectors.DefaultSelector() as selector:
+            for source in sources:
+                selector.register(source, selectors.EVENT_READ)
+            while True:
+                ready = {key.fd for key, _ in selector.select()}
+                if self._wake in ready:
+                    os.read(self._wake, 4096)
+                    self._tell_of_ends()
+                if self._listener.fileno() in ready:
+                    self._answer()
+                elif sys.stdin.fileno() in ready:
+                    return
+
+    def _tell_of_ends(self) -> None:
+        for process in list(self._running):
+            done, status = os.waitpid(process, os.WNOHANG)
+            if done:
+                with self._running.pop(process) as connection:
+                    connection.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+    def _answer(self) -> None:
+        connection, _ = self._listener.accept()
+        text, descriptors, *_ = socket.recv_fds(connection, LONGEST, 3)
+        message = json.loads(text)
+        if "program" in message:
+            process = os.fork()
+            if process == 0:
+                self._forked(connection, descriptors, message)
+            self._running[process] = connection
+            connection.send(str(process).encode())
+        else:
+            run_here(message)
+            connection.close()
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _forked(
+        self, connection: socket.socket, descriptors: list[int], command: dict[str, Any]
+    ) -> NoReturn:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for own in (self._wake, self._woken, self._listener.fileno(), connection.fileno()):
+            os.close(own)
+        for standard, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, standard)
+            os.close(descriptor)
+        run_to_the_end(command)
 
 
 if __name__ == "__main__":
-    main()
+    snakemake.cli.get_argument_parser()  # loads all plugins
+    gc.freeze()  # or children copy what they look through
+    server = Server()
+    print("ready", flush=True)
+    server.serve()

@@ -3,22 +3,21 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import read_trace
+from forking import Forks
 
-TEMPLATE = Path(__file__).parent / "template.py"
+LOADED = ("fedatlas.data.prepare", "fedatlas.atlas.joining", "fedatlas.figures.draw")
 # A round, and what is measured at a record, takes milliseconds here; the machine may be busy.
 PROMPT = 10.0
 HANGS = 60.0
@@ -39,18 +38,10 @@ class Runner:
 
     def __init__(self, shards: Path, warm: list[RunSpec], folder: Path) -> None:
         self.shards = shards
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        self._template = subprocess.Popen(
-            [sys.executable, str(TEMPLATE)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=environment,
-        )
+        self._forks = Forks()
         for spec in warm:
             short = spec.model_copy(update={"rounds": 1, "record_every": 1, "seeds": (0,)})
-            assert self._ask(self.arguments(short, folder / "warm.nc"), None, None) == "warm"
+            self._forks.load(LOADED, self.arguments(short, folder / "warm.nc"))
 
     def arguments(self, spec: RunSpec, output: Path, *others: str) -> list[str]:
         """The command line of a run."""
@@ -61,34 +52,23 @@ class Runner:
             *("--device", "cpu", *others),
         ]
 
-    def start(self, arguments: list[str], log: Path, die: list[Any] | None = None) -> int:
+    def start(self, arguments: list[str], log: Path, die: Sequence[object] = ()) -> int:
         """The number of a new process."""
-        self._process = int(self._ask(arguments, log, die))
-        return self._process
+        self._running = self._forks.start(arguments, log, die)
+        return self._running.process
 
     def status(self) -> int:
         """Wait for the process; its exit status, negative if a signal ended it."""
         # One that hangs is killed: no test expects that then.
-        watch = threading.Timer(HANGS, os.kill, (self._process, signal.SIGKILL))
+        watch = threading.Timer(HANGS, os.kill, (self._running.process, signal.SIGKILL))
         watch.start()
         try:
-            return int(self._answer())
+            return self._running.status()
         finally:
             watch.cancel()
 
     def close(self) -> None:
-        self._template.communicate()
-
-    def _ask(self, arguments: list[str], log: Path | None, die: list[Any] | None) -> str:
-        assert self._template.stdin is not None
-        request = {"arguments": arguments, "log": log and str(log), "die": die}
-        self._template.stdin.write(json.dumps(request) + "\n")
-        self._template.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> str:
-        assert self._template.stdout is not None
-        return self._template.stdout.readline().strip()
+        self._forks.close()
 
 
 class Chain:
@@ -109,7 +89,7 @@ class Chain:
         self.whole = read_trace(self.output)
         self.clear()
 
-    def to_the_end(self, die: list[Any] | None = None) -> int:
+    def to_the_end(self, die: Sequence[object] = ()) -> int:
         """Start once and wait; the exit status."""
         self.runner.start(self.arguments, self.log, die)
         return self.runner.status()
