@@ -28,7 +28,7 @@ from fedatlas.algorithms.growing_samples_descent import GrowingSamplesDescent
 from fedatlas.algorithms.online_gradient_descent import OnlineGradientDescent
 from fedatlas.algorithms.quantised_gradient_descent import QuantisedGradientDescent
 from fedatlas.algorithms.ternary_gradient_descent import TernaryGradientDescent
-from fedatlas.arithmetic.draws import Draws, NumpyDraws
+from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
@@ -497,14 +497,14 @@ def noisy(form: str, state_noise: float, tracker_noise: float, **changes: Any) -
 @settings(max_examples=25, deadline=None)
 def test_trackers_sum_to_gradients_whatever_the_noise(form, states, trackers, zeta, eta, seed):
     method = noisy(form, zeta, eta)
-    run = Run(method, Toy(), NumpyDraws(), graphs=(states, trackers), seed=seed).rounds(6)
+    run = Run(method, Toy(), Draws(), graphs=(states, trackers), seed=seed).rounds(6)
     y, g = run.all("y", 1), run.all("g", 1)
     np.testing.assert_allclose(y.sum(axis=1), g.sum(axis=1), rtol=0, atol=1e-13 * np.abs(y).max())
 
 
 def test_noise_and_weights_move_the_sum_of_literal_trackers():
     for eta, graph in ((1.0, W), (0.0, C)):
-        run = Run(noisy("literal", 0.0, eta), Toy(), NumpyDraws(), graphs=(R, graph)).rounds(6)
+        run = Run(noisy("literal", 0.0, eta), Toy(), Draws(), graphs=(R, graph)).rounds(6)
         lost = (run.all("y", 1) - run.all("g", 1)).sum(axis=1)
         assert np.abs(lost).max(axis=1).min() > 1e-2
 
@@ -518,7 +518,7 @@ def left_null_vector(weights: np.ndarray) -> np.ndarray:
 @settings(max_examples=25, deadline=None)
 def test_noise_on_states_does_not_move_their_weighted_mean(states, zeta, seed):
     """v1ᵀ x goes along v1ᵀ y alone: (7) times v1ᵀ, of which v1ᵀ L1 is 0."""
-    run = Run(noisy("compact", zeta, 1.0), Toy(), NumpyDraws(), graphs=(states, C), seed=seed)
+    run = Run(noisy("compact", zeta, 1.0), Toy(), Draws(), graphs=(states, C), seed=seed)
     run.rounds(6)
     v, x, y = left_null_vector(states), run.all("x", 1), run.all("y", 1)
     np.testing.assert_allclose(
@@ -527,7 +527,7 @@ def test_noise_on_states_does_not_move_their_weighted_mean(states, zeta, seed):
 
 
 def test_noise_on_states_moves_the_weighted_mean_of_the_literal_form():
-    run = Run(noisy("literal", 1.0, 0.0), Toy(), NumpyDraws()).rounds(6)
+    run = Run(noisy("literal", 1.0, 0.0), Toy(), Draws()).rounds(6)
     v, x, y = left_null_vector(R), run.all("x", 1), run.all("y", 1)
     assert np.abs(v @ (x[1:] - x[:-1] + 0.15 * y[:-1])).max() > 1e-2
 
@@ -559,7 +559,7 @@ AVERAGING = np.full((AGENTS, AGENTS), 1 / AGENTS) - np.eye(AGENTS) / AGENTS
 
 def test_dp_gt_on_a_complete_graph_steps_from_the_mean():
     method = noisy("compact", 0, 0, alpha=1.0, beta=1.0)
-    run = Run(method, Toy(), NumpyDraws(), graphs=(AVERAGING, AVERAGING)).rounds(5)
+    run = Run(method, Toy(), Draws(), graphs=(AVERAGING, AVERAGING)).rounds(5)
     x, y, g = run.all("x", 1), run.all("y", 1), run.all("g", 1)
     for k in range(4):
         assert_close(x[k + 1], x[k].mean(axis=0) - 0.15 * y[k])
@@ -762,7 +762,7 @@ def test_quantised_messages_are_as_long_as_their_levels_need():
 
 @pytest.mark.parametrize("form", LOOPS)
 def test_every_form_sends_both_variables(form):
-    run = Run(noisy(form, 0.3, 0.3), Toy(), NumpyDraws(), graphs=(R, W)).rounds(4)
+    run = Run(noisy(form, 0.3, 0.3), Toy(), Draws(), graphs=(R, W)).rounds(4)
     edges_used = np.count_nonzero(R) + np.count_nonzero(W)
     assert run.counters.messages == 4 * edges_used
     assert run.counters.bytes_sent == 4 * edges_used * FEATURES * 8

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.device_samples import DeviceSamples
-from fedatlas.arithmetic.draws import NumpyDraws
+from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
@@ -437,7 +437,7 @@ def test_links_carry_weighted_sums(seed, agents, numbers):
     rng = np.random.default_rng(seed)
     weights = rng.random((agents, agents)) * (rng.random((agents, agents)) < 0.5)
     np.fill_diagonal(weights, 0)
-    links = Links(weights, np.array, NumpyDraws(), GraphCounters())
+    links = Links(weights, np.array, Draws(), GraphCounters())
     own, sent = rng.normal(size=(2, agents, numbers))
     received, balance = np.zeros((2, agents, numbers))
     towards = np.zeros((agents, numbers))
@@ -454,7 +454,7 @@ def test_links_carry_weighted_sums(seed, agents, numbers):
 def test_links_count_edges_and_add_noise():
     weights = np.array([[0, 0.5, 2.0], [0, 0, 1.0], [0, 0.1, 0]])  # 4 edges
     counters = GraphCounters()
-    network = GraphNetwork(weights, None, np.array, NumpyDraws(), counters)
+    network = GraphNetwork(weights, None, np.array, Draws(), counters)
     assert network.trackers is None
     values, random = np.ones((3, 20_000)), RoundRandom(1)
     np.testing.assert_array_equal(network.states.release(values, 0.0, random), values)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedatlas.arithmetic.draws import Draws, NumpyDraws
+from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.torch_draws import TorchDraws
 
@@ -25,7 +25,7 @@ KINDS: dict[str, Any] = {
     "binomial": stats.binom(TRIALS, 0.5),
 }
 LIKE: dict[str, tuple[Draws, Any]] = {
-    "numpy": (NumpyDraws(), np.zeros(MANY)),
+    "numpy": (Draws(), np.zeros(MANY)),
     "float32": (TorchDraws(), torch.zeros(MANY)),
     "float64": (TorchDraws(), torch.zeros(MANY, dtype=torch.float64)),
 }

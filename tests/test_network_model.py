@@ -24,7 +24,7 @@ from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.algorithms.tdcd import Tdcd
-from fedatlas.arithmetic.draws import NumpyDraws
+from fedatlas.arithmetic.draws import Draws
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis, is_counted, network_time, own_latency
 from fedatlas.evaluation.judge import judge
@@ -250,7 +250,7 @@ def on_graphs(
     """An iteration's time by its counts and by the plain simulation; graphs as weights."""
     problem = layout(sizes)
     counts = problem._counters
-    links = GraphNetwork(*graphs, *[None] * (2 - len(graphs)), np.array, NumpyDraws(), counts)
+    links = GraphNetwork(*graphs, *[None] * (2 - len(graphs)), np.array, Draws(), counts)
     for sent in (links.states, links.trackers)[: len(graphs)]:
         sent.send(np.ones((len(sizes), 3)))
     problem.gradients(np.ones((len(sizes), 1)), problem.first_samples(samples), None)

@@ -131,6 +131,7 @@ class DpGradientTracking(DecentralisedAlgorithm):
         steps = self.scheme.steps(self.horizon)
         states = self.scheme.state_noise(self.horizon)[:iterations]
         trackers = self.scheme.tracker_noise(self.horizon)[:iterations]
+        assert exposure.trackers is not None
         return worst_agent(
             lambda state_weight, tracker_weight: laplace_composition(
                 accounting(steps, state_weight, tracker_weight, iterations - 1),
@@ -138,8 +139,8 @@ class DpGradientTracking(DecentralisedAlgorithm):
                 states,
                 trackers,
             ),
-            exposure.received_state_weights,
-            exposure.received_tracker_weights,
+            exposure.states.sum(axis=1),
+            exposure.trackers.sum(axis=1),
         )
 
     def budgets_by_horizon(self, exposure: Exposure, last: int) -> dict[str, Budget]:

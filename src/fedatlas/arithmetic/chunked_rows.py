@@ -16,7 +16,11 @@ def _combined(
 
     def combined(self: ChunkedRows, other: Any) -> ChunkedRows:
         left, right = (other, self) if reflected else (self, other)
-        return self._like(lambda chunk: operation(rows_of(left, chunk), rows_of(right, chunk)))
+        return ChunkedRows(
+            self.shape,
+            self._clients_at_once,
+            lambda chunk: operation(rows_of(left, chunk), rows_of(right, chunk)),
+        )
 
     return combined
 
@@ -24,10 +28,10 @@ def _combined(
 class ChunkedRows:
     """(S, d) numbers, a row for each client, of which only a chunk exists at any time.
 
-    Stands where an array of all rows would be too large: arithmetic with numbers, with points (d,)
+    Used where an array of all rows would be too large. Arithmetic with numbers, with points (d,)
     and with rows (S, d) of either kind makes another one. `sum` and `mean` compute chunk by chunk,
-    anew for each of them; for numpy they have the bits of the whole array's, which adds row after
-    row, too (of d > 1).
+    anew each time; for d > 1 they have the bits of numpy's on the whole array, which also adds row
+    after row.
     """
 
     __array_ufunc__ = None  # numpy then leaves `array - rows` to __rsub__
@@ -88,9 +92,6 @@ class ChunkedRows:
     def mean(self, axis: int) -> Any:
         """(d,), over clients."""
         return self.sum(axis) / self.shape[0]
-
-    def _like(self, compute: Callable[[slice], Any]) -> ChunkedRows:
-        return ChunkedRows(self.shape, self._clients_at_once, compute)
 
     def __neg__(self) -> ChunkedRows:
         return self * -1.0

@@ -4,8 +4,6 @@ With one output z, the logit of label +1: log(1 + exp(−y z)). With k, the loga
 at the label's class.
 """
 
-from abc import ABC, abstractmethod
-
 import numpy as np
 import torch
 from torch.nn import functional
@@ -20,41 +18,51 @@ from fedatlas.schema.partitions import MOST_CLASSES
 TOP = 5
 
 
-class Classification(ABC):
-    """A loss of outputs (…, k) against targets (…).
+class Classification:
+    """Cross-entropy of outputs (…, k) against targets (…), places among the k classes."""
 
-    outputs: k, of the network.
-    """
+    def __init__(self, classes: np.ndarray, device: torch.device) -> None:
+        """classes: (k,) labels, ascending."""
+        self._classes = torch.tensor(classes, device=device)
+        #: k, of the network.
+        self.outputs = len(classes)
 
-    outputs: int
-
-    @abstractmethod
     def targets(self, labels: torch.Tensor) -> torch.Tensor:
         """Labels (n,) float64 as losses take them, (n,) int64."""
+        return torch.searchsorted(self._classes, labels)
 
-    @abstractmethod
     def slopes(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Gradient of each sample's own loss with respect to its outputs, (…, k)."""
+        softmax = torch.softmax(outputs, dim=-1)
+        return softmax.scatter_add_(-1, targets.unsqueeze(-1), -torch.ones_like(softmax[..., :1]))
 
-    @abstractmethod
     def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Each sample's loss, (n,)."""
+        return functional.cross_entropy(outputs, targets, reduction="none")
 
-    @abstractmethod
     def predictions(self, outputs: torch.Tensor) -> torch.Tensor:
         """The target that outputs stand for, (n,)."""
-
-    @abstractmethod
-    def qualities(self, outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
-        """Accuracy, and what else there is to the number of classes."""
+        return outputs.argmax(-1)
 
     def accuracy(self, outputs: torch.Tensor, targets: torch.Tensor) -> float:
         """The share of samples that are predicted right."""
         return float((self.predictions(outputs) == targets).double().mean())
 
+    def qualities(self, outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
+        """Accuracy, and what else suits the number of classes."""
+        found = {"accuracy": self.accuracy(outputs, targets)}
+        if self.outputs > TOP:
+            best = outputs.topk(TOP, dim=-1).indices
+            among = (best == targets.unsqueeze(-1)).any(-1)
+            found["top5_accuracy"] = float(among.double().mean())
+        return found
+
 
 class _Binary(Classification):
-    outputs = 1
+    """Of labels ±1 and one output; targets are 0 and 1."""
+
+    def __init__(self) -> None:
+        self.outputs = 1
 
     def targets(self, labels: torch.Tensor) -> torch.Tensor:
         return (labels > 0).long()
@@ -81,33 +89,6 @@ class _Binary(Classification):
         return found
 
 
-class _Multiclass(Classification):
-    def __init__(self, classes: np.ndarray, device: torch.device) -> None:
-        self._classes = torch.tensor(classes, device=device)
-        self.outputs = len(classes)
-
-    def targets(self, labels: torch.Tensor) -> torch.Tensor:
-        return torch.searchsorted(self._classes, labels)
-
-    def slopes(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        softmax = torch.softmax(outputs, dim=-1)
-        return softmax.scatter_add_(-1, targets.unsqueeze(-1), -torch.ones_like(softmax[..., :1]))
-
-    def losses(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        return functional.cross_entropy(outputs, targets, reduction="none")
-
-    def predictions(self, outputs: torch.Tensor) -> torch.Tensor:
-        return outputs.argmax(-1)
-
-    def qualities(self, outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, float]:
-        found = {"accuracy": self.accuracy(outputs, targets)}
-        if self.outputs > TOP:
-            best = outputs.topk(TOP, dim=-1).indices
-            among = (best == targets.unsqueeze(-1)).any(-1)
-            found["top5_accuracy"] = float(among.double().mean())
-        return found
-
-
 def classification(
     objective: ClassificationObjective,
     dataset: str,
@@ -115,10 +96,7 @@ def classification(
     test: Samples | None,
     device: torch.device,
 ) -> Classification:
-    """The loss of the samples' classes; FedatlasError if labels are not such.
-
-    dataset: what errors call it.
-    """
+    """The loss of the samples' classes; FedatlasError if labels do not suit it."""
     tested = [] if test is None else [test.label]
     classes = np.unique(np.concatenate([train.label, *tested]))
     where = f"objective '{objective.name}' needs"
@@ -131,4 +109,4 @@ def classification(
             f"{where} 2 to {MOST_CLASSES} classes, but data set '{dataset}' has {len(classes)} "
             "distinct labels"
         )
-    return _Multiclass(classes, device)
+    return Classification(classes, device)

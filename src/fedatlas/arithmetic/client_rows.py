@@ -10,7 +10,7 @@ from fedatlas.arithmetic.chunked_rows import ChunkedRows
 class ClientRows:
     """An (N, d) table whose rows only their clients may read and replace.
 
-    `replace` returns the new table in the memory of the old one: copying N·d numbers would cost
+    `replace` returns the new table in the memory of the old one, as copying N·d numbers would cost
     more than a round. The old table refuses further use, so states stay immutable in effect.
     """
 
@@ -18,13 +18,20 @@ class ClientRows:
         """Own `table` (N, d), a numpy array or a torch tensor."""
         self._table = table
 
+    @property
+    def table(self) -> Any:
+        """The whole table, for checkpoints and tests; algorithms use rows of sampled clients."""
+        if self._table is None:
+            raise RuntimeError("this ClientRows was replaced; use the state that replaced it")
+        return self._table
+
     def __getitem__(self, clients: np.ndarray) -> Any:
         """A copy of the rows of `clients`, (len(clients), d)."""
-        return self._live()[clients]
+        return self.table[clients]
 
     def replace(self, clients: np.ndarray, rows: Any) -> "ClientRows":
         """The table with the rows of `clients` replaced; self must not be used afterwards."""
-        table = self._live()
+        table = self.table
         self._table = None
         if isinstance(rows, ChunkedRows):
             for chunk, part in rows.chunks():
@@ -32,13 +39,3 @@ class ClientRows:
         else:
             table[clients] = rows
         return ClientRows(table)
-
-    @property
-    def table(self) -> Any:
-        """The whole table, for checkpoints and tests; algorithms use rows of sampled clients."""
-        return self._live()
-
-    def _live(self) -> Any:
-        if self._table is None:
-            raise RuntimeError("this ClientRows was replaced; use the state that replaced it")
-        return self._table

@@ -55,16 +55,6 @@ class GraphQuantities:
             state_radius=float(np.abs(eigenvalues).max()),
         )
 
-    @property
-    def agents(self) -> int:
-        """n."""
-        return len(self.left_vector)
-
-    @property
-    def alignment(self) -> float:
-        """v1ᵀv2."""
-        return float(self.left_vector @ self.right_vector)
-
 
 def _null_vector(laplacian: np.ndarray) -> np.ndarray:
     """v ≥ 0 with laplacian v = 0 that sums to n; it is unique where there is a spanning tree."""

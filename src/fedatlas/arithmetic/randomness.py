@@ -21,7 +21,8 @@ class RoundRandom:
         key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
         self._bits = np.random.Philox(key=key)
         self._fresh = self._bits.state
-        self._generator = np.random.Generator(self._bits)
+        #: The stream itself, for distributions that only some methods need.
+        self.generator = np.random.Generator(self._bits)
 
     def at(self, round_number: int) -> "RoundRandom":
         """Restart at the beginning of a round's stream and return self."""
@@ -33,29 +34,24 @@ class RoundRandom:
 
     def bernoulli(self, probability: float) -> bool:
         """True with the given probability."""
-        return bool(self._generator.random() < probability)
+        return bool(self.generator.random() < probability)
 
     def sample(self, population: int, size: int) -> np.ndarray:
         """(size,) distinct indices below `population`, uniformly, ascending."""
         if size == population:
             return np.arange(population)
-        chosen = self._generator.choice(population, size, replace=False, shuffle=False)
+        chosen = self.generator.choice(population, size, replace=False, shuffle=False)
         chosen.sort()
         return chosen
 
     def uniform(self, *shape: int) -> np.ndarray:
         """Independent uniform numbers in [0, 1) of the given shape."""
-        return self._generator.random(shape)
+        return self.generator.random(shape)
 
     def indices(self, population: int, size: int) -> np.ndarray:
         """(size,) int64 indices below `population`, uniformly, with replacement."""
-        return self._generator.integers(population, size=size)
+        return self.generator.integers(population, size=size)
 
     def key(self) -> int:
         """64 random bits as a signed number: the key of draws that a device makes by itself."""
-        return int(self._generator.integers(-(2**63), 2**63, dtype=np.int64))
-
-    @property
-    def generator(self) -> np.random.Generator:
-        """The stream itself, for distributions that only some methods need."""
-        return self._generator
+        return int(self.generator.integers(-(2**63), 2**63, dtype=np.int64))

@@ -90,7 +90,8 @@ def assumption_4(
     graphs = GraphQuantities.of(states, trackers, steps.state_coupling, steps.tracker_coupling)
     a, b, g, m = scheme.p_alpha, scheme.p_beta, scheme.p_gamma, scheme.p_m
     zeta, eta = scheme.p_zeta, scheme.p_eta
-    n, alignment = graphs.agents, graphs.alignment
+    v1, v2 = graphs.left_vector, graphs.right_vector
+    n, alignment = len(v1), float(v1 @ v2)
     return (
         _known("1/2 < p_β", b, ">", 0.5, where),
         _known("p_β < p_α", b, "<", a, where),
@@ -110,8 +111,8 @@ def assumption_5(scheme: S2, states: np.ndarray, trackers: np.ndarray) -> tuple[
     """DP-GT, Assumption 5: convergence under (S2)."""
     alpha, beta, gamma, where = scheme.alpha, scheme.beta, scheme.gamma, "Assumption 5"
     graphs = GraphQuantities.of(states, trackers, alpha, beta)
-    n, alignment, radius = graphs.agents, graphs.alignment, graphs.state_radius
-    r1, r2 = graphs.state_rate, graphs.tracker_rate
+    n, alignment = len(graphs.left_vector), float(graphs.left_vector @ graphs.right_vector)
+    r1, r2, radius = graphs.state_rate, graphs.tracker_rate, graphs.state_radius
     v1, v2 = (float(np.linalg.norm(v)) for v in (graphs.left_vector, graphs.right_vector))
     # ρ_W1 = ρ_W2 = 1 are left out.
     coupling = sqrt(330 * n) * alignment * r2 / (66 * n * v1 * radius)

@@ -18,14 +18,3 @@ class Exposure:
     dimension: int
     states: np.ndarray
     trackers: np.ndarray | None = None
-
-    @property
-    def received_state_weights(self) -> np.ndarray:
-        """(n,) Σ_j R_ij."""
-        return np.asarray(self.states.sum(axis=1))
-
-    @property
-    def received_tracker_weights(self) -> np.ndarray:
-        """(n,) Σ_j C_ij."""
-        assert self.trackers is not None
-        return np.asarray(self.trackers.sum(axis=1))

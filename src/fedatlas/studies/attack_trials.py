@@ -19,7 +19,7 @@ import numpy as np
 
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.arithmetic.clipping import Clipping
-from fedatlas.arithmetic.draws import NumpyDraws
+from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.decentralised.network import GraphCounters, Links
@@ -160,7 +160,7 @@ class _Tape:
 
 class _TapedLinks(Links):
     def __init__(self, weights: np.ndarray, tape: _Tape) -> None:
-        super().__init__(weights, np.asarray, NumpyDraws(), GraphCounters())
+        super().__init__(weights, np.asarray, Draws(), GraphCounters())
         self._tape = tape
 
     def release(self, values: Any, scale: float, random: RoundRandom) -> Any:
@@ -183,7 +183,7 @@ class _Training:
         network: Any = SimpleNamespace(
             states=_TapedLinks(self.states, tape),
             trackers=_TapedLinks(self.trackers, tape),
-            draws=NumpyDraws(),
+            draws=Draws(),
         )
         random = RoundRandom(int(np.random.SeedSequence(seed).generate_state(1)[0]))
         start = np.zeros((problem.agents, problem.dimension))

@@ -178,7 +178,7 @@ class UndirectedAlgorithm(DecentralisedAlgorithm):
 
     def _worst_agent(self, exposure: Exposure, budget: Callable[[float], Budget]) -> Budget:
         """budget: of an agent that receives a sum of weights."""
-        weights = exposure.received_state_weights
+        weights = exposure.states.sum(axis=1)
         return worst_agent(lambda weight, _: budget(weight), weights, np.zeros_like(weights))
 
     def _gradients(

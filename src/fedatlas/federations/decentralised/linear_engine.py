@@ -7,7 +7,7 @@ from scipy import sparse
 
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.compiled_drawing import COMPILED
-from fedatlas.arithmetic.draws import NumpyDraws
+from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.kernels import formulas
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.federations.client_shards import ClientSamples
@@ -28,7 +28,7 @@ class LinearAgents(NumpyArrays, AgentEngine):
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
         super().__init__(data, COMPILED)
         self._engine = CompiledEngine(data, objective)
-        self.draws = NumpyDraws()
+        self.draws = Draws()
         self.dimension = self._engine.dimension
         self._rows = sparse.csr_array(data.samples.features)
         self._label = data.samples.label
