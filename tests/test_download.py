@@ -453,11 +453,12 @@ def test_duplicate_and_flipped_zip_members_are_refused(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def members_of(server, archive, **contents):
+def members_of(server, archive, known=True, **contents):
     """Raw files that are members of one archive on the server, which it serves as /x."""
     server.files["/x"] = archive
+    checksum = md5(archive) if known else None
     whole = RawFile(
-        path="cifar/x.tar.gz", urls=(server.url("/x"),), checksum=md5(archive), unpack="tar"
+        path="cifar/x.tar.gz", urls=(server.url("/x"),), checksum=checksum, unpack="tar"
     )
     return [
         RawFile(path=f"cifar/{name}", archive=whole, member=f"py/{name}", checksum=md5(content))
@@ -465,8 +466,10 @@ def members_of(server, archive, **contents):
     ]
 
 
-def test_members_share_one_download_of_their_archive(server, fetch, tmp_path):
-    one, two = members_of(server, tar_of(("py/one", b"1"), ("py/two", b"22")), one=b"1", two=b"22")
+@pytest.mark.parametrize("known", [True, False])
+def test_members_share_one_download_of_their_archive(server, fetch, tmp_path, known):
+    archive = tar_of(("py/one", b"1"), ("py/two", b"22"))
+    one, two = members_of(server, archive, known, one=b"1", two=b"22")
     assert fetch(one).read_bytes() == b"1"
     assert fetch(two).read_bytes() == b"22"
     assert server.requests == ["/x"]

@@ -9,16 +9,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fedatlas.data.checksums import ChecksumMismatch, exclusive, record, verify
 from fedatlas.data.raw_files import RawFile
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.errors import FedatlasError
 from fedatlas.files import leftovers, write_atomically
-
-if TYPE_CHECKING:
-    import requests
 
 GIB = 1 << 30
 CHUNK = 1 << 16  # bytes per write and per step of the progress bar
@@ -28,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Fetching:
-    """How files are fetched.
+    """How files are fetched; FedatlasError if the mirror is no folder.
 
     mirror: a folder laid out by the `path` of raw files; what it holds is never downloaded.
     lock: JSON file with the sums of files whose catalogue entry has none.
@@ -44,6 +41,18 @@ class Fetching:
     pause: float = 2.0
     timeout: float = 30.0
 
+    def __post_init__(self) -> None:
+        if self.mirror is not None and not self.mirror.is_dir():
+            raise FedatlasError(
+                f"the mirror {self.mirror} is not a folder; correct --config mirror=DIR or "
+                "FEDATLAS_MIRROR"
+            )
+
+    def in_mirror(self, raw_file: RawFile) -> Path | None:
+        """The mirror's copy of a file, if it has one."""
+        copy = None if self.mirror is None else self.mirror / raw_file.path
+        return copy if copy is not None and copy.is_file() else None
+
 
 def download(raw_file: RawFile, destination: Path, how: Fetching) -> None:
     """Put a raw file, decompressed or unpacked as its entry says, at `destination`.
@@ -53,15 +62,6 @@ def download(raw_file: RawFile, destination: Path, how: Fetching) -> None:
     Raises FedatlasError, and leaves `destination` as it was, when no source has the file, its
     checksum differs or it cannot be unpacked safely.
     """
-    if how.mirror is not None and not how.mirror.is_dir():
-        raise FedatlasError(
-            f"the mirror {how.mirror} is not a folder; correct --config mirror=DIR or "
-            "FEDATLAS_MIRROR"
-        )
-    _place(raw_file, destination, how)
-
-
-def _place(raw_file: RawFile, destination: Path, how: Fetching) -> None:
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
         for scratch in leftovers(destination, folders=True):
@@ -78,75 +78,63 @@ def _place(raw_file: RawFile, destination: Path, how: Fetching) -> None:
 
 
 def _fill(raw_file: RawFile, destination: Path, scratch: Path, how: Fetching) -> None:
-    fetched = scratch / "fetched"
+    fetched, unpacked = scratch / "fetched", scratch / "unpacked"
     source = _fetch(raw_file, fetched, scratch, how)
     limit = int(raw_file.unpacked_limit_gib * GIB)
-    if raw_file.unpack is not None:
-        unpacked = scratch / "unpacked"
-        try:
+    try:
+        if raw_file.unpack is not None:
             unpack_archive(fetched, raw_file.unpack, unpacked, limit)
-        except FedatlasError as error:  # of a copy with a name that says nothing
-            raise FedatlasError(str(error).replace(str(fetched), source)) from error
-        # Only a file that could be unpacked is worth remembering.
-        record(raw_file, fetched, source, how.lock)
+        elif raw_file.decompress is not None:
+            decompress_file(fetched, raw_file.decompress, unpacked, limit)
+    except FedatlasError as error:  # of a copy with a name that says nothing
+        raise FedatlasError(str(error).replace(str(fetched), source)) from error
+    # Only a file that could be unpacked is worth remembering.
+    record(raw_file, fetched, source, how.lock)
+    if raw_file.is_folder:
         if destination.exists():
             destination.rename(scratch / "replaced")
         unpacked.rename(destination)
         return
     with write_atomically(destination) as temporary:
-        if raw_file.decompress is not None:
-            decompress_file(fetched, raw_file.decompress, temporary, limit)
-            record(raw_file, fetched, source, how.lock)
-        else:
-            record(raw_file, fetched, source, how.lock)
-            fetched.replace(temporary)
+        (fetched if raw_file.decompress is None else unpacked).replace(temporary)
 
 
 def _fetch(raw_file: RawFile, fetched: Path, scratch: Path, how: Fetching) -> str:
     """Write the verified bytes as served to `fetched`; say where they came from."""
-    copy = _in_mirror(raw_file, how)
+    copy = how.in_mirror(raw_file)
+    if copy is None and raw_file.archive is None:
+        return _fetch_from_urls(raw_file, fetched, how)
     if copy is not None:
         logger.info("%s: copying from the mirror %s", raw_file.path, how.mirror)
         shutil.copyfile(copy, fetched)
         source = str(copy)
-        verify(raw_file, fetched, source, how.lock)
-    elif raw_file.archive is not None and raw_file.member is not None:
-        source = _take_member(raw_file.archive, raw_file.member, fetched, scratch, how)
-        verify(raw_file, fetched, source, how.lock)
     else:
-        source = _fetch_from_urls(raw_file, fetched, how)
+        source = _take_member(raw_file, fetched, scratch, how)
+    verify(raw_file, fetched, source, how.lock)
     return source
 
 
-def _in_mirror(raw_file: RawFile, how: Fetching) -> Path | None:
-    copy = None if how.mirror is None else how.mirror / raw_file.path
-    return copy if copy is not None and copy.is_file() else None
-
-
-def _take_member(archive: RawFile, member: str, output: Path, scratch: Path, how: Fetching) -> str:
+def _take_member(raw_file: RawFile, output: Path, scratch: Path, how: Fetching) -> str:
     """Extract one member to `output`; the archive is fetched once for all of its members."""
-    kept = _in_mirror(archive, how)
-    if kept is None:
+    archive, member = raw_file.archive, raw_file.member
+    assert archive is not None and archive.unpack is not None and member is not None
+    kept = how.in_mirror(archive)
+    if kept is not None:
+        verify(archive, kept, str(kept), how.lock)
+    else:
         kept = how.archives / archive.path
         with exclusive(kept):
-            if not _is_intact(archive, kept, how):
+            try:
+                kept.stat()  # without a known checksum `verify` does not even look
+                verify(archive, kept, str(kept), how.lock)
+            except (FileNotFoundError, ChecksumMismatch):
                 # As served: the bytes stay packed, for the members that are asked for later.
-                _place(archive.model_copy(update={"unpack": None}), kept, how)
-    else:
-        verify(archive, kept, str(kept), how.lock)
+                download(archive.model_copy(update={"unpack": None}), kept, how)
     unpacked = scratch / "archive"
     limit = int(archive.unpacked_limit_gib * GIB)
-    unpack_archive(kept, archive.unpack or "tar", unpacked, limit, only=member)
+    unpack_archive(kept, archive.unpack, unpacked, limit, only=member)
     (unpacked / member).rename(output)
     return f"{kept}, member {member}"
-
-
-def _is_intact(archive: RawFile, kept: Path, how: Fetching) -> bool:
-    try:
-        verify(archive, kept, str(kept), how.lock)
-    except (FileNotFoundError, ChecksumMismatch):
-        return False
-    return True
 
 
 def _fetch_from_urls(raw_file: RawFile, fetched: Path, how: Fetching) -> str:
@@ -225,7 +213,7 @@ def _cause(error: Exception) -> str:
     return re.sub(r"^(<.*?>|\w+\(.*?\)): ", "", str(reason or error))
 
 
-def _keep_packed(response: "requests.Response", **_: object) -> None:
+def _keep_packed(response: Any, **_: Any) -> None:
     """Some servers label a .gz file as a gzip encoding; requests would then unpack it."""
     response.raw.headers.pop("Content-Encoding", None)
 
