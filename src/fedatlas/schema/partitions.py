@@ -4,7 +4,7 @@ import math
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import text_digest
@@ -15,34 +15,9 @@ from fedatlas.schema.models import Model
 MOST_CLASSES = 1000
 
 
-def _share_or_split(test: Any) -> Any:
-    share = isinstance(test, float) and 0 < test < 1
-    last = isinstance(test, int) and not isinstance(test, bool) and test > 0
-    if not (test is None or share or last or (isinstance(test, str) and test)):
-        raise ValueError(
-            "must be a share between 0 and 1, a whole number of last rows, or the name of a split"
-        )
-    return test
-
-
-#: Rows kept for testing: a share at random, the last so many, the name of a split, or None.
-TestRows: TypeAlias = Annotated[int | float | str | None, BeforeValidator(_share_or_split)]
-
-
-def _test_parts(test: float | str | None) -> list[str]:
-    """Parts of a slug; they come last, as the name of a split may look like anything."""
-    if test is None:
-        return []
-    if isinstance(test, int):
-        return [f"last{test}"]
-    return [f"test{test!r}" if isinstance(test, float) else f"on-{test}"]
-
-
-def _a_sample_each(samples: int | None, info: ValidationInfo) -> int | None:
-    clients = info.data.get("clients", 1)
-    if samples is not None and samples < clients:
-        raise ValueError(f"fewer than the {clients} clients, and each needs a sample")
-    return samples
+def _part(prefix: str, number: float | None) -> list[str]:
+    """A part of a slug, unless there is no number; repr is exact, so close ones differ."""
+    return [] if number is None else [f"{prefix}{number!r}"]
 
 
 class BinaryClasses(Model):
@@ -106,10 +81,28 @@ class _Partition(Model):
     samples: keep only the first so many rows (before shuffling); null keeps all.
     test: what is kept for testing: a share of the rows at random (0.2), the last rows (100), the
         name of a split of the data set, or null for nothing. The other rows are for training.
-    binary, of clients: labels made ±1, one class made rare; null leaves labels as they are.
     """
 
-    test: TestRows = None
+    test: int | float | str | None = None
+
+    @field_validator("test", mode="before")
+    @classmethod
+    def _share_number_or_split(cls, test: Any) -> Any:
+        share = isinstance(test, float) and 0 < test < 1
+        last = isinstance(test, int) and not isinstance(test, bool) and test > 0
+        if not (test is None or share or last or (isinstance(test, str) and test)):
+            raise ValueError(
+                "must be a share between 0 and 1, a whole number of last rows, or the name of a "
+                "split"
+            )
+        return test
+
+    @property
+    def _test_part(self) -> list[str]:
+        """The last part of a slug, as the name of a split may look like anything."""
+        if isinstance(self.test, str):
+            return [f"on-{self.test}"]
+        return _part("test" if isinstance(self.test, float) else "last", self.test)
 
     @property
     def test_split(self) -> str | None:
@@ -121,7 +114,31 @@ class _Partition(Model):
         return self
 
 
-class HorizontalPartition(_Partition):
+class _ClientPartition(_Partition):
+    """What partitions among clients also state.
+
+    clients: number of clients, of each silo if there are several; each needs a sample.
+    binary: labels made ±1, one class made rare; null leaves labels as they are.
+    """
+
+    clients: int = Field(ge=1)
+    samples: int | None = Field(default=None, ge=1)
+    binary: BinaryClasses | None = None
+
+    @field_validator("samples")
+    @classmethod
+    def _a_sample_each(cls, samples: int | None, info: ValidationInfo) -> int | None:
+        clients = info.data.get("clients", 1)
+        if samples is not None and samples < clients:
+            raise ValueError(f"fewer than the {clients} clients, and each needs a sample")
+        return samples
+
+    @property
+    def _binary_part(self) -> list[str]:
+        return [] if self.binary is None else [self.binary.slug]
+
+
+class HorizontalPartition(_ClientPartition):
     """Every client holds whole samples, in one silo.
 
     assignment:
@@ -131,7 +148,6 @@ class HorizontalPartition(_Partition):
         `by_class`: the same after sorting a permutation by label, so that a client holds few
         classes of the data set.
         `dirichlet`: skewed by label; see `share_out`.
-    clients: number of clients, each with at least one sample.
     concentration: of the Dirichlet distribution: small is skewed, large is uniform.
     seed: of everything random here, 0 unless given; where nothing is, there is none, so that equal
         partitions have equal names.
@@ -139,14 +155,9 @@ class HorizontalPartition(_Partition):
 
     kind: Literal["horizontal"] = "horizontal"
     assignment: Literal["consecutive", "shuffled", "by_class", "dirichlet"] = "consecutive"
-    clients: int = Field(ge=1)
-    samples: int | None = Field(default=None, ge=1, validate_default=True)
-    binary: BinaryClasses | None = None
     # Far below the bound the split is uniform already; it keeps sums finite and slugs free of "+".
     concentration: float | None = Field(default=None, gt=0, le=1e9, validate_default=True)
     seed: int | None = Field(default=None, ge=0, validate_default=True)
-
-    _enough_samples = field_validator("samples")(_a_sample_each)
 
     @field_validator("concentration")
     @classmethod
@@ -177,17 +188,9 @@ class HorizontalPartition(_Partition):
     @property
     def slug(self) -> str:
         """A file-name-safe name that no other specification has; not meant to be parsed."""
-        parts = [self.kind, self.assignment, str(self.clients)]
-        if self.samples is not None:
-            parts.append(f"first{self.samples}")
-        if self.concentration is not None:
-            # repr is exact, so close values keep distinct names.
-            parts.append(f"concentration{self.concentration!r}")
-        if self.binary is not None:
-            parts.append(self.binary.slug)
-        if self.seed is not None:
-            parts.append(f"seed{self.seed}")
-        return "-".join([*parts, *_test_parts(self.test)])
+        parts = [self.kind, self.assignment, str(self.clients), *_part("first", self.samples)]
+        parts += _part("concentration", self.concentration) + self._binary_part
+        return "-".join(parts + _part("seed", self.seed) + self._test_part)
 
 
 class VerticalPartition(_Partition):
@@ -231,14 +234,12 @@ class VerticalPartition(_Partition):
         """A file-name-safe name of which rows train and which test, and how they are scaled."""
         # Nothing is random about them otherwise: all trials share one name.
         seed = [f"seed{self.seed}"] if isinstance(self.test, float) else []
-        return "-".join([*seed, *self._rows_parts])
+        return "-".join(seed + self._rows_parts)
 
     @property
     def _rows_parts(self) -> list[str]:
-        parts = ["rows", "all" if self.samples is None else str(self.samples)]
-        if self.standardise:
-            parts.append("standardised")
-        return [*parts, *_test_parts(self.test)]
+        standardised = ["standardised"] if self.standardise else []
+        return ["rows", str(self.samples or "all"), *standardised, *self._test_part]
 
     @property
     def pooled(self) -> "VerticalPartition":
@@ -266,28 +267,22 @@ AXES: dict[int, tuple[str, ...]] = {
 _KNOWN_AXES = ("columns", "time", "features", "views", "channels", "height", "width")
 
 
-class TieredPartition(_Partition):
+class TieredPartition(_ClientPartition):
     """Every silo holds a slice of all samples, and each of its clients the slices of some.
 
     cut: into how many blocks each axis is cut; axes that are not named stay whole. The silos are
         all combinations of blocks, in C order of the data set's axes (`AXES`); of a data set
         without a shape the one axis is `columns`. The blocks of an axis are contiguous and their
         sizes differ by at most one, the first being the larger.
-    clients: number of clients of each silo, each with at least one sample. Every silo shares out
-        the training samples after a uniform random permutation of its own, in blocks whose sizes
-        differ by at most one (Das et al. 2022, section 5.2).
-    binary: as everywhere. Under one seed a horizontal partition keeps the same rows.
+    clients: every silo shares out the training samples after a uniform random permutation of its
+        own, in blocks whose sizes differ by at most one (Das et al. 2022, section 5.2).
+    binary: under one seed a horizontal partition keeps the same rows.
     seed: of everything random here.
     """
 
     kind: Literal["tiered"] = "tiered"
     cut: dict[str, Annotated[int, Field(ge=1)]]
-    clients: int = Field(ge=1)
-    samples: int | None = Field(default=None, ge=1)
-    binary: BinaryClasses | None = None
     seed: int = Field(default=0, ge=0)
-
-    _enough_samples = field_validator("samples")(_a_sample_each)
 
     @field_validator("cut")
     @classmethod
@@ -311,11 +306,8 @@ class TieredPartition(_Partition):
         """A file-name-safe name that no other specification has; not meant to be parsed."""
         blocks = [f"{axis}{blocks}" for axis, blocks in self.cut.items()]
         parts = [self.kind, *blocks, f"k{self.clients}", f"seed{self.seed}"]
-        if self.samples is not None:
-            parts.append(f"first{self.samples}")
-        if self.binary is not None:
-            parts.append(self.binary.slug)
-        return "-".join([*parts, *_test_parts(self.test)])
+        parts += _part("first", self.samples) + self._binary_part
+        return "-".join(parts + self._test_part)
 
 
 Partition: TypeAlias = Annotated[
