@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from catalogue_entry import entry
 from fedatlas.arithmetic.device_samples import DeviceSamples
 from fedatlas.data.catalogue import load_catalogue
-from fedatlas.data.clinical_channels import CHANNELS, COLUMNS, CONTINUOUS_COLUMNS
-from fedatlas.data.clinical_series import encoded
+from fedatlas.data.clinical import CHANNELS, COLUMNS, CONTINUOUS_COLUMNS, encoded
 from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.formats.synthetic_series import SyntheticSeries, make_series
 from fedatlas.data.prepare import prepare, read_prepared

@@ -25,7 +25,7 @@ import numpy as np
 from catalogue_entry import entry, image_entry
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.checksums import verify
-from fedatlas.data.clinical_channels import CHANNELS
+from fedatlas.data.clinical import CHANNELS
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.unpack import decompress_file, unpack_archive

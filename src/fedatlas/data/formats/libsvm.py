@@ -75,7 +75,8 @@ def _count_rows(
         content = line
         if _UNUSUAL.search(line):
             content = line.partition(b"#")[0]
-            _check_line(content, path, number, features, labels)
+            if problem := _problem(content, features, labels):
+                raise FedatlasError(f"{path}:{number}: {problem}")
         if content.isspace() or not content:
             # A comment on a line of its own is no gap.
             blank = number if content is line and blank is None else blank
@@ -86,55 +87,49 @@ def _count_rows(
     return rows
 
 
-def _check_line(
-    content: bytes, path: Path, number: int, features: int, labels: Mapping[float, float] | None
-) -> None:
-    """Raise FedatlasError if a line, without its comment, is malformed."""
-    where = f"{path}:{number}"
+def _problem(content: bytes, features: int, labels: Mapping[float, float] | None) -> str | None:
+    """What is wrong with a line, without its comment; None if it is well formed."""
     fields = [field.decode("utf-8", "backslashreplace") for field in content.split()]
     if not fields:
-        return
+        return None
     if ":" in fields[0]:
-        raise FedatlasError(f"{where}: missing label: the line starts with '{fields[0]}'")
+        return f"missing label: the line starts with '{fields[0]}'"
     label = plain_number(fields[0])
     if label is None or not math.isfinite(label):
-        raise FedatlasError(f"{where}: label '{fields[0]}' is not a finite number")
+        return f"label '{fields[0]}' is not a finite number"
     if labels is not None and label not in labels:
         allowed = ", ".join(f"{value:g}" for value in sorted(labels))
-        raise FedatlasError(f"{where}: label '{fields[0]}' is not one of the allowed: {allowed}")
+        return f"label '{fields[0]}' is not one of the allowed: {allowed}"
     previous = 0
     for field in fields[1:]:
         index_text, colon, value_text = field.partition(":")
         if not (colon and index_text and value_text):
-            raise FedatlasError(f"{where}: '{field}' is not index:value; is the line cut short?")
+            return f"'{field}' is not index:value; is the line cut short?"
         if not re.fullmatch(r"[+-]?[0-9]+", index_text):
-            raise FedatlasError(f"{where}: feature index '{index_text}' is not a whole number")
+            return f"feature index '{index_text}' is not a whole number"
         # Compared by length first: Python refuses to convert thousands of digits.
         index = int(index_text) if len(index_text) < 20 else math.inf
         if index < 1:
-            raise FedatlasError(f"{where}: feature index {index_text}; indices start at 1")
+            return f"feature index {index_text}; indices start at 1"
         if index > features:
-            raise FedatlasError(
-                f"{where}: feature index {index_text}, but {features} features are declared"
-            )
+            return f"feature index {index_text}, but {features} features are declared"
         if index == previous:
-            raise FedatlasError(f"{where}: feature index {index_text} occurs twice")
+            return f"feature index {index_text} occurs twice"
         if index < previous:
-            raise FedatlasError(f"{where}: feature index {index_text} after {previous}; sort them")
+            return f"feature index {index_text} after {previous}; sort them"
         previous = int(index)
         value = plain_number(value_text)
         if value is None or not math.isfinite(value):
-            raise FedatlasError(f"{where}: value '{value_text}' is not a finite number")
+            return f"value '{value_text}' is not a finite number"
+    return None
 
 
 def _first_problem(
     path: Path, features: int, labels: Mapping[float, float] | None, otherwise: str
 ) -> FedatlasError:
     """The error of the first malformed line; with `otherwise` if no line is to blame."""
-    try:
-        with path.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                _check_line(line.partition(b"#")[0], path, number, features, labels)
-    except FedatlasError as problem:
-        return problem
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            if problem := _problem(line.partition(b"#")[0], features, labels):
+                return FedatlasError(f"{path}:{number}: {problem}")
     return FedatlasError(f"{path}: is not LIBSVM text: {otherwise}")

@@ -19,8 +19,7 @@ import numpy as np
 from pydantic import model_validator
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.clinical_channels import CHANNELS, COLUMNS, HOURS
-from fedatlas.data.clinical_series import SeriesDataset, encoded
+from fedatlas.data.clinical import CHANNELS, COLUMNS, HOURS, SeriesDataset, encoded
 from fedatlas.data.datasets import Files
 from fedatlas.data.folders import inside, text_lines
 from fedatlas.data.labels import label_key, plain_number
@@ -96,17 +95,12 @@ def _stays(path: Path, labels: Mapping[str, float], rows: int | None) -> dict[st
         stay, *label = line.split(",")
         # It becomes the name of a file.
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,200}\.csv", stay) or len(label) != 1:
-            raise FedatlasError(
-                f"{path}:{number}: '{line}' is not the name of a stay's file and its label; "
-                f"{REMEDY}"
-            )
+            raise _broken(path, number, f"'{line}' is not the name of a stay's file and its label")
         if stay in stays:
-            raise FedatlasError(f"{path}:{number}: '{stay}' is listed twice; {REMEDY}")
+            raise _broken(path, number, f"'{stay}' is listed twice")
         if label_key(label[0]) not in values:
-            raise FedatlasError(
-                f"{path}:{number}: column 'y_true' holds '{label[0]}', but 'labels' in the "
-                f"catalogue maps {', '.join(labels)} only; {REMEDY}"
-            )
+            only = f"but 'labels' in the catalogue maps {', '.join(labels)} only"
+            raise _broken(path, number, f"column 'y_true' holds '{label[0]}', {only}")
         stays[stay] = values[label_key(label[0])]
     if not stays or rows not in (None, len(stays)):
         raise FedatlasError(
@@ -125,51 +119,39 @@ def _fill(measured: np.ndarray, path: Path) -> None:
     for number, line in lines:
         time, *fields = line.split(",")
         if len(fields) != len(CHANNELS):
-            raise FedatlasError(
-                f"{path}:{number}: {1 + len(fields)} fields, but the header has "
-                f"{1 + len(CHANNELS)}; is the line cut short? {REMEDY}"
-            )
+            problem = f"{1 + len(fields)} fields, but the header has {1 + len(CHANNELS)}"
+            raise _broken(path, number, f"{problem}; is the line cut short?")
         hours = plain_number(time)
+        holds = f"column 'Hours' holds '{time}'"
         if hours is None or not -TOLERANCE < hours < HOURS + TOLERANCE:
-            raise FedatlasError(
-                f"{path}:{number}: column 'Hours' holds '{time}', which is no number from 0 to "
-                f"{HOURS}; {REMEDY}"
-            )
+            raise _broken(path, number, f"{holds}, which is no number from 0 to {HOURS}")
         if hours < latest - TOLERANCE:
-            raise FedatlasError(
-                f"{path}:{number}: column 'Hours' holds '{time}' after {latest:g}: times must "
-                f"ascend; {REMEDY}"
-            )
+            raise _broken(path, number, f"{holds} after {latest:g}: times must ascend")
         latest = hours
         step = int(max(hours - TOLERANCE, 0))
         for position, field in enumerate(fields):
             if field:
-                measured[step, position] = _value(field, position, f"{path}:{number}")
+                measured[step, position] = _value(field, position, path, number)
 
 
-def _value(field: str, position: int, where: str) -> float:
-    """A number, or the position of a category."""
-    channel = CHANNELS[position]
-    if channel.categories:
-        category = CATEGORIES[position].get(label_key(field))
-        if category is None:
-            raise FedatlasError(
-                f"{where}: column '{channel.name}' holds '{field}', which is none of its "
-                f"categories: {', '.join(channel.categories)}; {REMEDY}"
-            )
-        return category
-    value = plain_number(field)
+def _value(field: str, position: int, path: Path, line: int) -> float:
+    """A finite number, or the position of a category."""
+    names = CHANNELS[position].categories
+    value = CATEGORIES[position].get(label_key(field)) if names else plain_number(field)
     if value is None or not abs(value) <= LARGEST:
-        raise FedatlasError(
-            f"{where}: column '{channel.name}' holds '{field}', which is not a finite number; "
-            f"{REMEDY}"
-        )
+        wanted = f"none of its categories: {', '.join(names)}" if names else "not a finite number"
+        holds = f"column '{CHANNELS[position].name}' holds '{field}'"
+        raise _broken(path, line, f"{holds}, which is {wanted}")
     return value
+
+
+def _broken(path: Path, line: int, problem: str) -> FedatlasError:
+    return FedatlasError(f"{path}:{line}: {problem}; {REMEDY}")
 
 
 def _lines(path: Path, header: str) -> list[tuple[int, str]]:
     """The lines after the header, with their numbers in the file, which start at 1."""
     first, *lines = text_lines(path) or [""]
     if first.strip() != header:
-        raise FedatlasError(f"{path}:1: the header is '{first}', expected '{header}'; {REMEDY}")
+        raise _broken(path, 1, f"the header is '{first}', expected '{header}'")
     return list(enumerate(lines, start=2))

@@ -1,4 +1,4 @@
-"""The channels of MIMIC-III's in-hospital mortality benchmark, and the columns that they become.
+"""The channels of MIMIC-III's in-hospital mortality benchmark, and time series of them.
 
 Harutyunyan et al., Multitask learning and benchmarking with clinical time series data, Scientific
 Data 6, 2019, and the settings of its discretiser, github.com/YerevaNN/mimic3-benchmarks: 17
@@ -8,6 +8,13 @@ each category) and 17 masks, 1 where the channel was measured in that step.
 
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Self
+
+import numpy as np
+from pydantic import model_validator
+
+from fedatlas.data.datasets import Dataset
+from fedatlas.data.scaling import Scaling, series_scaling_of
 
 
 @dataclass(frozen=True)
@@ -93,3 +100,46 @@ COLUMNS = FIRST_MASK + len(CHANNELS)
 CONTINUOUS_COLUMNS = tuple(
     first for first, channel in zip(FIRST_COLUMNS, CHANNELS, strict=True) if not channel.categories
 )
+
+
+class SeriesDataset(Dataset):
+    """Samples are steps with these columns."""
+
+    shape: tuple[int, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_the_columns(self) -> Self:
+        if self.task != "binary":
+            raise ValueError("clinical time series have 'task: binary'")
+        if len(self.shape) != 2 or self.shape[1] != COLUMNS:
+            raise ValueError(f"clinical time series need 'shape': [steps, {COLUMNS}]")
+        return self
+
+    @property
+    def numeric_columns(self) -> list[int]:
+        steps = range(0, self.features, COLUMNS)
+        return [first + column for first in steps for column in CONTINUOUS_COLUMNS]
+
+    def standardisation(self, features: np.ndarray) -> Scaling:
+        return series_scaling_of(features, COLUMNS, CONTINUOUS_COLUMNS, self.centre)
+
+
+def encoded(measurements: np.ndarray) -> np.ndarray:
+    """Fill gaps by the latest value before them and encode: (n, T, 17) → (n, T · 76) float32.
+
+    measurements: one per channel and step, of categories their position in `Channel.categories`;
+        NaN where there is none, so that the normal value stands until the first one.
+    """
+    samples, steps, _ = measurements.shape
+    columns = np.zeros((samples, steps, COLUMNS), np.float32)
+    for number, (channel, first) in enumerate(zip(CHANNELS, FIRST_COLUMNS, strict=True)):
+        values = measurements[:, :, number]
+        measured = ~np.isnan(values)
+        latest = np.maximum.accumulate(np.where(measured, np.arange(steps), -1), axis=1)
+        held = np.take_along_axis(values, np.maximum(latest, 0), axis=1)
+        filled = np.where(latest < 0, channel.normal_value, held)[:, :, np.newaxis]
+        columns[:, :, first : first + channel.width] = (
+            filled == np.arange(channel.width) if channel.categories else filled
+        )
+        columns[:, :, FIRST_MASK + number] = measured
+    return columns.reshape(samples, steps * COLUMNS)
