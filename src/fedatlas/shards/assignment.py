@@ -64,8 +64,7 @@ def feature_blocks(spec: VerticalPartition, features: int) -> list[np.ndarray]:
     order = np.arange(features)
     if spec.assignment == "shuffled":
         order = _generator(spec, _FEATURES).permutation(features)
-    cuts = np.cumsum(_near_equal_sizes(features, spec.parties))[:-1]
-    return [np.sort(block) for block in np.split(order, cuts)]
+    return [np.sort(block) for block in np.array_split(order, spec.parties)]
 
 
 def silo_blocks(spec: TieredPartition, shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
@@ -93,9 +92,8 @@ def silo_blocks(spec: TieredPartition, shape: tuple[int, ...]) -> list[tuple[sli
 
 def _blocks(length: int, blocks: int) -> list[slice]:
     """Contiguous near equal blocks of an axis."""
-    sizes = _near_equal_sizes(length, blocks)
-    stops = np.cumsum(sizes)
-    return [slice(*ends) for ends in zip((stops - sizes).tolist(), stops.tolist(), strict=True)]
+    parts = np.array_split(np.arange(length), blocks)
+    return [slice(int(part[0]), int(part[-1]) + 1) for part in parts]
 
 
 def share_out_by_silo(
@@ -115,12 +113,8 @@ def share_out_by_silo(
     if spec.binary is not None:
         train = _thinned(spec, spec.binary, train, labels)
     _require_a_sample_each(spec.clients, len(train))
-    return [
-        _by_client(
-            train, _dealt(_generator(spec, _SILOS, silo).permutation(len(train)), spec.clients)
-        )
-        for silo in range(spec.silos)
-    ], test
+    orders = (_generator(spec, _SILOS, silo).permutation(len(train)) for silo in range(spec.silos))
+    return [_dealt(train, order, spec.clients) for order in orders], test
 
 
 def _generator(spec: Partition, *stream: int) -> np.random.Generator:
@@ -148,12 +142,17 @@ def share_out(spec: HorizontalPartition, labels: np.ndarray) -> tuple[list[np.nd
         _require_classes(spec, labels[train])
     if spec.binary is not None:
         train = _thinned(spec, spec.binary, train, labels)
-    return _by_client(train, _assigned(spec, labels[train])), test
-
-
-def _by_client(rows: np.ndarray, client: np.ndarray) -> list[np.ndarray]:
-    """Ascending row numbers per client; none is empty."""
-    return np.split(rows[np.argsort(client, kind="stable")], np.cumsum(np.bincount(client))[:-1])
+    _require_a_sample_each(spec.clients, len(train))
+    if spec.assignment == "consecutive":
+        return _dealt(train, np.arange(len(train)), spec.clients), test
+    generator = _generator(spec)
+    if spec.concentration is not None:
+        shares = _skewed_by_label(train, labels[train], spec.clients, spec.concentration, generator)
+        return shares, test
+    order = generator.permutation(len(train))
+    if spec.assignment == "by_class":
+        order = order[np.argsort(labels[train][order], kind="stable")]
+    return _dealt(train, order, spec.clients), test
 
 
 def _thinned(
@@ -185,27 +184,9 @@ def _thinned(
     return np.sort(np.concatenate(kept))
 
 
-def _assigned(spec: HorizontalPartition, labels: np.ndarray) -> np.ndarray:
-    """Client of each row, (n,) int64."""
-    _require_a_sample_each(spec.clients, len(labels))
-    if spec.assignment == "consecutive":
-        return _dealt(np.arange(len(labels)), spec.clients)
-    # PCG64 by name: numpy may change what `default_rng` stands for.
-    generator = np.random.Generator(np.random.PCG64(spec.seed))
-    if spec.assignment == "dirichlet":
-        assert spec.concentration is not None  # the model guarantees it
-        return _skewed_by_label(labels, spec.clients, spec.concentration, generator)
-    order = generator.permutation(len(labels))
-    if spec.assignment == "by_class":
-        order = order[np.argsort(labels[order], kind="stable")]
-    return _dealt(order, spec.clients)
-
-
-def _dealt(order: np.ndarray, clients: int) -> np.ndarray:
-    """Client of each row, (n,) int64: near equal blocks of the rows in this order."""
-    client = np.empty(len(order), np.int64)
-    client[order] = np.repeat(np.arange(clients), _near_equal_sizes(len(order), clients))
-    return client
+def _dealt(rows: np.ndarray, order: np.ndarray, clients: int) -> list[np.ndarray]:
+    """Ascending row numbers of each client: near equal blocks of the rows in this order."""
+    return [rows[np.sort(block)] for block in np.array_split(order, clients)]
 
 
 def _require_a_sample_each(clients: int, samples: int) -> None:
@@ -216,30 +197,29 @@ def _require_a_sample_each(clients: int, samples: int) -> None:
         )
 
 
-def _near_equal_sizes(samples: int, clients: int) -> np.ndarray:
-    """(clients,) sizes that add up to `samples` and differ by at most one, larger ones first."""
-    smaller, larger_clients = divmod(samples, clients)
-    return smaller + (np.arange(clients) < larger_clients)
-
-
 def _skewed_by_label(
-    labels: np.ndarray, clients: int, concentration: float, generator: np.random.Generator
-) -> np.ndarray:
+    rows: np.ndarray,
+    labels: np.ndarray,
+    clients: int,
+    concentration: float,
+    generator: np.random.Generator,
+) -> list[np.ndarray]:
+    """Ascending row numbers of each client; labels: (n,) of the rows."""
     classes, class_of_row = np.unique(labels, return_inverse=True)
     client = np.empty(len(labels), np.int64)
     for number in range(len(classes)):
-        rows = generator.permutation(np.flatnonzero(class_of_row == number))
+        of_class = generator.permutation(np.flatnonzero(class_of_row == number))
         proportions = generator.dirichlet(np.full(clients, concentration))
-        cuts = np.floor(np.cumsum(proportions)[:-1] * len(rows)).astype(np.int64)
-        sizes = np.diff(cuts, prepend=0, append=len(rows))
-        client[rows] = np.repeat(np.arange(clients), sizes)
+        cuts = np.floor(np.cumsum(proportions)[:-1] * len(of_class)).astype(np.int64)
+        sizes = np.diff(cuts, prepend=0, append=len(of_class))
+        client[of_class] = np.repeat(np.arange(clients), sizes)
     sizes = np.bincount(client, minlength=clients)
     for empty in np.flatnonzero(sizes == 0):
         largest = sizes.argmax()
         client[np.flatnonzero(client == largest)[-1]] = empty
         sizes[largest] -= 1
         sizes[empty] = 1
-    return client
+    return np.split(rows[np.argsort(client, kind="stable")], np.cumsum(sizes)[:-1])
 
 
 def _require_classes(spec: HorizontalPartition, labels: np.ndarray) -> None:
