@@ -57,7 +57,7 @@ def share_out(
         if not target.exists():
             target.mkdir()
             files = shard_files(target, of_trial.silos)
-            shard(prepared, of_trial.model_dump_json(), files, target / "manifest.json", None)
+            shard(prepared, of_trial.model_dump(mode="json"), files, target / "manifest.json", None)
     return folder
 
 

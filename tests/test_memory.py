@@ -276,7 +276,7 @@ def test_a_lack_of_memory_elsewhere_is_one_line_too(tmp_path, monkeypatch):
         raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB.\nMore words")
 
     monkeypatch.setattr("fedatlas.training.loop.train", lack)
-    spec = large_batches.SPEC.model_dump_json()
+    spec = large_batches.SPEC.model_dump(mode="json")
     expected = r"^test-small/fedpage/only: ran out of .* device 'cpu': CUDA out .*GiB\. Give the"
     with pytest.raises(FedatlasError, match=expected):
         commands.train(spec, tmp_path, tmp_path / "trace.nc", device="cpu")

@@ -213,7 +213,7 @@ def sharded(prepared: Path, spec: Any) -> list[Path]:
         test = prepared / f"{spec.test_split}.parquet" if spec.test_split else None
         shard(
             prepared / "train.parquet",
-            spec.model_dump_json(),
+            spec.model_dump(mode="json"),
             files,
             folder / "manifest.json",
             test,
@@ -415,7 +415,7 @@ def optima(prepared) -> Path:
     for objective in ("logistic_l2", "ridge_regression"):
         stated = LinearObjective(name=objective, weight=0.1)
         file = folder / pooled.rows_slug / f"{stated.slug}.json"
-        optimum(sharded(prepared, pooled), stated.model_dump_json(), file)
+        optimum(sharded(prepared, pooled), stated.model_dump(mode="json"), file)
     return folder
 
 

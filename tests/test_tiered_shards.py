@@ -334,7 +334,7 @@ def test_the_command_shards_every_kind_of_partition(tmp_path):
         folder = tmp_path / spec.kind
         folder.mkdir()
         files = [folder / f"silo-{number}.parquet" for number in range(spec.silos)]
-        share_out(prepared, spec.model_dump_json(), files, folder / "manifest.json")
+        share_out(prepared, spec.model_dump(mode="json"), files, folder / "manifest.json")
         manifest = json.loads((folder / "manifest.json").read_text())
         assert manifest["partition"] == spec.model_dump()
         assert [silo["file"] for silo in manifest["silos"]] == [file.name for file in files]
