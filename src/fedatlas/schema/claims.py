@@ -120,7 +120,7 @@ class Claim(Model):
     """One sentence of a paper and its test."""
 
     id: str = Field(pattern=r"^[a-z0-9-]+$")
-    source: str = Field(description="figure, table or section; 'ours' for a claim the paper lacks")
+    source: str  # figure, table or section; "ours" for a claim that the paper lacks
     statement: str
     test: SerializeAsAny[ClaimTest]
 

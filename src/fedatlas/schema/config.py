@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model, validated
@@ -17,15 +17,15 @@ DEVICE_VARIABLE = "FEDATLAS_DEVICE"
 
 
 class WorkflowConfig(Model):
-    """Keys of config/config.yaml and of `--config KEY=VALUE`."""
+    """Keys of config/config.yaml and of `--config KEY=VALUE`.
 
-    experiments: tuple[str, ...] = Field(
-        default=("demo-*",), description="names of experiments, or globs"
-    )
-    device: str = Field(default="auto", description="where to train: auto, cpu, cuda or cuda:N")
-    mirror: Path | None = Field(
-        default=None, description="folder with raw files, used before any download"
-    )
+    experiments: names or globs. device: where to train; auto, cpu, cuda or cuda:N.
+    mirror: a folder with raw files, used before any download.
+    """
+
+    experiments: tuple[str, ...] = ("demo-*",)
+    device: str = "auto"
+    mirror: Path | None = None
 
     @field_validator("device")
     @classmethod

@@ -18,25 +18,24 @@ from fedatlas.schema.studies import BudgetStudy, Landscape, PrivacyAudit
 
 
 class RunConfig(Model):
-    """One method in an experiment; a grid makes it several points."""
+    """One method in an experiment; a grid makes it several points.
+
+    title: in figures; the method's own by default.
+    grid: hyper-parameter → values; all combinations are run.
+    tuned_in: an experiment that chooses, for its run of the same name, what is not stated.
+    partition, objective, graphs, rounds, record_every: the experiment's by default.
+    """
 
     algorithm: str
-    title: str | None = Field(default=None, description="in figures; the method's own by default")
+    title: str | None = None
     hyper_parameters: dict[str, Any] = Field(default={})
-    grid: dict[str, list[Any]] = Field(
-        default={}, description="hyper-parameter → values; all combinations are run"
-    )
-    tuned_in: str | None = Field(
-        default=None,
-        description="an experiment that chooses, for its run of the same name, what is not stated",
-    )
-    partition: Partition | None = Field(default=None, description="the experiment's by default")
-    objective: Objective | None = Field(default=None, description="the experiment's by default")
-    graphs: Graphs | None = Field(default=None, description="the experiment's by default")
-    rounds: PositiveInt | None = Field(default=None, description="the experiment's by default")
-    record_every: PositiveInt | None = Field(
-        default=None, description="the experiment's by default"
-    )
+    grid: dict[str, list[Any]] = Field(default={})
+    tuned_in: str | None = None
+    partition: Partition | None = None
+    objective: Objective | None = None
+    graphs: Graphs | None = None
+    rounds: PositiveInt | None = None
+    record_every: PositiveInt | None = None
 
     @model_validator(mode="after")
     def _grid_is_sound(self) -> Self:
@@ -51,37 +50,35 @@ class RunConfig(Model):
 
 
 class Experiment(Model):
-    """One figure or table of a paper."""
+    """One figure or table of a paper.
 
-    paper: str = Field(description="its key in config/papers.yaml, or 'ours'")
+    paper: its key in config/papers.yaml, or `ours`. source: where it stands in the paper.
+    notes: what was reconstructed or chosen here.
+    runs_of: an experiment whose runs are shown and judged here; there are none of its own.
+    only: with runs_of, the runs that are shown; all by default.
+    trained: false trains nothing; only privacy budgets are computed and judged.
+    budgets: tabulate what runs spend of privacy, which needs no training.
+    privacy_audit: attack what runs claim of privacy, on a tiny problem.
+    network: speeds of parties and links, of vertical partitions only.
+    graphs: who sends to whom, of runs without a server only.
+    audit: tabulate what parties learn from each other's messages.
+    landscape: draw the loss surface of a network with two parameters.
+    """
+
+    paper: str
     title: str
-    source: str = Field(description="where it stands in the paper")
-    notes: str = Field(default="", description="what was reconstructed or chosen here")
-    runs_of: str | None = Field(
-        default=None,
-        description="an experiment whose runs are shown and judged here; there are none of its own",
-    )
-    only: tuple[str, ...] = Field(
-        default=(), description="with runs_of: the runs that are shown; all by default"
-    )
-    trained: bool = Field(
-        default=True, description="false: nothing is, only privacy budgets are computed and judged"
-    )
-    budgets: BudgetStudy | None = Field(
-        default=None, description="tabulate what runs spend of privacy, which needs no training"
-    )
-    privacy_audit: PrivacyAudit | None = Field(
-        default=None, description="attack what runs claim of privacy, on a tiny problem"
-    )
+    source: str
+    notes: str = ""
+    runs_of: str | None = None
+    only: tuple[str, ...] = ()
+    trained: bool = True
+    budgets: BudgetStudy | None = None
+    privacy_audit: PrivacyAudit | None = None
     dataset: str
     split: str = "train"
     partition: Partition
-    network: NetworkModel | None = Field(
-        default=None, description="speeds of parties and links, of vertical partitions only"
-    )
-    graphs: Graphs | None = Field(
-        default=None, description="who sends to whom, of runs without a server only"
-    )
+    network: NetworkModel | None = None
+    graphs: Graphs | None = None
     objective: Objective
     rounds: PositiveInt
     record_every: PositiveInt
@@ -90,12 +87,8 @@ class Experiment(Model):
     selection: Selection = Selection()
     figure: Figure = Figure()
     claims: tuple[Claim, ...] = ()
-    audit: bool = Field(
-        default=False, description="tabulate what parties learn from each other's messages"
-    )
-    landscape: Landscape | None = Field(
-        default=None, description="draw the loss surface of a network with two parameters"
-    )
+    audit: bool = False
+    landscape: Landscape | None = None
 
     _where: str = PrivateAttr(default="")
 

@@ -23,31 +23,28 @@ _KINDS_OF_KEY = {
 class Figure(Model):
     """What an experiment's figure shows.
 
-    convergence: rows of small panels, one column per cost axis, a row for each measurement.
-    scaling: speed-up against the number of parties, a line per group of runs.
-    final: where the seeds of each run's selected point ended.
+    kind:
+        `convergence`: small panels, a column for each cost, a row for each measurement.
+        `scaling`: speed-up against the number of parties, a line for each group of runs.
+        `final`: where the seeds of each run's selected point ended.
+    also: further measurements, each in a row of its own.
+    dashed: run drawn in dashes → the run whose colour it takes.
+    groups: label → runs by rising number of parties. target: value to which time is taken.
+    published: run → the number that the paper prints.
     """
 
     kind: Literal["convergence", "scaling", "final"] = "convergence"
     measurement: Measurement = "gradient_norm"
-    also: tuple[Measurement, ...] = Field(
-        default=(), description="further measurements, each in a row of its own"
-    )
+    also: tuple[Measurement, ...] = ()
     costs: tuple[Cost, ...] = Field(
         default=("round", "bytes", "gradient_evaluations"), min_length=1
     )
     rows: Literal["effective_step_size", "partition", "none"] = "none"
     points: Literal["all", "selected"] = "all"
-    dashed: dict[str, str] = Field(
-        default={}, description="run drawn in dashes → the run whose colour it takes"
-    )
-    groups: dict[str, tuple[str, ...]] = Field(
-        default={}, description="label → runs by rising number of parties"
-    )
-    target: PositiveFloat = Field(default=1e-3, description="value to which time is taken")
-    published: dict[str, float] = Field(
-        default={}, description="run → the number that the paper prints"
-    )
+    dashed: dict[str, str] = Field(default={})
+    groups: dict[str, tuple[str, ...]] = Field(default={})
+    target: PositiveFloat = 1e-3
+    published: dict[str, float] = Field(default={})
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:

@@ -10,7 +10,7 @@ nonconvex regulariser); l2-regularised logistic and ridge regression, VFB² (13)
 maximisation as a min–max problem: FMGDA eq. (2)–(4), after Ying et al. 2016.
 """
 
-from enum import Enum, auto
+from enum import Enum
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
@@ -19,24 +19,25 @@ from fedatlas.schema.models import Model
 
 
 class Loss(Enum):
-    """Loss of a margin z = aᵀx against a label b ∈ {±1} (any real b for the others)."""
+    """Loss of a margin z = aᵀx against a label b ∈ {±1} (any real b for the others).
 
-    ROBUST = auto()  # log(1 + (z - b)²/2)
-    LOGISTIC = auto()  # log(1 + exp(-b z))
-    SQUARE = auto()  # (z - b)²
+    value: its largest absolute second derivative.
+    """
+
+    ROBUST = 1.0  # log(1 + (z - b)²/2)
+    LOGISTIC = 0.25  # log(1 + exp(-b z))
+    SQUARE = 2.0  # (z - b)²
 
 
 class Regulariser(Enum):
-    """Penalty on the parameters, multiplied by the objective's weight."""
+    """Penalty on the parameters, multiplied by the objective's weight.
 
-    NONE = auto()
-    NONCONVEX = auto()  # Σ_j x_j² / (1 + x_j²)
-    L2 = auto()  # ½ ‖x‖²
+    value: its largest absolute second derivative.
+    """
 
-
-# Largest absolute second derivative of each piece.
-_LOSS_CURVATURE = {Loss.ROBUST: 1.0, Loss.LOGISTIC: 0.25, Loss.SQUARE: 2.0}
-_REGULARISER_CURVATURE = {Regulariser.NONE: 0.0, Regulariser.NONCONVEX: 2.0, Regulariser.L2: 1.0}
+    NONE = 0.0
+    NONCONVEX = 2.0  # Σ_j x_j² / (1 + x_j²)
+    L2 = 1.0  # ½ ‖x‖²
 
 
 _PARTS = {
@@ -50,6 +51,7 @@ _PARTS = {
 class LinearObjective(Model):
     """One of the objectives of linear models.
 
+    weight: of the regulariser, α or λ; none for robust_regression.
     measurements: what runs may measure: accuracy of labels ±1, root mean square error of others.
     """
 
@@ -65,9 +67,7 @@ class LinearObjective(Model):
     )
 
     name: Literal["robust_regression", "logistic_nonconvex", "logistic_l2", "ridge_regression"]
-    weight: float | None = Field(
-        default=None, gt=0, description="regularisation weight α or λ; none for robust_regression"
-    )
+    weight: float | None = Field(default=None, gt=0)
 
     @model_validator(mode="after")
     def _weight_where_it_counts(self) -> Self:
@@ -99,20 +99,18 @@ class LinearObjective(Model):
 
     def smoothness(self, largest_row_norm: float) -> float:
         """Lipschitz constant of every ∇f_ij, given max ‖a_ij‖ (FedPAGE Assumption 2.1)."""
-        return (
-            _LOSS_CURVATURE[self.loss] * largest_row_norm**2
-            + _REGULARISER_CURVATURE[self.regulariser] * self.regularisation_weight
-        )
+        of_regulariser = self.regulariser.value * self.regularisation_weight
+        return self.loss.value * largest_row_norm**2 + of_regulariser
 
 
 class AucObjective(Model):
     """AUC maximisation with the squared surrogate, as a min–max problem over a network's scores.
 
-    min over θ = (m, a, b), max over w of the mean of f(m, a, b, w; x, y), see `problems.auc`; p,
-    the share of positives, is that of all clients' samples.
+    min over θ = (m, a, b), max over w of the mean of f(m, a, b, w; x, y), see `min_max.auc`; p, the
+    share of positives, is that of all clients' samples.
 
     measurements: what runs measure; `objective` is the pairwise squared loss P(m) of eq. (2).
-        Accuracies are ours: positive is what scores above (a + b)/2, see `problems.auc.accuracy`.
+        Accuracies are ours: positive is what scores above (a + b)/2, see `min_max.auc.accuracy`.
     model: the network that scores: a file of `fedatlas.architectures`.
     scores: `sigmoid` bounds them to (0, 1); with `linear` ones gradients are unbounded, and runs
         may diverge.

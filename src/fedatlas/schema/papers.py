@@ -52,7 +52,7 @@ class Erratum(Model):
 class Paper(Model):
     """How a paper is cited, and its errata as far as they bear on what is computed."""
 
-    name: Text = Field(description="what tables call it")
+    name: Text  # as tables print it
     title: Text
     authors: tuple[Text, ...] = Field(min_length=1)
     venue: Text

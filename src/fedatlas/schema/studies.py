@@ -8,11 +8,14 @@ from fedatlas.schema.models import Model
 
 
 class Landscape(Model):
-    """The range over which the loss surface of a network with two parameters is looked at."""
+    """The range over which the loss surface of a network with two parameters is drawn.
 
-    first: tuple[float, float] = Field(description="lowest and highest value of m_1")
-    second: tuple[float, float] = Field(description="lowest and highest value of m_2")
-    points: int = Field(default=121, ge=2, le=2001, description="of the grid along either axis")
+    first, second: lowest and highest value of m_1 and of m_2. points: of the grid on either axis.
+    """
+
+    first: tuple[float, float]
+    second: tuple[float, float]
+    points: int = Field(default=121, ge=2, le=2001)
 
     @model_validator(mode="after")
     def _ranges_ascend(self) -> Self:
