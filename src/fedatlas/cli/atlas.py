@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedatlas.cli.options import Configuration, Output, Specification, read_json
+from fedatlas.cli.options import Configuration, Output, Specification, read_choices, read_json
 from fedatlas.schema.models import validated
 
 
@@ -16,14 +16,13 @@ def join_traces(
 ) -> None:
     """Join a paper's traces into one file."""
     from fedatlas.atlas import joining
-    from fedatlas.evaluation.selection import choices
 
     paper = validated(joining.JoinedPaper, spec, "--spec")
     runs = [run for experiment in paper.experiments for run in experiment.runs]
     chosen = {
         (name, run): choice.point
         for name in {run.selected_in for run in runs}
-        for run, choice in choices(read_json(f"@{experiments / name / 'selection.json'}")).items()
+        for run, choice in read_choices(experiments / name / "selection.json").items()
     }
     joining.join_traces(paper, chosen, experiments, output)
 
@@ -60,8 +59,7 @@ def explorer(
     claims: Annotated[Path, typer.Argument(help="Verdicts (.csv).", exists=True)],
     output: Output,
     shows: Annotated[
-        str,
-        typer.Option(help="JSON: experiments without own runs → those they show; or @FILE."),
+        str, typer.Option(help="JSON: experiments without own runs → those they show; or @FILE.")
     ] = "{}",
 ) -> None:
     """Write the page on which the atlas is explored."""

@@ -16,12 +16,11 @@ from fedatlas.cli.options import (
     TraceFiles,
     json_with,
     read_choices,
-    read_json,
     read_traces,
 )
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
-from fedatlas.schema.models import validated
+from fedatlas.schema.models import read_json, validated
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +61,7 @@ def judge(
     from fedatlas.schema.claims import Claim
     from fedatlas.schema.selection import Selection
 
-    record = read_json(f"@{selection}")
+    record = read_json(selection)
     verdicts = judging.judge(
         spec["experiment"],
         spec["paper"],

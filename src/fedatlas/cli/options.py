@@ -9,16 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from fedatlas.errors import FedatlasError
+from fedatlas.schema import models
 
 
 def read_json(text: str) -> Any:
     """Parse JSON from an argument, or from a file named after an @."""
-    where = text[1:] if text.startswith("@") else "--spec"
+    if text.startswith("@"):
+        return models.read_json(Path(text[1:]))
     try:
-        content = Path(where).read_text(encoding="utf-8") if text.startswith("@") else text
-        return json.loads(content)
-    except (OSError, ValueError) as error:
-        raise FedatlasError(f"{where}: cannot be read as JSON: {error}") from None
+        return json.loads(text)
+    except ValueError as error:
+        raise FedatlasError(f"--spec: cannot be read as JSON: {error}") from None
 
 
 def json_with(*keys: str, what: str = "JSON") -> Any:
@@ -61,7 +62,7 @@ def read_choices(selection: Path) -> Any:
     """The chosen points by run, of a selection record."""
     from fedatlas.evaluation.selection import choices
 
-    return choices(read_json(f"@{selection}"))
+    return choices(models.read_json(selection))
 
 
 def read_traces(files: list[Path]) -> Any:

@@ -45,16 +45,20 @@ def verify(
 def diff(
     first: Annotated[Path, typer.Argument(help="Trace, atlas, experiment's or results folder.")],
     second: Annotated[Path, typer.Argument(help="What to compare it with, of any such kind.")],
-    relative_tolerance: Annotated[float, typer.Option(help="Of the larger of two values.")] = 0.0,
-    absolute_tolerance: Annotated[float, typer.Option(help="In the variable's units.")] = 0.0,
+    relative_tolerance: Annotated[
+        float, typer.Option(min=0, help="Of the larger of two values.")
+    ] = 0.0,
+    absolute_tolerance: Annotated[
+        float, typer.Option(min=0, help="In the variable's units.")
+    ] = 0.0,
     wall_time: Annotated[bool, typer.Option(help="Compare times measured here, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compare results value by value. Exit status: 0 equal, 1 different, 2 cannot be read."""
     from fedatlas.provenance import difference, printing
 
+    tolerance = difference.Tolerance(relative_tolerance, absolute_tolerance, wall_time)
     with _unreadable_is_two():
-        tolerance = difference.Tolerance(relative_tolerance, absolute_tolerance, wall_time)
         found = difference.compare(first, second, tolerance)
     if as_json:
         typer.echo(json.dumps(printing.comparison_as_plain(found), indent=2))

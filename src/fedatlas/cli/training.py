@@ -11,12 +11,11 @@ from fedatlas.cli.options import (
     ObjectiveSpecification,
     Output,
     Specification,
-    read_json,
     similar,
 )
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.config import DEVICE_VARIABLE
-from fedatlas.schema.models import validated
+from fedatlas.schema.models import read_json, validated
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +94,7 @@ def train(
             f"{'remove' if tuning else 'give'} --tuning"
         )
     if tuning is not None:
-        run = run.tuned(read_json(f"@{tuning}"))
+        run = run.tuned(read_json(tuning))
     policy = CheckpointPolicy(checkpoint, checkpoint_every) if checkpoint else None
     try:
         train_run(run, shards, output, optima=optima, device=device, checkpoint=policy)

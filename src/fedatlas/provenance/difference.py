@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,20 +19,15 @@ _PATTERNS = ("experiments/*/traces/*/*.nc", "*/traces/*/*.nc", "traces/*/*.nc")
 _OBJECTS = ("hyper_parameters", "optima", "specification", "versions")
 
 
-@dataclass(frozen=True)
-class Tolerance:
+class Tolerance(NamedTuple):
     """a and b agree if |a − b| ≤ absolute + relative · max(|a|, |b|); exactly by default.
 
-    wall_time: whether times measured on the machine are compared, too.
+    wall_time: also compare times that were measured on the machine.
     """
 
     relative: float = 0.0
     absolute: float = 0.0
     wall_time: bool = False
-
-    def __post_init__(self) -> None:
-        if not all(0 <= value < np.inf for value in (self.relative, self.absolute)):
-            raise FedatlasError("tolerances must be finite and not negative")
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,7 @@ Check = tuple[str, Path, Callable[[], Iterator[Finding]]]
 
 
 def verify(
-    results: Path,
-    config: Path,
-    progress: Callable[[list[Check]], Iterable[Check]] = iter,
+    results: Path, config: Path, progress: Callable[[list[Check]], Iterable[Check]] = iter
 ) -> list[Checked]:
     """Check every file of a results folder whose digest, checksum or specification is known.
 

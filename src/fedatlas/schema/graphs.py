@@ -108,7 +108,15 @@ def weight_matrix(graph: Graph, agents: int, where: str = "graph") -> np.ndarray
     if agents < 2:
         raise FedatlasError(f"{where}: among {agents} agents; state 2 agents or more")
     if isinstance(graph, EdgeList):
-        return _listed(graph, agents, where)
+        weights = np.zeros((agents, agents))
+        for sender, receiver, weight in graph.edges:
+            if max(sender, receiver) >= agents:
+                raise FedatlasError(
+                    f"{where}: the edge [{sender}, {receiver}, {weight:g}] is beyond the {agents} "
+                    f"agents, who are numbered 0 to {agents - 1}; correct it or state more agents"
+                )
+            weights[receiver, sender] = weight
+        return weights
     receives = _receives(graph, agents)
     degree = receives.sum(1)
     if graph.weights == "metropolis":
@@ -116,18 +124,6 @@ def weight_matrix(graph: Graph, agents: int, where: str = "graph") -> np.ndarray
     if graph.weights == "sent":
         return receives / np.maximum(receives.sum(0), 1)
     return receives / np.maximum(degree, 1)[:, None]
-
-
-def _listed(graph: EdgeList, agents: int, where: str) -> np.ndarray:
-    weights = np.zeros((agents, agents))
-    for sender, receiver, weight in graph.edges:
-        if max(sender, receiver) >= agents:
-            raise FedatlasError(
-                f"{where}: the edge [{sender}, {receiver}, {weight:g}] is beyond the {agents} "
-                f"agents, who are numbered 0 to {agents - 1}; correct it or state more agents"
-            )
-        weights[receiver, sender] = weight
-    return weights
 
 
 def _receives(graph: DirectedFamily | UndirectedFamily | RandomGraph, agents: int) -> np.ndarray:
