@@ -22,7 +22,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from fedatlas.algorithms import algorithm_class, algorithm_names
-from fedatlas.atlas.cost_tables import _cell
+from fedatlas.atlas.cost_tables import cell
 from fedatlas.atlas.markdown import WIDTH, code, item, paragraph, prose, table, text
 from fedatlas.atlas.report import write_report
 from fedatlas.atlas.scope import STUDIES, PaperScope, read_scope
@@ -701,8 +701,11 @@ def own_scope(*names: str) -> list[PaperScope]:
 
 
 def errata_of(*names: str) -> dict[str, list[str]]:
-    scopes = own_scope(*names)
-    return {scope.key: [each.id for each in scope.errata] for scope in scopes}
+    return {
+        scope.key: [each.id for each in scope.paper.errata]
+        for scope in own_scope(*names)
+        if scope.paper
+    }
 
 
 def test_errata_are_those_that_bear_on_what_was_run():
@@ -719,11 +722,10 @@ def test_errata_are_those_that_bear_on_what_was_run():
 def test_what_errata_name_exists():
     """Modules, keys of experiments and hyper-parameters, and experiments between backticks."""
     plan = own_plan()
-    scopes = own_scope(*plan.experiments)
     named = [
         part
-        for scope in scopes
-        for erratum in scope.errata
+        for paper in plan.papers.values()
+        for erratum in paper.errata
         for part in f"{erratum.wrong} {erratum.instead}".split("`")[1::2]
     ]
     assert len(named) > 10
@@ -873,7 +875,7 @@ def test_costs_to_a_target_are_those_of_the_records(case):
     ],
 )
 def test_a_cost_without_bound_is_not_a_target_that_was_missed(numbers, told):
-    assert _cell(*numbers) == told
+    assert cell(*numbers) == told
 
 
 def test_without_a_stated_target_it_is_what_all_runs_reach(case):

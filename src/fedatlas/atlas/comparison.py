@@ -1,7 +1,7 @@
 """Runs of all papers on common axes: cost to a target, measurements at given costs.
 
-Nothing is extrapolated: a target that a seed never reached costs +inf, a cost beyond a seed's
-records has no measurement. What a run does not count is NaN and named, not an error.
+Nothing is extrapolated: a target that a seed never reached costs +inf, and a cost beyond the
+records of a seed has no measurement. Costs that a run does not count are NaN and listed, no error.
 """
 
 import warnings
@@ -38,17 +38,17 @@ def compare(
 
     Returns a Dataset over run, seed and cost:
 
-    - `cost_to_target` (run, seed, cost): cost of the first record at the target or better, +inf
-      where none is or the seed diverged, NaN for seeds that the run does not have;
+    - `cost_to_target` (run, seed, cost): cost of the first record at the target or better; +inf if
+      there is none or the seed diverged, NaN for seeds that the run does not have;
     - `reached` (run, seed): whether the seed did; `seeds`, `seeds_reached` (run,): how many;
     - `centre`, `low`, `high` (run, cost): geometric mean of the seeds that reached it and the 95 %
-      t-interval of its logarithm. There is no upper bound where a seed never reached the target,
-      none on either side of a single seed (0 and +inf); the centre is +inf where none reached it,
-      and so is the lower bound of several.
+      t-interval of its logarithm. The upper bound is +inf if a seed never reached the target; a
+      single seed has the bounds 0 and +inf. If none reached it, the centre is +inf, and so is the
+      lower bound of several seeds.
 
-    Along run stand paper, experiment, run, point, title and algorithm; `clock` (run, cost) is "own"
-    where a time under a network is that of the run's own simulation, otherwise "counted". Its
-    attribute `left_out` lists what has no cost, and why.
+    Coordinates along run are paper, experiment, run, point, title and algorithm; `clock` (run,
+    cost) is "own" if a time under a network is that of the run's own simulation, otherwise
+    "counted". The attribute `left_out` lists the costs that runs do not have, and why.
 
     Raises FedatlasError for unknown names and for a metric that no run measures.
     """
@@ -69,27 +69,21 @@ def compare(
     for i, run in enumerate(runs):
         own = np.searchsorted(seeds, run.trace["seed"].to_numpy())
         # Which seeds reach it does not depend on the cost; every run counts its records.
-        first = cost_to_reach(run.trace, metric, "round", level)
-        reached[i, own] = np.isfinite(first)
+        reached[i, own] = np.isfinite(cost_to_reach(run.trace, metric, "round", level))
         for j, name in enumerate(costs):
-            reason = _uncounted(run, name)
-            if reason:
-                left_out.append(f"{run.name}: {name}: {reason}")
-                continue
-            spent[i, own, j] = cost_to_reach(run.trace, metric, name, level)
-            intervals[:, i, j] = _interval(spent[i, own, j])
+            if not _lacks(run, name, left_out):
+                spent[i, own, j] = cost_to_reach(run.trace, metric, name, level)
+                intervals[:, i, j] = _interval(spent[i, own, j])
+    of_runs = {
+        "cost_to_target": (("run", "seed", "cost"), spent),
+        "reached": (("run", "seed"), reached),
+        "seeds": ("run", [run.trace.sizes["seed"] for run in runs]),
+        "seeds_reached": ("run", reached.sum(axis=1)),
+    }
+    bounds = zip(("centre", "low", "high"), intervals, strict=True)
     clocks = [[_clock(run, name) for name in costs] for run in runs]
     return xr.Dataset(
-        {
-            "cost_to_target": (("run", "seed", "cost"), spent),
-            "reached": (("run", "seed"), reached),
-            "seeds": ("run", [run.trace.sizes["seed"] for run in runs]),
-            "seeds_reached": ("run", reached.sum(axis=1)),
-            **{
-                name: (("run", "cost"), values)
-                for name, values in zip(("centre", "low", "high"), intervals, strict=True)
-            },
-        },
+        of_runs | {name: (("run", "cost"), values) for name, values in bounds},
         coords={**_places(runs), "seed": seeds, "cost": costs, "clock": (("run", "cost"), clocks)},
         attrs={"metric": metric, "target": target, "left_out": left_out},
     )
@@ -106,10 +100,11 @@ def interpolate(
 ) -> xr.DataArray:
     """A measurement of every run that has it, at the costs `at`, by run, seed and cost.
 
-    By straight lines between a seed's own records, at equal costs the later record. NaN before its
-    first and after its last record, after a divergence, for seeds that the run does not have, and
-    for runs that do not count the cost: the attribute `left_out` lists those. Other arguments and
-    coordinates are those of `compare`, any measurement can be asked for.
+    Values lie on straight lines between the records of a seed; of records at equal costs the last
+    counts. They are NaN before the first and after the last record, after a divergence, for seeds
+    that the run does not have, and for runs that do not count the cost, which the attribute
+    `left_out` lists. Any measurement will do; other arguments and coordinates are those of
+    `compare`.
     """
     if metric not in MEASUREMENTS:
         raise FedatlasError(f"metric: '{metric}' is none of {', '.join(MEASUREMENTS)}")
@@ -118,18 +113,16 @@ def interpolate(
         raise FedatlasError("at: must be a list of finite costs: [0, 100, 200]")
     _known(cost)
     runs = _measuring(atlas, metric, experiments, all_points)
-    seeds, left_out = _all_seeds(runs), []
+    seeds = _all_seeds(runs)
+    left_out: list[str] = []
     values = np.full((len(runs), len(seeds), len(grid)), np.nan)
     for i, run in enumerate(runs):
-        reason = _uncounted(run, cost)
-        if reason:
-            left_out.append(f"{run.name}: {cost}: {reason}")
+        if _lacks(run, cost, left_out):
             continue
-        places = np.searchsorted(seeds, run.trace["seed"].to_numpy())
-        for seed, spent, measured in zip(
-            places, cost_axis(run.trace, cost), column(run.trace, metric), strict=True
-        ):
-            values[i, seed] = _along(grid, spent, measured)
+        own = np.searchsorted(seeds, run.trace["seed"].to_numpy())
+        records = zip(cost_axis(run.trace, cost), column(run.trace, metric), strict=True)
+        values[i, own] = [_along(grid, *seed) for seed in records]
+    long_name, units, *_ = MEASUREMENTS[metric]
     return xr.DataArray(
         values,
         dims=("run", "seed", "cost"),
@@ -140,16 +133,12 @@ def interpolate(
             "clock": ("run", [_clock(run, cost) for run in runs]),
         },
         name=metric,
-        attrs={
-            "long_name": MEASUREMENTS[metric].long_name,
-            "units": MEASUREMENTS[metric].units,
-            "left_out": left_out,
-        },
+        attrs={"long_name": long_name, "units": units, "left_out": left_out},
     )
 
 
 def _along(grid: np.ndarray, spent: np.ndarray, measured: np.ndarray) -> np.ndarray:
-    # A diverged seed ends with NaN. A NaN measurement among others stays: no line crosses it.
+    # A diverged seed ends with NaN. No line crosses a NaN between other measurements.
     recorded = np.isfinite(spent)
     if not recorded.any():
         return np.full(len(grid), np.nan)
@@ -183,19 +172,18 @@ def _all_seeds(runs: Sequence[AtlasRun]) -> np.ndarray:
     return np.unique(np.concatenate([run.trace["seed"].to_numpy() for run in runs]))
 
 
-def _uncounted(run: AtlasRun, cost: str) -> str:
-    """Why a run has no such cost, empty if it has; a clock that differs is warned of."""
+def _lacks(run: AtlasRun, cost: str, left_out: list[str]) -> bool:
+    """Whether a run has no such cost; if so, the reason is listed, and a clock warned of."""
+    network, reason = declared_network(cost), ""
     if not is_counted(run.trace, cost):
-        return "is not counted"
-    network = declared_network(cost)
-    if network is None or not has_own_clock(run.trace):
-        return ""
-    own = own_latency(run.trace)
-    if own == network.latency:
-        return ""
-    reason = f"its own clock has the latency {own:g} s, not {network.latency:g} s"
-    warnings.warn(f"{run.name}: has no time on this network: {reason}", stacklevel=3)
-    return reason
+        reason = "is not counted"
+    elif network and has_own_clock(run.trace) and own_latency(run.trace) != network.latency:
+        own = own_latency(run.trace)
+        reason = f"its own clock has the latency {own:g} s, not {network.latency:g} s"
+        warnings.warn(f"{run.name}: has no time on this network: {reason}", stacklevel=3)
+    if reason:
+        left_out.append(f"{run.name}: {cost}: {reason}")
+    return bool(reason)
 
 
 def _clock(run: AtlasRun, cost: str) -> str:
@@ -209,13 +197,12 @@ def _places(runs: Sequence[AtlasRun]) -> dict[str, tuple[str, list[Any]]]:
 
 
 def _interval(spent: np.ndarray) -> tuple[float, float, float]:
-    """Centre and bounds of a run's cost over its seeds, +inf where one never reached the target."""
+    """Centre and bounds of a run's cost over its seeds, +inf for seeds that missed the target."""
     finite = spent[np.isfinite(spent)]
     if not len(finite):
         return np.inf, np.inf if len(spent) > 1 else 0.0, np.inf
     if (finite == 0).any():
-        # What is free has no logarithm: a method without messages sends no byte.
+        # 0 has no logarithm: a method without messages sends no byte.
         return 0.0, 0.0, 0.0 if len(finite) == len(spent) and not finite.any() else np.inf
     centre, low, high = mean_interval(np.log10(finite))
-    high = high if len(finite) == len(spent) else np.inf
-    return 10**centre, 10**low, 10**high
+    return 10**centre, 10**low, 10**high if len(finite) == len(spent) else np.inf

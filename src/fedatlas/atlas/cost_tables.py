@@ -1,4 +1,4 @@
-"""What methods of several papers spend until they reach one target, as tables of the summary."""
+"""Tables of the summary: what methods of several papers spend to reach one target."""
 
 import math
 import warnings
@@ -26,16 +26,16 @@ where a run does not count a cost.
 
 
 def cost_tables(experiments: Sequence[SelectedExperiment], atlas: Path) -> Iterator[str]:
-    """Markdown blocks: for each experiment a table for every measurement and target.
+    """Markdown blocks: a table for each experiment, measurement and target.
 
-    Targets are those that the experiment's claims state; of measurements of its figure without one,
-    the best level that the medians of all runs reach. Costs are those of the figure.
+    Targets are those of the experiment's claims; a measurement of its figure without one takes the
+    best level that the medians of all runs reach. Costs are those of the figure.
     """
     compared = [each for each in experiments if each.trained and each.figure.kind == "convergence"]
     if not compared:
         return
     yield "### Cost to a target"
-    yield paragraph(" ".join(_EXPLAINED.split()))
+    yield paragraph(_EXPLAINED)
     with open_atlas(atlas) as tree:
         for experiment in compared:
             for measurement, target, stated in _targets(experiment, tree):
@@ -45,18 +45,19 @@ def cost_tables(experiments: Sequence[SelectedExperiment], atlas: Path) -> Itera
 def _targets(
     experiment: SelectedExperiment, atlas: xr.DataTree
 ) -> Iterator[tuple[str, float, bool]]:
+    """Each measurement with a target, and whether a claim states it."""
     tests = [claim.test for claim in experiment.claims if isinstance(claim.test, CostToTargetTest)]
-    stated = {(test.measurement, test.target): test.target for test in tests if test.target}
-    for (measurement, _), target in stated.items():
+    stated = dict.fromkeys((test.measurement, test.target) for test in tests if test.target)
+    for measurement, target in stated:
         yield measurement, target, True
     for shown in experiment.figure.measurements:
-        if shown not in LEVELS or shown in {measurement for measurement, _ in stated}:
+        if shown not in LEVELS or any(shown == measurement for measurement, _ in stated):
             continue
         runs = atlas_runs(atlas, experiments=[experiment.runs_of])
         traces = [run.trace.load() for run in runs if run.run in experiment.runs]
         level = common_target(traces, shown)
         if np.isfinite(level):
-            # Upwards in the third digit: rounded off, it would be out of reach for who just did.
+            # Round up in the third digit, or the run that just reaches the level would miss it.
             digit = 10.0 ** (math.floor(level) - 2)
             easier = (math.floor(10**level / digit) + 1) * digit
             yield shown, value_at(shown, math.log10(easier)), False
@@ -71,7 +72,7 @@ def _table(
 ) -> Iterator[str]:
     costs = list(experiment.figure.costs)
     with warnings.catch_warnings():
-        # What they say stands under the table.
+        # A line under the table says the same.
         warnings.simplefilter("ignore", UserWarning)
         found = compare(atlas, measurement, costs, target, experiments=[experiment.runs_of])
     shown = found.isel(run=[run in experiment.runs for run in found["run"].to_numpy()])
@@ -84,7 +85,7 @@ def _table(
         for place, run in enumerate(shown["run"].to_numpy())
     ]
     yield table(header, rows, numbers=range(1, len(header)))
-    # What is not counted is a dash already; clocks that differ need a word.
+    # A dash tells what is not counted; clocks that differ need a word.
     reasons = [reason for reason in shown.attrs["left_out"] if "clock" in reason]
     if reasons:
         yield "\n".join(item(f"Left out: {text(reason)}.") for reason in reasons)
@@ -106,25 +107,26 @@ def _cells(run: xr.Dataset) -> Iterator[str]:
     seeds, reached = int(run["seeds"]), int(run["seeds_reached"])
     for place, clock in enumerate(run["clock"].to_numpy()):
         centre, low, high = (float(run[name][place]) for name in ("centre", "low", "high"))
-        yield _cell(centre, low, high, reached, seeds) + (" own clock" if clock == "own" else "")
+        yield cell(centre, low, high, reached, seeds) + (" own clock" if clock == "own" else "")
     yield f"{reached} of {seeds}"
 
 
-def _cell(centre: float, low: float, high: float, reached: int, seeds: int) -> str:
+def cell(centre: float, low: float, high: float, reached: int, seeds: int) -> str:
+    """A cost and its interval over seeds, of which so many reached the target."""
     if math.isnan(centre):
         return "–"
     if not reached:
         return "never"
     if seeds == 1 or low == high:
         return _number(centre)
-    # Of one seed among several that reached it there is no lower bound either.
+    # If one seed of several reached it, there is no lower bound either.
     return f"{_number(centre)} ({_number(low) if low > 0 else '–'} to {_number(high)})"
 
 
 def _number(value: float) -> str:
     """Three digits."""
     if math.isinf(value):
-        return "∞"  # also of what has a cost without a bound, such as ε without noise
+        return "∞"  # an unbounded cost, such as ε without noise
     for size, letter in ((1e6, "M"), (1e3, "k")):
         if 0.9995 * size <= value < 1000 * size:
             return f"{value / size:.3g}{letter}"

@@ -1,7 +1,7 @@
 """The atlas as one page to explore: plotting library, data and scripts in a single HTML file.
 
-It asks for nothing over a network, and its content security policy forbids it to: what runs is
-named by its digest, so that text out of traces stays text.
+The page needs no network, and its content security policy forbids any. The policy names scripts by
+their digests, so that text out of traces stays text.
 """
 
 import base64
@@ -27,9 +27,8 @@ def write_explorer(
 ) -> None:
     """Write the page about an atlas (atlas.nc) and its verdicts (claims.csv).
 
-    The page holds every healthy seed of every grid point. shows: experiments that have no runs of
-    their own → the runs of others that they show, as experiment/run. Raises FedatlasError where a
-    file is not what it should be.
+    The page holds every healthy seed of every grid point. shows: experiment without runs of its own
+    → the runs that it shows, as experiment/run. FedatlasError names a damaged or foreign file.
     """
     verdicts = read_verdicts(claims)
     store = ColumnStore()
@@ -44,24 +43,22 @@ def _page(described: dict[str, Any], columns: bytes) -> str:
     parts = {
         "allowed": f"{_digest(script)} {_digest(library)}",
         "style": STYLE.read_text(encoding="utf-8"),
-        "description": _inert(json.dumps(described, ensure_ascii=False, allow_nan=False)),
+        # HTML parsers find in it neither the end of its element nor the start of another.
+        "description": json.dumps(described, ensure_ascii=False, allow_nan=False).replace(
+            "<", "\\u003c"
+        ),
         "columns": _packed(columns),
         "library": _packed(library.encode()),
         "script": script,
     }
     template = TEMPLATE.read_text(encoding="utf-8")
-    # In one pass: what is put in is not searched for further places.
+    # One pass does not search the inserted parts for further places.
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
 
 
 def _digest(script: str) -> str:
-    """A script as a content security policy names it."""
+    """The name of a script in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
-def _inert(text: str) -> str:
-    """JSON that no HTML parser takes for the end of its element, or the start of another."""
-    return text.replace("<", "\\u003c")
 
 
 def _packed(content: bytes) -> str:

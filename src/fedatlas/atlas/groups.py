@@ -1,10 +1,10 @@
 """Copy groups between netCDF-4 files by HDF5 itself.
 
-Not by xarray: for 500 traces it takes 18 times as long and 1.0 GB (`benchmarks/atlas.py`).
+For 500 traces xarray takes 18 times as long, and 1.0 GB (`benchmarks/atlas.py`).
 
-A netCDF-4 file is an HDF5 file with conventions: a dimension is a dataset that variables refer to
-as the scale of their axes, and it has a number that is unique in the file. HDF5's own copy loses
-both references and numbers, so they are written anew here.
+A netCDF-4 file is an HDF5 file with conventions: a dimension is a dataset to which variables refer
+as the scale of their axes, and which has a number of its own in the file. HDF5's own copy loses
+references and repeats numbers, so both are written anew here.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 from h5py import h5, h5a, h5d, h5ds, h5g, h5o, h5p, h5s, h5t
 
-# Attributes that are written anew, or that describe the source file.
+# Attributes that are written anew or describe the source file.
 _CONVENTIONS = {
     b"CLASS",
     b"NAME",
@@ -23,12 +23,12 @@ _CONVENTIONS = {
     b"_Netcdf4Coordinates",
     b"_Netcdf4Dimid",
 }
-# Keep the order of creation, as netCDF does.
+# netCDF keeps the order of creation.
 _ORDERED = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
 
 
 class GroupCopier:
-    """Copy groups into one file, whose dimensions it numbers."""
+    """Copy groups into one file and number its dimensions."""
 
     def __init__(self) -> None:
         self._dimensions = 0
@@ -39,7 +39,7 @@ class GroupCopier:
         self._of_texts.set_obj_track_times(False)  # the same traces give the same bytes
 
     def copy(self, source: h5py.Group, target: h5py.Group) -> None:
-        """Copy attributes, dimensions, variables and groups within, in their order."""
+        """Copy attributes, dimensions, variables and inner groups in their order."""
         _copy_attributes(source.id, target.id)
         copies: dict[h5d.DatasetID, h5d.DatasetID] = {}
         for name in _names(source.id):
@@ -67,7 +67,7 @@ class GroupCopier:
     ) -> h5d.DatasetID:
         kind = source.get_type()
         if _is_text(kind):
-            # HDF5 loses the fill value of texts when it copies them.
+            # HDF5's copy loses the fill value of texts.
             space = source.get_space()
             copied = h5d.create(target, name, kind, space, self._of_texts)
             values = np.empty(source.shape, kind.dtype)
@@ -81,14 +81,14 @@ class GroupCopier:
 
 
 def make_group(parent: h5py.Group, place: str) -> h5py.Group:
-    """The group at this path below the parent; missing groups are made."""
+    """The group at this path below the parent; missing groups are created."""
     for name in place.strip("/").split("/"):
         parent = parent[name] if name in parent else parent.create_group(name, track_order=True)
     return parent
 
 
 def text_of(group: h5py.Group, name: str) -> str | None:
-    """A text attribute in either form that netCDF writes, None if it is missing."""
+    """A text attribute in either of netCDF's forms, None if it is missing."""
     value = group.attrs.get(name)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
@@ -102,11 +102,11 @@ def _names(group: h5g.GroupID) -> Iterable[bytes]:
 
 
 def _scales(dataset: h5d.DatasetID) -> Iterable[tuple[int, h5d.DatasetID]]:
-    """Axes of a variable, each with its dimension; none for a dimension's own dataset."""
+    """The axes of a variable with their dimensions; none for a dimension's own dataset."""
     found: list[tuple[int, h5d.DatasetID]] = []
     if not h5ds.is_scale(dataset):
         for axis in range(len(dataset.shape)):
-            # Compare ids: looking up a name searches the whole file.
+            # Ids, as the name of a dimension is searched for in the whole file.
             h5ds.iterate(dataset, axis, lambda scale, axis=axis: found.append((axis, scale)))
     return found
 
@@ -127,7 +127,7 @@ def _copy_attributes(
         if space.get_simple_extent_type() == h5s.NULL:  # an empty text
             continue
         value = np.empty(space.get_simple_extent_dims(), kind.dtype)
-        # Read as stored: numpy ends fixed-length texts differently; variable ones are objects.
+        # Fixed-length texts are read as they are stored, since numpy ends them otherwise.
         stored = None if _is_text(kind) else kind
         attribute.read(value, mtype=stored)
         copied.write(value, mtype=stored)

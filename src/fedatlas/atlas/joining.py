@@ -1,8 +1,8 @@
-"""Joining traces into atlas files: per paper first, then the papers' files into one.
+"""Join traces into one atlas file per paper, and these files into one atlas.
 
-An atlas is a netCDF-4 file with the groups /<paper>/<experiment>/<run>/<point>; each point's group
-holds a trace as it was written, bit for bit. An atlas is written whole or not at all. Memory is
-bounded by the largest trace.
+An atlas is a netCDF-4 file with the groups /<paper>/<experiment>/<run>/<point>; the group of a
+point holds its trace bit for bit. An atlas is written whole or not at all. The largest trace bounds
+the memory.
 """
 
 import logging
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class JoinedRun(Model):
-    """A run with its title in figures and all of its grid points."""
+    """A run with its title in figures and all its grid points."""
 
     name: str
     title: str
@@ -34,7 +34,7 @@ class JoinedRun(Model):
 
 
 class JoinedExperiment(Model):
-    """An experiment whose runs are joined, with what its file says about it."""
+    """An experiment whose runs are joined, with the texts of its file."""
 
     name: str
     title: str
@@ -56,9 +56,8 @@ def join_traces(
 ) -> None:
     """Write a paper's atlas file from the traces under the folder of experiments.
 
-    chosen: (selecting experiment, run) → point. FedatlasError names a trace that is damaged,
-    foreign or misplaced; nothing is written then. Other netCDF files among the traces are left out,
-    and the log names them.
+    chosen: (selecting experiment, run) → point. FedatlasError names a damaged, foreign or misplaced
+    trace; nothing is written then. Leftover netCDF files among the traces are skipped and logged.
     """
     attributes: dict[str, dict[str, str]] = {}
     traces: dict[str, Path] = {}
@@ -75,29 +74,24 @@ def join_traces(
             attributes[f"{place}/{run.name}"] = {"title": run.title, "selected": selected}
             for point in run.points:
                 traces[f"{place}/{run.name}/{point}"] = own / run.name / f"{point}.nc"
-        _name_strays(own, set(traces.values()))
-    _write(output, attributes, traces, _check_trace)
-
-
-def join_papers(files: Sequence[Path], output: Path) -> None:
-    """Write one atlas of the papers' atlas files; a damaged or foreign one is refused by name."""
-    papers = {f"/{file.stem}": file for file in files}
-    _write(output, {}, papers, _check_paper)
-
-
-def _name_strays(folder: Path, known: set[Path]) -> None:
-    for file in sorted(folder.rglob("*.nc")):
         # Hidden files are being written, or were when their job was interrupted.
-        if file not in known and not file.name.startswith("."):
+        found = {file for file in own.rglob("*.nc") if not file.name.startswith(".")}
+        for file in sorted(found.difference(traces.values())):
             _LOG.warning(
                 "%s: left out: no selected run has this grid point. Delete it if it is a leftover "
                 "of an older configuration.",
                 file,
             )
+    _write(output, attributes, traces, _checked_trace)
 
 
-def _check_trace(trace: h5py.File, place: str, file: Path) -> h5py.Group:
-    """The group to copy: the whole trace, which must be the one that belongs in this place."""
+def join_papers(files: Sequence[Path], output: Path) -> None:
+    """Write one atlas of the papers' atlas files; FedatlasError names a damaged or foreign one."""
+    _write(output, {}, {f"/{file.stem}": file for file in files}, _checked_paper)
+
+
+def _checked_trace(trace: h5py.File, place: str, file: Path) -> h5py.Group:
+    """The group to copy: the whole trace, which must belong in this place."""
     check_format(file, text_of(trace, "format"), TRACE_FORMAT, "a trace")
     own = "/".join(str(text_of(trace, key)) for key in ("paper", "experiment", "run", "point"))
     if own != place.removeprefix("/"):
@@ -108,8 +102,8 @@ def _check_trace(trace: h5py.File, place: str, file: Path) -> h5py.Group:
     return trace
 
 
-def _check_paper(atlas: h5py.File, place: str, file: Path) -> h5py.Group:
-    """The group to copy: the paper after which the file is named."""
+def _checked_paper(atlas: h5py.File, place: str, file: Path) -> h5py.Group:
+    """The group to copy: the paper that gives the file its name."""
     check_format(file, text_of(atlas, "format"), FORMAT, "an atlas")
     if list(atlas) != [place.removeprefix("/")]:
         raise FedatlasError(
@@ -123,8 +117,9 @@ def _write(
     output: Path,
     attributes: Mapping[str, Mapping[str, str]],
     sources: Mapping[str, Path],
-    check: Callable[[h5py.File, str, Path], h5py.Group],
+    checked: Callable[[h5py.File, str, Path], h5py.Group],
 ) -> None:
+    """attributes, sources: by place in the atlas. checked: the group of a source to copy."""
     copier = GroupCopier()
     with write_atomically(output) as temporary:
         with h5py.File(temporary, "w", track_order=True) as joined:
@@ -134,5 +129,5 @@ def _write(
             for place, file in sources.items():
                 check_contents(file)
                 with opened_hdf5(file) as source:
-                    copier.copy(check(source, place, file), make_group(joined, place))
+                    copier.copy(checked(source, place, file), make_group(joined, place))
         seal(temporary)

@@ -1,6 +1,6 @@
-"""Markdown that reads well as it is and as a page: escaped text, even tables, wrapped paragraphs.
+"""CommonMark with GitHub's tables that also reads well as plain text.
 
-Of CommonMark with GitHub's tables. Text of experiments is data: nothing in it is markup here.
+Text of experiments is data: it is escaped, so that nothing in it is markup.
 """
 
 import re
@@ -8,17 +8,17 @@ from collections.abc import Sequence
 
 WIDTH = 100
 
-# What would begin a list, a quotation, a heading, a table or a fence at the start of a line.
+# Words that would start a list, quotation, heading, table or fence at the start of a line.
 _BLOCK = re.compile(r"([-+*]|\d{1,9}[.)])\Z|[>#=|:]|-[-|:]|```|~~~")
 
 
 def text(value: str) -> str:
-    """The value as inline Markdown that shows just it, on one line, without control characters."""
+    """Inline Markdown that shows the value on one line, without control characters."""
     return _escaped(_on_one_line(value))
 
 
 def prose(value: str) -> str:
-    """As `text`, but what stands between backticks is code."""
+    """Like `text`, but parts between backticks are code."""
     parts = re.split(r"`([^`]+)`", _on_one_line(value))
     return "".join(code(part) if place % 2 else _escaped(part) for place, part in enumerate(parts))
 
@@ -32,12 +32,12 @@ def _escaped(line: str) -> str:
     shown = re.sub(r"[\\`*~$]", r"\\\g<0>", line)
     shown = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", shown)
     shown = re.sub(r"<(?=[A-Za-z/!?])|&(?=#|\w+;)", r"\\\g<0>", shown)
-    # Links, images and references, of which brackets alone are none: [42] stays as it is.
+    # Links, images and references; brackets alone, as in [42], are none.
     return re.sub(r"\](?=[(\[:])", r"\\]", shown)
 
 
 def code(value: str) -> str:
-    """The value in fixed width, if it needs no escape there."""
+    """The value as code if it needs no escape there, otherwise as text."""
     plain = value.isprintable() and value == value.strip() and not set(value) & set("`\\|")
     return f"`{value}`" if plain and value else text(value)
 
@@ -49,7 +49,7 @@ def link(label: str, target: str) -> str:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> str:
     """A table with columns of even width; numbers: the columns that are aligned to the right."""
-    cells = [[_cell(value) for value in row] for row in (header, *rows)]
+    cells = [[value.replace("|", "\\|") for value in row] for row in (header, *rows)]
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
     ruled = [
         "-" * (width - 1) + ":" if place in numbers else "-" * width
@@ -65,15 +65,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequenc
     return "\n".join(f"| {line} |" for line in lines)
 
 
-def _cell(value: str) -> str:
-    return value.replace("|", "\\|")
-
-
 def paragraph(markdown: str, first: str = "", others: str = "") -> str:
-    """The text in lines of WIDTH, if its words allow; first, others: what lines begin with."""
+    """The text in lines of WIDTH if its words allow; first, others: the start of the lines."""
     lines: list[str] = []
     line = first
-    for place, word in enumerate(markdown.split(" ")):
+    for place, word in enumerate(markdown.split()):
         joined = f"{line} {word}" if place else f"{line}{word}"
         if place and len(joined) > WIDTH and not _BLOCK.match(word):
             lines.append(line)
@@ -84,6 +80,11 @@ def paragraph(markdown: str, first: str = "", others: str = "") -> str:
 
 
 def item(markdown: str, depth: int = 0) -> str:
-    """An item of a list, wrapped; depth: of lists that it lies in."""
+    """A wrapped item of a list; depth: of the list within other lists."""
     indent = "  " * depth
     return paragraph(markdown, f"{indent}- ", f"{indent}  ")
+
+
+def counted(number: int, unit: str) -> str:
+    """A number with its unit, in the plural if need be."""
+    return f"{number} {unit}{'s' * (number != 1)}"

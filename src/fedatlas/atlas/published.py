@@ -1,13 +1,13 @@
-"""Numbers that papers print, beside ours: from what was computed, not from words of evidence."""
+"""Numbers that papers print, beside ours as they were computed."""
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedatlas.atlas.markdown import counted
 from fedatlas.atlas.scope import SelectedExperiment
 from fedatlas.errors import named
 from fedatlas.evaluation.budgets import cases_of, read_budgets
@@ -21,9 +21,8 @@ from fedatlas.schema.measurements import LARGER_IS_BETTER
 from fedatlas.traces.trace import read_trace
 
 
-@dataclass(frozen=True)
-class PublishedNumber:
-    """One number of a paper; claim: whose verdict is about it, None where it is only drawn."""
+class PublishedNumber(NamedTuple):
+    """One number of a paper; claim: the one that is about it, None if it is only drawn."""
 
     run: str
     quantity: str
@@ -35,72 +34,60 @@ class PublishedNumber:
 def published_numbers(
     experiment: SelectedExperiment, results: Path, selection: Mapping[str, Any]
 ) -> Iterator[PublishedNumber]:
-    """All of an experiment, those of claims first; selection: its written record.
+    """All published numbers of an experiment, those of claims first.
 
-    Ours are the mean and the standard deviation over seeds of what the chosen point ends with, a
-    chosen hyper-parameter and what each seed alone would choose, or what was computed of budgets.
+    Ours are the mean and the standard deviation over seeds of the last record of the chosen point,
+    a chosen hyper-parameter with the choice of each seed alone, or what was computed of budgets.
+    selection: the experiment's written record.
     """
     budgets = results / "experiments" / experiment.name / "budgets.nc"
+    traces = results / "experiments" / experiment.runs_of / "traces"
     judged: set[tuple[str, str]] = set()
     for claim in experiment.claims:
         match claim.test:
             case PublishedMeasurementTest() as test:
-                ours = _ends(experiment, test.run, test.measurement, results, selection)
-                stated = f"{test.value:g} ± {test.tolerance:g}"
-                judged.add((test.run, test.measurement))
-                yield PublishedNumber(test.run, test.measurement, stated, ours, claim.id)
+                quantity, stated = test.measurement, f"{test.value:g} ± {test.tolerance:g}"
+                ours = _ends(traces, test.run, quantity, selection)
+                judged.add((test.run, quantity))
             case PublishedValueTest() as test:
-                ours = _chosen(test.run, test.hyper_parameter, selection)
-                stated = f"{test.value:g} ± {test.tolerance:g}"
-                yield PublishedNumber(test.run, test.hyper_parameter, stated, ours, claim.id)
+                quantity, stated = test.hyper_parameter, f"{test.value:g} ± {test.tolerance:g}"
+                ours = _chosen(test.run, quantity, selection)
             case DeltaReachesOneTest() as test:
+                quantity, stated = "iterations to δ = 1", f"{test.after} ± {test.tolerance}"
                 ours = _delta_reaches_one(test.run, budgets)
-                stated = f"{test.after} ± {test.tolerance}"
-                yield PublishedNumber(test.run, "iterations to δ = 1", stated, ours, claim.id)
             case BudgetFallsTest() as test:
+                quantity, stated = "K from which ε falls", f"{test.from_horizon}"
                 ours = _last_rise(test.run, test.from_horizon, budgets)
-                stated = f"{test.from_horizon}"
-                yield PublishedNumber(test.run, "K from which ε falls", stated, ours, claim.id)
+            case _:
+                continue
+        yield PublishedNumber(test.run, quantity, stated, ours, claim.id)
     measurement = experiment.figure.measurement
     for run, value in experiment.figure.published.items():
         if (run, measurement) not in judged:
-            ours = _ends(experiment, run, measurement, results, selection)
+            ours = _ends(traces, run, measurement, selection)
             yield PublishedNumber(run, measurement, f"{value:g}", ours, None)
 
 
-def _ends(
-    experiment: SelectedExperiment,
-    run: str,
-    measurement: str,
-    results: Path,
-    selection: Mapping[str, Any],
-) -> str:
-    """Of the seeds that are not lost; how many if some are."""
+def _ends(traces: Path, run: str, measurement: str, selection: Mapping[str, Any]) -> str:
+    """The mean and deviation of the seeds that are not lost, and how many seeds there are."""
     point = selection["runs"][run]["selected"]
-    traces = results / "experiments" / experiment.runs_of / "traces"
     losses = final_losses(read_trace(traces / run / f"{point}.nc"), measurement)
-    kept = losses[np.isfinite(losses)]
+    kept, seeds = losses[np.isfinite(losses)], counted(len(losses), "seed")
     if not len(kept):
-        return f"none (0 of {_seeds(len(losses))})"
+        return f"none (0 of {seeds})"
     mean = float((-kept if measurement in LARGER_IS_BETTER else kept).mean())
     shown = f"{mean:.4g}"
     if len(kept) > 1:  # the spread of one is unknown
         shown = _with_deviation(mean, float(kept.std(ddof=1)))
-    if len(kept) < len(losses):
-        return f"{shown} ({len(kept)} of {_seeds(len(losses))})"
-    return f"{shown} ({_seeds(len(losses))})"
+    return f"{shown} ({len(kept)} of {seeds})" if len(kept) < len(losses) else f"{shown} ({seeds})"
 
 
 def _with_deviation(mean: float, deviation: float) -> str:
-    """Both to the second digit of the deviation, or to four digits where there is none."""
+    """Both to the second digit of the deviation, or to four digits without a deviation."""
     if not deviation > abs(mean) * 1e-12:
         return f"{mean:.4g} ± 0"
     decimals = max(0, 1 - math.floor(math.log10(deviation)))
     return f"{mean:.{decimals}f} ± {deviation:.{decimals}f}"
-
-
-def _seeds(number: int) -> str:
-    return f"{number} seed{'s' * (number != 1)}"
 
 
 def _chosen(run: str, hyper_parameter: str, selection: Mapping[str, Any]) -> str:
@@ -123,7 +110,7 @@ def _delta_reaches_one(run: str, file: Path) -> str:
 
 
 def _last_rise(run: str, from_horizon: int, file: Path) -> str:
-    """By the run's first accounting, over the horizons from the stated one on."""
+    """The last rise by the run's first accounting, from the stated horizon on."""
     epsilon = _cases(run, file)[0]["final_epsilon"].dropna("horizon")
     late = epsilon[(epsilon["horizon"] >= from_horizon).to_numpy()]
     horizons = late["horizon"].to_numpy()[1:]

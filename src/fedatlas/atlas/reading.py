@@ -1,9 +1,9 @@
-"""Opening an atlas, and walking over its runs."""
+"""Open an atlas and walk over its runs."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 import xarray as xr
 
@@ -13,10 +13,10 @@ from fedatlas.traces.contents import check_contents
 
 
 def open_atlas(path: Path | str) -> xr.DataTree:
-    """The atlas as a tree /paper/experiment/run/point, whose values are read when they are used.
+    """The atlas as a tree /paper/experiment/run/point; values are read when they are used.
 
-    FedatlasError names a file that is damaged or no atlas. The file stays open until the tree is
-    closed: `with fedatlas.open_atlas(path) as atlas: …`.
+    The file stays open until the tree is closed: `with fedatlas.open_atlas(path) as atlas: …`.
+    FedatlasError names a file that is damaged or no atlas.
     """
     check_contents(Path(path))
     try:
@@ -35,8 +35,7 @@ def open_atlas(path: Path | str) -> xr.DataTree:
     return atlas
 
 
-@dataclass(frozen=True)
-class AtlasRun:
+class AtlasRun(NamedTuple):
     """A run of an experiment at one grid point."""
 
     paper: str
@@ -49,26 +48,26 @@ class AtlasRun:
 
     @property
     def name(self) -> str:
-        """Where it stands under its paper."""
+        """Its place under its paper."""
         return f"{self.experiment}/{self.run}/{self.point}"
 
 
 def atlas_runs(
     atlas: xr.DataTree, *, experiments: Sequence[str] | None = None, all_points: bool = False
 ) -> Iterator[AtlasRun]:
-    """Runs in the order of the atlas: each at its selected point, or at all of its points.
+    """Runs in the order of the atlas, each at its selected point or at all its points.
 
-    experiments: names or patterns such as "vfb2-*", all by default; one that matches no experiment
-    is an error.
+    experiments: names or patterns such as "vfb2-*", all by default. FedatlasError for one that
+    matches no experiment.
     """
     named = [name for paper in atlas.children.values() for name in paper.children]
-    patterns = ["*"] if experiments is None else experiments
-    for pattern in patterns:
-        if experiments is not None and not any(fnmatchcase(name, pattern) for name in named):
+    for pattern in experiments or ():
+        if not any(fnmatchcase(name, pattern) for name in named):
             raise FedatlasError(
                 f"experiments: '{pattern}' matches none of the atlas, which has: "
                 f"{', '.join(named) or 'none'}"
             )
+    patterns = ["*"] if experiments is None else experiments
     for paper, of_paper in atlas.children.items():
         for experiment, runs in of_paper.children.items():
             if not any(fnmatchcase(experiment, pattern) for pattern in patterns):

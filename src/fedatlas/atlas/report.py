@@ -1,14 +1,12 @@
 """results/summary.md: what was run, each published number beside ours, each claim's verdict."""
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedatlas.atlas.cost_tables import cost_tables
-from fedatlas.atlas.markdown import code, item, link, paragraph, prose, table, text
+from fedatlas.atlas.markdown import code, counted, item, link, paragraph, prose, table, text
 from fedatlas.atlas.published import PublishedNumber, published_numbers
 from fedatlas.atlas.scope import OtherExperiment, PaperScope, SelectedExperiment
 from fedatlas.errors import FedatlasError
@@ -16,6 +14,7 @@ from fedatlas.evaluation.comma_separated import read_rows
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts
 from fedatlas.files import write_text
 from fedatlas.schema.claims import VERDICTS
+from fedatlas.schema.models import read_json
 from fedatlas.schema.papers import Paper
 
 _OPENING = """
@@ -36,9 +35,8 @@ nothing else is said.
 _ERRATA = "Where the paper is wrong or at odds with itself, as far as it bears on what was run."
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    """What was computed of one experiment; points: rows of its table."""
+class _Outcome(NamedTuple):
+    """The results of one experiment; points: the rows of its table."""
 
     experiment: SelectedExperiment
     verdicts: list[Verdict]
@@ -49,10 +47,10 @@ class _Outcome:
 def write_report(
     scopes: Sequence[PaperScope], results: Path, output: Path, atlas: Path | None = None
 ) -> None:
-    """Write the summary of the selected experiments, whose results lie in `results`.
+    """Write the summary of the selected experiments.
 
-    Nothing in it depends on when or where it is written. Links are relative to `results`.
-    atlas: the file that has the runs of experiments across papers, if any is selected.
+    It does not depend on when or where it is written. results: the folder of their results, to
+    which links are relative. atlas: has the runs of experiments across papers, if any is selected.
     """
     outcomes = {
         scope.key: [_outcome(experiment, results) for experiment in scope.selected]
@@ -76,10 +74,7 @@ def _outcome(experiment: SelectedExperiment, results: Path) -> _Outcome:
 
 
 def _read_selection(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise FedatlasError(f"{path}: cannot be read: {error}. Delete it and run again.") from None
+    record = read_json(path)
     if not isinstance(record, dict) or not isinstance(record.get("runs"), dict):
         raise FedatlasError(f"{path}: holds no selection. Delete it and run again.")
     return record
@@ -96,9 +91,9 @@ def _overview(
     scopes: Sequence[PaperScope], outcomes: Mapping[str, Sequence[_Outcome]]
 ) -> Iterator[str]:
     every = [verdict for own in outcomes.values() for each in own for verdict in each.verdicts]
-    run = _many(sum(map(len, outcomes.values())), "experiment")
+    run = counted(sum(map(len, outcomes.values())), "experiment")
     yield paragraph(f"{run}, {_judged(every)}.")
-    yield _flowing(_OPENING)
+    yield paragraph(_OPENING)
     rows = []
     for scope in scopes:
         own = outcomes[scope.key]
@@ -121,7 +116,7 @@ def _paper(scope: PaperScope, outcomes: Sequence[_Outcome], atlas: Path | None) 
     if scope.paper is not None:
         yield _reference(scope.paper)
     if not outcomes:
-        yield f"None of its {_many(len(scope.others), 'experiment')} was selected."
+        yield f"None of its {counted(len(scope.others), 'experiment')} was selected."
         return
     yield from _what_was_run(outcomes)
     if scope.paper is not None:
@@ -132,7 +127,7 @@ def _paper(scope: PaperScope, outcomes: Sequence[_Outcome], atlas: Path | None) 
     if scope.others:
         yield "### Not in this selection"
         yield _others(scope.others)
-    if scope.errata:
+    if scope.paper is not None and scope.paper.errata:
         yield "### Errata"
         yield _ERRATA
         yield "\n".join(
@@ -140,7 +135,7 @@ def _paper(scope: PaperScope, outcomes: Sequence[_Outcome], atlas: Path | None) 
                 f"**{erratum.id}** ({text(erratum.where)}): {prose(erratum.wrong)} "
                 f"*Here:* {prose(erratum.instead)}"
             )
-            for erratum in scope.errata
+            for erratum in scope.paper.errata
         )
 
 
@@ -157,7 +152,7 @@ def _what_was_run(outcomes: Sequence[_Outcome]) -> Iterator[str]:
     yield "### What was run"
     header = ("experiment", "data set", "runs", "points", "rounds", "seeds", "diverged")
     yield table(header, [_row(outcome) for outcome in outcomes], numbers=range(2, 7))
-    yield _flowing(_COLUMNS)
+    yield paragraph(_COLUMNS)
     yield "\n".join(_described(outcome) for outcome in outcomes)
 
 
@@ -177,11 +172,8 @@ def _row(outcome: _Outcome) -> list[str]:
     ]
 
 
-def _diverged(points: Iterable[Mapping[str, str]]) -> str:
-    lost, seeds = 0, 0
-    for row in points:
-        lost += int(row["diverged_seeds"])
-        seeds += int(row["seeds"])
+def _diverged(points: Sequence[Mapping[str, str]]) -> str:
+    lost, seeds = (sum(int(row[key]) for row in points) for key in ("diverged_seeds", "seeds"))
     return f"{lost} of {seeds}"
 
 
@@ -228,7 +220,7 @@ def _published(outcomes: Sequence[_Outcome]) -> Iterator[str]:
     if not rows:
         yield "None of these experiments is compared with a number that the paper prints."
         return
-    yield _flowing(_NUMBERS)
+    yield paragraph(_NUMBERS)
     yield table(("experiment", "run", "quantity", "published", "ours", "verdict"), rows)
 
 
@@ -254,16 +246,16 @@ def _verdicts(outcomes: Sequence[_Outcome]) -> Iterator[str]:
     claims: dict[str, list[Verdict]] = {}
     for verdict in every:
         claims.setdefault(verdict.claim.partition("[")[0], []).append(verdict)
-    yield paragraph(f"{_many(len(claims), 'claim')}, {_judged(every)}.")
+    yield paragraph(f"{counted(len(claims), 'claim')}, {_judged(every)}.")
     yield table(
-        ("claim", "verdict"), [[code(claim), _counted(found)] for claim, found in claims.items()]
+        ("claim", "verdict"), [[code(claim), _outcomes(found)] for claim, found in claims.items()]
     )
     yield "Evidence, claim by claim:"
     yield "\n".join(_evidence(claim, found) for claim, found in claims.items())
 
 
-def _counted(verdicts: Sequence[Verdict]) -> str:
-    """The claim's own verdict where it has one, and those of its cases that there are."""
+def _outcomes(verdicts: Sequence[Verdict]) -> str:
+    """The claim's own verdict if it has one, and how its cases came out."""
     own = [text(verdict.verdict) for verdict in verdicts if "[" not in verdict.claim]
     counts = Counter(verdict.verdict for verdict in verdicts if "[" in verdict.claim)
     cases = ", ".join(f"{counts[kind]} {kind}" for kind in VERDICTS if counts[kind])
@@ -272,9 +264,8 @@ def _counted(verdicts: Sequence[Verdict]) -> str:
 
 def _judged(verdicts: Sequence[Verdict]) -> str:
     counts = Counter(verdict.verdict for verdict in verdicts)
-    return f"{_many(len(verdicts), 'verdict')}: " + ", ".join(
-        f"{counts[kind]} {kind}" for kind in VERDICTS
-    )
+    kinds = ", ".join(f"{counts[kind]} {kind}" for kind in VERDICTS)
+    return f"{counted(len(verdicts), 'verdict')}: {kinds}"
 
 
 def _evidence(claim: str, verdicts: Sequence[Verdict]) -> str:
@@ -297,11 +288,3 @@ def _others(others: Sequence[OtherExperiment]) -> str:
     return "\n".join(
         item(f"{text(title)}: {', '.join(told)}.") for title, told in by_dataset.items()
     )
-
-
-def _flowing(lines: str) -> str:
-    return paragraph(" ".join(lines.split()))
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
