@@ -1,16 +1,11 @@
 """Hyper-parameters as each seed alone would choose them: what claims about them share."""
 
-from __future__ import annotations
-
 from abc import ABC
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedatlas.schema.claims import ClaimTest, Outcome
-
-if TYPE_CHECKING:
-    from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.experiments import Experiment
 
 
 class ChosenValueTest(ClaimTest, ABC):

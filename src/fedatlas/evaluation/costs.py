@@ -1,9 +1,7 @@
 """Cost axes of a trace: what it counted, and the times that declared links make of that."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -22,8 +20,11 @@ from fedatlas.schema.network_model import NetworkModel
 if TYPE_CHECKING:
     import xarray as xr
 
+#: A run's records. Plans import this module and do without xarray.
+Trace: TypeAlias = "xr.Dataset"
 
-def column(trace: xr.Dataset, name: str) -> np.ndarray:
+
+def column(trace: Trace, name: str) -> np.ndarray:
     """A cost or measurement by record, (seeds, records); one that the run lacks is an error."""
     if name not in trace:
         known = [known for known in (*COSTS, *MEASUREMENTS) if known in trace]
@@ -34,7 +35,7 @@ def column(trace: xr.Dataset, name: str) -> np.ndarray:
     return trace[name].transpose("seed", "record").to_numpy()
 
 
-def cost_axis(trace: xr.Dataset, cost: str) -> np.ndarray:
+def cost_axis(trace: Trace, cost: str) -> np.ndarray:
     """Cost by record, (seeds, records), NaN after a divergence.
 
     "bytes" are all of them. "exchanges" are communication rounds; parties that wait for nobody have
@@ -54,7 +55,7 @@ def cost_axis(trace: xr.Dataset, cost: str) -> np.ndarray:
     return column(trace, cost)
 
 
-def is_counted(trace: xr.Dataset, cost: str) -> bool:
+def is_counted(trace: Trace, cost: str) -> bool:
     """Whether a trace has what a cost axis needs."""
     if link_latencies(cost) is not None:
         return "hub_client_trips" in trace
@@ -65,7 +66,7 @@ def is_counted(trace: xr.Dataset, cost: str) -> bool:
     return cost == "exchanges" or cost in trace
 
 
-def simulated_latency(trace: xr.Dataset, latencies: LinkLatencies) -> np.ndarray:
+def simulated_latency(trace: Trace, latencies: LinkLatencies) -> np.ndarray:
     """Time by record of a run over silos, (seeds, records), in units t_comp of one local step.
 
     Sequential trips and steps add up: clients of one hub, hubs and silos work at the same time. A
@@ -79,12 +80,12 @@ def simulated_latency(trace: xr.Dataset, latencies: LinkLatencies) -> np.ndarray
     )
 
 
-def has_own_clock(trace: xr.Dataset) -> bool:
+def has_own_clock(trace: Trace) -> bool:
     """Whether time was simulated event by event, as it must be where nobody waits for all."""
     return "simulated_time" in trace
 
 
-def network_time(trace: xr.Dataset, network: DeclaredNetwork) -> np.ndarray:
+def network_time(trace: Trace, network: DeclaredNetwork) -> np.ndarray:
     """Seconds by record, (seeds, records), of a run of any method under a declared network.
 
     What happens one after the other adds up: a latency for each message, the bytes of the busiest
@@ -110,7 +111,7 @@ def network_time(trace: xr.Dataset, network: DeclaredNetwork) -> np.ndarray:
     return column(trace, "simulated_time")
 
 
-def own_latency(trace: xr.Dataset) -> float:
+def own_latency(trace: Trace) -> float:
     """The latency in seconds of a run's own clock."""
     stated = json.loads(trace.attrs["specification"])["network"]
     return NetworkModel.model_validate(stated or {}).latency

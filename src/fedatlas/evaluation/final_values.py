@@ -1,20 +1,14 @@
 """The measurement that runs end with: what claims about it share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedatlas.evaluation.costs import column
+from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.evidence import bounds, mean_of
 from fedatlas.evaluation.levels import Interval, deceptive, difference, diverged
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.measurements import LARGER_IS_BETTER
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 
 def contrasted(
@@ -28,12 +22,12 @@ def contrasted(
     return interval, f"{subject}: {told}; difference {bounds(signed(interval, measurement))}"
 
 
-def final_losses(trace: xr.Dataset, measurement: str) -> np.ndarray:
+def final_losses(trace: Trace, measurement: str) -> np.ndarray:
     """(seeds,) the losses of the last record."""
     return as_losses(trace, measurement, column(trace, measurement)[:, -1])
 
 
-def as_losses(trace: xr.Dataset, measurement: str, values: np.ndarray) -> np.ndarray:
+def as_losses(trace: Trace, measurement: str, values: np.ndarray) -> np.ndarray:
     """(seeds,) values, negative where larger is better; +inf for a seed that is lost.
 
     Lost are seeds that diverged, or where the measurement is deceptive at the end.

@@ -5,21 +5,16 @@ better. A diverged seed has level +inf. Nothing is extrapolated: a cost beyond a
 has no level.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.costs import column, cost_axis
+from fedatlas.evaluation.costs import Trace, column, cost_axis
 from fedatlas.schema.claims import Outcome
 from fedatlas.schema.measurements import LARGER_IS_BETTER
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 CONFIDENCE = 0.95
 # Exact zeros have a level too, one that does not decide a mean alone.
@@ -53,20 +48,20 @@ def _distance(measurement: str, values: Any) -> Any:
     return 1 - values if measurement in LARGER_IS_BETTER else values
 
 
-def log_measurement(trace: xr.Dataset, measurement: str) -> np.ndarray:
+def log_measurement(trace: Trace, measurement: str) -> np.ndarray:
     """Levels by record, (seeds, records); smaller is better, +inf where deceptive."""
     distances = _distance(measurement, column(trace, measurement))
     levels = np.log10(np.maximum(distances, smallest(measurement)))
     return np.where(deceptive(trace, measurement), np.inf, levels)
 
 
-def drawn_values(trace: xr.Dataset, measurement: str) -> np.ndarray:
+def drawn_values(trace: Trace, measurement: str) -> np.ndarray:
     """Values by record as figures show them: sub-optimality ends at the accuracy of the optimum."""
     floor = smallest(measurement) if measurement == "suboptimality" else -np.inf
     return np.maximum(column(trace, measurement), floor)
 
 
-def deceptive(trace: xr.Dataset, measurement: str) -> np.ndarray:
+def deceptive(trace: Trace, measurement: str) -> np.ndarray:
     """(seeds, records) where the objective stands above its start, and the measurement hides it.
 
     A run that left has not converged, however small its gradient (the robust loss is flat far
@@ -75,32 +70,30 @@ def deceptive(trace: xr.Dataset, measurement: str) -> np.ndarray:
     return above_start(trace) & (measurement not in LARGER_IS_BETTER)
 
 
-def above_start(trace: xr.Dataset) -> np.ndarray:
+def above_start(trace: Trace) -> np.ndarray:
     """(seeds, records) whether the objective stands above where it started."""
     objective = column(trace, "objective")
     return objective > objective[:, :1]
 
 
-def diverged(trace: xr.Dataset) -> np.ndarray:
+def diverged(trace: Trace) -> np.ndarray:
     """(seeds,) whether the seed's run diverged."""
     return trace["status"].to_numpy() != "ok"
 
 
-def common_budget(traces: list[xr.Dataset], cost: str) -> float:
+def common_budget(traces: list[Trace], cost: str) -> float:
     """The largest cost that every healthy seed of every trace reached; 0 if there is none."""
     ends = np.concatenate([cost_axis(trace, cost)[~diverged(trace), -1] for trace in traces])
     return float(ends.min()) if len(ends) else 0.0
 
 
-def common_start(traces: list[xr.Dataset], cost: str) -> float:
+def common_start(traces: list[Trace], cost: str) -> float:
     """The smallest cost by which every healthy seed of every trace has a record; 0 if none is."""
     starts = np.concatenate([cost_axis(trace, cost)[~diverged(trace), 0] for trace in traces])
     return float(starts.max()) if len(starts) else 0.0
 
 
-def mean_along(
-    trace: xr.Dataset, measurement: str, cost: str, start: float, end: float
-) -> np.ndarray:
+def mean_along(trace: Trace, measurement: str, cost: str, start: float, end: float) -> np.ndarray:
     """(seeds,) mean of the measurement over costs from start to end; NaN for a diverged seed.
 
     The area under straight lines through the records over the length of the base, which must lie
@@ -117,9 +110,7 @@ def mean_along(
     return means
 
 
-def reached(
-    trace: xr.Dataset, measurement: str, cost: str, budget: float, window: float
-) -> np.ndarray:
+def reached(trace: Trace, measurement: str, cost: str, budget: float, window: float) -> np.ndarray:
     """(seeds,) mean level over the records in the last `window` share of the budget.
 
     If no record lies there, the last one within the budget counts.
@@ -135,7 +126,7 @@ def reached(
     return levels
 
 
-def cost_to_reach(trace: xr.Dataset, measurement: str, cost: str, target: float) -> np.ndarray:
+def cost_to_reach(trace: Trace, measurement: str, cost: str, target: float) -> np.ndarray:
     """(seeds,) cost of the first record at or below the target level; +inf where none is.
 
     A seed that diverged has reached nothing, however low it came before. A start that meets the
@@ -148,21 +139,19 @@ def cost_to_reach(trace: xr.Dataset, measurement: str, cost: str, target: float)
 
 
 def log_cost_to_reach(
-    traces: Sequence[xr.Dataset], measurement: str, cost: str, target: float
+    traces: Sequence[Trace], measurement: str, cost: str, target: float
 ) -> list[np.ndarray]:
     """For each trace (seeds,) the logarithm of what `cost_to_reach` returns."""
     return [np.log10(cost_to_reach(trace, measurement, cost, target)) for trace in traces]
 
 
-def lowest_median(trace: xr.Dataset, measurement: str) -> float:
+def lowest_median(trace: Trace, measurement: str) -> float:
     """The lowest level that the median over seeds reaches; diverged seeds count as +inf."""
     values = np.where(diverged(trace)[:, None], np.inf, log_measurement(trace, measurement))
     return float(np.median(values, axis=0).min())
 
 
-def common_target(
-    traces: Sequence[xr.Dataset], measurement: str, stated: float | None = None
-) -> float:
+def common_target(traces: Sequence[Trace], measurement: str, stated: float | None = None) -> float:
     """The level of a stated target, otherwise the best that the medians of all traces reach."""
     if stated is not None:
         return log_target(measurement, stated)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
+from fedatlas.evaluation.stationary_points import Surface
+from fedatlas.schema.claims import Finding
 from fedatlas.schema.hyper_parameters import flat
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from fedatlas.evaluation.stationary_points import Surface
-    from fedatlas.schema.claims import Finding
 
 T = TypeVar("T")
 
@@ -35,13 +35,13 @@ class Results:
     budgets: xr.Dataset | None = None
     attacks: Sequence[Mapping[str, str]] | None = None
 
-    def selected(self, *runs: str) -> list[xr.Dataset]:
+    def selected(self, *runs: str) -> list[Trace]:
         """The traces of the runs' chosen points."""
         return [self.traces[run][self.chosen[run].point] for run in runs]
 
-    def by_step(self, run: str) -> dict[float, xr.Dataset]:
+    def by_step(self, run: str) -> dict[float, Trace]:
         """The run's traces by effective step size, from small to large."""
-        by_step: dict[float, xr.Dataset] = {}
+        by_step: dict[float, Trace] = {}
         for trace in self.traces[run].values():
             step = round(float(trace.attrs["effective_step_size"]), 12)
             if step in by_step:
@@ -52,17 +52,15 @@ class Results:
             by_step[step] = trace
         return dict(sorted(by_step.items()))
 
-    def edges(self, *runs: str) -> str:
-        """A warning for evidence: what lies beyond the grid might have been better."""
-        found = [(run, self.chosen[run].at_edge) for run in runs if self.chosen[run].at_edge]
-        return "".join(
-            f"; {run} at the edge of its grid in {', '.join(keys)}" for run, keys in found
-        )
-
     def with_edges(self, findings: Iterable[Finding], *runs: str) -> Iterator[Finding]:
-        """The findings with that warning."""
+        """The findings, with a warning where a run chose a value at the edge of its grid."""
+        edges = "".join(
+            f"; {run} at the edge of its grid in {', '.join(self.chosen[run].at_edge)}"
+            for run in runs
+            if self.chosen[run].at_edge
+        )
         for finding in findings:
-            yield replace(finding, evidence=finding.evidence + self.edges(*runs))
+            yield replace(finding, evidence=finding.evidence + edges)
 
     def hyper_parameter(self, run: str, point: str, name: str) -> float:
         """Its value at a point of the run; FedatlasError if it is no number."""

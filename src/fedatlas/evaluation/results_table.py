@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
-from fedatlas.evaluation.costs import cost_axis, is_counted
+from fedatlas.evaluation.costs import Trace, cost_axis, is_counted
 from fedatlas.evaluation.levels import above_start, diverged
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.schema.measurements import MEASUREMENTS
@@ -56,7 +55,7 @@ def results_table(traces: Traces, chosen: Mapping[str, Choice]) -> list[dict[str
     ]
 
 
-def _identity(run: str, point: str, trace: xr.Dataset, selected: bool) -> dict[str, object]:
+def _identity(run: str, point: str, trace: Trace, selected: bool) -> dict[str, object]:
     lost = diverged(trace)
     return {
         "run": run,
@@ -70,7 +69,7 @@ def _identity(run: str, point: str, trace: xr.Dataset, selected: bool) -> dict[s
     }
 
 
-def _statistic(trace: xr.Dataset, name: str, statistic: Statistic) -> float:
+def _statistic(trace: Trace, name: str, statistic: Statistic) -> float:
     healthy = ~diverged(trace)
     if not is_counted(trace, name) or not healthy.any():
         return float("nan")

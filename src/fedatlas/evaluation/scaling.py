@@ -1,21 +1,16 @@
 """Time to a target by the number of parties."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.levels import cost_to_reach, log_target
 
-if TYPE_CHECKING:
-    import xarray as xr
 
-
-def parties(traces: Sequence[xr.Dataset]) -> np.ndarray:
+def parties(traces: Sequence[Trace]) -> np.ndarray:
     """(runs,) numbers of parties; FedatlasError if a run has none or they do not rise."""
     numbers = []
     for trace in traces:
@@ -33,7 +28,7 @@ def parties(traces: Sequence[xr.Dataset]) -> np.ndarray:
     return np.array(numbers)
 
 
-def times(traces: Sequence[xr.Dataset], measurement: str, target: float) -> np.ndarray:
+def times(traces: Sequence[Trace], measurement: str, target: float) -> np.ndarray:
     """(runs, seeds) simulated time until the target is met, +inf where it never is."""
     level = log_target(measurement, target)
     return np.stack(

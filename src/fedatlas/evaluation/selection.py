@@ -1,29 +1,25 @@
 """Choosing each run's grid point by the declared rule, with every candidate's score."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.levels import diverged, reached
 from fedatlas.schema.hyper_parameters import flat
 from fedatlas.schema.selection import Selection
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 #: run → point → trace, in the order of the experiment file.
-Traces: TypeAlias = "Mapping[str, Mapping[str, xr.Dataset]]"
+Traces: TypeAlias = Mapping[str, Mapping[str, Trace]]
 
 
-def by_run(traces: list[xr.Dataset]) -> dict[str, dict[str, xr.Dataset]]:
+def by_run(traces: list[Trace]) -> dict[str, dict[str, Trace]]:
     """Group loaded traces by the run and point in their attributes."""
-    grouped: dict[str, dict[str, xr.Dataset]] = {}
+    grouped: dict[str, dict[str, Trace]] = {}
     for trace in traces:
         run, point = trace.attrs["run"], trace.attrs["point"]
         points = grouped.setdefault(run, {})
@@ -36,12 +32,12 @@ def by_run(traces: list[xr.Dataset]) -> dict[str, dict[str, xr.Dataset]]:
     return grouped
 
 
-def hyper_parameters(trace: xr.Dataset) -> dict[str, Any]:
+def hyper_parameters(trace: Trace) -> dict[str, Any]:
     """The hyper-parameters of the run that made the trace, as the experiment stated them."""
     return json.loads(trace.attrs["specification"])["hyper_parameters"]
 
 
-def varied_hyper_parameters(point: str, points: Mapping[str, xr.Dataset]) -> dict[str, Any]:
+def varied_hyper_parameters(point: str, points: Mapping[str, Trace]) -> dict[str, Any]:
     """The hyper-parameters of a grid point that another point of the run states otherwise."""
     stated = [hyper_parameters(trace) for trace in points.values()]
     own = hyper_parameters(points[point])
@@ -75,7 +71,7 @@ def choices(record: dict[str, Any]) -> dict[str, Choice]:
     }
 
 
-def _select_run(points: Mapping[str, xr.Dataset], rule: Selection) -> dict[str, Any]:
+def _select_run(points: Mapping[str, Trace], rule: Selection) -> dict[str, Any]:
     scores = {point: _scores(trace, rule) for point, trace in points.items()}
     names = list(points)
     table = np.array([scores[name] for name in names])  # (points, seeds)
@@ -126,7 +122,7 @@ def _at_edge(chosen: str, candidates: Mapping[str, dict[str, Any]]) -> list[str]
     return edges
 
 
-def _scores(trace: xr.Dataset, rule: Selection) -> np.ndarray:
+def _scores(trace: Trace, rule: Selection) -> np.ndarray:
     rounds = float(json.loads(trace.attrs["specification"])["rounds"])
     return reached(trace, rule.measurement, "round", rounds, rule.window)
 

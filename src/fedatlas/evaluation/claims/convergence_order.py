@@ -1,19 +1,14 @@
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
-from fedatlas.evaluation.costs import column
+from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.evidence import bounds, number
 from fedatlas.evaluation.levels import Interval, difference, diverged, smallest
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding, RunTest
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 #: Linear convergence falls by equal decades in equal costs: one half of a span's decades in its
 #: late half. A power law over one decade of its cost leaves 0.26, over two 0.15, a plateau nothing.
@@ -49,7 +44,7 @@ class ConvergenceOrderTest(RunTest):
         (trace,) = results.selected(self.run)
         yield from results.with_edges([self._finding(trace)], self.run)
 
-    def _finding(self, trace: xr.Dataset) -> Finding:
+    def _finding(self, trace: Trace) -> Finding:
         by_seed = falls(trace)
         found = [fall for fall in by_seed if fall is not None]
         if any(np.isnan(fall.early) for fall in found):
@@ -95,7 +90,7 @@ class Fall:
         return self.late / total if total > 0 else np.nan
 
 
-def falls(trace: xr.Dataset) -> list[Fall | None]:
+def falls(trace: Trace) -> list[Fall | None]:
     """By seed; None where a seed diverged.
 
     The late half is fitted by least squares, so that noise about a plateau is no fall. What the

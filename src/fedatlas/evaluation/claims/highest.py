@@ -1,12 +1,11 @@
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import spent
 from fedatlas.evaluation.final_values import as_losses, contrasted, final_losses
 from fedatlas.evaluation.levels import common_budget, common_start, mean_along
@@ -14,9 +13,6 @@ from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import ClaimTest, Finding, Outcome
 from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.measurements import LargerIsBetter
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 _WORDS = {
     "reproduced": "better than",
@@ -59,7 +55,7 @@ class HighestTest(ClaimTest):
     def judge(self, results: Results) -> Iterator[Finding]:
         yield from results.with_edges(self._cases(results.selected(*self.runs)), *self.runs)
 
-    def _cases(self, traces: list[xr.Dataset]) -> list[Finding]:
+    def _cases(self, traces: list[Trace]) -> list[Finding]:
         if self.cost is None:
             subject = f"{self.measurement} at the end"
             losses = [final_losses(trace, self.measurement) for trace in traces]
@@ -84,7 +80,7 @@ class HighestTest(ClaimTest):
         ]
         return [self._together(subject, cases), *cases]
 
-    def _start(self, traces: list[xr.Dataset], cost: str, end: float) -> float:
+    def _start(self, traces: list[Trace], cost: str, end: float) -> float:
         start = common_start(traces, cost)
         if start >= end:
             raise FedatlasError(

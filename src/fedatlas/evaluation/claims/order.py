@@ -1,22 +1,17 @@
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field, PositiveFloat
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import compared, level_name, spent
 from fedatlas.evaluation.levels import common_budget, reached
 from fedatlas.evaluation.relations import RelationTest
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.experiments import Experiment
 
 
 class OrderTest(RelationTest):
@@ -56,7 +51,7 @@ class OrderTest(RelationTest):
             finding = self._compared(first[step], second[step], results.window)
             yield replace(finding, case=f"[effective step {step:g}]")
 
-    def _compared(self, first: xr.Dataset, second: xr.Dataset, window: float) -> Finding:
+    def _compared(self, first: Trace, second: Trace, window: float) -> Finding:
         budget = common_budget([first, second], self.cost)
         if not budget:
             return Finding("", "inconclusive", "every seed of both diverged")

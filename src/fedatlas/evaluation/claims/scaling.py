@@ -1,23 +1,18 @@
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
+from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import bounds, level, target_name
 from fedatlas.evaluation.levels import difference, log_target
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.scaling import parties, times
 from fedatlas.schema.claims import ClaimTest, Finding
+from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.measurements import Level, check_target
 from fedatlas.schema.partitions import VerticalPartition
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from fedatlas.schema.experiments import Experiment
 
 #: "Near linear speed-up": time to a target falls as parties to a power in this range.
 NEAR_LINEAR_POWERS = (-1.2, -0.8)
@@ -63,7 +58,7 @@ class ScalingTest(ClaimTest):
         series, other = results.selected(*self.series), results.selected(*self.compare_with)
         yield from results.with_edges([self._compared(series, other)], *self.runs)
 
-    def _compared(self, series: Sequence[xr.Dataset], other: Sequence[xr.Dataset]) -> Finding:
+    def _compared(self, series: Sequence[Trace], other: Sequence[Trace]) -> Finding:
         slopes, told = self._slopes(series)
         target = target_name(self.measurement, log_target(self.measurement, self.target))
         subject = f"simulated seconds to {target}"
@@ -83,7 +78,7 @@ class ScalingTest(ClaimTest):
         verdict = interval.verdict(-np.inf, CLEARLY_LOWER_POWER)
         return Finding("", verdict, f"{evidence}, claimed below {CLEARLY_LOWER_POWER:g}")
 
-    def _slopes(self, series: Sequence[xr.Dataset]) -> tuple[np.ndarray, str]:
+    def _slopes(self, series: Sequence[Trace]) -> tuple[np.ndarray, str]:
         """(seeds,) slopes of log time over log parties; +inf for a seed that missed a target."""
         numbers = parties(series)
         logarithms = np.log10(times(series, self.measurement, self.target))
