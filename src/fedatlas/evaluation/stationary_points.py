@@ -14,16 +14,14 @@ Classification = Literal["minimum", "saddle", "maximum", "degenerate"]
 
 @dataclass(frozen=True)
 class StationaryPoint:
-    """Where the gradient vanishes: one point, or a set of degenerate ones that share their value.
+    """Where the gradient vanishes: a point, or a set of degenerate ones that share their value.
 
     classification: by the eigenvalues of the surface's Hessian; degenerate if one is nearly 0.
     m: the point; of a set its member nearest to the middle of the range. a, b: the best ones there.
-    value: of the surface; above_lowest: minus the lowest value found.
-    gradient_norm: of the surface, the largest of a set.
+    above_lowest: value minus the lowest value found. gradient_norm: the largest of a set.
     eigenvalues: at m, ascending, of the Hessian of the surface min_{a,b} Φ(m, a, b).
     eigenvalues_of_phi: likewise of Φ in all four variables (m_1, m_2, a, b).
-    starts: how many searches ended here. points: (k, 2), the set's members as far as they were
-        found, or the point itself.
+    starts: how many searches ended here. points: (k, 2), the members found, or the point itself.
     """
 
     classification: Classification
@@ -44,8 +42,8 @@ class Surface:
     """The surface over a grid, and its stationary points from low to high.
 
     lowest: the lowest value found, on the grid or at a stationary point.
-    starts: how many searches there were; lost: how many of them ended where the gradient is not 0.
-    gradient_tolerance, eigenvalue_tolerance: what counts as 0.
+    starts: how many searches there were; lost: how many of them ended at no stationary point.
+    gradient_tolerance, eigenvalue_tolerance: below these, numbers count as 0.
     first, second: (k,) grid values of m_1 and m_2; values: (k, k), a row for each of `second`.
     """
 

@@ -1,12 +1,11 @@
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.evidence import bounds, number
-from fedatlas.evaluation.levels import Interval, difference, diverged, smallest
+from fedatlas.evaluation.levels import difference, diverged, smallest
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding, RunTest
 
@@ -60,7 +59,8 @@ class ConvergenceOrderTest(RunTest):
         verdict = difference(beyond, np.zeros(len(beyond))).verdict(-np.inf, 0.0)
         if np.isnan(shares).all():
             return Finding("", verdict, f"{self.run}: no seed fell")
-        evidence = f"{self.run}: {_told(found)}; late share {bounds(_interval(shares))}, " + (
+        interval = difference(np.where(np.isnan(shares), np.inf, shares), np.zeros(len(shares)))
+        evidence = f"{self.run}: {_told(found)}; late share {bounds(interval)}, " + (
             f"claimed {'at least' if self.order == 'linear' else 'below'} {LINEAR_SHARE:g}"
         )
         least = min(fall.early + fall.late for fall in found)
@@ -74,8 +74,7 @@ class ConvergenceOrderTest(RunTest):
         return Finding("", verdict, evidence)
 
 
-@dataclass(frozen=True)
-class Fall:
+class Fall(NamedTuple):
     """How a seed's sub-optimality fell over its span, in decades (log10)."""
 
     epochs: float  # length of the span
@@ -93,9 +92,9 @@ class Fall:
 def falls(trace: Trace) -> list[Fall | None]:
     """By seed; None where a seed diverged.
 
-    The late half is fitted by least squares, so that noise about a plateau is no fall. What the
-    start lies above the fitted line at the middle fell early: a quick first phase, as that of
-    variance reduction, counts there, and a linear phase after it must be worth as many decades.
+    The late half is fitted by least squares, so that noise about a plateau is no fall. The early
+    fall is the height of the start above the fitted line at the middle: it includes a quick first
+    phase, as of variance reduction, and a linear phase after it must be worth as many decades.
     """
     levels = np.log10(np.maximum(column(trace, "suboptimality"), smallest("suboptimality")))
     spans = zip(column(trace, "update_epoch"), levels, diverged(trace), strict=True)
@@ -118,11 +117,6 @@ def _fall(epochs: np.ndarray, levels: np.ndarray) -> Fall:
         late=float(-slope * (epochs[-1] - middle)),
         end=float(levels[-1]),
     )
-
-
-def _interval(shares: np.ndarray) -> Interval:
-    lost = np.isnan(shares)
-    return difference(np.where(lost, np.inf, shares), np.zeros(len(shares)))
 
 
 def _told(found: list[Fall]) -> str:

@@ -46,7 +46,12 @@ class GapWidensTest(PairTest):
         near, far = (
             log_cost_to_reach(traces, self.measurement, cost, target) for cost in self.costs
         )
-        interval = difference(*(_growth(*pair) for pair in zip(near, far, strict=True)))
+        # By how many decades a run's cost grows; +inf where it never arrives.
+        growth = [
+            later - np.where(np.isinf(sooner), 0.0, sooner)
+            for sooner, later in zip(near, far, strict=True)
+        ]
+        interval = difference(*growth)
         # A run that never arrives is 0 or infinitely many times as fast under either cost.
         verdict = interval.verdict(-np.inf, 0.0) if np.isfinite(interval.centre) else "inconclusive"
         told = [
@@ -59,8 +64,3 @@ class GapWidensTest(PairTest):
             f"the second to the first: {ratio(interval)}, claimed below 1"
         )
         yield from results.with_edges([Finding("", verdict, evidence)], *self.runs)
-
-
-def _growth(near: np.ndarray, far: np.ndarray) -> np.ndarray:
-    """(seeds,) by how many decades a run's cost grows; +inf where it never arrives."""
-    return far - np.where(np.isinf(near), 0.0, near)

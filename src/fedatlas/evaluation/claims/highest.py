@@ -24,9 +24,9 @@ _WORDS = {
 class HighestTest(ClaimTest):
     """One run is better than each of its rivals: one case per rival, and all of them together.
 
-    Without a `cost` the measurements that runs end with are compared. With one their means along
-    it are, the area under the curve from where all begin to the largest cost that all reached.
-    The claim holds if the run is better than every rival, and fails if any is better than it.
+    Without a `cost` the measurements that runs end with are compared; with one, the means along it,
+    from where all begin to the largest cost that all reached. The claim holds if the run is better
+    than every rival, and fails if any is better than it.
     """
 
     kind: Literal["highest"]
@@ -63,7 +63,12 @@ class HighestTest(ClaimTest):
             end = common_budget(traces, self.cost)
             if not end:
                 return [Finding("", "inconclusive", "every seed of all diverged")]
-            start = self._start(traces, self.cost, end)
+            start = common_start(traces, self.cost)
+            if start >= end:
+                raise FedatlasError(
+                    f"'cost: {self.cost}' has no range that {', '.join(self.runs)} share: one has "
+                    f"no record before {spent(self.cost, start)}, one ends at {end:.4g}"
+                )
             since = f"from {start:.4g} to" if start else "up to"
             subject = f"mean {self.measurement} {since} {spent(self.cost, end)}"
             losses = [
@@ -79,15 +84,6 @@ class HighestTest(ClaimTest):
             for rival, other in zip(self.among, losses[1:], strict=True)
         ]
         return [self._together(subject, cases), *cases]
-
-    def _start(self, traces: list[Trace], cost: str, end: float) -> float:
-        start = common_start(traces, cost)
-        if start >= end:
-            raise FedatlasError(
-                f"'cost: {cost}' has no range that {', '.join(self.runs)} share: one has no record "
-                f"before {spent(cost, start)}, one ends at {end:.4g}"
-            )
-        return start
 
     def _against(self, subject: str, rival: str, losses: list[np.ndarray]) -> Finding:
         interval, evidence = contrasted(subject, (self.run, rival), losses, self.measurement)

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from fedatlas.arithmetic.compiled_drawing import COMPILED
-from fedatlas.arithmetic.labels import has_two_classes
 from fedatlas.arithmetic.minibatches import Minibatches, draw
-from fedatlas.arithmetic.quality import quality
+from fedatlas.arithmetic.quality import has_two_classes, quality
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.engine import FederatedEngine

@@ -6,9 +6,8 @@ import numpy as np
 from scipy import sparse
 
 from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
-from fedatlas.arithmetic.labels import has_two_classes
 from fedatlas.arithmetic.linear import LinearModel
-from fedatlas.arithmetic.quality import quality
+from fedatlas.arithmetic.quality import has_two_classes, quality
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.engine import NumpyArrays
 from fedatlas.federations.tiered.engine import RowsByClient, SiloEngine, rows_by_client

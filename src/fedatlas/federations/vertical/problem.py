@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fedatlas.arithmetic.labels import has_two_classes
-from fedatlas.arithmetic.quality import quality
+from fedatlas.arithmetic.quality import has_two_classes, quality
 from fedatlas.schema.objectives import LinearObjective
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
