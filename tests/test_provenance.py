@@ -728,7 +728,7 @@ def test_verify_says_what_drifted_and_what_to_do(copy):
     assert outcome.exit_code == 2
     assert STAR in outcome.stdout
     assert f"numpy: 1.0 → {np.__version__}" in outcome.stdout
-    for meaning in ("stale: whole, but", "damaged: not the bytes", "What to do:"):
+    for meaning in ("stale: intact, but", "damaged: not the bytes", "What to do:"):
         assert meaning in outcome.stdout
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from fedatlas.errors import FedatlasError
 
-# What the system says where a folder cannot be written, and where there is no space left.
+# Errors for a folder that cannot be written, and for a full disk.
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PROBE_BYTES = 1 << 16
@@ -23,9 +23,8 @@ _PROBE_BYTES = 1 << 16
 def write_atomically(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` only if the block succeeds.
 
-    What earlier writes of `path` left behind when they were killed is removed first.
-    Raises FedatlasError when the folder cannot be written or the disk is full, whatever the library
-    that writes says of it.
+    Files that killed writes of `path` left behind are removed first. Raises FedatlasError when the
+    folder cannot be written or the disk is full, whatever error the writing library raises.
     """
     temporary: Path | None = None
     try:
@@ -63,9 +62,9 @@ def require_writable(path: Path) -> None:
 
 
 def leftovers(path: Path, *, folders: bool = False) -> list[Path]:
-    """What killed writes of `path` left beside it: hidden files or, of downloads, folders."""
+    """Hidden files that killed writes of `path` left beside it; of downloads, folders."""
     name = (path.name, "") if folders else (path.stem, path.suffix)
-    # Eight such letters are what the standard library makes names unique by.
+    # tempfile makes names unique by eight such letters.
     pattern = re.compile(rf"\.{re.escape(name[0])}\.[a-z0-9_]{{8}}{re.escape(name[1])}")
     with os.scandir(path.parent) as entries:
         return [
@@ -91,7 +90,7 @@ def _explained(error: Exception, path: Path, temporary: Path | None) -> Fedatlas
     if number in _DENIED:
         remedy = f"Make the folder {path.parent} writable or choose another results folder."
         return FedatlasError(f"cannot write {path}: {os.strerror(number)}. {remedy}")
-    # What netCDF, HDF5 and others raise that do not pass on the number.
+    # netCDF, HDF5 and others raise errors without the number.
     if number not in _FULL and temporary is not None and isinstance(error, OSError | RuntimeError):
         number = _refusal(temporary)
     if number in _FULL:

@@ -5,14 +5,14 @@ import threading
 from types import FrameType
 from typing import Any, Self
 
-# Of a cluster that wants its node back, and of Ctrl-C.
+# Sent by a cluster that wants its node back, and by Ctrl-C.
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Interruption:
-    """Within its block the first signal is only noted; another one ends the process at once.
+    """In its block the first signal is only noted; a second one ends the process at once.
 
-    Signals reach the main thread alone: in others nothing changes.
+    Only the main thread gets signals: in other threads nothing changes.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Interruption:
         return None if self._asked is None else self._asked.name
 
     def end(self) -> None:
-        """Do what the signal asked for: KeyboardInterrupt, or exit with 128 + its number."""
+        """End as the signal asked: KeyboardInterrupt, or exit with 128 + its number."""
         assert self._asked is not None
         if self._asked is signal.SIGINT:
             raise KeyboardInterrupt

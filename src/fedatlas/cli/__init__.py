@@ -19,8 +19,8 @@ for stage in (data, training, evaluation, studies, figures, atlas, provenance):
     for command in stage.COMMANDS:
         app.command()(command)
 
-#: After so many Python looks for garbage among them, in place of 700. While modules load there is
-#: hardly any: to look for it less often saves a tenth of a short job.
+#: New objects after which Python collects garbage; its default is 700. Loading modules leaves
+#: hardly any garbage: collecting less often saves a tenth of a short job.
 NEW_OBJECTS = 5_000
 
 
@@ -32,7 +32,7 @@ def configure(verbose: Annotated[bool, typer.Option(help="Log details.")] = Fals
         format="%(asctime)s %(levelname)s %(message)s",
         stream=sys.stderr,
     )
-    # These libraries' details drown ours.
+    # Details of these libraries would hide ours.
     for name in ("numba", "matplotlib", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
@@ -48,7 +48,7 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
     finally:
-        # All is done but the interpreter's own end: it would look through all that was loaded for
-        # garbage, which takes half a second, and torch still needs some time.
+        # Skip the last garbage collection, which takes half a second. The work is done: a signal
+        # while the interpreter and torch shut down must not make it a failure.
         gc.freeze()
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

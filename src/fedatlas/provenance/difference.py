@@ -13,7 +13,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.provenance.stored import Place, StoredTrace, places_in, read_stored
 from fedatlas.provenance.trace_checks import differing
 
-# Where traces lie below a results folder, a folder of experiments, and an experiment's folder.
+# Traces below a results folder, a folder of experiments, and an experiment's folder.
 _PATTERNS = ("experiments/*/traces/*/*.nc", "*/traces/*/*.nc", "traces/*/*.nc")
 # Attributes that hold JSON objects.
 _OBJECTS = ("hyper_parameters", "optima", "specification", "versions")
@@ -54,7 +54,7 @@ class Difference:
 class Comparison:
     """Where two sets of traces differ.
 
-    attributes: (name, first, second) → runs; they may explain differences, and are none.
+    attributes: (name, first, second) → runs; they may explain differences, but do not count.
     """
 
     compared: list[str] = field(default_factory=list)
@@ -173,12 +173,9 @@ def _index(path: Path, found: Comparison) -> dict[str, Place]:
 
 
 def _trace_files(folder: Path) -> list[Path]:
-    # Hidden files are what is being written, or was when it was interrupted.
-    found = (
-        [file for file in sorted(folder.glob(pattern)) if not file.name.startswith(".")]
-        for pattern in _PATTERNS
-    )
-    return next(filter(None, found), [])
+    found = (file for pattern in _PATTERNS for file in sorted(folder.glob(pattern)))
+    # Hidden files are being written, or were when their job was interrupted.
+    return [file for file in found if not file.name.startswith(".")]
 
 
 def _attribute_changes(

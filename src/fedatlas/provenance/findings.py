@@ -11,8 +11,8 @@ from typing import Any
 class State(StrEnum):
     """Of a file, mildest first; a file has the state of its worst finding.
 
-    stale: whole, but code, configuration, inputs or environment moved on since it was made.
-    damaged: its bytes are not those that were written, or it lies where another belongs.
+    stale: intact, but code, configuration, inputs or environment have changed since it was made.
+    damaged: its bytes are not those that were written, or it is in the place of another file.
     """
 
     OK = "ok"

@@ -18,7 +18,7 @@ _PIPED = 200  # columns where there is no terminal
 _SHOWN = 40  # rows of a table of differences
 _LONG = 40  # characters of an attribute
 _MEANING = {
-    State.STALE: "whole, but code, configuration, inputs or versions moved on since",
+    State.STALE: "intact, but code, configuration, inputs or versions have changed since",
     State.DAMAGED: "not the bytes that were written, or in the wrong place",
     State.UNREADABLE: "cannot be read at all",
 }
@@ -148,5 +148,5 @@ def _printable(text: str) -> str:
 
 
 def _print(console: Console, line: str) -> None:
-    # Not wrapped: a path is to be copied.
+    # Not wrapped, so that paths can be copied.
     console.print(_printable(line), highlight=False, markup=False, soft_wrap=True)

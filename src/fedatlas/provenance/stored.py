@@ -1,6 +1,6 @@
 """Stored traces, one to a file or many in an atlas: attributes and values.
 
-HDF5 reads one trace at a time, of files whose contents were checked.
+Files are checked first; then HDF5 reads one trace at a time.
 """
 
 from dataclasses import dataclass

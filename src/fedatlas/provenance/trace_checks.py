@@ -1,4 +1,4 @@
-"""Traces against themselves and against what would be computed now, and atlases against traces."""
+"""Checks of traces against what would be computed now, and of atlases against traces."""
 
 import json
 import platform
@@ -47,7 +47,7 @@ class Traces:
     def __init__(self, inputs: Inputs) -> None:
         """inputs: must have checked the shards."""
         self._inputs = inputs
-        self._seen: dict[str, str] = {}  # what each trace that could be read holds, by name
+        self._seen: dict[str, str] = {}  # identities of the traces that could be read, by name
 
     def check_trace(self, file: Path) -> Iterator[Finding]:
         """Values, place, environment, configuration, code and inputs of a trace."""

@@ -51,7 +51,7 @@ def _checks(results: Path, config: Path, plan: Plan) -> Iterator[Check]:
         ("atlas", "atlas/*.nc", traces.check_atlas),
     ):
         for file in sorted(results.glob(pattern)):
-            # Hidden files are what is being written, or was when it was interrupted.
+            # Hidden files are being written, or were when their job was interrupted.
             if not file.name.startswith(".") and (kind != "shards" or file.is_dir()):
                 yield kind, file, partial(look, file)
     raw_files = plan.catalogue.raw_files()

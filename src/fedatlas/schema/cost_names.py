@@ -1,4 +1,4 @@
-"""Names of cost axes: what traces count, and the times that declared links make of it."""
+"""Names of cost axes: what traces count, and times that declared links compute from it."""
 
 import math
 import re
@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 
 class Counted(NamedTuple):
-    """What a trace counts; unit: what an axis of it is counted in, empty for what is no axis."""
+    """What a trace counts; unit: that of its axis, empty if it is no axis."""
 
     long_name: str
     units: str = "1"
@@ -127,5 +127,5 @@ def _known_cost(cost: str) -> str:
     return cost
 
 
-#: A cost axis: what traces count, or the time that links make of it.
+#: A cost axis: what traces count, or a time that declared links compute from it.
 Cost = Annotated[str, AfterValidator(_known_cost)]

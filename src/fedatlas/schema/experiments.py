@@ -104,7 +104,7 @@ class Experiment(Model):
 
     @property
     def measures_suboptimality(self) -> bool:
-        """Whether anything here looks at it, so that f* is needed."""
+        """Whether claims, figure or selection look at it, so that f* is needed."""
         looked_at = {*self.figure.measurements, self.selection.measurement}
         return "suboptimality" in looked_at.union(*(claim.test.measured for claim in self.claims))
 
@@ -169,7 +169,7 @@ class Experiment(Model):
         return self
 
     def _check_claim(self, claim: Claim) -> None:
-        """What a claim is judged by is there before anything is trained."""
+        """Raise ValueError before training if the experiment lacks what the claim is judged by."""
         for key in claim.test.needs:
             if not getattr(self, key):
                 stated = "trained: true" if key == "trained" else key
@@ -180,7 +180,7 @@ class Experiment(Model):
             raise ValueError(f"claim '{claim.id}': {error}") from None
 
     def _check_what_is_looked_at(self) -> None:
-        """It must be measured or counted by the runs."""
+        """Runs must measure or count what claims, figure and selection look at."""
         runs, figure = tuple(self.runs), self.figure
         looked_at: list[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = [
             (f"claim '{claim.id}'", claim.test.runs, claim.test.measured, claim.test.counted)
@@ -202,7 +202,7 @@ class Experiment(Model):
                     )
 
     def _check_measured(self, what: str, measurement: str, run: str) -> None:
-        """A run measures it, and on test rows only if there are any."""
+        """The run must measure it, and must have test rows if it is measured on them."""
         known = self._measured(run)
         if measurement not in known:
             raise ValueError(

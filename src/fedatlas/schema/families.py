@@ -28,7 +28,7 @@ _TOKEN = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]|[^{}]+")
 _REFERENCE = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*|\[[a-z][a-z0-9_]*\])*")
 _PARTS = re.compile(r"(\.|\[)?([a-z0-9_]+)")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-# What a placeholder gives where the item leaves the field out that others of its list have.
+# Stands for a field that an item lacks but other items of its list have.
 _LEFT_OUT = object()
 
 
@@ -82,7 +82,7 @@ def expand(content: Mapping[str, Any], stem: str, where: str) -> dict[str, dict[
 
 @lru_cache(maxsize=10_000)
 def _pieces(template: str) -> tuple[str | _Placeholder, ...]:
-    """Text and placeholders; one without parts is none, and stands where a mistake does."""
+    """Text and placeholders; a placeholder without parts marks a mistake."""
     found: list[str | _Placeholder] = []
     for token in _TOKEN.findall(template):
         if token[0] not in "{}":
@@ -170,9 +170,9 @@ def _mentions(value: Any) -> Iterator[Any]:
 
 
 class _Expansion:
-    """One pass over a file, for one experiment of it.
+    """One pass over a file, for one of its experiments.
 
-    stated: the lists as the file states them; `lists` may lack items that do not matter.
+    stated: the lists as the file states them; `lists` may hold only some of their items.
     """
 
     def __init__(self, lists: Lists, where: str, stated: Lists | None = None) -> None:
@@ -239,7 +239,7 @@ class _Expansion:
             yield from self._elements(claims, inner, key)
 
     def repeats(self, name: Any, bound: Bound, key: str) -> Iterable[Bound]:
-        """What the lists stand for that a name mentions and that stand for nothing yet.
+        """One binding for each combination of the unbound lists that a name mentions.
 
         The list that is stated first varies slowest.
         """

@@ -5,6 +5,7 @@ Stochastic Optimization over Directed Graphs" (DP-GT), section 2.1: in a weight 
 says that agent i receives from agent j. Agents are numbered from 0.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, field_validator
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model
 
-_NAMED = 8  # agents in a list of an error, at most
+_LONGEST = 80  # characters of a list of agents in an error
 _ROUNDING = 1e-12  # of sums of weights that should be 1
 
 
@@ -171,17 +172,17 @@ def check_common_root(states: np.ndarray, trackers: np.ndarray) -> None:
     if not of_states:
         raise FedatlasError(
             "graphs.states: no agent's state reaches all others (DP-GT, Assumption 1): there is "
-            f"no way into {_groups(_closed_groups(states))} from outside; {_REMEDY}"
+            f"no way into {_listed(_closed_groups(states))} from outside; {_REMEDY}"
         )
     if not of_trackers:
         raise FedatlasError(
             "graphs.trackers: no agent is reached by the trackers of all others (DP-GT, Assumption "
-            f"1): there is no way out of {_groups(_closed_groups(trackers.T))}; {_REMEDY}"
+            f"1): there is no way out of {_listed(_closed_groups(trackers.T))}; {_REMEDY}"
         )
     if not set(of_states) & set(of_trackers):
         raise FedatlasError(
-            f"graphs: only the states of {_agents(of_states)} reach all others, and only "
-            f"{_agents(of_trackers)} are reached by all trackers; DP-GT's Assumption 1 needs an "
+            f"graphs: only the states of {_listed([of_states])} reach all others, and only "
+            f"{_listed([of_trackers])} are reached by all trackers; DP-GT's Assumption 1 needs an "
             "agent who is both: add to either graph an edge from one of the latter to one of the "
             "former"
         )
@@ -211,7 +212,7 @@ def check_connected_and_balanced(weights: np.ndarray) -> None:
         )
     if not roots(weights):
         raise FedatlasError(
-            f"graphs.states: there is no way between {_groups(_closed_groups(weights))}; this "
+            f"graphs.states: there is no way between {_listed(_closed_groups(weights))}; this "
             f"method needs a connected graph: {_REMEDY}"
         )
 
@@ -241,11 +242,6 @@ def _closed_groups(weights: np.ndarray) -> list[tuple[int, ...]]:
     return sorted(groups)
 
 
-def _groups(groups: list[tuple[int, ...]]) -> str:
-    more = f" and {len(groups) - _NAMED} others" if len(groups) > _NAMED else ""
-    return ", ".join(_agents(group) for group in groups[:_NAMED]) + more
-
-
-def _agents(agents: tuple[int, ...]) -> str:
-    more = [f"… ({len(agents)} agents)"] if len(agents) > _NAMED else []
-    return f"{{{', '.join([*map(str, agents[:_NAMED]), *more])}}}"
+def _listed(groups: Iterable[Iterable[int]]) -> str:
+    listed = ", ".join(f"{{{', '.join(map(str, agents))}}}" for agents in groups)
+    return listed if len(listed) <= _LONGEST else f"{listed[:_LONGEST]}…"

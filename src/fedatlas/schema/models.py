@@ -26,19 +26,19 @@ class Model(BaseModel):
 M = TypeVar("M", bound=BaseModel)
 
 
-# libyaml, where it is, reads ten times faster; a plan reads every experiment.
+# libyaml, where installed, reads ten times faster; a plan reads every experiment.
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-# Of what people write by hand. libyaml composes recursively, without a bound of its own: deep
-# nesting would overflow the stack, and few aliases of aliases stand for any number of values.
+# Limits of files written by hand. libyaml composes recursively and has no limits of its own: deep
+# nesting would overflow the stack, and a few aliases of aliases can stand for any number of values.
 MOST_YAML_BYTES = 1 << 20
 MOST_YAML_DEPTH = 100
 MOST_YAML_VALUES = 200_000
 
 
 class _UniqueKeyLoader(_SafeLoader):
-    """Safe, and strict: of a key that stands twice YAML would silently take the last."""
+    """Safe, and strict: YAML would silently ignore all but the last of equal keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         # `<<` takes over another mapping's keys, which may be stated anew.
@@ -73,7 +73,7 @@ def read_yaml(path: Path) -> Any:
         raise FedatlasError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise FedatlasError(f"{path}: is not UTF-8 text: {error}") from error
-    # PyYAML lets pass what Python says of `!!bool x`, `!!int ''` or the date 2001-99-99.
+    # PyYAML passes on Python's own errors for `!!bool x`, `!!int ''` or the date 2001-99-99.
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise FedatlasError(f"{path}: is not valid YAML: {error}") from error
 
@@ -91,7 +91,7 @@ def as_yaml(value: Any) -> str:
 
 
 class _PlainDumper(yaml.SafeDumper):
-    """Writes out what stands in several places, in place of aliases."""
+    """Writes a value that occurs several times in full, without aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -132,7 +132,7 @@ def read_json(path: Path) -> Any:
     """Parse a JSON file; FedatlasError names it."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    # Python's parser is recursive, and says so of lists that are nested too deep.
+    # Python's parser is recursive: it raises RecursionError for deeply nested lists.
     except (OSError, ValueError, RecursionError) as error:
         raise FedatlasError(f"{path}: cannot be read as JSON: {error}. Make it again.") from None
 
