@@ -140,6 +140,10 @@ def test_claims_are_repeated_alone_or_together():
     assert claims(nested) == ["1a", "1b", "2a", "2b"]
 
 
+def run(value, name="{q}", **lists):
+    return {"runs": {name: {"t": value}}} | ({"lists": lists} if lists else {})
+
+
 WRONG = [
     ({"lists": ["q"]}, "key 'lists': must be a mapping"),
     ({"lists": {"Q": [1]}}, "key 'lists.Q': names have small letters"),
@@ -158,39 +162,27 @@ WRONG = [
         {"name": "{q.of}", "lists": {"q": {"a": {"of": 1}, "b": {"of": 1}}}},
         "key 'name': two experiments are named '1'",
     ),
-    (
-        {"runs": {"{q}": {"title": "{p}"}}},
-        "(fig): key 'runs.1.title': '{p}' in '{p}' mentions no list; write {list}",
-    ),
-    ({"runs": {"{q}": {"title": "{q.title"}}}, "key 'runs.1.title': '{' in '{q.title' mentions"),
-    ({"runs": {"{q}": {"title": "{q.__class__}"}}}, "'{q.__class__}' in"),
-    ({"runs": {"{q}": {"title": "{q.title}"}}}, "key 'runs.1.title': '{q.title}': no 'title'"),
-    ({"runs": {"x": {"title": "{q}"}}}, "key 'runs.x.title': mentions 'q', but nothing here"),
+    (run("{p}"), "(fig): key 'runs.1.t': '{p}' in '{p}' mentions no list; write {list}"),
+    (run("{q.title"), "key 'runs.1.t': '{' in '{q.title' mentions"),
+    (run("{q.__class__}"), "'{q.__class__}' in"),
+    (run("{q.title}"), "key 'runs.1.t': '{q.title}': no 'title'"),
+    ({"runs": {"x": {"t": "{q}"}}}, "key 'runs.x.t': mentions 'q', but nothing here"),
     (
         {"runs": {"same": 1, "{q.name}": 2}, "lists": {"q": {1: {"name": "same"}}}},
         "key 'runs.same': stands twice once its name is filled in",
     ),
+    (run({"q": None}), "key 'runs.1.t': {q} without quotes is a mapping; write \"{q}\""),
     (
-        {"runs": {"{q}": {"rounds": {"q": None}}}},
-        "key 'runs.1.rounds': {q} without quotes is a mapping; write \"{q}\"",
-    ),
-    (
-        {"runs": {"{q}": {"t": "n = {q.n}"}}, "lists": {"q": {1: {}, 2: {"n": 3}}}},
+        run("n = {q.n}", q={1: {}, 2: {"n": 3}}),
         "key 'runs.1.t': '{q.n}' leaves it out here, but stands within text",
     ),
+    (run("n = {q.n}", q={2: {"n": [3]}}), "key 'runs.2.t': '{q.n}' is no text or number, but"),
     (
-        {"runs": {"{q}": {"t": "n = {q.n}"}}, "lists": {"q": {2: {"n": [3]}}}},
-        "key 'runs.2.t': '{q.n}' is no text or number, but stands within text",
-    ),
-    (
-        {"runs": {"{q}": {"t": "{q.n[m]}"}}, "lists": {"q": {1: {"n": {"a": 3}}}, "m": ["a"]}},
+        run("{q.n[m]}", q={1: {"n": {"a": 3}}}, m=["a"]),
         "key 'runs.1.t': mentions 'm', but nothing here is repeated over it",
     ),
     (
-        {
-            "runs": {"{q}-{m}": {"t": "{q.n[m]}"}},
-            "lists": {"q": {1: {"n": {"a": 3}}}, "m": ["a", "b"]},
-        },
+        run("{q.n[m]}", "{q}-{m}", q={1: {"n": {"a": 3}}}, m=["a", "b"]),
         "key 'runs.1-b.t': '{q.n[m]}': no 'b'; there are: a",
     ),
     (

@@ -261,24 +261,26 @@ def refusal(states: np.ndarray, trackers: np.ndarray) -> str:
     return str(error.value)
 
 
-def test_states_that_reach_nobody_are_explained():
-    """Two groups that nobody enters; agent 4 hears of both."""
-    states = matrix({(0, 1): 1, (1, 0): 1, (2, 3): 1, (1, 4): 0.5, (3, 4): 0.5})
-    assert refusal(states, matrix(TRACKERS)) == (
-        "graphs.states: no agent's state reaches all others (DP-GT, Assumption 1): there is no "
-        "way into {0, 1}, {2} from outside; add edges (of a random graph: raise 'probability' or "
-        "state another 'seed')"
-    )
+# Two groups that nobody enters, while agent 4 hears of both; transposed, two that nobody leaves.
+APART = matrix({(0, 1): 1, (1, 0): 1, (2, 3): 1, (1, 4): 0.5, (3, 4): 0.5})
 
 
-def test_trackers_that_gather_nowhere_are_explained():
-    """Two groups that nobody leaves; agent 4 sends to both."""
-    trackers = matrix({(0, 1): 1, (1, 0): 1, (2, 3): 1, (4, 1): 0.5, (4, 2): 0.5})
-    assert refusal(matrix(STATES), trackers) == (
-        "graphs.trackers: no agent is reached by the trackers of all others (DP-GT, Assumption "
-        "1): there is no way out of {0, 1}, {3}; add edges (of a random graph: raise "
-        "'probability' or state another 'seed')"
-    )
+@pytest.mark.parametrize(
+    ("states", "trackers", "problem", "groups"),
+    [
+        (APART, matrix(TRACKERS), "states: no agent's state reaches", "into {0, 1}, {2} from outs"),
+        (
+            matrix(STATES),
+            APART.T,
+            "trackers: no agent is reached by",
+            "out of {0, 1}, {2}; add edg",
+        ),
+    ],
+)
+def test_groups_that_nobody_enters_or_leaves_are_named(states, trackers, problem, groups):
+    message = refusal(states, trackers)
+    assert message.startswith(f"graphs.{problem}")
+    assert f"there is no way {groups}" in message
 
 
 def test_roots_without_a_common_one_are_explained_and_mended_by_the_remedy():
