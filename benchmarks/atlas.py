@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 
 import fedatlas
+from fedatlas.atlas import FORMAT
 from fedatlas.atlas.joining import (
     JoinedExperiment,
     JoinedPaper,
@@ -25,7 +26,6 @@ from fedatlas.atlas.joining import (
     join_papers,
     join_traces,
 )
-from fedatlas.atlas.layout import FORMAT
 from fedatlas.files import canonical_json
 from fedatlas.traces.seal import seal
 from fedatlas.traces.trace import build_trace, read_trace, write_trace

@@ -10,8 +10,7 @@ from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
-from fedatlas.studies.attack_trials import attack
-from fedatlas.studies.attacks import tabulate_attacks
+from fedatlas.studies.attacks import attack, tabulate_attacks
 
 STATES = np.array([[0, 1.0, 0], [1, 0, 0], [0, 1, 0]])
 TRACKERS = np.array([[0, 0, 1.0], [1, 0, 0], [0, 1, 0]])

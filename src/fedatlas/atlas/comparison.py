@@ -60,8 +60,8 @@ def compare(
         bound = "below 1" if metric in LARGER_IS_BETTER else "above 0"
         raise FedatlasError(f"target: {target:g}, but a target of {metric} must be {bound}")
     costs = [_known(name) for name in ([cost] if isinstance(cost, str) else cost)]
-    runs = _measuring(atlas, metric, experiments, all_points)
-    level, seeds = log_target(metric, target), _all_seeds(runs)
+    runs, seeds = _measuring(atlas, metric, experiments, all_points)
+    level = log_target(metric, target)
     spent = np.full((len(runs), len(seeds), len(costs)), np.nan)
     intervals = np.full((3, len(runs), len(costs)), np.nan)
     reached = np.zeros(spent.shape[:2], dtype=bool)
@@ -112,8 +112,7 @@ def interpolate(
     if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all():
         raise FedatlasError("at: must be a list of finite costs: [0, 100, 200]")
     _known(cost)
-    runs = _measuring(atlas, metric, experiments, all_points)
-    seeds = _all_seeds(runs)
+    runs, seeds = _measuring(atlas, metric, experiments, all_points)
     left_out: list[str] = []
     values = np.full((len(runs), len(seeds), len(grid)), np.nan)
     for i, run in enumerate(runs):
@@ -157,7 +156,8 @@ def _known(cost: str) -> str:
 
 def _measuring(
     atlas: xr.DataTree, metric: str, experiments: Sequence[str] | None, all_points: bool
-) -> list[AtlasRun]:
+) -> tuple[list[AtlasRun], np.ndarray]:
+    """The runs that measure the metric, and all their seeds in ascending order."""
     runs = list(atlas_runs(atlas, experiments=experiments, all_points=all_points))
     measuring = [run for run in runs if metric in run.trace]
     if not measuring:
@@ -165,11 +165,7 @@ def _measuring(
         raise FedatlasError(
             f"metric: no run measures '{metric}'; measured are {', '.join(there) or 'none'}"
         )
-    return measuring
-
-
-def _all_seeds(runs: Sequence[AtlasRun]) -> np.ndarray:
-    return np.unique(np.concatenate([run.trace["seed"].to_numpy() for run in runs]))
+    return measuring, np.unique(np.concatenate([run.trace["seed"].to_numpy() for run in measuring]))
 
 
 def _lacks(run: AtlasRun, cost: str, left_out: list[str]) -> bool:

@@ -11,7 +11,6 @@ import re
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from plotly.offline import get_plotlyjs
 
@@ -34,10 +33,6 @@ def write_explorer(
     store = ColumnStore()
     with open_atlas(atlas) as tree:
         described = describe(tree, verdicts, shows or {}, store)
-    write_text(output, _page(described, store.planes()))
-
-
-def _page(described: dict[str, Any], columns: bytes) -> str:
     library = get_plotlyjs()
     script = "\n".join(source.read_text(encoding="utf-8") for source in SCRIPTS)
     parts = {
@@ -47,13 +42,13 @@ def _page(described: dict[str, Any], columns: bytes) -> str:
         "description": json.dumps(described, ensure_ascii=False, allow_nan=False).replace(
             "<", "\\u003c"
         ),
-        "columns": _packed(columns),
+        "columns": _packed(store.planes()),
         "library": _packed(library.encode()),
         "script": script,
     }
     template = TEMPLATE.read_text(encoding="utf-8")
     # One pass does not search the inserted parts for further places.
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
+    write_text(output, re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template))
 
 
 def _digest(script: str) -> str:

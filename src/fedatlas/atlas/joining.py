@@ -11,8 +11,8 @@ from pathlib import Path
 
 import h5py
 
+from fedatlas.atlas import FORMAT
 from fedatlas.atlas.groups import GroupCopier, make_group, text_of
-from fedatlas.atlas.layout import FORMAT
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically
 from fedatlas.schema.models import Model

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import xarray as xr
 
-from fedatlas.atlas.layout import FORMAT
+from fedatlas.atlas import FORMAT
 from fedatlas.errors import FedatlasError
 from fedatlas.traces.contents import check_contents
 

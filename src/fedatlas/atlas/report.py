@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fedatlas.atlas.cost_tables import cost_tables
 from fedatlas.atlas.markdown import code, counted, item, link, paragraph, prose, table, text
 from fedatlas.atlas.published import PublishedNumber, published_numbers
-from fedatlas.atlas.scope import OtherExperiment, PaperScope, SelectedExperiment
+from fedatlas.atlas.scope import PaperScope, SelectedExperiment
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import read_rows
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts
@@ -99,7 +99,8 @@ def _overview(
         own = outcomes[scope.key]
         if scope.paper or own or scope.others:
             counts = Counter(verdict.verdict for each in own for verdict in each.verdicts)
-            numbers = [len(own), len(scope.others), *(counts[kind] for kind in VERDICTS)]
+            others = sum(map(len, scope.others.values()))
+            numbers = [len(own), others, *(counts[kind] for kind in VERDICTS)]
             rows.append([_heading(scope), *map(str, numbers)])
     header = ("paper", "experiments run", "not selected", *VERDICTS)
     yield table(header, rows, numbers=range(1, 6))
@@ -116,7 +117,8 @@ def _paper(scope: PaperScope, outcomes: Sequence[_Outcome], atlas: Path | None) 
     if scope.paper is not None:
         yield _reference(scope.paper)
     if not outcomes:
-        yield f"None of its {counted(len(scope.others), 'experiment')} was selected."
+        others = sum(map(len, scope.others.values()))
+        yield f"None of its {counted(others, 'experiment')} was selected."
         return
     yield from _what_was_run(outcomes)
     if scope.paper is not None:
@@ -126,7 +128,7 @@ def _paper(scope: PaperScope, outcomes: Sequence[_Outcome], atlas: Path | None) 
     yield from _verdicts(outcomes)
     if scope.others:
         yield "### Not in this selection"
-        yield _others(scope.others)
+        yield "\n".join(_others(*same) for same in scope.others.items())
     if scope.paper is not None and scope.paper.errata:
         yield "### Errata"
         yield _ERRATA
@@ -182,22 +184,21 @@ def _described(outcome: _Outcome) -> str:
     folder = f"experiments/{own.name}"
     places = [link(what, f"{folder}/{file}") for file, what in own.files.items()]
     lines = [f"**{code(own.name)}**, {text(own.source)}: {text(own.title)} ({', '.join(places)})."]
-    if own.trained:
-        lines.append(f"Data: {text(own.dataset_title)}; {own.rows}; {own.among}.")
-    else:
-        lines.append("Nothing is trained.")
+    data = f"Data: {text(own.dataset_title)}; {own.rows}; {own.among}."
+    lines.append(data if own.trained else "Nothing is trained.")
     shown = f" (runs of {code(own.runs_of)})" if own.runs_of != own.name else ""
     titles = (
         text(title) + (f" ({own.points[run]} points)" if own.points[run] > 1 else "")
         for run, title in own.runs.items()
     )
     lines.append(f"Runs{shown}: {'; '.join(titles)}.")
-    lost = [row for row in outcome.points if int(row["diverged_seeds"])]
+    lost = [
+        f"{code(row['run'])} at {code(row['point'])} {_diverged([row])}"
+        for row in outcome.points
+        if int(row["diverged_seeds"])
+    ]
     if lost:
-        told = "; ".join(
-            f"{code(row['run'])} at {code(row['point'])} {_diverged([row])}" for row in lost
-        )
-        lines.append(f"Diverged seeds, of all points: {told}.")
+        lines.append(f"Diverged seeds, of all points: {'; '.join(lost)}.")
     if own.notes:
         lines.append(f"Notes: {text(own.notes)}")
     return "\n".join(item(line, depth=min(place, 1)) for place, line in enumerate(lines))
@@ -247,9 +248,8 @@ def _verdicts(outcomes: Sequence[_Outcome]) -> Iterator[str]:
     for verdict in every:
         claims.setdefault(verdict.claim.partition("[")[0], []).append(verdict)
     yield paragraph(f"{counted(len(claims), 'claim')}, {_judged(every)}.")
-    yield table(
-        ("claim", "verdict"), [[code(claim), _outcomes(found)] for claim, found in claims.items()]
-    )
+    rows = [[code(claim), _outcomes(found)] for claim, found in claims.items()]
+    yield table(("claim", "verdict"), rows)
     yield "Evidence, claim by claim:"
     yield "\n".join(_evidence(claim, found) for claim, found in claims.items())
 
@@ -274,17 +274,11 @@ def _evidence(claim: str, verdicts: Sequence[Verdict]) -> str:
     for verdict in verdicts:
         _, opened, case = verdict.claim.partition("[")
         about = f", {text(case.removesuffix(']'))}" if opened else ""
-        lines.append(
-            item(f"**{text(verdict.verdict)}**{about}: {text(verdict.evidence)}.", depth=1)
-        )
+        told = f"**{text(verdict.verdict)}**{about}: {text(verdict.evidence)}."
+        lines.append(item(told, depth=1))
     return "\n".join(lines)
 
 
-def _others(others: Sequence[OtherExperiment]) -> str:
-    by_dataset: dict[str, list[str]] = {}
-    for other in others:
-        told = f"{code(other.name)} ({text(other.source)})"
-        by_dataset.setdefault(other.dataset_title, []).append(told)
-    return "\n".join(
-        item(f"{text(title)}: {', '.join(told)}.") for title, told in by_dataset.items()
-    )
+def _others(dataset: str, sources: Mapping[str, str]) -> str:
+    told = ", ".join(f"{code(name)} ({text(source)})" for name, source in sources.items())
+    return item(f"{text(dataset)}: {told}.")

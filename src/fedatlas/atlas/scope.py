@@ -62,21 +62,16 @@ class SelectedExperiment(Model):
     files: dict[str, str]
 
 
-class OtherExperiment(Model):
-    """An experiment that is not selected."""
-
-    name: str
-    source: str
-    dataset_title: str
-
-
 class PaperScope(Model):
-    """The experiments of a paper; paper: with the errata that matter, None for our own ones."""
+    """The experiments of a paper; paper: with the errata that matter, None for our own ones.
+
+    others: those that are not selected, title of the data set → name → source.
+    """
 
     key: str
     paper: Paper | None
     selected: tuple[SelectedExperiment, ...]
-    others: tuple[OtherExperiment, ...]
+    others: dict[str, dict[str, str]]
 
 
 def read_scope(plan: Plan, names: Collection[str]) -> list[PaperScope]:
@@ -90,24 +85,16 @@ def read_scope(plan: Plan, names: Collection[str]) -> list[PaperScope]:
     for key in (*plan.papers, OURS):
         own = {name: each for name, each in plan.experiments.items() if each.paper == key}
         selected = [name for name in own if name in names]
-        others = [
-            OtherExperiment(
-                name=name, source=each.source, dataset_title=plan.catalogue[each.dataset].title
-            )
-            for name, each in own.items()
+        others: dict[str, dict[str, str]] = {}
+        for name, each in own.items():
             # Nobody misses the demo: its experiments are small cases of the papers' own.
-            if name not in names and group_of(name) != DEMO
-        ]
-        scopes.append(
-            PaperScope(
-                key=key,
-                paper=_with_errata(plan.papers[key], [own[name] for name in selected])
-                if key in plan.papers
-                else None,
-                selected=tuple(_selected(plan, name) for name in selected),
-                others=tuple(others),
-            )
-        )
+            if name not in names and group_of(name) != DEMO:
+                others.setdefault(plan.catalogue[each.dataset].title, {})[name] = each.source
+        paper = plan.papers.get(key)
+        if paper is not None:
+            paper = _with_errata(paper, [own[name] for name in selected])
+        told = tuple(_selected(plan, name) for name in selected)
+        scopes.append(PaperScope(key=key, paper=paper, selected=told, others=others))
     return scopes
 
 

@@ -200,19 +200,21 @@ def _healthy_seeds(
     costs = cost_axis(curve.trace, cost)[healthy]
     if np.isinf(costs[:, -1]).any():  # ε of a run without noise
         return np.empty(0), np.empty((0, 0))
-    x, y = _at_equal_cost(costs, drawn_values(curve.trace, measurement)[healthy])
+    values = drawn_values(curve.trace, measurement)[healthy]
+    # Common costs, up to where every seed has one.
+    x = np.minimum(np.median(costs, axis=0), costs[:, -1].min())
+    y = np.stack([np.interp(x, *seed) for seed in zip(costs, values, strict=True)])
     # A logarithmic axis has no place for a cost of 0.
     return (x[x > 0], y[:, x > 0]) if logarithmic else (x, y)
 
 
 def _ends_far_apart(cost: str, curves: list[_Curve]) -> bool:
     """Whether the longest curve is so long that the shortest could not be seen beside it."""
-    costs = [
-        cost_axis(curve.trace, cost)[~diverged(curve.trace)]
+    ends = [
+        cost_axis(curve.trace, cost)[~diverged(curve.trace)].max(initial=-np.inf)
         for curve in curves
         if is_counted(curve.trace, cost)
     ]
-    ends = [seeds.max() for seeds in costs if seeds.size]
     ends = [end for end in ends if np.isfinite(end)]
     return bool(ends) and max(ends) > 8 * min(ends)
 
@@ -225,12 +227,6 @@ def _is_logarithmic(measurement: str, curves: list[_Curve]) -> bool:
         [column(curve.trace, measurement)[~diverged(curve.trace)].ravel() for curve in curves]
     )
     return bool(len(ends)) and ends.max() > 10 * ends.min()
-
-
-def _at_equal_cost(costs: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Common costs (points,) and the values of seeds there (seeds, points), never extrapolated."""
-    x = np.minimum(np.median(costs, axis=0), costs[:, -1].min())
-    return x, np.stack([np.interp(x, *seed) for seed in zip(costs, values, strict=True)])
 
 
 def _mark_full_rounds(place: Axes, cost: str, curves: list[_Curve]) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 import h5py
 import numpy as np
 
+from fedatlas.atlas import FORMAT as ATLAS_FORMAT
 from fedatlas.atlas.groups import text_of
-from fedatlas.atlas.layout import FORMAT as ATLAS_FORMAT
 from fedatlas.errors import FedatlasError
 from fedatlas.traces.contents import check_contents, opened_hdf5
 from fedatlas.traces.trace import FORMAT as TRACE_FORMAT

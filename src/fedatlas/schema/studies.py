@@ -39,7 +39,7 @@ class BudgetStudy(Model):
 
 
 class PrivacyAudit(Model):
-    """How claimed budgets are attacked, see `fedatlas.studies.attack_trials`; no data set is used.
+    """How claimed budgets are attacked, see `fedatlas.studies.attacks`; no data set is used.
 
     samples: D of every agent of the tiny problem. curvatures: h, for each of which it is attacked.
     runs: on either of two adjacent data sets. seed: of all of them.
