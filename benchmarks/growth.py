@@ -55,7 +55,6 @@ def rounds_of_fedavg(clients: int, features: int) -> float:
     from fedatlas.federations.client_shards import ClientSamples
     from fedatlas.federations.counters import Counters
     from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
-    from fedatlas.federations.horizontal.problem import HorizontalProblem
     from fedatlas.federations.star_network import StarNetwork
     from fedatlas.schema.objectives import LinearObjective
 
@@ -66,7 +65,7 @@ def rounds_of_fedavg(clients: int, features: int) -> float:
     engine = CompiledEngine(data, LinearObjective(name="robust_regression"))
     algorithm = FedAvg(clients_per_round=clients, local_steps=10, batch_size=4, local_step_size=0.1)
     counters = Counters()
-    problem, network = HorizontalProblem(engine, counters), StarNetwork(clients, counters)
+    problem, network = engine.counting(counters), StarNetwork(clients, counters)
     random, x = RoundRandom(0), np.zeros(features)
     state = algorithm.start(problem, network, x)
 

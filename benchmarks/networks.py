@@ -26,7 +26,6 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max.engine import AucEngine
-from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.schema.objectives import AucObjective
 
@@ -86,7 +85,7 @@ def fmgda_round(name: str, shape: tuple[int, ...], batch: int, device: str) -> C
     data = ClientSamples(samples, rows * np.arange(WORKERS + 1), metadata)
     engine = AucEngine(data, AucObjective(name="auc_min_max", model=name), device)
     counters = Counters()
-    problem, network = MinMaxProblem(engine, counters), StarNetwork(WORKERS, counters)
+    problem, network = engine.counting(counters), StarNetwork(WORKERS, counters)
     method = Fmgda(
         local_steps=STEPS,
         batch_size=batch,

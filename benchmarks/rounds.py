@@ -30,7 +30,6 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
-from fedatlas.federations.horizontal.engine import Engine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.schema.objectives import LinearObjective
@@ -57,9 +56,11 @@ def made_up_data() -> ClientSamples:
     return ClientSamples(Samples(np.arange(n), label, rows), offsets, {})
 
 
-def rounds_per_second(algorithm: Algorithm, engine: Engine, rounds: int, seed: int) -> float:
+def rounds_per_second(
+    algorithm: Algorithm, engine: HorizontalProblem, rounds: int, seed: int
+) -> float:
     counters = Counters()
-    problem = HorizontalProblem(engine, counters)
+    problem = engine.counting(counters)
     network = StarNetwork(problem.clients, counters)
     random = RoundRandom(seed)
     state = algorithm.start(problem, network, problem.zeros())

@@ -93,7 +93,7 @@ def report(clients: int, device: torch.device) -> None:
     calls = {"joint step, no clients": joint_step(device)}
     for name, vectorised in (("loop", False), ("few calls", True), ("as chosen", None)):
         engine = NetworkSilos(data, objective, str(device), vectorised=vectorised)
-        problem = TieredProblem(engine, TieredCounters())
+        problem = engine.counting(TieredCounters())
         calls[f"step of all clients, {name}"] = local_step(problem, engine)
     calls["minibatch and its exchange"] = exchange(problem, engine)
     found = medians(calls, REPETITIONS, device)

@@ -138,11 +138,11 @@ def silos(
     hidden = 16 if model == "lstm" else None
     objective = ClassificationObjective(name="cross_entropy", model=model, hidden=hidden)
     engine = NetworkSilos(series(samples), objective, "cpu", dtype, vectorised)
-    batch = engine.minibatch(np.random.default_rng(1).permutation(samples))
+    batch = engine.minibatch_of(np.random.default_rng(1).permutation(samples))
     start = engine.start(0)
     models = type(start)(
         tuple(moved(weights) for weights in start.weights),
-        tuple(engine.copies(part) for part in start.statistics),
+        engine.copies(start).statistics,
     )
     others = sums_of_others(engine.embeddings(start, batch))
 

@@ -23,7 +23,6 @@ from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max.algorithm import PrimalDual
 from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, pairwise_squared_loss
 from fedatlas.federations.min_max.engine import AucEngine
-from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.schema.objectives import AucObjective
 from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
 from fedatlas.shards.writing import write_shards
@@ -349,7 +348,7 @@ def test_p_is_the_share_among_all_samples_though_workers_have_one_class_each():
     workers = [[(0.5, 1.0)] * 3, [(0.2, -1.0)], [(0.1, 1.0), (0.7, 1.0)]]
     engine = engine_of(one_number_each(*workers))
     p = 5 / 6
-    problem = MinMaxProblem(engine, Counters())
+    problem = engine.counting(Counters())
     gradient = problem.gradients(*POINT, problem.minibatches(RoundRandom(0), None))
     for number, worker in enumerate(workers):
         h, y = np.array(worker).T

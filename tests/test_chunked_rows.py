@@ -116,7 +116,7 @@ METHODS = {
 }
 
 
-def problem_of(clients: int, **options: int) -> HorizontalProblem:
+def problem_of(clients: int, numbers_at_once: int = 2**20) -> HorizontalProblem:
     """Two samples each, of five features that are not zero."""
     random = np.random.default_rng(0)
     count = 2 * clients
@@ -125,8 +125,9 @@ def problem_of(clients: int, **options: int) -> HorizontalProblem:
     rows = sparse.csr_array(parts, shape=(count, DIMENSION))
     samples = Samples(np.arange(count), random.choice([-1.0, 1.0], count), rows)
     data = ClientSamples(samples, np.arange(0, count + 1, 2), {})
-    engine = CompiledEngine(data, LinearObjective(name="robust_regression"))
-    return HorizontalProblem(engine, Counters(), **options)
+    problem = CompiledEngine(data, LinearObjective(name="robust_regression"))
+    problem.numbers_at_once = numbers_at_once
+    return problem
 
 
 def four_rounds(method: str, problem: HorizontalProblem) -> np.ndarray:

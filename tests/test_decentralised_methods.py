@@ -204,15 +204,19 @@ class GivenDraws(Draws):
         return self._next("binomial", like)
 
 
-class RecordingProblem(GraphProblem):
+class RecordingProblem:
     """The same oracle; the samples of every gradient are written down."""
 
-    taken: list[list[list[int]]]
+    def __init__(self, problem: GraphProblem) -> None:
+        self._problem, self.taken = problem, []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._problem, name)
 
     def gradients(self, points: Any, batch: Minibatches, clipping: Any) -> Any:
         rows, share = batch.padded()
         self.taken.append([row[used > 0].tolist() for row, used in zip(rows, share, strict=True)])
-        return super().gradients(points, batch, clipping)
+        return self._problem.gradients(points, batch, clipping)
 
 
 class RecordingLinks(Links):
@@ -240,8 +244,7 @@ class Run:
         """tracker_draws: of noise on trackers, the same as all others' unless given."""
         self.method, self.toy = method, toy
         self.counters = GraphCounters()
-        self.problem = RecordingProblem(toy.engine, self.counters)
-        self.problem.taken = []
+        self.problem = RecordingProblem(toy.engine.counting(self.counters))
         array = toy.engine.array
         self.network = GraphNetwork(*graphs, array, draws, self.counters)
         self.network.states = RecordingLinks(graphs[0], array, draws, self.counters)

@@ -72,15 +72,14 @@ def layout(sizes: Any) -> GraphProblem:
         np.concatenate([[0], np.cumsum(sizes)]),
         {"dataset": "toy"},
     )
-    engine = LinearAgents(data, LinearObjective(name="robust_regression"))
-    return GraphProblem(engine, GraphCounters())
+    return LinearAgents(data, LinearObjective(name="robust_regression"))
 
 
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=6), st.data(), st.integers(0, 1000))
 @settings(deadline=None, max_examples=40)
 def test_agents_draw_distinct_samples_of_their_own(sizes, data, seed):
     problem = layout(sizes)
-    assert (problem.agents, problem.samples) == (len(sizes), min(sizes))
+    assert (problem.agents, problem.fewest_samples) == (len(sizes), min(sizes))
     size = data.draw(st.integers(1, min(sizes)))
     batch = problem.minibatches(RoundRandom(seed), size)
     ends = np.cumsum(sizes)
@@ -173,7 +172,7 @@ def test_gradients_of_linear_models(name, clipping, features, draw):
     engine, label, weight = linear(name, features)
     loss, penalty = LOSSES[name]
     counters = GraphCounters()
-    problem = GraphProblem(engine, counters)
+    problem = engine.counting(counters)
     assert problem.dimension == FEATURES
     if draw == "minibatches":
         batch = problem.minibatches(RoundRandom(1), 3)
@@ -211,7 +210,7 @@ def test_measurements_of_linear_models(name):
         return sum(of_agents) / AGENTS + weight * penalty(x)
 
     counters = GraphCounters()
-    measured = GraphProblem(engine, counters).measure(points)
+    measured = engine.counting(counters).measure(points)
     assert counters == GraphCounters()
     expected = {
         "objective": objective(mean),
@@ -294,7 +293,7 @@ def loss_of(x: torch.Tensor, row: int, labels: str) -> torch.Tensor:
 def test_gradients_of_networks(labels, clipping, draw):
     label, test, _ = LABELS[labels]
     counters = GraphCounters()
-    problem = GraphProblem(classifying(label, test), counters)
+    problem = classifying(label, test).counting(counters)
     if draw == "minibatches":
         batch = problem.minibatches(RoundRandom(1), 3)
     else:

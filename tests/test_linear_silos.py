@@ -25,10 +25,13 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.tiered.linear_engine import LinearSilos
-from fedatlas.federations.tiered.network import TieredCounters, TieredNetwork, sums_of_others
+from fedatlas.federations.tiered.network import (
+    SiloModels,
+    TieredCounters,
+    TieredNetwork,
+    sums_of_others,
+)
 from fedatlas.federations.tiered.network_engine import NetworkSilos
-from fedatlas.federations.tiered.points import SiloModels
-from fedatlas.federations.tiered.problem import TieredProblem
 from fedatlas.federations.tiered.shards import TieredSamples
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 
@@ -207,7 +210,7 @@ def held(toy: Toy, silo: int, client: int, batch: np.ndarray) -> np.ndarray:
 def test_embeddings_are_margins_in_the_order_of_the_minibatch(case):
     toy, name, batch = case
     engine, models = toy.engine(name), random_models(toy)
-    found = engine.embeddings(models, engine.minibatch(batch))
+    found = engine.embeddings(models, engine.minibatch_of(batch))
     expected = [X[batch] @ w for X, w in zip(toy.cut(toy.X), models.weights, strict=True)]
     for own, margins in zip(found, expected, strict=True):
         assert own.shape == (len(batch),) and own.dtype == np.float64
@@ -226,7 +229,7 @@ def test_partial_gradients_are_those_of_plain_loops_and_of_autograd(case):
     toy, name, batch = case
     engine, models = toy.engine(name), random_models(toy, clients=True)
     others = tuple(np.random.default_rng(silo).normal(size=len(batch)) for silo in range(toy.silos))
-    gradients, statistics = engine.partial_gradients(models, others, engine.minibatch(batch))
+    gradients, statistics = engine.partial_gradients(models, others, engine.minibatch_of(batch))
     assert [part.shape for part in statistics] == [(toy.clients, 0)] * toy.silos
     for silo, X in enumerate(toy.cut(toy.X)):
         assert gradients[silo].shape == (toy.clients, toy.widths[silo])
@@ -254,7 +257,7 @@ def test_a_silo_without_any_value_learns_nothing(name, layout):
     X = np.concatenate([0 * toy.cut(toy.X)[0], *toy.cut(toy.X)[1:]], axis=1)
     toy = replace(toy, X=X)
     engine, models = toy.engine(name), random_models(toy, clients=True)
-    batch = engine.minibatch(np.arange(11))
+    batch = engine.minibatch_of(np.arange(11))
     others = tuple(np.ones(11) for _ in range(3))
     gradients, _ = engine.partial_gradients(models, others, batch)
     _, regulariser, weight = FORMULAS[name]
@@ -347,7 +350,7 @@ def run(
 ) -> tuple[list[tuple[np.ndarray, ...]], TieredCounters]:
     """Blocks of the model after each round, from a start at random, and what was counted."""
     counters = TieredCounters()
-    problem = TieredProblem(toy.engine(name), counters)
+    problem = toy.engine(name).counting(counters)
     network = TieredNetwork(toy.silos, toy.clients, counters)
     random = RoundRandom(seed)
     state = tdcd.start(problem, network, random_models(toy))
@@ -509,10 +512,10 @@ def test_linear_networks_of_binary_cross_entropy_have_the_same_gradients(
     )
     found = {}
     for engine, start in ((linear, models), (networks, with_intercepts)):
-        ζ = engine.minibatch(batch)
+        ζ = engine.minibatch_of(batch)
         embeddings = engine.embeddings(start, ζ)
-        copies = SiloModels(*(tuple(map(engine.copies, parts)) for parts in start))
-        gradients, _ = engine.partial_gradients(copies, sums_of_others(embeddings), ζ)
+        others = sums_of_others(embeddings)
+        gradients, _ = engine.partial_gradients(engine.copies(start), others, ζ)
         found[engine] = (
             [engine.numpy(phi).ravel() for phi in embeddings],
             [engine.numpy(g)[:, :width] for g, width in zip(gradients, toy.widths, strict=True)],

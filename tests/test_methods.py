@@ -23,7 +23,6 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Algorithm, StepBound
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
-from fedatlas.federations.horizontal.engine import Engine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from fedatlas.federations.star_network import StarNetwork
@@ -93,15 +92,19 @@ class ScriptedRandom(RecordingRandom):
         return self.coin
 
 
-class RecordingProblem(HorizontalProblem):
+class RecordingProblem:
     """The same oracle; its minibatches are written down."""
 
     draws: Draws
 
-    def minibatches(
-        self, random: RoundRandom, clients: np.ndarray, size: int | None, steps: int = 1
-    ) -> Minibatches:
-        batch = super().minibatches(random, clients, size, steps)
+    def __init__(self, problem: HorizontalProblem) -> None:
+        self._problem = problem
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._problem, name)
+
+    def minibatches(self, *asked: Any) -> Minibatches:
+        batch = self._problem.minibatches(*asked)
         self.draws.batches.append(batch)
         return batch
 
@@ -112,15 +115,17 @@ class Run:
     def __init__(
         self,
         algorithm: Algorithm,
-        engine: Engine,
+        engine: HorizontalProblem,
         seed: int = 0,
         x0: np.ndarray | None = None,
         random: type[RecordingRandom] = RecordingRandom,
-        **options: Any,
+        numbers_at_once: int | None = None,
     ) -> None:
         self.algorithm, self.engine = algorithm, engine
         self.counters = Counters()
-        self.problem = RecordingProblem(engine, self.counters, **options)
+        problem = engine.counting(self.counters)
+        problem.numbers_at_once = numbers_at_once or engine.numbers_at_once
+        self.problem = RecordingProblem(problem)
         self.network = StarNetwork(engine.clients, self.counters)
         self.random = random(seed)
         self.x0 = start_point(engine.dimension) if x0 is None else x0
@@ -159,7 +164,7 @@ def toy(name: str, sizes: tuple[int, ...] = SIZES, seed: int = 0) -> Problem:
     return random_problem(objective_of(name), sizes, DIMENSION, seed)
 
 
-def engine_of(kind: str, problem: Problem, name: str) -> Engine:
+def engine_of(kind: str, problem: Problem, name: str) -> HorizontalProblem:
     data = shard_of(problem)
     if kind == "torch":
         return TorchEngine(data, objective_of(name), "cpu")

@@ -122,18 +122,24 @@ def rows_of(batch: Minibatches, worker: int, step: int = 0) -> np.ndarray:
     return batch.rows[worker, step, :size]
 
 
-class RecordingProblem(MinMaxProblem):
+class RecordingProblem:
     """The same oracle; minibatches are written down."""
 
     drawn: list[Minibatches]
 
+    def __init__(self, problem: MinMaxProblem) -> None:
+        self._problem = problem
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._problem, name)
+
     def minibatches(self, random: RoundRandom, size: int | None, steps: int = 1) -> Minibatches:
-        batch = super().minibatches(random, size, steps)
+        batch = self._problem.minibatches(random, size, steps)
         self.drawn.append(batch)
         return batch
 
 
-class ScriptedProblem(MinMaxProblem):
+class ScriptedProblem(RecordingProblem):
     """The same oracle, but methods take minibatches from one list, one for each step they ask."""
 
     script: Minibatches
@@ -154,11 +160,11 @@ class Run:
         method: Algorithm,
         toy: Toy,
         seed: int = 0,
-        problem: type[MinMaxProblem] = RecordingProblem,
+        problem: type[RecordingProblem] = RecordingProblem,
     ) -> None:
         self.method, self.toy = method, toy
         self.counters = Counters()
-        self.problem: Any = problem(toy.engine, self.counters)
+        self.problem: Any = problem(toy.engine.counting(self.counters))
         self.network = StarNetwork(toy.workers, self.counters)
         self.random = RoundRandom(seed)
         self.state = method.start(self.problem, self.network, toy.start)
@@ -425,7 +431,8 @@ def test_without_a_length_the_only_stage_never_ends():
 
 def test_class_means_of_workers_and_nan_for_a_class_that_one_lacks():
     toy = Toy(counts=[(3, 2), (0, 2), (4, 0)])
-    problem = MinMaxProblem(toy.engine, Counters())
+    counters = Counters()
+    problem = toy.engine.counting(counters)
     batch = problem.minibatches(RoundRandom(0), None)
     negative, positive = problem.class_means(toy.start.theta, batch)
     scores = toy.net.scores(toy.theta0[:-2], toy.x)
@@ -434,7 +441,7 @@ def test_class_means_of_workers_and_nan_for_a_class_that_one_lacks():
     expected_positive = [scores[:3].mean(), np.nan, scores[7:].mean()]
     np.testing.assert_allclose(negative[:, 0], expected_negative, rtol=1e-12)
     np.testing.assert_allclose(positive[:, 0], expected_positive, rtol=1e-12)
-    assert problem._counters == Counters()  # forward passes only
+    assert counters == Counters()  # forward passes only
 
 
 def test_a_worker_without_a_class_has_no_say_about_it_at_a_restart():

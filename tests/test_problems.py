@@ -26,7 +26,6 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
-from fedatlas.federations.horizontal.engine import Engine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.horizontal.torch_engine import TorchEngine
 from reference import OBJECTIVES, Problem, objective_of, random_problem, shard_of
@@ -39,7 +38,7 @@ every_objective = pytest.mark.parametrize("name", OBJECTIVES)
 few_examples = settings(max_examples=25, deadline=None, derandomize=True)
 
 
-def engine_of(kind: str, problem: Problem, name: str, layout: str = "sparse") -> Engine:
+def engine_of(kind: str, problem: Problem, name: str, layout: str = "sparse") -> HorizontalProblem:
     objective = objective_of(name, problem.constant or 0.1)
     data = shard_of(problem, layout)
     if kind == "torch":
@@ -47,7 +46,7 @@ def engine_of(kind: str, problem: Problem, name: str, layout: str = "sparse") ->
     return CompiledEngine(data, objective)
 
 
-def numpy_of(engine: Engine, array: Any) -> np.ndarray:
+def numpy_of(engine: HorizontalProblem, array: Any) -> np.ndarray:
     return engine.numpy(array).copy()
 
 
@@ -311,7 +310,7 @@ def test_smoothness_bounds_every_sample(
 ) -> None:
     """FedPAGE Assumption 2.1: ‖∇f_ij(x) − ∇f_ij(y)‖ ≤ L ‖x − y‖; here every client is a sample."""
     problem = random_problem(objective_of(name, weight), [1] * 8, 4, seed, scale=scale)
-    oracle = HorizontalProblem(engine_of("compiled", problem, name), Counters())
+    oracle = engine_of("compiled", problem, name).counting(Counters())
     random = np.random.default_rng(seed)
     batch = oracle.minibatches(RoundRandom(0), np.arange(8), None)
     x = random.normal(size=4) * random.choice([0.0, 0.3, 3.0])
@@ -354,7 +353,7 @@ def test_minibatches_hold_distinct_rows_of_their_client(
     problem = random_problem(objective_of(name), sizes, 2, 0)
     engine = engine_of("compiled", problem, name)
     counters = Counters()
-    oracle = HorizontalProblem(engine, counters)
+    oracle = engine.counting(counters)
     clients = np.flatnonzero(np.random.default_rng(seed).random(len(sizes)) < 0.7)
     clients = clients if len(clients) else np.array([len(sizes) - 1])
     batch = oracle.minibatches(RoundRandom(seed).at(1), clients, size, steps)
@@ -518,9 +517,7 @@ def test_test_rows_are_measured_and_nothing_else_changes(kind):
             for held in (data, tested)
         ]
         x = generator.normal(size=6)
-        without, measured = (
-            HorizontalProblem(engine, Counters()).measure(engine.array(x)) for engine in engines
-        )
+        without, measured = (engine.measure(engine.array(x)) for engine in engines)
         assert measured.pop("test_accuracy") == np.mean(np.sign(rows @ x) == label)
         assert measured == without
 

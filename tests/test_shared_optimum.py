@@ -28,7 +28,7 @@ from fedatlas.cli.data import shard
 from fedatlas.cli.training import optimum
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import open_setting
-from fedatlas.federations.tiered.points import SiloModels
+from fedatlas.federations.tiered.network import SiloModels
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.models import validated
 from fedatlas.schema.objectives import LinearObjective

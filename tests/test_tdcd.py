@@ -25,9 +25,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis
-from fedatlas.federations.tiered.network import TieredCounters, TieredNetwork
-from fedatlas.federations.tiered.points import SiloModels
-from fedatlas.federations.tiered.problem import TieredProblem
+from fedatlas.federations.tiered.network import SiloModels, TieredCounters, TieredNetwork
 from fedatlas.schema.partitions import TieredPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import read_trace
@@ -63,7 +61,7 @@ def run(
 ) -> tuple[list[SiloModels], TieredCounters]:
     """The models after each round, index 0 being the start, and what was counted."""
     engine, counters = toy.engine(vectorised), TieredCounters()
-    problem = TieredProblem(engine, counters)
+    problem = engine.counting(counters)
     network = TieredNetwork(toy.silos, toy.clients, counters)
     random = RoundRandom(seed)
     state = tdcd.start(problem, network, toy.start(engine))

@@ -21,10 +21,8 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.tiered.network import TieredCounters, sums_of_others
+from fedatlas.federations.tiered.network import PerSilo, SiloModels, TieredCounters, sums_of_others
 from fedatlas.federations.tiered.network_engine import NetworkSilos
-from fedatlas.federations.tiered.points import PerSilo, SiloModels
-from fedatlas.federations.tiered.problem import TieredProblem
 from fedatlas.federations.tiered.shards import TieredSamples
 from fedatlas.schema.objectives import ClassificationObjective
 
@@ -262,7 +260,7 @@ def test_embeddings_are_in_the_order_of_the_minibatch(drawn, vectorised):
     toy, samples = drawn
     engine = toy.engine(vectorised)
     models = toy.start(engine)
-    batch = engine.minibatch(samples)
+    batch = engine.minibatch_of(samples)
     found = engine.embeddings(models, batch)
     assert len(found) == toy.silos
     for own, expected in zip(found, embeddings_of(toy, models.weights, samples), strict=True):
@@ -280,7 +278,7 @@ def test_partial_gradients_are_those_of_the_joint_model_on_a_clients_samples(dra
     toy, samples = drawn
     engine = toy.engine(vectorised)
     models = toy.start(engine)
-    batch = engine.minibatch(samples)
+    batch = engine.minibatch_of(samples)
     others = sums_of_others(engine.embeddings(models, batch))
     found, _ = engine.partial_gradients(at_clients(models, toy.clients), others, batch)
     for silo, clients in enumerate(toy.owners):
@@ -300,7 +298,7 @@ def test_local_steps_see_their_own_weights_beside_stale_embeddings(drawn, vector
     """Every client at weights of its own; what the others sent was of weights that are gone."""
     toy, samples = drawn
     engine = toy.engine(vectorised)
-    batch = engine.minibatch(samples)
+    batch = engine.minibatch_of(samples)
     sent = toy.start(engine, seed=1)
     others = sums_of_others(engine.embeddings(sent, batch))
     noise = torch.Generator().manual_seed(2)
@@ -396,7 +394,7 @@ def test_batch_norm_is_of_a_clients_own_samples(drawn):
     noise = torch.Generator().manual_seed(3)
     statistics = tuple(torch.rand(toy.clients, 4, generator=noise).double() for _ in start.weights)
     before = [part.clone() for part in statistics]
-    batch = engine.minibatch(samples)
+    batch = engine.minibatch_of(samples)
     embeddings = engine.embeddings(start, batch)
     expected = normed_embeddings(toy, start.weights, samples)
     for found, by_hand in zip(embeddings, expected, strict=True):
@@ -465,7 +463,7 @@ def test_resnet18_halves_keeps_its_running_statistics():
     expected = torch.cat([parameter.grad.ravel() for parameter in module.parameters()])
     others = (torch.zeros(2, 2, dtype=torch.float64),)
     (gradients,), (after,) = engine.partial_gradients(
-        at_clients(models, 1), others, engine.minibatch(both)
+        at_clients(models, 1), others, engine.minibatch_of(both)
     )
     assert expected.abs().max() > 0.01
     torch.testing.assert_close(gradients[0], expected, rtol=1e-6, atol=1e-8)
@@ -493,7 +491,7 @@ def test_silos_start_with_networks_of_their_own_and_their_clients_with_copies():
         assert torch.equal(one, same)
         assert not torch.equal(one, else_where)
     assert [part.shape for part in start.statistics] == [(0,), (0,)]
-    copies = TieredProblem(engine, TieredCounters()).copies(start)
+    copies = engine.counting(TieredCounters()).copies(start)
     for part, copied in zip(start.weights, copies.weights, strict=True):
         assert torch.equal(copied, torch.stack([part] * 3))
     assert [part.shape for part in copies.statistics] == [(3, 0), (3, 0)]
@@ -504,7 +502,7 @@ def test_silos_start_with_networks_of_their_own_and_their_clients_with_copies():
 def test_minibatches_are_the_same_samples_in_all_silos(size, seed, number):
     toy = make_toy(silos=3)
     engine = toy.engine()
-    problem = TieredProblem(engine, TieredCounters())
+    problem = engine.counting(TieredCounters())
     batch = problem.minibatch(RoundRandom(seed).at(number), size)
     again = problem.minibatch(RoundRandom(seed).at(number), size)
     assert batch.sizes.sum(1).tolist() == [size] * 3
@@ -605,7 +603,7 @@ def test_what_is_measured_goes_by_the_classes_and_the_test_rows(outputs, expecte
 
 
 def test_minibatches_larger_than_the_data_are_refused():
-    problem = TieredProblem(make_toy().engine(), TieredCounters())
+    problem = make_toy().engine().counting(TieredCounters())
     assert problem.minibatch(RoundRandom(0).at(0), 11).size == 11
     with pytest.raises(FedatlasError, match=r"12 samples cannot be drawn from 11; lower batch_siz"):
         problem.minibatch(RoundRandom(0).at(0), 12)

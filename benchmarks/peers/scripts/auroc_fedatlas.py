@@ -10,7 +10,6 @@ from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max.engine import AucEngine
-from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.schema.objectives import AucObjective
 
@@ -30,7 +29,7 @@ def main() -> None:
 
     def trained(engine: AucEngine, rounds: int) -> Any:
         counters = Counters()
-        problem, network = MinMaxProblem(engine, counters), StarNetwork(values["workers"], counters)
+        problem, network = engine.counting(counters), StarNetwork(values["workers"], counters)
         random = RoundRandom(values["seed"])
         state = algorithm.start(problem, network, engine.start(values["seed"]))
         for number in range(rounds):

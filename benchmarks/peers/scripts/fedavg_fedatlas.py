@@ -9,7 +9,6 @@ from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
-from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.schema.objectives import LinearObjective
 
@@ -27,7 +26,7 @@ def main() -> None:
 
     def trained(rounds: int) -> Any:
         counters = Counters()
-        problem = HorizontalProblem(engine, counters)
+        problem = engine.counting(counters)
         network = StarNetwork(problem.clients, counters)
         random = RoundRandom(values["seed"])
         state = algorithm.start(problem, network, problem.zeros())

@@ -8,8 +8,13 @@ from pydantic import PositiveFloat, PositiveInt
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.tiered.network import TieredNetwork, sums_of_others
-from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
+from fedatlas.federations.tiered.network import (
+    PerSilo,
+    SharedMinibatch,
+    SiloModels,
+    TieredNetwork,
+    sums_of_others,
+)
 from fedatlas.federations.tiered.problem import TieredProblem
 
 

@@ -28,6 +28,11 @@ class SequentialCounters:
         self.gradient_evaluations += points * batch.gradient_evaluations
         self.sequential_gradients += points * batch.sequential_gradients
 
+    def count_exchange(self, busiest: float) -> None:
+        """Messages that travel at once; busiest: bytes that one node sends and receives at most."""
+        self.sequential_messages += 1
+        self.sequential_bytes += busiest
+
 
 @dataclass
 class Counters(SequentialCounters):

@@ -1,11 +1,15 @@
-"""What the engines of all federations share."""
+"""What the arithmetic of all federations shares."""
+
+from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from fedatlas.arithmetic.out_of_memory import MemoryRecord
+if TYPE_CHECKING:
+    from fedatlas.arithmetic.out_of_memory import MemoryRecord
 
 
 class FederatedEngine(ABC):
@@ -17,6 +21,13 @@ class FederatedEngine(ABC):
 
     samples: int
     memory: MemoryRecord | None = None
+    _counters: Any
+
+    def counting(self, counters: Any) -> Self:
+        """The same engine for one seed, whose counters these are."""
+        engine = copy(self)
+        engine._counters = counters
+        return engine
 
     @abstractmethod
     def array(self, values: np.ndarray) -> Any:
@@ -25,6 +36,10 @@ class FederatedEngine(ABC):
     @abstractmethod
     def numpy(self, array: Any) -> np.ndarray:
         """The values as numpy; waits for the device."""
+
+    @abstractmethod
+    def repeated(self, array: Any, times: int) -> Any:
+        """So many times the same array (…), (times, …)."""
 
     @abstractmethod
     def measure(self, point: Any) -> dict[str, float]:
@@ -44,3 +59,7 @@ class NumpyArrays:
         """The array itself."""
         values: np.ndarray = array
         return values
+
+    def repeated(self, array: np.ndarray, times: int) -> np.ndarray:
+        """A view."""
+        return np.broadcast_to(array, (times, *array.shape))

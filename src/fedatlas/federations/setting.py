@@ -28,14 +28,12 @@ class Trial:
 
     counters: a dataclass of running totals, named as the costs and measurements of a trace.
     x0: where to start: a model (d,), or a tuple of arrays or of such tuples.
-    samples: training samples, by which epochs are counted.
     """
 
     problem: Any
     network: Any
     counters: Any
     x0: Any
-    samples: int
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class StarNetwork:
         self._counters.bytes_down += weight
         self._counters.messages += receivers
         self._counters.full_participations += receivers == self._clients
-        self._count_exchange(weight)
+        self._counters.count_exchange(weight)  # the server carries all clients' messages
         return arrays
 
     def gather(self, *arrays: Any) -> tuple[Any, ...]:
@@ -32,10 +32,5 @@ class StarNetwork:
         weight = sum(array.nbytes for array in arrays)
         self._counters.bytes_up += weight
         self._counters.messages += len(arrays[0])
-        self._count_exchange(weight)
+        self._counters.count_exchange(weight)
         return arrays
-
-    def _count_exchange(self, weight: int) -> None:
-        """Messages of all clients travel at once; the server carries them all."""
-        self._counters.sequential_messages += 1
-        self._counters.sequential_bytes += weight

@@ -17,3 +17,7 @@ class TorchArrays:
         """The values as numpy; waits for the device."""
         values: np.ndarray = array.cpu().numpy()
         return values
+
+    def repeated(self, array: torch.Tensor, times: int) -> torch.Tensor:
+        """A view."""
+        return array.expand(times, *array.shape)

@@ -67,6 +67,7 @@ def train(
     restart = Restart(checkpoint, identity, spec, setting)
     run = _Run(spec, algorithm, setting, best, privacy.spent, restart)
     run.warm_up(rehearsal)
+    del rehearsal  # what it has kept of its last minibatch may fill a GPU
     # Without a checkpoint there is nothing to wait for. With one, a signal after the last round
     # comes too late: the trace is written.
     with restart.interruption if checkpoint else nullcontext():
@@ -205,7 +206,7 @@ class _Run:
         done = int(self.schedule[record])
         values: dict[str, float] = {
             "round": float(done),
-            "epoch": trial.counters.gradient_evaluations / trial.samples,
+            "epoch": trial.counters.gradient_evaluations / trial.problem.samples,
             "wall_time": wall_time,
             **asdict(trial.counters),
             **{name: float(spent[done]) for name, spent in self.spent.items()},

@@ -11,7 +11,7 @@ from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.kernels import formulas
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.decentralised.engine import AgentEngine
+from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.federations.engine import NumpyArrays
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.schema.objectives import LinearObjective
@@ -19,7 +19,7 @@ from fedatlas.schema.objectives import LinearObjective
 _ORDER = {"l1": 1, "l2": 2}
 
 
-class LinearAgents(NumpyArrays, AgentEngine):
+class LinearAgents(NumpyArrays, GraphProblem):
     """The engine of linear models; its arrays are numpy float64.
 
     Clipped are the gradients of losses; that of the regulariser does not depend on samples.
@@ -43,7 +43,7 @@ class LinearAgents(NumpyArrays, AgentEngine):
         """Zeros."""
         return np.zeros((self.agents, self.dimension))
 
-    def gradients(
+    def _gradients(
         self, points: np.ndarray, batch: Minibatches, clipping: Clipping | None
     ) -> np.ndarray:
         if clipping is None:
@@ -67,7 +67,7 @@ class LinearAgents(NumpyArrays, AgentEngine):
     def measure(self, points: np.ndarray) -> dict[str, float]:
         mean = points.mean(0)
         apart = np.linalg.norm(points - mean, axis=1)
-        measured: dict[str, Any] = self._engine.measure(mean) | self._engine.test_quality(mean)
+        measured: dict[str, Any] = dict(self._engine.measure(mean))
         if "test_accuracy" in measured:
             own = [self._engine.test_quality(point)["test_accuracy"] for point in points]
             measured["test_accuracy_of_agents"] = float(np.mean(own))

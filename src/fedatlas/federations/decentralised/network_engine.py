@@ -13,12 +13,12 @@ from fedatlas.arithmetic.minibatches import Minibatches, loop_for
 from fedatlas.arithmetic.torch_device import available
 from fedatlas.arithmetic.torch_draws import TorchDraws
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.decentralised.engine import AgentEngine
+from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.federations.torch_arrays import TorchArrays
 from fedatlas.schema.objectives import ClassificationObjective
 
 
-class ClassifyingAgents(TorchArrays, AgentEngine):
+class ClassifyingAgents(TorchArrays, GraphProblem):
     """The engine of networks; its arrays are torch's, float32 unless told otherwise."""
 
     def __init__(
@@ -64,7 +64,7 @@ class ClassifyingAgents(TorchArrays, AgentEngine):
         tensor = super().array(values)
         return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
 
-    def gradients(
+    def _gradients(
         self, points: torch.Tensor, batch: Minibatches, clipping: Clipping | None
     ) -> torch.Tensor:
         rows, shares = batch.padded()

@@ -6,50 +6,68 @@ its own: points, and gradients, are (n, d), a row for each agent.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fedatlas.arithmetic.clipping import Clipping
+from fedatlas.arithmetic.drawing import Drawing
+from fedatlas.arithmetic.draws import Draws
+from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.decentralised.network import GraphCounters
+from fedatlas.federations.engine import FederatedEngine
 
-if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
-    from fedatlas.arithmetic.minibatches import Minibatches
-    from fedatlas.federations.decentralised.engine import AgentEngine
+if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep libraries out of that
+    from fedatlas.federations.client_shards import ClientSamples
 
 
-class GraphProblem:
-    """The counting oracle.
+class GraphProblem(FederatedEngine):
+    """The counting oracle; a subclass computes.
 
-    agents: n. dimension: d. samples: D, of the agent that has the fewest.
+    agents: n. dimension: d. fewest_samples: D, of the agent that has the fewest.
+    draws: random numbers for its array type.
     """
 
-    def __init__(self, engine: AgentEngine, counters: GraphCounters) -> None:
-        self._engine = engine
-        self._counters = counters
-        self.agents = engine.agents
-        self.dimension = engine.dimension
-        self.samples = engine.fewest_samples
+    draws: Draws
+    dimension: int
+
+    def __init__(self, data: ClientSamples, drawing: Drawing) -> None:
+        """Keep the layout of the rows, ordered by agent, and how minibatches are drawn."""
+        self._counters = GraphCounters()
+        self.agents, self.samples = data.clients, len(data.samples)
+        self.fewest_samples = int(np.diff(data.offsets).min())
+        self._offsets, self._drawing = data.offsets, drawing
+        self._everyone = np.arange(data.clients)
 
     def minibatches(self, random: RoundRandom, size: int) -> Minibatches:
-        """Draw, for each agent, `size` of its samples uniformly without replacement."""
-        if size > self.samples:
+        """Draw, for each agent, `size` of its samples uniformly without replacement.
+
+        On the CPU, so that devices see the same samples.
+        """
+        if size > self.fewest_samples:
             raise FedatlasError(
                 f"{size} distinct samples cannot be drawn at every iteration: an agent has only "
-                f"{self.samples}; lower the number of samples, or the number of agents"
+                f"{self.fewest_samples}; lower the number of samples, or the number of agents"
             )
-        return self._engine.minibatches(random, size)
+        return draw(self._drawing, random, self._offsets, self._everyone, size, 1)
 
     def first_samples(self, size: int) -> Minibatches:
         """Each agent's first `size` samples, or all that it has: those that arrived so far."""
-        return self._engine.first_samples(size)
+        sizes = np.minimum(np.diff(self._offsets), size)
+        return Minibatches.of_first_rows(self._offsets[:-1], sizes)
 
     def gradients(self, points: Any, batch: Minibatches, clipping: Clipping | None) -> Any:
         """∇f_i over each agent's minibatch at its own point, (n, d); clipped sample by sample."""
         self._counters.count_gradients(batch)
         self._counters.iteration += batch.steps
-        return self._engine.gradients(points, batch, clipping)
+        return self._gradients(points, batch, clipping)
 
-    def measure(self, points: Any) -> dict[str, float]:
-        """Every measurement, over all training and test samples; never counted."""
-        return self._engine.measure(points)
+    @abstractmethod
+    def _gradients(self, points: Any, batch: Minibatches, clipping: Clipping | None) -> Any: ...
+
+    @abstractmethod
+    def start(self, seed: int) -> Any:
+        """Where all agents start, one point for all of them, (n, d)."""

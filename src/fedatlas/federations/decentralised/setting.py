@@ -7,7 +7,6 @@ import numpy as np
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
-from fedatlas.federations.decentralised.engine import AgentEngine
 from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork, graph_weights
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.federations.setting import Privacy, Setting, Trial, claimed_for_networks, read_clients
@@ -29,9 +28,8 @@ class DecentralisedSetting(Setting):
 
     def trial(self, seed: int) -> Trial:
         engine, counters = self.engine, GraphCounters()
-        problem = GraphProblem(engine, counters)
         network = GraphNetwork(*self._graphs, engine.array, engine.draws, counters)
-        return Trial(problem, network, counters, engine.start(seed), engine.samples)
+        return Trial(engine.counting(counters), network, counters, engine.start(seed))
 
     def privacy(self, algorithm: Algorithm, rounds: int) -> Privacy:
         """By the method's first accounting; a round is an iteration."""
@@ -47,7 +45,7 @@ class DecentralisedSetting(Setting):
         return Privacy(algorithm.privacy_statement, warnings, spent)
 
 
-def _engine(spec: RunSpec, data: ClientSamples, device: str) -> AgentEngine:
+def _engine(spec: RunSpec, data: ClientSamples, device: str) -> GraphProblem:
     """The engine of the objective; torch is imported only if it computes."""
     if isinstance(spec.objective, LinearObjective):
         from fedatlas.federations.decentralised.linear_engine import LinearAgents

@@ -11,11 +11,11 @@ from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.engine import NumpyArrays
 from fedatlas.federations.horizontal import kernels
-from fedatlas.federations.horizontal.engine import Engine
+from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.schema.objectives import LinearObjective
 
 
-class CompiledEngine(NumpyArrays, Engine):
+class CompiledEngine(NumpyArrays, HorizontalProblem):
     """The engine of the CPU; its arrays are numpy float64."""
 
     # 8 MiB, which stay in a cache and in memory that is there already: of 20 clients with a million
@@ -38,13 +38,13 @@ class CompiledEngine(NumpyArrays, Engine):
         )
 
     def zeros(self, *shape: int) -> np.ndarray:
-        return np.zeros(shape)
+        return np.zeros(shape or self.dimension)
 
     def client_gradients(self, x: np.ndarray, batch: Minibatches) -> np.ndarray:
         points = np.atleast_2d(x)
         return kernels.client_gradients(*self._csr, *_where(batch), *self._codes, points)
 
-    def local_sgd(
+    def _local_sgd(
         self, x: np.ndarray, batch: Minibatches, step_size: float, correction: np.ndarray | None
     ) -> np.ndarray:
         corrections = np.empty((0, 0)) if correction is None else correction
@@ -53,7 +53,7 @@ class CompiledEngine(NumpyArrays, Engine):
             np.atleast_2d(x), batch.steps, step_size, corrections,
         )  # fmt: skip
 
-    def local_recursive_steps(
+    def _local_recursive_steps(
         self,
         y: np.ndarray,
         previous: np.ndarray,
@@ -66,7 +66,7 @@ class CompiledEngine(NumpyArrays, Engine):
             y, np.atleast_2d(previous), estimate, batch.steps, step_size,
         )  # fmt: skip
 
-    def measure(self, x: np.ndarray) -> dict[str, float]:
+    def _measure_training(self, x: np.ndarray) -> dict[str, float]:
         objective, gradient_norm, correct = kernels.measure(
             *self._csr, self._row_weights, *self._codes, x
         )

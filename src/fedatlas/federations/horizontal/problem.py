@@ -10,64 +10,78 @@ which come into being a chunk of clients at a time, when they are summed.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fedatlas.arithmetic.chunked_rows import ChunkedRows, rows_of
 from fedatlas.arithmetic.client_rows import ClientRows
+from fedatlas.arithmetic.minibatches import Minibatches, draw
+from fedatlas.arithmetic.quality import has_two_classes, quality
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.counters import Counters
+from fedatlas.federations.engine import FederatedEngine
+from fedatlas.schema.objectives import LinearObjective
 
-if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
-    import numpy as np
-
-    from fedatlas.arithmetic.minibatches import Minibatches
-    from fedatlas.federations.horizontal.engine import Engine
+if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep libraries out of that
+    from fedatlas.federations.client_shards import ClientSamples
 
 
-class HorizontalProblem:
-    """The counting oracle that algorithms ask."""
+class HorizontalProblem(FederatedEngine):
+    """The counting oracle that algorithms ask; a subclass computes.
 
-    def __init__(
-        self, engine: Engine, counters: Counters, numbers_at_once: int | None = None
-    ) -> None:
-        """Engines are shared by all seeds; `counters` belong to one.
+    numbers_at_once: the largest (S, d) that is computed as a whole. FedPAGE's round holds up to ten
+    of them.
+    """
 
-        numbers_at_once: the largest (S, d) that is computed as a whole, by default the engine's.
-        """
-        self._engine = engine
-        self._counters = counters
-        self._numbers_at_once = numbers_at_once or engine.numbers_at_once
-        self.smoothness = engine.smoothness
-        self.clients = engine.clients
-        self.dimension = engine.dimension
+    numbers_at_once: int = 2**23  # 64 MiB: less gives a GPU too little to do at once
 
-    def zeros(self) -> Any:
-        """A point of zeros, (d,)."""
-        return self._engine.zeros(self.dimension)
+    def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:
+        """FedatlasError if labels do not suit the loss."""
+        from fedatlas.arithmetic.compiled_drawing import COMPILED
+
+        self._counters, self._drawing = Counters(), COMPILED
+        self.has_classes = has_two_classes(objective, data.metadata, data.samples, data.test)
+        self.clients, self.samples = data.clients, len(data.samples)
+        self.dimension = data.samples.features.shape[1]
+        self.objective = objective
+        self._offsets, self._test, self._row_weights = data.offsets, data.test, data.row_weights
+        row_norms = np.sqrt((data.samples.features**2).sum(axis=1))
+        self.smoothness = objective.smoothness(float(row_norms.max(initial=0.0)))
+
+    @abstractmethod
+    def zeros(self, *shape: int) -> Any:
+        """Zeros, (d,) by default."""
 
     def client_zeros(self) -> ClientRows:
         """A row of zeros on every client."""
-        return ClientRows(self._engine.zeros(self.clients, self.dimension))
+        return ClientRows(self.zeros(self.clients, self.dimension))
 
     def minibatches(
         self, random: RoundRandom, clients: np.ndarray, size: int | None, steps: int = 1
     ) -> Minibatches:
         """Draw, for each client and step, `size` distinct local samples uniformly.
 
-        A client with fewer samples, and `size=None`, means the whole local data set.
+        A client with fewer samples, and `size=None`, means the whole local data set. On the CPU, so
+        that devices see the same samples.
         """
-        return self._engine.minibatches(random, clients, size, steps)
+        return draw(self._drawing, random, self._offsets, clients, size, steps)
 
     def gradient(self, x: Any, batch: Minibatches) -> Any:
         """∇f_i over each client's minibatch, at x (d,) or at a point per client (S, d)."""
         self._count(batch)
-        return self._by_clients(self._engine.client_gradients, x, batch=batch)
+        return self._by_clients(self.client_gradients, x, batch=batch)
+
+    @abstractmethod
+    def client_gradients(self, x: Any, batch: Minibatches) -> Any:
+        """As `gradient`, all at once and not counted."""
 
     def gradient_difference(self, x: Any, previous: Any, batch: Minibatches) -> Any:
         """∇f_i(x) − ∇f_i(previous), both over the same minibatch, (S, d)."""
         self._count(batch, points=2)
-        gradients = self._engine.client_gradients
+        gradients = self.client_gradients
         return self._by_clients(
             lambda x, previous, batch: gradients(x, batch) - gradients(previous, batch),
             x, previous, batch=batch,
@@ -81,11 +95,13 @@ class HorizontalProblem:
         correction: (S, d), constant over the steps, or None.
         """
         self._count(batch)
-        steps = self._engine.local_sgd
         return self._by_clients(
-            lambda x, correction, batch: steps(x, batch, step_size, correction),
+            lambda x, correction, batch: self._local_sgd(x, batch, step_size, correction),
             x, correction, batch=batch,
         )  # fmt: skip
+
+    @abstractmethod
+    def _local_sgd(self, x: Any, batch: Minibatches, step_size: float, correction: Any) -> Any: ...
 
     def local_recursive_steps(
         self, y: Any, previous: Any, estimate: Any, batch: Minibatches, step_size: float
@@ -95,15 +111,29 @@ class HorizontalProblem:
         y, estimate: (S, d); previous, the y₋ of the first step: (d,) or (S, d).
         """
         self._count(batch, points=2)
-        steps = self._engine.local_recursive_steps
+        steps = self._local_recursive_steps
         return self._by_clients(
             lambda y, previous, estimate, batch: steps(y, previous, estimate, batch, step_size),
             y, previous, estimate, batch=batch,
         )  # fmt: skip
 
+    @abstractmethod
+    def _local_recursive_steps(
+        self, y: Any, previous: Any, estimate: Any, batch: Minibatches, step_size: float
+    ) -> Any: ...
+
     def measure(self, x: Any) -> dict[str, float]:
-        """Every measurement, over all training and test samples; never counted."""
-        return self._engine.measure(x) | self._engine.test_quality(x)
+        return self._measure_training(x) | self.test_quality(x)
+
+    @abstractmethod
+    def _measure_training(self, x: Any) -> dict[str, float]: ...
+
+    def test_quality(self, x: Any) -> dict[str, float]:
+        """Accuracy or error on the test samples at x (d,), if there are any."""
+        if self._test is None:
+            return {}
+        margins = self._test.features @ self.numpy(x)
+        return quality("test", margins, self._test.label, self.has_classes)
 
     def _by_clients(self, compute: Callable[..., Any], *arguments: Any, batch: Minibatches) -> Any:
         """compute(*arguments, batch), (S, d), or the same in chunks where that is too large.
@@ -112,7 +142,7 @@ class HorizontalProblem:
         whole, too: chunks would be computed anew for each of its uses and save little.
         """
         clients, d = len(batch.starts), self.dimension
-        if clients == 1 or clients * d <= self._numbers_at_once:
+        if clients == 1 or clients * d <= self.numbers_at_once:
             return compute(*arguments, batch)
         chunked = any(isinstance(argument, ChunkedRows) for argument in arguments)
         if not chunked and any(getattr(argument, "ndim", 0) == 2 for argument in arguments):
@@ -122,7 +152,7 @@ class HorizontalProblem:
             parts = (rows_of(argument, chunk) for argument in arguments)
             return compute(*parts, batch.of_clients(chunk))
 
-        return ChunkedRows((clients, d), max(1, self._numbers_at_once // d), of_chunk)
+        return ChunkedRows((clients, d), max(1, self.numbers_at_once // d), of_chunk)
 
     def _count(self, batch: Minibatches, points: int = 1) -> None:
         self._counters.count_gradients(batch, points)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import Counters
-from fedatlas.federations.horizontal.engine import Engine
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.setting import Setting, Trial, read_clients
 from fedatlas.federations.star_network import StarNetwork
@@ -31,12 +30,12 @@ class HorizontalSetting(Setting):
 
     def trial(self, seed: int) -> Trial:
         counters = Counters()
-        problem = HorizontalProblem(self.engine, counters)
+        problem = self.engine.counting(counters)
         network = StarNetwork(problem.clients, counters)
-        return Trial(problem, network, counters, problem.zeros(), self.engine.samples)
+        return Trial(problem, network, counters, problem.zeros())
 
 
-def _engine(data: ClientSamples, objective: LinearObjective, device: str) -> Engine:
+def _engine(data: ClientSamples, objective: LinearObjective, device: str) -> HorizontalProblem:
     """Compiled loops on "cpu", torch on other devices; imports only the one that computes."""
     if device == "cpu":
         from fedatlas.federations.horizontal.cpu_engine import CompiledEngine

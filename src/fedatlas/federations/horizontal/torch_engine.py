@@ -10,7 +10,7 @@ from fedatlas.arithmetic.memory import SMALLER_BATCH, Memory, Task, in_blocks
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.torch_device import available
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.horizontal.engine import Engine
+from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.torch_arrays import TorchArrays
 from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
 
@@ -54,7 +54,7 @@ def penalty_derivative(regulariser: Regulariser, x: torch.Tensor) -> torch.Tenso
     return torch.zeros_like(x)
 
 
-class TorchEngine(TorchArrays, Engine):
+class TorchEngine(TorchArrays, HorizontalProblem):
     """The engine of other devices; its arrays are float64 tensors, its rows dense."""
 
     def __init__(self, data: ClientSamples, objective: LinearObjective, device: str) -> None:
@@ -67,7 +67,7 @@ class TorchEngine(TorchArrays, Engine):
         self._weights = self.array(self._row_weights)
 
     def zeros(self, *shape: int) -> torch.Tensor:
-        return torch.zeros(shape, dtype=torch.float64, device=self._device)
+        return torch.zeros(shape or self.dimension, dtype=torch.float64, device=self._device)
 
     def client_gradients(self, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
         rows, share = (self.array(part) for part in batch.padded())
@@ -94,7 +94,7 @@ class TorchEngine(TorchArrays, Engine):
         weight = self.objective.regularisation_weight
         return gradients + weight * penalty_derivative(self.objective.regulariser, points)
 
-    def local_sgd(
+    def _local_sgd(
         self, x: torch.Tensor, batch: Minibatches, step_size: float, correction: Any
     ) -> torch.Tensor:
         y = x.expand(len(batch.starts), self.dimension)
@@ -103,7 +103,7 @@ class TorchEngine(TorchArrays, Engine):
             y = y - step_size * (self.client_gradients(y, batch.at(step)) + shift)
         return y
 
-    def local_recursive_steps(
+    def _local_recursive_steps(
         self,
         y: torch.Tensor,
         previous: torch.Tensor,
@@ -118,7 +118,7 @@ class TorchEngine(TorchArrays, Engine):
             previous, y = y, y - step_size * g
         return y
 
-    def measure(self, x: torch.Tensor) -> dict[str, float]:
+    def _measure_training(self, x: torch.Tensor) -> dict[str, float]:
         weight, kind = self.objective.regularisation_weight, self.objective.regulariser
         margins = self._features @ x
         loss = self._weights @ loss_value(self.objective.loss, margins, self._labels)

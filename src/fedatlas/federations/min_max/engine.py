@@ -9,14 +9,12 @@ from fedatlas.architectures import checked_build
 from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
 from fedatlas.arithmetic.memory import Memory
-from fedatlas.arithmetic.minibatches import Minibatches, draw, loop_for
-from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.ranking import auroc
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.arithmetic.torch_device import available
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.engine import FederatedEngine
 from fedatlas.federations.min_max.algorithm import PrimalDual
 from fedatlas.federations.min_max.auc import (
     AucLoss,
@@ -25,11 +23,12 @@ from fedatlas.federations.min_max.auc import (
     pairwise_squared_loss,
     positive_rate,
 )
+from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.federations.torch_arrays import TorchArrays
 from fedatlas.schema.objectives import AucObjective
 
 
-class AucEngine(TorchArrays, FederatedEngine):
+class AucEngine(TorchArrays, MinMaxProblem):
     """Scores and gradients of all workers' minibatches at once."""
 
     def __init__(
@@ -45,6 +44,7 @@ class AucEngine(TorchArrays, FederatedEngine):
 
         rounds: how many there will be, of all seeds.
         """
+        super().__init__(data, rounds)
         self._device, self._dtype = available(device), dtype
         self._sigmoid = objective.scores == "sigmoid"
         shape = tuple(data.metadata["shape"] or ())
@@ -55,10 +55,6 @@ class AucEngine(TorchArrays, FederatedEngine):
         )
         _check_test_rows(data)
         self._loss = AucLoss(positive_rate(data))
-        self._offsets = data.offsets
-        self._drawing = loop_for(rounds * data.clients)
-        self.workers = np.arange(data.clients)
-        self.samples = len(data.samples)
         self._train = _Images(data.samples, data.metadata, self._device, dtype)
         self._test = None
         if data.test is not None:
@@ -71,12 +67,7 @@ class AucEngine(TorchArrays, FederatedEngine):
         m = self.network.initial(seed)
         return PrimalDual(torch.cat([m, m.new_zeros(2)]), m.new_zeros(1))
 
-    def minibatches(self, random: RoundRandom, size: int | None, steps: int) -> Minibatches:
-        """For each worker and step; drawn on the CPU, so that devices see the same samples."""
-        return draw(self._drawing, random, self._offsets, self.workers, size, steps)
-
-    def gradients(self, theta: torch.Tensor, w: torch.Tensor, batch: Minibatches) -> PrimalDual:
-        """Over each worker's minibatch of one step, (N, d) and (N, 1)."""
+    def _gradients(self, theta: torch.Tensor, w: torch.Tensor, batch: Minibatches) -> PrimalDual:
         theta, w = self._per_worker(theta), self._per_worker(w)
         inputs, positive, share = self._inputs(batch)
         at = Auxiliary(theta[:, -2:-1], theta[:, -1:], w)
@@ -96,7 +87,6 @@ class AucEngine(TorchArrays, FederatedEngine):
     def class_means(
         self, theta: torch.Tensor, batch: Minibatches
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mean scores of the negatives and of the positives, (N, 1); NaN without any."""
         rows, share = (self.array(part) for part in batch.padded())
         positive, drawn = self._train.positive[rows], share > 0
         # Worker by worker: all local samples at once may be most of the memory.

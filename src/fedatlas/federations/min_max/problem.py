@@ -7,32 +7,36 @@ Points are θ (d,) and w (1,) or, one per worker, (N, d) and (N, 1).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedatlas.arithmetic.minibatches import Minibatches, draw, loop_for
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.counters import Counters
+from fedatlas.federations.engine import FederatedEngine
 from fedatlas.federations.min_max.algorithm import PrimalDual
 
-if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep torch out of that
+if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep libraries out of that
     import torch
 
-    from fedatlas.arithmetic.minibatches import Minibatches
-    from fedatlas.federations.min_max.engine import AucEngine
+    from fedatlas.federations.client_shards import ClientSamples
 
 
-class MinMaxProblem:
-    """The counting oracle."""
+class MinMaxProblem(FederatedEngine):
+    """The counting oracle; a subclass computes."""
 
-    def __init__(self, engine: AucEngine, counters: Counters) -> None:
-        self._engine = engine
-        self._counters = counters
-        self.workers: np.ndarray = engine.workers
+    def __init__(self, data: ClientSamples, rounds: int) -> None:
+        """rounds: how many there will be, of all seeds."""
+        self._counters, self._drawing = Counters(), loop_for(rounds * data.clients)
+        self.workers, self.samples = np.arange(data.clients), len(data.samples)
+        self._offsets = data.offsets
 
     def copies(self, array: torch.Tensor) -> torch.Tensor:
         """A row for each worker, (N, …), of an array that all share."""
-        return array.expand(len(self.workers), *array.shape)
+        rows: torch.Tensor = self.repeated(array, len(self.workers))
+        return rows
 
     def worker_zeros(self, like: torch.Tensor) -> torch.Tensor:
         """Zeros for each worker, shaped as `like`, (N, …)."""
@@ -41,19 +45,26 @@ class MinMaxProblem:
     def minibatches(self, random: RoundRandom, size: int | None, steps: int = 1) -> Minibatches:
         """Draw, for each worker and step, `size` distinct local samples uniformly.
 
-        A worker with fewer samples, and `size=None`, means the whole local data set.
+        A worker with fewer samples, and `size=None`, means the whole local data set. On the CPU, so
+        that devices see the same samples.
         """
-        return self._engine.minibatches(random, size, steps)
+        return draw(self._drawing, random, self._offsets, self.workers, size, steps)
 
     def gradients(self, theta: torch.Tensor, w: torch.Tensor, batch: Minibatches) -> PrimalDual:
         """∇_θ f_i (N, d) and ∇_w f_i (N, 1) over each worker's minibatch of one step."""
         self._counters.count_gradients(batch)
-        return self._engine.gradients(theta, w, batch)
+        return self._gradients(theta, w, batch)
+
+    @abstractmethod
+    def _gradients(
+        self, theta: torch.Tensor, w: torch.Tensor, batch: Minibatches
+    ) -> PrimalDual: ...
 
     def step_done(self) -> None:
         """Count one sequential step, whatever gradients it took."""
         self._counters.iteration += 1
 
+    @abstractmethod
     def class_means(
         self, theta: torch.Tensor, batch: Minibatches
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -61,8 +72,3 @@ class MinMaxProblem:
 
         Forward passes only; NaN where a worker's minibatch lacks the class.
         """
-        return self._engine.class_means(theta, batch)
-
-    def measure(self, point: PrimalDual) -> dict[str, float]:
-        """Every measurement, over all training and test samples; never counted."""
-        return self._engine.measure(point)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.min_max.engine import AucEngine
-from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.federations.setting import Setting, Trial, claimed_for_networks, read_clients
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.schema.objectives import AucObjective
@@ -23,6 +22,5 @@ class HorizontalMinMaxSetting(Setting):
 
     def trial(self, seed: int) -> Trial:
         counters = Counters()
-        problem = MinMaxProblem(self.engine, counters)
-        network = StarNetwork(len(problem.workers), counters)
-        return Trial(problem, network, counters, self.engine.start(seed), self.engine.samples)
+        network = StarNetwork(len(self.engine.workers), counters)
+        return Trial(self.engine.counting(counters), network, counters, self.engine.start(seed))

@@ -10,14 +10,14 @@ from fedatlas.arithmetic.linear import LinearModel
 from fedatlas.arithmetic.quality import has_two_classes, quality
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.engine import NumpyArrays
-from fedatlas.federations.tiered.engine import RowsByClient, SiloEngine, rows_by_client
 from fedatlas.federations.tiered.kernels import silo_gradients
-from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
-from fedatlas.federations.tiered.shards import TieredSamples
+from fedatlas.federations.tiered.network import SiloModels
+from fedatlas.federations.tiered.problem import TieredProblem
+from fedatlas.federations.tiered.shards import RowsByClient, TieredSamples, rows_by_client
 from fedatlas.schema.objectives import LinearObjective
 
 
-class LinearSilos(NumpyArrays, SiloEngine):
+class LinearSilos(NumpyArrays, TieredProblem):
     """The engine of linear models: h_j(θ_j; x) = θ_j·x_j, without an intercept, float64.
 
     The objective is that of the other linear problems, 1/M Σ_p loss(Σ_j θ_j·x_pj, y_p) + weight ·
@@ -27,16 +27,11 @@ class LinearSilos(NumpyArrays, SiloEngine):
     def __init__(self, data: TieredSamples, objective: LinearObjective) -> None:
         """Hold every silo's columns as CSR; FedatlasError if data do not suit the objective."""
         super().__init__(data)
-        self._codes = (
-            LOSS_CODES[objective.loss],
-            REGULARISER_CODES[objective.regulariser],
-            objective.regularisation_weight,
-        )
         first = data.silos[0]
         label = first.samples.label[data.place[0]]
         self._has_classes = has_two_classes(objective, data.metadata, first.samples, first.test)
         self._silos = tuple(
-            _Silo(silo, place) for silo, place in zip(data.silos, data.place, strict=True)
+            _Silo(*silo, objective) for silo in zip(data.silos, data.place, strict=True)
         )
         whole = sparse.hstack([silo.features[silo.stored] for silo in self._silos], format="csr")
         self._whole = LinearModel(sparse.csr_array(whole), label, objective)
@@ -53,20 +48,6 @@ class LinearSilos(NumpyArrays, SiloEngine):
             tuple(np.zeros(0) for _ in self._silos),
         )
 
-    def copies(self, array: Any) -> Any:
-        return np.broadcast_to(array, (self.clients, len(array)))
-
-    def partial_gradients(
-        self, models: SiloModels, others: PerSilo, batch: SharedMinibatch
-    ) -> tuple[PerSilo, PerSilo]:
-        gradients = tuple(
-            silo.gradients(np.ascontiguousarray(weights), stale, own, self._codes)
-            for silo, weights, stale, own in zip(
-                self._silos, models.weights, others, batch.silos, strict=True
-            )
-        )
-        return gradients, models.statistics
-
     def measure(self, models: SiloModels) -> dict[str, float]:
         x = np.concatenate(models.weights)
         margins = self._whole.margins(x)
@@ -82,8 +63,13 @@ class LinearSilos(NumpyArrays, SiloEngine):
 class _Silo:
     """The columns of one silo, ordered by its clients."""
 
-    def __init__(self, data: ClientSamples, stored: np.ndarray) -> None:
+    def __init__(self, data: ClientSamples, stored: np.ndarray, objective: LinearObjective) -> None:
         """stored: (M,) the row of every sample, by ascending id."""
+        self._codes = (
+            LOSS_CODES[objective.loss],
+            REGULARISER_CODES[objective.regulariser],
+            objective.regularisation_weight,
+        )
         self.features = sparse.csr_array(data.samples.features)
         self.stored, self._offsets = stored, data.offsets
         self._csr = (
@@ -104,8 +90,10 @@ class _Silo:
         return found
 
     def gradients(
-        self, weights: np.ndarray, others: np.ndarray, batch: RowsByClient, codes: tuple[Any, ...]
-    ) -> np.ndarray:
-        """g_{k,j}, (K, d_j), at weights (K, d_j)."""
+        self, weights: np.ndarray, statistics: Any, others: np.ndarray, batch: RowsByClient
+    ) -> tuple[np.ndarray, Any]:
+        """g_{k,j}, (K, d_j), at weights (K, d_j), and statistics, of which there are none."""
         rows, place, bounds, _ = batch
-        return silo_gradients(*self._csr, rows, bounds, others[place], *codes, weights)
+        others, weights = others[place], np.ascontiguousarray(weights)
+        gradients = silo_gradients(*self._csr, rows, bounds, others, *self._codes, weights)
+        return gradients, statistics

@@ -3,13 +3,41 @@
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fedatlas.federations.counters import SequentialCounters
-from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
 
 _BYTES_OF_ID = 8
+
+
+#: One array for each silo, of the engine's own type.
+PerSilo: TypeAlias = tuple[Any, ...]
+
+
+class SiloModels(NamedTuple):
+    """The blocks of the model, one per silo j.
+
+    weights: θ_j, (d_j,), or of every client (K, d_j). statistics: likewise the running means and
+    variances of BatchNorm, (s_j,) or (K, s_j), without entries in networks that keep none.
+    """
+
+    weights: PerSilo
+    statistics: PerSilo
+
+
+@dataclass(frozen=True)
+class SharedMinibatch:
+    """ζ and where silos keep it. size: B. silos: of each what its engine needs."""
+
+    size: int
+    silos: tuple[Any, ...]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Samples |ζ_{k,j}| of every client, (N, K)."""
+        return np.stack([silo.sizes for silo in self.silos])
 
 
 @dataclass
@@ -44,7 +72,7 @@ class TieredNetwork:
         count, ids = self._counters, self._silos * batch.size * _BYTES_OF_ID
         count.bytes_down += self._clients * (_bytes(*models) + ids)
         largest = max(_bytes_by_silo(*models))
-        self._count_exchange(self._clients * (largest + batch.size * _BYTES_OF_ID))
+        count.count_exchange(self._clients * (largest + batch.size * _BYTES_OF_ID))
         count.messages += self._silos * self._clients
         count.hub_client_trips += 1  # that `collect_models` ends
         return models
@@ -64,10 +92,10 @@ class TieredNetwork:
         count.hub_client_trips += 1
         count.hub_hub_trips += self._silos > 1
         largest = max(_bytes_by_silo(embeddings))
-        self._count_exchange(largest)  # clients to hubs
+        count.count_exchange(largest)  # clients to hubs
         if self._silos > 1:
-            self._count_exchange(2 * (self._silos - 1) * largest)
-        self._count_exchange(largest)  # hubs to clients
+            count.count_exchange(2 * (self._silos - 1) * largest)
+        count.count_exchange(largest)  # hubs to clients
         return sums_of_others(embeddings)
 
     def ask_label_holders(self, embeddings: PerSilo, batch: SharedMinibatch) -> None:
@@ -89,19 +117,14 @@ class TieredNetwork:
         largest = max(_bytes_by_silo(embeddings[1:]))
         # From client to hub, to the hub of silo 0, to its client; and back.
         for busiest in (largest, weight, weight, weight, weight, largest):
-            self._count_exchange(busiest)
+            count.count_exchange(busiest)
 
     def collect_models(self, models: SiloModels) -> SiloModels:
         """From every client its model, or what is sent of it, to its hub; (senders, …)."""
         self._counters.bytes_up += _bytes(*models)
         self._counters.messages += self._silos * self._clients
-        self._count_exchange(max(_bytes_by_silo(*models)))
+        self._counters.count_exchange(max(_bytes_by_silo(*models)))
         return models
-
-    def _count_exchange(self, busiest: int) -> None:
-        """busiest: what the busiest node sends and receives."""
-        self._counters.sequential_messages += 1
-        self._counters.sequential_bytes += busiest
 
 
 def sums_of_others(embeddings: PerSilo) -> PerSilo:

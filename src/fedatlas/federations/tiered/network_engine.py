@@ -1,7 +1,6 @@
 """Silos that train networks: slices on a device, embeddings, gradients."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,9 +12,9 @@ from fedatlas.arithmetic.device_samples import DeviceSamples
 from fedatlas.arithmetic.memory import Memory
 from fedatlas.arithmetic.torch_device import available
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.tiered.engine import SiloEngine, rows_by_client
-from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
-from fedatlas.federations.tiered.shards import TieredSamples
+from fedatlas.federations.tiered.network import SiloModels
+from fedatlas.federations.tiered.problem import TieredProblem
+from fedatlas.federations.tiered.shards import TieredSamples, rows_by_client
 from fedatlas.federations.torch_arrays import TorchArrays
 from fedatlas.schema.objectives import ClassificationObjective
 
@@ -54,7 +53,7 @@ class _SiloBatch:
     groups: tuple[_Group, ...]
 
 
-class NetworkSilos(TorchArrays, SiloEngine):
+class NetworkSilos(TorchArrays, TieredProblem):
     """The engine of networks; its arrays are torch's, float32 unless told otherwise."""
 
     def __init__(
@@ -89,21 +88,6 @@ class NetworkSilos(TorchArrays, SiloEngine):
             ),
             tuple(silo.network.initial_statistics() for silo in self._silos),
         )
-
-    def copies(self, array: Any) -> Any:
-        return array.expand(self.clients, -1)
-
-    def partial_gradients(
-        self, models: SiloModels, others: PerSilo, batch: SharedMinibatch
-    ) -> tuple[PerSilo, PerSilo]:
-        found = [
-            silo.gradients(weights, statistics, phi, own)
-            for silo, weights, statistics, phi, own in zip(
-                self._silos, *models, others, batch.silos, strict=True
-            )
-        ]
-        gradients, statistics = zip(*found, strict=True)
-        return gradients, statistics
 
     def measure(self, models: SiloModels) -> dict[str, float]:
         silos = list(zip(self._silos, models.weights, models.statistics, strict=True))

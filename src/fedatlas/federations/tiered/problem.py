@@ -6,29 +6,42 @@ samples; each of its clients holds those of some. Embeddings Φ_j = h_j(θ_j; ·
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.tiered.network import TieredCounters
-from fedatlas.federations.tiered.points import PerSilo, SharedMinibatch, SiloModels
+from fedatlas.federations.engine import FederatedEngine
+from fedatlas.federations.tiered.network import (
+    PerSilo,
+    SharedMinibatch,
+    SiloModels,
+    TieredCounters,
+)
 
-if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep torch out of that
-    from fedatlas.federations.tiered.engine import SiloEngine
+if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep libraries out of that
+    from fedatlas.federations.tiered.shards import TieredSamples
 
 
-class TieredProblem:
-    """The counting oracle.
+class TieredProblem(FederatedEngine):
+    """The counting oracle; a subclass has the silos, which compute.
 
     silos: N. clients: K of each silo. samples: M.
     """
 
-    def __init__(self, engine: SiloEngine, counters: TieredCounters) -> None:
-        self._engine = engine
-        self._counters = counters
-        self.silos = engine.silos
-        self.clients = engine.clients
-        self.samples = engine.samples
+    _silos: tuple[Any, ...]  # each with `batch`, `embeddings` and `gradients`
+
+    def __init__(self, data: TieredSamples) -> None:
+        """Keep what the rows are shared out to."""
+        self._counters = TieredCounters()
+        self.silos, self.clients = len(data.silos), data.silos[0].clients
+        self.samples = len(data.place[0])
+
+    @abstractmethod
+    def start(self, seed: int) -> SiloModels:
+        """The silos' models before round 0."""
 
     def minibatch(self, random: RoundRandom, size: int) -> SharedMinibatch:
         """ζ: `size` samples, uniformly without replacement, the same in all silos."""
@@ -37,24 +50,30 @@ class TieredProblem:
                 f"a minibatch of {size} samples cannot be drawn from {self.samples}; lower "
                 "batch_size"
             )
-        return self._engine.minibatch(random.sample(self.samples, size))
+        return self.minibatch_of(random.sample(self.samples, size))
+
+    def minibatch_of(self, samples: np.ndarray) -> SharedMinibatch:
+        """ζ of these samples, (B,), numbered by ascending sample id."""
+        return SharedMinibatch(len(samples), tuple(silo.batch(samples) for silo in self._silos))
 
     def copies(self, models: SiloModels) -> SiloModels:
         """The silos' models, at each of their clients."""
-        return SiloModels(
-            *(
-                tuple(self._engine.copies(part) for part in of_silos)
-                for of_silos in (models.weights, models.statistics)
-            )
+        weights, statistics = (
+            tuple(self.repeated(part, self.clients) for part in of_silos) for of_silos in models
         )
+        return SiloModels(weights, statistics)
 
     def embeddings(self, models: SiloModels, batch: SharedMinibatch) -> PerSilo:
         """Φ_j of the minibatch, (B, E), by silos' models that their clients have copies of.
 
-        BatchNorm normalises each client's samples by their own statistics, as in its local steps;
-        the running ones are left alone, as the first step does the same once more.
+        A linear model's are numbers, (B,). BatchNorm normalises each client's samples by their own
+        statistics, as in its local steps; the running ones are left alone, as the first step does
+        the same once more.
         """
-        return self._engine.embeddings(models, batch)
+        return tuple(
+            silo.embeddings(weights, own)
+            for silo, weights, own in zip(self._silos, models.weights, batch.silos, strict=True)
+        )
 
     def partial_gradients(
         self, models: SiloModels, others: PerSilo, batch: SharedMinibatch
@@ -71,8 +90,9 @@ class TieredProblem:
         largest = [int(sizes.max()) for sizes in batch.sizes]
         slowest = max(d * own for d, own in zip(parameters, largest, strict=True))
         self._counters.sequential_gradients += slowest / sum(parameters)
-        return self._engine.partial_gradients(models, others, batch)
-
-    def measure(self, models: SiloModels) -> dict[str, float]:
-        """Every measurement, over all training and test samples; never counted."""
-        return self._engine.measure(models)
+        found = [
+            silo.gradients(*own)
+            for silo, *own in zip(self._silos, *models, others, batch.silos, strict=True)
+        ]
+        gradients, statistics = zip(*found, strict=True)
+        return gradients, statistics

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from fedatlas.federations.setting import Setting, Trial, claimed_for_networks, shard_files
-from fedatlas.federations.tiered.engine import SiloEngine
 from fedatlas.federations.tiered.network import TieredCounters, TieredNetwork
 from fedatlas.federations.tiered.problem import TieredProblem
 from fedatlas.federations.tiered.shards import TieredSamples, read_tiered_shards
@@ -28,12 +27,11 @@ class TieredSetting(Setting):
 
     def trial(self, seed: int) -> Trial:
         engine, counters = self.engine, TieredCounters()
-        problem = TieredProblem(engine, counters)
         network = TieredNetwork(engine.silos, engine.clients, counters)
-        return Trial(problem, network, counters, engine.start(seed), engine.samples)
+        return Trial(engine.counting(counters), network, counters, engine.start(seed))
 
 
-def _engine(spec: RunSpec, data: TieredSamples, device: str) -> SiloEngine:
+def _engine(spec: RunSpec, data: TieredSamples, device: str) -> TieredProblem:
     """The engine of the objective; torch is imported only if it computes."""
     if isinstance(spec.objective, LinearObjective):
         from fedatlas.federations.tiered.linear_engine import LinearSilos

@@ -42,7 +42,7 @@ class VerticalSetting(Setting):
         network = PartyNetwork(
             data.train, self._objective, partition.active, self._model, counters, seed
         )
-        return Trial(problem, network, counters, np.zeros(problem.dimension), problem.samples)
+        return Trial(problem, network, counters, np.zeros(problem.dimension))
 
     def _samples(self, partition: VerticalPartition) -> PartySamples:
         """Read the parties' files unless they are the last that were read."""
