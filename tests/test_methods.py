@@ -103,8 +103,8 @@ class RecordingProblem:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._problem, name)
 
-    def minibatches(self, *asked: Any) -> Minibatches:
-        batch = self._problem.minibatches(*asked)
+    def minibatches(self, *asked: Any, **options: Any) -> Minibatches:
+        batch = self._problem.minibatches(*asked, **options)
         self.draws.batches.append(batch)
         return batch
 
