@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import model_validator
 
 from fedatlas.data.datasets import Dataset
-from fedatlas.data.scaling import Scaling, series_scaling_of
+from fedatlas.data.scaling import Scaling, scaling_of
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,15 @@ class SeriesDataset(Dataset):
         return [first + column for first in steps for column in CONTINUOUS_COLUMNS]
 
     def standardisation(self, features: np.ndarray) -> Scaling:
-        return series_scaling_of(features, COLUMNS, CONTINUOUS_COLUMNS, self.centre)
+        """Of numbers over samples and steps; indicators get mean 0 and scale 1."""
+        steps = features.reshape(-1, COLUMNS)
+        scaling = {"mean": [0.0] * COLUMNS, "scale": [1.0] * COLUMNS}
+        for column in CONTINUOUS_COLUMNS:
+            # One at a time: as float64 all of them would take twice the memory of the series.
+            found = scaling_of(steps[:, [column]].astype(np.float64), self.centre)
+            for key, values in scaling.items():
+                (values[column],) = found[key]
+        return scaling
 
 
 def encoded(measurements: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Raw files → one Parquet file per split, which says of itself what it holds."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,7 @@ from fedatlas.data.parquet import (
     read_metadata,
     read_rows,
 )
-from fedatlas.data.scaling import (
-    ChannelScaling,
-    channel_scaling_of,
-    scaled,
-)
+from fedatlas.data.scaling import ChannelScaling, channel_scaling_of, scaled
 from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError, named
 from fedatlas.files import canonical_json, tree_digest, write_atomically
@@ -52,11 +49,11 @@ def prepare(
     (None, or the minimum and maximum that became 0 and 1).
     Raises FedatlasError when the raw files cannot be read as the catalogue describes them.
     """
-    samples = _laid_out(read_raw(dataset, split, raw))
-    non_zeros = _non_zeros(samples)
-    scaling = _scaling(dataset, split, samples, train)
-    samples = _scaled(samples, scaling)
+    samples, non_zeros = _laid_out(read_raw(dataset, split, raw))
     rows, features = samples.features.shape
+    with named(f"data set '{dataset.name}', split '{split}'"):
+        scaling = _scaling(dataset, split, samples, train)
+    samples = _scaled(samples, scaling)
     metadata = {
         "dataset": dataset.name,
         "split": split,
@@ -100,17 +97,14 @@ def read_prepared(path: Path) -> tuple[Samples, dict[str, Any]]:
         return from_table(read_rows(file), metadata["features"]), metadata
 
 
-def _non_zeros(samples: Samples) -> int:
+def _laid_out(samples: Samples) -> tuple[Samples, int]:
+    """Dense where that is smaller, and the number of values that are not zero."""
     features = samples.features
-    return int(np.count_nonzero(features) if isinstance(features, np.ndarray) else features.nnz)
-
-
-def _laid_out(samples: Samples) -> Samples:
-    """Dense where that is smaller."""
-    features = samples.features
-    if isinstance(features, np.ndarray) or features.nnz <= DENSE_FROM * math.prod(features.shape):
-        return samples
-    return Samples(samples.sample_id, samples.label, features.toarray())
+    if isinstance(features, np.ndarray):
+        return samples, int(np.count_nonzero(features))
+    if features.nnz > DENSE_FROM * math.prod(features.shape):
+        samples = replace(samples, features=features.toarray())
+    return samples, int(features.nnz)
 
 
 Scalings = dict[str, dict[str, Any] | None]
@@ -118,50 +112,42 @@ Scalings = dict[str, dict[str, Any] | None]
 
 def _scaling(dataset: Dataset, split: str, samples: Samples, train: Path | None) -> Scalings:
     """How the split is scaled: the metadata `SCALING_KEYS` of split train."""
-    where = f"data set '{dataset.name}', split '{split}'"
     for key in ("standardise", "normalise"):
         if getattr(dataset, key) and samples.is_sparse:
             raise FedatlasError(
-                f"{where}: '{key}' would make sparse rows dense; leave it out of the catalogue"
+                f"'{key}' would make sparse rows dense; leave it out of the catalogue"
             )
     if split == "train" or not dataset.scaled_by_train:
+        standardised = dataset.standardisation(samples.features) if dataset.standardise else None
         return {
-            "standardised": dataset.standardisation(samples.features)
-            if dataset.standardise
-            else None,
-            "normalisation": _normalisation(dataset, samples, where),
-            "scaled_labels": _extremes(samples.label, where) if dataset.scale_labels else None,
+            "standardised": standardised,
+            "normalisation": _normalisation(dataset, samples),
+            "scaled_labels": _extremes(samples.label) if dataset.scale_labels else None,
         }
     if train is None:
-        raise FedatlasError(f"{where}: scaling needs the prepared split 'train'")
+        raise FedatlasError("scaling needs the prepared split 'train'")
     with open_parquet(train) as file:
         metadata = read_metadata(file, train, (*PREPARED_KEYS, *SCALING_KEYS))
     scaling = {key: metadata[key] for key in SCALING_KEYS}
-    declared = (
-        dataset.standardise,
-        dataset.normalise is not None,
-        dataset.scale_labels is not None,
-    )
-    if (metadata["dataset"], metadata["split"]) != (dataset.name, "train") or declared != tuple(
-        value is not None for value in scaling.values()
-    ):
+    declared = (dataset.standardise, dataset.normalise, dataset.scale_labels)
+    as_declared = list(map(bool, scaling.values())) == list(map(bool, declared))
+    if (metadata["dataset"], metadata["split"]) != (dataset.name, "train") or not as_declared:
         raise FedatlasError(
             f"{train}: is not the split 'train' of '{dataset.name}', scaled as the catalogue says"
         )
     return scaling
 
 
-def _normalisation(dataset: Dataset, samples: Samples, where: str) -> ChannelScaling | None:
+def _normalisation(dataset: Dataset, samples: Samples) -> ChannelScaling | None:
     """Mean and deviation per channel of the values as stored, stated or those of the samples."""
     stated = dataset.normalise
     if stated is None:
         return None
     assert dataset.shape is not None and dataset.channels is not None  # the catalogue's own rules
     if stated.mean is None or stated.deviation is None:
-        with named(where):
-            # Each view is an image.
-            images = samples.features.reshape(-1, math.prod(dataset.shape[-3:]))
-            return channel_scaling_of(images, dataset.channels)
+        # Each view is an image.
+        images = samples.features.reshape(-1, math.prod(dataset.shape[-3:]))
+        return channel_scaling_of(images, dataset.channels)
     assert dataset.pixel_maximum is not None
     return {
         "mean": [dataset.pixel_maximum * mean for mean in stated.mean],
@@ -169,20 +155,20 @@ def _normalisation(dataset: Dataset, samples: Samples, where: str) -> ChannelSca
     }
 
 
-def _extremes(label: np.ndarray, where: str) -> dict[str, float]:
+def _extremes(label: np.ndarray) -> dict[str, float]:
     minimum, maximum = float(label.min()), float(label.max())
     if minimum == maximum:
         raise FedatlasError(
-            f"{where}: every label is {minimum:g}, which 'scale_labels: min_max' cannot scale"
+            f"every label is {minimum:g}, which 'scale_labels: min_max' cannot scale"
         )
     return {"minimum": minimum, "maximum": maximum}
 
 
 def _scaled(samples: Samples, scaling: Scalings) -> Samples:
     """Features of unit variance or mean square, labels from 0 to 1, as `scaling` says."""
-    features, label = samples.features, samples.label
     if columns := scaling["standardised"]:
-        features = scaled(samples.features, columns)
+        samples = replace(samples, features=scaled(samples.features, columns))
     if extremes := scaling["scaled_labels"]:
-        label = (label - extremes["minimum"]) / (extremes["maximum"] - extremes["minimum"])
-    return Samples(samples.sample_id, label, features)
+        spread = extremes["maximum"] - extremes["minimum"]
+        samples = replace(samples, label=(samples.label - extremes["minimum"]) / spread)
+    return samples

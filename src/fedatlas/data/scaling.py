@@ -1,6 +1,6 @@
 """Columns of features, or channels of images, brought to a common scale."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -22,22 +22,6 @@ def scaling_of(features: np.ndarray, centre: bool = True) -> Scaling:
     mean = features.mean(axis=0) if centre else np.zeros(features.shape[1])
     scale = np.sqrt(((features - mean) ** 2).mean(axis=0))
     return {"mean": mean.tolist(), "scale": np.where(constant, 0.0, scale).tolist()}
-
-
-def series_scaling_of(
-    features: np.ndarray, columns: int, numeric: Sequence[int], centre: bool = True
-) -> Scaling:
-    """As `scaling_of`, for time series (n, steps · columns): of a column over samples and steps.
-
-    numeric: the columns to scale; the others get mean 0 and scale 1.
-    """
-    steps = features.reshape(-1, columns)
-    mean, scale = np.zeros(columns), np.ones(columns)
-    for column in numeric:
-        # One at a time: as float64 all of them would take twice the memory of the series.
-        found = scaling_of(steps[:, [column]].astype(np.float64), centre)
-        mean[column], scale[column] = found["mean"][0], found["scale"][0]
-    return {"mean": mean.tolist(), "scale": scale.tolist()}
 
 
 def scaled(features: np.ndarray, scaling: Scaling) -> np.ndarray:

@@ -44,10 +44,15 @@ def feature_columns(
     """
     n, d = features.shape
     if not isinstance(features, sparse.csr_array):
-        if features.dtype in TENSOR_DTYPES:
-            return {"features": _tensors(features, (d,) if shape is None else shape)}
-        flat = pa.array(np.ascontiguousarray(features, dtype=np.float64).reshape(n * d))
-        return {"features": pa.FixedSizeListArray.from_arrays(flat, d)}
+        dtype = features.dtype if features.dtype in TENSOR_DTYPES else np.float64
+        flat = pa.array(np.ascontiguousarray(features, dtype).reshape(n * d))
+        rows = pa.FixedSizeListArray.from_arrays(flat, d)
+        if dtype is np.float64:
+            return {"features": rows}
+        if math.prod(shape or (d,)) != d:
+            raise FedatlasError(f"samples of shape {shape} do not hold {d} features")
+        tensor = pa.fixed_shape_tensor(flat.type, shape or (d,))
+        return {"features": pa.ExtensionArray.from_storage(tensor, rows)}
     offsets = pa.array(features.indptr.astype(np.int64), pa.int64())
     return {
         "indices": pa.LargeListArray.from_arrays(
@@ -74,16 +79,6 @@ def features_from_table(table: pa.Table, features: int) -> Features:
         ),
         shape=(table.num_rows, features),
     )
-
-
-def _tensors(features: np.ndarray, shape: tuple[int, ...]) -> pa.ExtensionArray:
-    """Rows (n, d) → n tensors of `shape`."""
-    n, d = features.shape
-    if math.prod(shape) != d:
-        raise FedatlasError(f"samples of shape {shape} do not hold {d} features")
-    flat = pa.array(np.ascontiguousarray(features).reshape(n * d))
-    tensor = pa.fixed_shape_tensor(pa.from_numpy_dtype(features.dtype), shape)
-    return pa.ExtensionArray.from_storage(tensor, pa.FixedSizeListArray.from_arrays(flat, d))
 
 
 def column_taker(features: Features) -> Callable[[np.ndarray], Features]:
