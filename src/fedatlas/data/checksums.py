@@ -5,10 +5,12 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
-from fedatlas.data.raw_files import RawFile
+from fedatlas.data.raw_files import Checksum, RawFile
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest, write_text
+from fedatlas.schema.models import read_json, validated
 
 
 class ChecksumMismatch(FedatlasError):
@@ -35,9 +37,10 @@ def verify(raw_file: RawFile, fetched: Path, source: str, lock: Path) -> None:
     """
     if raw_file.self_made:
         return
-    expected, remedy = raw_file.checksum, ""
+    expected, problem, remedy = raw_file.checksum, f"wrong checksum for {raw_file.path}", ""
     if expected is None:
         expected = recorded_sums(lock).get(raw_file.path)
+        problem = f"{raw_file.path} differs from the file that was downloaded first"
         remedy = (
             f'\nIf the publisher changed it and you accept that, delete "{raw_file.path}" from '
             f"{lock} and run again."
@@ -47,11 +50,6 @@ def verify(raw_file: RawFile, fetched: Path, source: str, lock: Path) -> None:
     algorithm = expected.partition(":")[0]
     found = f"{algorithm}:{file_digest(fetched, algorithm)}"
     if found != expected:
-        problem = (
-            f"{raw_file.path} differs from the file that was downloaded first"
-            if remedy
-            else f"wrong checksum for {raw_file.path}"
-        )
         raise ChecksumMismatch(
             f"{source}: {problem}\n  expected {expected}\n  found    {found}{remedy}"
         )
@@ -71,14 +69,6 @@ def record(raw_file: RawFile, fetched: Path, source: str, lock: Path) -> None:
 
 def recorded_sums(lock: Path) -> dict[str, str]:
     """The recorded sums by path of the raw file; empty before the first one."""
-    try:
-        sums = json.loads(lock.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not lock.exists():
         return {}
-    except (OSError, ValueError, RecursionError) as error:
-        raise FedatlasError(f"{lock}: cannot be read as JSON: {error}") from error
-    if not isinstance(sums, dict) or not all(
-        isinstance(x, str) and x.startswith("sha256:") for x in sums.values()
-    ):
-        raise FedatlasError(f"{lock}: must map paths of raw files to checksums, sha256:…")
-    return sums
+    return validated(cast(Any, dict[str, Checksum]), read_json(lock), str(lock))
