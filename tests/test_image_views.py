@@ -250,7 +250,7 @@ def test_another_number_of_shapes_is_refused_before_images_are_read(folder):
     splits = views_set().model_dump()["splits"]
     splits["train"]["rows"] = 7
     message = failure(folder, views_set(splits=splits))
-    assert f"{folder / TOP}: holds 6 shapes of split 'train', expected 7" in message
+    assert f"{folder}: holds 6 samples of split 'train', expected 7" in message
 
 
 def test_damage_that_unpacking_overlooks_is_refused(folder):

@@ -21,10 +21,7 @@ _ROWS_AT_ONCE = 1024
 def cut(
     spec: HorizontalPartition, table: pa.Table, test: pa.Table | None, metadata: dict[str, Any]
 ) -> list[Silo]:
-    """The silo of a horizontal partition; see `fedatlas.shards.writing.write_shards`.
-
-    table, metadata: of the prepared split. test: the rows of the split kept for testing.
-    """
+    """The silo of a horizontal partition; see `fedatlas.shards.writing`."""
     rows_of_client, test_rows = share_out(spec, table["label"].to_numpy())
     table, test = labelled(table, test, test_rows, spec.binary)
     return [silo_of(table, test, rows_of_client, metadata)]

@@ -28,10 +28,7 @@ _KEPT = ("dataset", "split", "task", "classes", "layout", "labels", "raw")
 def cut(
     spec: TieredPartition, table: pa.Table, test: pa.Table | None, metadata: dict[str, Any]
 ) -> Iterator[Silo]:
-    """The silos of a tiered partition; see `fedatlas.shards.writing.write_shards`.
-
-    table, metadata: of the prepared split. test: the rows of the split kept for testing.
-    """
+    """The silos of a tiered partition; see `fedatlas.shards.writing`."""
     features = metadata["features"]
     shape = tuple(metadata.get("shape") or [features])
     blocks = silo_blocks(spec, shape)

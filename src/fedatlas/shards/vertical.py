@@ -24,10 +24,7 @@ _KEPT = ("dataset", "split", "task", "layout")
 def cut(
     spec: VerticalPartition, table: pa.Table, test: pa.Table | None, metadata: dict[str, Any]
 ) -> Iterator[Silo]:
-    """The parties of a vertical partition; see `fedatlas.shards.writing.write_shards`.
-
-    table, metadata: of the prepared split. test: the rows of the split kept for testing.
-    """
+    """The parties of a vertical partition; see `fedatlas.shards.writing`."""
     if spec.standardise and metadata["layout"] == "sparse":
         raise FedatlasError("the partition's 'standardise' would make sparse rows dense; remove it")
     train_rows, test_rows = train_and_test_rows(spec, table.num_rows)

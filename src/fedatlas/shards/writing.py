@@ -1,4 +1,8 @@
-"""Writing a partition: a Parquet file for each silo, then the manifest that vouches for them."""
+"""Writing a partition: a Parquet file for each silo, then the manifest that vouches for them.
+
+The module of each kind has `cut(spec, table, test, metadata)`, which gives the silos: `table` and
+`metadata` are those of the prepared split, `test` are the rows of a split kept for testing.
+"""
 
 from collections.abc import Iterable, Sequence
 from importlib import import_module

@@ -1,29 +1,24 @@
 """Folders of JPEG images → pixels and numbers of classes.
 
 Classes are numbered by the sorted order of their names, images ordered by class or as a list of
-labels says, so that neither depends on the order in which a file system lists its files. Links are
-refused: an archive holds none, and they would lead out of the folder.
+labels says.
 """
 
 import re
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import model_validator
 
-from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.datasets import Files, Name
-from fedatlas.data.folders import files_in, inside, opened_image, reading, text_lines
-from fedatlas.data.image_datasets import ImageDataset
+from fedatlas.data.datasets import Name
+from fedatlas.data.folders import files_in, inside, opened_image, text_lines
+from fedatlas.data.image_datasets import ImageFiles, Listed
 from fedatlas.data.raw_files import RelativePath
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model
 
 SUFFIXES = (".jpeg", ".jpg")
-
-Labelled = list[tuple[Path, int]]
-"""Images and the numbers of their classes."""
 
 
 class ImagePlaces(Model):
@@ -54,11 +49,8 @@ class ImageFolder(Model):
     splits: dict[Name, ImagePlaces]
 
 
-class ImageFolderDataset(ImageDataset):
-    """A folder of JPEG images, of one size and grey or in colour, which are read as RGB."""
-
-    files_of_split: ClassVar[Files] = "one archive to 'unpack'"
-    in_colour: ClassVar[bool] = True
+class ImageFolderDataset(ImageFiles):
+    """A folder of JPEG images, of one size and grey or in colour."""
 
     format: Literal["image_folder"]
     image_folder: ImageFolder
@@ -72,20 +64,21 @@ class ImageFolderDataset(ImageDataset):
             )
         return self
 
-    def read(self, split: str, raw: list[Path]) -> Samples:
-        """See Dataset; FedatlasError also names an image that is damaged, a link or too large."""
-        (folder,) = raw
+    def listed(self, folder: Path, split: str) -> Listed:
         places = self.image_folder.splits[split]
-        with reading(folder):
-            names = _class_names(inside(folder, self.image_folder.classes), self.classes)
-            if places.labels is None:
-                images = _by_class(folder, places.images, names)
-            else:
-                listed = inside(folder, places.labels)
-                images = _by_list(inside(folder, places.images), listed, names)
-        labels = np.array([label for _, label in images], np.int64)
-        pixels = self.decoded([path for path, _ in images], _rgb)
-        return Samples.numbered(self.labels_of(labels, folder), pixels.reshape(len(images), -1))
+        names = _class_names(inside(folder, self.image_folder.classes), self.classes)
+        if places.labels is None:
+            return _by_class(folder, places.images, names)
+        return _by_list(inside(folder, places.images), inside(folder, places.labels), names)
+
+    def decoded(self, path: Path, height: int, width: int) -> np.ndarray:
+        with opened_image(path, "JPEG") as image:
+            if image.size != (width, height) or image.mode not in ("L", "RGB"):
+                raise FedatlasError(
+                    f"{path}: holds {image.width} × {image.height} pixels of kind {image.mode}, "
+                    f"expected {width} × {height} of kind RGB or L (grey)"
+                )
+            return np.asarray(image.convert("RGB"))
 
 
 def _class_names(path: Path, classes: int | None) -> list[str]:
@@ -107,23 +100,23 @@ def _class_names(path: Path, classes: int | None) -> list[str]:
     return names
 
 
-def _by_class(folder: Path, template: str, names: list[str]) -> Labelled:
+def _by_class(folder: Path, template: str, names: list[str]) -> Listed:
     """Images that lie in folders of their class: class by class, sorted by name."""
-    images: Labelled = []
+    images: Listed = []
     for label, name in enumerate(names):
         place = inside(folder, template.replace("{class}", name))
         found = files_in(place, SUFFIXES)
         if not found:
             raise FedatlasError(f"{place}: holds no JPEG images; unpack the archive again")
-        images += [(found[file], label) for file in sorted(found)]
+        images += [([found[file]], label) for file in sorted(found)]
     return images
 
 
-def _by_list(place: Path, listed: Path, names: list[str]) -> Labelled:
+def _by_list(place: Path, listed: Path, names: list[str]) -> Listed:
     """Images that lie together, in the order of a list: name, class and what else, tabs between."""
     numbers = {name: number for number, name in enumerate(names)}
     left = files_in(place, SUFFIXES)
-    images: Labelled = []
+    images: Listed = []
     for line_number, line in enumerate(text_lines(listed), start=1):
         name, *more = line.split("\t")
         if not more or more[0] not in numbers:
@@ -135,21 +128,10 @@ def _by_list(place: Path, listed: Path, names: list[str]) -> Labelled:
             raise FedatlasError(
                 f"{listed}:{line_number}: '{name}' is listed twice, or no JPEG image in {place}"
             )
-        images.append((left.pop(name), numbers[more[0]]))
+        images.append(([left.pop(name)], numbers[more[0]]))
     if left or not images:
         raise FedatlasError(
             f"{listed}: lists no class of {min(left, default='any image')!r} in {place}; it may be "
             "cut short"
         )
     return images
-
-
-def _rgb(path: Path, height: int, width: int) -> np.ndarray:
-    """(height, width, 3) uint8; the size is known, and checked, before pixels are unpacked."""
-    with opened_image(path, "JPEG") as image:
-        if image.size != (width, height) or image.mode not in ("L", "RGB"):
-            raise FedatlasError(
-                f"{path}: holds {image.width} × {image.height} pixels of kind {image.mode}, "
-                f"expected {width} × {height} of kind RGB or L (grey)"
-            )
-        return np.asarray(image.convert("RGB"))
