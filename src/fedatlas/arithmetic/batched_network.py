@@ -10,7 +10,7 @@ Clipping needs the gradients of single samples, see `sample_gradients`. What run
 computed in parts, see `memory`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from typing import Any, TypeAlias
@@ -84,12 +84,13 @@ class BatchedNetwork:
 
     def initial(self, seed: int) -> torch.Tensor:
         """The parameters (d,) that the module starts with; the same on every device."""
-        return _flat(self._fresh(seed).parameters())
+        return torch.cat([part.detach().reshape(-1) for part in self._fresh(seed).parameters()])
 
     def initial_statistics(self) -> torch.Tensor:
         """The running statistics (s,) that the module starts with: means 0, variances 1."""
-        found = list(running_statistics(self._fresh(0)).values())
-        return _flat(found) if found else torch.zeros(0, device=self._device, dtype=self._dtype)
+        found = running_statistics(self._fresh(0)).values()
+        none = torch.zeros(0, device=self._device, dtype=self._dtype)
+        return torch.cat([none, *(part.reshape(-1) for part in found)])
 
     def outputs(
         self,
@@ -272,18 +273,10 @@ class BatchedNetwork:
     def _task(
         self, what: str, clients: int, samples: int, shape: tuple[int, ...], remedy: str
     ) -> Task:
-        coupled = "its BatchNorm normalises a sample by all others of the minibatch"
-        return Task(
-            what,
-            self._name,
-            self.dimension,
-            clients,
-            samples,
-            shape,
-            remedy,
-            # By running statistics samples are normalised one by one.
-            coupled if self.statistics and what != "evaluation" else "",
-        )
+        coupled = ""
+        if self.statistics and what != "evaluation":  # which normalises samples one by one
+            coupled = "its BatchNorm normalises a sample by all others of the minibatch"
+        return Task(what, self._name, self.dimension, clients, samples, shape, remedy, coupled)
 
     def _limit(self, limits: dict[str, int]) -> int:
         return limits["cpu" if self._device.type == "cpu" else "other"]
@@ -310,7 +303,3 @@ class _Flat:
             name: part.view(shape)
             for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
         }
-
-
-def _flat(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
-    return torch.cat([tensor.detach().reshape(-1) for tensor in tensors])

@@ -1,7 +1,7 @@
-"""Cross-entropy of a network's outputs: slopes, losses, and what tells how good it is.
+"""Cross-entropy of a network's outputs: slopes, losses, qualities.
 
-With one output z, the logit of label +1: log(1 + exp(−y z)). With k, the logarithm of the softmax
-at the label's class.
+One output z is the logit of label +1, with the loss log(1 + exp(−y z)); the loss of k outputs is
+minus the logarithm of the softmax at the label's class.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.schema.objectives import ClassificationObjective
 from fedatlas.schema.partitions import MOST_CLASSES
 
-#: Of so many classes, or fewer, the five best are no achievement.
+#: Top-5 accuracy is measured for more classes than these.
 TOP = 5
 
 

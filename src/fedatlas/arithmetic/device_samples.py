@@ -9,7 +9,7 @@ import torch
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 
-# Of sparse rows that are made dense, in float64 on the way: 4 GB.
+# Of sparse rows that are made dense: 4 GB in float64.
 _MOST_NUMBERS = 500_000_000
 
 
@@ -22,10 +22,7 @@ class DeviceSamples:
     def __init__(
         self, samples: Samples, metadata: dict[str, Any], device: torch.device, dtype: torch.dtype
     ) -> None:
-        """Move them; FedatlasError if they are no numbers that networks take.
-
-        metadata: of the shard: data set, shape of a sample, normalisation.
-        """
+        """Move them; FedatlasError if networks cannot take them. metadata: of the shard."""
         features = samples.features
         if not isinstance(features, np.ndarray):
             if prod(features.shape) > _MOST_NUMBERS:
@@ -42,15 +39,15 @@ class DeviceSamples:
                 f"data set '{metadata['dataset']}': networks would see pixels from 0 to 255; say "
                 "'normalise' in the catalogue"
             )
-        # A copy where Arrow's memory cannot be written to, which torch wants of all that it holds.
+        # A copy where Arrow's memory is read-only: torch wants writable memory.
         writable = np.require(features.reshape(len(samples), *shape), requirements="W")
         values = torch.from_numpy(writable)
         # Channels last: convolutions on a CPU are a third faster.
         self._last = len(shape) >= 3
         if self._last:
             values = values.movedim(-3, -1)
-            # Written out and shaped anew: a single channel, which lies as it did, would keep a
-            # stride by which torch takes images for channels first.
+            # Written out and shaped anew: a single channel would keep a stride by which torch takes
+            # images for channels first.
             values = values.reshape(-1).view(values.shape)
         stored = torch.uint8 if values.dtype == torch.uint8 else dtype
         self._values = values.to(device, stored)
@@ -71,7 +68,7 @@ class DeviceSamples:
 
 
 class Minibatch:
-    """Samples of rows (S, b), gathered as they are asked for; the whole is kept for another time.
+    """Samples of rows (S, b), gathered when they are asked for; the whole is kept for reuse.
 
     shape: (S, b, *shape).
     """
@@ -84,7 +81,7 @@ class Minibatch:
     def __getitem__(self, at: Any) -> torch.Tensor:
         """Those of clients and places; of `...` all."""
         if at is not ...:
-            self._whole = None  # which did not fit
+            self._whole = None  # it did not fit
             return self._samples.at(self._rows[at])
         if self._whole is None:
             self._whole = self._samples.at(self._rows)

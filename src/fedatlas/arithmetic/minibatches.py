@@ -9,7 +9,7 @@ from fedatlas.arithmetic.drawing import IN_PYTHON, Drawing, sum_and_largest
 from fedatlas.arithmetic.randomness import RoundRandom
 
 _ALL_ROWS = np.empty((0, 0, 0), np.int64)
-# So many take 0.2 to 1 s in Python, of 4 to 50 samples; the compiled loop takes 0.5 s to load.
+# In Python these take 0.2 to 1 s, with 4 to 50 samples each; the compiled loop loads for 0.5 s.
 _FEW_MINIBATCHES = 2**15
 
 
@@ -18,8 +18,8 @@ class Minibatches:
     """Which samples each of S clients uses at each of `steps` steps.
 
     starts, sizes: (S,) the client's first row and its minibatch size.
-    samples, largest: the sum and the largest of sizes, kept as compiled loops find them on their
-        way: numpy takes 3 µs for them, of 70 of a round.
+    samples, largest: the sum and the largest of sizes, which compiled loops find on their way:
+        numpy takes 3 µs, of 70 of a round.
     rows: (S, steps, size) row numbers, or (0, 0, 0) for the whole local data set at every step.
     """
 
@@ -32,7 +32,7 @@ class Minibatches:
 
     @classmethod
     def of_first_rows(cls, starts: np.ndarray, sizes: np.ndarray) -> Self:
-        """Of one step, each client's first so many rows."""
+        """The first rows of each client, as many as its size, in one step."""
         return cls(starts, sizes, *sum_and_largest(sizes), _ALL_ROWS, 1)
 
     @property
@@ -42,12 +42,12 @@ class Minibatches:
 
     @property
     def sequential_gradients(self) -> int:
-        """Per-sample gradients of the client that takes most, while the others take theirs."""
+        """Per-sample gradients of the busiest client."""
         return self.largest * self.steps
 
     def padded(self) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers (S, b) of a single step and each row's share 1/size, 0 beyond the size."""
-        place = np.arange(self.largest)  # of some clients only, rows may be wider
+        place = np.arange(self.largest)  # rows are wider where clients were left out
         valid = place < self.sizes[:, None]
         if self.rows.size:
             rows = self.rows[:, 0, : len(place)]
@@ -82,8 +82,7 @@ def draw(
 ) -> Minibatches:  # fmt: skip
     """Minibatches of `size` distinct local samples, uniformly; None: the whole local data set.
 
-    drawing: in Python or compiled, with the same outcome. offsets: (N + 1,) client i holds rows
-    offsets[i] to offsets[i + 1].
+    drawing: in Python or compiled, with the same outcome. offsets: (N + 1,), see `held_rows`.
     """
     starts, sizes, samples, largest = drawing.held_rows(offsets, clients)
     if size is None or size >= largest:

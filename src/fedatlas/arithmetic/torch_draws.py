@@ -1,8 +1,7 @@
 """Random numbers for torch's tensors, the same on every device up to the rounding of log and cos.
 
 Every number is a hash of its place in the tensor under a key of the round (SplitMix64, Steele, Lea
-and Flood 2014): no generator of a device, which would differ between devices, and no transfer of
-millions of numbers from the CPU.
+and Flood 2014): generators differ between devices, and numbers from the CPU would be transferred.
 """
 
 import math

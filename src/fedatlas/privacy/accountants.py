@@ -1,8 +1,8 @@
 """From sensitivities and noise to budgets (ε, δ), cumulative by release.
 
 Laplace noise of scale σ on every coordinate asks for sensitivities in the l1 norm, Gaussian noise
-for the l2 norm. A release that has no sensitivity costs nothing, one without noise everything
-(ε = ∞). An ε is a bound under the sensitivities' assumptions, see `sensitivity`.
+for the l2 norm. A release without sensitivity costs nothing, one without noise everything (ε = ∞).
+An ε is a bound under the sensitivities' assumptions, see `sensitivity`.
 """
 
 from collections.abc import Callable
@@ -40,11 +40,8 @@ def noise_ratio(sensitivity: float | np.ndarray, noise: float | np.ndarray) -> n
     return np.divide(deltas, scales, out=result, where=(deltas > 0) & (scales > 0))
 
 
-# --- composition ---
-
-
 def basic_composition(epsilon: np.ndarray, delta: float | np.ndarray = 0.0) -> Budget:
-    """Sums of what releases spend on their own, (releases,) each; δ ends at 1."""
+    """Sums of the ε and δ of single releases, (releases,) each; δ is at most 1."""
     deltas = np.cumsum(np.broadcast_to(delta, np.shape(epsilon)))
     return Budget(np.cumsum(epsilon), np.minimum(deltas, 1.0))
 
@@ -56,8 +53,7 @@ def worst_agent(
 ) -> Budget:
     """The largest ε and δ of any agent at every release.
 
-    budget: of an agent that receives the weights R̄ and C̄. state_weights, tracker_weights: (n,)
-    R̄ and C̄ of all agents.
+    budget: of the weights R̄ and C̄ that an agent receives; (n,) of all agents.
     """
     kinds = sorted(set(zip(state_weights.tolist(), tracker_weights.tolist(), strict=True)))
     budgets = [budget(*weights) for weights in kinds]
@@ -65,9 +61,6 @@ def worst_agent(
         np.max([each.epsilon for each in budgets], axis=0),
         np.max([each.delta for each in budgets], axis=0),
     )
-
-
-# --- Laplace noise ---
 
 
 def laplace_composition(
@@ -78,8 +71,7 @@ def laplace_composition(
 ) -> Budget:
     """DP-GT, Lemma 3: ε = C Σ_k (Δx_k/σ_k^(ζ) + Δy_k/σ_k^(η)).
 
-    bound: C in the l1 norm. Definition 3 of the paper states it in l2, which is a factor
-    `l1_per_l2` away.
+    bound: C in l1. Definition 3 of the paper states it in l2, a factor `l1_per_l2` smaller.
     """
     states = noise_ratio(bound * sensitivities.state, state_noise)
     return basic_composition(states + noise_ratio(bound * sensitivities.tracker, tracker_noise))
@@ -105,8 +97,8 @@ def subsampled_laplace(
     """`fresh_laplace`, amplified: nobody knows which m of the agent's D samples were drawn.
 
     ε_k = ln(1 + (m_k/D)(e^{C/(m_k σ_k)} − 1)): sampling without replacement, anew at every release,
-    one sample replaced (Balle, Barthe, Gaboardi 2018). Releases that depend on samples
-    of earlier iterations, as states and trackers of DP-GT do, are not covered.
+    one sample replaced (Balle, Barthe, Gaboardi 2018). Does not cover releases that depend on
+    samples of earlier iterations, such as states and trackers of DP-GT.
     """
     losses = _of_samples(bound, samples, noise, releases)
     share = np.asarray(samples) / data_size
@@ -115,7 +107,7 @@ def subsampled_laplace(
             f"privacy: {np.max(samples)} samples cannot be drawn without replacement from "
             f"{data_size}; lower the samples or the horizon"
         )
-    # ln(1 + share (e^loss − 1)), also where e^loss is beyond all numbers.
+    # ln(1 + share (e^loss − 1)) without overflow.
     return basic_composition(losses + np.log1p((1 - share) * np.expm1(-losses)))
 
 
@@ -125,14 +117,11 @@ def _of_samples(
     return np.broadcast_to(noise_ratio(bound / np.asarray(samples), noise), releases)
 
 
-# --- Gaussian noise ---
-
-
 def gaussian_basic(ratios: np.ndarray, delta_per_release: float) -> Budget:
-    """Σ_k √(2 ln(1.25/δ_0)) Δ_k/s_k at δ = Σ_k δ_0, what a linear curve of cumulative ε stands for.
+    """Σ_k √(2 ln(1.25/δ_0)) Δ_k/s_k at δ = Σ_k δ_0: a linear curve of cumulative ε.
 
-    ratios: (releases,) Δ_k/s_k in l2. The formula is a theorem for ε_k < 1 and remains true for a
-    while; ε is infinite from the first release where it does not, by the exact δ of that release.
+    ratios: (releases,) Δ_k/s_k in l2. The formula is a theorem for ε_k < 1 and remains true for
+    somewhat larger ε_k; ε is infinite from the first release on whose exact δ contradicts it.
     """
     epsilon = sqrt(2 * log(1.25 / delta_per_release)) * ratios
     true = _gaussian_profile(epsilon, ratios) <= delta_per_release
@@ -148,8 +137,8 @@ def gaussian_zcdp(ratios: np.ndarray, delta: float) -> Budget:
 def gaussian_tight(ratios: np.ndarray, delta: float) -> Budget:
     """The smallest ε at δ, the same δ throughout.
 
-    Gaussian releases together are worth one with (Δ/s)² = Σ_k (Δ_k/s_k)² (Dong, Roth, Su 2022), of
-    which δ(ε) is known exactly (Balle, Wang 2018). No release-by-release bound is smaller.
+    Gaussian releases together are worth one with (Δ/s)² = Σ_k (Δ_k/s_k)² (Dong, Roth, Su 2022),
+    whose δ(ε) is known exactly (Balle, Wang 2018).
     """
     zcdp = gaussian_zcdp(ratios, delta)
     ratio = np.sqrt(np.cumsum(np.square(ratios)))
@@ -162,7 +151,7 @@ def gaussian_tight(ratios: np.ndarray, delta: float) -> Budget:
     return Budget(np.where(np.isfinite(ratio), high, inf), zcdp.delta)
 
 
-_BISECTIONS = 60  # as many as float64 has digits, and some
+_BISECTIONS = 60  # more than float64 has digits
 
 
 def _gaussian_profile(epsilon: np.ndarray, ratio: np.ndarray) -> np.ndarray:
@@ -176,28 +165,18 @@ def _gaussian_profile(epsilon: np.ndarray, ratio: np.ndarray) -> np.ndarray:
     return np.where(np.isinf(ratio), 1.0, np.where(ratio > 0, exact, 0.0))
 
 
-# --- other mechanisms of the methods compared ---
-
-
 def ternary_delta(sensitivity: np.ndarray, value_range: float) -> Budget:
     """(0, δ) of ternary quantisation: δ_k = min(1, ‖Δ_k‖₁/r), summed.
 
-    sensitivity: (releases,) in l1, C included. value_range: r, the magnitude that is sent. One
-    coordinate's law moves by |Δ|/r in total variation (r sign(x) with probability |x|/r, else 0).
+    sensitivity: (releases,) in l1, C included. value_range: r. A coordinate x is sent as r sign(x)
+    with probability |x|/r, else as 0: its law moves by |Δ|/r in total variation.
     """
     deltas = np.minimum(sensitivity / value_range, 1.0)
     return basic_composition(np.zeros(len(deltas)), deltas)
 
 
 def binomial_step(
-    l1: float,
-    l2: float,
-    linf: float,
-    *,
-    spacing: float,
-    trials: int,
-    dimension: int,
-    delta: float,
+    l1: float, l2: float, linf: float, *, spacing: float, trials: int, dimension: int, delta: float
 ) -> float:
     """ε at δ of noise spacing (Bin(trials, ½) − trials/2) on d coordinates of such a lattice.
 

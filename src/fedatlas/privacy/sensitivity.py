@@ -1,13 +1,12 @@
 """By how much one changed sample moves what an agent releases, by several accountings.
 
-All are in units of the gradient bound C: multiply them by C, in the norm that the noise asks for.
-Adjacent data differ in one sample of agent i0 (DP-GT, Definition 3); all that is sent is the same
-on either data, as the adversary sees it. Weights are what agent i0 receives: R̄ = Σ_j R_{i0 j} and
-C̄ = Σ_j C_{i0 j}.
+All are in units of the gradient bound C, in the norm that the noise asks for. Adjacent data differ
+in one sample of agent i0 (DP-GT, Definition 3); what is sent is the same on either data, as the
+adversary sees it. Weights are what agent i0 receives: R̄ = Σ_j R_{i0 j} and C̄ = Σ_j C_{i0 j}.
 
-Only `smooth_lemma_2` allows for what the changed state does to later gradients; the others take
-them at the same points on either data, as the papers do. That is true where points follow from
-what was released, otherwise it is an assumption.
+Only `smooth_lemma_2` allows for what the changed state does to later gradients. The others take
+gradients at the same points on either data, as the papers do: true where points follow from what
+was released, otherwise an assumption.
 """
 
 from collections.abc import Callable
@@ -65,8 +64,8 @@ def compact_form(
 ) -> Sensitivities:
     """The compact updates (7) and (8) of DP-GT, where agents use their own broadcast values; ours.
 
-    What the weights multiply is then all released, hence fixed: Δy_{k+1} − Δy_k = Δg_{k+1} − Δg_k
-    and Δx_{k+1} = Δx_k − γ Δy_k, so ‖Δy_k‖ = ‖Δg_k‖ ≤ 1/m and ‖Δx_k‖ ≤ γk/m at any weights.
+    What the weights multiply is then released, hence fixed: Δy_{k+1} − Δy_k = Δg_{k+1} − Δg_k and
+    Δx_{k+1} = Δx_k − γ Δy_k, so ‖Δy_k‖ = ‖Δg_k‖ ≤ 1/m and ‖Δx_k‖ ≤ γk/m at any weights.
     """
     tracker = np.full(horizon + 1, 1 / steps.samples)
     return Sensitivities(steps.step_size / steps.samples * np.arange(horizon + 1), tracker)
@@ -131,6 +130,6 @@ def _state_of_literal_form(
 
 def _recursion(factor: float, inputs: np.ndarray) -> np.ndarray:
     """s_k = factor s_{k−1} + inputs_k from s_{−1} = 0, for all k."""
-    # scipy's lfilter is compiled, and takes longer to load than this does for a million steps.
+    # scipy's lfilter takes longer to load than this does for a million steps.
     sums = accumulate(inputs.tolist(), lambda total, received: received + factor * total)
     return np.fromiter(sums, float, len(inputs))
