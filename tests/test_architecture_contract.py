@@ -185,5 +185,7 @@ def test_a_file_without_build_is_named(add):
     assert name in architecture_names()
     with pytest.raises(FedatlasError, match=r"empty\.py: must define build\(shape, outputs\)$"):
         checked_build(name, SHAPE, 1)
-    with pytest.raises(FedatlasError, match=r"unknown network 'none'; there are: .*empty"):
-        checked_build("none", SHAPE, 1)
+    with pytest.raises(
+        FedatlasError, match="unknown network .__init__.; there are: cnn_28x28, .*empty"
+    ):
+        checked_build("__init__", SHAPE, 1)

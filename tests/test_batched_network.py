@@ -13,7 +13,6 @@ from torch import nn
 from fedatlas.architectures import architecture
 from fedatlas.arithmetic import batched_network
 from fedatlas.arithmetic.batched_network import BatchedNetwork
-from fedatlas.errors import FedatlasError
 
 CPU = torch.device("cpu")
 
@@ -223,23 +222,6 @@ def test_a_start_is_what_torch_makes_under_that_seed():
 
 def test_parameters_that_are_used_twice_count_once():
     assert BatchedNetwork(Tied, CPU).dimension == 4 * 4 + 4 + 4 + 4 + 4 * 2 + 2
-
-
-class Counting(nn.Module):
-    """A layer with a state that is no running statistic."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("seen", torch.zeros(1))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x
-
-
-@pytest.mark.parametrize("layer", [Counting(), nn.BatchNorm1d(4, momentum=None)])
-def test_networks_with_other_buffers_than_running_statistics_are_refused(layer):
-    with pytest.raises(FedatlasError, match=r"has the buffer '1\..*', a state .*remove it"):
-        BatchedNetwork(lambda: nn.Sequential(nn.Linear(4, 4), layer), CPU)
 
 
 # ------------------------------------------------------------------------------------ outputs

@@ -91,17 +91,10 @@ def test_order_carries_the_claim_and_readable_numbers():
     assert (found.source, found.statement) == ("Figure 1", "It holds.")
     assert found.evidence.startswith("gradient_norm by 200 rounds: a 0.02, b 0.2; ratio 0.1 (95 % ")
     assert found.evidence.endswith(", claimed below 1")
-
-
-def test_the_ratio_is_that_of_the_levels_beside_it():
     # One far seed moves a mean, not a median: all numbers must be of the same kind.
     a, b = levels_trace([1e-6, 0.01, 0.01, 0.01, 0.01]), levels_trace([0.01] * 5)
     assert "a 0.00158, b 0.01; ratio 0.158" in verdict(order("faster"), a=a, b=b).evidence
-
-
-def test_a_region_with_two_borders_is_told():
-    found = verdict(order("similar"), a=levels_trace([0.1, 0.2]), b=levels_trace([0.1, 0.2]))
-    assert found.evidence.endswith("claimed 0.67 to 1.5")
+    assert verdict(order("similar"), a=a, b=b).evidence.endswith("claimed 0.67 to 1.5")
 
 
 def test_order_on_other_costs_uses_the_common_budget():
@@ -141,17 +134,19 @@ def test_order_of_selected_points_looks_at_those_only():
     assert verdict(order("faster"), a=a, b=levels_trace(0.01 * SPREAD)).verdict == "reproduced"
 
 
-def test_runs_without_a_common_step_are_an_error():
-    test = order("faster", for_each="effective_step_size")
-    with pytest.raises(FedatlasError, match="'a' and 'b' share no effective step size"):
-        verdicts(test, a=levels_trace([0.1], step=1), b=levels_trace([0.1], step=2))
-
-
-def test_two_points_of_one_step_are_an_error_not_a_silent_loss():
-    twice = [levels_trace([0.1], step=1, point="x"), levels_trace([0.2], step=1, point="y")]
-    test = order("faster", for_each="effective_step_size")
-    with pytest.raises(FedatlasError, match="'a' has two points of effective step size 1"):
-        verdicts(test, a=twice, b=levels_trace([0.1], step=1))
+@pytest.mark.parametrize(
+    ("test", "steps", "message"),
+    [
+        ({}, [1], "'a' and 'b' share no effective step size"),
+        ({}, [2, 2], "'a' has two points of effective step size 2"),
+        ({"kind": "monotone", "run": "a"}, [1], "'a' has one step size"),
+    ],
+)
+def test_steps_that_cannot_be_compared_are_an_error(test, steps, message):
+    a = [levels_trace([0.1], step=step, point=str(n)) for n, step in enumerate(steps)]
+    stated = test or order("faster", for_each="effective_step_size")
+    with pytest.raises(FedatlasError, match=message):
+        verdicts(stated, a=a, b=levels_trace([0.1], step=3))
 
 
 def test_a_min_max_objective_is_refused_as_no_direction_is_better():
@@ -419,11 +414,6 @@ def test_monotone_is_inconclusive_if_some_seeds_of_the_larger_step_diverge():
 def test_monotone_with_every_step_diverged_still_reports():
     found = verdicts(MONOTONE, a=[levels_trace([NAN, NAN], step=s) for s in (1, 2)])
     assert [v.verdict for v in found] == ["inconclusive", "inconclusive"]
-
-
-def test_monotone_of_one_step_is_an_error_not_an_absent_claim():
-    with pytest.raises(FedatlasError, match="'a' has one step size"):
-        verdicts(MONOTONE, a=levels_trace([0.1, 0.1]))
 
 
 # --- selected hyper-parameters ---

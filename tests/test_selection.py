@@ -23,35 +23,29 @@ def chosen(traces, **rule) -> Choice:
     return choices(select(traces, Selection(**rule)))["run"]
 
 
-def test_the_lowest_median_score_wins_not_the_luckiest_seed():
-    traces = points(lucky=[0.5, 0.5, 1e-9], steady=[0.1, 0.1, 0.1])
-    assert chosen(traces).point == "steady"
-
-
-def test_each_seed_has_a_choice_of_its_own():
-    traces = points(a=[0.1, 0.3, 0.1], b=[0.2, 0.2, 0.2])
-    assert chosen(traces) == Choice("a", ("a", "b", "a"))
-
-
-def test_a_tie_goes_to_the_first_point_of_the_file():
-    assert chosen(points(z=[0.1, 0.1], a=[0.1, 0.1])) == Choice("z", ("z", "z"))
-
-
-def test_a_point_with_a_diverged_seed_loses_to_any_without():
-    traces = points(broken=[1e-9, 1e-9, NAN], slow=[0.9, 0.9, 0.9])
-    assert chosen(traces) == Choice("slow", ("broken", "broken", "slow"))
-
-
-def test_if_every_point_has_a_diverged_seed_the_lowest_median_wins():
-    traces = points(worse=[0.5, 0.5, NAN], better=[0.1, NAN, 0.1], worst=[NAN, NAN, 1e-9])
-    assert chosen(traces).point == "better"
-
-
-def test_a_seed_that_always_diverged_chooses_nothing():
-    traces = points(a=[0.1, NAN], b=[0.2, NAN])
-    assert chosen(traces).by_seed == ("a", None)
-    everywhere = points(a=[NAN, NAN], b=[NAN, NAN])
-    assert chosen(everywhere) == Choice("a", (None, None))
+@pytest.mark.parametrize(
+    ("levels", "expected"),
+    [
+        # The lowest median, not the luckiest seed; each seed has a choice of its own.
+        ({"lucky": [0.5, 0.5, 1e-9], "steady": [0.1] * 3}, ("steady", "steady", "steady", "lucky")),
+        ({"a": [0.1, 0.3, 0.1], "b": [0.2, 0.2, 0.2]}, ("a", "a", "b", "a")),
+        # A tie goes to the first point of the file; a zero has a score.
+        ({"z": [0.1, 0.1], "a": [0.1, 0.1]}, ("z", "z", "z")),
+        ({"a": [0.1], "b": [0.0]}, ("b", "b")),
+        # A point with a diverged seed loses to any without; if all have one, the median decides.
+        ({"broken": [1e-9, 1e-9, NAN], "slow": [0.9] * 3}, ("slow", "broken", "broken", "slow")),
+        (
+            {"worse": [0.5, 0.5, NAN], "better": [0.1, NAN, 0.1], "worst": [NAN, NAN, 1e-9]},
+            ("better", "better", "worse", "worst"),
+        ),
+        # A seed that always diverged chooses nothing.
+        ({"a": [0.1, NAN], "b": [0.2, NAN]}, ("a", "a", None)),
+        ({"a": [NAN, NAN], "b": [NAN, NAN]}, ("a", None, None)),
+    ],
+)
+def test_the_chosen_point_and_the_choice_of_each_seed(levels, expected):
+    point, *by_seed = expected
+    assert chosen(points(**levels)) == Choice(point, tuple(by_seed))
 
 
 def test_the_score_is_the_mean_over_the_window_at_the_end():
@@ -84,10 +78,6 @@ def test_the_highest_auroc_is_chosen_by_its_distance_to_one():
     assert choices(record) == {"run": Choice("better", ("better", "good"))}
     with pytest.raises(FedatlasError, match="has no 'gradient_norm'"):
         select(traces, Selection())
-
-
-def test_a_single_seed_and_a_zero_are_scored():
-    assert chosen(points(a=[0.1], b=[0.0])) == Choice("b", ("b",))
 
 
 def test_the_record_is_json_and_holds_every_candidates_score():

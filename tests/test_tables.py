@@ -207,9 +207,3 @@ def test_the_page_is_self_contained_and_says_the_counts():
     assert "http" not in text
     assert '<meta charset="utf-8">' in text
     assert text.count("<tr>") == 3
-
-
-def test_every_verdict_that_a_judge_gives_has_a_colour():
-    text = verdicts_to_html([])
-    for kind in ("reproduced", "not-reproduced", "inconclusive"):
-        assert f".{kind} {{ color:" in text
