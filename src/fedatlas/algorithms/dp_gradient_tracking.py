@@ -104,7 +104,7 @@ class DpGradientTracking(DecentralisedAlgorithm):
         samples = self.scheme.steps(self.horizon).samples
         bound = self._l1_bound(exposure.dimension)
         if self.form == "provable":
-            trackers = self.scheme.tracker_noise(self.horizon)[:iterations]
+            trackers = self._tracker_noise[:iterations]
             fresh = bound, samples
             return {
                 "fresh samples, amplified": subsampled_laplace(
@@ -129,27 +129,19 @@ class DpGradientTracking(DecentralisedAlgorithm):
     ) -> Budget:
         """Lemma 3, of the worst agent, with an accounting's sensitivities; bound: C in l1."""
         steps = self.scheme.steps(self.horizon)
-        states = self.scheme.state_noise(self.horizon)[:iterations]
-        trackers = self.scheme.tracker_noise(self.horizon)[:iterations]
+        noises = self._state_noise[:iterations], self._tracker_noise[:iterations]
+
+        def of_agent(state_weight: float, tracker_weight: float) -> Budget:
+            moved = accounting(steps, state_weight, tracker_weight, iterations - 1)
+            return laplace_composition(moved, bound, *noises)
+
         assert exposure.trackers is not None
-        return worst_agent(
-            lambda state_weight, tracker_weight: laplace_composition(
-                accounting(steps, state_weight, tracker_weight, iterations - 1),
-                bound,
-                states,
-                trackers,
-            ),
-            exposure.states.sum(axis=1),
-            exposure.trackers.sum(axis=1),
-        )
+        return worst_agent(of_agent, exposure.states.sum(axis=1), exposure.trackers.sum(axis=1))
 
     def budgets_by_horizon(self, exposure: Exposure, last: int) -> dict[str, Budget]:
         """NaN where a horizon asks for more samples than there are."""
-        columns: dict[str, list[tuple[float, float]]] = {}
-        for horizon in range(1, last + 1):
-            for name, ends in self._of_horizon(horizon, exposure).items():
-                columns.setdefault(name, []).append(ends)
-        return {name: Budget(*np.array(ends).T) for name, ends in columns.items()}
+        ends = [self._of_horizon(horizon, exposure) for horizon in range(1, last + 1)]
+        return {name: Budget(*np.array([end[name] for end in ends]).T) for name in ends[0]}
 
     def _of_horizon(self, horizon: int, exposure: Exposure) -> dict[str, tuple[float, float]]:
         """(ε, δ) of a whole run by accounting."""

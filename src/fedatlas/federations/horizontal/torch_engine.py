@@ -124,13 +124,9 @@ class TorchEngine(TorchArrays, HorizontalProblem):
         loss = self._weights @ loss_value(self.objective.loss, margins, self._labels)
         slopes = self._weights * loss_derivative(self.objective.loss, margins, self._labels)
         gradient = slopes @ self._features + weight * penalty_derivative(kind, x)
+        correct = (margins > 0) == (self._labels > 0)
         return {
             "objective": float(loss + weight * penalty(kind, x)),
             "gradient_norm": float(torch.linalg.vector_norm(gradient)),
-            "train_accuracy": self._accuracy(margins),
+            "train_accuracy": float(correct.double().mean()) if self.has_classes else math.nan,
         }
-
-    def _accuracy(self, margins: torch.Tensor) -> float:
-        if not self.has_classes:
-            return math.nan
-        return float(((margins > 0) == (self._labels > 0)).double().mean())

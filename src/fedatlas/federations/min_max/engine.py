@@ -11,7 +11,6 @@ from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
 from fedatlas.arithmetic.memory import Memory
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.ranking import auroc
-from fedatlas.arithmetic.samples import Samples
 from fedatlas.arithmetic.torch_device import available
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
@@ -55,10 +54,11 @@ class AucEngine(TorchArrays, MinMaxProblem):
         )
         _check_test_rows(data)
         self._loss = AucLoss(positive_rate(data))
-        self._train = _Images(data.samples, data.metadata, self._device, dtype)
+        self._train = DeviceSamples(data.samples, data.metadata, self._device, dtype)
+        self._positive = self._train.label > 0
         self._test = None
         if data.test is not None:
-            self._test = _Images(data.test, data.metadata, self._device, dtype)
+            self._test = DeviceSamples(data.test, data.metadata, self._device, dtype)
         self._row_weights = self.array(data.row_weights).to(dtype)
         self._last_inputs: tuple[Minibatches, Any] | None = None
 
@@ -88,11 +88,11 @@ class AucEngine(TorchArrays, MinMaxProblem):
         self, theta: torch.Tensor, batch: Minibatches
     ) -> tuple[torch.Tensor, torch.Tensor]:
         rows, share = (self.array(part) for part in batch.padded())
-        positive, drawn = self._train.positive[rows], share > 0
+        positive, drawn = self._positive[rows], share > 0
         # Worker by worker: all local samples at once may be most of the memory.
         h = torch.stack(
             [
-                self._scores(self._outputs(own, self._train, of_worker))
+                self._scores(self._outputs(own, of_worker))
                 for own, of_worker in zip(self._per_worker(theta), rows, strict=True)
             ]
         )
@@ -104,7 +104,7 @@ class AucEngine(TorchArrays, MinMaxProblem):
 
     def measure(self, point: PrimalDual) -> dict[str, float]:
         at = Auxiliary(point.theta[-2:-1], point.theta[-1:], point.w)
-        outputs, positive = self._all_outputs(point.theta, self._train), self._train.positive
+        outputs, positive = self._all_outputs(point.theta, self._train), self._positive
         h = self._scores(outputs)
         measured = {
             "objective": float(pairwise_squared_loss(h.double(), positive)),
@@ -113,16 +113,15 @@ class AucEngine(TorchArrays, MinMaxProblem):
         }
         if self._test is not None:
             outputs = self._all_outputs(point.theta, self._test)
-            measured |= self._qualities("test", outputs, self._test.positive, at)
+            measured |= self._qualities("test", outputs, self._test.label > 0, at)
         return measured
 
-    def _outputs(self, theta: torch.Tensor, images: "_Images", rows: torch.Tensor) -> torch.Tensor:
-        """The network's outputs (n, 1) for these rows (n,)."""
-        return self.network.outputs(theta[:-2], lambda part: images.at(rows[part]), len(rows))
+    def _outputs(self, theta: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """The network's outputs (n, 1) for these training rows (n,)."""
+        return self.network.outputs(theta[:-2], lambda part: self._train.at(rows[part]), len(rows))
 
-    def _all_outputs(self, theta: torch.Tensor, images: "_Images") -> torch.Tensor:
-        rows = torch.arange(len(images.positive), device=self._device)
-        return self._outputs(theta, images, rows)
+    def _all_outputs(self, theta: torch.Tensor, samples: DeviceSamples) -> torch.Tensor:
+        return self.network.outputs(theta[:-2], samples.at, len(samples))
 
     def _qualities(
         self, rows: str, outputs: torch.Tensor, positive: torch.Tensor, at: Auxiliary
@@ -149,19 +148,9 @@ class AucEngine(TorchArrays, MinMaxProblem):
         if self._last_inputs is None or self._last_inputs[0] is not batch:
             rows, share = (self.array(part) for part in batch.padded())
             images = Minibatch(self._train, rows)
-            self._last_inputs = batch, (images, self._train.positive[rows], share.to(self._dtype))
+            self._last_inputs = batch, (images, self._positive[rows], share.to(self._dtype))
         inputs: tuple[Minibatch, torch.Tensor, torch.Tensor] = self._last_inputs[1]
         return inputs
-
-
-class _Images(DeviceSamples):
-    """Samples of two classes."""
-
-    def __init__(
-        self, samples: Samples, metadata: dict[str, Any], device: torch.device, dtype: torch.dtype
-    ) -> None:
-        super().__init__(samples, metadata, device, dtype)
-        self.positive = self.label > 0
 
 
 def _check_test_rows(data: ClientSamples) -> None:

@@ -54,7 +54,7 @@ class Rule(NamedTuple):
 
 
 class Queues(NamedTuple):
-    """Decided updates that wait for their time, and all clocks; see `simulation.parties`.
+    """Decided updates that wait for their time, and all clocks; see `vertical.network`.
 
     Per party a ring of collaborative updates in order of their time: time, theta (q, capacity);
     origin (q, capacity, 3): the sample, the number of the dominated update, and how many updates
