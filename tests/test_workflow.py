@@ -84,7 +84,7 @@ def test_only_a_limit_of_the_user_makes_snakemake_look_again_and_again(workflow,
     """Snakemake's default limit adds a look at all jobs for every job that ends: see Snakefile."""
     (workflow.folder / "src" / "sitecustomize.py").write_text(TIMERS, encoding="utf-8")
     (workflow.folder / CLAIMS).unlink()
-    assert workflow.run(*options, CLAIMS).returncode == 0
+    assert workflow.run_cold(*options, CLAIMS).returncode == 0
     assert (workflow.folder / CLAIMS).exists()
     assert (workflow.folder / "timers.txt").exists() == timers
 
@@ -158,7 +158,7 @@ def test_kill_during_training_then_rerun(finished, tmp_path, monkeypatch):
     """SIGKILL to the whole workflow mid-training; a rerun resumes and ends with the same trace."""
     workflow = finished.clone(tmp_path / "copy")
     # Long enough to be caught in the middle, short enough to finish.
-    workflow.edit(SMALL, "rounds: 40", "rounds: 20000")
+    workflow.edit(SMALL, "rounds: 40", "rounds: 6000")
     shutil.rmtree(workflow.results / "experiments")
     target = str(workflow.trace("scaffold").relative_to(workflow.folder))
     log = workflow.folder / "logs" / "train" / "demo-small" / "scaffold" / "only.log"

@@ -77,17 +77,20 @@ def _environment(**variables: str) -> dict[str, str]:
 @cache
 def _compile() -> None:
     """Compile this checkout's kernels once for all copies, which would otherwise do so each."""
+    code = "from kill.runs import *; compile_kernels(Path(sys.argv[1]), *sys.argv[2:])"
     with (Path(tempfile.gettempdir()) / "fedatlas-tests.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with tempfile.TemporaryDirectory() as folder:
-            code = "from kill.runs import compile_kernels; compile_kernels(Path(sys.argv[1]))"
-            subprocess.run(
-                [sys.executable, "-c", f"import sys; from pathlib import Path; {code}", folder],
-                cwd=ROOT / "tests",
-                env=_environment(PYTHONPATH=str(ROOT / "src")),
-                check=True,
-                stderr=subprocess.DEVNULL,
-            )
+            compiling = [
+                subprocess.Popen(
+                    [sys.executable, "-c", f"import sys; {code}", f"{folder}/{number}", *methods],
+                    cwd=ROOT / "tests",
+                    env=_environment(PYTHONPATH=str(ROOT / "src")),
+                    stderr=subprocess.DEVNULL,
+                )
+                for number, methods in enumerate((("scaffold", "fedpage"), ("vfb2_saga",)))
+            ]
+            assert [process.wait() for process in compiling] == [0, 0]
 
 
 def runs_in(planned: list[str]) -> list[str]:
@@ -174,19 +177,22 @@ class WorkflowCopy:
         """Run Snakemake; it and its jobs start as forks."""
         return self._fork("--cores", "2", *(arguments or self.targets))
 
+    def run_cold(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake as users do; it and its jobs load their libraries."""
+        return self._process(self.command(*arguments))
+
     def ask(self, *arguments: str) -> tuple[int, str]:
         """Exit status and output of Snakemake where it starts no job, such as in a dry run."""
         outcome = self._fork(*arguments)
         return outcome.returncode, outcome.stdout + outcome.stderr
 
     def _fork(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self._process(forks().command("snakemake", *arguments))
+
+    def _process(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        environment = self.environment()
         return subprocess.run(
-            forks().command("snakemake", *arguments),
-            cwd=self.folder,
-            env=self.environment(),
-            capture_output=True,
-            text=True,
-            timeout=300,
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=300
         )
 
     def planned(self, *arguments: str) -> list[str]:

@@ -55,12 +55,12 @@ def specifications() -> dict[str, RunSpec]:
     }
 
 
-def compile_kernels(folder: Path) -> None:
-    """Train by every kind of compiled code, which is then cached on disk; FedPAGE draws which."""
+def compile_kernels(folder: Path, *methods: str) -> None:
+    """Train by methods' compiled code, which is then cached on disk; FedPAGE draws which runs."""
     found = specifications()
     specs = [
         found[method].model_copy(update={"rounds": 20, "record_every": 20, "seeds": (0,)})
-        for method in ("scaffold", "fedpage", "vfb2_saga")
+        for method in methods
     ]
     make_shards(specs, folder)
     for spec in specs:
