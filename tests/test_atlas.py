@@ -214,54 +214,46 @@ def test_importing_the_package_imports_nothing_heavy():
         _ = fedatlas.nothing
 
 
-def truncated(file):
-    file.write_bytes(file.read_bytes()[:-2000])
-
-
-def foreign(file):
-    xr.Dataset({"a": 1}).to_netcdf(file)
-
-
-def foreign_but_sealed(file):
-    write_netcdf(xr.Dataset({"a": 1}), file)
-
-
 def with_another_bit(file):
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 4
     file.write_bytes(content)
 
 
-def other_text(file):
-    file.write_text("not netCDF at all")
+def with_attributes(**attributes):
+    return lambda file: write_trace(read_trace(file).assign_attrs(attributes), file)
 
 
-def of_another_run(file):
-    write_trace(read_trace(file).assign_attrs(run="other"), file)
-
-
-def of_an_older_version(file):
-    write_trace(read_trace(file).assign_attrs(format="fedatlas trace 0"), file)
+DAMAGES = {
+    "truncated": lambda file: file.write_bytes(file.read_bytes()[:-2000]),
+    "foreign": xr.Dataset({"a": 1}).to_netcdf,
+    "foreign but sealed": lambda file: write_netcdf(xr.Dataset({"a": 1}), file),
+    "with another bit": with_another_bit,
+    "other text": lambda file: file.write_text("not netCDF at all"),
+    "of another run": with_attributes(run="other"),
+    "of an older version": with_attributes(format="fedatlas trace 0"),
+    "missing": Path.unlink,
+}
 
 
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (truncated, "not a readable netCDF file"),
-        (foreign, "has no seal at its end"),
-        (with_another_bit, "its seal does not match"),
-        (foreign_but_sealed, "is not a trace of this version"),
-        (other_text, "not a readable netCDF file"),
-        (of_another_run, "holds the trace fedpage/demo-fedpage/other/only, but stands where"),
-        (of_an_older_version, "'fedatlas trace 0'"),
-        (Path.unlink, "No such file"),
+        ("truncated", "not a readable netCDF file"),
+        ("foreign", "has no seal at its end"),
+        ("with another bit", "its seal does not match"),
+        ("foreign but sealed", "is not a trace of this version"),
+        ("other text", "not a readable netCDF file"),
+        ("of another run", "holds the trace fedpage/demo-fedpage/other/only, but stands where"),
+        ("of an older version", "'fedatlas trace 0'"),
+        ("missing", "No such file"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name_and_nothing_is_merged(tmp_path, damage, said):
     join(tmp_path, {place: make_trace(np.ones((2, 3))) for place in PLACES})
     output = tmp_path / "atlas" / "fedpage.nc"
     before, file = output.read_bytes(), file_of(tmp_path, PLACES[3])
-    damage(file)
+    DAMAGES[damage](file)
     with pytest.raises(FedatlasError, match="Delete it and run again") as refusal:
         join_traces(*described("fedpage", PLACES), tmp_path, output)
     assert str(file) in str(refusal.value) and said in str(refusal.value)
@@ -270,12 +262,12 @@ def test_a_wrong_file_is_refused_by_name_and_nothing_is_merged(tmp_path, damage,
     assert len(list(output.parent.iterdir())) == 3
 
 
-@pytest.mark.parametrize("damage", [truncated, foreign, other_text])
+@pytest.mark.parametrize("damage", ["truncated", "foreign", "other text"])
 def test_wrong_atlas_files_are_refused_by_name(tmp_path, damage):
     path = join(tmp_path, {place: make_trace(np.ones((2, 3))) for place in PLACES})
     paper, other = path.with_name("fedpage.nc"), path.with_name("vfb2.nc")
     for file in (path, paper):
-        damage(file)
+        DAMAGES[damage](file)
     with pytest.raises(FedatlasError, match=str(path)):
         fedatlas.open_atlas(path)
     with pytest.raises(FedatlasError, match=str(paper)):
@@ -300,7 +292,7 @@ def test_an_atlas_of_no_paper_is_empty(tmp_path):
 def test_leftovers_are_left_out_and_named(tmp_path, caplog):
     stray = tmp_path / "demo-fedpage" / "traces" / "fedavg" / "step_size-7.nc"
     stray.parent.mkdir(parents=True)
-    other_text(stray)
+    DAMAGES["other text"](stray)
     with caplog.at_level(logging.WARNING):
         path = join(tmp_path, {place: make_trace(np.ones((2, 3))) for place in PLACES})
     assert [str(stray) in message for message in caplog.messages] == [True]

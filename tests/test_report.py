@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from atlas_factory import write_atlas
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.atlas.cost_tables import cell
 from fedatlas.atlas.markdown import WIDTH, code, item, paragraph, prose, table, text
@@ -36,7 +37,6 @@ from fedatlas.plan.build import Plan, build_plan
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.partitions import BinaryClasses
 from fedatlas.traces.netcdf import write_netcdf
-from fedatlas.traces.seal import seal
 from fedatlas.traces.trace import write_trace
 from trace_factory import auroc_trace, make_trace
 from workflow_copy import EXPERIMENT, ROOT
@@ -50,14 +50,14 @@ ANYTHING = st.text(
 
 
 def shown(tokens: Sequence[Token]) -> str:
-    """What a reader sees of inline tokens; anything but text, code and line breaks is markup."""
+    """What a reader sees of inline tokens, and ⟦what⟧ is markup beyond code and strong words."""
     words = []
     for token in tokens:
         if token.type in ("softbreak", "hardbreak"):
             words.append(" ")
         elif token.type in ("text", "text_special", "code_inline"):
             words.append(token.content)
-        else:
+        elif not token.type.startswith("strong_"):
             words.append(f"⟦{token.type}⟧")
     return "".join(words)
 
@@ -145,8 +145,7 @@ class Page:
         return cells(self.section(heading, part))[1:]
 
     def told(self, heading: str, part: str) -> list[str]:
-        return [line.replace("⟦strong_open⟧", "").replace("⟦strong_close⟧", "")
-                for line in inlines(self.section(heading, part))]  # fmt: skip
+        return inlines(self.section(heading, part))
 
 
 def split(markdown: str, mark: str) -> dict[str, str]:
@@ -486,8 +485,7 @@ def evidence_items(markdown: str) -> Iterator[str]:
     for token in PARSER.parse(markdown):
         depth += (token.type == "bullet_list_open") - (token.type == "bullet_list_close")
         if token.type == "inline" and depth == 2:
-            line = shown(token.children or [])
-            yield line.replace("⟦strong_open⟧", "").replace("⟦strong_close⟧", "")
+            yield shown(token.children or [])
 
 
 @pytest.fixture(scope="module")
@@ -823,17 +821,11 @@ def across(case: Case) -> Page:
     )
     traces = [fast, make_trace(SLOWER, run="fedavg", point="only")]
     case.add("ours-across", ACROSS, traces, verdict("ours-across/first", "reproduced"))
-    tree = {"/": xr.Dataset(attrs={"format": "fedatlas atlas 1"})}
-    for trace in traces:
-        place = f"/ours/ours-across/{trace.attrs['run']}"
-        tree[place] = xr.Dataset(attrs={"title": trace.attrs["run"], "selected": "only"})
-        tree[f"{place}/only"] = trace
-    tree["/ours/ours-across/fedavg/other"] = make_trace(FALLING, run="fedavg", point="other")
-    tree["/ours/ours-other/fedpage"] = xr.Dataset(attrs={"title": "x", "selected": "only"})
-    tree["/ours/ours-other/fedpage/only"] = make_trace(FALLING, run="fedpage", point="only")
-    xr.DataTree.from_dict(tree).to_netcdf(case.folder / "atlas.nc")
-    seal(case.folder / "atlas.nc")
-    return case.page("ours-across", atlas=case.folder / "atlas.nc")
+    fedavg = {"only": traces[1], "other": make_trace(FALLING)}
+    own = {"fedpage": ("fedpage", {"only": fast}), "fedavg": ("fedavg", fedavg)}
+    others = {"fedpage": ("x", {"only": make_trace(FALLING)})}
+    papers = {"ours": {"ours-across": ({}, own), "ours-other": ({}, others)}}
+    return case.page("ours-across", atlas=write_atlas(case.folder / "atlas.nc", papers))
 
 
 def three_digits(value: float) -> str:

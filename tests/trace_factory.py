@@ -19,7 +19,7 @@ def make_trace(
     *,
     schedule: Sequence[int] | None = None,
     cost_scale: Any = 1.0,
-    full_participations: Any = None,
+    full_participations: Any = 0.0,
     clients: int = 100,
     **options: Any,
 ) -> xr.Dataset:
@@ -29,22 +29,14 @@ def make_trace(
     multiplies bytes and gradient evaluations; options: as `_assembled` takes them, here and below.
     """
     values = np.asarray(gradient_norm, dtype=float)
-    lost = np.isnan(values)
-    variables = _star_costs(lost, schedule, cost_scale) | {
-        "full_participations": np.where(
-            lost, np.nan, 0.0 if full_participations is None else full_participations
-        ),
+    variables = _star_costs(values, schedule, cost_scale) | {
+        "full_participations": full_participations,
         "objective": values**2,
         "gradient_norm": values,
-        "train_accuracy": np.where(lost, np.nan, 0.9),
+        "train_accuracy": 0.9,
     }
-    return _assembled(
-        variables,
-        lost,
-        rounds=int(_rounds(lost, schedule)[-1]),
-        partition={"assignment": "consecutive", "clients": clients, "samples": int(SAMPLES)},
-        **options,
-    )
+    partition = {"assignment": "consecutive", "clients": clients, "samples": int(SAMPLES)}
+    return _assembled(variables, values, schedule, partition, **options)
 
 
 def auroc_trace(
@@ -59,33 +51,27 @@ def auroc_trace(
     It has no gradient norm; the objective is twice the ranking error: 1 for a constant scorer.
     """
     values = np.asarray(test_auroc, dtype=float)
-    lost = np.isnan(values)
-    variables = _star_costs(lost, schedule, cost_scale) | {
+    variables = _star_costs(values, schedule, cost_scale) | {
         "objective": 2 * (1 - values),
         "min_max_objective": 2 * (1 - values) - 0.7,
         "train_auroc": (1 + values) / 2,
         "test_auroc": values,
     }
-    return _assembled(
-        variables,
-        lost,
-        rounds=int(_rounds(lost, schedule)[-1]),
-        partition={"assignment": "consecutive", "clients": 16, "samples": int(SAMPLES)},
-        **options,
-    )
+    partition = {"assignment": "consecutive", "clients": 16, "samples": int(SAMPLES)}
+    return _assembled(variables, values, schedule, partition, **options)
 
 
-def _rounds(lost: np.ndarray, schedule: Sequence[int] | None) -> np.ndarray:
+def _rounds(values: np.ndarray, schedule: Sequence[int] | None) -> np.ndarray:
     """(records,) the round of each record."""
-    rounds = record_schedule(10 * (lost.shape[1] - 1), 10) if schedule is None else schedule
+    rounds = record_schedule(10 * (values.shape[1] - 1), 10) if schedule is None else schedule
     return np.asarray(rounds, dtype=float)
 
 
 def _star_costs(
-    lost: np.ndarray, schedule: Sequence[int] | None, cost_scale: Any
-) -> dict[str, np.ndarray]:
-    rounds = np.where(lost, np.nan, np.broadcast_to(_rounds(lost, schedule), lost.shape))
-    spent = rounds * np.broadcast_to(cost_scale, (len(lost),))[:, None]
+    values: np.ndarray, schedule: Sequence[int] | None, cost_scale: Any
+) -> dict[str, Any]:
+    rounds = _rounds(values, schedule)
+    spent = rounds * np.broadcast_to(cost_scale, (len(values),))[:, None]
     return {
         "round": rounds,
         "iteration": 10 * rounds,
@@ -111,13 +97,10 @@ def vertical_trace(
     Records are evenly spread over `epochs`; seconds_per_epoch: (seeds,) or a number.
     """
     values = np.asarray(suboptimality, dtype=float)
-    seeds, records = values.shape
-    lost = np.isnan(values)
-    epoch = np.where(lost, np.nan, np.linspace(0, epochs, records)[None])
+    epoch = np.linspace(0, epochs, values.shape[1])
     updates = epoch * SAMPLES
-    pace = np.broadcast_to(seconds_per_epoch, (seeds,))[:, None]
     variables = {
-        "round": np.where(lost, np.nan, 10.0 * np.arange(records)),
+        "round": _rounds(values, None),
         "iteration": updates,
         "epoch": 3 * epoch,
         "update_epoch": epoch,
@@ -127,24 +110,19 @@ def vertical_trace(
         "bytes_up": 16 * (parties - 1) * updates,
         "bytes_down": 12 * (parties - 1) * updates,
         "messages": 3 * (parties - 1) * updates,
-        "simulated_time": pace * epoch,
+        "simulated_time": np.broadcast_to(seconds_per_epoch, (len(values),))[:, None] * epoch,
         "wall_time": 0.1 * epoch,
         "objective": 0.3 + values,
         "gradient_norm": np.sqrt(np.maximum(values, 0)),
         "suboptimality": values,
-        "train_accuracy": np.where(lost, np.nan, 0.83),
-        "test_accuracy": np.where(lost, np.nan, 0.82),
-        "read_delay_mean": np.where(lost, np.nan, 1.5),
-        "read_delay_max": np.where(lost, np.nan, 7.0),
-        "mask_error": np.where(lost, np.nan, 1e-13),
+        "train_accuracy": 0.83,
+        "test_accuracy": 0.82,
+        "read_delay_mean": 1.5,
+        "read_delay_max": 7.0,
+        "mask_error": 1e-13,
     }
-    return _assembled(
-        variables,
-        lost,
-        rounds=10 * (records - 1),
-        partition={"kind": "vertical", "parties": parties, "active": min(parties, 3), "seed": 0},
-        **options,
-    )
+    partition = {"kind": "vertical", "parties": parties, "active": min(parties, 3), "seed": 0}
+    return _assembled(variables, values, None, partition, **options)
 
 
 def tiered_trace(
@@ -162,8 +140,7 @@ def tiered_trace(
     default. A round has two trips between hubs and clients and one between hubs.
     """
     values = np.asarray(objective, dtype=float)
-    lost = np.isnan(values)
-    rounds = np.where(lost, np.nan, np.broadcast_to(_rounds(lost, schedule), lost.shape))
+    rounds = _rounds(values, schedule)
     variables = {
         "round": rounds,
         "iteration": local_steps * rounds,
@@ -177,34 +154,34 @@ def tiered_trace(
         "hub_hub_trips": rounds,
         "wall_time": 0.01 * rounds,
         "objective": values,
-        "train_accuracy": np.where(lost, np.nan, 0.9),
+        "train_accuracy": 0.9,
     }
-    return _assembled(
-        variables,
-        lost,
-        rounds=int(_rounds(lost, schedule)[-1]),
-        partition={"kind": "tiered", "cut": {"width": silos}, "clients": clients, "seed": 0},
-        **options,
-    )
+    partition = {"kind": "tiered", "cut": {"width": silos}, "clients": clients, "seed": 0}
+    return _assembled(variables, values, schedule, partition, **options)
 
 
 def _assembled(
-    variables: dict[str, np.ndarray],
-    lost: np.ndarray,
-    *,
-    rounds: int,
+    variables: dict[str, Any],
+    values: np.ndarray,
+    schedule: Sequence[int] | None,
     partition: dict[str, Any],
+    *,
     run: str = "first",
     step: float = 0.1,
     point: str | None = None,
     hyper_parameters: dict[str, Any] | None = None,
     **measured: Any,
 ) -> xr.Dataset:
-    """measured: further measurements, or others in place of those in variables."""
+    """Variables by record, NaN where values (seeds, records) are.
+
+    measured: further measurements, or others in place of those in variables.
+    """
+    lost = np.isnan(values)
+    variables = {name: np.where(lost, np.nan, value) for name, value in variables.items()}
     variables |= {name: np.asarray(value, dtype=float) for name, value in measured.items()}
     specification = {
         "hyper_parameters": {"step_size": step} if hyper_parameters is None else hyper_parameters,
-        "rounds": rounds,
+        "rounds": int(_rounds(values, schedule)[-1]),
         "partition": partition,
     }
     attributes = {
