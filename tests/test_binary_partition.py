@@ -1,8 +1,8 @@
 """Binary classes of horizontal partitions: thinning, test rows, names, and the shards of them."""
 
 import re
+from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from scipy import sparse
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.client_shards import ClientSamples, read_shard
+from fedatlas.federations.client_shards import read_shard
 from fedatlas.schema.models import validated
 from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
 from fedatlas.shards.assignment import share_out
-from fedatlas.shards.writing import write_shards
-from prepared_files import as_dense, write_prepared
+from prepared_files import as_dense, make_samples, shard
 
 # In random specifications: few, so that thinned rows do not look like those of a regression.
 CLASSES = 4
@@ -301,35 +299,18 @@ def test_slugs_of_a_hundred_classes_are_short():
 # ------------------------------------------------------------------------------ shards
 
 
-def samples_of(labels: np.ndarray, kind: str, seed: int = 0) -> Samples:
-    rng = np.random.default_rng(seed)
-    if kind == "tensor":
-        pixels = rng.integers(0, 256, (len(labels), 12), dtype=np.uint8)
-        return Samples(np.arange(len(labels)), labels, pixels)
-    present = rng.random((len(labels), 12)) < 0.4
-    rows = np.where(present, rng.normal(size=present.shape), 0.0)
-    return Samples(
-        np.arange(len(labels)), labels, sparse.csr_array(rows) if kind == "sparse" else rows
-    )
+SHAPE = (3, 2, 2)
 
 
-def shard(
-    folder: Path, spec: HorizontalPartition, train: Samples, test: Samples | None = None
-) -> ClientSamples:
-    shape = (3, 2, 2)
-    prepared = write_prepared(folder / "train.parquet", train, shape)
-    held_out = None
-    if test is not None:
-        held_out = write_prepared(folder / "test.parquet", test, shape, split="test")
-    write_shards(prepared, spec, [folder / "silo-0.parquet"], folder / "manifest.json", held_out)
-    return read_shard(folder / "silo-0.parquet")
+def samples_of(labels: np.ndarray, layout: str, seed: int = 0) -> Samples:
+    return replace(make_samples(len(labels), 12, layout, seed=seed), label=labels)
 
 
 def signs(labels: np.ndarray, spec: HorizontalPartition) -> np.ndarray:
     return np.array([1.0 if label in spec.binary.positive else -1.0 for label in labels])
 
 
-@pytest.mark.parametrize("kind", ["dense", "sparse", "tensor"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "uint8"])
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -337,14 +318,15 @@ def signs(labels: np.ndarray, spec: HorizontalPartition) -> np.ndarray:
 def test_shards_hold_signs_and_the_rows_that_are_kept(kind, tmp_path, spec):
     train = samples_of(labels_of(160, 0, CLASSES), kind)
     test = samples_of(labels_of(30, 1, CLASSES), kind, 1)
-    read = shard(tmp_path, spec, train, test if spec.test == "test" else None)
+    held_out = test if spec.test == "test" else None
+    read = read_shard(*shard(tmp_path, train, spec, SHAPE, held_out))
     clients, test_rows = share_out(spec, train.label)
     rows = np.concatenate(clients)
     np.testing.assert_array_equal(read.samples.sample_id, rows)
     np.testing.assert_array_equal(read.samples.label, signs(train.label[rows], spec))
     np.testing.assert_array_equal(as_dense(read.samples), as_dense(train)[rows])
     np.testing.assert_array_equal(np.diff(read.offsets), [len(held) for held in clients])
-    assert read.samples.layout == kind
+    assert read.samples.layout == train.layout
     positives = np.isin(train.label[rows], spec.binary.positive)
     assert read.metadata["positive_rate"] == pytest.approx(positives.mean(), abs=1e-15)
 
@@ -365,7 +347,7 @@ def test_the_test_split_may_be_stored_otherwise(kinds, tmp_path):
     spec = spec_of(test="test")
     train = samples_of(labels_of(100), kinds[0])
     test = samples_of(labels_of(20, 1), kinds[1], 1)
-    read = shard(tmp_path, spec, train, test)
+    read = read_shard(*shard(tmp_path, train, spec, SHAPE, test))
     assert read.samples.layout == read.test.layout == kinds[0]
     np.testing.assert_array_equal(as_dense(read.test), as_dense(test))
     np.testing.assert_array_equal(read.test.label, signs(test.label, spec))
@@ -375,7 +357,8 @@ def test_the_test_split_may_be_stored_otherwise(kinds, tmp_path):
 def test_labels_that_are_signs_have_a_share_of_positives(tmp_path):
     labels = np.array([1.0, -1.0, -1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
     spec = HorizontalPartition(clients=2, samples=5)
-    assert shard(tmp_path, spec, samples_of(labels, "dense")).metadata["positive_rate"] == 0.6
+    read = read_shard(*shard(tmp_path, samples_of(labels, "dense"), spec))
+    assert read.metadata["positive_rate"] == 0.6
 
 
 def test_slugs_tell_labels_apart_and_stay_short():

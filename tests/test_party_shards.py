@@ -19,8 +19,7 @@ from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition, VerticalPartition
 from fedatlas.shards.assignment import feature_blocks, train_and_test_rows
 from fedatlas.shards.writing import write_shards
-from prepared_files import as_dense, write_prepared
-from test_shards import make_samples
+from prepared_files import as_dense, make_samples, shard, write_prepared
 
 both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])
 one_folder_for_all_examples = settings(
@@ -30,27 +29,6 @@ one_folder_for_all_examples = settings(
 
 def vertical(parties: int = 3, active: int = 2, **rest: Any) -> VerticalPartition:
     return VerticalPartition(**{"parties": parties, "active": active, "seed": 4, **rest})
-
-
-def silo_files(folder: Path, spec: VerticalPartition) -> list[Path]:
-    return [folder / f"silo-{number}.parquet" for number in range(spec.parties)]
-
-
-def shard(
-    folder: Path,
-    samples: Samples,
-    spec: VerticalPartition,
-    test: Samples | None = None,
-    **changes: Any,
-) -> list[Path]:
-    folder.mkdir(exist_ok=True)
-    prepared = write_prepared(folder / "prepared.parquet", samples, **changes)
-    if test is not None:
-        write_prepared(folder / "test.parquet", test, **{"split": "test", **changes})
-    files = silo_files(folder, spec)
-    held_out = None if test is None else folder / "test.parquet"
-    write_shards(prepared, spec, files, folder / "manifest.json", held_out)
-    return files
 
 
 def metadata_of(path: Path) -> dict[str, Any]:
@@ -69,7 +47,7 @@ def matrix(rows: PartyRows) -> np.ndarray:
 @pytest.fixture(params=["dense", "sparse"])
 def files(request, tmp_path) -> list[Path]:
     """Three parties, two of them active, of thirty rows, nine of which are for testing."""
-    return shard(tmp_path, make_samples(30, 8, 0.5, request.param), vertical(test=0.3))
+    return shard(tmp_path, make_samples(30, 8, request.param), vertical(test=0.3))
 
 
 # ------------------------------------------------------------------------------ what a file holds
@@ -90,7 +68,7 @@ def test_a_partys_file_holds_its_columns_and_nothing_else(layout, tmp_path, data
     )
     features = parties + data.draw(st.integers(0, 5), "more features")
     density = data.draw(st.sampled_from([0.0, 0.1, 1.0]), "density")
-    samples = make_samples(14, features, density, layout, data.draw(st.integers(0, 9), "seed"))
+    samples = make_samples(14, features, layout, density, data.draw(st.integers(0, 9), "seed"))
     files = shard(tmp_path, samples, spec)
     train, test = train_and_test_rows(spec, 14)
     blocks = feature_blocks(spec, features)
@@ -139,10 +117,10 @@ def test_a_partys_file_holds_its_columns_and_nothing_else(layout, tmp_path, data
 
 @both_layouts
 def test_a_test_split_is_taken_whole(tmp_path, layout):
-    samples = make_samples(20, 6, 0.6, layout)
-    test = make_samples(7, 6, 0.6, layout, seed=1)
+    samples = make_samples(20, 6, layout)
+    test = make_samples(7, 6, layout, seed=1)
     spec = vertical(test="test", samples=12)
-    read = read_party_shards(shard(tmp_path, samples, spec, test))
+    read = read_party_shards(shard(tmp_path, samples, spec, test=test))
     order = np.concatenate(feature_blocks(spec, 6))
     assert read.test is not None
     np.testing.assert_array_equal(matrix(read.train), as_dense(samples)[:12, order])
@@ -156,8 +134,8 @@ def test_a_test_split_is_taken_whole(tmp_path, layout):
 
 def test_the_manifest_names_every_file(tmp_path):
     spec = vertical(test="test")
-    samples, test = make_samples(9, 4, 1.0, "dense"), make_samples(5, 4, 1.0, "dense")
-    files = shard(tmp_path, samples, spec, test)
+    samples, test = make_samples(9, 4), make_samples(5, 4)
+    files = shard(tmp_path, samples, spec, test=test)
     assert json.loads((tmp_path / "manifest.json").read_text()) == {
         "dataset": "toy",
         "split": "train",
@@ -182,7 +160,7 @@ def test_the_manifest_names_every_file(tmp_path):
 
 @both_layouts
 def test_the_same_request_writes_the_same_bytes(tmp_path, layout):
-    samples = make_samples(20, 6, 0.5, layout)
+    samples = make_samples(20, 6, layout)
     digests = {
         tuple(map(file_digest, shard(tmp_path / name, samples, vertical(test=0.2))))
         for name in ("first", "second")
@@ -220,7 +198,7 @@ def test_numeric_columns_are_standardised_by_training_rows(tmp_path, parties, te
     samples, spec = table_of_csv(), vertical(parties, 1, test=test, standardise=True)
     whole = samples.features
     other = Samples(np.arange(5), samples.label[:5], whole[:5] * 2 + 1) if test == "test" else None
-    files = shard(tmp_path, samples, spec, other, numeric_columns=NUMERIC)
+    files = shard(tmp_path, samples, spec, test=other, numeric_columns=NUMERIC)
     read = read_party_shards(files)
     train_rows, test_rows = train_and_test_rows(spec, 40)
     order = np.concatenate(feature_blocks(spec, 8))
@@ -271,7 +249,7 @@ def test_without_a_list_all_columns_are_numeric_and_by_an_empty_one_none(tmp_pat
 def test_sparse_rows_are_not_standardised(tmp_path):
     message = r"prepared\.parquet: .*'standardise' would make sparse rows dense; remove it"
     with pytest.raises(FedatlasError, match=message):
-        shard(tmp_path, make_samples(9, 4, 0.5, "sparse"), vertical(standardise=True))
+        shard(tmp_path, make_samples(9, 4, "sparse"), vertical(standardise=True))
     assert {path.name for path in tmp_path.iterdir()} == {"prepared.parquet"}
 
 
@@ -295,7 +273,7 @@ def test_fewer_files_than_parties_are_refused(files, count):
 @pytest.mark.parametrize("changes", [{"seed": 5}, {"active": 1}, {"test": 0.2}, {"samples": 30}])
 @both_layouts
 def test_files_of_another_partition_are_refused(tmp_path, layout, changes):
-    samples = make_samples(30, 8, 0.5, layout)
+    samples = make_samples(30, 8, layout)
     files = shard(tmp_path / "one", samples, vertical(test=0.3))
     others = shard(tmp_path / "other", samples, vertical(**{"test": 0.3, **changes}))
     with pytest.raises(FedatlasError, match=r"other/silo-1\.parquet: is not party 1 of the par"):
@@ -303,15 +281,15 @@ def test_files_of_another_partition_are_refused(tmp_path, layout, changes):
 
 
 def test_files_of_other_test_data_are_refused(tmp_path):
-    samples, spec = make_samples(30, 8, 0.5, "sparse"), vertical(test="test")
-    files = shard(tmp_path / "one", samples, spec, make_samples(9, 8, 0.5, "sparse", seed=1))
-    others = shard(tmp_path / "other", samples, spec, make_samples(9, 8, 0.5, "sparse", seed=2))
+    samples, spec = make_samples(30, 8, "sparse"), vertical(test="test")
+    files = shard(tmp_path / "one", samples, spec, test=make_samples(9, 8, "sparse", seed=1))
+    others = shard(tmp_path / "other", samples, spec, test=make_samples(9, 8, "sparse", seed=2))
     with pytest.raises(FedatlasError, match=r"other/silo-2\.parquet: is not party 2"):
         read_party_shards([*files[:2], others[2]])
 
 
 def test_prepared_files_and_horizontal_shards_are_no_party_shards(tmp_path):
-    samples = make_samples(9, 4, 0.5, "dense")
+    samples = make_samples(9, 4, "dense")
     shard(tmp_path, samples, vertical(1, 1))
     with pytest.raises(FedatlasError, match=r"prepared\.parquet: .*lack partition"):
         read_party_shards([tmp_path / "prepared.parquet"])
@@ -326,13 +304,12 @@ def test_prepared_files_and_horizontal_shards_are_no_party_shards(tmp_path):
 
 @pytest.mark.parametrize(("split", "given_one"), [("test", False), (None, True), (0.3, True)])
 def test_a_test_file_is_given_exactly_when_the_partition_names_one(tmp_path, split, given_one):
-    prepared = write_prepared(tmp_path / "prepared.parquet", make_samples(9, 4, 1.0, "dense"))
+    prepared = write_prepared(tmp_path / "prepared.parquet", make_samples(9, 4))
     spec = vertical(test=split)
     with pytest.raises(FedatlasError, match=r"manifest\.json: the partition's test is"):
-        write_shards(
-            prepared, spec, silo_files(tmp_path, spec), tmp_path / "manifest.json",
-            prepared if given_one else None,
-        )  # fmt: skip
+        files = [tmp_path / f"silo-{number}.parquet" for number in range(spec.parties)]
+        held_out = prepared if given_one else None
+        write_shards(prepared, spec, files, tmp_path / "manifest.json", held_out)
 
 
 @pytest.mark.parametrize(
@@ -345,21 +322,21 @@ def test_a_test_file_is_given_exactly_when_the_partition_names_one(tmp_path, spl
 )
 def test_what_cannot_be_shared_out_is_refused_and_leaves_nothing(tmp_path, spec, message):
     with pytest.raises(FedatlasError, match=message):
-        shard(tmp_path, make_samples(9, 4, 1.0, "dense"), spec)
+        shard(tmp_path, make_samples(9, 4), spec)
     assert {path.name for path in tmp_path.iterdir()} == {"prepared.parquet"}
 
 
 def test_a_test_split_with_other_features_is_refused(tmp_path):
-    train, test = make_samples(9, 4, 1.0, "dense"), make_samples(9, 5, 1.0, "dense")
+    train, test = make_samples(9, 4), make_samples(9, 5)
     with pytest.raises(FedatlasError, match=r"test\.parquet: has 5 features, but .* has 4"):
-        shard(tmp_path, train, vertical(test="test"), test)
+        shard(tmp_path, train, vertical(test="test"), test=test)
 
 
 @pytest.mark.parametrize("failing", [1, 2, 3, 4])
 def test_files_are_written_whole_or_not_at_all_and_the_manifest_last(
     tmp_path, monkeypatch, failing
 ):
-    samples = make_samples(9, 4, 1.0, "dense")
+    samples = make_samples(9, 4)
     files = shard(tmp_path, samples, vertical(test=0.3))
     before = {path: path.read_bytes() for path in files}
     written, original = [], pq.ParquetWriter.write_table

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.tables import from_table
@@ -20,20 +19,11 @@ from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
 from fedatlas.shards.assignment import share_out
 from fedatlas.shards.writing import write_shards
-from prepared_files import as_dense, write_prepared
+from prepared_files import as_dense, make_samples, shard, write_prepared
 
 one_folder_for_all_examples = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-
-
-def make_samples(rows: int, features: int, density: float, layout: str, seed: int = 0) -> Samples:
-    """Random rows; at low density many are empty."""
-    random = np.random.default_rng(seed)
-    present = random.random((rows, features)) < density
-    dense = np.where(present, random.normal(size=(rows, features)), 0.0)
-    label = np.where(random.random(rows) < 0.5, 1.0, -1.0)
-    return Samples(np.arange(rows), label, sparse.csr_array(dense) if layout == "sparse" else dense)
 
 
 def assert_same_rows(actual: Samples, whole: Samples, rows: np.ndarray) -> None:
@@ -43,11 +33,11 @@ def assert_same_rows(actual: Samples, whole: Samples, rows: np.ndarray) -> None:
     assert actual.is_sparse == whole.is_sparse
 
 
-def shard(folder: Path, samples: Samples, spec: HorizontalPartition) -> tuple[Path, dict]:
-    prepared = write_prepared(folder / "prepared.parquet", samples)
-    silo, manifest = folder / "silo-0.parquet", folder / "manifest.json"
-    write_shards(prepared, spec, [silo], manifest)
-    return silo, json.loads(manifest.read_text())
+def shard_and_manifest(
+    folder: Path, samples: Samples, spec: HorizontalPartition
+) -> tuple[Path, dict]:
+    (silo,) = shard(folder, samples, spec)
+    return silo, json.loads(silo.with_name("manifest.json").read_text())
 
 
 def partition(assignment: str, clients: int, samples: int | None = None) -> HorizontalPartition:
@@ -60,7 +50,7 @@ def partition(assignment: str, clients: int, samples: int | None = None) -> Hori
 @pytest.fixture
 def silo(tmp_path) -> Path:
     """Six clients of five sparse rows each."""
-    return shard(tmp_path, make_samples(30, 8, 0.5, "sparse"), partition("consecutive", 6))[0]
+    return shard(tmp_path, make_samples(30, 8, "sparse"), partition("consecutive", 6))[0]
 
 
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
@@ -77,8 +67,8 @@ def test_every_kept_sample_comes_back_once_with_its_client(layout, tmp_path, dat
     samples = make_samples(
         rows,
         data.draw(st.integers(1, 6), "features"),
-        data.draw(st.sampled_from([0.0, 0.1, 1.0]), "density"),
         layout,
+        data.draw(st.sampled_from([0.0, 0.1, 1.0]), "density"),
     )
     check_shard(tmp_path, samples, spec)
 
@@ -86,12 +76,12 @@ def test_every_kept_sample_comes_back_once_with_its_client(layout, tmp_path, dat
 @pytest.mark.parametrize("clients", [2, 700])
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
 def test_thousands_of_rows_come_back_too(tmp_path, clients, layout):
-    check_shard(tmp_path, make_samples(3000, 3, 0.5, layout), partition("dirichlet", clients))
+    check_shard(tmp_path, make_samples(3000, 3, layout), partition("dirichlet", clients))
 
 
 def check_shard(folder: Path, samples: Samples, spec: HorizontalPartition) -> None:
     """Every client of a shard holds the rows that it is dealt."""
-    silo, manifest = shard(folder, samples, spec)
+    silo, manifest = shard_and_manifest(folder, samples, spec)
     clients, _ = share_out(spec, samples.label)
     rows = len(samples)
     read, file = read_shard(silo), pq.ParquetFile(silo)
@@ -112,7 +102,7 @@ def check_shard(folder: Path, samples: Samples, spec: HorizontalPartition) -> No
 
 def test_manifest_and_metadata_tell_where_a_shard_comes_from(tmp_path):
     spec = HorizontalPartition(assignment="shuffled", clients=2, samples=5, seed=3)
-    silo, manifest = shard(tmp_path, make_samples(6, 4, 1.0, "dense"), spec)
+    silo, manifest = shard_and_manifest(tmp_path, make_samples(6, 4), spec)
     prepared_digest = file_digest(tmp_path / "prepared.parquet")
     clients = manifest["silos"][0].pop("clients")
     assert [client["samples"] for client in clients] == [3, 2]
@@ -135,30 +125,30 @@ def test_manifest_and_metadata_tell_where_a_shard_comes_from(tmp_path):
         "silo": 0,
         "client_samples": [3, 2],
         "test_samples": 0,
-        "positive_rate": 0.4,
+        "positive_rate": 0.8,
         "prepared_digest": prepared_digest,
         "test_digest": None,
     }
 
 
 def test_consecutive_clients_are_one_range_each(tmp_path):
-    _, manifest = shard(tmp_path, make_samples(7, 2, 1.0, "dense"), partition("consecutive", 3))
+    _, manifest = shard_and_manifest(tmp_path, make_samples(7, 2), partition("consecutive", 3))
     ranges = [client["sample_ids"] for client in manifest["silos"][0]["clients"]]
     assert ranges == [[[0, 3]], [[3, 5]], [[5, 7]]]
 
 
 def test_the_same_request_writes_the_same_bytes(tmp_path):
-    samples = make_samples(40, 5, 0.5, "sparse")
+    samples = make_samples(40, 5, "sparse")
     digests = set()
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-        silo, _ = shard(tmp_path / name, samples, partition("dirichlet", 4))
+        (silo,) = shard(tmp_path / name, samples, partition("dirichlet", 4))
         digests.add((file_digest(silo), file_digest(silo.with_name("manifest.json"))))
     assert len(digests) == 1
 
 
 def test_a_shard_has_the_prepared_columns_and_nothing_else_is_left_behind(tmp_path):
-    silo, _ = shard(tmp_path, make_samples(9, 3, 0.5, "sparse"), partition("shuffled", 3))
+    (silo,) = shard(tmp_path, make_samples(9, 3, "sparse"), partition("shuffled", 3))
     prepared = pq.read_schema(tmp_path / "prepared.parquet")
     assert pq.read_schema(silo).equals(prepared, check_metadata=False)
     assert {path.name for path in tmp_path.iterdir()} == {
@@ -212,9 +202,7 @@ def test_a_truncated_shard_is_refused_by_name(silo, kept):
 
 
 def test_a_prepared_file_without_a_key_is_refused(tmp_path):
-    prepared = write_prepared(
-        tmp_path / "prepared.parquet", make_samples(9, 2, 1.0, "dense"), features=None
-    )
+    prepared = write_prepared(tmp_path / "prepared.parquet", make_samples(9, 2), features=None)
     spec, silo = partition("consecutive", 3), tmp_path / "silo-0.parquet"
     with pytest.raises(FedatlasError, match=r"prepared\.parquet: .*lack features"):
         write_shards(prepared, spec, [silo], tmp_path / "manifest.json")

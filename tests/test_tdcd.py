@@ -30,6 +30,7 @@ from fedatlas.schema.partitions import TieredPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import read_trace
 from fedatlas.training.loop import train
+from prepared_files import shard
 from resuming import killed_and_resumed, without_times
 from test_tiered_problem import (
     Toy,
@@ -42,7 +43,6 @@ from test_tiered_problem import (
     normed_embeddings,
     normed_has_a_name,  # noqa: F401, a fixture
 )
-from test_tiered_shards import shard
 
 pytestmark = pytest.mark.usefixtures("one_thread", "normed_has_a_name")
 

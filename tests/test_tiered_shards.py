@@ -1,8 +1,6 @@
 """Tiered shards: what goes in comes out, slice by slice and client by client, or is refused."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -10,7 +8,6 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 
 from fedatlas.arithmetic.device_samples import DeviceSamples
 from fedatlas.arithmetic.samples import Samples
@@ -23,48 +20,14 @@ from fedatlas.files import file_digest
 from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, VerticalPartition
 from fedatlas.shards.assignment import share_out_by_silo, silo_blocks, train_and_test_rows
 from fedatlas.shards.writing import write_shards
-from prepared_files import as_dense, write_prepared
+from prepared_files import as_dense, make_samples, shard, write_prepared
 from test_tiered_partition import shapes_and_cuts, silo_of_each_number, tiered
 
-LAYOUTS = ["float64", "float32", "uint8", "sparse"]
+LAYOUTS = ["dense", "float32", "uint8", "sparse"]
 
 one_folder_for_all_examples = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-
-
-def make_samples(rows: int, features: int, layout: str, seed: int = 0) -> Samples:
-    """Random rows with classes 0 to 2; of `sparse`, half of the values are 0."""
-    random = np.random.default_rng(seed)
-    label = random.integers(0, 3, rows).astype(float)
-    if layout == "uint8":
-        values: Any = random.integers(0, 256, (rows, features), dtype=np.uint8)
-    else:
-        values = random.normal(size=(rows, features)).astype(
-            "float32" if layout == "float32" else "float64"
-        )
-    if layout == "sparse":
-        values = sparse.csr_array(np.where(random.random(values.shape) < 0.5, values, 0.0))
-    return Samples(np.arange(rows), label, values)
-
-
-def shard(
-    folder: Path,
-    samples: Samples,
-    spec: TieredPartition,
-    shape: tuple[int, ...] | None = None,
-    test: Samples | None = None,
-    **changes: Any,
-) -> list[Path]:
-    folder.mkdir(exist_ok=True)
-    changes |= {"task": "multiclass", "standardised": {"mean": [0.0], "scale": [1.0]}}
-    prepared = write_prepared(folder / "prepared.parquet", samples, shape, **changes)
-    held_out = None
-    if test is not None:
-        held_out = write_prepared(folder / "test.parquet", test, shape, split="test", **changes)
-    files = [folder / f"silo-{number}.parquet" for number in range(spec.silos)]
-    write_shards(prepared, spec, files, folder / "manifest.json", held_out)
-    return files
 
 
 def put_together(data: TieredSamples, test: bool = False) -> np.ndarray:
@@ -90,7 +53,9 @@ def test_slices_come_back_and_can_be_put_together(layout, tmp_path, data):
     rows = data.draw(st.integers(4, 12), "rows")
     test = data.draw(st.sampled_from([None, 0.25]), "test")
     spec = tiered(cut, data.draw(st.integers(1, 3), "clients"), test=test)
-    samples = make_samples(rows, int(np.prod(shape)), layout, data.draw(st.integers(0, 9), "seed"))
+    samples = make_samples(
+        rows, int(np.prod(shape)), layout, seed=data.draw(st.integers(0, 9), "seed")
+    )
     stated = None if len(shape) == 1 else shape
     files = shard(tmp_path, samples, spec, stated)
     train, held_out = train_and_test_rows(spec, rows)
@@ -132,7 +97,7 @@ def test_slices_come_back_and_can_be_put_together(layout, tmp_path, data):
         np.testing.assert_array_equal(put_together(read, test=True), whole[held_out])
 
 
-@pytest.mark.parametrize("layout", ["float64", "uint8", "sparse"])
+@pytest.mark.parametrize("layout", ["dense", "uint8", "sparse"])
 def test_a_test_split_is_taken_whole_by_every_silo(tmp_path, layout):
     samples, test = make_samples(12, 24, layout), make_samples(5, 24, layout, seed=1)
     spec = tiered({"width": 2}, test="test", samples=9)
@@ -199,7 +164,8 @@ def test_networks_see_blocks_of_time_series(tmp_path, cut):
 def test_metadata_and_manifest_tell_where_shards_come_from(tmp_path):
     spec = tiered({"height": 2}, 2, test=0.25, seed=3)
     samples = make_samples(8, 12, "uint8")
-    files = shard(tmp_path, samples, spec, (2, 3, 2))
+    scaling = {"mean": [0.0], "scale": [1.0]}
+    files = shard(tmp_path, samples, spec, (2, 3, 2), task="multiclass", standardised=scaling)
     silos, test = share_out_by_silo(spec, np.zeros(8))
     common = {"dataset": "toy", "split": "train", "partition": spec.model_dump()}
     prepared_digest = file_digest(tmp_path / "prepared.parquet")
@@ -217,7 +183,7 @@ def test_metadata_and_manifest_tell_where_shards_come_from(tmp_path):
             "silo": number,
             "client_samples": [3, 3],
             "test_samples": 2,
-            "positive_rate": None,
+            "positive_rate": (samples.label[np.concatenate(silos[number])] > 0).mean(),
             "prepared_digest": prepared_digest,
             "test_digest": None,
         }
@@ -269,7 +235,7 @@ def test_the_same_request_writes_the_same_bytes(tmp_path, layout):
 )
 def test_what_cannot_be_shared_out_leaves_no_file(tmp_path, spec, message):
     with pytest.raises(FedatlasError, match=message):
-        shard(tmp_path, make_samples(50, 4, "float64"), spec)
+        shard(tmp_path, make_samples(50, 4, "dense"), spec)
     assert {path.name for path in tmp_path.iterdir()} == {"prepared.parquet"}
 
 
@@ -281,7 +247,7 @@ def test_what_cannot_be_shared_out_leaves_no_file(tmp_path, spec, message):
 def test_silos_hold_the_signs_and_rows_of_a_horizontal_shard(layout, test, tmp_path):
     """The same samples, labels and test rows in both, and the same share of positives."""
     rest = {"test": test, "seed": 3, "samples": 50}
-    rest["binary"] = {"positive": (1, 2), "keep_negative": 0.5}
+    rest["binary"] = {"positive": (1,), "keep_negative": 0.5}
     samples, others = make_samples(60, 6, layout), make_samples(9, 6, layout, seed=1)
     held_out = others if test == "test" else None
     spec = tiered({"columns": 3}, 4, **rest)
@@ -315,7 +281,7 @@ def test_silos_hold_the_signs_and_rows_of_a_horizontal_shard(layout, test, tmp_p
             np.testing.assert_array_equal(part.label, np.where(raw >= 1, 1.0, -1.0))
             assert len(ids) == len(part)
     np.testing.assert_array_equal(put_together(silos), as_dense(whole.samples)[order])
-    negatives = round(0.5 * (samples.label[whole_training_rows(spec)] == 0).sum())
+    negatives = round(0.5 * (samples.label[whole_training_rows(spec)] < 0).sum())
     assert (whole.samples.label < 0).sum() == negatives
 
 
@@ -328,7 +294,7 @@ def whole_training_rows(spec: TieredPartition) -> np.ndarray:
 
 
 def test_the_command_shards_every_kind_of_partition(tmp_path):
-    prepared = write_prepared(tmp_path / "prepared.parquet", make_samples(12, 6, "float64"))
+    prepared = write_prepared(tmp_path / "prepared.parquet", make_samples(12, 6, "dense"))
     partitions = (tiered(), VerticalPartition(parties=2, active=2, seed=0))
     for spec in (*partitions, HorizontalPartition(clients=2)):
         folder = tmp_path / spec.kind
