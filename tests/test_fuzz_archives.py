@@ -13,25 +13,9 @@ from hypothesis import strategies as st
 
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.errors import FedatlasError
+from made_archives import GOOD, special, tar_of, zip_of
 
 MIB = 1 << 20
-
-
-def tar_of(*names: str | tarfile.TarInfo) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name in names:
-            member = tarfile.TarInfo(name) if isinstance(name, str) else name
-            archive.addfile(member, io.BytesIO(bytes(member.size)))
-    return stream.getvalue()
-
-
-def zip_of(*names: str, method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", method) as archive:
-        for name in names:
-            archive.writestr(name, b"content")
-    return stream.getvalue()
 
 
 def refused(folder: Path, kind: str, content: bytes) -> str:
@@ -106,9 +90,8 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_plain_file_is_refused(tmp_path, kind):
-    member = tarfile.TarInfo("odd")
-    member.type, member.linkname = KINDS[kind], "good"
-    assert "'odd' is a link or a device" in refused(tmp_path, "tar", tar_of("good", member))
+    content = tar_of("good", special("odd", KINDS[kind], "good"))
+    assert "'odd' is a link or a device" in refused(tmp_path, "tar", content)
 
 
 @pytest.mark.parametrize("mode", [0o120777, 0o020666, 0o060666, 0o010666, 0o140777])
@@ -119,6 +102,43 @@ def test_what_is_no_plain_file_of_a_zip_is_refused(tmp_path, mode):
         member.external_attr = mode << 16
         archive.writestr(member, "good")
     assert "'odd' is a link or a device" in refused(tmp_path, "zip", stream.getvalue())
+
+
+PACKED = tar_of(*GOOD, compression="gz")
+FLIPPED = bytearray(zip_of(("a", b"hello hello hello")))
+FLIPPED[30 + len("a") + 2] ^= 1  # a local header has 30 bytes and the name; then the packed bytes
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "problem"),
+    [
+        ("tar", tar_of(special("../d", tarfile.DIRTYPE)), "would leave"),
+        ("tar", tar_of(special("s", tarfile.SYMTYPE, ".."), "s/x"), "'s' is a link"),
+        ("tar", tar_of("a", "./a"), "'./a' occurs twice"),
+        ("tar", tar_of("a", "a/b"), "cannot be unpacked"),
+        ("tar", tar_of("."), "refused"),
+        ("tar", tar_of(("a", bytes(range(256)) * 400))[:9000], "damaged"),
+        ("tar", tar_of(*GOOD, compression="xz")[:-9], "damaged"),
+        ("tar", PACKED[:-8] + bytes(8), "damaged"),  # a wrong sum
+        ("tar", PACKED[:-30], "damaged"),
+        ("tar", b"hello" * 1000, "damaged"),
+        ("tar", tar_of(("zeros", bytes(4 * MIB)), compression="gz"), "more than 1048576 bytes"),
+        ("tar", tar_of(*map(str, range(2100)), compression="gz"), "more than 1048576 bytes"),
+        ("zip", zip_of("a", "b/../a"), "refused"),
+        ("zip", zip_of(*GOOD)[:-30], "damaged"),
+        ("zip", bytes(FLIPPED), "damaged"),
+        ("zip", zip_of(("zeros", bytes(4 * MIB))), "more than 1048576 bytes"),
+        ("zip", b"hello", "damaged"),
+    ],
+)
+def test_a_hostile_or_damaged_archive_leaves_nothing(tmp_path, kind, content, problem):
+    assert problem in refused(tmp_path, kind, content)
+
+
+def test_duplicate_zip_members_are_refused(tmp_path):
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        content = zip_of("a", "a")
+    assert "'a' occurs twice" in refused(tmp_path, "zip", content)
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
