@@ -1,7 +1,14 @@
-"""A small entry of the catalogue, for tests to change."""
+"""The catalogue, and small entries of one for tests to change."""
 
 import math
+from pathlib import Path
 from typing import Any
+
+from fedatlas.data.catalogue import load_catalogue
+from fedatlas.data.datasets import Dataset
+from fedatlas.data.formats import dataset_of
+
+PUBLISHED = load_catalogue(Path(__file__).parents[1] / "config" / "datasets.yaml")
 
 FILES = [{"path": "a", "urls": ["https://example.org/a"]}]
 
@@ -36,3 +43,13 @@ def image_entry(files: int, shape: tuple[int, ...], **changes: Any) -> dict[str,
         )
         | changes
     )
+
+
+def tiny(**changes: Any) -> Dataset:
+    """The data set `tiny` of an entry."""
+    return dataset_of(entry(name="tiny", **changes), "catalogue")
+
+
+def tiny_images(files: int, shape: tuple[int, ...], **changes: Any) -> Dataset:
+    """The data set `tiny` of an entry of images."""
+    return dataset_of(image_entry(files, shape, name="tiny", **changes), "catalogue")

@@ -1,16 +1,13 @@
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 
-from catalogue_entry import entry
+from catalogue_entry import PUBLISHED, entry
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.raw_files import RawFile
 from fedatlas.errors import FedatlasError
-
-CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
 
 ENTRY = entry(splits={"train": {"files": [{"path": "tiny/a", "urls": ["https://example.org/a"]}]}})
 
@@ -26,24 +23,23 @@ def file_entry(**changes):
 
 
 def test_every_data_set_of_the_papers_is_listed():
-    catalogue = load_catalogue(CATALOGUE)
-    assert set(catalogue) >= {
+    assert set(PUBLISHED) >= {
         *("a9a", "w8a", "australian", "splice", "news20.binary", "webspam", "e2006-tfidf"),
         *("year-prediction-msd", "fashion-mnist", "mnist", "cifar-10", "cifar-10-binary"),
         "tiny-imagenet",
         *("uci-credit-card", "give-me-some-credit", "modelnet40"),
         *("mimic3-in-hospital-mortality", "breast-cancer", "digits"),
     }
-    assert catalogue["a9a"].features == 123
-    assert catalogue["a9a"].labels == {"-1": -1.0, "1": 1.0}
-    checksum = catalogue["a9a"].split("train").files[0].checksum
+    assert PUBLISHED["a9a"].features == 123
+    assert PUBLISHED["a9a"].labels == {"-1": -1.0, "1": 1.0}
+    checksum = PUBLISHED["a9a"].split("train").files[0].checksum
     assert checksum == "md5:fb3596510d780aaf76a06dc721d49662"
-    assert "a9a" in catalogue and "nope" not in catalogue
-    assert catalogue.get("nope") is None
+    assert "a9a" in PUBLISHED and "nope" not in PUBLISHED
+    assert PUBLISHED.get("nope") is None
 
 
 def test_raw_files_are_listed_by_the_place_they_end_up_in():
-    raw_files = load_catalogue(CATALOGUE).raw_files()
+    raw_files = PUBLISHED.raw_files()
     assert raw_files["libsvm/news20.binary"].path == "libsvm/news20.binary.bz2"
     assert raw_files["tiny-imagenet/tiny-imagenet-200"].is_folder
     assert not raw_files["cifar/cifar-10-batches-py/test_batch"].is_folder
@@ -244,11 +240,10 @@ def test_a_wrong_synthetic_set_is_refused(tmp_path, changes, block, problem):
 
 
 def test_the_tables_of_the_papers_add_up_to_their_features():
-    catalogue = load_catalogue(CATALOGUE)
-    assert _widths(catalogue["uci-credit-card"].csv) == (14, [1, 7, 4, 11, 11, 11, 11, 10, 10])
-    assert catalogue["uci-credit-card"].features == 90
-    assert _widths(catalogue["give-me-some-credit"].csv) == (5, [16, 19, 26, 13, 13])
-    assert catalogue["give-me-some-credit"].features == 92
+    assert _widths(PUBLISHED["uci-credit-card"].csv) == (14, [1, 7, 4, 11, 11, 11, 11, 10, 10])
+    assert PUBLISHED["uci-credit-card"].features == 90
+    assert _widths(PUBLISHED["give-me-some-credit"].csv) == (5, [16, 19, 26, 13, 13])
+    assert PUBLISHED["give-me-some-credit"].features == 92
 
 
 def _widths(table):
@@ -256,7 +251,7 @@ def _widths(table):
 
 
 def test_synthetic_sets_say_what_they_are():
-    made = [one for one in load_catalogue(CATALOGUE).values() if one.format == "synthetic"]
+    made = [one for one in PUBLISHED.values() if one.format == "synthetic"]
     assert len(made) == 3
     for one in made:
         assert one.title.startswith("Synthetic") and one.note.startswith("Synthetic")
@@ -264,14 +259,13 @@ def test_synthetic_sets_say_what_they_are():
 
 
 def test_images_are_normalised_by_channel():
-    catalogue = load_catalogue(CATALOGUE)
-    assert catalogue["mnist"].normalise.mean == (0.1307,)
-    assert catalogue["cifar-10"].normalise == catalogue["cifar-10-binary"].normalise
-    assert len(catalogue["cifar-10"].normalise.deviation) == 3
-    assert not catalogue["cifar-10"].scaled_by_train
-    assert catalogue["digits"].normalise.mean is None and catalogue["digits"].scaled_by_train
-    assert catalogue["a9a"].normalise is None
-    assert catalogue["tiny-imagenet"].normalise.mean is None
+    assert PUBLISHED["mnist"].normalise.mean == (0.1307,)
+    assert PUBLISHED["cifar-10"].normalise == PUBLISHED["cifar-10-binary"].normalise
+    assert len(PUBLISHED["cifar-10"].normalise.deviation) == 3
+    assert not PUBLISHED["cifar-10"].scaled_by_train
+    assert PUBLISHED["digits"].normalise.mean is None and PUBLISHED["digits"].scaled_by_train
+    assert PUBLISHED["a9a"].normalise is None
+    assert PUBLISHED["tiny-imagenet"].normalise.mean is None
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "a9a"])

@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder
 
-from fedatlas.data.catalogue import load_catalogue
+from catalogue_entry import PUBLISHED
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.csv import CsvTable, read_csv
 from fedatlas.errors import FedatlasError
 
-CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
 SIGNS = {"0": -1.0, "1": 1.0}
 TABLE = CsvTable.model_validate(
     {
@@ -230,7 +229,7 @@ GIVE_ME_SOME_CREDIT = """\
 
 
 def test_give_me_some_credit_reaches_the_papers_number_of_features(tmp_path):
-    entry = load_catalogue(CATALOGUE)["give-me-some-credit"]
+    entry = PUBLISHED["give-me-some-credit"]
     samples = read_raw(entry, "train", [written(tmp_path / "t.csv", GIVE_ME_SOME_CREDIT)])
     assert samples.features.shape == (3, 92)
     assert samples.label.tolist() == [1, -1, -1]
@@ -251,7 +250,7 @@ def test_the_credit_cards_are_encoded_as_pandas_does():
     path = Path(mirror or "", "kaggle", "UCI_Credit_Card.csv")
     if not mirror or not path.is_file():
         pytest.skip("needs kaggle/UCI_Credit_Card.csv in the folder that FEDATLAS_MIRROR names")
-    entry = load_catalogue(CATALOGUE)["uci-credit-card"]
+    entry = PUBLISHED["uci-credit-card"]
     samples = read_raw(entry, "train", [path])
     frame = pd.read_csv(io.BytesIO(path.read_bytes()))
     one_hot = [one.column for one in entry.csv.one_hot]

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalogue_entry import entry
-from fedatlas.data.formats import dataset_of, read_raw
+from catalogue_entry import tiny
+from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.libsvm import read_libsvm
 from fedatlas.errors import FedatlasError
 
@@ -37,8 +37,7 @@ def plain_parse(text, features):
 
 
 def dataset(**changes):
-    plain = entry(name="tiny", labels={-1: -1, 1: 1})
-    return dataset_of({**plain, **changes}, "catalogue")
+    return tiny(**{"labels": {-1: -1, 1: 1}, **changes})
 
 
 FEATURES = 9

@@ -4,7 +4,6 @@ import contextlib
 import io
 import math
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from catalogue_entry import image_entry
-from fedatlas.data.catalogue import load_catalogue
-from fedatlas.data.formats import dataset_of, read_raw
+from catalogue_entry import PUBLISHED, tiny_images
+from fedatlas.data.formats import read_raw
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.errors import FedatlasError
 
-CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
 VIEWS, HEIGHT, WIDTH = 3, 4, 2
 SHAPE = (VIEWS, 3, HEIGHT, WIDTH)
 FACTOR = 3
@@ -74,15 +71,13 @@ def plainly_reduced(pixels):
 
 def views_set(**changes):
     raw = {"path": "modelnet40/shaded.tar.gz", "urls": ["https://example.org/a"], "unpack": "tar"}
-    plain = image_entry(
-        name="tiny",
-        files=1,
-        shape=SHAPE,
-        format="image_views",
-        image_views={"folder": TOP, "classes": CLASSES},
-        splits={"train": {"files": [raw]}, "test": {"files": [raw]}},
-    )
-    return dataset_of({**plain, **changes}, "catalogue")
+    plain = {
+        "shape": SHAPE,
+        "format": "image_views",
+        "image_views": {"folder": TOP, "classes": CLASSES},
+        "splits": {"train": {"files": [raw]}, "test": {"files": [raw]}},
+    }
+    return tiny_images(1, **plain | {"features": math.prod(SHAPE)} | changes)
 
 
 SHAPES = {
@@ -282,7 +277,7 @@ def test_links_are_refused(folder, linked):
 
 
 def test_modelnet40_is_as_published_but_for_its_size():
-    dataset = load_catalogue(CATALOGUE)["modelnet40"]
+    dataset = PUBLISHED["modelnet40"]
     assert (dataset.format, dataset.shape, dataset.classes) == ("image_views", (12, 3, 64, 64), 40)
     names = dataset.image_views.classes
     assert list(names) == sorted(names) and names[0] == "airplane" and names[-1] == "xbox"

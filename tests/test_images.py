@@ -10,23 +10,20 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from catalogue_entry import image_entry
+from catalogue_entry import PUBLISHED, image_entry, tiny_images
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.download import Fetching, download
 from fedatlas.data.formats import dataset_of, read_raw
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError
 
-CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
 SHAPE = (3, 2, 2)
 D = 12
 
 
 def dataset(files=1, **changes):
-    plain = image_entry(name="tiny", files=files, shape=SHAPE)
-    return dataset_of({**plain, **changes}, "catalogue")
+    return tiny_images(files, **{"shape": SHAPE, **changes})
 
 
 def some_pixels(n, d=D, seed=0):
@@ -565,7 +562,7 @@ def test_a_constant_channel_cannot_be_normalised(tmp_path):
 
 
 def test_values_that_are_no_bytes_are_normalised_too(tmp_path):
-    digits = load_catalogue(CATALOGUE)["digits"]
+    digits = PUBLISHED["digits"]
     prepare(digits, "train", [], tmp_path / "digits.parquet")
     samples, metadata = read_prepared(tmp_path / "digits.parquet")
     assert metadata["layout"] == "dense" and samples.features.max() == 16
@@ -589,7 +586,7 @@ def test_sparse_rows_are_not_normalised(tmp_path):
 def published(name, split, folder):
     """The raw files of a split, from the mirror."""
     mirror = os.environ.get("FEDATLAS_MIRROR")
-    images = load_catalogue(CATALOGUE)[name]
+    images = PUBLISHED[name]
     raw = images.split(split).files
     missing = [file.path for file in raw if not mirror or not Path(mirror, file.path).is_file()]
     if missing or mirror is None:

@@ -9,13 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catalogue_entry import entry
-from fedatlas.data.catalogue import load_catalogue
-from fedatlas.data.formats import dataset_of, read_raw
+from catalogue_entry import PUBLISHED, tiny
+from fedatlas.data.formats import read_raw
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.errors import FedatlasError
 
-CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
 HEADER = (
     "Hours,Capillary refill rate,Diastolic blood pressure,Fraction inspired oxygen,"
     "Glascow coma scale eye opening,Glascow coma scale motor response,Glascow coma scale total,"
@@ -116,10 +114,8 @@ def write_benchmark(
 def benchmark_set(**changes):
     raw = {"path": "mimic3/a.tar.gz", "unpack": "tar", "login": "ask"}
     splits = {"train": {"files": [raw]}, "test": {"files": [raw]}}
-    plain = entry(
-        name="tiny", format="mimic3", features=3648, shape=(48, 76), standardise=True, splits=splits
-    )
-    return dataset_of({**plain, **changes}, "catalogue")
+    plain = {"features": 3648, "shape": (48, 76), "standardise": True, "splits": splits}
+    return tiny(format="mimic3", **plain | changes)
 
 
 def stays(random: np.random.Generator, count: int) -> list[tuple[str, Stay, int]]:
@@ -351,7 +347,7 @@ def test_links_are_refused(folder, linked):
 
 
 def test_the_benchmark_of_the_catalogue_is_as_published():
-    dataset = load_catalogue(CATALOGUE)["mimic3-in-hospital-mortality"]
+    dataset = PUBLISHED["mimic3-in-hospital-mortality"]
     assert (dataset.format, dataset.shape, dataset.features) == ("mimic3", (48, 76), 3648)
     assert {name: split.rows for name, split in dataset.splits.items()} == {
         "train": 14681,

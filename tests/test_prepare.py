@@ -5,18 +5,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from catalogue_entry import FILES, entry
-from fedatlas.data.formats import dataset_of
+from catalogue_entry import FILES, tiny
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
 
 
 def dataset(**changes):
-    plain = entry(
-        name="tiny", features=6, splits={"train": {"files": FILES}, "test": {"files": FILES}}
-    )
-    return dataset_of({**plain, **changes}, "catalogue")
+    splits = {"train": {"files": FILES}, "test": {"files": FILES}}
+    return tiny(**{"features": 6, "splits": splits, **changes})
 
 
 @pytest.fixture

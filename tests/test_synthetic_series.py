@@ -1,7 +1,6 @@
 """Made time series: the benchmark's columns, labels that can be learnt, float32 all the way."""
 
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,11 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalogue_entry import entry
+from catalogue_entry import PUBLISHED, tiny
 from fedatlas.arithmetic.device_samples import DeviceSamples
-from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.clinical import CHANNELS, COLUMNS, CONTINUOUS_COLUMNS, encoded
-from fedatlas.data.formats import dataset_of, read_raw
+from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.synthetic_series import SyntheticSeries, make_series
 from fedatlas.data.prepare import prepare, read_prepared
 from fedatlas.data.scaling import scaled
@@ -22,7 +20,6 @@ from fedatlas.federations.client_shards import read_shard
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.shards.writing import write_shards
 
-CATALOGUE = Path(__file__).parents[1] / "config" / "datasets.yaml"
 STEPS = 6
 CATEGORICAL = {0: 2, 3: 8, 4: 12, 5: 13, 6: 12}
 MASKS = slice(59, 76)
@@ -33,17 +30,15 @@ def made_series(**changes):
 
 
 def series_set(**changes):
-    plain = entry(
-        name="tiny",
-        format="synthetic_series",
-        features=STEPS * COLUMNS,
-        shape=(STEPS, COLUMNS),
-        labels=None,
-        standardise=True,
-        synthetic_series=made_series().model_dump(),
-        splits={"train": {"rows": 300}, "test": {"rows": 100}},
-    )
-    return dataset_of({**plain, **changes}, "catalogue")
+    plain = {
+        "features": STEPS * COLUMNS,
+        "shape": (STEPS, COLUMNS),
+        "labels": None,
+        "standardise": True,
+        "synthetic_series": made_series().model_dump(),
+        "splits": {"train": {"rows": 300}, "test": {"rows": 100}},
+    }
+    return tiny(format="synthetic_series", **plain | changes)
 
 
 # -------------------------------------------------------------------------------------- the columns
@@ -276,11 +271,11 @@ def test_networks_see_what_a_shard_holds(prepared, dtype):
 
 
 def test_the_set_of_the_catalogue_is_made_in_time_and_says_what_it_is():
-    dataset = load_catalogue(CATALOGUE)["synthetic-ihm"]
+    dataset = PUBLISHED["synthetic-ihm"]
     assert dataset.title.startswith("SYNTHETIC") and "no patient data" in dataset.title
     assert "nothing about patients can be read" in " ".join(dataset.note.split())
     assert (dataset.shape, dataset.task, dataset.standardise) == ((48, 76), "binary", True)
-    benchmark = load_catalogue(CATALOGUE)["mimic3-in-hospital-mortality"]
+    benchmark = PUBLISHED["mimic3-in-hospital-mortality"]
     assert dataset.shape == benchmark.shape
     for name, split in dataset.splits.items():
         assert split.rows == benchmark.splits[name].rows

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from catalogue_entry import entry, image_entry
+from catalogue_entry import tiny, tiny_images
 from fedatlas.atlas.joining import join_papers
 from fedatlas.atlas.reading import open_atlas
 from fedatlas.data.folders import opened_image
-from fedatlas.data.formats import dataset_of, read_raw
+from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.csv import CsvTable, read_csv
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.schema.models import read_yaml
@@ -37,9 +37,7 @@ def _written(path: Path, content: bytes) -> Path:
 
 
 def idx_of_four_billion_images(folder: Path) -> Read:
-    dataset = dataset_of(
-        image_entry(name="tiny", files=2, shape=(1, 2, 3), format="idx"), "catalogue"
-    )
+    dataset = tiny_images(2, (1, 2, 3), format="idx")
     header = bytes([0, 0, 8, 3]) + struct.pack(">3I", (1 << 32) - 1, 2, 3)
     images = _written(folder / "images", header + bytes(6))
     labels = _written(folder / "labels", bytes([0, 0, 8, 1]) + struct.pack(">I", (1 << 32) - 1))
@@ -47,7 +45,7 @@ def idx_of_four_billion_images(folder: Path) -> Read:
 
 
 def libsvm_index_of_a_quintillion(folder: Path) -> Read:
-    dataset = dataset_of(entry(name="tiny", labels={-1: -1, 1: 1}), "catalogue")
+    dataset = tiny(labels={-1: -1, 1: 1})
     path = _written(folder / "a", b"1 1:1\n1 1000000000000000000:1\n")
     return lambda: read_raw(dataset, "train", [path])
 

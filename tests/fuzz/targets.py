@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from catalogue_entry import entry, image_entry
+from catalogue_entry import tiny, tiny_images
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.checksums import verify
 from fedatlas.data.clinical import CHANNELS
 from fedatlas.data.datasets import Dataset
-from fedatlas.data.formats import dataset_of, read_raw
+from fedatlas.data.formats import read_raw
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.evaluation.claims.audit_stands import COLUMNS, read_audit
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
@@ -70,7 +70,7 @@ def _either(*cases: Case) -> Case:
 
 
 def libsvm(folder: Path) -> Case:
-    dataset = dataset_of(entry(name="tiny", labels={-1: -1, 1: 1}), "catalogue")
+    dataset = tiny(labels={-1: -1, 1: 1})
     seeds = [b"+1 1:0.5 3:1\n-1 2:-1e-3\n1\n", b"-1 1:1 2:2 3:3 # note\r\n+1 3:1\r\n"]
     tokens = [b" 1000000000000000000:1", b"qid:1", b" 1:1", b"4:1", b"+1 ", b"1:nan", b"# "]
     return of_file(folder / "a", seeds, lambda: _checked(dataset, "train", [folder / "a"]), tokens)
@@ -87,7 +87,7 @@ def csv_table(folder: Path) -> Case:
         ],
         "drop_missing": True,
     }
-    dataset = dataset_of(entry(name="tiny", format="csv", csv=table, features=7), "catalogue")
+    dataset = tiny(format="csv", csv=table, features=7)
     seeds = [
         b"id,y,a,c,n\n7,1,-2.5,z,0\n8,0,1e+05,x,4\n",
         b'n,c,a,y,id\r\n0,"z",-2.5,1,"7,7"\r\n4,x,NA,0,8\r\n',
@@ -100,16 +100,8 @@ def csv_table(folder: Path) -> Case:
 
 def mimic3(folder: Path) -> Case:
     raw = {"path": "a.tar.gz", "unpack": "tar", "login": "ask"}
-    dataset = dataset_of(
-        entry(
-            name="tiny",
-            format="mimic3",
-            features=3648,
-            shape=(48, 76),
-            splits={"train": {"files": [raw]}},
-        ),
-        "catalogue",
-    )
+    splits = {"train": {"files": [raw]}}
+    dataset = tiny(format="mimic3", features=3648, shape=(48, 76), splits=splits)
     top = folder / "in-hospital-mortality"
     (top / "train").mkdir(parents=True)
     header = ",".join(["Hours", *(channel.name for channel in CHANNELS)])
@@ -145,12 +137,8 @@ def _checked(dataset: Dataset, split: str, raw: list[Path]) -> Any:
 # ------------------------------------------------------------------------------------------ images
 
 
-def _image_set(**changes: Any) -> Dataset:
-    return dataset_of(image_entry(**({"name": "tiny", "files": 1} | changes)), "catalogue")
-
-
 def idx(folder: Path) -> Case:
-    dataset = _image_set(files=2, shape=(1, 2, 3), format="idx")
+    dataset = tiny_images(2, (1, 2, 3), format="idx")
     images = bytes([0, 0, 8, 3]) + struct.pack(">3I", 3, 2, 3) + bytes(range(18))
     labels = bytes([0, 0, 8, 1]) + struct.pack(">I", 3) + bytes([2, 0, 1])
     raw = [folder / "images", folder / "labels"]
@@ -168,14 +156,14 @@ def idx(folder: Path) -> Case:
 
 
 def cifar_records(folder: Path) -> Case:
-    dataset = _image_set(shape=(3, 2, 2))
+    dataset = tiny_images(1, (3, 2, 2))
     seeds = [b"".join(bytes([label % 3, *range(12)]) for label in range(n)) for n in (1, 4)]
     path = folder / "batch.bin"
     return of_file(path, seeds, lambda: _checked(dataset, "train", [path]))
 
 
 def cifar_pickle(folder: Path) -> Case:
-    dataset = _image_set(shape=(3, 2, 2))
+    dataset = tiny_images(1, (3, 2, 2))
     array = (
         b"cnumpy.core.multiarray\n_reconstruct\nq\x05cnumpy\nndarray\nq\x06K\0\x85U\x01b\x87R"
         b"(K\x01K\x02K\x0c\x86cnumpy\ndtype\nq\x07U\x02u1K\0K\x01\x87R"
@@ -196,15 +184,18 @@ def cifar_pickle(folder: Path) -> Case:
 def jpeg_folder(folder: Path) -> Case:
     from PIL import Image
 
-    plain = image_entry(name="tiny", files=1, shape=(3, 2, 4), format="image_folder")
-    raw = {**plain["splits"]["train"]["files"][0], "unpack": "zip"}
-    plain["splits"] = {"train": {"files": [raw]}}
-    plain["classes"] = 2
-    plain["image_folder"] = {
-        "classes": "names.txt",
-        "splits": {"train": {"images": "images", "labels": "list.txt"}},
-    }
-    dataset = dataset_of(plain, "catalogue")
+    raw = {"path": "a.zip", "urls": ["https://example.org/a"], "unpack": "zip"}
+    dataset = tiny_images(
+        1,
+        (3, 2, 4),
+        classes=2,
+        format="image_folder",
+        image_folder={
+            "classes": "names.txt",
+            "splits": {"train": {"images": "images", "labels": "list.txt"}},
+        },
+        splits={"train": {"files": [raw]}},
+    )
     seeds = []
     for options in ({}, {"progressive": True}, {"optimize": True, "comment": b"hello"}):
         stream = io.BytesIO()
@@ -236,8 +227,9 @@ def png_views(folder: Path) -> Case:
     from PIL import Image, PngImagePlugin
 
     raw = {"path": "a.tar", "urls": ["https://example.org/a"], "unpack": "tar"}
-    dataset = _image_set(
-        shape=(1, 3, 2, 2),
+    dataset = tiny_images(
+        1,
+        (1, 3, 2, 2),
         classes=2,
         format="image_views",
         image_views={"folder": "top", "classes": ("cup", "jug")},
