@@ -153,33 +153,17 @@ def test_what_is_written_is_read(tmp_path, gap):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", r"f\.json: cannot be read as JSON: .*Make it again"),
-        ('{"objective": 1', r"f\.json: cannot be read as JSON"),
-        ('{"objective": 1}', r"f\.json: missing key 'gap'"),
-        ("[]", r"f\.json: .*valid dictionary"),
-        (
-            '{"objective": NaN, "gradient_norm": 0, "gap": null, "solver": ""}',
-            r"f\.json: key 'objective', value nan",
-        ),
-        (
-            '{"objective": 1, "gradient_norm": "x", "gap": null, "solver": ""}',
-            r"f\.json: key 'gradient_norm', value 'x'",
-        ),
-        (
-            '{"objective": 1, "gradient_norm": 0, "gap": null, "solver": "", "more": 1}',
-            r"f\.json: unknown key 'more'",
-        ),
+        (b"", "cannot be read as JSON: .*Make it again"),
+        (b'{"objective": 1', "cannot be read as JSON"),
+        (b"\xff\xfe\x00", "cannot be read as JSON"),
+        (None, "cannot be read as JSON: .*No such file"),
+        (b'{"objective": 1}', "missing key 'gap'"),
+        (b"[]", ".*valid dictionary"),
+        (b'{"objective": NaN, "gradient_norm": 0, "gap": null, "solver": ""}', ".*value nan"),
     ],
 )
-def test_a_damaged_file_is_refused_by_name(tmp_path, content, message):
-    (tmp_path / "f.json").write_text(content)
-    with pytest.raises(FedatlasError, match=message):
-        read_optimum(tmp_path / "f.json")
-
-
-def test_a_missing_or_binary_file_is_refused_by_name(tmp_path):
-    with pytest.raises(FedatlasError, match=r"f\.json: cannot be read as JSON: .*No such file"):
-        read_optimum(tmp_path / "f.json")
-    (tmp_path / "f.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(FedatlasError, match=r"f\.json: cannot be read as JSON"):
+def test_a_damaged_or_missing_file_is_refused_by_name(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "f.json").write_bytes(content)
+    with pytest.raises(FedatlasError, match=rf"f\.json: {message}"):
         read_optimum(tmp_path / "f.json")

@@ -161,12 +161,8 @@ paper: fmgda
 title: "Ends beside printed ones"
 source: "Table 2"
 dataset: digits
-partition:
-  kind: horizontal
-  assignment: shuffled
-  clients: 16
-  test: 0.2
-  binary: {positive: {from: 5, to: 9}}
+partition: {kind: horizontal, assignment: shuffled, clients: 16, test: 0.2, binary: {
+    positive: {from: 5, to: 9}}}
 objective: {name: auc_min_max, model: cnn_8x8}
 rounds: 40
 record_every: 10
@@ -183,24 +179,12 @@ runs:
 selection: {measurement: train_auroc}
 figure: {kind: final, measurement: test_auroc, published: {fmgda: 0.94, local-sgda: 0.93}}
 claims:
-  - id: printed
-    source: "Table 2"
-    statement: "FMGDA ends at 0.94"
-    test:
-      kind: published_measurement
-      run: fmgda
-      measurement: test_auroc
-      value: 0.94
-      tolerance: 0.01
-  - id: printed-step
-    source: "section 6"
-    statement: "Its step is 0.3"
-    test:
-      kind: published_value
-      run: fmgda
-      hyper_parameter: primal_step_size
-      value: 0.3
-      tolerance: 0.05
+  - {id: printed, source: "Table 2", statement: "FMGDA ends at 0.94", test: {
+      kind: published_measurement, run: fmgda, measurement: test_auroc, value: 0.94,
+      tolerance: 0.01}}
+  - {id: printed-step, source: "section 6", statement: "Its step is 0.3", test: {
+      kind: published_value, run: fmgda, hyper_parameter: primal_step_size, value: 0.3,
+      tolerance: 0.05}}
 """
 ENDS = {
     ("fmgda", 0.3): [0.931, 0.944, math.nan, 0.952],
@@ -356,19 +340,13 @@ record_every: 1
 seeds: [0]
 budgets: {samples: 10, dimension: 3, last_horizon: 6}
 runs:
-  ternary:
-    algorithm: ternary_gradient_descent
-    hyper_parameters:
-      {clipping: none, coupling: 0.1, step_size: 0.1, samples: 1, quantiser_range: 5}
+  ternary: {algorithm: ternary_gradient_descent, hyper_parameters: {
+      clipping: none, coupling: 0.1, step_size: 0.1, samples: 1, quantiser_range: 5}}
 claims:
-  - id: reaches
-    source: "Figure 6(b)"
-    statement: "δ reaches 1"
-    test: {kind: delta_reaches_one, run: ternary, after: 4, tolerance: 1}
-  - id: falls
-    source: "Remark 22"
-    statement: "ε falls"
-    test: {kind: budget_falls, run: ternary, from_horizon: 2}
+  - {id: reaches, source: "Figure 6(b)", statement: "δ reaches 1", test: {
+      kind: delta_reaches_one, run: ternary, after: 4, tolerance: 1}}
+  - {id: falls, source: "Remark 22", statement: "ε falls", test: {
+      kind: budget_falls, run: ternary, from_horizon: 2}}
 """
 
 
@@ -789,20 +767,16 @@ rounds: 40
 record_every: 10
 seeds: [0, 1, 2]
 runs:
-  fedpage:
-    algorithm: fedpage
-    hyper_parameters: {clients_per_round: 4, local_steps: 5, global_step_size: 0.1}
-  fedavg:
-    algorithm: fedavg
-    hyper_parameters: {clients_per_round: 8, local_steps: 5, local_step_size: 0.1}
+  fedpage: {algorithm: fedpage, hyper_parameters: {
+      clients_per_round: 4, local_steps: 5, global_step_size: 0.1}}
+  fedavg: {algorithm: fedavg, hyper_parameters: {
+      clients_per_round: 8, local_steps: 5, local_step_size: 0.1}}
 figure:
   also: [train_accuracy]
   costs: [round, bytes, "network(latency=0.5, bandwidth=100, gradient=0.001)", epoch]
 claims:
-  - id: first
-    source: "ours"
-    statement: "FedPAGE is there first"
-    test: {kind: cost_to_target, first: fedpage, second: fedavg, relation: faster, target: 0.1}
+  - {id: first, source: "ours", statement: "FedPAGE is there first", test: {
+      kind: cost_to_target, first: fedpage, second: fedavg, relation: faster, target: 0.1}}
 """
 # (seeds, records), ten rounds apart; the second run counts nothing in sequence, as older traces.
 FALLING = [[1, 0.5, 0.1, 0.05, 0.01], [1, 0.4, 0.2, 0.09, 0.08], [1, 0.09, 0.08, 0.07, 0.06]]

@@ -15,50 +15,35 @@ SAMPLES = 2000.0
 
 
 def make_trace(
-    gradient_norm: Any,
-    *,
-    schedule: Sequence[int] | None = None,
-    cost_scale: Any = 1.0,
-    full_participations: Any = 0.0,
-    clients: int = 100,
-    **options: Any,
+    gradient_norm: Any, *, full_participations: Any = 0.0, clients: int = 100, **options: Any
 ) -> xr.Dataset:
     """A star's trace with the given gradient norm (seeds, records); a NaN row end is a divergence.
 
-    schedule: round of each record, 10 apart by default; cost_scale: (seeds,) or a number that
-    multiplies bytes and gradient evaluations; options: as `_assembled` takes them, here and below.
+    options: as `_star_trace` takes them.
     """
     values = np.asarray(gradient_norm, dtype=float)
-    variables = _star_costs(values, schedule, cost_scale) | {
+    measured = {
         "full_participations": full_participations,
         "objective": values**2,
         "gradient_norm": values,
         "train_accuracy": 0.9,
     }
-    partition = {"assignment": "consecutive", "clients": clients, "samples": int(SAMPLES)}
-    return _assembled(variables, values, schedule, partition, **options)
+    return _star_trace(values, measured, clients, **options)
 
 
-def auroc_trace(
-    test_auroc: Any,
-    *,
-    schedule: Sequence[int] | None = None,
-    cost_scale: Any = 1.0,
-    **options: Any,
-) -> xr.Dataset:
+def auroc_trace(test_auroc: Any, **options: Any) -> xr.Dataset:
     """A star's trace of AUC maximisation with the given test AUROC (seeds, records).
 
     It has no gradient norm; the objective is twice the ranking error: 1 for a constant scorer.
     """
     values = np.asarray(test_auroc, dtype=float)
-    variables = _star_costs(values, schedule, cost_scale) | {
+    measured = {
         "objective": 2 * (1 - values),
         "min_max_objective": 2 * (1 - values) - 0.7,
         "train_auroc": (1 + values) / 2,
         "test_auroc": values,
     }
-    partition = {"assignment": "consecutive", "clients": 16, "samples": int(SAMPLES)}
-    return _assembled(variables, values, schedule, partition, **options)
+    return _star_trace(values, measured, 16, **options)
 
 
 def _rounds(values: np.ndarray, schedule: Sequence[int] | None) -> np.ndarray:
@@ -67,12 +52,21 @@ def _rounds(values: np.ndarray, schedule: Sequence[int] | None) -> np.ndarray:
     return np.asarray(rounds, dtype=float)
 
 
-def _star_costs(
-    values: np.ndarray, schedule: Sequence[int] | None, cost_scale: Any
-) -> dict[str, Any]:
+def _star_trace(
+    values: np.ndarray,
+    measured: dict[str, Any],
+    clients: int,
+    *,
+    schedule: Sequence[int] | None = None,
+    cost_scale: Any = 1.0,
+    **options: Any,
+) -> xr.Dataset:
+    """schedule: round of each record, 10 apart by default. cost_scale: (seeds,) or a number that
+    multiplies bytes and gradient evaluations. options: as `_assembled` takes them.
+    """
     rounds = _rounds(values, schedule)
     spent = rounds * np.broadcast_to(cost_scale, (len(values),))[:, None]
-    return {
+    costs = {
         "round": rounds,
         "iteration": 10 * rounds,
         "epoch": spent * GRADIENTS_PER_ROUND / SAMPLES,
@@ -82,6 +76,8 @@ def _star_costs(
         "messages": 20 * rounds,
         "wall_time": 0.001 * rounds,
     }
+    partition = {"assignment": "consecutive", "clients": clients, "samples": int(SAMPLES)}
+    return _assembled(costs | measured, values, schedule, partition, **options)
 
 
 def vertical_trace(
