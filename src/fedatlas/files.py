@@ -26,39 +26,27 @@ def write_atomically(path: Path) -> Iterator[Path]:
     Files that killed writes of `path` left behind are removed first. Raises FedatlasError when the
     folder cannot be written or the disk is full, whatever error the writing library raises.
     """
-    temporary: Path | None = None
-    try:
+    with _explaining(path):
         temporary = _make_temporary(path)
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        # mkstemp makes private files; results follow the user's umask like any other output.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
-    except FedatlasError:
-        raise
-    except Exception as error:
-        explained = _explained(error, path, temporary)
-        if explained is None:
-            raise
-        raise explained from error
+    try:
+        with _explaining(path, temporary):
+            yield temporary
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            # mkstemp makes private files; results follow the user's umask like any other output.
+            umask = os.umask(0)
+            os.umask(umask)
+            temporary.chmod(0o666 & ~umask)
+            temporary.replace(path)
     finally:
-        if temporary is not None:
-            with suppress(OSError):  # of a file system that is read-only by now
-                temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # of a file system that is read-only by now
+            temporary.unlink(missing_ok=True)
 
 
 def require_writable(path: Path) -> None:
     """Fail now, as `write_atomically` would, rather than when there is something to write."""
-    try:
+    with _explaining(path):
         _make_temporary(path).unlink()
-    except OSError as error:
-        explained = _explained(error, path, None)
-        if explained is None:
-            raise
-        raise explained from error
 
 
 def leftovers(path: Path, *, folders: bool = False) -> list[Path]:
@@ -82,6 +70,20 @@ def _make_temporary(path: Path) -> Path:
     handle, name = tempfile.mkstemp(path.suffix, f".{path.stem}.", path.parent)
     os.close(handle)
     return Path(name)
+
+
+@contextmanager
+def _explaining(path: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Turn failures that a user can act on into FedatlasErrors."""
+    try:
+        yield
+    except FedatlasError:
+        raise
+    except Exception as error:
+        explained = _explained(error, path, temporary)
+        if explained is None:
+            raise
+        raise explained from error
 
 
 def _explained(error: Exception, path: Path, temporary: Path | None) -> FedatlasError | None:

@@ -1,6 +1,5 @@
 """Compare two sets of results, value by value."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,8 +14,6 @@ from fedatlas.provenance.trace_checks import differing
 
 # Traces below a results folder, a folder of experiments, and an experiment's folder.
 _PATTERNS = ("experiments/*/traces/*/*.nc", "*/traces/*/*.nc", "traces/*/*.nc")
-# Attributes that hold JSON objects.
-_OBJECTS = ("hyper_parameters", "optima", "specification", "versions")
 
 
 class Tolerance(NamedTuple):
@@ -184,14 +181,5 @@ def _attribute_changes(
     # The digest of values says no more than the values.
     for key in sorted({*first, *second} - {"values_digest"}):
         a, b = (side.get(key, "–") for side in (first, second))
-        if key in _OBJECTS:
-            a, b = (_parsed(value) for value in (a, b))
         for place, old, new in differing(a, b, key):
             yield place, str(old), str(new)
-
-
-def _parsed(value: Any) -> Any:
-    try:
-        return json.loads(str(value))
-    except (ValueError, RecursionError):
-        return value

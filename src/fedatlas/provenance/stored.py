@@ -3,6 +3,7 @@
 Files are checked first; then HDF5 reads one trace at a time.
 """
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
 
 #: Attributes that name a trace, in the order of the atlas's groups.
 IDENTITY = ("paper", "experiment", "run", "point")
+# Attributes that hold JSON objects.
+_OBJECTS = {"hyper_parameters", "optima", "specification", "versions"}
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Place:
 
 @dataclass(frozen=True)
 class StoredTrace:
-    """attributes: texts and numbers. variables: (seeds,), (records,) or (seeds, records)."""
+    """attributes: texts, numbers, mappings. variables: (seeds,), (records,) or (seeds, records)."""
 
     attributes: dict[str, Any]
     variables: dict[str, np.ndarray]
@@ -87,9 +90,14 @@ def _attributes(group: Any, place: Place) -> dict[str, Any]:
             f"{place}: is not a trace of this version (expected the format {TRACE_FORMAT!r}). "
             "Delete it and run again."
         )
-    return {
+    found = {
         name: _plain(value) for name, value in group.attrs.items() if not name.startswith("_NC")
     }
+    for name in _OBJECTS & found.keys():
+        found[name] = json.loads(found[name])
+        if not isinstance(found[name], dict):
+            raise ValueError(f"its attribute {name} is no JSON object")
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -1,6 +1,5 @@
 """Checks of traces against what would be computed now, and of atlases against traces."""
 
-import json
 import platform
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from fedatlas.arithmetic.gpus import driver_version, models
-from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import shard_files
 from fedatlas.files import canonical_json, text_digest
 from fedatlas.plan.closure import code_digest
@@ -68,7 +66,7 @@ class Traces:
         if planned is None:
             yield stale("configuration", "there is no such run", LEFTOVER)
             return
-        stated = _object(trace, "specification")
+        stated = trace.attributes.get("specification", {})
         if planned.tuned_in is not None:
             selection = self._inputs.results / "experiments" / planned.tuned_in / "selection.json"
             if selection.exists():
@@ -119,7 +117,7 @@ class Traces:
                 yield unchecked("optima", f"{file}: is not here")
                 return
         now = {str(seed): optimum for seed, optimum in read_optima(spec, folder).items()}
-        yield from _compared("optima", _object(trace, "optima"), now)
+        yield from _compared("optima", trace.attributes.get("optima", {}), now)
 
     def check_atlas(self, file: Path) -> Iterator[Finding]:
         """Every trace in it against its own file; the atlas's seal vouches for its bytes."""
@@ -158,7 +156,7 @@ def _identity(trace: StoredTrace) -> str:
 
 
 def _check_environment(trace: StoredTrace) -> Iterator[Finding]:
-    recorded = _object(trace, "versions")
+    recorded = dict(trace.attributes.get("versions", {}))
     if not recorded:
         yield stale("environment", "was not recorded yet", RUN_AGAIN)
     # CUDA comes with torch, whose version stands for it.
@@ -181,17 +179,6 @@ def _installed(name: str) -> str:
         return version(name)
     except (PackageNotFoundError, ValueError):
         return "not installed"
-
-
-def _object(trace: StoredTrace, attribute: str) -> dict[str, Any]:
-    """The JSON object that an attribute holds; empty where it is missing, as in older traces."""
-    try:
-        content = json.loads(str(trace.attributes.get(attribute, "{}")))
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
-        raise FedatlasError(f"its attribute {attribute} is no JSON object")
-    return content
 
 
 def _compared(

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, Self, cast, get_args
 
-from pydantic import Field, ModelWrapValidatorHandler, SerializeAsAny, ValidationError
+from pydantic import Field, ModelWrapValidatorHandler, SerializeAsAny
 from pydantic import model_validator as validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from fedatlas.schema.models import Model, only_subclass
 
@@ -82,15 +81,10 @@ class ClaimTest(Model, ABC):
         if cls is not ClaimTest or isinstance(value, ClaimTest):
             return build(value)
         model = cls.variant(value)
-        if model is not ClaimTest:
-            return cast(Self, model.model_validate(value))
-        if not isinstance(value, Mapping):
-            raise ValueError("must be a mapping with the key 'kind'")
-        problem: Any = "missing"
-        if "kind" in value:
-            problem = PydanticCustomError("kind", f"must be one of {', '.join(claim_kinds())}")
-        place = InitErrorDetails(type=problem, loc=("kind",), input=value.get("kind", value))
-        raise ValidationError.from_exception_data(cls.__name__, [place])
+        if model is ClaimTest:
+            kind = value.get("kind") if isinstance(value, Mapping) else value
+            raise ValueError(f"kind {kind!r}: must be one of {', '.join(claim_kinds())}")
+        return cast(Self, model.model_validate(value))
 
 
 class PairTest(ClaimTest, ABC):
