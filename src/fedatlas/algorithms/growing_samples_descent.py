@@ -7,7 +7,11 @@ import numpy as np
 from pydantic import Field, PositiveFloat
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm
+from fedatlas.federations.decentralised.algorithm import (
+    Iterate,
+    UndirectedAlgorithm,
+    output_perturbation,
+)
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import Budget
@@ -39,8 +43,8 @@ class GrowingSamplesDescent(UndirectedAlgorithm):
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
         samples = np.array([self.samples_at(k) for k in range(iterations)])
-        budget = self._output_perturbation(exposure, self.noise, samples, iterations)
-        return {"output perturbation": budget}
+        releases = output_perturbation(self.noise), exposure, samples, iterations
+        return {"output perturbation": self._releases(*releases)}
 
     def round(
         self, state: Iterate, problem: GraphProblem, network: GraphNetwork, random: RoundRandom

@@ -6,7 +6,11 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm
+from fedatlas.federations.decentralised.algorithm import (
+    Iterate,
+    UndirectedAlgorithm,
+    output_perturbation,
+)
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import Budget
@@ -34,10 +38,10 @@ class OnlineGradientDescent(UndirectedAlgorithm):
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
         """In iteration t a sample weighs 1/(m (t + 1))."""
         arrived = np.minimum(self.samples * np.arange(1, iterations + 1), exposure.samples)
-        releases = exposure, self.noise, arrived, iterations
+        releases = output_perturbation(self.noise), exposure, arrived, iterations
         return {
-            "own value as sent": self._output_perturbation(*releases, own_broadcast=True),
-            "own value exact": self._output_perturbation(*releases),
+            "own value as sent": self._releases(*releases, own_broadcast=True),
+            "own value exact": self._releases(*releases),
         }
 
     def round(

@@ -9,6 +9,7 @@ from fedatlas.federations.decentralised.algorithm import (
     Iterate,
     UndirectedAlgorithm,
     on_lattice,
+    output_perturbation,
     packed_bytes,
 )
 from fedatlas.federations.decentralised.network import GraphNetwork
@@ -37,8 +38,8 @@ class QuantisedGradientDescent(UndirectedAlgorithm):
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
         """Quantisation comes after the noise."""
-        budget = self._output_perturbation(exposure, self.noise, self.samples, iterations)
-        return {"output perturbation": budget}
+        releases = output_perturbation(self.noise), exposure, self.samples, iterations
+        return {"output perturbation": self._releases(*releases)}
 
     def round(
         self, state: Iterate, problem: GraphProblem, network: GraphNetwork, random: RoundRandom

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from pydantic import PositiveFloat, PositiveInt
-
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import StepBound
-from fedatlas.federations.horizontal.algorithm import HorizontalAlgorithm
+from fedatlas.federations.horizontal.algorithm import LocalStepsAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.star_network import StarNetwork
 
@@ -22,11 +20,10 @@ class State:
     client_c: ClientRows
 
 
-class Scaffold(HorizontalAlgorithm):
+class Scaffold(LocalStepsAlgorithm):
     """SCAFFOLD (Karimireddy et al. 2020, arXiv:1910.06378, Algorithm 1).
 
-    S = clients_per_round, K = local_steps, b = batch_size (None: full local gradients),
-    η_l = local_step_size, η_g = global_step_size; all control variates start at zero.
+    All control variates start at zero.
     """
 
     title: ClassVar[str] = "SCAFFOLD"
@@ -35,16 +32,7 @@ class Scaffold(HorizontalAlgorithm):
         "and names no option: η_g = 1, option II and zero control variates are our choice"
     )
 
-    local_steps: PositiveInt
-    local_step_size: PositiveFloat
-    global_step_size: PositiveFloat = 1.0
-    batch_size: PositiveInt | None = None
     option: Literal["I", "II"] = "II"
-
-    @property
-    def effective_step_size(self) -> float:
-        """η̃ = K η_g η_l."""
-        return self.local_steps * self.global_step_size * self.local_step_size
 
     def start(self, problem: HorizontalProblem, network: StarNetwork, x0: Any) -> State:
         """x = x⁰, c = 0, c_i = 0."""

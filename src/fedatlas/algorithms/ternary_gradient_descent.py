@@ -34,12 +34,9 @@ class TernaryGradientDescent(UndirectedAlgorithm):
         """The range was deduced with the agent's own exact value."""
 
         def by(own_broadcast: bool) -> Budget:
-            return self._worst_agent(
-                exposure,
-                lambda weight: ternary_delta(
-                    self._moved(exposure, weight, self.samples, iterations, own_broadcast),
-                    self.quantiser_range,
-                ),
+            return self._releases(
+                lambda moved: ternary_delta(moved, self.quantiser_range),
+                *(exposure, self.samples, iterations, own_broadcast),
             )
 
         return {"own value as sent": by(True), "own value exact": by(False)}

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import h5py
 
-from fedatlas.errors import FedatlasError
-from fedatlas.traces.seal import check_seal
+from fedatlas.traces.seal import check_seal, readable
 
 _MOST_BYTES = 1 << 30  # of a group's values; the largest trace or file of budgets has a few MB
 
@@ -15,13 +14,9 @@ _MOST_BYTES = 1 << 30  # of a group's values; the largest trace or file of budge
 @contextmanager
 def opened_hdf5(path: Path) -> Iterator[h5py.File]:
     """Open the file; what h5py raises of damage, also inside the block, names the file."""
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
-        raise FedatlasError(
-            f"{path}: not a readable netCDF file ({error}). Delete it and run again."
-        ) from error
+    errors = OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError
+    with readable(path, *errors), h5py.File(path, "r") as file:
+        yield file
 
 
 def check_contents(path: Path) -> None:

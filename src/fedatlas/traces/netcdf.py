@@ -7,7 +7,7 @@ import xarray as xr
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically
 from fedatlas.interruption import Interruption
-from fedatlas.traces.seal import seal
+from fedatlas.traces.seal import readable, seal
 
 
 def write_netcdf(dataset: xr.Dataset, path: Path) -> None:
@@ -28,12 +28,8 @@ def read_netcdf(path: Path, file_format: str, what: str) -> xr.Dataset:
     from fedatlas.traces.contents import check_contents  # loads h5py, which writers do without
 
     check_contents(path)
-    try:
+    with readable(path, Exception):  # xarray can raise anything of what is no netCDF
         dataset = xr.load_dataset(path, engine="netcdf4")
-    except Exception as error:  # xarray can raise anything of what is no netCDF
-        raise FedatlasError(
-            f"{path}: not a readable netCDF file ({error}). Delete it and run again."
-        ) from error
     check_format(path, dataset.attrs.get("format"), file_format, what)
     return dataset
 

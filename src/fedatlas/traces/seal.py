@@ -7,6 +7,8 @@ can seal a file.
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fedatlas.errors import FedatlasError
@@ -23,9 +25,20 @@ def seal(path: Path) -> None:
         stream.write(_MARK + digest + b"\n")
 
 
+@contextmanager
+def readable(path: Path, *errors: type[Exception]) -> Iterator[None]:
+    """Name the file where one of these errors shows that it cannot be read."""
+    try:
+        yield
+    except errors as error:
+        raise FedatlasError(
+            f"{path}: not a readable netCDF file ({error}). Delete it and run again."
+        ) from error
+
+
 def check_seal(path: Path) -> None:
     """FedatlasError names a file that cannot be read, has no seal, or was changed since."""
-    try:
+    with readable(path, OSError):
         size = path.stat().st_size
         with path.open("rb") as stream:
             stream.seek(-min(size, _LENGTH), os.SEEK_END)
@@ -40,10 +53,6 @@ def check_seal(path: Path) -> None:
                 f"{path}: is damaged or was changed since it was written: its seal does not match. "
                 "Delete it and run again."
             )
-    except OSError as error:
-        raise FedatlasError(
-            f"{path}: not a readable netCDF file ({error}). Delete it and run again."
-        ) from error
 
 
 def _digest(path: Path, length: int) -> bytes:

@@ -138,48 +138,27 @@ class UndirectedAlgorithm(DecentralisedAlgorithm):
         """One model for all agents."""
         return Iterate(0, x0)
 
-    def _moved(
+    def _releases(
         self,
+        spent: Callable[[np.ndarray], Budget],
         exposure: Exposure,
-        weight: float,
-        samples: int | np.ndarray,
-        iterations: int,
-        own_broadcast: bool = False,
-    ) -> np.ndarray:
-        """(iterations,) how far one sample moves, in l1, the model of an agent.
-
-        weight: that it receives in all. samples: m, constant or (iterations,). own_broadcast:
-        whether neighbours are compared with what the agent sent, or with its exact value.
-        """
-        return self._l1_bound(exposure.dimension) * single_release(
-            self.coupling,
-            self.step_size,
-            samples,
-            iterations - 1,
-            weight,
-            own_broadcast=own_broadcast,
-        )
-
-    def _output_perturbation(
-        self,
-        exposure: Exposure,
-        noise: float,
         samples: int | np.ndarray,
         iterations: int,
         own_broadcast: bool = False,
     ) -> Budget:
-        """Of models that are sent with Laplace noise of this scale; see `_moved`."""
+        """Of models that are sent, the budget of the worst agent.
 
-        def of_agent(weight: float) -> Budget:
-            moved = self._moved(exposure, weight, samples, iterations, own_broadcast)
-            return basic_composition(noise_ratio(moved, noise))
+        spent: by how far one sample moves an agent's model in l1, (iterations,). samples: m,
+        constant or (iterations,). own_broadcast: whether neighbours are compared with what the
+        agent sent, or with its exact value.
+        """
+        steps = self.coupling, self.step_size, samples, iterations - 1
+        bound, weights = self._l1_bound(exposure.dimension), exposure.states.sum(axis=1)
 
-        return self._worst_agent(exposure, of_agent)
+        def of_agent(weight: float, _: float) -> Budget:
+            return spent(bound * single_release(*steps, weight, own_broadcast=own_broadcast))
 
-    def _worst_agent(self, exposure: Exposure, budget: Callable[[float], Budget]) -> Budget:
-        """budget: of an agent that receives a sum of weights."""
-        weights = exposure.states.sum(axis=1)
-        return worst_agent(lambda weight, _: budget(weight), weights, np.zeros_like(weights))
+        return worst_agent(of_agent, weights, np.zeros_like(weights))
 
     def _gradients(
         self, x: Any, problem: GraphProblem, random: RoundRandom, samples: int | None = None
@@ -187,6 +166,11 @@ class UndirectedAlgorithm(DecentralisedAlgorithm):
         """g_i of fresh samples at each agent's own point, (n, d)."""
         batch = problem.minibatches(random, self.samples if samples is None else samples)
         return problem.gradients(x, batch, self.clipping_rule)
+
+
+def output_perturbation(noise: float) -> Callable[[np.ndarray], Budget]:
+    """The budget of moved models that are sent with Laplace noise of this scale."""
+    return lambda moved: basic_composition(noise_ratio(moved, noise))
 
 
 def on_lattice(values: Any, spacing: float, uniform: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from pydantic import PositiveInt
+from pydantic import PositiveFloat, PositiveInt
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
@@ -34,3 +34,21 @@ class HorizontalAlgorithm(Algorithm):
                 f"'clients_per_round' is {self.clients_per_round}, but the partition has only "
                 f"{partition.clients} clients"
             )
+
+
+class LocalStepsAlgorithm(HorizontalAlgorithm):
+    """Methods whose rounds are K local steps and one of the server along their mean.
+
+    S = clients_per_round, K = local_steps, b = batch_size (None: full local gradients),
+    η_l = local_step_size, η_g = global_step_size.
+    """
+
+    local_steps: PositiveInt
+    local_step_size: PositiveFloat
+    global_step_size: PositiveFloat = 1.0
+    batch_size: PositiveInt | None = None
+
+    @property
+    def effective_step_size(self) -> float:
+        """η̃ = K η_g η_l."""
+        return self.local_steps * self.global_step_size * self.local_step_size
