@@ -240,7 +240,11 @@ EDITS = {
     "federations/vertical/kernels/events.py": lambda spec: spec.federation == "vertical",
     "federations/tiered/kernels.py": lambda spec: spec.federation == "tiered",
     "arithmetic/kernels/formulas.py": lambda spec: spec.federation != "min_max",
-    "federations/horizontal/problem.py": lambda spec: spec.federation == "horizontal",
+    "federations/horizontal/setting.py": lambda spec: spec.federation == "horizontal",
+    # Agents compute gradients of linear models as clients do.
+    "federations/horizontal/problem.py": lambda spec: (
+        spec.federation in ("horizontal", "decentralised")
+    ),
     "federations/min_max/engine.py": lambda spec: spec.federation == "min_max",
     "training/loop.py": lambda spec: True,
     "evaluation/judge.py": lambda spec: False,
