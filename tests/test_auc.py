@@ -14,8 +14,8 @@ from torch import nn
 
 import reference_min_max as reference
 from fedatlas.arithmetic import device_samples
+from fedatlas.arithmetic.classification import auroc
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.arithmetic.ranking import auroc
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples, read_shard

@@ -247,7 +247,7 @@ EDITS = {
     ),
     "federations/min_max/engine.py": lambda spec: spec.federation == "min_max",
     "training/loop.py": lambda spec: True,
-    "evaluation/judge.py": lambda spec: False,
+    "evaluation/verdicts.py": lambda spec: False,
     "plan/build.py": lambda spec: False,
 }
 

@@ -28,9 +28,8 @@ from fedatlas.algorithms.growing_samples_descent import GrowingSamplesDescent
 from fedatlas.algorithms.online_gradient_descent import OnlineGradientDescent
 from fedatlas.algorithms.quantised_gradient_descent import QuantisedGradientDescent
 from fedatlas.algorithms.ternary_gradient_descent import TernaryGradientDescent
-from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.minibatches import Minibatches
-from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
@@ -44,7 +43,7 @@ from fedatlas.federations.decentralised.network import (
 )
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
 from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.privacy.exposure import Exposure
+from fedatlas.privacy.accountants import Exposure
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec

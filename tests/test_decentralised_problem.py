@@ -14,9 +14,8 @@ from torch.nn.functional import cross_entropy
 
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.device_samples import DeviceSamples
-from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.minibatches import Minibatches
-from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples

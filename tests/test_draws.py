@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedatlas.arithmetic.draws import Draws
-from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.arithmetic.torch_draws import TorchDraws
 
 pytestmark = pytest.mark.usefixtures("one_thread")

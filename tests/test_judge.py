@@ -11,10 +11,9 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.cost_to_target import CostToTargetTest
 from fedatlas.evaluation.claims.order import OrderTest
 from fedatlas.evaluation.claims.scaling import ScalingTest
-from fedatlas.evaluation.judge import judge
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import choices, select
-from fedatlas.evaluation.verdicts import Verdict
+from fedatlas.evaluation.verdicts import Verdict, judge
 from fedatlas.schema.claims import Claim, ClaimTest
 from fedatlas.schema.selection import Selection
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace, vertical_trace

@@ -20,7 +20,6 @@ from fedatlas.cli import app
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.judge import judge
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.stationary_points import (
     StationaryPoint,
@@ -28,7 +27,7 @@ from fedatlas.evaluation.stationary_points import (
     read_surface,
     write_surface,
 )
-from fedatlas.evaluation.verdicts import Verdict
+from fedatlas.evaluation.verdicts import Verdict, judge
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.min_max.auc import AucLoss, Auxiliary, pairwise_squared_loss
 from fedatlas.figures.landscape import compose

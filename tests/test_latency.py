@@ -12,12 +12,11 @@ from scipy import stats
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.gap_widens import GapWidensTest
 from fedatlas.evaluation.costs import cost_axis
-from fedatlas.evaluation.judge import judge
 from fedatlas.evaluation.levels import common_budget, cost_to_reach, log_target, mean_along, reached
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import Choice, choices, select
-from fedatlas.evaluation.verdicts import Verdict
+from fedatlas.evaluation.verdicts import Verdict, judge
 from fedatlas.figures.draw import compose
 from fedatlas.figures.style import Shown
 from fedatlas.schema.claims import Claim, ClaimTest

@@ -24,12 +24,12 @@ from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.algorithms.tdcd import Tdcd
-from fedatlas.arithmetic.draws import Draws
+from fedatlas.arithmetic.randomness import Draws
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis, is_counted, network_time, own_latency
-from fedatlas.evaluation.judge import judge
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import Choice, choices, select
+from fedatlas.evaluation.verdicts import judge
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.counters import SequentialCounters
 from fedatlas.federations.decentralised.network import GraphNetwork

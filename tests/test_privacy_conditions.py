@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedatlas.arithmetic.graph_quantities import GraphQuantities
 from fedatlas.errors import FedatlasError
 from fedatlas.privacy.conditions import (
     Condition,
+    GraphQuantities,
     assumption_4,
     assumption_5,
     conditions,

@@ -10,8 +10,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm, on_lattice
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.privacy.accountants import Budget, basic_composition, binomial_step
-from fedatlas.privacy.exposure import Exposure
+from fedatlas.privacy.accountants import Budget, Exposure, basic_composition, binomial_step
 
 
 class BinomialGradientDescent(UndirectedAlgorithm):

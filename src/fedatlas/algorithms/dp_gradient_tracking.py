@@ -15,13 +15,13 @@ from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import (
     Budget,
+    Exposure,
     fresh_laplace,
     laplace_composition,
     subsampled_laplace,
     worst_agent,
 )
 from fedatlas.privacy.conditions import Condition, conditions
-from fedatlas.privacy.exposure import Exposure
 from fedatlas.privacy.schemes import Scheme
 from fedatlas.privacy.sensitivity import Accounting, compact_form, lemma_2, summation_by_parts
 from fedatlas.schema.graphs import check_common_root

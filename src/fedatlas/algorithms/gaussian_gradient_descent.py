@@ -9,8 +9,13 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.privacy.accountants import Budget, gaussian_basic, gaussian_tight, gaussian_zcdp
-from fedatlas.privacy.exposure import Exposure
+from fedatlas.privacy.accountants import (
+    Budget,
+    Exposure,
+    gaussian_basic,
+    gaussian_tight,
+    gaussian_zcdp,
+)
 
 
 class GaussianGradientDescent(UndirectedAlgorithm):

@@ -14,8 +14,7 @@ from fedatlas.federations.decentralised.algorithm import (
 )
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.privacy.accountants import Budget
-from fedatlas.privacy.exposure import Exposure
+from fedatlas.privacy.accountants import Budget, Exposure
 
 
 class QuantisedGradientDescent(UndirectedAlgorithm):

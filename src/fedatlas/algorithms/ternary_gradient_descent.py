@@ -8,8 +8,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm, packed_bytes
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.privacy.accountants import Budget, ternary_delta
-from fedatlas.privacy.exposure import Exposure
+from fedatlas.privacy.accountants import Budget, Exposure, ternary_delta
 
 
 class TernaryGradientDescent(UndirectedAlgorithm):

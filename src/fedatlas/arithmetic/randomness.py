@@ -5,6 +5,8 @@ not depend on the device, and methods that draw alike (FedAvg and SCAFFOLD) see 
 and minibatches under one seed.
 """
 
+from typing import Any
+
 import numpy as np
 
 
@@ -55,3 +57,27 @@ class RoundRandom:
     def key(self) -> int:
         """64 random bits as a signed number: the key of draws that a device makes by itself."""
         return int(self.generator.integers(-(2**63), 2**63, dtype=np.int64))
+
+
+class Draws:
+    """Independent draws shaped as an array `like` of numpy: what noise and quantisers are made of.
+
+    For simulations: floating-point noise leaks through its low bits (Mironov 2012), which an
+    attacker of a real deployment could use.
+    """
+
+    def uniform(self, random: RoundRandom, like: Any) -> Any:
+        """Uniform in [0, 1)."""
+        return random.generator.random(like.shape)
+
+    def laplace(self, random: RoundRandom, like: Any) -> Any:
+        """Laplace of scale 1: density exp(−|t|)/2, variance 2."""
+        return random.generator.laplace(size=like.shape)
+
+    def normal(self, random: RoundRandom, like: Any) -> Any:
+        """Normal of mean 0 and variance 1."""
+        return random.generator.standard_normal(like.shape)
+
+    def binomial(self, random: RoundRandom, trials: int, like: Any) -> Any:
+        """Heads among `trials` fair coins."""
+        return random.generator.binomial(trials, 0.5, like.shape)

@@ -10,8 +10,7 @@ from functools import cache
 import numpy as np
 import torch
 
-from fedatlas.arithmetic.draws import Draws
-from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.randomness import Draws, RoundRandom
 
 # SplitMix64's constants as signed 64-bit numbers; products wrap around.
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)

@@ -51,7 +51,7 @@ def judge(
     ] = None,
 ) -> None:
     """Judge an experiment's claims."""
-    from fedatlas.evaluation import judge as judging
+    from fedatlas.evaluation import verdicts as judging
     from fedatlas.evaluation.budgets import read_budgets
     from fedatlas.evaluation.claims.audit_stands import read_audit
     from fedatlas.evaluation.results import Results

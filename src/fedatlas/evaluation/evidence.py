@@ -1,15 +1,34 @@
 """What evidence says: numbers, costs, levels and intervals in few words."""
 
 import math
+from abc import ABC
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 import numpy as np
 
 from fedatlas.evaluation.levels import Interval, difference, smallest, value_at
-from fedatlas.evaluation.relations import RELATION_FACTORS, Relation
-from fedatlas.schema.claims import Finding
-from fedatlas.schema.cost_names import AXES, declared_network, link_latencies
-from fedatlas.schema.measurements import LARGER_IS_BETTER
+from fedatlas.schema.claims import Finding, PairTest
+from fedatlas.schema.cost_names import AXES, Cost, declared_network, link_latencies
+from fedatlas.schema.measurements import LARGER_IS_BETTER, Level
+
+Relation = Literal["faster", "at_least_as_fast", "much_faster", "similar"]
+
+#: Ranges of `first` over `second`; of distances to 1 for measurements that are best there.
+RELATION_FACTORS: dict[Relation, tuple[float, float]] = {
+    "faster": (0.0, 1.0),
+    "at_least_as_fast": (0.0, 1.1),  # "≥"
+    "much_faster": (0.0, 0.5),  # "≫"
+    "similar": (1 / 1.5, 1.5),  # "nearly the same"
+}
+
+
+class RelationTest(PairTest, ABC):
+    """A comparison of `first` with `second` by one of these words."""
+
+    relation: Relation
+    measurement: Level = "gradient_norm"
+    cost: Cost = "round"
 
 
 def compared(subject: str, named: Iterable[tuple[str, np.ndarray]], relation: Relation) -> Finding:

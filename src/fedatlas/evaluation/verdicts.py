@@ -1,12 +1,14 @@
-"""Verdicts, and how they are kept: claims.csv."""
+"""Judging claims, and how verdicts are kept: claims.csv."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from fedatlas.errors import named
 from fedatlas.evaluation.comma_separated import read_rows, to_csv
-from fedatlas.schema.claims import VERDICTS
+from fedatlas.evaluation.results import Results
+from fedatlas.schema.claims import VERDICTS, Claim
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,25 @@ class Verdict:
 
 
 _VERDICT_COLUMNS = [field.name for field in fields(Verdict)]
+
+
+def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results) -> list[Verdict]:
+    """One verdict per claim and case; FedatlasError names the claim that cannot be judged."""
+    verdicts = []
+    for claim in claims:
+        with named(f"claim '{claim.id}'"):
+            verdicts += [
+                Verdict(
+                    claim=f"{experiment}/{claim.id}{finding.case}",
+                    paper=paper,
+                    source=claim.source,
+                    statement=claim.statement,
+                    verdict=finding.verdict,
+                    evidence=finding.evidence,
+                )
+                for finding in claim.test.judge(results)
+            ]
+    return verdicts
 
 
 def verdicts_to_csv(verdicts: Sequence[Verdict]) -> str:

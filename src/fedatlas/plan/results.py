@@ -58,7 +58,7 @@ def judged_file(plan: Plan, experiment: str, file: str) -> list[str]:
 def judging_code(plan: Plan, experiment: str) -> list[str]:
     """The modules that judge an experiment's claims: of the kinds only those that it states."""
     kinds = {claim.test.kind for claim in plan.experiments[experiment].claims}
-    return ["fedatlas.evaluation.judge", *(claim_module(kind) for kind in sorted(kinds))]
+    return ["fedatlas.evaluation.verdicts", *(claim_module(kind) for kind in sorted(kinds))]
 
 
 def first_shards(plan: Plan, name: str) -> list[str]:

@@ -16,6 +16,21 @@ from fedatlas.privacy.sensitivity import Sensitivities
 
 
 @dataclass(frozen=True)
+class Exposure:
+    """The circumstances in which agents release what they computed from their samples.
+
+    samples: D, of the agent that has the fewest. dimension: d, of a model.
+    states, trackers: (n, n) weights R and C, [i, j] > 0 where i receives from j; trackers is None
+        where there is no second graph.
+    """
+
+    samples: int
+    dimension: int
+    states: np.ndarray
+    trackers: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
 class Budget:
     """(ε, δ) of the first k + 1 releases together, at place k; (releases,) each."""
 

@@ -20,13 +20,12 @@ import numpy as np
 from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.arithmetic.clipping import Clipping
-from fedatlas.arithmetic.draws import Draws
-from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.audit_stands import REFUTED
 from fedatlas.evaluation.levels import CONFIDENCE
 from fedatlas.federations.decentralised.network import GraphCounters, Links, graph_weights
-from fedatlas.privacy.exposure import Exposure
+from fedatlas.privacy.accountants import Exposure
 from fedatlas.privacy.sensitivity import smooth_lemma_2
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit

@@ -11,9 +11,8 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budgets import FORMAT
 from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
 from fedatlas.federations.decentralised.network import graph_weights
-from fedatlas.privacy.accountants import Budget
+from fedatlas.privacy.accountants import Budget, Exposure
 from fedatlas.privacy.conditions import Condition
-from fedatlas.privacy.exposure import Exposure
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import BudgetStudy
 

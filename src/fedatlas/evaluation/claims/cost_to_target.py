@@ -3,9 +3,8 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedatlas.evaluation.evidence import compared, target_name, unit_of
+from fedatlas.evaluation.evidence import RelationTest, compared, target_name, unit_of
 from fedatlas.evaluation.levels import common_target, log_cost_to_reach
-from fedatlas.evaluation.relations import RelationTest
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.measurements import check_target

@@ -6,9 +6,8 @@ from pydantic import Field, PositiveFloat
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import compared, level_name, spent
+from fedatlas.evaluation.evidence import RelationTest, compared, level_name, spent
 from fedatlas.evaluation.levels import common_budget, reached
-from fedatlas.evaluation.relations import RelationTest
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.experiments import Experiment

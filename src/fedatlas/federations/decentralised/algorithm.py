@@ -16,13 +16,13 @@ from fedatlas.federations.decentralised.network import GraphNetwork, graph_weigh
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import (
     Budget,
+    Exposure,
     basic_composition,
     l1_per_l2,
     noise_ratio,
     worst_agent,
 )
 from fedatlas.privacy.conditions import Condition
-from fedatlas.privacy.exposure import Exposure
 from fedatlas.privacy.sensitivity import single_release
 from fedatlas.schema.graphs import check_connected_and_balanced
 from fedatlas.schema.runs import RunSpec

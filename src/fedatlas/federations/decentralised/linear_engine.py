@@ -7,9 +7,9 @@ from scipy import sparse
 
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.compiled_drawing import COMPILED
-from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.kernels import formulas
 from fedatlas.arithmetic.minibatches import Minibatches
+from fedatlas.arithmetic.randomness import Draws
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.federations.engine import NumpyArrays

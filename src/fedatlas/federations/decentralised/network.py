@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedatlas.arithmetic.draws import Draws
-from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.federations.counters import SequentialCounters
 from fedatlas.schema.graphs import in_laplacian, out_laplacian, weight_matrix
 from fedatlas.schema.partitions import HorizontalPartition

@@ -13,9 +13,8 @@ import numpy as np
 
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.drawing import Drawing
-from fedatlas.arithmetic.draws import Draws
 from fedatlas.arithmetic.minibatches import Minibatches, draw
-from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.decentralised.network import GraphCounters
 from fedatlas.federations.engine import FederatedEngine

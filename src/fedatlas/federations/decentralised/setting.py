@@ -10,7 +10,7 @@ from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
 from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork, graph_weights
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.federations.setting import Privacy, Setting, Trial, claimed_for_networks, read_clients
-from fedatlas.privacy.exposure import Exposure
+from fedatlas.privacy.accountants import Exposure
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.runs import RunSpec
 

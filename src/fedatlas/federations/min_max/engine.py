@@ -7,10 +7,10 @@ import torch
 
 from fedatlas.architectures import checked_build
 from fedatlas.arithmetic.batched_network import BatchedNetwork
+from fedatlas.arithmetic.classification import auroc
 from fedatlas.arithmetic.device_samples import DeviceSamples, Minibatch
 from fedatlas.arithmetic.memory import Memory
 from fedatlas.arithmetic.minibatches import Minibatches
-from fedatlas.arithmetic.ranking import auroc
 from fedatlas.arithmetic.torch_device import available
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
