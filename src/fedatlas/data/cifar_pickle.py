@@ -86,7 +86,14 @@ def read_pickle(path: Path, features: int) -> tuple[np.ndarray, np.ndarray]:
     with named(path):
         content = path.read_bytes()
         _check_opcodes(content)
-        return _images(_unpickled(content), features)
+        unpickler = _Unpickler(io.BytesIO(content), fix_imports=False, encoding="bytes")
+        try:
+            batch = unpickler.load()
+        except FedatlasError:
+            raise
+        except Exception as error:  # a damaged pickle can make an unpickler raise anything
+            raise _refusal(f"is damaged ({type(error).__name__}: {error})") from error
+        return _images(batch, features)
 
 
 def _check_opcodes(content: bytes) -> None:
@@ -107,15 +114,6 @@ def _check_opcodes(content: bytes) -> None:
     # The last opcode is STOP, which has no argument.
     if end != len(content):
         raise _refusal("goes on after its end")
-
-
-def _unpickled(content: bytes) -> Any:
-    try:
-        return _Unpickler(io.BytesIO(content), fix_imports=False, encoding="bytes").load()
-    except FedatlasError:
-        raise
-    except Exception as error:  # a damaged pickle can make an unpickler raise anything
-        raise _refusal(f"is damaged ({type(error).__name__}: {error})") from error
 
 
 def _images(batch: Any, features: int) -> tuple[np.ndarray, np.ndarray]:

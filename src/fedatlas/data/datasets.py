@@ -50,8 +50,8 @@ class Normalisation(Model):
         text `from_train`, stand for the statistics of split `train`.
     """
 
-    mean: tuple[float, ...] | None
-    deviation: tuple[float, ...] | None
+    mean: tuple[Annotated[float, Field(ge=0, le=1)], ...] | None
+    deviation: tuple[Annotated[float, Field(gt=0)], ...] | None
 
     @model_validator(mode="before")
     @classmethod
@@ -64,14 +64,9 @@ class Normalisation(Model):
 
     @model_validator(mode="after")
     def _is_of_the_same_channels(self) -> Self:
-        if self.mean is None and self.deviation is None:
-            return self
-        if self.mean is None or self.deviation is None or len(self.mean) != len(self.deviation):
+        channels = [None if numbers is None else len(numbers) for _, numbers in self]
+        if channels[0] != channels[1]:
             raise ValueError("'mean' and 'deviation' must hold one number per channel each")
-        if not all(0 <= mean <= 1 for mean in self.mean):
-            raise ValueError("'mean' is of pixels scaled to [0, 1] and lies there, too")
-        if not all(deviation > 0 for deviation in self.deviation):
-            raise ValueError("a 'deviation' of 0 or less cannot be divided by")
         return self
 
 

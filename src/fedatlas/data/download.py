@@ -160,16 +160,19 @@ def _fetch_with_retries(url: str, output: Path, how: Fetching) -> None:
     # Imported here: pooch and requests take half a second, and a mirror needs neither.
     import pooch
     import requests
+    from tqdm import tqdm
 
-    fetch = pooch.HTTPDownloader(
-        progressbar=True if sys.stderr.isatty() else _LoggedProgress(url),
-        chunk_size=CHUNK,
-        timeout=how.timeout,
-        headers={"Accept-Encoding": "identity"},
-        hooks={"response": _keep_packed},
-    )
+    # A log gets a line every ten seconds. pooch sets the total, but shows no bar without one.
+    bar = {"total": 1, "mininterval": 0.1 if sys.stderr.isatty() else 10}
     for attempt in range(1, how.tries + 1):
         logger.info("downloading %s (try %d of %d)", url, attempt, how.tries)
+        fetch = pooch.HTTPDownloader(
+            progressbar=tqdm(unit="B", unit_scale=True, file=sys.stderr, **bar),
+            chunk_size=CHUNK,
+            timeout=how.timeout,
+            headers={"Accept-Encoding": "identity"},
+            hooks={"response": _keep_packed},
+        )
         try:
             fetch(url, str(output), None)
         except requests.RequestException as error:
@@ -184,27 +187,6 @@ def _fetch_with_retries(url: str, output: Path, how: Fetching) -> None:
         else:
             logger.info("downloaded %s: %d bytes", url, output.stat().st_size)
             return
-
-
-class _LoggedProgress:
-    """What pooch asks of a progress bar, as a plain line every ten seconds for logs."""
-
-    def __init__(self, url: str) -> None:
-        self.total = 0
-        self._url, self._done, self._reported = url, 0, time.monotonic()
-
-    def update(self, size: int) -> None:
-        self._done += size
-        if time.monotonic() - self._reported > 10:
-            self._reported = time.monotonic()
-            total = f" of {self.total / 1e6:.0f}" if self.total else ""
-            logger.info("%s: %.0f%s MB", self._url, self._done / 1e6, total)
-
-    def reset(self) -> None:
-        self._done = 0
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def _cause(error: Exception) -> str:

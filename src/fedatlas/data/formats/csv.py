@@ -7,10 +7,10 @@ from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset, require_distinct
@@ -39,13 +39,8 @@ class OneHot(Model):
     """
 
     column: str
-    values: tuple[str, ...] = Field(min_length=2)
+    values: tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...] = Field(min_length=2)
     otherwise: Literal["refuse", "next_below"] = "refuse"
-
-    @field_validator("values", mode="before")
-    @classmethod
-    def _values_are_text(cls, values: Any) -> Any:
-        return [str(value) for value in values] if isinstance(values, list) else values
 
     @model_validator(mode="after")
     def _values_can_be_told_apart(self) -> Self:
