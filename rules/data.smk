@@ -9,7 +9,7 @@ rule download_file:
     log:
         "logs/download/{file}.log",
     wildcard_constraints:
-        file=one_of(path for path, raw in RAW_FILES.items() if not raw.is_folder),
+        file=one_of(path for path, raw in RAW_FILES.items() if raw.unpack is None),
     localrule: True
     params:
         identity=lambda wildcards: data.identity(RAW_FILES[wildcards.file]),
@@ -21,7 +21,7 @@ use rule download_file as download_folder with:
     output:
         directory("results/raw/{file}"),
     wildcard_constraints:
-        file=one_of(path for path, raw in RAW_FILES.items() if raw.is_folder),
+        file=one_of(path for path, raw in RAW_FILES.items() if raw.unpack is not None),
 
 
 rule prepare_split:

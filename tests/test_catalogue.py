@@ -41,8 +41,8 @@ def test_every_data_set_of_the_papers_is_listed():
 def test_raw_files_are_listed_by_the_place_they_end_up_in():
     raw_files = PUBLISHED.raw_files()
     assert raw_files["libsvm/news20.binary"].path == "libsvm/news20.binary.bz2"
-    assert raw_files["tiny-imagenet/tiny-imagenet-200"].is_folder
-    assert not raw_files["cifar/cifar-10-batches-py/test_batch"].is_folder
+    assert raw_files["tiny-imagenet/tiny-imagenet-200"].unpack == "zip"
+    assert raw_files["cifar/cifar-10-batches-py/test_batch"].unpack is None
 
 
 def test_unknown_names_are_answered_with_the_known_ones(tmp_path):

@@ -172,7 +172,7 @@ class Dataset(Model):
             "one file": len(files) == 1,
             "two files": len(files) == 2,
             "files": bool(files),
-            "one archive to 'unpack'": len(files) == 1 and files[0].is_folder,
+            "one archive to 'unpack'": len(files) == 1 and files[0].unpack is not None,
         }
         if not suits[self.files_of_split]:
             raise ValueError(f"split '{name}': 'format: {self.format}' takes {self.files_of_split}")

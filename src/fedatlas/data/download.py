@@ -58,7 +58,7 @@ def download(raw_file: RawFile, destination: Path, how: Fetching) -> None:
     """Put a raw file, decompressed or unpacked as its entry says, at `destination`.
 
     The mirror comes first, then every url in order. `destination` becomes a folder exactly if
-    `raw_file.is_folder`, and replaces what was there.
+    it is to be unpacked, and replaces what was there.
     Raises FedatlasError, and leaves `destination` as it was, when no source has the file, its
     checksum differs or it cannot be unpacked safely.
     """
@@ -90,7 +90,7 @@ def _fill(raw_file: RawFile, destination: Path, scratch: Path, how: Fetching) ->
         raise FedatlasError(str(error).replace(str(fetched), source)) from error
     # Only a file that could be unpacked is worth remembering.
     record(raw_file, fetched, source, how.lock)
-    if raw_file.is_folder:
+    if raw_file.unpack is not None:
         if destination.exists():
             destination.rename(scratch / "replaced")
         unpacked.rename(destination)
@@ -163,18 +163,19 @@ def _fetch_with_retries(url: str, output: Path, how: Fetching) -> None:
     from tqdm import tqdm
 
     # A log gets a line every ten seconds. pooch sets the total, but shows no bar without one.
-    bar = {"total": 1, "mininterval": 0.1 if sys.stderr.isatty() else 10}
+    options = {"total": 1, "mininterval": 0.1 if sys.stderr.isatty() else 10, "unit": "B"}
     for attempt in range(1, how.tries + 1):
         logger.info("downloading %s (try %d of %d)", url, attempt, how.tries)
-        fetch = pooch.HTTPDownloader(
-            progressbar=tqdm(unit="B", unit_scale=True, file=sys.stderr, **bar),
-            chunk_size=CHUNK,
-            timeout=how.timeout,
-            headers={"Accept-Encoding": "identity"},
-            hooks={"response": _keep_packed},
-        )
         try:
-            fetch(url, str(output), None)
+            with tqdm(unit_scale=True, file=sys.stderr, **options) as bar:
+                fetch = pooch.HTTPDownloader(
+                    progressbar=bar,
+                    chunk_size=CHUNK,
+                    timeout=how.timeout,
+                    headers={"Accept-Encoding": "identity"},
+                    hooks={"response": _keep_packed},
+                )
+                fetch(url, str(output), None)
         except requests.RequestException as error:
             status = error.response.status_code if error.response is not None else None
             # A missing or forbidden file will not appear within seconds; a busy server may answer.

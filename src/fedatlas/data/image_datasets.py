@@ -12,9 +12,6 @@ from fedatlas.data.datasets import Dataset, Files
 from fedatlas.data.folders import reading
 from fedatlas.errors import FedatlasError
 
-Images = tuple[np.ndarray, np.ndarray]
-"""Pixels, (n, d) uint8 with channels first, and raw labels, (n,) whole numbers."""
-
 Listed = list[tuple[list[Path], int]]
 """The images of each sample, and the number of its class."""
 

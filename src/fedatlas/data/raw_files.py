@@ -29,7 +29,7 @@ class RawFile(Model):
     urls: addresses in order of preference; a file without any comes from a mirror.
     checksum: of the bytes served, before any unpacking; None is recorded at first download.
     decompress: remove this compression from a single file.
-    unpack: unpack the whole archive into a folder.
+    unpack: unpack the whole archive; the download then leaves a folder.
     archive, member: this file is served only as `member` of `archive`.
     login: the exact steps for a file that needs an account.
     self_made: the user packs the file, as the last of those steps. No two copies are alike, so no
@@ -64,11 +64,6 @@ class RawFile(Model):
             if self.archive.unpack is None:
                 raise ValueError("the archive must say 'unpack: tar' or 'unpack: zip'")
         return self
-
-    @property
-    def is_folder(self) -> bool:
-        """Whether the download leaves a folder rather than a file."""
-        return self.unpack is not None
 
     @property
     def local_path(self) -> str:

@@ -19,21 +19,16 @@ class BundledDataset(Dataset):
     bundled: Literal["breast_cancer", "digits", "two_points"]
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        features, target = _load(self.bundled)
+        if self.bundled == "two_points":
+            features, target = np.array([[1.0], [-1.0]]), np.array([1, -1])
+        else:
+            from sklearn import datasets
+
+            load = getattr(datasets, f"load_{self.bundled}")
+            features, target = load(return_X_y=True)
         where = f"data set '{self.name}'"
         if features.shape[1] != self.features:
             raise FedatlasError(
                 f"{where}: {self.features} features are declared, found {features.shape[1]}"
             )
         return Samples.numbered(self.labels_of(target, where), features.astype(np.float64))
-
-
-def _load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Features (n, d) and labels (n,) as they are published."""
-    if name == "two_points":
-        return np.array([[1.0], [-1.0]]), np.array([1, -1])
-    from sklearn import datasets
-
-    load = {"breast_cancer": datasets.load_breast_cancer, "digits": datasets.load_digits}
-    features, target = load[name](return_X_y=True)
-    return features, target

@@ -10,7 +10,7 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.cifar_pickle import read_pickle
 from fedatlas.data.datasets import Files
 from fedatlas.data.folders import reading
-from fedatlas.data.image_datasets import ImageDataset, Images
+from fedatlas.data.image_datasets import ImageDataset
 from fedatlas.errors import FedatlasError
 
 
@@ -30,11 +30,11 @@ class CifarDataset(ImageDataset):
         return Samples.numbered(np.concatenate(labels), np.concatenate(pixels))
 
 
-def read_batch(path: Path, features: int) -> Images:
-    """Read one batch of CIFAR-10: records of bytes (`.bin`), otherwise a pickle.
+def read_batch(path: Path, features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels (n, features) and raw labels (n,) of records (`.bin`), or of a pickle.
 
-    features: the number of values of an image. A record is one byte of label, then the image's.
-    Raises FedatlasError, naming the file, when it cannot be read or is no batch of such images.
+    A record is one byte of label, then the bytes of the image, channels first. Raises
+    FedatlasError, naming the file, when it cannot be read or is no batch of such images.
     """
     with reading(path):
         if path.suffix != ".bin":

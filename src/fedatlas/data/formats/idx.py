@@ -9,7 +9,7 @@ import numpy as np
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Files
 from fedatlas.data.folders import reading
-from fedatlas.data.image_datasets import ImageDataset, Images
+from fedatlas.data.image_datasets import ImageDataset
 from fedatlas.errors import FedatlasError
 
 UNSIGNED_BYTE = 0x08
@@ -23,30 +23,25 @@ class IdxDataset(ImageDataset):
     format: Literal["idx"]
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        pixels, labels = read_idx(raw[0], raw[1], self.shape)
-        return Samples.numbered(self.labels_of(labels, raw[1]), pixels)
-
-
-def read_idx(images: Path, labels: Path, shape: tuple[int, ...]) -> Images:
-    """Read a pair of uncompressed IDX files of unsigned bytes.
-
-    shape: of one image, channels first; files of grey images leave the one channel out.
-    Raises FedatlasError, naming the file, when it cannot be read, is no IDX file of bytes, holds
-    samples of another shape, is cut short or goes on after its end; and when there are no images
-    or not as many labels.
-    """
-    pixels = _read_idx(images, shape[1:] if shape[0] == 1 else shape)
-    raw_labels = _read_idx(labels, ())
-    if len(pixels) != len(raw_labels):
-        raise FedatlasError(
-            f"{labels}: holds {len(raw_labels)} labels, but {images} holds {len(pixels)} images; "
-            "name the two files of one split, images first"
-        )
-    return pixels.reshape(len(pixels), math.prod(shape)), raw_labels
+        """See Dataset; shapes of grey images, which have one channel, leave it out of the file."""
+        images, labels = raw
+        pixels = _read_idx(images, self.shape[1:] if self.channels == 1 else self.shape)
+        found = _read_idx(labels, ())
+        if len(pixels) != len(found):
+            raise FedatlasError(
+                f"{labels}: holds {len(found)} labels, but {images} holds {len(pixels)} images; "
+                "name the two files of one split, images first"
+            )
+        flat = pixels.reshape(len(pixels), self.features)
+        return Samples.numbered(self.labels_of(found, labels), flat)
 
 
 def _read_idx(path: Path, shape: tuple[int, ...]) -> np.ndarray:
-    """(n, *shape) uint8: all values of an IDX file."""
+    """(n, *shape) uint8: all values of an uncompressed IDX file of unsigned bytes.
+
+    Raises FedatlasError, naming the file, when it cannot be read, is no such file, holds samples of
+    another shape or none, is cut short or goes on after its end.
+    """
     with reading(path):
         content = np.fromfile(path, np.uint8)
     _check_magic(path, content[:4].tobytes(), dimensions=1 + len(shape))
