@@ -1,7 +1,6 @@
 """Compare two sets of results, value by value."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,9 +57,7 @@ class Comparison:
     differences: list[Difference] = field(default_factory=list)
     only_first: list[str] = field(default_factory=list)
     only_second: list[str] = field(default_factory=list)
-    attributes: dict[tuple[str, Any, Any], list[str]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    attributes: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
 
     @property
@@ -92,8 +89,10 @@ def compare(first: Path, second: Path, tolerance: Tolerance) -> Comparison:
                 continue
             found.compared.append(run)
             found.differences += compare_traces(run, *pair, tolerance)
-            for change in _attribute_changes(pair[0].attributes, pair[1].attributes):
-                found.attributes[change].append(run)
+            for name, old, new in differing(pair[0].attributes, pair[1].attributes):
+                if name != "values_digest":  # which says no more than the values
+                    change = name, str(old), str(new)
+                    found.attributes.setdefault(change, []).append(run)
     return found
 
 
@@ -143,20 +142,25 @@ def _agreement(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Where two arrays agree, NaN with NaN, and their distances, inf beside what is not finite."""
     a, b = values.astype(float), others.astype(float)
-    finite = np.isfinite(a) & np.isfinite(b)
+    within: dict[str, Any] = {
+        "rtol": tolerance.relative,
+        "atol": tolerance.absolute,
+        "equal_nan": True,
+    }
     with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.where(finite, np.abs(a - b), np.inf)
-        allowed = tolerance.absolute + tolerance.relative * np.maximum(np.abs(a), np.abs(b))
-        within = finite & (distance <= allowed)
-    return (a == b) | (np.isnan(a) & np.isnan(b)) | within, distance
+        distance = np.nan_to_num(np.abs(a - b), nan=np.inf, posinf=np.inf)
+        # numpy's relative tolerance is of the second value: here it is of the larger one.
+        return np.isclose(a, b, **within) | np.isclose(b, a, **within), distance
 
 
 def _index(path: Path, found: Comparison) -> dict[str, Place]:
     if not path.exists():
         raise FedatlasError(f"{path}: there is no such file or folder")
-    files = [path] if path.is_file() else _trace_files(path)
+    below = (file for pattern in _PATTERNS for file in sorted(path.glob(pattern)))
+    # Hidden files are being written, or were when their job was interrupted.
+    visible = (file for file in below if not file.name.startswith("."))
     places: dict[str, Place] = {}
-    for file in files:
+    for file in (path,) if path.is_file() else visible:
         try:
             for name, place in places_in(file).items():
                 if name in places:
@@ -167,19 +171,3 @@ def _index(path: Path, found: Comparison) -> dict[str, Place]:
     if not places and not found.unreadable:
         raise FedatlasError(f"{path}: holds no trace")
     return places
-
-
-def _trace_files(folder: Path) -> list[Path]:
-    found = (file for pattern in _PATTERNS for file in sorted(folder.glob(pattern)))
-    # Hidden files are being written, or were when their job was interrupted.
-    return [file for file in found if not file.name.startswith(".")]
-
-
-def _attribute_changes(
-    first: Mapping[str, Any], second: Mapping[str, Any]
-) -> Iterator[tuple[str, str, str]]:
-    # The digest of values says no more than the values.
-    for key in sorted({*first, *second} - {"values_digest"}):
-        a, b = (side.get(key, "–") for side in (first, second))
-        for place, old, new in differing(a, b, key):
-            yield place, str(old), str(new)
