@@ -16,10 +16,13 @@ import h5py
 import numpy as np
 import pytest
 import xarray as xr
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file
 from typer.testing import CliRunner
 
+from catalogue_entry import entry
 from fedatlas.cli import app
 from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
@@ -44,33 +47,25 @@ from fedatlas.training.solver import solve
 from trace_factory import make_trace
 from workflow_copy import ROOT
 
-CATALOGUE = """
-small:
-  title: Forty rows
-  homepage: https://example.org
-  licence: none
-  citation: nobody
-  format: libsvm
-  task: binary
-  features: 6
-  labels: {-1: -1, 1: 1}
-  splits:
-    train: {rows: 40, files: [{path: set/small}]}
-    test: {rows: 12, files: [{path: set/small.t.bz2, decompress: bz2}]}
-"""
-USUAL = """
+CATALOGUE = {
+    "small": entry(
+        features=6,
+        labels={-1: -1, 1: 1},
+        splits={
+            "train": {"rows": 40, "files": [{"path": "set/small"}]},
+            "test": {"rows": 12, "files": [{"path": "set/small.t.bz2", "decompress": "bz2"}]},
+        },
+    )
+}
+SETTINGS = """
 paper: ours
 title: "Tiny"
 source: "a test"
 dataset: small
+partition: {kind: horizontal, assignment: consecutive, clients: 5, test: test}
 objective: {name: logistic_l2, weight: 1.0e-1}
 rounds: 4
 record_every: 2
-"""
-SETTINGS = (
-    USUAL
-    + """
-partition: {kind: horizontal, assignment: consecutive, clients: 5, test: test}
 seeds: [0, 1]
 runs:
   star:
@@ -86,28 +81,17 @@ runs:
     partition: {kind: tiered, cut: {columns: 2}, clients: 4}
     hyper_parameters: {local_steps: 2, batch_size: 10, step_size: 0.1}
 """
-)
-TUNED = (
-    USUAL
-    + """
-partition: {kind: vertical, parties: 2, active: 1, test: test, seed: 0}
+TUNED = """
+like: demo-settings
+figure: {measurement: suboptimality}
 seeds: [3, 4]
 runs:
-  star:
-    algorithm: fedavg
-    tuned_in: demo-settings
-    partition: {kind: horizontal, assignment: consecutive, clients: 5, test: test}
-    hyper_parameters: {clients_per_round: 3}
+  star: {algorithm: fedavg, tuned_in: demo-settings, hyper_parameters: {clients_per_round: 3}}
   best:
     algorithm: vfb2_svrg
+    partition: {kind: vertical, parties: 2, active: 1, test: test, seed: 0}
     hyper_parameters: {step_size: 0.1}
-claims:
-  - id: order
-    source: "a test"
-    statement: "needs the optimum"
-    test: {kind: order, first: best, second: star, relation: faster, measurement: suboptimality}
 """
-)
 STAR = "experiments/demo-settings/traces/star/local_step_size-0.1.nc"
 PARTIES = "experiments/demo-settings/traces/parties/only.nc"
 BEST = "experiments/demo-tuned/traces/best/only.nc"
@@ -115,27 +99,24 @@ TUNED_STAR = "experiments/demo-tuned/traces/star/tuned.nc"
 HORIZONTAL = "shards/small/train/horizontal-consecutive-5-on-test"
 
 
-def libsvm(rows, seed):
+def write_libsvm(path, rows, seed):
     random = np.random.default_rng(seed)
     values = random.normal(size=(rows, 6))
-    signs = np.where(values @ random.normal(size=6) > 0, "+1", "-1")
-    return "".join(
-        f"{sign} " + " ".join(f"{n + 1}:{x:.4f}" for n, x in enumerate(row)) + "\n"
-        for sign, row in zip(signs, values, strict=True)
-    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    dump_svmlight_file(values, np.sign(values @ random.normal(size=6)), str(path), zero_based=False)
 
 
 def make_results(folder):
     """What the workflow makes of two small experiments, by the same functions."""
     config, results = folder / "config", folder / "results"
-    write_text(config / "datasets.yaml", CATALOGUE)
+    write_text(config / "datasets.yaml", yaml.safe_dump(CATALOGUE))
     shutil.copy2(ROOT / "config" / "papers.yaml", config)
     write_text(config / "experiments" / "demo" / "settings.yaml", SETTINGS)
     write_text(config / "experiments" / "demo" / "tuned.yaml", TUNED)
     plan = build_plan(config)
     raw = {"train": results / "raw/set/small", "test": results / "raw/set/small.t"}
-    write_text(raw["train"], libsvm(40, 1))
-    write_text(raw["test"], libsvm(12, 2))
+    write_libsvm(raw["train"], 40, 1)
+    write_libsvm(raw["test"], 12, 2)
     served = hashlib.sha256(raw["train"].read_bytes()).hexdigest()
     write_text(config / "checksums.lock.json", json.dumps({"set/small": f"sha256:{served}"}))
     data = {split: results / "data" / "small" / f"{split}.parquet" for split in raw}
@@ -436,7 +417,7 @@ def test_prepared_data_that_changed_are_told_from_damaged_ones(copy):
     unchecked = {(State.UNCHECKED, "prepared"), (State.UNCHECKED, "checksum")}
     assert set.union(*found.values()) == unchecked
     test_file.write_bytes(whole)
-    write_text(results / "raw/set/small.t", libsvm(12, 7))
+    write_libsvm(results / "raw/set/small.t", 12, 7)
     assert drift(copy)["data/small/test.parquet"] == {(State.STALE, "raw")}
     small = build_plan(copy / "config").catalogue["small"]
     prepare(small, "test", [results / "raw/set/small.t"], test_file)
@@ -456,8 +437,8 @@ def test_raw_files_are_verified_by_lock_and_catalogue(copy):
         "data/small/train.parquet": {(State.STALE, "raw")},
     }
     checksum = "sha256:" + hashlib.sha256((copy / "results/raw/set/small").read_bytes()).hexdigest()
-    stated = f"{{path: set/small, checksum: '{checksum}'}}"
-    replace_text("{path: set/small}", stated)(copy / "config/datasets.yaml")
+    stated = f"{{path: set/small, checksum: '{checksum}'}}\n"
+    replace_text("path: set/small\n", stated)(copy / "config/datasets.yaml")
     assert drift(copy) == {"data/small/train.parquet": {(State.STALE, "raw")}}
 
 
