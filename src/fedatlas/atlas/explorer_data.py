@@ -20,23 +20,18 @@ from fedatlas.schema.claims import VERDICTS
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
 
-# Costs that a reader may choose as they are counted, in the order of the list.
-_SHOWN_COSTS = (
-    "round",
-    "iteration",
-    "epoch",
-    "update_epoch",
-    "gradient_evaluations",
-    "bytes",
-    "epsilon",
-    "simulated_time",
-    "wall_time",
-)
-# Labels of costs that differ from those of traces.
-_OWN_LABELS = {
+# Costs that a reader may choose as they are counted, in the order of the list; empty: the label is
+# that of traces.
+_SHOWN_COSTS = {
     "round": "communication rounds (VFB²: updates)",
+    "iteration": "",
+    "epoch": "",
+    "update_epoch": "",
+    "gradient_evaluations": "",
     "bytes": "bytes communicated",
+    "epsilon": "",
     "simulated_time": "simulated time by the run's own clock (s)",
+    "wall_time": "",
 }
 # Costs from which the page computes the time under a declared network.
 _NETWORK_COSTS = ("sequential_messages", "sequential_bytes", "sequential_gradients")
@@ -114,7 +109,7 @@ def describe(
     of_experiments = [(verdict.claim.split("/", 1)[0], verdict) for verdict in verdicts]
     return {
         "papers": papers,
-        "costs": {name: _cost_label(name) for name in _SHOWN_COSTS},
+        "costs": {name: label or _cost_label(name) for name, label in _SHOWN_COSTS.items()},
         "measurements": {
             name: {
                 "label": measured.long_name,
@@ -135,8 +130,6 @@ def describe(
 
 
 def _cost_label(name: str) -> str:
-    if name in _OWN_LABELS:
-        return _OWN_LABELS[name]
     cost = COSTS[name]
     return cost.long_name if cost.units == "1" else f"{cost.long_name} ({cost.units})"
 

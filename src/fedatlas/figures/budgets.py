@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
@@ -31,16 +30,22 @@ def compose(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> C
     canvas = Canvas(figsize=(3.6 * len(panels), 4.8), layout="constrained")
     places = canvas.subplots(1, len(panels))
     titles = {run: run_titles[run] for run in dict.fromkeys(budgets["run"].values.tolist())}
-    colour_of = colours(titles, {})
-    styles = _styles(titles, colour_of)
+    looks = _looks(titles)
     for place, (variable, axis, xlabel, ylabel) in zip(places, panels, strict=True):
-        for case in range(budgets.sizes["case"]):
-            _draw(place, budgets.isel(case=case), variable, axis, titles, colour_of, styles)
+        for number in range(budgets.sizes["case"]):
+            case = budgets.isel(case=number)
+            spent = case[variable].where(case[variable] > 0).to_numpy()
+            if np.isnan(spent).all():  # nothing is spent, or nothing is known
+                continue
+            look = looks[titles[str(case["run"].item())]]
+            if not case["first"]:
+                look = {"color": look["color"], **_OTHER}
+            place.plot(case[axis].to_numpy(), spent, **look)
         place.set(xlabel=xlabel, ylabel=ylabel, yscale="log")
     places[1].set_xscale("log")
     handles = [
-        Line2D([], [], color=colour_of[name], ls=style, label=name)
-        for name, style in styles.items()
+        Line2D([], [], color=look["color"], ls=look["ls"], label=name)
+        for name, look in looks.items()
     ]
     handles.append(Line2D([], [], color="grey", label="first accounting"))
     if not budgets["first"].all():
@@ -62,32 +67,14 @@ def _listed(runs: list[str], titles: Mapping[str, str]) -> str:
     return ", ".join(names) if len(names) < len(titles) / 2 else "the others"
 
 
-def _styles(titles: Mapping[str, str], colour_of: Mapping[str, str]) -> dict[str, Any]:
-    """Title → line style: dashed for the second run of a colour."""
-    seen: set[str] = set()
-    styles: dict[str, Any] = {}
-    for title in dict.fromkeys(titles.values()):
-        styles[title] = DASHED if colour_of[title] in seen else "-"
-        seen.add(colour_of[title])
-    return styles
-
-
-def _draw(
-    place: Axes,
-    case: xr.Dataset,
-    variable: str,
-    axis: str,
-    titles: Mapping[str, str],
-    colour_of: Mapping[str, str],
-    styles: Mapping[str, Any],
-) -> None:
-    values = case[variable].to_numpy()
-    if not (values > 0).any():  # nothing is spent, or nothing is known
-        return
-    title = titles[str(case["run"].item())]
-    # Thin lines lie on wide ones, so that coinciding lines are both seen.
-    wide = list(titles.values()).index(title) % 2 == 0
-    own = {"ls": styles[title], "lw": 3.0 if wide else 1.3, "zorder": 2.0 if wide else 2.5}
-    look = own if bool(case["first"]) else _OTHER
-    spent = np.where(values > 0, values, np.nan)
-    place.plot(case[axis].to_numpy(), spent, color=colour_of[title], **look)
+def _looks(titles: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Title → look of its lines, dashed if another title has the colour."""
+    colour_of = colours(titles, {})
+    looks: dict[str, dict[str, Any]] = {}
+    for place, title in enumerate(titles.values()):
+        taken = any(look["color"] == colour_of[title] for look in looks.values())
+        # Thin lines lie on wide ones, so that coinciding lines are both seen.
+        width, order = (3.0, 2.0) if place % 2 == 0 else (1.3, 2.5)
+        look = {"color": colour_of[title], "ls": DASHED if taken else "-"}
+        looks.setdefault(title, look | {"lw": width, "zorder": order})
+    return looks

@@ -17,6 +17,7 @@ _WHOSE = {"states": "roots reach everyone", "trackers": "everyone reaches roots"
 _ROOT, _ROOT_HERE, _NO_ROOT = "#0072B2", "#A6D3F0", "white"
 _LINE = "#555555"
 _CENTRED: Any = {"ha": "center", "va": "center"}
+_BOX: Any = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}
 # Lengths are in points.
 _NODE = 9.0  # radius
 _MARGIN = 4.0  # around nodes
@@ -79,7 +80,8 @@ def compose(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
         _draw_arrows(place, arrows, heads=not undirected)
         written, about = _weights_shown(weights)
         if written:
-            _draw_weights(place, arrows, nodes)
+            for arrow, (x, y) in zip(arrows, _label_places(arrows, nodes), strict=True):
+                place.text(x, y, f"{arrow.weight:.3g}", fontsize=7.5, bbox=_BOX, **_CENTRED)
         _draw_agents(place, nodes, colours)
         place.set_title(f"{name}: {_WHOSE[name]}\n{about}", fontsize=9)
     names = {
@@ -140,12 +142,6 @@ def _draw_arrows(place: Axes, arrows: list[_Arrow], heads: bool) -> None:
             lw=width,
         )
         place.add_patch(patch)
-
-
-def _draw_weights(place: Axes, arrows: list[_Arrow], nodes: np.ndarray) -> None:
-    box = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}
-    for arrow, (x, y) in zip(arrows, _label_places(arrows, nodes), strict=True):
-        place.text(x, y, f"{arrow.weight:.3g}", fontsize=7.5, bbox=box, **_CENTRED)
 
 
 def _label_places(arrows: list[_Arrow], nodes: np.ndarray) -> np.ndarray:

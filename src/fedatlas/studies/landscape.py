@@ -52,9 +52,8 @@ class AucSurface:
         shape = tuple(data.metadata["shape"] or features.shape[1:])
         inputs = torch.tensor(features, dtype=torch.float64).reshape(len(features), *shape)
         module = architecture(objective.model)(shape, 1).double()
-        self._names = [name for name, _ in module.named_parameters()]
-        self._shapes = [parameter.shape for parameter in module.parameters()]
-        self._sizes = [shape.numel() for shape in self._shapes]
+        self._shapes = {name: parameter.shape for name, parameter in module.named_parameters()}
+        self._sizes = [shape.numel() for shape in self._shapes.values()]
         if sum(self._sizes) != 2:
             raise FedatlasError(
                 f"a landscape needs a network of two parameters, but '{objective.model}' has "
@@ -81,8 +80,8 @@ class AucSurface:
         return torch.cat(self._class_means(self._scores(m)))
 
     def _scores(self, m: torch.Tensor) -> torch.Tensor:
-        parts = zip(self._names, m.split(self._sizes), self._shapes, strict=True)
-        parameters = {name: part.reshape(shape) for name, part, shape in parts}
+        parts = zip(self._shapes.items(), m.split(self._sizes), strict=True)
+        parameters = {name: part.reshape(shape) for (name, shape), part in parts}
         outputs: torch.Tensor = functional_call(self._module, parameters, (self._inputs,))
         h = outputs.squeeze(-1)
         return torch.sigmoid(h) if self._sigmoid else h
