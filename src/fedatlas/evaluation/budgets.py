@@ -1,4 +1,4 @@
-"""Privacy budgets of runs, as `studies.budgets` computes them: numbers without spread."""
+"""Privacy budgets of runs, which `studies.budgets` computes; they have no spread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMAT = "fedatlas budgets 1"
 
 
 def read_budgets(path: Path) -> xr.Dataset:
-    """Read it back; a damaged or foreign file is refused by name."""
+    """Read a file of budgets; FedatlasError names a damaged or foreign one."""
     from fedatlas.traces.netcdf import read_netcdf  # loads xarray, which plans do without
 
     return read_netcdf(path, FORMAT, "a file of budgets")
@@ -31,12 +31,12 @@ class BudgetTest(ClaimTest, ABC):
     needs: ClassVar[tuple[str, ...]] = ("budgets",)
 
     def cases(self, results: Results, run: str) -> list[xr.Dataset]:
-        """The run's budgets by accounting, its first first."""
+        """The run's budgets, one per accounting in its order."""
         return cases_of(results.study(results.budgets, "budgets"), run)
 
 
 def cases_of(budgets: xr.Dataset, run: str) -> list[xr.Dataset]:
-    """Those of a run, one per accounting, its first first; FedatlasError if there is none."""
+    """The run's budgets, one per accounting in its order; FedatlasError if there is none."""
     cases = [budgets.isel(case=place) for place in np.flatnonzero(budgets["run"] == run)]
     if not cases:
         raise FedatlasError(f"run '{run}' accounts for no privacy")

@@ -1,4 +1,4 @@
-"""Hyper-parameters as each seed alone would choose them: what claims about them share."""
+"""Claims about hyper-parameters, as each seed alone would choose them."""
 
 from abc import ABC
 
@@ -24,12 +24,12 @@ class ChosenValueTest(ClaimTest, ABC):
 
 
 def unanimous(agrees: np.ndarray, disagrees: np.ndarray) -> Outcome:
-    """The verdict of (seeds,) that agree, and of those that disagree."""
+    """The verdict of masks (seeds,) of those that agree and those that disagree."""
     if agrees.size > 1 and agrees.all():
         return "reproduced"
     if disagrees.size > 1 and disagrees.all():
         return "not reproduced"
-    return "inconclusive"  # seeds differ, or there is but one
+    return "inconclusive"  # seeds differ, or there is only one
 
 
 def listing(values: np.ndarray) -> str:

@@ -1,4 +1,4 @@
-"""Verdicts as a page to read, self-contained."""
+"""The page of verdicts."""
 
 import html
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Cost axes of a trace: what it counted, and the times that declared links make of that."""
+"""Cost axes of a trace: what it counted, and simulated times on declared links."""
 
 import json
 from typing import TYPE_CHECKING, TypeAlias
@@ -38,8 +38,8 @@ def column(trace: Trace, name: str) -> np.ndarray:
 def cost_axis(trace: Trace, cost: str) -> np.ndarray:
     """Cost by record, (seeds, records), NaN after a divergence.
 
-    "bytes" are all of them. "exchanges" are communication rounds; parties that wait for nobody have
-    none, but every dominated update is an exchange of a dominator with all others: those count.
+    "bytes" are those of all directions. "exchanges" are communication rounds; asynchronous parties
+    have none, so their dominated updates count, each an exchange of a dominator with all others.
     """
     latencies = link_latencies(cost)
     if latencies is not None:
@@ -81,17 +81,17 @@ def simulated_latency(trace: Trace, latencies: LinkLatencies) -> np.ndarray:
 
 
 def has_own_clock(trace: Trace) -> bool:
-    """Whether time was simulated event by event, as it must be where nobody waits for all."""
+    """Whether time was simulated event by event, as for asynchronous methods."""
     return "simulated_time" in trace
 
 
 def network_time(trace: Trace, network: DeclaredNetwork) -> np.ndarray:
     """Seconds by record, (seeds, records), of a run of any method under a declared network.
 
-    What happens one after the other adds up: a latency for each message, the bytes of the busiest
-    node over its bandwidth, and per-sample gradients. Asynchronous methods have no such sum: theirs
-    is the clock of their own simulation, `simulated_time`, which must have had the same latency.
-    Its gradients take what their passes over features take, its small messages no bandwidth.
+    Critical-path totals add up: a latency for each message, the bytes of the busiest node over its
+    bandwidth, and per-sample gradients. Asynchronous methods have no such totals: their time is the
+    clock of their own simulation, `simulated_time`, which must have had the same latency. There,
+    gradients take what passes over features take, and small messages no bandwidth.
 
     Raises FedatlasError for a clock with another latency, and for traces that lack the counts.
     """

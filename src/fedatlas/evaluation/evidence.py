@@ -1,4 +1,4 @@
-"""What evidence says: numbers, costs, levels and intervals in few words."""
+"""Numbers, costs, levels and intervals in words, and comparisons by a paper's words."""
 
 import math
 from abc import ABC
@@ -73,7 +73,7 @@ def number(logarithm: float) -> str:
 
 
 def level_name(measurement: str) -> str:
-    """What ten to the power of the measurement's level is: itself, or its distance to 1."""
+    """The quantity whose logarithm is the level: the measurement or its distance to 1."""
     return f"1 − {measurement}" if measurement in LARGER_IS_BETTER else measurement
 
 

@@ -1,4 +1,4 @@
-"""The measurement that runs end with: what claims about it share."""
+"""Claims about the measurement that runs end with."""
 
 from collections.abc import Sequence
 
@@ -28,16 +28,16 @@ def final_losses(trace: Trace, measurement: str) -> np.ndarray:
 
 
 def as_losses(trace: Trace, measurement: str, values: np.ndarray) -> np.ndarray:
-    """(seeds,) values, negative where larger is better; +inf for a seed that is lost.
+    """(seeds,) values, negated where larger is better; +inf for a lost seed.
 
-    Lost are seeds that diverged, or where the measurement is deceptive at the end.
+    A seed is lost if it diverged or if the measurement is deceptive at its end.
     """
     lost = diverged(trace) | deceptive(trace, measurement)[:, -1]
     return np.where(lost, np.inf, sign_of(measurement) * values)
 
 
 def sign_of(measurement: str) -> int:
-    """-1 where larger is better, so that smaller losses are."""
+    """-1 where larger is better, so that smaller losses are better."""
     return -1 if measurement in LARGER_IS_BETTER else 1
 
 
@@ -56,6 +56,6 @@ def signed(interval: Interval, measurement: str) -> Interval:
 def contrasted_ends(
     results: Results, runs: Sequence[str], measurement: str
 ) -> tuple[Interval, str]:
-    """What `contrasted` tells of where the selected points of two runs end."""
+    """As `contrasted`, of where the selected points of two runs end."""
     losses = [final_losses(trace, measurement) for trace in results.selected(*runs)]
     return contrasted(f"{measurement} at the end", runs, losses, measurement)

@@ -62,7 +62,7 @@ def drawn_values(trace: Trace, measurement: str) -> np.ndarray:
 
 
 def deceptive(trace: Trace, measurement: str) -> np.ndarray:
-    """(seeds, records) where the objective stands above its start, and the measurement hides it.
+    """(seeds, records) where the measurement hides that the objective is above its start.
 
     A run that left has not converged, however small its gradient (the robust loss is flat far
     away). Accuracy and AUROC say themselves how good a model is, wherever it is.
@@ -88,7 +88,7 @@ def common_budget(traces: list[Trace], cost: str) -> float:
 
 
 def common_start(traces: list[Trace], cost: str) -> float:
-    """The smallest cost by which every healthy seed of every trace has a record; 0 if none is."""
+    """The smallest cost by which every healthy seed of every trace has a record; or 0."""
     starts = np.concatenate([cost_axis(trace, cost)[~diverged(trace), 0] for trace in traces])
     return float(starts.max()) if len(starts) else 0.0
 
@@ -211,7 +211,7 @@ def difference(first: np.ndarray, second: np.ndarray) -> Interval:
 
 
 def mean_interval(gaps: np.ndarray) -> tuple[float, float, float]:
-    """The mean and the bounds of its t-interval; unbounded where there is no spread to judge by."""
+    """The mean and the bounds of its t-interval, which are infinite below two numbers."""
     if len(gaps) == 0:
         return np.nan, -np.inf, np.inf
     mean = float(gaps.mean())

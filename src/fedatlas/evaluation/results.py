@@ -1,4 +1,4 @@
-"""The results of an experiment, as claims are judged by them."""
+"""The results of an experiment, by which claims are judged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Results:
-    """Traces with the choice of each run's point, and studies as far as there are any.
+    """Traces, the chosen point of each run, and studies if there are any.
 
     window: share of a budget over which levels are means.
     """
@@ -86,7 +86,7 @@ class Results:
 
     @staticmethod
     def study(made: T | None, name: str) -> T:
-        """What was made by a study; FedatlasError if it was not given."""
+        """The result of a study; FedatlasError if it was not given."""
         if made is None:
             raise FedatlasError(f"needs the {name}, --{name}")
         return made

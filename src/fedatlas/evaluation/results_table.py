@@ -37,7 +37,7 @@ _PRINTED = _STATISTICS | {
 def results_table(traces: Traces, chosen: Mapping[str, Choice]) -> list[dict[str, object]]:
     """One row per grid point: where its seeds ended (median, lowest, highest) and what it cost.
 
-    Columns are those that any run has; a run whose setting does not count one has NaN there.
+    Columns are those that any run has; others have NaN there.
     """
     every = [trace for points in traces.values() for trace in points.values()]
     measured = [name for name in MEASUREMENTS if any(name in trace for trace in every)]

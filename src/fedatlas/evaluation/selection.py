@@ -101,7 +101,7 @@ def _select_run(points: Mapping[str, Trace], rule: Selection) -> dict[str, Any]:
 
 
 def _taken(run: str, other: str, own: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """The entry of a run that takes the point of another; its candidates' scores are its own."""
+    """The entry of a run that takes the point of another, with its own candidates' scores."""
     for name in (run, other):
         if name not in own:
             raise FedatlasError(f"selection.shared: '{name}' is no run; runs are {', '.join(own)}")
@@ -110,7 +110,7 @@ def _taken(run: str, other: str, own: Mapping[str, dict[str, Any]]) -> dict[str,
 
 
 def _at_edge(chosen: str, candidates: Mapping[str, dict[str, Any]]) -> list[str]:
-    """Hyper-parameters of which no larger, or no smaller, value than the chosen one was tried."""
+    """Hyper-parameters whose chosen value is the largest or the smallest that was tried."""
     edges = []
     for key, value in candidates[chosen].items():
         tried = [parameters[key] for parameters in candidates.values()]

@@ -1,5 +1,5 @@
-"""Kinds of claims, a module each: what experiment files state of it, and its judge beside it.
+"""Kinds of claims, one module each: what experiment files state, and how it is judged.
 
-A module holds one subclass of `fedatlas.schema.claims.ClaimTest`, which `kind` finds by the
-module's name. Plans import these modules: they import xarray and scipy for type checkers only.
+A module holds one subclass of `fedatlas.schema.claims.ClaimTest`; `kind` is the module's name.
+Plans import these modules, so they load neither xarray nor scipy.
 """

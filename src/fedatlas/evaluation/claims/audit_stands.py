@@ -30,7 +30,7 @@ def read_audit(path: Path) -> list[dict[str, str]]:
 class AuditStandsTest(RunTest):
     """No attack of the privacy audit shows more than the ε that a run's paper claims.
 
-    An audit refutes, it proves nothing: what it does not refute is `inconclusive`.
+    An audit can only refute: what it does not refute is `inconclusive`.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("privacy_audit",)

@@ -11,7 +11,7 @@ from fedatlas.schema.claims import Finding, RunTest
 
 
 class BudgetFallsTest(BudgetTest, RunTest):
-    """The ε of a whole run falls with every larger horizon, from one on."""
+    """The ε of a whole run falls with every larger horizon, from `from_horizon` on."""
 
     kind: Literal["budget_falls"]
     from_horizon: PositiveInt

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class BudgetOrderTest(BudgetTest):
-    """One run spends less privacy than others, ε over all iterations; one case per rival.
+    """One run spends less ε over all iterations than each of its rivals: one case per rival.
 
-    By each run's first accounting; other accountings are evidence.
+    Judged by each run's first accounting; others are evidence.
     """
 
     kind: Literal["budget_order"]
@@ -41,7 +41,7 @@ class BudgetOrderTest(BudgetTest):
             yield Finding(f"[than {rival}]" if len(self.than) > 1 else "", verdict, evidence)
 
     def _resting_on(self, results: Results, *runs: str) -> str:
-        """What the budgets of runs rest on, once if it is the same."""
+        """The assumptions of the runs' budgets, stated once if they are the same."""
         stated = {run: str(self.cases(results, run)[0]["statement"].item()) for run in runs}
         if len(set(stated.values())) == 1:
             return f"; each {stated[runs[0]]}"

@@ -24,8 +24,8 @@ class ConvergenceOrderTest(RunTest):
     """Whether the logarithm of the sub-optimality falls at a steady rate per update epoch.
 
     The span reaches from the start to the end, or to the last record before `CONVERGED`, so that
-    no converged tail is judged. The statistic is the share of the decades that its late half holds.
-    A seed that diverged or did not fall converges in no order: it is worse than any share.
+    no converged tail is judged. The statistic is the share of the decades lost in its late half. A
+    seed that diverged or did not fall converges in no order: it is worse than any share.
     """
 
     kind: Literal["convergence_order"]
@@ -84,7 +84,7 @@ class Fall(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of the decades, those that fell late; a run that did not fall has none."""
+        """The share of the decades lost late; NaN for a run that did not fall."""
         total = self.early + self.late
         return self.late / total if total > 0 else np.nan
 

@@ -13,10 +13,10 @@ from fedatlas.schema.measurements import Level, check_target
 
 
 class GapWidensTest(PairTest):
-    """What `first` saves against `second` on the way to a level grows from one cost to another.
+    """What `first` saves against `second` on the way to a level is more under another cost.
 
-    The statistic is the logarithm of the ratio of their costs, under the second of `costs` minus
-    under the first, of the same seed: below 0.
+    The statistic is the logarithm of the ratio of their costs to the level: its value under the
+    second of `costs` minus that under the first, seed by seed. Claimed: below 0.
     """
 
     kind: Literal["gap_widens"]

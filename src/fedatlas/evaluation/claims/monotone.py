@@ -13,7 +13,7 @@ from fedatlas.schema.measurements import Level
 
 
 class MonotoneTest(RunTest):
-    """Within one run, each larger step against the next smaller: at least as fast.
+    """Within one run, each larger step is at least as fast as the next smaller one.
 
     A point whose median ends above where it started has not converged and is left out.
     """

@@ -23,8 +23,8 @@ CLEARLY_LOWER_POWER = -0.1
 class ScalingTest(ClaimTest):
     """Simulated time to a target falls near linearly with the number of parties.
 
-    With `compare_with`, runs of another method at the same numbers of parties: it falls faster.
-    The statistic is the slope of the logarithm of time against that of parties.
+    With `compare_with`, runs of another method at the same numbers of parties: it falls faster than
+    theirs. The statistic is the slope of log time over log parties.
     """
 
     kind: Literal["scaling"]

@@ -12,7 +12,7 @@ from fedatlas.schema.claims import ClaimTest, Finding
 class StationaryPointTest(ClaimTest):
     """The loss surface has a stationary point of a class, far above the lowest value found.
 
-    Nothing is random here: there is no interval. Finding none proves less than finding one.
+    Nothing is random here, so there is no interval. Finding none proves less than finding one.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("landscape", "trained")
