@@ -16,7 +16,7 @@ from scipy import sparse
 
 from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
-from fedatlas.arithmetic.chunked_rows import ChunkedRows
+from fedatlas.arithmetic.client_rows import ChunkedRows
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.federations.client_shards import ClientSamples

@@ -17,7 +17,7 @@ import reference
 from fedatlas.algorithms.fedavg import FedAvg
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
-from fedatlas.arithmetic.chunked_rows import ChunkedRows
+from fedatlas.arithmetic.client_rows import ChunkedRows
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Algorithm, StepBound

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.scaling import times
+from fedatlas.evaluation.claims.scaling import times
 from fedatlas.schema.claims import ClaimTest
 from test_judge import verdict
 from trace_factory import falling_trace, linear_trace

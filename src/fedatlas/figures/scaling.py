@@ -7,7 +7,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from fedatlas.evaluation.scaling import parties, times
+from fedatlas.evaluation.claims.scaling import parties, times
 from fedatlas.figures.style import DASHED, Shown, colours, legend_beside, put_title
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS

@@ -1,14 +1,15 @@
+import json
 from collections.abc import Iterator, Sequence
 from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
+from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import bounds, level, target_name
-from fedatlas.evaluation.levels import difference, log_target
+from fedatlas.evaluation.levels import cost_to_reach, difference, log_target
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.scaling import parties, times
 from fedatlas.schema.claims import ClaimTest, Finding
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.measurements import Level, check_target
@@ -98,3 +99,29 @@ def _parties_of(experiment: Experiment, run: str) -> int:
     if not isinstance(partition, VerticalPartition):
         raise ValueError(f"run '{run}' has no parties")
     return partition.parties
+
+
+def parties(traces: Sequence[Trace]) -> np.ndarray:
+    """(runs,) numbers of parties; FedatlasError if a run has none or they do not rise."""
+    numbers = []
+    for trace in traces:
+        partition = json.loads(trace.attrs["specification"])["partition"]
+        if "parties" not in partition:
+            raise FedatlasError(
+                f"run '{trace.attrs['run']}' has no parties: scaling needs vertical runs"
+            )
+        numbers.append(partition["parties"])
+    if sorted(set(numbers)) != numbers:
+        raise FedatlasError(
+            f"runs {', '.join(trace.attrs['run'] for trace in traces)} have "
+            f"{', '.join(map(str, numbers))} parties: list runs by rising number of parties"
+        )
+    return np.array(numbers)
+
+
+def times(traces: Sequence[Trace], measurement: str, target: float) -> np.ndarray:
+    """(runs, seeds) simulated time until the target is met, +inf where it never is."""
+    level = log_target(measurement, target)
+    return np.stack(
+        [cost_to_reach(trace, measurement, "simulated_time", level) for trace in traces]
+    )

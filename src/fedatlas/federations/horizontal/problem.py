@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedatlas.arithmetic.chunked_rows import ChunkedRows, rows_of
-from fedatlas.arithmetic.client_rows import ClientRows
+from fedatlas.arithmetic.client_rows import ChunkedRows, ClientRows, rows_of
 from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.quality import has_two_classes, quality
 from fedatlas.arithmetic.randomness import RoundRandom
