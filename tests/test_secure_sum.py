@@ -109,21 +109,6 @@ def test_a_sum_of_one_share_is_refused(parties: int):
         two_trees(parties)
 
 
-@pytest.mark.parametrize(
-    "levels",
-    [
-        (((0, 1),),),  # 2 is left over
-        (((0, 1), (0, 2)),),  # 0 adds twice at once
-        (((0, 1),), ((2, 1),), ((0, 2),)),  # 1 sends twice
-        (((0, 0),), ((0, 1),), ((0, 2),)),  # 0 sends to itself
-        (((0, 1),), ((0, 2),), ((0, 3),)),  # there is no 3
-    ],
-)
-def test_steps_that_are_no_tree_are_refused(levels):
-    with pytest.raises(ValueError, match="part"):
-        AggregationTree(3, levels)
-
-
 # --- the sum ---
 
 

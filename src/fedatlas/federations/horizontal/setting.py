@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.setting import Setting, Trial, read_clients
@@ -26,21 +25,19 @@ class HorizontalSetting(Setting):
             from fedatlas.arithmetic.torch_device import claimed
 
             device = claimed(device, spec.name)
-        super().__init__(spec, _engine(data, spec.objective, device), device, digest)
+        engine: HorizontalProblem
+        if device == "cpu":
+            from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
+
+            engine = CompiledEngine(data, spec.objective)
+        else:
+            from fedatlas.federations.horizontal.torch_engine import TorchEngine
+
+            engine = TorchEngine(data, spec.objective, device)
+        super().__init__(spec, engine, device, digest)
 
     def trial(self, seed: int) -> Trial:
         counters = Counters()
         problem = self.engine.counting(counters)
         network = StarNetwork(problem.clients, counters)
         return Trial(problem, network, counters, problem.zeros())
-
-
-def _engine(data: ClientSamples, objective: LinearObjective, device: str) -> HorizontalProblem:
-    """Compiled loops on "cpu", torch on other devices; imports only the one that computes."""
-    if device == "cpu":
-        from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
-
-        return CompiledEngine(data, objective)
-    from fedatlas.federations.horizontal.torch_engine import TorchEngine
-
-    return TorchEngine(data, objective, device)

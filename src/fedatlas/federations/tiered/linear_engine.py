@@ -29,7 +29,7 @@ class LinearSilos(NumpyArrays, TieredProblem):
         super().__init__(data)
         first = data.silos[0]
         label = first.samples.label[data.place[0]]
-        self._has_classes = has_two_classes(objective, data.metadata, first.samples, first.test)
+        self._has_classes = has_two_classes(objective, first.metadata, first.samples, first.test)
         self._silos = tuple(
             _Silo(*silo, objective) for silo in zip(data.silos, data.place, strict=True)
         )

@@ -71,7 +71,7 @@ class NetworkSilos(TorchArrays, TieredProblem):
         super().__init__(data)
         self._device, first = available(device), data.silos[0]
         self._loss = classification(
-            objective, data.metadata["dataset"], first.samples, first.test, self._device
+            objective, first.metadata["dataset"], first.samples, first.test, self._device
         )
         self.memory = Memory(self._device)
         self._silos = tuple(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,11 +22,6 @@ class TieredSamples:
 
     silos: tuple[ClientSamples, ...]
     place: np.ndarray
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """The metadata of the first silo."""
-        return self.silos[0].metadata
 
 
 def read_tiered_shards(paths: Sequence[Path]) -> TieredSamples:
