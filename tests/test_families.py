@@ -234,7 +234,7 @@ def test_experiments_of_a_file_are_known_by_their_names(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "b.{data}"}, r"base\.yaml: key 'name': 'b\.a' must have small letters"),
+        ({"name": "b.{data}"}, r"base\.yaml: 'b\.a': experiments are named"),
         ({"name": "other"}, r"'paper-other' is stated in .*base\.yaml .*, too"),
         ({"name": "{data}", "rounds": 0}, r"base\.yaml \(paper-a\): key 'rounds', value 0"),
     ],

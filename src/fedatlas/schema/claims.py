@@ -1,8 +1,8 @@
 """A paper's claims as data: what experiment files may state, and how it will be tested.
 
-Every test compares a number per seed with a declared region, by one rule: the 95 % interval inside
-the region is `reproduced`, outside it is `not reproduced`, across its border is `inconclusive`.
-Regions are fixed before any run.
+Every test compares a number per seed with a declared region, by one rule: `reproduced` if the 95 %
+interval is inside the region, `not reproduced` if it is outside, `inconclusive` if it is across the
+border. Regions are fixed before any run.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from pydantic import model_validator as validator
 
 from fedatlas.schema.models import Model, only_subclass
 
-#: A claimed region holds the whole interval, none of it, or a part.
+#: The claimed region holds the whole interval, none of it, or a part of it.
 Outcome = Literal["reproduced", "not reproduced", "inconclusive"]
 VERDICTS: tuple[Outcome, ...] = get_args(Outcome)
 
@@ -95,7 +95,6 @@ class PairTest(ClaimTest, ABC):
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Runs that the test looks at."""
         return (self.first, self.second)
 
 
@@ -106,7 +105,6 @@ class RunTest(ClaimTest, ABC):
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """Runs that the test looks at."""
         return (self.run,)
 
 

@@ -52,11 +52,11 @@ def load_config(config: Mapping[str, Any]) -> WorkflowConfig:
 
 
 def export_to_jobs(config: WorkflowConfig) -> None:
-    """Put into the environment what jobs may use without it being part of what they make.
+    """Put mirror, device and the folder of `fedatlas` into the environment of jobs.
 
-    The mirror and the device are not part of a file's or a run's identity, so they must not be
-    params. Jobs call `fedatlas` by name, to find it in a container too; here it lies beside the
-    interpreter that runs the workflow, whether its environment is activated or not.
+    Mirror and device are no part of the identity of a file or a run, so they must not be params.
+    Jobs call `fedatlas` by name, which also works in a container. Here it lies beside the
+    interpreter that runs the workflow, even if its environment is not activated.
     """
     os.environ[DEVICE_VARIABLE] = config.device
     if config.mirror is not None:

@@ -41,18 +41,16 @@ def read_experiments(folder: Path) -> dict[str, tuple[str, dict[str, Any]]]:
     """By name, where each experiment is stated and its content: expanded, but not yet validated."""
     stated: dict[str, tuple[str, dict[str, Any]]] = {}
     for path in [*folder.glob("*/*.yaml"), *folder.glob("*/*.yml")]:
-        if not re.fullmatch(r"[a-z0-9]+/[a-z0-9-]+\.yaml", f"{path.parent.name}/{path.name}"):
-            raise FedatlasError(
-                f"{path}: experiments are named <group>/<name>.yaml in small letters and digits, "
-                "with hyphens in the name only: rename it"
-            )
         content = read_yaml(path)
         if not isinstance(content, dict):
             raise FedatlasError(f"{path}: must be a mapping of keys to values")
         for stem, expanded in expand(content, path.stem, str(path)).items():
-            if not re.fullmatch(r"[a-z0-9-]+", stem):
+            if not re.fullmatch(
+                r"[a-z0-9]+/[a-z0-9-]+\.yaml", f"{path.parent.name}/{stem}{path.suffix}"
+            ):
                 raise FedatlasError(
-                    f"{path}: key 'name': '{stem}' must have small letters, digits and hyphens only"
+                    f"{path}: '{stem}': experiments are named <group>/<name>.yaml in small letters "
+                    "and digits, with hyphens in the name only: rename it"
                 )
             name = f"{path.parent.name}-{stem}"
             where = f"{path} ({name})" if "lists" in content else str(path)

@@ -75,8 +75,8 @@ class UndirectedFamily(Model):
 class RandomGraph(Model):
     """A directed Erdős–Rényi graph: every edge is there with the same probability, on its own.
 
-    It is drawn once, from `seed` and the number of agents: one that does not connect its agents as
-    a method needs it is refused, not drawn anew. `weights` are as of `DirectedFamily`.
+    It is drawn once, from `seed` and the number of agents. A graph that does not connect its agents
+    as a method needs it is refused, not drawn again. `weights` are as of `DirectedFamily`.
     """
 
     kind: Literal["random"]
@@ -221,7 +221,7 @@ _REMEDY = "add edges (of a random graph: raise 'probability' or state another 's
 
 
 def _reached(weights: np.ndarray) -> np.ndarray:
-    """Whether a way leads from j to i, (n, n) bool; from everyone to themselves one does."""
+    """Whether there is a way from j to i, (n, n) bool; true on the diagonal."""
     reached = (weights > 0) | np.eye(len(weights), dtype=bool)
     for via in range(len(weights)):  # Warshall's algorithm
         reached |= reached[:, [via]] & reached[via]

@@ -23,7 +23,7 @@ class Model(BaseModel):
         return cls
 
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M", bound=Model)
 
 
 # libyaml, where installed, reads ten times faster; a plan reads every experiment.

@@ -23,8 +23,8 @@ class NetworkModel(Model):
     latency: seconds from sender to receiver, of any message.
     threads: of each party, to apply collaborative updates; null is one per dominator, as the paper.
     straggler: how many times slower the last of several parties computes; 1 is as fast as others.
-    mask_scale: masks of Algorithm 1 are uniform on [−mask_scale, mask_scale]; shares further apart
-        than twice that can be told apart, a larger scale costs digits.
+    mask_scale: masks of Algorithm 1 are uniform on [−mask_scale, mask_scale]. Shares that differ by
+        more than twice that can be told apart; a larger scale costs digits.
     """
 
     seconds_per_feature: Annotated[Seconds, Field(gt=0)] = 1e-6

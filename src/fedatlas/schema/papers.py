@@ -37,9 +37,9 @@ def _known_form(identifier: str) -> str:
 
 
 class Erratum(Model):
-    """Where a paper is wrong or at odds with itself, and what is done here instead.
+    """Where a paper is wrong or contradicts itself, and what is done here instead.
 
-    concerns: methods, data sets and studies that it bears on; all of the paper's if it names none.
+    concerns: methods, data sets and studies that it affects; all of the paper's if it names none.
     """
 
     id: str = Field(pattern=r"^[A-Z]+-[0-9]+$")
@@ -50,7 +50,7 @@ class Erratum(Model):
 
 
 class Paper(Model):
-    """How a paper is cited, and its errata as far as they bear on what is computed."""
+    """How a paper is cited, and its errata as far as they affect what is computed."""
 
     name: Text  # as tables print it
     title: Text
