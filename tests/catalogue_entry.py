@@ -53,3 +53,9 @@ def tiny(**changes: Any) -> Dataset:
 def tiny_images(files: int, shape: tuple[int, ...], **changes: Any) -> Dataset:
     """The data set `tiny` of an entry of images."""
     return dataset_of(image_entry(files, shape, name="tiny", **changes), "catalogue")
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    """The file, with this content."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path

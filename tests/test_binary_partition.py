@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -64,7 +64,7 @@ def rounded(share: float, of: int) -> int:
 # ------------------------------------------------------------------------------ who holds what
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(partitions(), st.integers(150, 200), st.integers(0, 3))
 def test_rows_are_thinned_by_exact_counts_and_shared_out_once(spec, rows, seed):
     labels = labels_of(rows, seed, CLASSES)
@@ -153,7 +153,7 @@ def labels_with_all(labels: np.ndarray) -> np.ndarray:
     return np.concatenate([labels, np.arange(5.0, 10.0)])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 30), st.integers(100, 300), st.integers(2, 10), binaries(10, 0.05))
 def test_by_class_workers_hold_few_classes(clients, rows, classes, binary):
     """Of the data set, not of the two: blocks of sorted labels have N + C − 1 pairs at most."""
@@ -311,9 +311,7 @@ def signs(labels: np.ndarray, spec: HorizontalPartition) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "uint8"])
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=15)
 @given(spec=partitions())
 def test_shards_hold_signs_and_the_rows_that_are_kept(kind, tmp_path, spec):
     train = samples_of(labels_of(160, 0, CLASSES), kind)

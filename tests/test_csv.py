@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder
 
-from catalogue_entry import PUBLISHED
+from catalogue_entry import PUBLISHED, written
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.csv import CsvTable, read_csv
 from fedatlas.errors import FedatlasError
@@ -29,17 +29,6 @@ TABLE = CsvTable.model_validate(
     }
 )
 HEADER = "id,y,a,c,n"
-
-
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory):
-    """One file for all examples of a property: hypothesis cannot use a per-test folder."""
-    return tmp_path_factory.mktemp("csv") / "data.csv"
-
-
-def written(path, content):
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 def changed(**changes):
@@ -182,9 +171,9 @@ letters = st.text(string.ascii_letters + " ,'\"é", min_size=1, max_size=5).filt
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.data())
-def test_the_encoding_is_that_of_scikit_learn(scratch, data):
+def test_the_encoding_is_that_of_scikit_learn(tmp_path, data):
     kinds = st.one_of(letters, st.integers(-99, 99).map(str))
     values = data.draw(st.lists(kinds, min_size=2, max_size=5, unique_by=str.casefold))
     numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -204,7 +193,7 @@ def test_the_encoding_is_that_of_scikit_learn(scratch, data):
             ],
         }
     )
-    samples = read_csv(written(scratch, text), table, None)
+    samples = read_csv(written(tmp_path / "data", text), table, None)
     encoder = OneHotEncoder(
         categories=[values, ["p", "q"]], drop="if_binary", sparse_output=False
     ).fit(frame[["kind", "pair"]])

@@ -3,23 +3,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalogue_entry import tiny
+from catalogue_entry import tiny, written
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.libsvm import read_libsvm
 from fedatlas.errors import FedatlasError
 
 SIGNS = {"-1": -1.0, "+1": 1.0}
-
-
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory):
-    """One file for all examples of a property: hypothesis cannot use a per-test folder."""
-    return tmp_path_factory.mktemp("libsvm") / "data.txt"
-
-
-def written(path, content):
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 def plain_parse(text, features):
@@ -45,18 +34,18 @@ values = st.floats(allow_nan=False, allow_infinity=False)
 rows = st.dictionaries(st.integers(1, FEATURES), values, max_size=FEATURES)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.tuples(st.sampled_from([-1.0, 1.0]), rows), min_size=1, max_size=12),
     st.sampled_from(["\n", "\r\n", " \n", " # note 1:2\n"]),
     st.booleans(),
 )
-def test_what_is_written_is_read_back(scratch, data, ending, final_line_end):
+def test_what_is_written_is_read_back(tmp_path, data, ending, final_line_end):
     lines = [
         " ".join([f"{label:+g}", *(f"{i}:{row[i]!r}" for i in sorted(row))]) for label, row in data
     ]
     text = ending.join(lines) + (ending if final_line_end else "")
-    samples = read_libsvm(written(scratch, text), FEATURES, SIGNS)
+    samples = read_libsvm(written(tmp_path / "data", text), FEATURES, SIGNS)
     label, features = plain_parse("\n".join(lines), FEATURES)
     assert samples.label.tolist() == label.tolist()
     assert np.array_equal(samples.features.toarray(), features)

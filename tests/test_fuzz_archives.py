@@ -172,7 +172,7 @@ def test_headers_of_a_usual_length_pass(tmp_path):
     assert len([path for path in (tmp_path / "out").rglob("*") if path.is_file()]) == 50
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     parts=st.lists(st.binary(max_size=3000), min_size=1, max_size=4),
     padding=st.integers(0, 3),

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -105,9 +105,7 @@ def by_view(samples):
 # ------------------------------------------------------------------------------------------ reading
 
 
-@settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 2**32), counts=st.tuples(*[st.integers(1, 3)] * 3))
 def test_views_come_in_order_and_are_means_of_what_they_cover(tmp_path_factory, seed, counts):
     folder = tmp_path_factory.mktemp("views")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalogue_entry import PUBLISHED, tiny
@@ -139,9 +139,7 @@ def by_hour(samples):
 # ------------------------------------------------------------------------------------------ reading
 
 
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32), windows=st.booleans())
 def test_stays_are_discretised_as_plain_loops_do(tmp_path_factory, seed, windows):
     random = np.random.default_rng(seed)

@@ -152,14 +152,19 @@ def test_regression_labels_cannot_be_skewed_by_class():
         assign(dirichlet(5, 0.5), labels)
 
 
-def test_more_samples_than_rows_are_refused():
-    with pytest.raises(FedatlasError, match="samples 10 exceeds the 9 rows"):
-        assign(HorizontalPartition(clients=2, samples=10), binary_labels(9))
-
-
-def test_more_clients_than_rows_are_refused():
-    with pytest.raises(FedatlasError, match="clients 10 exceeds the 9 samples"):
-        assign(HorizontalPartition(clients=10), binary_labels(9))
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            HorizontalPartition(clients=2, samples=10),
+            "samples 10 exceeds the 9 rows .*; lower samp",
+        ),
+        (HorizontalPartition(clients=10), "clients 10 exceeds the 9 samples"),
+    ],
+)
+def test_more_samples_or_clients_than_rows_are_refused(spec, message):
+    with pytest.raises(FedatlasError, match=message):
+        assign(spec, binary_labels(9))
 
 
 @pytest.mark.parametrize(

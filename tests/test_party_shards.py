@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -22,9 +22,6 @@ from fedatlas.shards.writing import write_shards
 from prepared_files import as_dense, make_samples, shard, write_prepared
 
 both_layouts = pytest.mark.parametrize("layout", ["dense", "sparse"])
-one_folder_for_all_examples = settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 
 
 def vertical(parties: int = 3, active: int = 2, **rest: Any) -> VerticalPartition:
@@ -54,7 +51,7 @@ def files(request, tmp_path) -> list[Path]:
 
 
 @both_layouts
-@one_folder_for_all_examples
+@settings(max_examples=20)
 @given(data=st.data())
 def test_a_partys_file_holds_its_columns_and_nothing_else(layout, tmp_path, data):
     parties = data.draw(st.integers(1, 5), "parties")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedatlas.arithmetic.samples import Samples
@@ -20,10 +20,6 @@ from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, Ver
 from fedatlas.shards.assignment import share_out
 from fedatlas.shards.writing import write_shards
 from prepared_files import as_dense, make_samples, shard, write_prepared
-
-one_folder_for_all_examples = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 
 
 def assert_same_rows(actual: Samples, whole: Samples, rows: np.ndarray) -> None:
@@ -54,7 +50,7 @@ def silo(tmp_path) -> Path:
 
 
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
-@one_folder_for_all_examples
+@settings(max_examples=60)
 @given(data=st.data())
 def test_every_kept_sample_comes_back_once_with_its_client(layout, tmp_path, data):
     rows = data.draw(st.integers(1, 40), "rows")

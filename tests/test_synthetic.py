@@ -16,7 +16,7 @@ def synthetic(**changes):
     return Synthetic.model_validate({**plain, **changes})
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     seed=st.integers(0, 2**64),
     features=st.integers(40, 2000),

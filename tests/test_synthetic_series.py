@@ -79,7 +79,6 @@ def slowly_encoded(series):
     return np.array(rows)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     rows=st.integers(1, 4),
@@ -105,7 +104,7 @@ def by_step(samples, steps=STEPS):
     return samples.features.reshape(len(samples), steps, COLUMNS)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     seed=st.integers(0, 2**64),
     steps=st.integers(1, 9),

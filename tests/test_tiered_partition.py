@@ -32,7 +32,7 @@ NAMES = {
     3: ["channels", "height", "width"],
     4: ["views", "channels", "height", "width"],
 }
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 shapes = st.integers(1, 4).flatmap(lambda n: st.tuples(*[st.integers(1, 5)] * n))
 
 

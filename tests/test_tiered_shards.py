@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedatlas.arithmetic.device_samples import DeviceSamples
@@ -25,10 +25,6 @@ from test_tiered_partition import shapes_and_cuts, silo_of_each_number, tiered
 
 LAYOUTS = ["dense", "float32", "uint8", "sparse"]
 
-one_folder_for_all_examples = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-
 
 def put_together(data: TieredSamples, test: bool = False) -> np.ndarray:
     """(n, d) training rows by ascending sample id, or test rows, from the slices of all silos."""
@@ -46,7 +42,7 @@ def put_together(data: TieredSamples, test: bool = False) -> np.ndarray:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@one_folder_for_all_examples
+@settings(max_examples=25)
 @given(data=st.data())
 def test_slices_come_back_and_can_be_put_together(layout, tmp_path, data):
     shape, cut = data.draw(shapes_and_cuts(most_blocks=3))

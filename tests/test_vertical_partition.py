@@ -127,11 +127,6 @@ def test_an_empty_side_is_refused(test, rows, side):
         train_and_test_rows(vertical(test=test), rows)
 
 
-def test_more_samples_than_rows_are_refused():
-    with pytest.raises(FedatlasError, match=r"samples 10 exceeds the 9 rows .*; lower samples"):
-        train_and_test_rows(vertical(samples=10), 9)
-
-
 # --------------------------------------------------------------------------------------- names
 
 

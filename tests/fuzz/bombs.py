@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from catalogue_entry import tiny, tiny_images
+from catalogue_entry import tiny, tiny_images, written
 from fedatlas.atlas.joining import join_papers
 from fedatlas.atlas.reading import open_atlas
 from fedatlas.data.folders import opened_image
@@ -31,27 +31,22 @@ Read = Callable[[], Any]
 MIB, GIB = 1 << 20, 1 << 30
 
 
-def _written(path: Path, content: bytes) -> Path:
-    path.write_bytes(content)
-    return path
-
-
 def idx_of_four_billion_images(folder: Path) -> Read:
     dataset = tiny_images(2, (1, 2, 3), format="idx")
     header = bytes([0, 0, 8, 3]) + struct.pack(">3I", (1 << 32) - 1, 2, 3)
-    images = _written(folder / "images", header + bytes(6))
-    labels = _written(folder / "labels", bytes([0, 0, 8, 1]) + struct.pack(">I", (1 << 32) - 1))
+    images = written(folder / "images", header + bytes(6))
+    labels = written(folder / "labels", bytes([0, 0, 8, 1]) + struct.pack(">I", (1 << 32) - 1))
     return lambda: read_raw(dataset, "train", [images, labels])
 
 
 def libsvm_index_of_a_quintillion(folder: Path) -> Read:
     dataset = tiny(labels={-1: -1, 1: 1})
-    path = _written(folder / "a", b"1 1:1\n1 1000000000000000000:1\n")
+    path = written(folder / "a", b"1 1:1\n1 1000000000000000000:1\n")
     return lambda: read_raw(dataset, "train", [path])
 
 
 def csv_of_a_million_columns(folder: Path) -> Read:
-    path = _written(folder / "a.csv", b"y" + b",y" * 1_000_000 + b"\n1\n")
+    path = written(folder / "a.csv", b"y" + b",y" * 1_000_000 + b"\n1\n")
     return lambda: read_csv(path, CsvTable(label="y", numeric=("a",)), None)
 
 
@@ -71,7 +66,7 @@ def _png(width: int, height: int, content: bytes) -> bytes:
 
 def png_of_eighty_megapixels(folder: Path) -> Read:
     # Within what Pillow's own bound lets pass.
-    path = _written(folder / "a.png", _png(10_000, 8_000, zlib.compress(bytes(320_000_000), 1)))
+    path = written(folder / "a.png", _png(10_000, 8_000, zlib.compress(bytes(320_000_000), 1)))
     return lambda: _pixels(path, "PNG")
 
 
@@ -83,7 +78,7 @@ def jpeg_of_four_gigapixels(folder: Path) -> Read:
     content = stream.getvalue()
     at = content.index(b"\xff\xc0") + 5
     claimed = content[:at] + struct.pack(">HH", 65_000, 65_000) + content[at + 4 :]
-    path = _written(folder / "a.jpg", claimed)
+    path = written(folder / "a.jpg", claimed)
     return lambda: _pixels(path, "JPEG")
 
 
@@ -158,26 +153,26 @@ def netcdf_with_the_bytes_of_another_file(folder: Path) -> Read:
 
 
 def yaml_that_is_deep(folder: Path) -> Read:
-    path = _written(folder / "a.yaml", b"[" * 500_000)
+    path = written(folder / "a.yaml", b"[" * 500_000)
     return lambda: read_yaml(path)
 
 
 def yaml_of_a_billion_laughs(folder: Path) -> Read:
     lines = ["k0: &k0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"k{i}: &k{i} [{', '.join([f'*k{i - 1}'] * 9)}]" for i in range(1, 10)]
-    path = _written(folder / "a.yaml", "\n".join(lines).encode())
+    path = written(folder / "a.yaml", "\n".join(lines).encode())
     return lambda: repr(read_yaml(path))
 
 
 def yaml_of_a_billion_merges(folder: Path) -> Read:
     lines = ["k0: &k0 {x: 1}"]
     lines += [f"k{i}: &k{i} {{<<: [{', '.join([f'*k{i - 1}'] * 9)}]}}" for i in range(1, 10)]
-    path = _written(folder / "a.yaml", "\n".join(lines).encode())
+    path = written(folder / "a.yaml", "\n".join(lines).encode())
     return lambda: read_yaml(path)
 
 
 def json_that_is_deep(folder: Path) -> Read:
-    path = _written(folder / "a.json", b"[" * 500_000)
+    path = written(folder / "a.json", b"[" * 500_000)
     return lambda: read_optimum(path)
 
 
@@ -186,7 +181,7 @@ def tar_with_a_long_header(folder: Path) -> Read:
     member.type, member.size = tarfile.XHDTYPE, 400 * MIB
     # Members of gzip may follow each other: made at once, unpacked as one.
     content = gzip.compress(member.tobuf()) + gzip.compress(bytes(MIB)) * 400
-    path = _written(folder / "a.tar.gz", content)
+    path = written(folder / "a.tar.gz", content)
     return lambda: unpack_archive(path, "tar", folder / "out", 8 * GIB)
 
 
@@ -194,7 +189,7 @@ def tar_of_zeros(folder: Path) -> Read:
     member = tarfile.TarInfo("zeros")
     member.size = 200 * MIB
     content = gzip.compress(member.tobuf()) + gzip.compress(bytes(MIB)) * 201
-    path = _written(folder / "a.tar.gz", content)
+    path = written(folder / "a.tar.gz", content)
     return lambda: unpack_archive(path, "tar", folder / "out", 8 * GIB)
 
 
@@ -204,7 +199,7 @@ def xz_with_a_dictionary_of_four_gibibytes(folder: Path) -> Read:
     # Size, flags, identifier and length of the properties; then the exponent of the dictionary.
     content[16] = 40
     struct.pack_into("<I", content, 12 + length - 4, zlib.crc32(content[12 : 12 + length - 4]))
-    path = _written(folder / "a.xz", bytes(content))
+    path = written(folder / "a.xz", bytes(content))
     return lambda: decompress_file(path, "xz", folder / "out", 8 * GIB)
 
 
