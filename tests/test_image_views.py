@@ -294,7 +294,6 @@ def test_modelnet40_is_as_published_but_for_its_size():
         ({"image_views": {"folder": TOP, "classes": ["a", "b", "a"]}}, "'a' is named twice"),
         ({"image_views": {"folder": TOP, "classes": ["a", "b", "../c"]}}, "should match pattern"),
         ({"image_views": {"folder": "../a", "classes": CLASSES}}, "plain relative path"),
-        ({"image_views": None}, "key 'image_views'"),
         ({"splits": {"train": {"files": [{"path": "a.png"}]}}}, "takes one archive to 'unpack'"),
         ({"normalise": {"mean": [0.5], "deviation": [0.5]}}, "of 1 channels, 'shape' has 3"),
     ],

@@ -49,16 +49,26 @@ def of_file(
     tokens: Sequence[bytes] = (),
     repaired: Callable[[bytes], bytes] = bytes,
 ) -> Case:
-    """Cases that change one file; `repaired` puts its checksums right, in every second case."""
+    """Cases that change one file; `repaired` puts its checksums right, in every second case.
+
+    Between cases the file is the first of the seeds.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+
+    def put(content: bytes) -> None:
+        # A file of its own: libraries may still hold that of the last case.
+        path.unlink(missing_ok=True)
+        path.write_bytes(content)
 
     def run(random: Random) -> Any:
         content = mutated(random, seeds, (*tokens, *TOKENS))
-        # A file of its own: libraries may still hold that of the last case.
-        path.unlink(missing_ok=True)
-        path.write_bytes(repaired(content) if random.random() < 0.5 else content)
-        return read()
+        put(repaired(content) if random.random() < 0.5 else content)
+        try:
+            return read()
+        finally:
+            put(seeds[0])
 
+    put(seeds[0])
     return run
 
 
@@ -103,26 +113,19 @@ def mimic3(folder: Path) -> Case:
     splits = {"train": {"files": [raw]}}
     dataset = tiny(format="mimic3", features=3648, shape=(48, 76), splits=splits)
     top = folder / "in-hospital-mortality"
-    (top / "train").mkdir(parents=True)
     header = ",".join(["Hours", *(channel.name for channel in CHANNELS)])
     fields = [channel.categories[-1] if channel.categories else "7.5" for channel in CHANNELS]
     stay = "\n".join([header, ",".join(["0.5", *fields]), "47.9" + "," * len(fields), ""]).encode()
     listed = b"stay,y_true\n1_a.csv,0\n2_a.csv,1\n"
-    for name in ("1_a.csv", "2_a.csv"):
-        (top / "train" / name).write_bytes(stay)
-    listing = top / "train_listfile.csv"
-    listing.write_bytes(listed)
 
-    def read() -> Any:
-        return _checked(dataset, "train", [folder])
+    def case(name: str, seed: bytes, tokens: Sequence[bytes]) -> Case:
+        return of_file(top / name, [seed], lambda: _checked(dataset, "train", [folder]), tokens)
 
-    def of_list(random: Random) -> Any:
-        try:
-            return of_file(listing, [listed], read, [b"1_a.csv,1\n", b"../x.csv,1\n"])(random)
-        finally:
-            listing.write_bytes(listed)
-
-    return _either(of_list, of_file(top / "train" / "1_a.csv", [stay], read, [b",", b"48.1"]))
+    return _either(
+        case("train_listfile.csv", listed, [b"1_a.csv,1\n", b"../x.csv,1\n"]),
+        case("train/1_a.csv", stay, [b",", b"48.1"]),
+        case("train/2_a.csv", stay, [b",", b"48.1"]),
+    )
 
 
 def _checked(dataset: Dataset, split: str, raw: list[Path]) -> Any:
@@ -143,16 +146,10 @@ def idx(folder: Path) -> Case:
     labels = bytes([0, 0, 8, 1]) + struct.pack(">I", 3) + bytes([2, 0, 1])
     raw = [folder / "images", folder / "labels"]
 
-    def case(number: int, seeds: Sequence[bytes]) -> Case:
-        def run(random: Random) -> Any:
-            for path, content in zip(raw, (images, labels), strict=True):
-                path.write_bytes(content)
-            raw[number].write_bytes(mutated(random, seeds))
-            return _checked(dataset, "train", raw)
+    def case(path: Path, seeds: Sequence[bytes]) -> Case:
+        return of_file(path, seeds, lambda: _checked(dataset, "train", raw))
 
-        return run
-
-    return _either(case(0, [images, labels]), case(1, [labels, images]))
+    return _either(case(raw[0], [images, labels]), case(raw[1], [labels, images]))
 
 
 def cifar_records(folder: Path) -> Case:
@@ -201,26 +198,18 @@ def jpeg_folder(folder: Path) -> Case:
         stream = io.BytesIO()
         Image.new("RGB", (4, 2), (9, 80, 200)).save(stream, "JPEG", **options)
         seeds.append(stream.getvalue())
-    texts = {"names.txt": b"n1\nn2\n", "list.txt": b"a.JPEG\tn2\t0\nb.jpg\tn1\n"}
-    (folder / "images").mkdir(parents=True)
-    for name in ("a.JPEG", "b.jpg"):
-        (folder / "images" / name).write_bytes(seeds[0])
 
-    def read() -> Any:
-        return _checked(dataset, "train", [folder])
+    def case(name: str, seeds: Sequence[bytes], tokens: Sequence[bytes]) -> Case:
+        return of_file(folder / name, seeds, lambda: _checked(dataset, "train", [folder]), tokens)
 
-    def of_text(random: Random) -> Any:
-        name = random.choice(sorted(texts))
-        try:
-            return of_file(folder / name, [texts[name]], read, [b"n1", b"a.JPEG\tn1\n"])(random)
-        finally:
-            (folder / name).write_bytes(texts[name])
-
-    for name, content in texts.items():
-        (folder / name).write_bytes(content)
+    names = [b"n1", b"a.JPEG\tn1\n"]
     markers = [bytes([0xFF, kind]) + b"\0\x04ab" for kind in (0xC0, 0xC4, 0xDB, 0xDA, 0xE1, 0xE2)]
-    image = of_file(folder / "images" / "a.JPEG", seeds, read, [*markers, b"MPF\0", b"Exif\0\0"])
-    return _either(image, image, of_text)
+    return _either(
+        case("names.txt", [b"n1\nn2\n"], names),
+        case("list.txt", [b"a.JPEG\tn2\t0\nb.jpg\tn1\n"], names),
+        case("images/a.JPEG", seeds, [*markers, b"MPF\0", b"Exif\0\0"]),
+        case("images/b.jpg", seeds, [*markers, b"MPF\0", b"Exif\0\0"]),
+    )
 
 
 def png_views(folder: Path) -> Case:
@@ -241,12 +230,14 @@ def png_views(folder: Path) -> Case:
         notes.add_text("note", "x" * 50, zip=True)
         Image.linear_gradient("L").resize((4, 4)).convert(mode).save(stream, "PNG", pnginfo=notes)
         seeds.append(stream.getvalue())
-    for name in ("cup", "jug"):
-        path = folder / "top" / name / "train" / f"{name}_1.obj.shaded_v001.png"
-        path.parent.mkdir(parents=True)
-        path.write_bytes(seeds[0])
     tokens = [b"IHDR", b"IDAT", b"PLTE", b"tRNS", b"iCCP", b"zTXt", b"acTL", b"fdAT", b"eXIf"]
-    return of_file(path, seeds, lambda: _checked(dataset, "train", [folder]), tokens, with_png_sums)
+
+    def case(name: str) -> Case:
+        path = folder / "top" / name / "train" / f"{name}_1.obj.shaded_v001.png"
+        read = partial(_checked, dataset, "train", [folder])
+        return of_file(path, seeds, read, tokens, with_png_sums)
+
+    return _either(case("cup"), case("jug"))
 
 
 # ---------------------------------------------------------------------------------------- archives
