@@ -347,22 +347,16 @@ def cost_by_loop(trace, seed, target, cost):
     """Cost of the first record, but the first, at or below the target; ∞ if none or diverged."""
     if trace["status"].values[seed] == "diverged":
         return math.inf
+    costs = {name: each.values for name, each in trace.variables.items() if each.ndim == 2}
     for record in range(trace.sizes["record"]):
         if trace["gradient_norm"].values[seed, record] <= target:
-            record = max(record, 1)
-
-            def at(name, record=record):
-                return float(trace[name].values[seed, record])
-
+            spent = {name: float(values[seed, max(record, 1)]) for name, values in costs.items()}
             if cost == "bytes":
-                return at("bytes_up") + at("bytes_down")
+                return spent["bytes_up"] + spent["bytes_down"]
             if cost == NETWORK:
-                return (
-                    0.05 * at("sequential_messages")
-                    + at("sequential_bytes") / 1e6
-                    + 1e-5 * at("sequential_gradients")
-                )
-            return at(cost)
+                time = 0.05 * spent["sequential_messages"] + spent["sequential_bytes"] / 1e6
+                return time + 1e-5 * spent["sequential_gradients"]
+            return spent[cost]
     return math.inf
 
 

@@ -15,7 +15,7 @@ from scipy import stats
 from fedatlas.figures.draw import compose
 from fedatlas.figures.style import draw
 from fedatlas.schema.figures import Figure
-from test_figures import legend, shown
+from test_figures import legend, medians, shown
 from test_scaling import runs
 from trace_factory import auroc_trace, falling_trace, linear_trace, vertical_trace
 
@@ -130,12 +130,10 @@ def test_a_column_shows_the_runs_that_count_its_cost():
         figure = Figure(measurement="objective", costs=costs, points="selected")
         canvas = composed({"star": {"p": star}} | traces(), figure)
         of_cost = dict(zip(costs, canvas.axes, strict=True))
-        medians = {cost: [line for line in place.lines if line.get_lw() > 1]
-                   for cost, place in of_cost.items()}  # fmt: skip
-        assert (len(medians["round"]), len(medians["simulated_time"])) == (4, 3)
-        (own,) = (line for line in medians["round"] if line.get_xdata().max() == 300)
-        shown = {to_hex(line.get_color()) for line in medians["simulated_time"]}
-        assert to_hex(own.get_color()) not in shown
+        lines, timed = medians(of_cost["round"]), medians(of_cost["simulated_time"])
+        assert (len(lines), len(timed)) == (4, 3)
+        (own,) = (colour for colour, line in lines.items() if line[:, 0].max() == 300)
+        assert own not in timed
         assert set(legend(canvas.axes[1])) >= {"star", *TITLES.values()}
         assert ("full rounds" in legend(canvas.axes[1])) == (costs[0] == "round")
         alone = composed({"star": {"p": star}}, figure).axes[costs.index("simulated_time")]
@@ -174,8 +172,8 @@ def test_further_measurements_have_rows_of_their_own():
     assert below.get_ylabel() == "accuracy on the test samples"
     assert (above.get_xlabel(), below.get_xlabel()) == ("", "gradient evaluations per sample")
     for place, values in ((above, made["async"]["p"].objective), (below, ACCURACY)):
-        (line,) = (line for line in place.lines if line.get_lw() > 1)
-        np.testing.assert_allclose(line.get_ydata(), np.median(values, axis=0))
+        (line,) = medians(place).values()
+        np.testing.assert_allclose(line[:, 1], np.median(values, axis=0))
     # Only accuracies are drawn from what they are after the first tenth.
     assert below.get_ylim()[0] > ACCURACY.min()
     assert above.get_ylim()[0] < made["async"]["p"].objective.min()

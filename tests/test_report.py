@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -120,12 +121,10 @@ def test_code_is_code_where_it_can_be():
 def cells(markdown: str) -> list[list[str]]:
     """All rows of all tables."""
     rows: list[list[str]] = []
-    inside = False
-    for token in PARSER.parse(markdown):
-        if token.type == "tr_open":
+    for before, token in pairwise(PARSER.parse(markdown)):
+        if before.type == "tr_open":
             rows.append([])
-        inside = token.type in ("th_open", "td_open") or (inside and token.type == "inline")
-        if token.type == "inline" and inside:
+        if before.type in ("th_open", "td_open"):
             rows[-1].append(shown(token.children or []))
     return rows
 
@@ -312,18 +311,14 @@ def test_chosen_steps_are_told_by_seed(case):
 
 
 def test_when_everything_diverged_there_is_a_page_that_says_so(case):
-    lost = {key: [math.nan] * 4 for key in ENDS}
-    add_table(case, lost)
+    add_table(case, {key: [math.nan] * 4 for key in ENDS})
     page = case.page("fmgda-small")
     printed, step, _ = page.rows("FMGDA", "Published numbers beside ours")
     assert printed[4] == "none (0 of 4 seeds)"
     assert step[4] == "0.3; by seed none, none, none, none"
     (row,) = page.rows("FMGDA", "What was run")
     assert row[-1] == "8 of 8"
-    (diverged,) = [
-        line for line in page.told("FMGDA", "What was run") if line.startswith("Diverged seeds")
-    ]
-    assert diverged.count("4 of 4") == 3
+    assert "\n".join(page.told("FMGDA", "What was run")).count("4 of 4") == 3
 
 
 BUDGETS = """
@@ -350,8 +345,9 @@ claims:
 """
 
 
-def write_budgets(case: Case, deltas: Sequence[Sequence[float]], final: Sequence[float]) -> None:
-    horizons = np.arange(1, len(final) + 1)
+def add_budgets(case: Case, deltas: Sequence[Sequence[float]], final: Sequence[float]) -> None:
+    found = (verdict(f"dpgt-budgets/{name}", "inconclusive") for name in ("reaches", "falls"))
+    case.add("dpgt-budgets", BUDGETS, [], *found)
     cases = len(deltas)
     budgets = xr.Dataset(
         {
@@ -363,7 +359,7 @@ def write_budgets(case: Case, deltas: Sequence[Sequence[float]], final: Sequence
             "run": ("case", ["ternary"] * cases),
             "accounting": ("case", [f"way {number}" for number in range(cases)]),
             "iteration": np.arange(1, len(deltas[0]) + 1),
-            "horizon": horizons,
+            "horizon": np.arange(1, len(final) + 1),
         },
         attrs={"format": BUDGETS_FORMAT},
     )
@@ -380,9 +376,7 @@ def write_budgets(case: Case, deltas: Sequence[Sequence[float]], final: Sequence
     ],
 )
 def test_numbers_about_budgets_are_read_from_budgets(case, final, told):
-    found = (verdict(f"dpgt-budgets/{name}", "inconclusive") for name in ("reaches", "falls"))
-    case.add("dpgt-budgets", BUDGETS, [], *found)
-    write_budgets(case, [[0, 0.5, 1, 1, 1], [0.1, 0.2, 0.3, 0.4, 0.5]], final)
+    add_budgets(case, [[0, 0.5, 1, 1, 1], [0.1, 0.2, 0.3, 0.4, 0.5]], final)
     page = case.page("dpgt-budgets")
     assert [row[1:5] for row in page.rows("DP-GT", "Published numbers beside ours")] == [
         ["ternary", "iterations to δ = 1", "4 ± 1", "3 (way 0), never (way 1)"],
@@ -396,9 +390,7 @@ def test_a_number_without_its_verdict_is_refused(case):
     add_table(case)
     file = case.results / "experiments" / "fmgda-small" / "claims.csv"
     file.write_text(verdicts_to_csv([verdict("fmgda-small/printed", "reproduced")]))
-    with pytest.raises(
-        FedatlasError, match=r"claims\.csv: has 0 verdicts on 'fmgda-small/printed-st"
-    ):
+    with pytest.raises(FedatlasError, match=r"claims\.csv: has 0 verdicts on '.*/printed-step'"):
         case.page("fmgda-small")
 
 
@@ -550,9 +542,7 @@ def test_a_page_depends_on_nothing_but_its_inputs(tmp_path):
 
 def test_links_lead_to_what_the_workflow_makes(case):
     add_table(case)
-    case.add("dpgt-budgets", BUDGETS, [], verdict("dpgt-budgets/reaches", "reproduced"),
-             verdict("dpgt-budgets/falls", "reproduced"))  # fmt: skip
-    write_budgets(case, [[1, 1]], [2, 1, 0.5])
+    add_budgets(case, [[1, 1]], [2, 1, 0.5])
     page = case.page("fmgda-small", "dpgt-budgets")
     targets = [
         str(child.attrs["href"])

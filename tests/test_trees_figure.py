@@ -29,13 +29,6 @@ def test_it_draws(parties: int, tmp_path: Path):
     assert 0.002 < (pixels < 0.9).any(axis=2).mean() < 0.5
 
 
-def test_equal_trees_give_equal_svg(tmp_path: Path):
-    paths = [tmp_path / "a.svg", tmp_path / "b.svg"]
-    for path in paths:
-        draw([path], compose, two_trees(5), TITLES)
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-
-
 @pytest.mark.parametrize("parties", [2, 3, 5, 8, 16])
 def test_every_party_and_every_message_is_drawn_once(parties: int):
     trees = two_trees(parties)
