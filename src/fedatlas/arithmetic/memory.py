@@ -74,12 +74,10 @@ class Memory(MemoryRecord):
         FedatlasError names the batch, the model, the device and what to lower if that fails, too.
         """
         at_once = self.at_once.get(task.kind)
-        if at_once is None:
-            found, failure = self._attempt(task, compute, None)
-            if not failure:
-                return found[0]
-            at_once = self._in_parts_from_now_on(task, failure)
         found, failure = self._attempt(task, compute, at_once)
+        if failure and at_once is None:
+            at_once = self._in_parts_from_now_on(task, failure)
+            found, failure = self._attempt(task, compute, at_once)
         if failure:
             raise FedatlasError(
                 f"{failure}, even with {at_once} at once: {task.remedy}, or use a device with more "
