@@ -1,6 +1,7 @@
 """The training loop: every seed of one run, measured on a declared schedule, as one trace."""
 
 import logging
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from tqdm import tqdm
 
 from fedatlas.algorithms import build_algorithm
 from fedatlas.arithmetic.randomness import RoundRandom
@@ -21,10 +23,15 @@ from fedatlas.plan.closure import code_digest
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import build_trace, record_schedule, values_digest, write_trace
 from fedatlas.training.checkpoints import restore_state, state_arrays
-from fedatlas.training.environment import environment, versions
 from fedatlas.training.optimum import read_optima
-from fedatlas.training.progress import Progress
-from fedatlas.training.restart import CheckpointPolicy, Position, Restart, run_identity
+from fedatlas.training.restart import (
+    CheckpointPolicy,
+    Position,
+    Restart,
+    environment,
+    run_identity,
+    versions,
+)
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +108,27 @@ def train(
     return trace
 
 
+class _Progress:
+    """A bar on a terminal, otherwise a plain line every tenth of the way."""
+
+    def __init__(self, name: str, rounds: int) -> None:
+        """name: of the run. rounds: of all its seeds."""
+        self._name, self._rounds, self._reported = name, rounds, 0
+        self._bar = tqdm(total=rounds, desc=name, unit="round", disable=None, file=sys.stderr)
+
+    def advance_to(self, done: int) -> None:
+        """Rounds done so far."""
+        self._bar.update(done - self._bar.n)
+        tenth = 10 * done // self._rounds
+        if self._bar.disable and tenth > self._reported:
+            log.info("%s: %d of %d rounds", self._name, done, self._rounds)
+            self._reported = tenth
+
+    def close(self) -> None:
+        """Leave the line to what is printed next."""
+        self._bar.close()
+
+
 class _Run:
     """The seeds of one run, one after the other; its records grow."""
 
@@ -139,7 +167,7 @@ class _Run:
 
     def train(self) -> None:
         """Run all seeds, or what an earlier attempt left of them."""
-        progress = Progress(self.spec.name, self.spec.rounds_of_all_seeds)
+        progress = _Progress(self.spec.name, self.spec.rounds_of_all_seeds)
         status, seeds = self.records.status, self.spec.seeds
         for index in range(len(status), len(seeds)):
             status.append(self._train_seed(index, progress))
@@ -148,7 +176,7 @@ class _Run:
                 self.restart.save(self.records, None)
         progress.close()
 
-    def _train_seed(self, index: int, progress: Progress) -> str:
+    def _train_seed(self, index: int, progress: _Progress) -> str:
         """All rounds of a seed; "ok" or "diverged"."""
         trial = self.setting.trial(self.spec.seeds[index])
         problem, network = trial.problem, trial.network
