@@ -4,16 +4,29 @@ import gzip
 import hashlib
 import shlex
 import shutil
+from functools import cache
+from typing import Any
 
 import pytest
+from snakemake.cli import get_argument_parser, parse_config
+from snakemake.common.configfile import load_configfile
+from snakemake.utils import update_config
 
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import build_plan
+from fedatlas.plan.results import traces
+from fedatlas.plan.selected import Selected, targets
+from fedatlas.schema.config import load_config
 from fedatlas.traces.trace import read_trace
 from workflow_copy import ROOT, WorkflowCopy
 
 SMALL = "config/experiments/demo/small.yaml"
 CLAIMS = "results/experiments/demo-small/claims.csv"
+
+
+@cache
+def whole_plan():
+    return build_plan(ROOT / "config")
 
 
 @pytest.fixture
@@ -32,11 +45,29 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_commands_of_the_documentation_are_understood(workflow, tmp_path, line):
-    shutil.copytree(ROOT / "config", workflow.folder / "config", dirs_exist_ok=True)
+def test_commands_of_the_documentation_are_understood(tmp_path, line):
     arguments = shlex.split(line, comments=True)[1:]
-    arguments = [word.replace("/data/mirror", str(tmp_path)) for word in arguments]
-    assert len(workflow.planned(*arguments)) > 10
+    understood = get_argument_parser().parse_args(
+        [word.replace("/data/mirror", str(tmp_path)) for word in arguments]
+    )
+    stated: dict[str, Any] = {}
+    for file in [ROOT / "config" / "config.yaml", *(understood.configfile or ())]:
+        update_config(stated, load_configfile(str(ROOT / file)))
+    update_config(stated, parse_config(understood.config))
+    plan = whole_plan()
+    selected = Selected(plan, load_config(stated).experiments)
+    groups = [name for name in understood.targets if name != "paper"]
+    assert set(groups) <= set(targets(plan))
+    assert len(selected.results_of(*(groups or targets(plan)))) > 4
+
+
+def test_the_graph_of_all_papers_is_whole(workflow):
+    shutil.copytree(ROOT / "config", workflow.folder / "config", dirs_exist_ok=True)
+    planned = workflow.planned("paper", "--configfile", "config/paper.yaml")
+    plan = whole_plan()
+    papers = plan.select([f"{group}-*" for group in targets(plan)])
+    expected = {file for name in papers for file in traces(plan, name)}
+    assert {file for file in planned if "/traces/" in file} == expected
 
 
 def test_the_documentation_has_commands():

@@ -6,6 +6,7 @@ Imported when the workflow is parsed: light, no network, no data.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -65,9 +66,14 @@ class Plan:
         """All training jobs of an experiment, in the order of its file."""
         owner = self.experiments[experiment].runs_of or experiment
         shown = self.experiments[experiment].runs
-        return [
-            spec for (name, run, _), spec in self.runs.items() if name == owner and run in shown
-        ]
+        return [spec for spec in self._runs_by_experiment.get(owner, ()) if spec.run in shown]
+
+    @cached_property
+    def _runs_by_experiment(self) -> dict[str, list[RunSpec]]:
+        found: dict[str, list[RunSpec]] = {}
+        for spec in self.runs.values():
+            found.setdefault(spec.experiment, []).append(spec)
+        return found
 
     def agents_of(self, experiment: str) -> int:
         """How many agents an experiment's graphs have: those of the first run that is on them.

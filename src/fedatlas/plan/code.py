@@ -1,5 +1,6 @@
 """Files that change with the meaning of a step's code: the inputs by which Snakemake sees edits."""
 
+from functools import cache
 from pathlib import Path
 
 from fedatlas.errors import FedatlasError
@@ -10,6 +11,7 @@ from fedatlas.plan.closure import code_stamp
 FOLDER = Path("results/code")
 
 
+@cache
 def code_of(*modules: str) -> str:
     """The file of these modules and of all that they import."""
     return code_stamp(modules, FOLDER)
