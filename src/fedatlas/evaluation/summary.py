@@ -1,4 +1,4 @@
-"""What runs of the workflow made and where it lies, for the last lines on a terminal."""
+"""A summary of the results folder for a terminal: verdicts, and where files lie."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
