@@ -168,10 +168,12 @@ PLACES = (
     "fedpage/demo-fedpage/fedavg/only",
     "fedpage/another-one/fedavg/only",
 )
+EVERYWHERE = {place: make_trace(np.ones((2, 3))) for place in PLACES}
+ONE = {PLACES[0]: make_trace(np.ones((2, 3)))}
 
 
 def test_groups_are_in_the_order_of_files_and_say_what_they_are(opened):
-    atlas = opened({place: make_trace(np.ones((2, 3))) for place in PLACES})
+    atlas = opened(EVERYWHERE)
     assert atlas.attrs == {"format": "fedatlas atlas 1"}
     # Papers by name, the rest as given.
     points = [node.path.removeprefix("/") for node in atlas.leaves]
@@ -189,14 +191,13 @@ def test_groups_are_in_the_order_of_files_and_say_what_they_are(opened):
 
 
 def test_the_same_traces_give_the_same_bytes(tmp_path):
-    traces = {place: make_trace(np.ones((2, 3))) for place in PLACES}
-    first = join(tmp_path, traces).read_bytes()
+    first = join(tmp_path, EVERYWHERE).read_bytes()
     time.sleep(1.1)  # HDF5 would note times in whole seconds
-    assert join(tmp_path, traces).read_bytes() == first
+    assert join(tmp_path, EVERYWHERE).read_bytes() == first
 
 
 def test_values_are_read_when_they_are_used(opened):
-    atlas = opened({PLACES[0]: make_trace(np.ones((2, 3)))})
+    atlas = opened(ONE)
     trace = atlas[PLACES[0]].to_dataset()
     indexes = {"seed", "record"}
     assert {name for name, values in trace.variables.items() if values._in_memory} == indexes
@@ -250,7 +251,7 @@ DAMAGES = {
     ],
 )
 def test_a_wrong_file_is_refused_by_name_and_nothing_is_merged(tmp_path, damage, said):
-    join(tmp_path, {place: make_trace(np.ones((2, 3))) for place in PLACES})
+    join(tmp_path, EVERYWHERE)
     output = tmp_path / "atlas" / "fedpage.nc"
     before, file = output.read_bytes(), file_of(tmp_path, PLACES[3])
     DAMAGES[damage](file)
@@ -264,7 +265,7 @@ def test_a_wrong_file_is_refused_by_name_and_nothing_is_merged(tmp_path, damage,
 
 @pytest.mark.parametrize("damage", ["truncated", "foreign", "other text"])
 def test_wrong_atlas_files_are_refused_by_name(tmp_path, damage):
-    path = join(tmp_path, {place: make_trace(np.ones((2, 3))) for place in PLACES})
+    path = join(tmp_path, EVERYWHERE)
     paper, other = path.with_name("fedpage.nc"), path.with_name("vfb2.nc")
     for file in (path, paper):
         DAMAGES[damage](file)
@@ -277,7 +278,7 @@ def test_wrong_atlas_files_are_refused_by_name(tmp_path, damage):
 
 
 def test_a_papers_file_under_another_name_is_refused(tmp_path):
-    path = join(tmp_path, {PLACES[0]: make_trace(np.ones((2, 3)))})
+    path = join(tmp_path, ONE)
     renamed = path.with_name("vfb2.nc").rename(path.with_name("tdcd.nc"))
     with pytest.raises(FedatlasError, match=r"tdcd\.nc: holds vfb2, but must hold the paper tdcd"):
         join_papers([renamed], path)
@@ -294,7 +295,7 @@ def test_leftovers_are_left_out_and_named(tmp_path, caplog):
     stray.parent.mkdir(parents=True)
     DAMAGES["other text"](stray)
     with caplog.at_level(logging.WARNING):
-        path = join(tmp_path, {place: make_trace(np.ones((2, 3))) for place in PLACES})
+        path = join(tmp_path, EVERYWHERE)
     assert [str(stray) in message for message in caplog.messages] == [True]
     with fedatlas.open_atlas(path) as atlas:
         assert len(atlas.leaves) == len(PLACES)
@@ -472,9 +473,8 @@ def test_own_clocks_need_the_declared_latency(opened):
 
 def test_targets_of_accuracies_are_in_their_own_units(opened):
     place = "fmgda/figure-a/fmgda/only"
-    atlas = opened(
-        {place: auroc_trace(np.array([[0.5, 0.8, 0.93, 0.97], [0.5, 0.92, 0.92, 0.92]]))}
-    )
+    values = [[0.5, 0.8, 0.93, 0.97], [0.5, 0.92, 0.92, 0.92]]
+    atlas = opened({place: auroc_trace(values)})
     compared = fedatlas.compare(atlas, "test_auroc", "round", 0.93)
     assert compared["cost_to_target"].values.ravel().tolist() == [20.0, math.inf]
     assert compared["reached"].values.tolist() == [[True, False]]
@@ -492,9 +492,8 @@ def test_targets_of_accuracies_are_in_their_own_units(opened):
     ],
 )
 def test_what_cannot_be_asked_is_said(opened, asked, said):
-    atlas = opened({PLACES[0]: make_trace(np.ones((2, 3)))})
     with pytest.raises(FedatlasError, match=said):
-        fedatlas.compare(atlas, *asked)
+        fedatlas.compare(opened(ONE), *asked)
 
 
 def value_by_loop(x, y, at):
@@ -538,14 +537,12 @@ def test_interpolation_is_by_straight_lines_and_never_beyond(tmp_path_factory, d
 
 def test_a_hole_in_a_measurement_is_not_crossed(opened):
     trace = make_trace(np.ones((1, 4)), test_auroc=[[0.5, np.nan, 0.7, 0.9]])
-    got = fedatlas.interpolate(
-        opened({PLACES[0]: trace}), "test_auroc", "round", [0, 5, 15, 20, 25]
-    )
+    atlas = opened({PLACES[0]: trace})
+    got = fedatlas.interpolate(atlas, "test_auroc", "round", [0, 5, 15, 20, 25])
     np.testing.assert_allclose(got.values[0, 0], [0.5, np.nan, np.nan, 0.7, 0.8])
 
 
 @pytest.mark.parametrize("grid", [[], [1.0, math.nan], [math.inf], [[1.0]]])
 def test_grids_are_lists_of_finite_costs(opened, grid):
-    atlas = opened({PLACES[0]: make_trace(np.ones((2, 3)))})
     with pytest.raises(FedatlasError, match="list of finite costs"):
-        fedatlas.interpolate(atlas, "objective", "round", grid)
+        fedatlas.interpolate(opened(ONE), "objective", "round", grid)

@@ -309,14 +309,13 @@ def test_another_file_is_no_landscape(tmp_path, text):
 
 
 def verdict(surface: Surface | None, classification: str, above: float) -> Verdict:
-    test = TypeAdapter(ClaimTest).validate_python(
-        {
-            "kind": "stationary_point",
-            "classification": classification,
-            "above_optimum_by": above,
-        }
+    test = {"classification": classification, "above_optimum_by": above}
+    claim = Claim(
+        id="claim",
+        source="Figure 1",
+        statement="It holds.",
+        test=TypeAdapter(ClaimTest).validate_python({"kind": "stationary_point", **test}),
     )
-    claim = Claim(id="claim", source="Figure 1", statement="It holds.", test=test)
     (only,) = judge("paper-figure", "paper", [claim], Results({}, {}, 0.1, landscape=surface))
     return only
 
@@ -399,18 +398,14 @@ def test_commands_lead_from_a_shard_to_a_figure(tmp_path):
     spec = {key: experiment[key] for key in ("objective", "landscape")}
     spec["landscape"]["points"] = 13
     file, figure = tmp_path / "landscape.json", tmp_path / "landscape.svg"
-    done = CliRunner().invoke(
-        app, ["landscape", str(shard), "--spec", json.dumps(spec), "--output", str(file)]
-    )
-    assert done.exit_code == 0, done.exception
-    assert {p.classification for p in read_surface(file).stationary_points} == {
-        "saddle",
-        "degenerate",
-    }
-    done = CliRunner().invoke(
-        app, ["landscape-figure", str(file), "--title", "A title", "--output", str(figure)]
-    )
-    assert done.exit_code == 0, done.exception
+    for command in (
+        ["landscape", str(shard), "--spec", json.dumps(spec), "--output", str(file)],
+        ["landscape-figure", str(file), "--title", "A title", "--output", str(figure)],
+    ):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.exception
+    classes = {point.classification for point in read_surface(file).stationary_points}
+    assert classes == {"saddle", "degenerate"}
     assert figure.read_text(encoding="utf-8").rstrip().endswith("</svg>")
 
 

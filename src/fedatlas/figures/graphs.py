@@ -46,10 +46,8 @@ class _Arrow(NamedTuple):
         way = self.end - self.start
         control = (self.start + self.end) / 2 + self.bend * np.array([way[1], -way[0]])
         share = shares[:, None]
-        places: np.ndarray = (
-            (1 - share) ** 2 * self.start + 2 * (1 - share) * share * control + share**2 * self.end
-        )
-        return places
+        curve = (1 - share) ** 2 * self.start + 2 * (1 - share) * share * control
+        return np.asarray(curve + share**2 * self.end)
 
 
 def compose(title: str, graphs: Mapping[str, np.ndarray]) -> Canvas:
@@ -107,8 +105,7 @@ def _nodes(graphs: Mapping[str, np.ndarray]) -> np.ndarray:
     written = max(np.count_nonzero(w) if _weights_shown(w)[0] else 0 for w in graphs.values())
     radius = max(_SMALLEST, agents * _ROOM / (2 * np.pi), written * _RADIUS_PER_WEIGHT)
     angle = 2 * np.pi * np.arange(agents) / agents
-    nodes: np.ndarray = radius * np.stack([np.sin(angle), np.cos(angle)], axis=1)
-    return nodes
+    return np.asarray(radius * np.stack([np.sin(angle), np.cos(angle)], axis=1))
 
 
 def _draw_agents(place: Axes, nodes: np.ndarray, colours: list[str]) -> None:
@@ -199,8 +196,7 @@ def _bent(edges: list[tuple[int, int, float]], both_ways: bool, nodes: np.ndarra
 def _clearance(places: np.ndarray, others: np.ndarray) -> np.ndarray:
     """(n,) distances of each place (n, 2) to the nearest of the others (m, 2)."""
     distances = np.linalg.norm(places[:, None] - others, axis=2)
-    nearest: np.ndarray = distances.min(1, initial=np.inf)
-    return nearest
+    return np.asarray(distances.min(1, initial=np.inf))
 
 
 def _weights_shown(weights: np.ndarray) -> tuple[bool, str]:

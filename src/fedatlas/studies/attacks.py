@@ -186,8 +186,7 @@ class _TinyProblem:
         each = self.curvature * points[..., None] - centres
         if clipping is not None:  # the norm of one coordinate is its size
             each = each.clip(-clipping.bound, clipping.bound)
-        mean: np.ndarray = each.mean(axis=-1)
-        return mean
+        return np.asarray(each.mean(axis=-1))
 
 
 class _Tape:

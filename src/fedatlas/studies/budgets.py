@@ -30,7 +30,6 @@ def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
     `DecentralisedAlgorithm.budgets`).
     """
     rounds = max(spec.rounds for spec in specs)
-    horizons = np.arange(1, study.last_horizon + 1)
     unknown = Budget(*np.full((2, study.last_horizon), np.nan))
     rows: list[tuple[str, str, bool, str, Budget, Budget]] = []
     for spec in specs:
@@ -38,9 +37,8 @@ def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
         by_iteration = algorithm.budgets(exposure, spec.rounds)
         by_horizon = algorithm.budgets_by_horizon(exposure, study.last_horizon)
         for place, (accounting, budget) in enumerate(by_iteration.items()):
-            statement = algorithm.privacy_statement
-            final = by_horizon.get(accounting, unknown)
-            rows.append((spec.run, accounting, place == 0, statement, budget, final))
+            case = (spec.run, accounting, place == 0, algorithm.privacy_statement)
+            rows.append((*case, budget, by_horizon.get(accounting, unknown)))
     if not rows:
         raise FedatlasError("budgets: no run of the experiment accounts for privacy")
     names, accountings, own, statements, budgets, finals = zip(*rows, strict=True)
@@ -57,7 +55,7 @@ def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
             "first": ("case", list(own)),
             "statement": ("case", list(statements)),
             "iteration": np.arange(1, rounds + 1),
-            "horizon": horizons,
+            "horizon": np.arange(1, study.last_horizon + 1),
         },
         attrs={"format": FORMAT, "samples": study.samples, "dimension": study.dimension},
     )

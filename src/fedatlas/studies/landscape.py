@@ -139,8 +139,7 @@ def _on_grid(surface: AucSurface, first: np.ndarray, second: np.ndarray) -> np.n
     if not finite.all():
         place = ", ".join(f"{x:g}" for x in places[int(finite.argmin())])
         raise FedatlasError(f"the landscape is not finite at ({place}): choose a smaller range")
-    grid: np.ndarray = values.reshape(len(second), len(first))
-    return grid
+    return np.asarray(values.reshape(len(second), len(first)))
 
 
 class _Found(NamedTuple):
@@ -175,14 +174,9 @@ _CLASSES: dict[tuple[int, ...], Classification] = {
 
 def _search(surface: AucSurface, ranges: np.ndarray, start: tuple[float, ...]) -> _Found | None:
     """The stationary point at which a search ends; None if the gradient there is not 0."""
-
-    def gradient(m: np.ndarray) -> np.ndarray:
-        found: np.ndarray = jacobian(surface.value, torch.tensor(m)).numpy()
-        return found
-
     # Damped steps also reach points that fill a curve, where Newton's matrix is singular.
     ended = least_squares(
-        gradient,
+        lambda m: jacobian(surface.value, torch.tensor(m)).numpy(),
         start,
         lambda m: _hessian(surface.value, m),
         bounds=ranges.T,
@@ -199,8 +193,7 @@ def _search(surface: AucSurface, ranges: np.ndarray, start: tuple[float, ...]) -
 
 
 def _hessian(function: Callable[[torch.Tensor], torch.Tensor], place: np.ndarray) -> np.ndarray:
-    matrix: np.ndarray = hessian(function, torch.tensor(place)).numpy()
-    return matrix
+    return np.asarray(hessian(function, torch.tensor(place)))
 
 
 def _are_one_place(one: _Found, other: _Found) -> bool:
