@@ -155,16 +155,6 @@ def test_the_manifest_names_every_file(tmp_path):
     }  # fmt: skip
 
 
-@both_layouts
-def test_the_same_request_writes_the_same_bytes(tmp_path, layout):
-    samples = make_samples(20, 6, layout)
-    digests = {
-        tuple(map(file_digest, shard(tmp_path / name, samples, vertical(test=0.2))))
-        for name in ("first", "second")
-    }
-    assert len(digests) == 1
-
-
 # ---------------------------------------------------------------------------------- standardised
 
 

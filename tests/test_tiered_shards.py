@@ -208,16 +208,6 @@ def test_metadata_and_manifest_tell_where_shards_come_from(tmp_path):
     }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_same_request_writes_the_same_bytes(tmp_path, layout):
-    samples = make_samples(12, 12, layout)
-    digests = {
-        tuple(map(file_digest, shard(tmp_path / name, samples, tiered({"columns": 3}, 4))))
-        for name in ("first", "second")
-    }
-    assert len(digests) == 1
-
-
 # ------------------------------------------------------------------------- what is wrong, by name
 
 
