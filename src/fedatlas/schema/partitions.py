@@ -1,7 +1,7 @@
 """Who holds what: partition specifications."""
 
 import math
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -153,6 +153,9 @@ class HorizontalPartition(_ClientPartition):
         partitions have equal names.
     """
 
+    #: Number of shard files: samples are not cut by columns.
+    silos: ClassVar[int] = 1
+
     kind: Literal["horizontal"] = "horizontal"
     assignment: Literal["consecutive", "shuffled", "by_class", "dirichlet"] = "consecutive"
     # Far below the bound the split is uniform already; it keeps sums finite and slugs free of "+".
@@ -179,11 +182,6 @@ class HorizontalPartition(_ClientPartition):
                 raise ValueError("assignment 'consecutive' is not random; remove the seed")
             return None
         return 0 if seed is None else seed
-
-    @property
-    def silos(self) -> int:
-        """Number of shard files: samples are not cut by columns."""
-        return 1
 
     @property
     def slug(self) -> str:
