@@ -84,7 +84,7 @@ class BinomialGradientDescent(UndirectedAlgorithm):
         self, state: Iterate, problem: GraphProblem, network: GraphNetwork, random: RoundRandom
     ) -> Iterate:
         x = state.x
-        # Models leave exactly: they follow from noisy gradients, which are what is quantised.
+        # Models are sent exactly: they follow from gradients, which are noisy and quantised.
         x_sent = network.states.send(x)
         g = self._noisy(self._gradients(x, problem, random), network, random)
         x = x - self.coupling * (network.states.in_laplacian @ x_sent) - self.step_size * g

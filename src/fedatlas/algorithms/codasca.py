@@ -16,7 +16,7 @@ from fedatlas.federations.star_network import StarNetwork
 class State:
     """The server's θ, (d,), and w, (1,); its control variates, (d,) and (1,).
 
-    worker_c_theta, worker_c_w: those of the workers, (N, d) and (N, 1).
+    worker_c_theta, worker_c_w: the workers' control variates, (N, d) and (N, 1).
     stage: where the schedule stands; theta_ref: θ at the start of the stage, (d,).
     """
 

@@ -51,7 +51,7 @@ class Scaffold(LocalStepsAlgorithm):
         if self.option == "I":
             c_i_new = problem.gradient(x, problem.minibatches(random, clients, size=None))
         else:
-            # c_i − c + (x − y)/(K η_l), of what is there already.
+            # c_i − c + (x − y)/(K η_l), from numbers at hand.
             c_i_new = delta_y / (-self.local_steps * self.local_step_size) - correction
         delta_y, delta_c = network.gather(delta_y, c_i_new - c_i)
         return State(

@@ -24,12 +24,12 @@ class SequentialCounters:
     iteration: int = 0  # gradient steps; what nodes do in parallel counts once
 
     def count_gradients(self, batch: Minibatches, points: int = 1) -> None:
-        """Gradients of a minibatch, at so many points of every client."""
+        """Count the gradients of a minibatch, taken at this number of points per client."""
         self.gradient_evaluations += points * batch.gradient_evaluations
         self.sequential_gradients += points * batch.sequential_gradients
 
     def count_exchange(self, busiest: float) -> None:
-        """Messages that travel at once; busiest: bytes that one node sends and receives at most."""
+        """Count messages that travel at once; busiest: bytes that the busiest node carries."""
         self.sequential_messages += 1
         self.sequential_bytes += busiest
 

@@ -39,7 +39,7 @@ class FederatedEngine(ABC):
 
     @abstractmethod
     def repeated(self, array: Any, times: int) -> Any:
-        """So many times the same array (…), (times, …)."""
+        """The array (…) repeated, (times, …)."""
 
     @abstractmethod
     def measure(self, point: Any) -> dict[str, float]:

@@ -41,7 +41,7 @@ class Privacy:
     """What a method promises of privacy; nothing, by default.
 
     statement: what its budgets rest on. warnings: conditions of theorems that do not hold.
-    spent: "epsilon" and "delta" after so many rounds, (rounds + 1,) each; empty without a budget.
+    spent: "epsilon" and "delta" after each round, (rounds + 1,); empty without a budget.
     """
 
     statement: str = ""

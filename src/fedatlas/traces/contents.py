@@ -22,8 +22,8 @@ def opened_hdf5(path: Path) -> Iterator[h5py.File]:
 def check_contents(path: Path) -> None:
     """FedatlasError for a broken seal, for links, other files' values, and claims of huge arrays.
 
-    Anyone can seal a file. The netCDF library reads what links and external storage name, and
-    allocates what is claimed: values that were never written take no place in a file.
+    Anyone can seal a file. The netCDF library follows links and external storage, and allocates the
+    memory that a file claims, even for values that were never written.
     """
     check_seal(path)
     with opened_hdf5(path) as file:

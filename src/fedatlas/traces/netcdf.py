@@ -13,7 +13,7 @@ from fedatlas.traces.seal import readable, seal
 def write_netcdf(dataset: xr.Dataset, path: Path) -> None:
     """Write the file whole or not at all."""
     with write_atomically(path) as temporary:
-        # A signal that ended the write could wait forever for a lock of xarray's that it holds.
+        # A handler that ended the process here could wait forever for a lock of xarray's.
         with Interruption() as interruption:
             dataset.to_netcdf(temporary, engine="netcdf4", format="NETCDF4")
         interruption.hand_on()

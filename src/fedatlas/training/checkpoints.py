@@ -1,8 +1,7 @@
 """Where an interrupted run continues: one file per run, outside the declared outputs.
 
-A checkpoint holds arrays and a JSON header, nothing executable. The header names all that the run's
-numbers depend on, and the digest of the content. A checkpoint that does not fit is not used, and
-the log says why.
+A checkpoint holds arrays, a JSON header and their digest, nothing executable. The header names all
+that the run's numbers depend on. A checkpoint that does not fit is not used; the log says why.
 """
 
 import hashlib
@@ -91,7 +90,7 @@ def content_digest(header: str, arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def _changes(saved: Mapping[str, str], identity: Mapping[str, str]) -> str:
-    """What has changed; a digest is only named."""
+    """What has changed, in words; digests are only named."""
     changed = [name for name in identity if saved.get(name) != identity[name]]
     digests = [name for name in changed if len(identity[name]) == _DIGEST_LENGTH]
     others = [

@@ -50,10 +50,10 @@ def train(
 ) -> xr.Dataset:
     """Train all seeds of `spec` and write the trace to `output`.
 
-    shards: the folder of the data set's split, in which every partition has a folder by its slug;
-    optima: the same for optima, needed where sub-optimality is measured.
+    shards: the folder of the data set's split; each partition has a folder there, named by its
+    slug. optima: the folder of the split's optima, needed to measure sub-optimality.
     device: "auto", "cpu", or a torch device such as "cuda".
-    While it trains with a checkpoint, SIGTERM and SIGINT wait until one of what is done is written.
+    With a checkpoint, SIGTERM and SIGINT wait until one is written.
     """
     for path in (output, checkpoint.path) if checkpoint else (output,):
         require_writable(path)
@@ -125,7 +125,7 @@ class _Progress:
             self._reported = tenth
 
     def close(self) -> None:
-        """Leave the line to what is printed next."""
+        """Close the bar."""
         self._bar.close()
 
 
@@ -141,7 +141,7 @@ class _Run:
         spent: Mapping[str, np.ndarray],
         restart: Restart,
     ) -> None:
-        """Take over what an earlier attempt left; see `Privacy` for `spent`."""
+        """Resume an earlier attempt's records; see `Privacy` for `spent`."""
         self.spec, self.algorithm, self.setting = spec, algorithm, setting
         self.optima, self.spent, self.restart = optima, spent, restart
         self.schedule = record_schedule(spec.rounds, spec.record_every)
@@ -166,7 +166,7 @@ class _Run:
                 )
 
     def train(self) -> None:
-        """Run all seeds, or what an earlier attempt left of them."""
+        """Train all seeds that are not finished yet."""
         progress = _Progress(self.spec.name, self.spec.rounds_of_all_seeds)
         status, seeds = self.records.status, self.spec.seeds
         for index in range(len(status), len(seeds)):
@@ -187,13 +187,13 @@ class _Run:
         if resumed is not None:
             first_record, done, wall_time = resumed.record, resumed.round, resumed.wall_time
             state = restore_state(state, resumed.state, self.setting.engine.array)
-            # After the start, which has counted what it did.
+            # Only now: the start has counted, too.
             vars(trial.counters).update(resumed.counters)
 
         for record in range(first_record, len(self.schedule)):
             until = int(self.schedule[record])
             began = time.perf_counter()
-            # A diverging run overflows; that is found, and said, at the next record.
+            # A diverging run overflows; the next record reports it.
             with np.errstate(over="ignore", invalid="ignore"):
                 while done < until:
                     state = self.algorithm.round(state, problem, network, random.at(done))

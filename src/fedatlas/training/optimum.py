@@ -35,7 +35,7 @@ def read_optimum(path: Path) -> Optimum:
 def read_optima(spec: RunSpec, folder: Path | None) -> dict[int, float]:
     """f* of every trial, by seed; empty where sub-optimality is not measured.
 
-    folder: that of the split's optima.
+    folder: holds the split's optima.
     """
     if spec.optimum and folder is None:
         raise FedatlasError(f"{spec.name}: measures sub-optimality: give --optima, too")

@@ -118,14 +118,14 @@ class Restart:
 
     @property
     def is_due(self) -> bool:
-        """Whether to write a checkpoint as soon as there is something whole to write."""
+        """Whether a checkpoint should be written at the next whole round."""
         if self._policy is None:
             return False
         waited = time.monotonic() - self._saved
         return waited > self._policy.every_seconds or self.interruption.asked is not None
 
     def save(self, records: Records, position: Position | None) -> None:
-        """Write the finished seeds and the one under way, if any; end if that was asked for."""
+        """Write the finished seeds and the one under way; end the process if that was asked for."""
         assert self._policy is not None
         arrays = {f"variable/{name}": values for name, values in records.variables.items()}
         header: dict[str, Any] = {"status": records.status}
@@ -145,7 +145,7 @@ class Restart:
             self.interruption.end()
 
     def resume(self) -> tuple[Records, Position | None]:
-        """What an earlier attempt has measured, and where its unfinished seed stood, if any."""
+        """An earlier attempt's records, and the position of its unfinished seed, if any."""
         found = checkpoints.load(self._policy.path, self._identity) if self._policy else None
         if found is None:
             return Records(), None

@@ -56,11 +56,11 @@ class DecentralisedAlgorithm(Algorithm):
         """Refuse, with a FedatlasError, weights (n, n) on which the method cannot run."""
 
     def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """Privacy spent by so many iterations, by the name of the accounting.
+        """Privacy spent by this number of iterations, by the name of the accounting.
 
-        The paper's own accounting comes first, where it has one; otherwise one that holds for the
-        update that runs, under the assumptions of `privacy_statement`. Empty, by default, for
-        methods that promise no privacy.
+        The paper's own accounting comes first. Where it has none, the first one holds for the
+        update that runs, under the assumptions of `privacy_statement`. Empty by default: such
+        methods promise no privacy.
         """
         return {}
 
@@ -90,7 +90,7 @@ class DecentralisedAlgorithm(Algorithm):
 
     @property
     def _points_are_released(self) -> bool:
-        """Whether models follow from what was released, or can differ unseen."""
+        """Whether models are functions of what was released."""
         return False
 
     @property
@@ -101,7 +101,7 @@ class DecentralisedAlgorithm(Algorithm):
         return Clipping(self.clipping, self.gradient_bound / 2)
 
     def _l1_bound(self, dimension: int) -> float:
-        """C in the l1 norm, which is that of Laplace noise: √d times one in l2."""
+        """C in l1, the norm of Laplace noise: √d times C in l2."""
         return self.gradient_bound * (l1_per_l2(dimension) if self.clipping == "l2" else 1.0)
 
 
@@ -184,5 +184,5 @@ def on_lattice(values: Any, spacing: float, uniform: Any) -> Any:
 
 
 def packed_bytes(values: int, levels: float) -> float:
-    """Bytes of so many numbers that have so many levels each."""
+    """Bytes of this number of values, each with this number of levels."""
     return values * log2(levels) / 8

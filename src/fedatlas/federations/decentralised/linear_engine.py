@@ -22,7 +22,7 @@ _ORDER = {"l1": 1, "l2": 2}
 class LinearAgents(NumpyArrays, GraphProblem):
     """The engine of linear models; its arrays are numpy float64.
 
-    Clipped are the gradients of losses; that of the regulariser does not depend on samples.
+    Only gradients of losses are clipped: the regulariser's does not depend on samples.
     """
 
     def __init__(self, data: ClientSamples, objective: LinearObjective) -> None:

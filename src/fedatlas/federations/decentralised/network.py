@@ -21,7 +21,7 @@ class GraphCounters(SequentialCounters):
 
 
 def graph_weights(spec: RunSpec) -> tuple[np.ndarray, np.ndarray | None]:
-    """Weights (n, n) of the graph of states and, if the run has one, of that of trackers."""
+    """Weights (n, n) of the graph of states and of the graph of trackers, if the run has one."""
     assert spec.graphs is not None and isinstance(spec.partition, HorizontalPartition)
     agents, trackers = spec.partition.clients, spec.graphs.trackers
     return (
@@ -47,7 +47,7 @@ class Links:
     ) -> None:
         """array: turns numpy's arrays into those that are sent.
 
-        takes_time: false for what travels together with the messages of another graph.
+        takes_time: false where rows travel together with the messages of another graph.
         """
         self.weights = array(weights)
         self.in_laplacian = array(in_laplacian(weights))
@@ -62,7 +62,7 @@ class Links:
     def send(self, values: Any, message_bytes: float | None = None) -> Any:
         """What receivers get of each agent's row, (n, d).
 
-        message_bytes: of one row, where numbers are sent in fewer bits than they are stored in.
+        message_bytes: of one row, if numbers are sent in fewer bits than they are stored in.
         """
         if message_bytes is None:
             message_bytes = float(values[0].nbytes)

@@ -28,8 +28,8 @@ class StagedMinMaxAlgorithm(MinMaxAlgorithm):
     """Stages of regularised descent and ascent on F(θ, w) + proximal_weight/2 · ‖θ − θ_ref‖².
 
     first_stage_rounds: R_1, fewer than a run has (None: one stage, whose end is never reached).
-    stage_growth: R_{s+1} = stage_growth · R_s. step_decay: steps of a stage are those of the one
-    before, divided by it. proximal_weight: 1/γ, by default that of CODASCA's public code.
+    stage_growth: R_{s+1} = stage_growth · R_s. step_decay: every stage divides the steps by it.
+    proximal_weight: 1/γ, by default as in CODASCA's public code.
     """
 
     first_stage_rounds: PositiveInt | None = None

@@ -92,7 +92,7 @@ class _Silo:
     def gradients(
         self, weights: np.ndarray, statistics: Any, others: np.ndarray, batch: RowsByClient
     ) -> tuple[np.ndarray, Any]:
-        """g_{k,j}, (K, d_j), at weights (K, d_j), and statistics, of which there are none."""
+        """g_{k,j}, (K, d_j), at weights (K, d_j), and no statistics."""
         rows, place, bounds, _ = batch
         others, weights = others[place], np.ascontiguousarray(weights)
         gradients = silo_gradients(*self._csr, rows, bounds, others, *self._codes, weights)

@@ -44,8 +44,8 @@ class SharedMinibatch:
 class TieredCounters(SequentialCounters):
     """Running totals since round 0, of silos whose hubs talk to each other and to their clients.
 
-    A trip is a message and its answer, of all that travel at once. A per-sample gradient is one of
-    all silos, each of which computes a block of it.
+    A trip is a message and its answer; trips at the same time count once. Each silo computes a
+    block of every per-sample gradient.
     """
 
     bytes_down: int = 0  # hubs to clients
@@ -120,7 +120,7 @@ class TieredNetwork:
             count.count_exchange(busiest)
 
     def collect_models(self, models: SiloModels) -> SiloModels:
-        """From every client its model, or what is sent of it, to its hub; (senders, …)."""
+        """From clients to their hubs: models, or the parts that are sent, (senders, …)."""
         self._counters.bytes_up += _bytes(*models)
         self._counters.messages += self._silos * self._clients
         self._counters.count_exchange(max(_bytes_by_silo(*models)))

@@ -1,7 +1,7 @@
 """Silos by features, clients by samples: the oracle that tiered methods ask.
 
 L(θ) = 1/M Σ_p ℓ(Σ_j h_j(θ_j; X_j^(p)); y^(p)) (TDCD eq. 2–3). Silo j holds the slices X_j of all
-samples; each of its clients holds those of some. Embeddings Φ_j = h_j(θ_j; ·) are summed.
+samples, each of its clients those of some samples. Embeddings Φ_j = h_j(θ_j; ·) are summed.
 """
 
 from __future__ import annotations
@@ -66,9 +66,8 @@ class TieredProblem(FederatedEngine):
     def embeddings(self, models: SiloModels, batch: SharedMinibatch) -> PerSilo:
         """Φ_j of the minibatch, (B, E), by silos' models that their clients have copies of.
 
-        A linear model's are numbers, (B,). BatchNorm normalises each client's samples by their own
-        statistics, as in its local steps; the running ones are left alone, as the first step does
-        the same once more.
+        (B,) for linear models. BatchNorm normalises each client's samples by their own statistics,
+        as in local steps. Running statistics stay as they are: the first step updates them.
         """
         return tuple(
             silo.embeddings(weights, own)

@@ -113,7 +113,7 @@ class PartyNetwork:
         counters: PartyCounters,
         seed: int,
     ) -> None:
-        """seed: of the masks, which leave nothing but rounding errors behind."""
+        """seed: of the masks, whose only traces are rounding errors."""
         self._counters, self._objective, self._active = counters, objective, active
         self._threads = model.threads or active
         self.parties, self.samples = rows.parties, len(rows)
@@ -171,7 +171,7 @@ class PartyNetwork:
                 "applies them; raise threads, up to the number of active parties"
             )
         if self._blocks.dense.shape[0] == 0:
-            # Once a round, or every record would do it again for all that came before.
+            # Once a round; otherwise every record would repeat it from the start.
             updates.catch_up_all(self._blocks, self._rule(rule), state.x, state.mean, state.queues)
         counters, others = self._counters, self.parties - 1
         counters.iteration += len(samples)
@@ -241,7 +241,7 @@ class PartyNetwork:
         return state
 
     def _applied(self, state: PartyState, rule: UpdateRule, until: float) -> PartyState:
-        """With every update that is due at this time or before."""
+        """The state with every update that is due by this time."""
         state = _copied(state, rule)
         updates.apply_until(self._blocks, self._rule(rule), until, *state)
         return state

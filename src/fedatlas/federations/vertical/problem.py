@@ -1,4 +1,4 @@
-"""Federated finite sums of which every party holds some columns.
+"""Federated finite sums; every party holds some columns of the samples.
 
 f(w) = 1/n Σ_i L(Σ_ℓ w_ℓ·x_{i,ℓ}, y_i) + weight · regulariser(w): samples count equally. Points are
 (d,), the parties' blocks w_ℓ side by side.

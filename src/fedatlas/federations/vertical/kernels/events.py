@@ -11,7 +11,7 @@ from fedatlas.federations.vertical.kernels.state import PLAIN, TABLE
 from fedatlas.federations.vertical.kernels.sums import mask, unmasked_sum
 from fedatlas.federations.vertical.kernels.updates import apply_due, catch_up
 
-TABULATED = 256  # of more missed updates than this the shrinkage is computed
+TABULATED = 256  # shrinkage after fewer missed updates is looked up
 
 
 @compiled(inline="always")
@@ -86,7 +86,7 @@ def decide_alone(blocks, rule, timing, draws, w, mean, reference, queues, tally)
                 touched[column] = applied
                 margin += values[entry] * w[column]
         slope = loss_derivative(loss, margin, labels[row])
-    # Times are whole numbers, so that their sums are those of one iteration after the other.
+    # Times are whole numbers: one product equals the sum over iterations, exactly.
     took = timing.slowest + timing.work[0]
     began = queues.begin[0] + (len(draws) - 1) * took
     counts, numbers = tally

@@ -99,7 +99,7 @@ def apply_due(
 
 @compiled
 def apply_until(blocks, rule, until, w, mean, reference, queues, tally):
-    """Apply what is due at `until` or before on all parties; inf leaves nothing waiting."""
+    """Apply all updates that are due by `until`, on all parties; inf applies every one."""
     starts, dense, bounds, columns, values, labels = blocks
     regulariser, weight, step_size, estimator = (
         rule.regulariser, rule.weight, rule.step_size, rule.reference
@@ -148,8 +148,8 @@ def catch_up_all(blocks, rule, w, mean, queues):
 def _update_many(who, missed, size, weight, step_size, w, mean):
     """w_j ← w_j − γ(mean_j + ∇g(w_j)), missed[k] times for each j = who[k], nonconvex g.
 
-    In a form that becomes vector instructions: numbers side by side, and a step of 0 for those that
-    have missed no more.
+    Written so that it compiles to vector instructions: numbers side by side, and a step of 0 once
+    an entry has caught up.
     """
     here, slope = np.empty(size), np.empty(size)
     most = 0
