@@ -95,7 +95,7 @@ def tensor(values: Any) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def figure_1() -> Surface:
-    return explore(auc_surface(TWO_POINTS), WIDE, starts=8)
+    return explore(auc_surface(TWO_POINTS), WIDE, starts=6)
 
 
 def of_class(surface: Surface, classification: str) -> list[StationaryPoint]:
@@ -120,7 +120,7 @@ def test_the_origin_is_a_saddle_and_all_else_one_curve(figure_1):
     (saddle,) = of_class(figure_1, "saddle")
     (curve,) = of_class(figure_1, "degenerate")
     assert len(figure_1.stationary_points) == 2
-    assert saddle.starts + curve.starts + figure_1.lost == figure_1.starts == 64
+    assert saddle.starts + curve.starts + figure_1.lost == figure_1.starts == 36
     np.testing.assert_allclose(saddle.m, 0, atol=1e-9)
     np.testing.assert_allclose(saddle.eigenvalues, [-0.25, 0.25], atol=1e-9)
     assert saddle.gradient_norm < 1e-9
@@ -227,7 +227,7 @@ def test_every_other_class_is_told_apart(network):
     network("x * torch.sin(self.u) * torch.sin(self.v)")
     limits = (-2.5, 2.5)
     surface = explore(
-        auc_surface(TWO_POINTS, "toy"), Landscape(first=limits, second=limits, points=9), starts=10
+        auc_surface(TWO_POINTS, "toy"), Landscape(first=limits, second=limits, points=9), starts=6
     )
     (saddle,), (curve,) = of_class(surface, "saddle"), of_class(surface, "degenerate")
     np.testing.assert_allclose(saddle.eigenvalues, [-1, 1], atol=1e-9)
@@ -339,7 +339,7 @@ def test_evidence_tells_the_point_and_the_search(figure_1):
     assert "saddle at (0, 0): 0.25 above the lowest value" in evidence
     assert "eigenvalues -0.25, 0.25 (of Φ in (m, a, b): -0.215, 0.186, 0.5, 0.779)" in evidence
     assert "claimed a saddle at least 0.1 above" in evidence
-    assert "lowest value found -0.25; 64 searches in [-6, 6] × [-6, 6]" in evidence
+    assert "lowest value found -0.25; 36 searches in [-6, 6] × [-6, 6]" in evidence
     assert verdict(figure_1, "maximum", 0).evidence.startswith("no maximum found; claimed")
     assert " others: 0 above" in verdict(figure_1, "degenerate", 0.1).evidence
 
