@@ -47,15 +47,18 @@ def read_libsvm(path: Path, features: int, labels: Mapping[str, float] | None) -
             matrix, raw_labels = load_svmlight_file(
                 stream, n_features=features, dtype=np.float64, zero_based=False
             )
+        if rows == 0:
+            raise FedatlasError(f"{path}: holds no samples")
+        label = mapped(raw_labels, values)
+        finite = np.isfinite(matrix.data).all() and np.isfinite(label).all()
+        if matrix.shape[0] != rows or not finite:
+            raise ValueError("values or labels are not finite")
     except (ValueError, OverflowError) as error:
-        raise _first_problem(path, features, values, str(error)) from error
-    if rows == 0:
-        raise FedatlasError(f"{path}: holds no samples")
-    if matrix.shape[0] != rows or not np.isfinite(matrix.data).all():
-        raise _first_problem(path, features, values, "values are not finite")
-    label = mapped(raw_labels, values)
-    if not np.isfinite(label).all():
-        raise _first_problem(path, features, values, "labels are not finite")
+        with path.open("rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                if problem := _problem(line.partition(b"#")[0], features, values):
+                    raise FedatlasError(f"{path}:{number}: {problem}") from error
+        raise FedatlasError(f"{path}: is not LIBSVM text: {error}") from error
     matrix = sparse.csr_array(matrix)
     matrix.eliminate_zeros()
     return Samples.numbered(label, matrix)
@@ -122,14 +125,3 @@ def _problem(content: bytes, features: int, labels: Mapping[float, float] | None
         if value is None or not math.isfinite(value):
             return f"value '{value_text}' is not a finite number"
     return None
-
-
-def _first_problem(
-    path: Path, features: int, labels: Mapping[float, float] | None, otherwise: str
-) -> FedatlasError:
-    """The error of the first malformed line; with `otherwise` if no line is to blame."""
-    with path.open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
-            if problem := _problem(line.partition(b"#")[0], features, labels):
-                return FedatlasError(f"{path}:{number}: {problem}")
-    return FedatlasError(f"{path}: is not LIBSVM text: {otherwise}")
