@@ -1,3 +1,3 @@
-"""The atlas: all traces joined in one file, and what can be read off it across papers."""
+"""The atlas: all traces in one file, and comparisons across papers."""
 
 FORMAT = "fedatlas atlas 1"  # of atlas files

@@ -169,7 +169,7 @@ def _measuring(
 
 
 def _lacks(run: AtlasRun, cost: str, left_out: list[str]) -> bool:
-    """Whether a run has no such cost; if so, the reason is listed, and a clock warned of."""
+    """Whether a run lacks the cost; lists the reason, and warns of a clock that differs."""
     network, reason = declared_network(cost), ""
     if not is_counted(run.trace, cost):
         reason = "is not counted"

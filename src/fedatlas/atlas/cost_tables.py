@@ -85,7 +85,7 @@ def _table(
         for place, run in enumerate(shown["run"].to_numpy())
     ]
     yield table(header, rows, numbers=range(1, len(header)))
-    # A dash tells what is not counted; clocks that differ need a word.
+    # Costs that are not counted have a dash already; clocks that differ need a line.
     reasons = [reason for reason in shown.attrs["left_out"] if "clock" in reason]
     if reasons:
         yield "\n".join(item(f"Left out: {text(reason)}.") for reason in reasons)
@@ -112,7 +112,7 @@ def _cells(run: xr.Dataset) -> Iterator[str]:
 
 
 def cell(centre: float, low: float, high: float, reached: int, seeds: int) -> str:
-    """A cost and its interval over seeds, of which so many reached the target."""
+    """A cost with its interval over seeds; reached: how many of them reached the target."""
     if math.isnan(centre):
         return "–"
     if not reached:

@@ -23,7 +23,7 @@ from fedatlas.schema.papers import DEMO, OURS, Paper
 
 #: Keys of experiments that ask for more than traces.
 STUDIES = ("audit", "budgets", "landscape", "privacy_audit")
-# Files of an experiment for people to look at, and what each is.
+# Files of an experiment that people look at, with their contents.
 _FILES = {
     "figure.png": "figure",
     "table.csv": "where all runs ended",

@@ -209,7 +209,7 @@ def _healthy_seeds(
 
 
 def _ends_far_apart(cost: str, curves: list[_Curve]) -> bool:
-    """Whether the longest curve is so long that the shortest could not be seen beside it."""
+    """Whether the shortest curve would be invisible beside the longest."""
     ends = [
         cost_axis(curve.trace, cost)[~diverged(curve.trace)].max(initial=-np.inf)
         for curve in curves

@@ -94,7 +94,7 @@ class AucSurface:
         return of_positive, of_negative
 
     def _highest(self, h: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        # A parabola in w is highest where its slope at 0 and its curvature say.
+        # A parabola in w is highest at its slope in 0 over minus its curvature.
         at = Auxiliary(a, b, torch.zeros_like(a))
         slope = self._loss.auxiliary_gradient(h, self._positive, self._share, at).w
         w = slope / (2 * self._loss.p * (1 - self._loss.p))

@@ -41,7 +41,7 @@ def derivatives(loss: Loss, margins: np.ndarray, labels: np.ndarray) -> np.ndarr
 
 
 def labels_from_sign(derivatives: np.ndarray, labels: np.ndarray) -> float:
-    """Share of labels ±1 that y = -sign ϑ tells; for other labels, of their sides of the mean.
+    """Share of labels ±1 that equal -sign ϑ; of other labels, the share on that side of the mean.
 
     A ϑ that underflowed keeps its sign.
     """
