@@ -722,7 +722,8 @@ def test_diff_says_where(copy, finished):
     (found,) = told["differences"]
     assert (found["variable"], found["seed"], found["record"]) == ("objective", 1, 2)
     assert fedatlas("diff", *pair, "--relative-tolerance", "1e-12").exit_code == 0
-    assert fedatlas("diff", *pair, "--relative-tolerance", "-1").exit_code == 2
+    for refused in ("-1", "nan", "inf"):
+        assert fedatlas("diff", *pair, "--relative-tolerance", refused).exit_code == 2
     readable = fedatlas("diff", *pair)
     assert readable.exit_code == 1
     assert "1 runs compared: 1 differ" in readable.stdout

@@ -1,6 +1,7 @@
 """Commands: whether results are still true, and whether they agree."""
 
 import json
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,6 +58,8 @@ def diff(
     """Compare results value by value. Exit status: 0 equal, 1 different, 2 cannot be read."""
     from fedatlas.provenance import difference, printing
 
+    if not math.isfinite(relative_tolerance + absolute_tolerance):
+        raise typer.BadParameter("tolerances must be finite numbers")
     tolerance = difference.Tolerance(relative_tolerance, absolute_tolerance, wall_time)
     with _unreadable_is_two():
         found = difference.compare(first, second, tolerance)
