@@ -6,6 +6,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CORES ?= 2
+# Python compiles what it imports by itself: compiling everything takes a minute.
+INSTALL := -m pip install --quiet --no-compile --constraint constraints.txt
 
 .PHONY: demo test fuzz kill-test test-cluster slurm-test check bench peers clean environment
 
@@ -14,8 +16,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "fedatlas needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(BIN)/python $(INSTALL) torch==2.13.0
+	$(BIN)/python $(INSTALL) --editable '.[test]'
 	touch $@
 
 environment: $(VENV)/.installed
@@ -34,8 +36,8 @@ test: environment
 # A copy with the plugins for clusters: Snakemake loads every plugin that it finds at each start.
 CLUSTER := .venv-cluster
 $(CLUSTER)/.installed: $(VENV)/.installed
-	rm -rf $(CLUSTER) && cp -a $(VENV) $(CLUSTER) && rm $(CLUSTER)/.installed
-	$(CLUSTER)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[cluster]'
+	rm -rf $(CLUSTER) && cp -al $(VENV) $(CLUSTER) && rm $(CLUSTER)/.installed  # links, no copies
+	$(CLUSTER)/bin/python $(INSTALL) --editable '.[cluster]'
 	touch $@
 
 test-cluster: $(CLUSTER)/.installed  # submission by profiles, without a cluster
