@@ -29,7 +29,8 @@ def claimed(name: str, purpose: str) -> str:
     name: "cuda" is any visible GPU, "cuda:1" that one, "auto" any or, without one, the CPU; any
     other name is itself. purpose: for the logs of processes that wait for the GPU.
     """
-    if name == "auto" and not _is_given_gpus():
+    # SLURM names the GPUs that it gave to a job; others that are visible are not the job's.
+    if name == "auto" and "SLURM_JOB_ID" in os.environ and "CUDA_VISIBLE_DEVICES" not in os.environ:
         return "cpu"
     if name != "auto" and not name.startswith("cuda"):
         return name
@@ -70,8 +71,3 @@ def _identity(index: int) -> str:
     # The index counts visible GPUs only.
     listed = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     return f"GPU-{listed[index].strip() if any(listed) else index}"
-
-
-def _is_given_gpus() -> bool:
-    """Whether visible GPUs are this process's to use: SLURM names those that it gave to a job."""
-    return "SLURM_JOB_ID" not in os.environ or "CUDA_VISIBLE_DEVICES" in os.environ

@@ -43,11 +43,6 @@ class Budget:
         return float(self.epsilon[-1]), float(self.delta[-1])
 
 
-def l1_per_l2(dimension: int) -> float:
-    """√d: an l2 norm C of d coordinates allows an l1 norm of C√d."""
-    return sqrt(dimension)
-
-
 def noise_ratio(sensitivity: float | np.ndarray, noise: float | np.ndarray) -> np.ndarray:
     """Δ/σ, broadcast; 0 where there is no sensitivity, ∞ where there is some and no noise."""
     deltas, scales = np.broadcast_arrays(np.asarray(sensitivity, float), np.asarray(noise, float))
@@ -86,7 +81,7 @@ def laplace_composition(
 ) -> Budget:
     """DP-GT, Lemma 3: ε = C Σ_k (Δx_k/σ_k^(ζ) + Δy_k/σ_k^(η)).
 
-    bound: C in l1. Definition 3 of the paper states it in l2, a factor `l1_per_l2` smaller.
+    bound: C in l1. Definition 3 of the paper states it in l2, a factor √d smaller.
     """
     states = noise_ratio(bound * sensitivities.state, state_noise)
     return basic_composition(states + noise_ratio(bound * sensitivities.tracker, tracker_noise))

@@ -56,11 +56,11 @@ class S1(Model):
 
     def state_noise(self, horizon: int) -> np.ndarray:
         """(K + 1,) scales σ_k^(ζ) of the noise on states."""
-        return _indices(horizon) ** self.p_zeta
+        return np.arange(1.0, horizon + 2) ** self.p_zeta
 
     def tracker_noise(self, horizon: int) -> np.ndarray:
         """(K + 1,) scales σ_k^(η) of the noise on trackers."""
-        return _indices(horizon) ** self.p_eta
+        return np.arange(1.0, horizon + 2) ** self.p_eta
 
 
 class S2(Model):
@@ -120,11 +120,6 @@ class Constant(Model):
 
 
 Scheme: TypeAlias = Annotated[S1 | S2 | Constant, Field(discriminator="name")]
-
-
-def _indices(horizon: int) -> np.ndarray:
-    """1 … K + 1."""
-    return np.arange(1.0, horizon + 2)
 
 
 def _samples(factor: float, base: float, exponent: float) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import log2
+from math import log2, sqrt
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,7 +18,6 @@ from fedatlas.privacy.accountants import (
     Budget,
     Exposure,
     basic_composition,
-    l1_per_l2,
     noise_ratio,
     worst_agent,
 )
@@ -102,7 +101,7 @@ class DecentralisedAlgorithm(Algorithm):
 
     def _l1_bound(self, dimension: int) -> float:
         """C in l1, the norm of Laplace noise: √d times C in l2."""
-        return self.gradient_bound * (l1_per_l2(dimension) if self.clipping == "l2" else 1.0)
+        return self.gradient_bound * (sqrt(dimension) if self.clipping == "l2" else 1.0)
 
 
 @dataclass(frozen=True)
