@@ -31,3 +31,9 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def workflow(finished, tmp_path):
+    """A copy of the module's finished workflow."""
+    return finished.clone(tmp_path / "copy")

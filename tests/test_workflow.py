@@ -29,11 +29,6 @@ def finished(tmp_path_factory):
     return WorkflowCopy.finished(tmp_path_factory)
 
 
-@pytest.fixture
-def workflow(finished, tmp_path):
-    return finished.clone(tmp_path / "copy")
-
-
 def test_everything_is_made(finished):
     folder = finished.results / "experiments" / "demo-small"
     for name in EVALUATION:

@@ -48,11 +48,6 @@ def finished(tmp_path_factory):
     return WorkflowCopy.finished(tmp_path_factory, {"across": ACROSS})
 
 
-@pytest.fixture
-def workflow(finished, tmp_path):
-    return finished.clone(tmp_path / "copy")
-
-
 def remade(workflow: WorkflowCopy) -> list[str]:
     """What a dry run would make of the atlas and its pages."""
     planned = workflow.planned()

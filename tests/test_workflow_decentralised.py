@@ -87,11 +87,6 @@ def finished(tmp_path_factory):
     return WorkflowCopy.finished(tmp_path_factory, EXPERIMENTS, TARGETS)
 
 
-@pytest.fixture
-def workflow(finished, tmp_path):
-    return finished.clone(tmp_path / "copy")
-
-
 def made(workflow, experiment):
     folder = workflow.results / "experiments" / f"demo-{experiment}"
     return {file.name for file in folder.iterdir() if file.is_file()}

@@ -90,11 +90,6 @@ def finished(tmp_path_factory):
     return WorkflowCopy.finished(tmp_path_factory, EXPERIMENTS, TARGETS)
 
 
-@pytest.fixture
-def workflow(finished, tmp_path):
-    return finished.clone(tmp_path / "copy")
-
-
 def test_runs_take_what_another_experiment_chose(finished):
     selection = json.loads(
         (finished.results / "experiments" / "demo-grid" / "selection.json").read_text()

@@ -83,11 +83,6 @@ def finished(tmp_path_factory):
     return WorkflowCopy.finished(tmp_path_factory, EXPERIMENTS, TARGETS)
 
 
-@pytest.fixture
-def workflow(finished, tmp_path):
-    return finished.clone(tmp_path / "copy")
-
-
 def test_silos_have_files_of_their_own(finished):
     shards = finished.results / "shards" / "digits" / "train"
     found = {

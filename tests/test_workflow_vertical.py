@@ -45,11 +45,6 @@ def finished(tmp_path_factory):
     return WorkflowCopy.finished(tmp_path_factory, {"small": EXPERIMENT}, TARGETS)
 
 
-@pytest.fixture
-def workflow(finished, tmp_path):
-    return finished.clone(tmp_path / "copy")
-
-
 def test_every_trial_has_its_own_parties_and_optimum(finished):
     shards = finished.results / "shards" / "breast-cancer" / "train"
     slugs = {folder.name for folder in shards.iterdir()}
