@@ -6,7 +6,7 @@ different shares of positives, so that what is padded, or p if it were local, sh
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
@@ -573,6 +573,37 @@ def test_one_worker_and_q_1_are_the_centralised_method(name):
     script = script_of(toy, 1 + rounds)
     run = scripted(build(name, local_steps=1, **WITHOUT_MEMORY[name]), toy, rounds, script)
     assert_same(run, centralised(toy, [rows_of(script, 0, step) for step in range(rounds)]))
+
+
+def test_without_noise_and_with_one_worker_fmgda_is_plain_for_any_weights():
+    toy = Toy(1)
+    run = Run(build("fmgda", local_steps=3), toy).rounds(2)
+    assert_same(run.trace, centralised(toy, [np.arange(7)] * 6)[::3])
+
+
+@pytest.mark.parametrize("name", ["coda", "coda_plus"])
+def test_coda_of_one_stage_without_a_pull_is_local_sgda(name):
+    run = Run(build(name, batch_size=3, proximal_weight=0), Toy(), seed=5).rounds(5)
+    assert_same(run.trace, Run(build("local_sgda", batch_size=3), Toy(), seed=5).rounds(5).trace)
+    pulled = Run(build(name, batch_size=3), Toy(), seed=5).rounds(5)
+    assert_different(run.trace, pulled.trace)
+
+
+def test_codasca_without_variates_is_the_inner_loop_of_coda_plus():
+    options = {"batch_size": 3, "proximal_weight": 0.4}
+    run = Run(build("codasca", global_step_size=1, **options), Toy(), seed=6)
+    zeros = {field.name: 0 * getattr(run.state, field.name) for field in fields(run.state)
+             if field.name.split("_")[0] == "c" or field.name.startswith("worker_c")}  # fmt: skip
+    assert sorted(zeros) == ["c_theta", "c_w", "worker_c_theta", "worker_c_w"]
+    for _ in range(5):
+        run.state = replace(run.state, **zeros)
+        run.round()
+    plain = Run(build("coda_plus", **options), Toy(), seed=6).rounds(5)
+    assert_same(run.trace, plain.trace, 1e-12)
+    assert_different(
+        Run(build("codasca", global_step_size=1, **options), Toy(), seed=6).rounds(5).trace,
+        plain.trace,
+    )
 
 
 # -------------------------------------------------------------------------- (d) what they cost
