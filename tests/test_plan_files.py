@@ -1,14 +1,11 @@
 """Targets, files, dependencies and specifications that rules take from the plan."""
 
 import json
-import re
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from fedatlas.errors import FedatlasError
 from fedatlas.plan import data, results, specifications, training
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.selected import Selected, targets
@@ -50,11 +47,6 @@ def test_targets_are_papers_and_what_is_ours_but_not_the_demo(plan):
     assert sorted(targets(plan)) == ["crosspaper", "dpgt", "fedpage", "fmgda", "tdcd", "vfb2"]
 
 
-def test_a_target_without_selected_experiments_says_how_to_select_them(plan):
-    with pytest.raises(FedatlasError, match=r"no experiment of fedpage.*config/paper\.yaml"):
-        Selected(plan, ("demo-*",)).results_of("fedpage")
-
-
 @pytest.mark.parametrize(
     ("experiment", "made"),
     [
@@ -81,17 +73,6 @@ def test_a_training_job_reads_every_trial_once_and_what_vouches_for_it(plan):
         assert {Path(file).parent for file in shards} == {Path(file).parent for file in manifests}
         assert bool(training.optima(spec)) == spec.optimum
         assert bool(training.tuning(spec)) == (spec.tuned_in is not None)
-
-
-def test_every_module_that_decides_what_is_computed_exists(plan):
-    modules = {module for spec in plan.runs.values() for module in spec.code}
-    modules |= set(data.SHARDING.values())
-    modules |= {m for name in plan.catalogue for m in data.reading_code(plan.catalogue, name)}
-    for file in (ROOT / "rules").glob("*.smk"):
-        modules |= set(re.findall(r'"(fedatlas\.[\w.]+)"', file.read_text(encoding="utf-8")))
-    assert "fedatlas.evaluation.selection" in modules
-    missing = [module for module in sorted(modules) if find_spec(module) is None]
-    assert not missing
 
 
 def test_splits_are_scaled_by_the_training_split_only_where_the_catalogue_says(plan):
