@@ -35,7 +35,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("world")
     make_shards([HORIZONTAL, VERTICAL], folder)
     runner = Runner(folder, [HORIZONTAL, VERTICAL], folder)
@@ -45,8 +45,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     assert runner.start(runner.arguments(own, trace), folder / "log.txt") and runner.status() == 0
     selection = {"runs": {"scaffold": {"selected": "only", "selected_by_seed": [], "at_edge": []}}}
     (folder / "experiments" / "small" / "selection.json").write_text(json.dumps(selection))
-    yield World(folder, runner)
-    runner.close()
+    return World(folder, runner)
 
 
 JOINED: dict[str, Any] = {

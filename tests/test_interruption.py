@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -49,11 +48,9 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def runner(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+def runner(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Runner:
     warm = [SPECS[method] for method in FAMILIES]
-    started = Runner(shards, warm, tmp_path_factory.mktemp("warm"))
-    yield started
-    started.close()
+    return Runner(shards, warm, tmp_path_factory.mktemp("warm"))
 
 
 def test_killed_at_any_moment_every_run_ends_with_the_same_trace(runner: Runner, tmp_path: Path):

@@ -66,10 +66,6 @@ class Forks:
         """The command line that runs `fedatlas` or `snakemake` as a fork."""
         return [*self._client, program, *arguments]
 
-    def close(self) -> None:
-        """End the server."""
-        self._server.communicate()
-
 
 @cache
 def forks() -> Forks:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -33,12 +34,18 @@ class Counts:
     waited: float = 0.0  # s, the longest that one took to end after SIGTERM
 
 
+@cache
+def _server() -> Forks:
+    """One for all test files of this process, apart from that of workflows: it loads fedatlas."""
+    return Forks()
+
+
 class Runner:
     """Starts runs as processes, one at a time."""
 
     def __init__(self, shards: Path, warm: list[RunSpec], folder: Path) -> None:
         self.shards = shards
-        self._forks = Forks()
+        self._forks = _server()
         for spec in warm:
             short = spec.model_copy(update={"rounds": 1, "record_every": 1, "seeds": (0,)})
             self._forks.load(LOADED, self.arguments(short, folder / "warm.nc"))
@@ -66,9 +73,6 @@ class Runner:
             return self._running.status()
         finally:
             watch.cancel()
-
-    def close(self) -> None:
-        self._forks.close()
 
 
 class Chain:
