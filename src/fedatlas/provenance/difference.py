@@ -156,11 +156,13 @@ def _agreement(
 def _index(path: Path, found: Comparison) -> dict[str, Place]:
     if not path.exists():
         raise FedatlasError(f"{path}: there is no such file or folder")
-    below = (file for pattern in _PATTERNS for file in sorted(path.glob(pattern)))
     # Hidden files are being written, or were when their job was interrupted.
-    visible = (file for file in below if not file.name.startswith("."))
+    below = (
+        [file for file in sorted(path.glob(pattern)) if not file.name.startswith(".")]
+        for pattern in _PATTERNS
+    )
     places: dict[str, Place] = {}
-    for file in (path,) if path.is_file() else visible:
+    for file in [path] if path.is_file() else next(filter(None, below), []):
         try:
             for name, place in places_in(file).items():
                 if name in places:

@@ -160,7 +160,7 @@ class PartyNetwork:
         self, state: PartyState, rule: UpdateRule, samples: np.ndarray
     ) -> PartyState:
         """Run until `len(samples)` more dominated updates are decided, on these samples."""
-        state = _copied(state, rule)
+        state = _copied(state, rule.reference)
         job = self._blocks, self._rule(rule), self._timing, samples
         secrets = self._trees, self._mask_keys[0], self._mask_scale
         if self.parties == 1:
@@ -224,7 +224,7 @@ class PartyNetwork:
         """
         rows = self.parties if rule.reference == "table" else 1
         reference = np.tile(derivatives, (rows, 1))
-        state = _copied(state, rule)._replace(mean=mean.copy(), reference=reference)
+        state = _copied(state._replace(mean=mean, reference=reference), reference=None)
         timing = self._timing
         work = float(np.rint(self.samples * timing.slowest / self._threads))
         sums = work + timing.latency + timing.aggregation
@@ -242,7 +242,7 @@ class PartyNetwork:
 
     def _applied(self, state: PartyState, rule: UpdateRule, until: float) -> PartyState:
         """The state with every update that is due by this time."""
-        state = _copied(state, rule)
+        state = _copied(state, rule.reference)
         updates.apply_until(self._blocks, self._rule(rule), until, *state)
         return state
 
@@ -279,11 +279,11 @@ class PartyNetwork:
         counters.mask_error = float(numbers[at.MASK_ERROR])
 
 
-def _copied(state: PartyState, rule: UpdateRule) -> PartyState:
-    """A state whose arrays may be changed; the reference only if it is a table."""
-    reference = state.reference.copy() if rule.reference == "table" else state.reference
+def _copied(state: PartyState, reference: str | None) -> PartyState:
+    """A state whose arrays may be changed; the reference only if it is a "table"."""
+    table = state.reference.copy() if reference == "table" else state.reference
     queues, tally = Queues(*map(np.copy, state.queues)), Tally(*map(np.copy, state.tally))
-    return PartyState(state.x.copy(), state.mean.copy(), reference, queues, tally)
+    return PartyState(state.x.copy(), state.mean.copy(), table, queues, tally)
 
 
 def _blocks(rows: PartyRows) -> tuple[Blocks, np.ndarray]:
