@@ -26,13 +26,14 @@ def _distinct_rows(
     clients, steps, size = uniform.shape
     sizes = np.empty(clients, dtype=np.int64)
     rows = np.zeros((clients, steps, size), dtype=np.int64)
-    deck = np.arange(held.max())
     taken = np.empty(size, dtype=np.uint64)  # no sign: see kernels.formulas
-    total = largest = 0
+    total = largest = most = 0
     for s in range(clients):
         sizes[s] = min(held[s], size)
         total += sizes[s]
-        largest = max(largest, sizes[s])
+        largest, most = max(largest, sizes[s]), max(most, held[s])
+    deck = np.arange(most)
+    for s in range(clients):
         for k in range(steps):
             # A partial Fisher–Yates shuffle, undone afterwards so that the deck is never rebuilt.
             for t in range(sizes[s]):

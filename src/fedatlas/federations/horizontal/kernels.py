@@ -56,10 +56,14 @@ def local_sgd(
     whole = rows.shape[0] == 0
     corrected = corrections.shape[0] > 0
     result = np.empty((clients, dimension))
-    slopes = np.empty(batch_sizes.max())
+    largest = 0  # by a loop: NumPy's `max` takes longer to compile than all of this
     for s in range(clients):
-        y = result[s]
-        y[:] = points[s] if points.shape[0] > 1 else points[0]
+        largest = max(largest, batch_sizes[s])
+    slopes = np.empty(largest)
+    for s in range(clients):
+        y, begin = result[s], points[s] if points.shape[0] > 1 else points[0]
+        for j in range(dimension):
+            y[j] = begin[j]
         for k in range(steps):
             for t in range(batch_sizes[s]):
                 row = starts[s] + t if whole else rows[s, k, t]
@@ -99,8 +103,9 @@ def local_recursive_steps(
     g = np.empty(dimension)
     for s in range(clients):
         y = result[s]
-        y_previous[:] = previous[s] if previous.shape[0] > 1 else previous[0]
-        g[:] = estimates[s]
+        before = previous[s] if previous.shape[0] > 1 else previous[0]
+        for j in range(dimension):
+            y_previous[j], g[j] = before[j], estimates[s, j]
         for k in range(steps):
             for t in range(batch_sizes[s]):
                 row = starts[s] + t if whole else rows[s, k, t]

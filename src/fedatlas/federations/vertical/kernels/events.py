@@ -202,9 +202,12 @@ def decide_updates(
             begin[dominator] = own_time[dominator]
             continue
         begin[dominator] = math.inf
-        if begin.min() == math.inf:
+        # By loops: NumPy's `min` and `max` take as long to compile as all of an update.
+        first, latest = math.inf, own_time[0]
+        for other in range(len(begin)):
+            first, latest = min(first, begin[other]), max(latest, own_time[other])
+        if first == math.inf:
             # The barrier: all begin when the last update of all will have been applied.
-            latest = own_time.max()
             for party in range(parties):
                 if position[party, at.WAITING]:
                     last = (position[party, at.HEAD] + position[party, at.WAITING] - 1) % capacity

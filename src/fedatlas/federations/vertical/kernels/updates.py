@@ -125,7 +125,8 @@ def catch_up_all(blocks, rule, w, mean, queues):
     regulariser, weight, step_size = rule.regulariser, rule.weight, rule.step_size
     decay = math.log1p(-step_size * weight)
     # Without a closed form, coordinates wait here until there are enough to update many at a time.
-    waiting, who, missed = 0, np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
+    who, missed = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
+    waiting = int(np.int64(0))  # no literal 0, for which `_update_many` would be compiled again
     for party in range(len(starts) - 1):
         now = queues.position[party, at.APPLIED]
         for j in range(starts[party], starts[party + 1]):
