@@ -413,13 +413,13 @@ class Scaled:
         self.unit, self.kind, self.sigma = unit, kind, sigma
 
     def __len__(self):
-        return ITERATIONS
+        return SAMPLED
 
     def __getitem__(self, k):
         return self.sigma(k) * self.unit.of(k)[self.kind]
 
 
-ITERATIONS, REPLICATES = 2000, 2000
+ITERATIONS, SAMPLED, REPLICATES = 2000, 300, 2000  # that the table is of; that are drawn
 GRAPHS = {"undirected": undirected_ring, "directed": ring}
 SETTINGS = {
     "S1": (0.04, 0.005, 0.05, lambda k: (k + 1) ** 0.1),
@@ -438,7 +438,7 @@ PRINTED = {
 }
 
 
-def exact_deviations(weights, setting, literal):
+def exact_deviations(weights, setting, literal, iterations):
     """The three standard deviations from the covariance of (x, y), without a draw."""
     alpha, beta, gamma, sigma = SETTINGS[setting]
     L, unit, none = in_laplacian(weights), np.eye(5), np.zeros((5, 5))  # a ring: L1 = L2
@@ -446,7 +446,7 @@ def exact_deviations(weights, setting, literal):
     step = np.block([[unit - alpha * L, -gamma * unit], [none, unit - beta * L]])
     drive = np.block([[alpha * noise, none], [none, beta * noise]])
     covariance = np.zeros((10, 10))
-    for k in range(ITERATIONS):
+    for k in range(iterations):
         covariance = step @ covariance @ step.T + 2 * sigma(k) ** 2 * drive @ drive.T
     mean = np.full(5, 0.2)
     states, trackers = covariance[:5, :5], covariance[5:, 5:]
@@ -460,7 +460,7 @@ def exact_deviations(weights, setting, literal):
 
 
 def test_noise_alone_moves_the_states_as_printed():
-    """DP-1's table for the two rings, from the loops and from the covariances."""
+    """DP-1's table for the two rings: the covariances give it, and the loops have them."""
 
     def gradient(agent, x, rows):
         return np.zeros(REPLICATES)
@@ -473,7 +473,7 @@ def test_noise_alone_moves_the_states_as_printed():
             method.points(
                 gradient,
                 x0=np.zeros((5, REPLICATES)),
-                rows=[[()] * 5] * (ITERATIONS + 1),
+                rows=[[()] * 5] * (SAMPLED + 1),
                 zeta=Scaled(unit, 0, sigma),
                 eta=Scaled(unit, 1, sigma),
                 R=GRAPHS[graph],
@@ -487,7 +487,9 @@ def test_noise_alone_moves_the_states_as_printed():
     for ((graph, setting, method), printed), point in zip(PRINTED.items(), last, strict=True):
         mean = point.x.mean(axis=0)
         sampled = (mean.std(), (point.x - mean).std(), point.y.sum(axis=0).std())
-        exact = exact_deviations(GRAPHS[graph], setting, method is dp_gt_literal)
+        given = (GRAPHS[graph], setting, method is dp_gt_literal)
         # a standard deviation from 2000 replicates has a relative error of 1/√4000 = 1.6 %
+        exact = exact_deviations(*given, SAMPLED)
         np.testing.assert_allclose(sampled, exact, rtol=4 * 0.016, atol=1e-6)
+        exact = exact_deviations(*given, ITERATIONS)
         np.testing.assert_allclose(exact, printed, rtol=0.03, atol=1e-6)

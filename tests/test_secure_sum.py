@@ -61,11 +61,10 @@ def depth(node) -> int:
 def different_by_definition(trees: Trees) -> bool:
     """Definition 4, word for word."""
     first, second = (nested(tree) for tree in trees)
-    return not any(
-        leaves(a) == leaves(b)
-        for a in subtrees(first)
-        for b in subtrees(second)
-        if 1 < len(leaves(a)) < len(leaves(first)) and 1 < len(leaves(b)) < len(leaves(second))
+    first_sets, second_sets = (set(map(leaves, subtrees(tree))) for tree in (first, second))
+    return all(
+        len(part) == 1 or part in (leaves(first), leaves(second))
+        for part in first_sets & second_sets
     )
 
 
@@ -135,20 +134,16 @@ def test_integers_are_added_exactly():
 # --- who can unmask whom ---
 
 
-def rank(rows: list[list[Fraction]]) -> int:
-    """By elimination in exact arithmetic."""
-    rank, left = 0, rows
-    for column in range(len(rows[0])):
-        pivot = next((row for row in left if row[column]), None)
-        if pivot is None:
-            continue
-        rank += 1
-        left = [
-            [a - row[column] / pivot[column] * b for a, b in zip(row, pivot, strict=True)]
-            for row in left
-            if row is not pivot
-        ]
-    return rank
+Basis = dict[int, list[Fraction]]  # first column that is not 0 → row
+
+
+def reduced(row: list[Fraction], basis: Basis) -> list[Fraction]:
+    """What is left of the row, by elimination in exact arithmetic: zeros if it is in the span."""
+    for column in range(len(row)):
+        if row[column] and column in basis:
+            factor, pivot = row[column] / basis[column][column], basis[column]
+            row = [a - factor * b if b else a for a, b in zip(row, pivot, strict=True)]
+    return row
 
 
 def exactly_unmasked(trees: Trees, pool: Iterable[int], wanted: list[frozenset[int]]):
@@ -166,8 +161,11 @@ def exactly_unmasked(trees: Trees, pool: Iterable[int], wanted: list[frozenset[i
         for (receiver, _), part in zip(tree.steps, tree.sent, strict=True):
             if receiver in pool:
                 known.append(equation(part if masked else (), part))
-    before = rank(known)
-    return {part for part in wanted if rank([*known, equation(part, ())]) == before}
+    basis: Basis = {}
+    for left in (reduced(row, basis) for row in known):
+        if any(left):
+            basis[next(column for column, entry in enumerate(left) if entry)] = left
+    return {part for part in wanted if not any(reduced(equation(part, ()), basis))}
 
 
 @pytest.mark.parametrize("parties", range(2, 8))

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from fedatlas.arithmetic.kernels import formulas
+from fedatlas.arithmetic.kernels.compilation import frozen
 from fedatlas.schema.objectives import LinearObjective
 
 
@@ -18,9 +19,11 @@ class LinearModel:
         """Hold the rows; label is (n,)."""
         self.samples, self.dimension = features.shape
         self._features = (
-            np.ascontiguousarray(features) if isinstance(features, np.ndarray) else features
+            frozen(np.ascontiguousarray(features))
+            if isinstance(features, np.ndarray)
+            else features
         )
-        self._label = label
+        self._label = frozen(label)
         self._loss = formulas.LOSS_CODES[objective.loss]
         self._penalty = (
             formulas.REGULARISER_CODES[objective.regulariser],

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
@@ -44,3 +45,10 @@ def compiled(function: Callable[..., Any] | None = None, *, inline: str = "never
     dispatcher = njit(inline=inline)(function)
     dispatcher._cache = _MeaningCache(function)
     return dispatcher
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """A read-only view. Arrays out of files may be read-only or not: each would be compiled for."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -8,6 +8,7 @@ from scipy import sparse
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.compiled_drawing import COMPILED
 from fedatlas.arithmetic.kernels import formulas
+from fedatlas.arithmetic.kernels.compilation import frozen
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.arithmetic.randomness import Draws
 from fedatlas.federations.client_shards import ClientSamples
@@ -57,7 +58,8 @@ class LinearAgents(NumpyArrays, GraphProblem):
             drawn = share[agent] > 0
             taken, weights = rows[agent, drawn], share[agent, drawn]
             features = self._rows[taken]
-            _, slopes = formulas.losses(self._loss, features @ point, self._label[taken])
+            label = frozen(self._label[taken])
+            _, slopes = formulas.losses(self._loss, features @ point, label)
             norms = np.abs(slopes) * self._norms[clipping.norm][taken]
             kept = clipping.bound / np.maximum(norms, clipping.bound)
             _, penalty = formulas.penalties(*self._penalty, point)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fedatlas.arithmetic.kernels.compilation import frozen
 from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
 from fedatlas.arithmetic.minibatches import Minibatches
 from fedatlas.federations.client_shards import ClientSamples
@@ -29,7 +30,7 @@ class CompiledEngine(NumpyArrays, HorizontalProblem):
             rows.indptr.astype(np.int64),
             rows.indices.astype(np.int32),
             rows.data.astype(np.float64),
-            data.samples.label,
+            frozen(data.samples.label),
         )
         self._codes = (
             LOSS_CODES[objective.loss],

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fedatlas.arithmetic.kernels.compilation import frozen
 from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
 from fedatlas.arithmetic.linear import LinearModel
 from fedatlas.arithmetic.quality import has_two_classes, quality
@@ -76,7 +77,7 @@ class _Silo:
             self.features.indptr.astype(np.int64),
             self.features.indices.astype(np.int32),
             self.features.data.astype(np.float64),
-            data.samples.label,
+            frozen(data.samples.label),
         )
 
     def batch(self, samples: np.ndarray) -> RowsByClient:

@@ -40,6 +40,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from fedatlas.arithmetic.kernels.compilation import frozen
 from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.kernels import events, sums, updates
@@ -292,12 +293,12 @@ def _blocks(rows: PartyRows) -> tuple[Blocks, np.ndarray]:
     if isinstance(rows.features, np.ndarray):
         dense = np.ascontiguousarray(rows.features)
         nothing = np.zeros((0, 0), np.int64)
-        blocks = Blocks(starts, dense, nothing, np.zeros(0, np.int32), np.zeros(0), rows.label)
-        return blocks, np.diff(starts).astype(np.float64)
+        parts = (starts, dense, nothing, np.zeros(0, np.int32), np.zeros(0), rows.label)
+        return Blocks(*map(frozen, parts)), np.diff(starts).astype(np.float64)
     features = sparse.csr_array(rows.features)
     features.sort_indices()
     indptr = features.indptr.astype(np.int64)
     columns = features.indices.astype(np.int32)
     bounds = sums.party_bounds(indptr, columns, starts)
-    blocks = Blocks(starts, np.zeros((0, 0)), bounds, columns, features.data, rows.label)
-    return blocks, np.diff(bounds, axis=1).mean(axis=0)
+    parts = (starts, np.zeros((0, 0)), bounds, columns, features.data, rows.label)
+    return Blocks(*map(frozen, parts)), np.diff(bounds, axis=1).mean(axis=0)
