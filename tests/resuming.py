@@ -1,5 +1,6 @@
 """Trainings that are killed right after a checkpoint, and resumed."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -33,13 +34,15 @@ def train_until_killed(
     assert policy.path.exists() and not output.exists()
 
 
-def killed_and_resumed(after: int, spec: RunSpec, shards: Path, folder: Path) -> xr.Dataset:
-    """The trace of a run that was killed after so many checkpoints.
-
-    One is written a round, from 0, and one a seed.
+def killed_and_resumed(
+    kills: Sequence[int], spec: RunSpec, shards: Path, folder: Path
+) -> xr.Dataset:
+    """The trace of a run each of whose attempts, but for the last, was killed after so many
+    checkpoints. One is written a round, from 0, and one a seed.
     """
     policy = CheckpointPolicy(folder / "checkpoint.npz", every_seconds=-1.0)
-    train_until_killed(after, spec, shards, folder / "resumed.nc", policy)
+    for after in kills:
+        train_until_killed(after, spec, shards, folder / "resumed.nc", policy)
     resumed = train(spec, shards, folder / "resumed.nc", checkpoint=policy)
     (folder / "resumed.nc").unlink()
     assert not policy.path.exists()

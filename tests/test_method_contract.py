@@ -44,24 +44,30 @@ def whole(folder):
 
 
 # A checkpoint is written at round 0, after each of seven rounds, and after a seed. Stages of CODA
-# end after rounds 2 and 6, records are made after 3 and 6.
-KILLED = [(name, *of) for name in SMALL for of in ((3, "3 after round 2"), (15, "8 after round 5"))]
-KILLED += [
-    ("scaffold", 1, "3 after round 0"),
-    ("vfb2_saga", 4, "3 after round 3"),
-    ("codasca", 7, "3 after round 6"),
-    ("dp_gradient_tracking", 9, "8"),
+# end after rounds 2 and 6, records are made after 3 and 6. Checkpoints before each kill:
+KILLS = dict.fromkeys(SMALL, (3, 12)) | {
+    "scaffold": (1, 2, 12),
+    "vfb2_saga": (3, 1, 11),
+    "codasca": (3, 4, 8),
+    "dp_gradient_tracking": (3, 6, 6),
+}
+RESUMED_AT = [
+    *(f"resuming seed 3 after round {number}" for number in range(8)),
+    "resuming with seed 8",
 ]
+RESUMED_AT += [f"resuming seed 8 after round {number}" for number in range(8)]
 
 
-@pytest.mark.parametrize(("algorithm", "checkpoints_before", "resumed_at"), KILLED)
-def test_a_killed_run_ends_with_the_same_trace(
-    algorithm, checkpoints_before, resumed_at, whole, folder, tmp_path, caplog
+@every_method
+def test_a_run_killed_again_and_again_ends_with_the_same_trace(
+    algorithm, whole, folder, tmp_path, caplog
 ):
     expected, shards = whole(algorithm), small_shards(folder, algorithm)
     with caplog.at_level("INFO"):
-        resumed = killed_and_resumed(checkpoints_before, small(algorithm), shards, tmp_path)
-    assert f"seed {resumed_at}" in caplog.text  # what the checkpoint held is not done again
+        resumed = killed_and_resumed(KILLS[algorithm], small(algorithm), shards, tmp_path)
+    for before in np.cumsum(KILLS[algorithm]):
+        # What the checkpoint held is not done again.
+        assert RESUMED_AT[before - 1] in caplog.text
     assert without_times(resumed).identical(without_times(expected))
     assert (np.diff(resumed["wall_time"], axis=1) > 0).all()  # time goes on as well
 

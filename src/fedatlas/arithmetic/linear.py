@@ -19,9 +19,7 @@ class LinearModel:
         """Hold the rows; label is (n,)."""
         self.samples, self.dimension = features.shape
         self._features = (
-            frozen(np.ascontiguousarray(features))
-            if isinstance(features, np.ndarray)
-            else features
+            frozen(np.ascontiguousarray(features)) if isinstance(features, np.ndarray) else features
         )
         self._label = frozen(label)
         self._loss = formulas.LOSS_CODES[objective.loss]

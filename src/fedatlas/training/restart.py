@@ -5,6 +5,7 @@ import platform
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,10 @@ def versions(setting: Setting) -> dict[str, str]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
     }
-    return machine | {name: version(name) for name in names}
+    return machine | {name: _version(name) for name in names}
+
+
+_version = cache(version)  # searched for among all that is installed
 
 
 def environment(setting: Setting) -> dict[str, str]:
