@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks/peers"
-ROUNDS = {"rounds": 12}
+ROUNDS = {"rounds": 4}
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_only_equal_results_are_timed(driver: ModuleType, tmp_path: Path) -> Non
     for name in ("fedatlas", "numpy", "torch"):
         assert not columns[name].fault
         (run,) = columns[name].repetitions
-        assert run.work == 12 and run.seconds > 0 and run.peak_bytes > 1e7
+        assert run.work == 4 and run.seconds > 0 and run.peak_bytes > 1e7
     assert columns["other step"].fault.startswith("FAILED: other step")
     assert columns["broken"].fault.startswith("FAILED: ended with status")
     assert columns["absent"].fault.startswith("not installed")

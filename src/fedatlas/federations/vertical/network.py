@@ -293,6 +293,7 @@ def _blocks(rows: PartyRows) -> tuple[Blocks, np.ndarray]:
     if isinstance(rows.features, np.ndarray):
         dense = np.ascontiguousarray(rows.features)
         nothing = np.zeros((0, 0), np.int64)
+        parts: tuple[np.ndarray, ...]
         parts = (starts, dense, nothing, np.zeros(0, np.int32), np.zeros(0), rows.label)
         return Blocks(*map(frozen, parts)), np.diff(starts).astype(np.float64)
     features = sparse.csr_array(rows.features)
