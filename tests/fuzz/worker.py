@@ -1,8 +1,8 @@
 """A process that runs cases of targets, so that a crash or a hang is one case's and not pytest's.
 
-Reads lines `target first count folder`, or `bomb name 1 folder`; answers each with a line of JSON.
-It says in a file which case it is at, for who finds it dead. `python worker.py target case` runs
-one case and shows its error.
+Reads lines `target first count folder`, or `bomb name 1 folder`; a fork answers each with a line of
+JSON, and this process does so for one that died: at which case, and of what. `python worker.py
+target case` runs one case and shows its error.
 """
 
 import json
@@ -17,8 +17,15 @@ import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+# What readers import when they are called, once for all forks.
+import h5py  # noqa: F401
+import netCDF4  # noqa: F401
+import PIL.Image  # noqa: F401
+import sklearn.datasets  # noqa: F401
 
 from fedatlas.errors import FedatlasError
 from fuzz.bombs import BOMBS
@@ -59,8 +66,6 @@ def run_cases(target: str, first: int, count: int, folder: Path, at: int) -> dic
 
 def run_bomb(name: str, folder: Path) -> dict[str, object]:
     """Read one file that asks for far too much; the error, memory and processor time."""
-    import sklearn.datasets  # noqa: F401  # loading it is no part of reading
-
     read = BOMBS[name](folder)
     before, start = _peak(), time.process_time()
     signal.alarm(SECONDS)
@@ -97,6 +102,16 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def answer(target: str, first: str, count: int, place: Path, case: Path) -> NoReturn:
+    """In a process of its own, as libraries keep memory of files that they fail to open."""
+    if target == "bomb":
+        said = run_bomb(first, place)
+    else:
+        said = run_cases(target, int(first), count, place, os.open(case, os.O_CREAT | os.O_WRONLY))
+    print(json.dumps(said), flush=True)
+    os._exit(0)
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
@@ -108,13 +123,15 @@ def main() -> None:
     for line in sys.stdin:
         target, first, count, folder = line.split(maxsplit=3)
         place = Path(folder.rstrip("\n"))
-        if target == "bomb":
-            print(json.dumps(run_bomb(first, place)), flush=True)
-            continue
-        at = os.open(place.parent / "case", os.O_CREAT | os.O_WRONLY)
-        answer = run_cases(target, int(first), int(count), place, at)
-        os.close(at)
-        print(json.dumps(answer), flush=True)
+        case = place.parent / "case"
+        process = os.fork()
+        if process == 0:
+            answer(target, first, int(count), place, case)
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        if status:
+            name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+            at = int(case.read_text()) if target != "bomb" else first
+            print(json.dumps({"case": at, "died": name}), flush=True)
 
 
 if __name__ == "__main__":
