@@ -1,9 +1,9 @@
 """Engines with batches of some hundred megabytes, here and in a child process with little memory.
 
-Run as a program it works under a limit of its address space, which is the kernel's.
+Run as a program it works under a limit of its address space, which is the kernel's: it writes what
+came out of CASES and what was said of memory, then trains on shards until the first checkpoint.
 
-    large_batches.py cases FOLDER    writes what came out of CASES and what was said of memory
-    large_batches.py train FOLDER    trains on the shards there until the first checkpoint
+    large_batches.py FOLDER
 """
 
 import gc
@@ -81,7 +81,7 @@ def moved(point: torch.Tensor) -> torch.Tensor:
 
 
 def auc(
-    rows: int = 1500, dtype: torch.dtype = torch.float64, vectorised: bool | None = None
+    rows: int = 800, dtype: torch.dtype = torch.float64, vectorised: bool | None = None
 ) -> Case:
     """θ, a, b and w of both workers."""
     data = images(rows, 2)
@@ -99,7 +99,7 @@ def auc(
 
 def agents(
     clipping: Clipping | None = None,
-    rows: int = 1500,
+    rows: int = 800,
     dtype: torch.dtype = torch.float64,
     vectorised: bool | None = None,
 ) -> Case:
@@ -129,7 +129,7 @@ def series(samples: int) -> TieredSamples:
 
 
 def silos(
-    samples: int = 3000,
+    samples: int = 1600,
     dtype: torch.dtype = torch.float64,
     vectorised: bool | None = None,
     model: str = "lstm",
@@ -153,7 +153,7 @@ def silos(
     return engine.memory, compute
 
 
-def linear(rows: int = 40_000) -> Case:
+def linear(rows: int = 20_000) -> Case:
     """Gradients of both clients of a linear model."""
     random = np.random.default_rng(0)
     features = sparse.csr_array(random.normal(size=(rows, 100)))
@@ -176,7 +176,7 @@ def evaluation() -> Case:
         name="wide",
         memory=memory,
     )
-    samples = torch.linspace(-1, 1, 120_000, dtype=torch.float64).reshape(-1, 4)
+    samples = torch.linspace(-1, 1, 60_000, dtype=torch.float64).reshape(-1, 4)
     point = network.initial(0)
     return memory, lambda: network.outputs(point, samples.__getitem__, len(samples))
 
@@ -234,13 +234,13 @@ def convolving() -> Case:
 
 #: How to make each, and the megabytes that it may take, if they are limited.
 CASES: dict[str, tuple[Callable[..., Case], dict[str, Any], float | None]] = {
-    "auc": (auc, {}, 50),
-    "auc float32": (auc, {"dtype": torch.float32}, 25),
-    "agents": (agents, {}, 50),
-    "clipped agents": (agents, {"clipping": Clipping("l2", 0.5)}, 100),
-    "silos": (silos, {}, 30),
-    "linear": (linear, {}, 20),
-    "evaluation": (evaluation, {}, 150),
+    "auc": (auc, {}, 30),
+    "auc float32": (auc, {"dtype": torch.float32}, 15),
+    "agents": (agents, {}, 30),
+    "clipped agents": (agents, {"clipping": Clipping("l2", 0.5)}, 60),
+    "silos": (silos, {}, 16),
+    "linear": (linear, {}, 10),
+    "evaluation": (evaluation, {}, 75),
     "normalising": (normalising, {}, 100),
     "hopeless": (hopeless, {}, 100),
     "one sample": (one_sample, {}, 100),
@@ -287,7 +287,7 @@ SPEC = specification(
 )
 
 
-def write_training_shards(folder: Path, rows: int = 40_000) -> None:
+def write_training_shards(folder: Path, rows: int = 20_000) -> None:
     """The data of SPEC."""
     features = np.random.default_rng(0).normal(size=(rows, 100))
     label = np.where(features[:, 0] > 0.3, 1.0, -1.0)
@@ -311,7 +311,7 @@ def train_until_first_checkpoint(folder: Path) -> None:
 
     # Nowhere else: numba, when it is loaded without memory, never comes back.
     def limited(engine: TorchEngine, x: torch.Tensor, batch: Minibatches) -> torch.Tensor:
-        limit(20)
+        limit(10)
         try:
             return compute(engine, x, batch)
         finally:
@@ -329,5 +329,5 @@ def train_until_first_checkpoint(folder: Path) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    work = {"cases": write_cases, "train": train_until_first_checkpoint}[sys.argv[1]]
-    work(Path(sys.argv[2]))
+    write_cases(Path(sys.argv[1]))
+    train_until_first_checkpoint(Path(sys.argv[1]))

@@ -33,27 +33,31 @@ IN_PARTS = ("auc", "auc float32", "agents", "clipped agents", "silos", "linear",
 TASK = Task("gradient", "network", 7, 1, 40, (3,), "lower batch_size")
 
 
-def run_limited(*arguments):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Of a process that had little memory for all cases, and then for training."""
     if not Path("/proc/self/statm").exists():
         pytest.skip("how much memory a process has is read as Linux tells it")
     sources = [str(Path(large_batches.__file__).parent), str(Path(on_torch.__file__).parents[3])]
+    folder = tmp_path_factory.mktemp("limited")
+    large_batches.write_training_shards(folder)
     # Large blocks go back to the kernel at once: what was freed is no room beyond the limit.
     added = {"PYTHONPATH": os.pathsep.join(sources), "MALLOC_MMAP_THRESHOLD_": "65536"}
-    return subprocess.run(
-        [sys.executable, large_batches.__file__, *arguments],
+    outcome = subprocess.run(
+        [sys.executable, large_batches.__file__, folder],
         env=os.environ | added,
         capture_output=True,
         text=True,
         timeout=300,
     )
+    assert outcome.returncode == 9, outcome.stderr
+    assert "on 4 clients × 5000 samples" in outcome.stderr
+    return folder
 
 
 @pytest.fixture(scope="module")
-def limited(tmp_path_factory):
+def limited(folder):
     """What came out of all cases where memory is limited, and what was said."""
-    folder = tmp_path_factory.mktemp("limited")
-    outcome = run_limited("cases", folder)
-    assert outcome.returncode == 0, outcome.stderr
     said = json.loads((folder / "said.json").read_text())
     results = {name: np.load(folder / f"{name}.npy") for name in said if not said[name]["error"]}
     return results, said
@@ -83,12 +87,12 @@ def test_what_ran_out_of_memory_comes_out_the_same(limited, name):
 def test_the_batch_the_model_and_the_device_are_named(limited):
     _, said = limited
     (warning,) = said["auc"]["state"]["warnings"].values()
-    batch = r"gradient of cnn_28x28 \(25,711 parameters\) on 1500 samples of shape \(1, 28, 28\)"
+    batch = r"gradient of cnn_28x28 \(25,711 parameters\) on 800 samples of shape \(1, 28, 28\)"
     device = r"cpu \(\d+\.\d GB of \d+\.\d GB available, limited to \d\.\d GB\)"
-    then = "from then on with at most 94 samples at once, which is the same up to rounding"
+    then = "from then on with at most 50 samples at once, which is the same up to rounding"
     assert re.fullmatch(f"{batch} ran out of memory on {device}; {then}", warning)
     (warning,) = said["linear"]["state"]["warnings"].values()
-    assert "(100 parameters) on 2 clients × 26666 samples of shape (100,)" in warning
+    assert "(100 parameters) on 2 clients × 13333 samples of shape (100,)" in warning
     assert sorted(said["silos"]["state"]["warnings"]) == [
         "gradient of lstm of silo 0",
         "gradient of lstm of silo 1",
@@ -120,11 +124,7 @@ def test_onednn_is_given_up_where_it_ran_out_of_memory(limited):
     assert_near(results["convolving"], expected, 1e-6)
 
 
-def test_a_resumed_run_is_told_and_the_trace_says_so(tmp_path, monkeypatch):
-    large_batches.write_training_shards(tmp_path)
-    outcome = run_limited("train", tmp_path)
-    assert outcome.returncode == 9, outcome.stderr
-    assert "ran out of memory" in outcome.stderr
+def test_a_resumed_run_is_told_and_the_trace_says_so(folder, monkeypatch):
     in_parts = []
     in_blocks = on_torch.in_blocks
 
@@ -133,13 +133,13 @@ def test_a_resumed_run_is_told_and_the_trace_says_so(tmp_path, monkeypatch):
         return in_blocks(*arguments, **options)
 
     monkeypatch.setattr(on_torch, "in_blocks", counted)
-    spec, policy = large_batches.SPEC, large_batches.training_policy(tmp_path)
-    whole = train(spec, tmp_path, tmp_path / "whole.nc", device=large_batches.TORCH_ON_CPU)
+    spec, policy = large_batches.SPEC, large_batches.training_policy(folder)
+    whole = train(spec, folder, folder / "whole.nc", device=large_batches.TORCH_ON_CPU)
     assert not in_parts
     resumed = train(
         spec,
-        tmp_path,
-        tmp_path / "resumed.nc",
+        folder,
+        folder / "resumed.nc",
         device=large_batches.TORCH_ON_CPU,
         checkpoint=policy,
     )
