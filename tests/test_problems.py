@@ -441,15 +441,15 @@ def test_compiled_loops_draw_what_those_in_python_draw(
     assert drawn[0].largest == drawn[0].sizes.max()
 
 
-@pytest.mark.parametrize(("minibatches", "compiler"), [(10_000, False), (100_000, True)])
-def test_only_long_trainings_of_networks_load_a_compiler(minibatches: int, compiler: bool) -> None:
-    program = f"""
+def test_only_long_trainings_of_networks_load_a_compiler() -> None:
+    program = """
 import sys
 import fedatlas.federations.decentralised.network_engine, fedatlas.federations.min_max.engine
 from fedatlas.arithmetic.minibatches import loop_for
 
-loop_for({minibatches})
-assert ("numba" in sys.modules) == {compiler}, sorted(sys.modules)
+for minibatches, compiler in ((10_000, False), (100_000, True)):
+    loop_for(minibatches)
+    assert ("numba" in sys.modules) == compiler, sorted(sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 
