@@ -60,8 +60,7 @@ def test_device_and_mirror_are_not_part_of_a_runs_identity(finished, tmp_path):
     assert finished.planned("--config", f"mirror={tmp_path}", "device=cpu") == []
 
 
-TIMERS = """
-import threading
+TIMERS = """import threading
 
 class Noted(threading.Timer):
     def __init__(self, *arguments, **options):
@@ -69,6 +68,7 @@ class Noted(threading.Timer):
         open("timers.txt", "a").close()
 
 threading.Timer = Noted
+
 """
 
 
@@ -77,9 +77,9 @@ threading.Timer = Noted
 )
 def test_only_a_limit_of_the_user_makes_snakemake_look_again_and_again(workflow, options, timers):
     """Snakemake's default limit adds a look at all jobs for every job that ends: see Snakefile."""
-    (workflow.folder / "src" / "sitecustomize.py").write_text(TIMERS, encoding="utf-8")
+    workflow.edit("Snakefile", "from snakemake.utils", f"{TIMERS}from snakemake.utils")
     (workflow.folder / CLAIMS).unlink()
-    assert workflow.run_cold(*options, CLAIMS).returncode == 0
+    assert workflow.run(*options, CLAIMS).returncode == 0
     assert (workflow.folder / CLAIMS).exists()
     assert (workflow.folder / "timers.txt").exists() == timers
 

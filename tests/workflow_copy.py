@@ -1,13 +1,10 @@
 """A small copy of the whole workflow in a folder of its own, to run, edit and break."""
 
-import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -74,23 +71,16 @@ def _environment(**variables: str) -> dict[str, str]:
     } | variables
 
 
-@cache
-def _compile() -> None:
-    """Compile this checkout's kernels once for all copies, which would otherwise do so each."""
-    code = "from kill.runs import *; compile_kernels(Path(sys.argv[1]), *sys.argv[2:])"
-    with (Path(tempfile.gettempdir()) / "fedatlas-tests.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with tempfile.TemporaryDirectory() as folder:
-            compiling = [
-                subprocess.Popen(
-                    [sys.executable, "-c", f"import sys; {code}", f"{folder}/{number}", *methods],
-                    cwd=ROOT / "tests",
-                    env=_environment(PYTHONPATH=str(ROOT / "src")),
-                    stderr=subprocess.DEVNULL,
-                )
-                for number, methods in enumerate((("scaffold", "fedpage"), ("vfb2_saga",)))
-            ]
-            assert [process.wait() for process in compiling] == [0, 0]
+def _keep_compiled(source: Path) -> None:
+    """Give this checkout what a copy has compiled, or every copy would compile it again."""
+    for index in source.rglob("*.nbi"):
+        kept = ROOT / "src" / index.relative_to(source)
+        if not kept.exists():
+            kept.parent.mkdir(exist_ok=True)
+            # An index without its data is no error, but data of another index would be.
+            for file in (*index.parent.glob(f"{index.stem}.*.nbc"), index):
+                shutil.copy2(file, kept.with_name(f"{file.name}.{os.getpid()}"))
+                kept.with_name(f"{file.name}.{os.getpid()}").replace(kept.with_name(file.name))
 
 
 def runs_in(planned: list[str]) -> list[str]:
@@ -125,7 +115,6 @@ class WorkflowCopy:
 
     @classmethod
     def create(cls, folder: Path) -> "WorkflowCopy":
-        _compile()
         folder.mkdir()
         copy_workflow(folder)
         shutil.rmtree(folder / "config" / "experiments")
@@ -148,6 +137,7 @@ class WorkflowCopy:
             copy.experiment.with_name(f"{name}.yaml").write_text(text, encoding="utf-8")
         outcome = copy.run()
         assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+        _keep_compiled(copy.folder / "src")
         return copy
 
     def clone(self, folder: Path) -> "WorkflowCopy":
@@ -176,10 +166,6 @@ class WorkflowCopy:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Snakemake; it and its jobs start as forks."""
         return self._fork("--cores", "2", *(arguments or self.targets))
-
-    def run_cold(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake as users do; it and its jobs load their libraries."""
-        return self._process(self.command(*arguments))
 
     def ask(self, *arguments: str) -> tuple[int, str]:
         """Exit status and output of Snakemake where it starts no job, such as in a dry run."""

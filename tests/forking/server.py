@@ -23,11 +23,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import h5py  # noqa: F401
+import matplotlib.backends.backend_agg  # noqa: F401
+import matplotlib.backends.backend_svg  # noqa: F401
 import matplotlib.figure  # noqa: F401
 import netCDF4  # noqa: F401
 import numba.core.caching  # noqa: F401
 import numpy as np
 import pandas  # noqa: F401
+import plotly.offline  # noqa: F401
+import pyarrow.pandas_compat  # noqa: F401
 import pyarrow.parquet  # noqa: F401
 import scipy.optimize
 import scipy.signal
@@ -38,9 +42,11 @@ import sklearn.metrics  # noqa: F401
 import snakemake.cli
 import snakemake.dag
 import snakemake.report
+import snakemake.storage
 import torch.func  # noqa: F401
 import typer  # noqa: F401
 import xarray  # noqa: F401
+from numba.core.registry import cpu_target
 
 LONGEST = 1 << 18  # bytes of a message
 SOCKET = Path(sys.argv[1])
@@ -176,6 +182,8 @@ class Server:
 
 if __name__ == "__main__":
     snakemake.cli.get_argument_parser()  # loads all plugins
+    cpu_target.typing_context.refresh()  # loads what compiled code needs
+    cpu_target.target_context.refresh()
     gc.freeze()  # or children copy what they look through
     server = Server()
     print("ready", flush=True)

@@ -10,7 +10,6 @@ from fedatlas.plan.build import build_plan
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.writing import write_shards
-from fedatlas.training.loop import train
 
 CONFIG = Path(__file__).parents[2] / "config"
 NOISY = {"clipping": "none", "coupling": 0.1, "step_size": 0.1, "samples": 20}
@@ -53,18 +52,6 @@ def specifications() -> dict[str, RunSpec]:
         )
         for method, (name, rounds, every, changes) in METHODS.items()
     }
-
-
-def compile_kernels(folder: Path, *methods: str) -> None:
-    """Train by methods' compiled code, which is then cached on disk; FedPAGE draws which runs."""
-    found = specifications()
-    specs = [
-        found[method].model_copy(update={"rounds": 20, "record_every": 20, "seeds": (0,)})
-        for method in methods
-    ]
-    make_shards(specs, folder)
-    for spec in specs:
-        train(spec, folder / spec.dataset / spec.split, folder / "x.nc", device="cpu")
 
 
 def make_shards(specs: list[RunSpec], folder: Path) -> None:
