@@ -153,7 +153,7 @@ def test_kill_during_training_then_rerun(finished, tmp_path, monkeypatch):
     """SIGKILL to the whole workflow mid-training; a rerun resumes and ends with the same trace."""
     workflow = finished.clone(tmp_path / "copy")
     # Long enough to be caught in the middle, short enough to finish.
-    workflow.edit(SMALL, "rounds: 40", "rounds: 4000")
+    workflow.edit(SMALL, "rounds: 40", "rounds: 2000")
     shutil.rmtree(workflow.results / "experiments")
     target = str(workflow.trace("scaffold").relative_to(workflow.folder))
     log = workflow.folder / "logs" / "train" / "demo-small" / "scaffold" / "only.log"
@@ -171,7 +171,7 @@ def test_kill_during_training_then_rerun(finished, tmp_path, monkeypatch):
     while not checkpoint.exists():
         assert process.poll() is None, "training ended before it could be killed"
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not workflow.trace("scaffold").exists()

@@ -27,6 +27,7 @@ objective: {name: robust_regression}
 rounds: 40
 record_every: 10
 seeds: [0, 1]
+figure: {measurement: gradient_norm, costs: [round]}
 runs:
   fedpage:
     algorithm: fedpage

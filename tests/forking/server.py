@@ -23,15 +23,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import h5py  # noqa: F401
-import matplotlib.backends.backend_agg  # noqa: F401
-import matplotlib.backends.backend_svg  # noqa: F401
+import matplotlib.backends.backend_agg
+import matplotlib.backends.backend_svg
 import matplotlib.figure  # noqa: F401
 import netCDF4  # noqa: F401
 import numba.core.caching  # noqa: F401
 import numpy as np
 import pandas  # noqa: F401
 import plotly.offline  # noqa: F401
-import pyarrow.pandas_compat  # noqa: F401
+import pyarrow.pandas_compat
 import pyarrow.parquet  # noqa: F401
 import scipy.optimize
 import scipy.signal
