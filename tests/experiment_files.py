@@ -1,9 +1,11 @@
 """An experiment file to be varied, and a folder of such files as the workflow reads it."""
 
+from functools import cache
 from pathlib import Path
 
 import yaml
 
+from fedatlas.plan.build import Plan, build_plan
 from fedatlas.schema.experiment_files import load_experiments
 from fedatlas.schema.experiments import Experiment
 
@@ -20,6 +22,12 @@ BASE = {
     "seeds": [0, 1],
     "runs": dict.fromkeys(("one", "two", "three"), RUN),
 }
+
+
+@cache
+def plan_of_all() -> Plan:
+    """Of the repository's own experiments; to be read only."""
+    return build_plan(Path(__file__).parents[1] / "config")
 
 
 def load(folder: Path, **contents) -> dict[str, Experiment]:

@@ -1,11 +1,12 @@
 """Privacy budgets of whole experiments: what is computed, judged and drawn."""
 
-from pathlib import Path
+from functools import cache
 
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+from experiment_files import plan_of_all
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budgets import read_budgets
 from fedatlas.evaluation.claims.budget_falls import BudgetFallsTest
@@ -13,15 +14,21 @@ from fedatlas.evaluation.claims.budget_order import BudgetOrderTest
 from fedatlas.evaluation.claims.delta_reaches_one import DeltaReachesOneTest
 from fedatlas.evaluation.results import Results
 from fedatlas.figures.budgets import compose
-from fedatlas.plan.build import build_plan
 from fedatlas.schema.studies import BudgetStudy
 from fedatlas.studies.budgets import compute_budgets, tabulate_conditions
 from fedatlas.traces.netcdf import write_netcdf
 
-PLAN = build_plan(Path(__file__).parent.parent / "config")
-SPECS = PLAN.runs_of("dpgt-fig6")
 STUDY = BudgetStudy(samples=12000, dimension=11_172_810, last_horizon=60)
-BUDGETS = compute_budgets(SPECS, STUDY)
+
+
+def runs():
+    return plan_of_all().runs_of("dpgt-fig6")
+
+
+@cache
+def of_figure():
+    """The budgets of all runs; to be read only."""
+    return compute_budgets(runs(), STUDY)
 
 
 def by_hand(iterations, alpha, beta, gamma, samples, noise):
@@ -39,8 +46,8 @@ def judged(test, budgets):
 
 
 def first(run, variable):
-    case = int(np.flatnonzero(BUDGETS["run"].to_numpy() == run)[0])
-    return BUDGETS[variable].isel(case=case).to_numpy()
+    case = int(np.flatnonzero(of_figure()["run"].to_numpy() == run)[0])
+    return of_figure()[variable].isel(case=case).to_numpy()
 
 
 def test_the_published_accounting_of_s2():
@@ -94,7 +101,8 @@ def test_amplification_by_hand():
 
 def test_shorter_runs_end_in_nan_not_in_zeros():
     shorter = [
-        spec.model_copy(update={"rounds": 100} if spec.run == "kang-2021" else {}) for spec in SPECS
+        spec.model_copy(update={"rounds": 100} if spec.run == "kang-2021" else {})
+        for spec in runs()
     ]
     budgets = compute_budgets(shorter, STUDY)
     of_kang = budgets["epsilon"].isel(case=budgets["run"].to_numpy() == "kang-2021")
@@ -109,7 +117,7 @@ def test_order_goes_by_the_first_accounting_and_names_the_others():
     test = BudgetOrderTest(
         kind="budget_order", smaller="s1-0.1", than=("s2-0.9996", "chen-wang-zhang-2024")
     )
-    s2, quantised = judged(test, BUDGETS)
+    s2, quantised = judged(test, of_figure())
     assert (s2.verdict, quantised.verdict) == ("reproduced", "not reproduced")
     assert s2.case == "[than s2-0.9996]"
     assert "950.65 (form (7)/(8))" in quantised.evidence
@@ -119,7 +127,7 @@ def test_order_goes_by_the_first_accounting_and_names_the_others():
 
 def test_a_form_has_its_own_tighter_bound_only():
     own = {
-        run: set(BUDGETS["accounting"].to_numpy()[BUDGETS["run"].to_numpy() == run])
+        run: set(of_figure()["accounting"].to_numpy()[of_figure()["run"].to_numpy() == run])
         for run in ("s2-0.9996", "s2-literal", "provable")
     }
     assert own["s2-0.9996"] == {"Lemmas 2 and 3", "form (7)/(8)"}
@@ -128,7 +136,7 @@ def test_a_form_has_its_own_tighter_bound_only():
 
 
 def test_clipped_runs_have_a_bound_without_assumption():
-    (spec,) = [spec for spec in SPECS if spec.run == "s2-0.9996"]
+    (spec,) = [spec for spec in runs() if spec.run == "s2-0.9996"]
     clipped = spec.model_copy(
         update={"hyper_parameters": spec.hyper_parameters | {"clipping": "l1"}}
     )
@@ -145,7 +153,7 @@ def test_equal_budgets_are_not_smaller():
     test = BudgetOrderTest(
         kind="budget_order", smaller="wang-zhang-2024", than=("chen-wang-zhang-2024",)
     )
-    (finding,) = judged(test, BUDGETS)
+    (finding,) = judged(test, of_figure())
     assert finding.verdict == "not reproduced" and finding.case == ""
 
 
@@ -154,20 +162,20 @@ def test_delta_of_ternary_messages():
     # Own value as sent: Σ_k 0.1 k/(55 · 14.5) is 1 at 127; own value exact: at 808.
     for after, tolerance, verdict in ((127, 0, "reproduced"), (120, 6, "not reproduced")):
         test = DeltaReachesOneTest(kind=kind, run=run, after=after, tolerance=tolerance)
-        (finding,) = judged(test, BUDGETS)
+        (finding,) = judged(test, of_figure())
         assert finding.verdict == verdict
         assert "after 127" in finding.evidence and "after 808" in finding.evidence
     fitted = DeltaReachesOneTest(kind=kind, run=run, after=127, tolerance=0, fitted="r was fitted")
-    (finding,) = judged(fitted, BUDGETS)
+    (finding,) = judged(fitted, of_figure())
     assert finding.verdict == "inconclusive" and finding.evidence.endswith("r was fitted")
     test = DeltaReachesOneTest(kind=kind, run="kang-2021", after=800, tolerance=10)
-    (finding,) = judged(test, BUDGETS)
+    (finding,) = judged(test, of_figure())
     assert finding.verdict == "not reproduced" and "never (0.02)" in finding.evidence
 
 
 def test_a_single_rise_refutes_a_fall():
     test = BudgetFallsTest(kind="budget_falls", run="s1-0.1", from_horizon=30)
-    falling = BUDGETS.copy(deep=True)
+    falling = of_figure().copy(deep=True)
     case = int(np.flatnonzero(falling["run"].to_numpy() == "s1-0.1")[0])
     falling["final_epsilon"][case] = np.linspace(9, 1, 60)
     (finding,) = judged(test, falling)
@@ -185,12 +193,12 @@ def test_a_single_rise_refutes_a_fall():
 def test_a_run_without_a_budget_is_refused():
     test = BudgetFallsTest(kind="budget_falls", run="nobody", from_horizon=30)
     with pytest.raises(FedatlasError, match="'nobody' accounts for no privacy"):
-        list(judged(test, BUDGETS))
+        list(judged(test, of_figure()))
 
 
 def test_more_samples_than_there_are_have_no_amplified_budget():
     study = BudgetStudy(samples=100, dimension=10, last_horizon=2400)
-    budgets = compute_budgets([spec for spec in SPECS if spec.run == "provable"], study)
+    budgets = compute_budgets([spec for spec in runs() if spec.run == "provable"], study)
     final = budgets["final_epsilon"].to_numpy()
     # m_K = 100 up to K = 2304, beyond which 1.002^K passes 100.
     assert np.isfinite(final[:, :2304]).all() and np.isnan(final[:, 2304:]).all()
@@ -198,18 +206,18 @@ def test_more_samples_than_there_are_have_no_amplified_budget():
 
 def test_budgets_survive_a_file_and_foreign_files_are_refused(tmp_path):
     path = tmp_path / "budgets.nc"
-    write_netcdf(BUDGETS, path)
-    assert read_budgets(path).identical(BUDGETS)
+    write_netcdf(of_figure(), path)
+    assert read_budgets(path).identical(of_figure())
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(FedatlasError, match=r"budgets\.nc: is not a readable"):
         read_budgets(path)
-    write_netcdf(BUDGETS.drop_attrs(), path)
+    write_netcdf(of_figure().drop_attrs(), path)
     with pytest.raises(FedatlasError, match="is not a file of budgets"):
         read_budgets(path)
 
 
 def test_conditions_are_listed_for_tracking_only():
-    rows = tabulate_conditions(SPECS, STUDY)
+    rows = tabulate_conditions(runs(), STUDY)
     sources = {
         run: {str(row["source"]) for row in rows if row["run"] == run}
         for run in ("s1-0.1", "s2-0.9996", "s2-literal", "provable")
@@ -224,18 +232,18 @@ def test_conditions_are_listed_for_tracking_only():
 
 
 def test_figure_has_a_line_for_every_budget_that_is_spent():
-    titles = PLAN.run_titles("dpgt-fig6")
-    canvas = compose("title", titles, BUDGETS)
+    titles = plan_of_all().run_titles("dpgt-fig6")
+    canvas = compose("title", titles, of_figure())
     by_iteration, by_horizon, delta = canvas.axes
-    cases = BUDGETS.sizes["case"]
+    cases = of_figure().sizes["case"]
     spends_none = {"wang-basar-2023"}  # of ε
-    of_none = sum(run in spends_none for run in BUDGETS["run"].to_numpy())
+    of_none = sum(run in spends_none for run in of_figure()["run"].to_numpy())
     assert len(by_iteration.lines) == cases - of_none
-    assert len(by_horizon.lines) == np.isfinite(BUDGETS["final_epsilon"]).any("horizon").sum()
-    with_delta = (BUDGETS["delta"].fillna(0) > 0).any("iteration").sum()
+    assert len(by_horizon.lines) == np.isfinite(of_figure()["final_epsilon"]).any("horizon").sum()
+    with_delta = (of_figure()["delta"].fillna(0) > 0).any("iteration").sum()
     assert len(delta.lines) == with_delta
     # No two runs look alike.
-    first_cases = np.flatnonzero(BUDGETS["first"].to_numpy())
+    first_cases = np.flatnonzero(of_figure()["first"].to_numpy())
     legend = canvas.legends[0].get_lines()[: len(first_cases)]
     assert len({(to_hex(line.get_color()), line.get_linestyle()) for line in legend}) == len(
         first_cases

@@ -118,7 +118,7 @@ def test_it_draws(case: str, tmp_path: Path):
 def test_equal_input_gives_equal_svg(tmp_path: Path):
     paths = [tmp_path / "a.svg", tmp_path / "b.svg"]
     for path in paths:
-        draw([path], compose, "A title", shown(*CASES["rows by step"]))
+        draw([path], compose, "A title", shown(*CASES["accuracy"]))
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert paths[0].read_text(encoding="utf-8").rstrip().endswith("</svg>")
 

@@ -4,6 +4,7 @@ Imports under TYPE_CHECKING and within functions count.
 """
 
 import ast
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src"
@@ -40,10 +41,15 @@ def module_name(path: Path) -> str:
 FILES = {module_name(path): path for path in SOURCE.rglob("*.py")}
 
 
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(FILES[module].read_text(encoding="utf-8"))
+
+
 def imports(module: str) -> set[str]:
     """Modules that are named in import statements; names are without the package's own."""
     found = set()
-    for node in ast.walk(ast.parse(FILES[module].read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(module)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -54,7 +60,9 @@ def imports(module: str) -> set[str]:
     return (own & FILES.keys()) - {module}
 
 
-GRAPH = {module: imports(module) for module in FILES}
+@cache
+def graph() -> dict[str, set[str]]:
+    return {module: imports(module) for module in FILES}
 
 
 def layer(module: str) -> int:
@@ -73,18 +81,18 @@ def test_no_module_imports_itself_by_way_of_others():
     def visit(module: str, way: tuple[str, ...]) -> None:
         assert module not in way, " → ".join((*way[way.index(module) :], module))
         if module not in finished:
-            for imported in sorted(GRAPH[module]):
+            for imported in sorted(graph()[module]):
                 visit(imported, (*way, module))
             finished.add(module)
 
-    for module in sorted(GRAPH):
+    for module in sorted(graph()):
         visit(module, ())
 
 
 def test_imports_go_down_the_layers():
     upwards = [
         f"{module} imports {imported}"
-        for module, found in sorted(GRAPH.items())
+        for module, found in sorted(graph().items())
         for imported in sorted(found)
         if layer(imported) > layer(module)
     ]
@@ -99,8 +107,8 @@ def test_no_file_is_too_long():
 def test_a_public_method_has_a_docstring_or_overrides_one_that_has():
     classes = {
         node.name: node
-        for path in FILES.values()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for module in FILES
+        for node in ast.walk(tree(module))
         if isinstance(node, ast.ClassDef)
     }
 

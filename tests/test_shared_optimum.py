@@ -325,6 +325,7 @@ RUNS: dict[str, dict[str, Any]] = {
     },
 }
 every_kind = pytest.mark.parametrize("algorithm", RUNS)
+one_layout = pytest.mark.parametrize("prepared", ["sparse"], indirect=True)
 
 
 def specification(algorithm: str, objective: str = "logistic_l2", **changes: Any) -> RunSpec:
@@ -451,6 +452,7 @@ def test_traces_of_all_kinds_fall_to_one_optimum(prepared, optima, tmp_path, alg
         np.testing.assert_allclose(trace[name][:, 0], expected, rtol=1e-12)
 
 
+@one_layout
 @every_kind
 def test_runs_that_are_not_asked_measure_no_suboptimality(prepared, optima, tmp_path, algorithm):
     spec = specification(algorithm, optimum=False, rounds=2, seeds=(3,))
@@ -460,6 +462,7 @@ def test_runs_that_are_not_asked_measure_no_suboptimality(prepared, optima, tmp_
     assert trace.attrs["optima"] == "{}"
 
 
+@one_layout
 @every_kind
 def test_a_missing_optimum_is_named(prepared, tmp_path, algorithm):
     spec = specification(algorithm, rounds=2)
@@ -487,6 +490,7 @@ def test_an_optimum_of_zero_is_an_optimum(prepared, tmp_path):
     np.testing.assert_array_equal(trace["suboptimality"], trace["objective"])
 
 
+@one_layout
 @every_kind
 @pytest.mark.parametrize("moved", [0.0, 0.125])
 def test_a_checkpoint_belongs_to_its_optimum(prepared, optima, tmp_path, caplog, moved, algorithm):

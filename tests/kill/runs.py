@@ -1,12 +1,13 @@
 """Small runs of every family of methods, on bundled data: a second or so each, of many rounds."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from experiment_files import plan_of_all
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.prepare import prepare
 from fedatlas.federations.setting import shard_files
-from fedatlas.plan.build import build_plan
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.writing import write_shards
@@ -41,9 +42,10 @@ METHODS: dict[str, tuple[str, int, int, dict[str, Any]]] = {
 }
 
 
+@cache
 def specifications() -> dict[str, RunSpec]:
     """Every method's run, of two seeds."""
-    demo = {run.name: run for run in build_plan(CONFIG).runs.values()}
+    demo = {run.name: run for run in plan_of_all().runs.values()}
     return {
         method: RunSpec.model_validate(
             demo[name].model_dump()

@@ -32,7 +32,8 @@ def column(trace: Trace, name: str) -> np.ndarray:
             f"run '{trace.attrs['run']}' has no '{name}': name one that it has in figure, "
             f"selection and claims: {', '.join(known)}"
         )
-    return trace[name].transpose("seed", "record").to_numpy()
+    # A variable is at hand, without the many coordinates of an array.
+    return trace.variables[name].transpose("seed", "record").to_numpy()
 
 
 def cost_axis(trace: Trace, cost: str) -> np.ndarray:
