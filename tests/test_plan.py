@@ -76,7 +76,7 @@ SCAFFOLD = "batch_size: 4, local_step_size: 0.02}\n  fedavg"
         ("clients: 56, samples: 560", "clients: 600", r"600 rows or clients.*has 569 rows"),
         ("second: fedavg", "second: fedavgg", r"fedavgg.*fedpage, scaffold, fedavg"),
         ("relation: faster", "relation: faster, at: 41", r"'order'.*at.*40 rounds"),
-        ("seeds: [0, 1]", 'seeds: [0, 1]\nfigure: {costs: ["latency(10)"]}',
+        ("costs: [round]", 'costs: ["latency(10)"]',
          r"latency\(10\), which run 'fedpage' does not count"),
         ("dataset: breast-cancer", "dataset: digits",
          "needs labels ±1 or real ones, but digits is a multiclass data set"),
