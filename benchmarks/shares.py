@@ -23,7 +23,9 @@ def jobs_of(folder: Path) -> dict[str, list[tuple[float, float]]]:
         if file.is_file():  # a record of one output: those of a job share hash and end
             record = json.loads(file.read_text(encoding="utf-8"))
             job = (record["job_hash"], record["endtime"])
-            jobs[record["rule"]][job] = record["starttime"]
+            # Jobs of several points have rules of their own, train_EXPERIMENT_NUMBER.
+            rule = "train" if record["rule"].startswith("train_") else record["rule"]
+            jobs[rule][job] = record["starttime"]
     return {
         rule: sorted((start, end) for (_, end), start in found.items())
         for rule, found in jobs.items()
@@ -54,7 +56,7 @@ def main() -> None:
         print(f"{rule:<22}{count:>5}{spent:>9.1f}{spent / total:>7.0%}{spent / count:>8.2f}")
     rounds = rounds_of(folder)
     in_rounds = sum(rounds.values())
-    others = seconds["train_run"] - in_rounds
+    others = seconds["train"] - in_rounds
     print(f"\nof training: {in_rounds:.1f} s in rounds, {others:.1f} s beside them")
     for experiment, spent in sorted(rounds.items(), key=lambda item: -item[1]):
         print(f"  {experiment:<20}{spent:>9.1f} s in rounds")

@@ -1,4 +1,6 @@
-"""Optima, and training: one job per (experiment, run, grid point), all seeds inside."""
+"""Optima, and training: short points of an experiment together, others alone; all seeds inside."""
+
+SHARED = training.shared_jobs(PLAN, SELECTED.names)
 
 
 rule find_optimum:
@@ -25,7 +27,6 @@ rule find_optimum:
 
 rule train_run:
     input:
-        shards=lambda wildcards: training.shard_files(PLAN.run(*wildcards)),
         manifests=lambda wildcards: training.manifests(PLAN.run(*wildcards)),
         optima=lambda wildcards: training.optima(PLAN.run(*wildcards)),
         tuning=lambda wildcards: training.tuning(PLAN.run(*wildcards)),
@@ -36,6 +37,9 @@ rule train_run:
         "logs/train/{experiment}/{run}/{point}.log",
     benchmark:
         "results/experiments/{experiment}/benchmarks/{run}/{point}.jsonl"
+    wildcard_constraints:
+        experiment=one_of(set(PLAN.experiments).difference(job.experiment for job in SHARED)),
+    priority: 1000  # what takes long begins first
     resources:
         **needs(gigabytes=2, minutes=240),
         gpu=1 if CONFIG.device.startswith("cuda") else 0,
@@ -51,3 +55,31 @@ rule train_run:
     shell:
         "fedatlas train --spec {params.spec:q} --shards {params.shards:q} {params.optima}"
         " {params.tuning} --checkpoint {params.checkpoint:q} --output {output:q} > {log:q} 2>&1"
+
+
+# One rule for each job: Snakemake must know a rule's files when it reads the rule.
+for job in SHARED:
+
+    rule:
+        name:
+            f"train_{job.experiment}_{job.number}"
+        input:
+            manifests=lambda wildcards, job=job: training.manifests(*job.specs),
+            optima=lambda wildcards, job=job: training.optima(*job.specs),
+            tuning=lambda wildcards, job=job: training.tuning(*job.specs),
+            code=lambda wildcards, job=job: [code_of(*modules) for modules in job.code],
+        output:
+            # Not deleted before the job, which keeps what is up to date.
+            [update(trace) for trace in job.traces],
+        log:
+            f"logs/train/{job.experiment}/{job.number}.log",
+        benchmark:
+            f"results/experiments/{job.experiment}/benchmarks/{job.number}.jsonl"
+        priority: job.seconds
+        resources:
+            **needs(gigabytes=2, minutes=60),
+            gpu=1 if CONFIG.device.startswith("cuda") else 0,
+        params:
+            spec=lambda wildcards, job=job: job.points,
+        shell:
+            "fedatlas train-together --spec {params.spec:q} --results results > {log:q} 2>&1"

@@ -187,7 +187,8 @@ class WorkflowCopy:
         status, output = self.ask("--cores", "2", "--dry-run", *self.targets, *arguments)
         assert status == 0, output
         lines = re.findall(r"^    output: (.*)$", output, re.MULTILINE)
-        return sorted(file for line in lines for file in line.split(", "))
+        # Outputs that their job may keep are marked.
+        return sorted(file.removesuffix(" (update)") for line in lines for file in line.split(", "))
 
     def refusal(self, *arguments: str) -> str:
         """The error with which Snakemake ends before any job: no traceback, nothing is made."""

@@ -8,6 +8,7 @@ named. Exits with 0 and says SKIPPED where SLURM cannot be started, unless --req
 
 import argparse
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -69,6 +70,11 @@ def run_workflow(folder: Path, environment: dict[str, str], *options: str) -> No
     """Snakemake to its end; its output is shown if it fails."""
     folder.mkdir()
     copy_workflow(folder)
+    if "--slurm-array-jobs" in options:
+        # Arrays are made of points that train alone.
+        for file in (folder / "config" / "experiments").rglob("*.yaml"):
+            text = re.sub(r"^point_seconds: .*\n", "", file.read_text("utf-8"), flags=re.MULTILINE)
+            file.write_text(text, encoding="utf-8")
     start = time.monotonic()
     outcome = subprocess.run(
         [sys.executable, "-m", "snakemake", "--quiet", "rules", *options],

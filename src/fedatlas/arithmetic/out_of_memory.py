@@ -1,7 +1,11 @@
 """Running out of memory: how it shows, and what a run remembers of it. Needs no torch."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from fedatlas.errors import FedatlasError
 
 #: What oneDNN, torch's library for convolutions on a CPU, says if it finds no room for code that it
 #: compiles. The process cannot use it from then on, whatever memory there is.
@@ -25,6 +29,21 @@ def is_out_of_memory(error: BaseException) -> bool:
     text = str(error).lower()
     # torch.OutOfMemoryError is a RuntimeError, too; by their text torch need not be imported.
     return isinstance(error, RuntimeError) and any(sign in text for sign in _SIGNS)
+
+
+@contextmanager
+def memory_explained(run: str, device: str) -> Iterator[None]:
+    """Say what to do where memory runs out beside gradients and evaluations, which say more."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        first = str(error).splitlines()[0].rstrip(".") if str(error) else "no room"
+        raise FedatlasError(
+            f"{run}: ran out of memory beside gradients and evaluations, on device '{device}': "
+            f"{first}. Give the job more memory, or lower the numbers of clients and samples"
+        ) from None
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from fedatlas.cli.options import (
     ObjectiveSpecification,
     Output,
     Specification,
+    json_with,
     similar,
 )
 from fedatlas.errors import FedatlasError
@@ -18,6 +19,11 @@ from fedatlas.schema.config import DEVICE_VARIABLE
 from fedatlas.schema.models import read_json, validated
 
 log = logging.getLogger(__name__)
+
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.", envvar=DEVICE_VARIABLE)]
+CheckpointEvery = Annotated[
+    float, typer.Option(help="Seconds between checkpoints.", envvar="FEDATLAS_CHECKPOINT_EVERY")
+]
 
 
 def spec(
@@ -73,16 +79,12 @@ def train(
         Path | None,
         typer.Option(help="Selection record of the experiment in which the run is tuned."),
     ] = None,
-    device: Annotated[
-        str, typer.Option(help="auto, cpu, cuda or cuda:N.", envvar=DEVICE_VARIABLE)
-    ] = "auto",
+    device: Device = "auto",
     checkpoint: Annotated[Path | None, typer.Option(help="Where to resume from.")] = None,
-    checkpoint_every: Annotated[
-        float, typer.Option(help="Seconds between checkpoints.", envvar="FEDATLAS_CHECKPOINT_EVERY")
-    ] = 60.0,
+    checkpoint_every: CheckpointEvery = 60.0,
 ) -> None:
     """Train one run with all its seeds and write its trace."""
-    from fedatlas.arithmetic.out_of_memory import is_out_of_memory
+    from fedatlas.arithmetic.out_of_memory import memory_explained
     from fedatlas.schema.runs import RunSpec
     from fedatlas.training.loop import CheckpointPolicy
     from fedatlas.training.loop import train as train_run
@@ -96,17 +98,22 @@ def train(
     if tuning is not None:
         run = run.tuned(read_json(tuning))
     policy = CheckpointPolicy(checkpoint, checkpoint_every) if checkpoint else None
-    try:
+    with memory_explained(run.name, device):
         train_run(run, shards, output, optima=optima, device=device, checkpoint=policy)
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-        # Gradients and evaluations say more, see `fedatlas.arithmetic.memory`.
-        raise FedatlasError(
-            f"{run.name}: ran out of memory beside gradients and evaluations, on device '{device}':"
-            f" {str(error).splitlines()[0].rstrip('.') if str(error) else 'no room'}. Give the "
-            "job more memory, or lower the numbers of clients and samples"
-        ) from None
 
 
-COMMANDS = (spec, optimum, train)
+def train_together(
+    spec: Annotated[Any, json_with("shared", "points", what="Points of an experiment, as JSON")],
+    results: Annotated[Path, typer.Option(help="Results folder.")],
+    device: Device = "auto",
+    checkpoint_every: CheckpointEvery = 60.0,
+) -> None:
+    """Train several points in one process; those whose traces are up to date are kept."""
+    from fedatlas.schema.runs import Points
+    from fedatlas.training.together import train_together as train_points
+
+    points = validated(Points, spec, "--spec")
+    train_points(points.specs, results, device=device, checkpoint_every=checkpoint_every)
+
+
+COMMANDS = (spec, optimum, train, train_together)

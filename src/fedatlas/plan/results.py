@@ -6,6 +6,7 @@ from typing import Any
 from fedatlas.plan.build import Plan
 from fedatlas.plan.data import shards
 from fedatlas.schema.claims import claim_module
+from fedatlas.schema.runs import RunSpec
 
 #: Files that the report shows: their section, and what they show.
 REPORTED = {
@@ -21,13 +22,15 @@ REPORTED = {
 }
 
 
+def trace_file(spec: RunSpec) -> str:
+    """The trace of a point."""
+    return f"results/experiments/{spec.experiment}/traces/{spec.run}/{spec.point}.nc"
+
+
 def traces(plan: Plan, experiment: str) -> list[str]:
     """All traces of an experiment, in the order of its file."""
     trained = plan.experiments[experiment].trained
-    return [
-        f"results/experiments/{spec.experiment}/traces/{spec.run}/{spec.point}.nc"
-        for spec in (plan.runs_of(experiment) if trained else ())
-    ]
+    return [trace_file(spec) for spec in (plan.runs_of(experiment) if trained else ())]
 
 
 def experiment_files(plan: Plan, name: str) -> list[str]:

@@ -3,7 +3,7 @@
 from itertools import product
 from typing import Any, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, PrivateAttr, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, PrivateAttr, model_validator
 
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.cost_names import declared_network, link_latencies
@@ -61,6 +61,8 @@ class Experiment(Model):
     privacy_audit: attack what runs claim of privacy, on a tiny problem.
     network: speeds of parties and links, of vertical partitions only.
     graphs: who sends to whom, of runs without a server only.
+    point_seconds: about how long a point trains on one core, with all its seeds; short points share
+        jobs. Without it every point has a job of its own.
     audit: tabulate what parties learn from each other's messages.
     landscape: draw the loss surface of a network with two parameters.
     """
@@ -83,6 +85,7 @@ class Experiment(Model):
     rounds: PositiveInt
     record_every: PositiveInt
     seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
+    point_seconds: PositiveFloat | None = None
     runs: dict[str, RunConfig] = Field(min_length=1)
     selection: Selection = Selection()
     figure: Figure = Figure()

@@ -4,10 +4,11 @@ Device, threads, mirror and paths are not part of it. Experiment files are expan
 `fedatlas.plan.build`; the workflow hands them to jobs as canonical JSON.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.graphs import Graphs
@@ -98,3 +99,27 @@ class RunSpec(Model):
                 f"the run '{self.run}'. Delete that selection.json and run again."
             ) from None
         return self.model_copy(update={"hyper_parameters": values, "tuned_in": None})
+
+
+class Points(Model):
+    """Runs that one job trains. shared: what all specifications say. points: the rest of each."""
+
+    shared: dict[str, Any]
+    points: tuple[dict[str, Any], ...] = Field(min_length=1)
+
+    @classmethod
+    def of(cls, specs: Sequence[RunSpec]) -> "Points":
+        """Say once what all specifications say."""
+        contents = [spec.model_dump(mode="json") for spec in specs]
+        shared = {
+            key: value
+            for key, value in contents[0].items()
+            if all(content[key] == value for content in contents)
+        }
+        own = [{key: content[key] for key in content if key not in shared} for content in contents]
+        return cls(shared=shared, points=tuple(own))
+
+    @property
+    def specs(self) -> list[RunSpec]:
+        """The whole specifications."""
+        return [RunSpec.model_validate(self.shared | point) for point in self.points]

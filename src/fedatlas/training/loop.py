@@ -57,10 +57,20 @@ def train(
     """
     for path in (output, checkpoint.path) if checkpoint else (output,):
         require_writable(path)
-    algorithm = build_algorithm(spec)
     setting = open_setting(spec, shards, device)
-    best = read_optima(spec, optima)
-    code = code_digest(*spec.code)
+    return train_in(setting, spec, output, read_optima(spec, optima), checkpoint)
+
+
+def train_in(
+    setting: Setting,
+    spec: RunSpec,
+    output: Path,
+    best: Mapping[int, float],
+    checkpoint: CheckpointPolicy | None,
+) -> xr.Dataset:
+    """The same in an open setting. best: f* by seed, if sub-optimality is measured."""
+    algorithm = build_algorithm(spec)
+    identity = trace_identity(setting, spec, best)
     rehearsal = setting.trial(spec.seeds[0])
     privacy = setting.privacy(algorithm, spec.rounds)
     # Without any curvature (all features 0) every step is covered.
@@ -70,8 +80,8 @@ def train(
     for warning in warnings:
         log.warning("%s: %s", spec.name, warning)
 
-    identity = run_identity(spec, code, setting.data_digest, best) | environment(setting)
-    restart = Restart(checkpoint, identity, spec, setting)
+    known = run_identity(spec, identity["source_digest"], setting.data_digest, best)
+    restart = Restart(checkpoint, known | environment(setting), spec, setting)
     run = _Run(spec, algorithm, setting, best, privacy.spent, restart)
     run.warm_up(rehearsal)
     del rehearsal  # what it has kept of its last minibatch may fill a GPU
@@ -92,11 +102,8 @@ def train(
             "hyper_parameters": canonical_json(algorithm.model_dump(mode="json")),
             "effective_step_size": algorithm.effective_step_size,
             "privacy_statement": privacy.statement,
-            "specification": canonical_json(spec.model_dump(mode="json")),
             "warnings": canonical_json(warnings),
-            "source_digest": code,
-            "shard_digest": setting.data_digest,
-            "optima": canonical_json({str(seed): value for seed, value in best.items()}),
+            **identity,
             "device": setting.device,
             "versions": canonical_json(versions(setting) | setting.accelerator),
         }
@@ -106,6 +113,16 @@ def train(
         write_trace(trace, output)
         restart.discard()
     return trace
+
+
+def trace_identity(setting: Setting, spec: RunSpec, best: Mapping[int, float]) -> dict[str, str]:
+    """What a run's numbers depend on, as attributes of its trace."""
+    return {
+        "specification": canonical_json(spec.model_dump(mode="json")),
+        "source_digest": code_digest(*spec.code),
+        "shard_digest": setting.data_digest,
+        "optima": canonical_json({str(seed): value for seed, value in best.items()}),
+    }
 
 
 class _Progress:

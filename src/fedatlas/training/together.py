@@ -1,0 +1,92 @@
+"""Training of several points in one process, which reads, compiles and loads once."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedatlas.arithmetic.out_of_memory import memory_explained
+from fedatlas.errors import FedatlasError
+from fedatlas.federations.setting import Setting, open_setting
+from fedatlas.files import canonical_json, require_writable
+from fedatlas.schema.models import read_json
+from fedatlas.schema.runs import RunSpec
+from fedatlas.traces.trace import read_trace
+from fedatlas.training.loop import trace_identity, train_in
+from fedatlas.training.optimum import read_optima
+from fedatlas.training.restart import CheckpointPolicy
+
+log = logging.getLogger(__name__)
+
+# What a setting does not depend on.
+_OF_THE_METHOD = {
+    "paper",
+    "experiment",
+    "run",
+    "point",
+    "algorithm",
+    "hyper_parameters",
+    "tuned_in",
+}
+
+
+def train_together(
+    specs: Sequence[RunSpec], results: Path, *, device: str, checkpoint_every: float
+) -> None:
+    """Train, one after the other, the runs whose traces do not lie below `results` yet.
+
+    results: has shards, optima, selections, checkpoints and traces where the workflow keeps them.
+    A trace of the same specification, code, shards and optima is kept, with a new time stamp.
+    New traces lie with the checkpoints until the last is finished: Snakemake removes what a
+    failed job has made, and the next attempt goes on from them.
+    device, checkpoint_every: see `train`.
+    """
+    opened: tuple[str, Setting] | None = None
+    for spec in specs:
+        if spec.tuned_in is not None:
+            selection = results / "experiments" / spec.tuned_in / "selection.json"
+            spec = spec.tuned(read_json(selection))
+        waiting, trace = _waiting(results, spec), _trace(results, spec)
+        require_writable(trace)
+        split = Path(spec.dataset, spec.split)
+        shared = canonical_json(spec.model_dump(mode="json", exclude=_OF_THE_METHOD))
+        # What ran out of memory is a run's own: later ones must not start from it.
+        if opened is None or opened[0] != shared or opened[1].engine.memory is not None:
+            opened = None  # before the next is read: memory holds one
+            opened = shared, open_setting(spec, results / "shards" / split, device)
+        setting, best = opened[1], read_optima(spec, results / "optima" / split)
+        identity = trace_identity(setting, spec, best)
+        if _holds(waiting, identity):
+            log.info("%s: was finished before the job ended", spec.name)
+        elif _holds(trace, identity):
+            waiting.unlink(missing_ok=True)
+            log.info("%s: is kept", spec.name)
+        else:
+            policy = CheckpointPolicy(waiting.with_suffix(".npz"), checkpoint_every)
+            with memory_explained(spec.name, device):
+                train_in(setting, spec, waiting, best, policy)
+    for spec in specs:
+        waiting, trace = _waiting(results, spec), _trace(results, spec)
+        if waiting.exists():
+            waiting.replace(trace)
+        else:
+            trace.touch()
+
+
+def _waiting(results: Path, spec: RunSpec) -> Path:
+    return results / "checkpoints" / spec.experiment / spec.run / f"{spec.point}.nc"
+
+
+def _trace(results: Path, spec: RunSpec) -> Path:
+    return results / "experiments" / spec.experiment / "traces" / spec.run / f"{spec.point}.nc"
+
+
+def _holds(path: Path, identity: dict[str, str]) -> bool:
+    """Whether the file is a whole trace of this identity."""
+    if not path.exists():
+        return False
+    try:
+        found = read_trace(path).attrs
+    except FedatlasError as error:
+        log.warning("%s", error)
+        return False
+    return all(found.get(name) == value for name, value in identity.items())

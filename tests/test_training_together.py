@@ -1,0 +1,159 @@
+"""Points that share a job: the traces they would have alone, each trained once."""
+
+import os
+import shutil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedatlas.errors import FedatlasError
+from fedatlas.plan import training as jobs
+from fedatlas.plan.build import build_plan
+from fedatlas.schema.runs import Points
+from fedatlas.traces.trace import read_trace
+from fedatlas.training.loop import train
+from fedatlas.training.together import train_together
+from resuming import without_times
+from small_federations import small, small_shards
+from workflow_copy import EXPERIMENT, ROOT, WorkflowCopy, targets
+
+
+@pytest.fixture
+def results(tmp_path):
+    """A results folder with shards of clients and of parties."""
+    shards = tmp_path / "shards" / "toy"
+    shards.mkdir(parents=True)
+    for algorithm in ("fedavg", "vfb2_saga"):
+        shutil.copytree(small_shards(shards, algorithm), shards / "train", dirs_exist_ok=True)
+    return tmp_path
+
+
+def point(algorithm, point, **steps):
+    spec = small(algorithm)
+    return spec.model_copy(
+        update={"point": point, "hyper_parameters": spec.hyper_parameters | steps}
+    )
+
+
+def points():
+    return [
+        point("fedavg", "large", local_step_size=0.05),
+        point("fedavg", "small", local_step_size=0.01),
+        point("scaffold", "only"),
+        point("vfb2_saga", "only", step_size=0.05),
+    ]
+
+
+def run(specs, results):
+    train_together(specs, results, device="auto", checkpoint_every=60.0)
+
+
+def trace_of(spec, results):
+    return results / "experiments" / spec.experiment / "traces" / spec.run / f"{spec.point}.nc"
+
+
+def test_traces_are_those_of_points_that_train_alone(results, tmp_path):
+    run(points(), results)
+    for spec in points():
+        alone = train(spec, results / "shards/toy/train", tmp_path / "alone.nc")
+        together = read_trace(trace_of(spec, results))
+        assert without_times(together).identical(without_times(alone))
+
+
+def test_only_what_changed_or_is_lost_trains_again(results):
+    first = points()
+    run(first, results)
+    files = [trace_of(spec, results) for spec in first]
+    for file in files:
+        os.utime(file, (0, 0))
+    before = [file.read_bytes() for file in files]
+    edited = [point("fedavg", "large", local_step_size=0.04), *first[1:]]
+    trace_of(first[2], results).unlink()
+    added = point("fedavg", "added", local_step_size=0.02)
+    run([*edited, added], results)
+    after = [file.read_bytes() for file in files]
+    assert [old == new for old, new in zip(before, after, strict=True)] == [0, 1, 0, 1]
+    assert trace_of(added, results).exists()
+    # Kept ones are not older than what they were made from.
+    assert all(file.stat().st_mtime > 0 for file in files)
+
+
+def test_damaged_traces_are_made_anew(results):
+    specs = points()[:2]
+    run(specs, results)
+    whole = trace_of(specs[0], results).read_bytes()
+    trace_of(specs[0], results).write_bytes(whole[: len(whole) // 2])
+    run(specs, results)
+    read_trace(trace_of(specs[0], results))
+
+
+def test_a_failed_job_keeps_what_it_finished_for_the_next_attempt(results):
+    good, without_optimum = points()[0], points()[3].model_copy(update={"optimum": True})
+    with pytest.raises(FedatlasError, match="optima"):
+        run([good, without_optimum], results)
+    waiting = results / "checkpoints" / good.name
+    finished = waiting.with_name(waiting.name + ".nc").read_bytes()
+    assert not trace_of(good, results).exists()
+    run([good, points()[3]], results)
+    assert trace_of(good, results).read_bytes() == finished
+    assert not [file for file in (results / "checkpoints").rglob("*") if file.is_file()]
+
+
+@given(st.lists(st.sampled_from(points()), min_size=1))
+def test_the_specifications_come_back_from_what_a_job_is_told(specs):
+    told = Points.of(specs).model_dump(mode="json")
+    assert Points.model_validate(told).specs == specs
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return build_plan(ROOT / "config")
+
+
+def test_every_point_trains_in_one_job_and_short_ones_in_few(plan):
+    shared = jobs.shared_jobs(plan, list(plan.experiments))
+    together = [spec.name for job in shared for spec in job.specs]
+    assert len(together) == len(set(together))
+    experiments = {job.experiment for job in shared}
+    assert together == [
+        spec.name for name in dict.fromkeys(job.experiment for job in shared)
+        for spec in plan.runs_of(name)
+    ]  # fmt: skip
+    for name in experiments:
+        seconds = plan.experiments[name].point_seconds
+        sizes = [len(job.specs) for job in shared if job.experiment == name]
+        assert max(sizes) - min(sizes) <= 1
+        assert max(sizes) * seconds <= jobs.JOB_SECONDS + seconds
+    for name in set(plan.experiments) - experiments:
+        seconds = plan.experiments[name].point_seconds
+        assert seconds is None or seconds * 2 > jobs.JOB_SECONDS or plan.experiments[name].runs_of
+
+
+def test_a_shared_job_reads_what_any_of_its_points_needs(plan):
+    for job in jobs.shared_jobs(plan, ["demo-crosspaper", "demo-vfb2"]):
+        for files in (jobs.manifests, jobs.optima, jobs.tuning):
+            each = {file for spec in job.specs for file in files(spec)}
+            assert sorted(each) == sorted(files(*job.specs))
+        assert {spec.code for spec in job.specs} == set(job.code)
+
+
+def test_the_workflow_keeps_what_a_shared_job_need_not_train(tmp_path):
+    workflow = WorkflowCopy.create(tmp_path / "copy")
+    workflow.experiment.write_text(EXPERIMENT + "point_seconds: 5\n", encoding="utf-8")
+    every = ["fedavg/only", "fedpage/global_step_size-0.03", "fedpage/global_step_size-0.1"]
+    every.append("scaffold/only")
+    traces = [str(workflow.trace(*run.split("/")).relative_to(workflow.folder)) for run in every]
+    workflow.targets = targets(small="selection.json")
+    outcome = workflow.run()
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert workflow.planned() == []
+    before = [(workflow.folder / trace).read_bytes() for trace in traces]
+    small = "config/experiments/demo/small.yaml"
+    workflow.edit(small, "[0.1, 0.03]", "[0.1, 0.03, 0.01]")
+    workflow.edit(small, "local_step_size: 0.02}\n  fedavg", "local_step_size: 0.01}\n  fedavg")
+    assert workflow.run().returncode == 0
+    after = [(workflow.folder / trace).read_bytes() for trace in traces]
+    assert [old == new for old, new in zip(before, after, strict=True)] == [1, 1, 1, 0]
+    assert workflow.trace("fedpage", "global_step_size-0.01").exists()
+    assert workflow.planned() == []
