@@ -5,12 +5,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from copy import copy
 from functools import cache
+from itertools import count
 from pathlib import Path
+from typing import Self
 
 from forking.client import command, send
 
 HERE = Path(__file__).parent
+_NUMBERS = count()
 
 
 class Fork:
@@ -49,6 +53,14 @@ class Forks:
         script = f'#!/bin/sh\nexec {" ".join(self._client)} fedatlas "$@"\n'
         (programs / "fedatlas").write_text(script, encoding="utf-8")
         (programs / "fedatlas").chmod(0o755)
+
+    def another(self) -> Self:
+        """A server that is a fork of this one; it ends with this one."""
+        other = copy(self)
+        other._address = f"{self._address}-{next(_NUMBERS)}"
+        with send(self._address, {"another": other._address}, []) as connection:
+            connection.recv(16)  # until it is closed
+        return other
 
     def load(self, modules: Sequence[str], arguments: Sequence[str] = ()) -> None:
         """Load modules of fedatlas in the server, and run a command there that compiles."""

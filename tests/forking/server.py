@@ -118,14 +118,14 @@ def run_here(message: dict[str, Any]) -> None:
 class Server:
     """Forks for every command, and answers with the process's number and its exit status."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str) -> None:
         self._running: dict[int, socket.socket] = {}
         self._wake, self._woken = os.pipe()
         os.set_blocking(self._woken, False)
         signal.set_wakeup_fd(self._woken)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._listener.bind(str(SOCKET))
+        self._listener.bind(address)
         self._listener.listen()
 
     def serve(self) -> None:
@@ -161,19 +161,32 @@ class Server:
                 self._forked(connection, descriptors, message)
             self._running[process] = connection
             connection.send(str(process).encode())
+        elif "another" in message:
+            if os.fork() == 0:
+                self._close()
+                server = Server(message["another"])
+                connection.close()
+                server.serve()
+                os._exit(0)
+            connection.close()
         else:
             run_here(message)
             connection.close()
         for descriptor in descriptors:
             os.close(descriptor)
 
+    def _close(self) -> None:
+        """In a fork, which has nothing to do with this server's commands."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for own in (self._wake, self._woken, self._listener.fileno()):
+            os.close(own)
+
     def _forked(
         self, connection: socket.socket, descriptors: list[int], command: dict[str, Any]
     ) -> NoReturn:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for own in (self._wake, self._woken, self._listener.fileno(), connection.fileno()):
-            os.close(own)
+        self._close()
+        os.close(connection.fileno())
         for standard, descriptor in enumerate(descriptors):
             os.dup2(descriptor, standard)
             os.close(descriptor)
@@ -185,6 +198,6 @@ if __name__ == "__main__":
     cpu_target.typing_context.refresh()  # loads what compiled code needs
     cpu_target.target_context.refresh()
     gc.freeze()  # or children copy what they look through
-    server = Server()
+    server = Server(str(SOCKET))
     print("ready", flush=True)
     server.serve()

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import read_trace
-from forking import Forks
+from forking import Forks, forks
 
 LOADED = ("fedatlas.data.prepare", "fedatlas.atlas.joining", "fedatlas.figures.draw")
 # A round, and what is measured at a record, takes milliseconds here; the machine may be busy.
@@ -36,8 +36,8 @@ class Counts:
 
 @cache
 def _server() -> Forks:
-    """One for all test files of this process, apart from that of workflows: it loads fedatlas."""
-    return Forks()
+    """One for all test files of this process, a fork of that of workflows: it loads fedatlas."""
+    return forks().another()
 
 
 class Runner:
