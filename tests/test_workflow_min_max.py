@@ -59,7 +59,7 @@ runs:
   fmgda: {algorithm: fmgda, tuned_in: demo-grid, hyper_parameters: {local_steps: 3}}
   sgda: {algorithm: local_sgda, tuned_in: demo-grid}
 selection: {measurement: train_auroc}
-figure: {measurement: test_auroc, points: selected}
+figure: {measurement: test_auroc, costs: [round], points: selected}
 claims:
   - id: higher
     source: "a test"
@@ -171,7 +171,7 @@ def test_an_edited_claim_or_figure_trains_nothing(workflow):
         ("small", "algorithm: local_sgda,", "algorithm: coda,", "must choose a point of coda"),
         ("small", "{local_steps: 3}", "{local_step: 3}", "local_step"),
         ("small", "model: cnn_8x8", "model: cnn_9x9", "no such network; there are:.*cnn_8x8"),
-        ("small", "test_auroc, points", "gradient_norm, points", "does not measure"),
+        ("small", "test_auroc, costs", "gradient_norm, costs", "does not measure"),
         ("small", "  test: 0.2\n", "", "keeps no test rows"),
         ("small", f"  {BINARY}\n", "", "partition's 'binary'"),
         ("grid", "dataset: digits", "dataset: a9a", "a9a has none"),

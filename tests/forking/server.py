@@ -39,6 +39,7 @@ import scipy.sparse
 import scipy.stats  # noqa: F401
 import sklearn.datasets
 import sklearn.metrics  # noqa: F401
+import smart_open  # noqa: F401
 import snakemake.cli
 import snakemake.dag
 import snakemake.report
