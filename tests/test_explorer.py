@@ -536,7 +536,8 @@ def many(tmp_path_factory) -> Path:
     for i in range(44):
         whole = noisy_trace(0.5 + i / 100, records=4, seed=i)
         few = whole[["gradient_norm", "status"]].reset_coords(drop=True)
-        runs[f"run-{i}"] = (f"Run {i}", {"only": few.assign_coords(round=whole["round"])})
+        few = few.assign_coords(round=whole["round"].variable)
+        runs[f"run-{i}"] = (f"Run {i}", {"only": few})
     atlas = write_atlas(folder / "atlas.nc", {"ours": {"ours-many": ({}, runs)}})
     write_explorer(atlas, write_claims(folder / "claims.csv", []), folder / "explorer.html")
     return folder / "explorer.html"

@@ -33,7 +33,7 @@ def method(form, samples=1, state_noise=40.0, tracker_noise=20.0, horizon=30, **
 
 
 def attacked(algorithm, **options):
-    defaults = {"iterations": 20, "samples": 1, "curvature": 0.0, "runs": 20_000, "seed": 3}
+    defaults = {"iterations": 20, "samples": 1, "curvature": 0.0, "runs": 10_000, "seed": 3}
     return attack(algorithm, STATES, TRACKERS, **defaults | options)
 
 

@@ -284,20 +284,31 @@ def _lower_bound(
     """
     half = len(first) // 2
     thresholds = np.quantile(np.concatenate([first[:half], second[:half]]), _QUANTILES)
-    hopes = [_bound(first[:half] > t, second[:half] > t, confidence) for t in thresholds]
-    threshold = thresholds[int(np.argmax(hopes))]
+    hits, misses = (
+        np.array([(part[:half] > t).sum() for t in thresholds]) for part in (first, second)
+    )
+    threshold = thresholds[int(np.argmax(_bounds(hits, misses, half, confidence)))]
     detected, mistaken = first[half:] > threshold, second[half:] > threshold
-    return _bound(detected, mistaken, confidence), float(detected.mean()), float(mistaken.mean())
+    hits, misses = (part.sum(keepdims=True) for part in (detected, mistaken))
+    (bound,) = _bounds(hits, misses, len(detected), confidence)
+    return bound, float(detected.mean()), float(mistaken.mean())
 
 
-def _bound(detected: np.ndarray, mistaken: np.ndarray, confidence: float) -> float:
-    """ln(p/q) with p from below and q from above, by Clopper and Pearson; at least 0."""
+def _bounds(hits: np.ndarray, misses: np.ndarray, runs: int, confidence: float) -> list[float]:
+    """ln(p/q) with p from below and q from above, by Clopper and Pearson; at least 0.
+
+    hits, misses: (thresholds,) how many of so many runs on either data set are above.
+    """
     from scipy.stats import beta
 
     error = (1 - confidence) / 2  # of either
-    hits, misses = int(detected.sum()), int(mistaken.sum())
-    low = beta.ppf(error, hits, len(detected) - hits + 1) if hits else 0.0
-    high = beta.ppf(1 - error, misses + 1, len(mistaken) - misses) if misses < len(mistaken) else 1
-    if low <= 0:
-        return 0.0
-    return max(0.0, log(low / high)) if high > 0 else inf
+    low = np.where(hits > 0, beta.ppf(error, np.maximum(hits, 1), runs - hits + 1), 0.0)
+    left = np.maximum(runs - misses, 1)
+    high = np.where(misses < runs, beta.ppf(1 - error, misses + 1, left), 1.0)
+
+    def bound(low: float, high: float) -> float:
+        if low <= 0:
+            return 0.0
+        return max(0.0, log(low / high)) if high > 0 else inf
+
+    return [bound(*both) for both in zip(low.tolist(), high.tolist(), strict=True)]
