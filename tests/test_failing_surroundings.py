@@ -60,7 +60,11 @@ JOINED: dict[str, Any] = {
         }
     ],
 }
-FIGURE = {"title": "A test", "figure": {"measurement": "gradient_norm"}, "runs": {"scaffold": "x"}}
+FIGURE = {
+    "title": "A test",
+    "figure": {"measurement": "gradient_norm", "costs": ["round"]},
+    "runs": {"scaffold": "x"},
+}
 
 
 def shard_folder(folder: Path, spec: RunSpec = HORIZONTAL) -> Path:

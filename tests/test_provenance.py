@@ -6,7 +6,6 @@ import os
 import pickle
 import shutil
 import subprocess
-import sys
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
@@ -44,6 +43,7 @@ from fedatlas.traces.trace import read_trace, values_digest, write_trace
 from fedatlas.training.loop import train
 from fedatlas.training.optimum import write_optimum
 from fedatlas.training.solver import solve
+from forking import forks
 from trace_factory import make_trace
 from workflow_copy import ROOT
 
@@ -502,7 +502,7 @@ def test_an_edit_of_behaviour_is_found_and_one_of_comments_is_not(finished, tmp_
         edited.write_text(f"{edited.read_text()}\n{edit}\n")
         folders = [finished / "results", "--config", finished / "config"]
         outcome = subprocess.run(
-            [sys.executable, "-m", "fedatlas", "verify", *folders, "--json"],
+            [*forks().command("fedatlas", "verify"), *folders, "--json"],
             env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
             capture_output=True,
         )

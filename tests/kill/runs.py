@@ -14,7 +14,10 @@ from fedatlas.shards.writing import write_shards
 
 CONFIG = Path(__file__).parents[2] / "config"
 NOISY = {"clipping": "none", "coupling": 0.1, "step_size": 0.1, "samples": 20}
-
+# Rounds of few steps, as networks take long.
+MOMENTUM = {"local_steps": 3, "batch_size": 10, "primal_momentum": 0.9, "dual_momentum": 0.9}
+MOMENTUM |= {"primal_step_size": 0.3, "dual_step_size": 0.01}
+BLOCKS = {"local_steps": 2, "batch_size": 500, "step_size": 0.3}
 NO_OPTIMUM = {"optimum": False}
 
 # Method → the demo's run of it or of a similar one, rounds, rounds between records, other changes.
@@ -25,7 +28,7 @@ METHODS: dict[str, tuple[str, int, int, dict[str, Any]]] = {
     "vfb2_sgd": ("demo-vfb2/vfb2-sgd/step_size-0.1", 80, 7, NO_OPTIMUM),
     "vfb2_svrg": ("demo-vfb2/vfb2-svrg/step_size-0.1", 80, 7, NO_OPTIMUM),
     "vfb2_saga": ("demo-vfb2/vfb2-saga/step_size-0.1", 80, 7, NO_OPTIMUM),
-    "fmgda": ("demo-fmgda/fmgda/primal_momentum-0.9", 8, 3, {}),
+    "fmgda": ("demo-fmgda/fmgda/primal_momentum-0.9", 10, 4, {"hyper_parameters": MOMENTUM}),
     "coda": ("demo-fmgda/coda/only", 12, 4, {}),
     "momentum_local_sgda": ("demo-fmgda/momentum/momentum-0.9", 8, 3, {}),
     "dp_gradient_tracking": ("demo-dpgt/large-noise/only", 16, 5, {}),
@@ -38,7 +41,7 @@ METHODS: dict[str, tuple[str, int, int, dict[str, Any]]] = {
         {"hyper_parameters": NOISY | {"noise": 0.04}},
     ),
     "quantised_gradient_descent": ("demo-dpgt/quantised/only", 16, 5, {}),
-    "tdcd": ("demo-tdcd/q10/only", 5, 3, {}),
+    "tdcd": ("demo-tdcd/q10/only", 10, 4, {"hyper_parameters": BLOCKS}),
 }
 
 
