@@ -50,7 +50,7 @@ def silo(tmp_path) -> Path:
 
 
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_every_kept_sample_comes_back_once_with_its_client(layout, tmp_path, data):
     rows = data.draw(st.integers(1, 40), "rows")

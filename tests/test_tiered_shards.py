@@ -42,7 +42,7 @@ def put_together(data: TieredSamples, test: bool = False) -> np.ndarray:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_slices_come_back_and_can_be_put_together(layout, tmp_path, data):
     shape, cut = data.draw(shapes_and_cuts(most_blocks=3))
