@@ -496,7 +496,7 @@ def noisy(form: str, state_noise: float, tracker_noise: float, **changes: Any) -
 
 @pytest.mark.parametrize("form", ["compact", "provable"])
 @given(matrices(), matrices(), st.floats(0, 50), st.floats(0, 50), st.integers(0, 1000))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_trackers_sum_to_gradients_whatever_the_noise(form, states, trackers, zeta, eta, seed):
     method = noisy(form, zeta, eta)
     run = Run(method, Toy(), Draws(), graphs=(states, trackers), seed=seed).rounds(6)
@@ -517,7 +517,7 @@ def left_null_vector(weights: np.ndarray) -> np.ndarray:
 
 
 @given(matrices(), st.floats(0, 50), st.integers(0, 1000))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_noise_on_states_does_not_move_their_weighted_mean(states, zeta, seed):
     """v1ᵀ x goes along v1ᵀ y alone: (7) times v1ᵀ, of which v1ᵀ L1 is 0."""
     run = Run(noisy("compact", zeta, 1.0), Toy(), Draws(), graphs=(states, C), seed=seed)

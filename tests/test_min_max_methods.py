@@ -693,7 +693,7 @@ def test_linear_models_are_not_theirs(name):
 def test_methods_start_alike_and_learn(name, tmp_path):
     hyper = {"primal_step_size": 0.2} | ({"first_stage_rounds": 4} if name in STAGED else {})
     shards = small_shards(tmp_path, name)
-    spec = small(name, hyper, rounds=40, record_every=40, seeds=(3,))
+    spec = small(name, hyper, rounds=25, record_every=25, seeds=(3,))
     trace = train(spec, shards, tmp_path / "trace.nc")
     reference = train(small("local_sgda", rounds=1, seeds=(3,)), shards, tmp_path / "other.nc")
     assert set(trace.data_vars) == {
