@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 import pytest
 import xarray as xr
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -241,9 +242,16 @@ def case(tmp_path):
 
 def new_case(folder: Path) -> Case:
     (folder / "config").mkdir(parents=True)
-    for name in ("datasets.yaml", "papers.yaml"):
-        shutil.copy2(ROOT / "config" / name, folder / "config")
+    shutil.copy2(ROOT / "config" / "papers.yaml", folder / "config")
+    (folder / "config" / "datasets.yaml").write_text(few_datasets(), encoding="utf-8")
     return Case(folder)
+
+
+@cache
+def few_datasets() -> str:
+    """Of the catalogue those of experiments here: it is read many times, and long."""
+    entries = yaml.safe_load((ROOT / "config" / "datasets.yaml").read_text(encoding="utf-8"))
+    return json.dumps({name: entries[name] for name in ("breast-cancer", "digits")})
 
 
 def verdict(claim: str, kind: str, evidence: str = "numbers", statement: str = "so") -> Verdict:
