@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -18,6 +19,8 @@ from fedatlas.schema.config import export_to_jobs, load_config
 gc.freeze()
 gc.set_threshold(50_000)
 atexit.register(gc.freeze)
+# Snakemake looks for tables among parameters. Ours are text: it need not load pandas for that.
+sys.modules.setdefault("pandas", None)
 
 try:
     CONFIG = load_config(config)

@@ -40,6 +40,7 @@ class SourceTree:
         self._index = Path(cache_from_source(str(package / "__init__.py"))).with_name("index.json")
         self._version = file_digest(Path(__file__))
         self._indexed = self._read_index()
+        self._there = {file.relative_to(package).as_posix() for file in package.rglob("*.py")}
         self._known: dict[str, _Source] = {}
         self._imported: dict[str, set[str]] = {}
 
@@ -92,7 +93,7 @@ class SourceTree:
     def _module_file(self, module: str) -> str | None:
         base = module.replace(".", "/")
         names = (f"{base}/__init__.py", f"{base}.py") if base else ("__init__.py",)
-        return next((name for name in names if (self._package / name).is_file()), None)
+        return next((name for name in names if name in self._there), None)
 
     def _source(self, file: str) -> _Source:
         if file not in self._known:
