@@ -9,6 +9,9 @@ CORES ?= 2
 # Python compiles what it imports by itself: compiling everything takes a minute.
 INSTALL := -m pip install --quiet --no-compile --constraint constraints.txt
 
+# Hundreds of processes start: Python keeps what it compiles, whatever the machine's default is.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test fuzz kill-test test-cluster slurm-test check bench peers clean environment
 
 # Rebuilt when the requirements change; the marker is written last, so a broken install is redone.
