@@ -27,10 +27,7 @@ rule find_optimum:
 
 rule train_run:
     input:
-        manifests=lambda wildcards: training.manifests(PLAN.run(*wildcards)),
-        optima=lambda wildcards: training.optima(PLAN.run(*wildcards)),
-        tuning=lambda wildcards: training.tuning(PLAN.run(*wildcards)),
-        code=lambda wildcards: code_of(*PLAN.run(*wildcards).code),
+        unpack(lambda wildcards: training.inputs(PLAN.run(*wildcards))),
     output:
         "results/experiments/{experiment}/traces/{run}/{point}.nc",
     log:
@@ -44,17 +41,9 @@ rule train_run:
         **needs(gigabytes=2, minutes=240),
         gpu=1 if CONFIG.device.startswith("cuda") else 0,
     params:
-        spec=lambda wildcards: specifications.of(PLAN.run(*wildcards)),
-        shards=lambda wildcards: training.folder("shards", PLAN.run(*wildcards)),
-        optima=lambda wildcards, input: (
-            f"--optima {training.folder('optima', PLAN.run(*wildcards))}" if input.optima else ""
-        ),
-        tuning=option("tuning"),
-        # Outside the declared outputs: Snakemake deletes those when a job is interrupted.
-        checkpoint=lambda wildcards: f"results/checkpoints/{'/'.join(wildcards)}.npz",
+        spec=lambda wildcards: training.told(PLAN.run(*wildcards)),
     shell:
-        "fedatlas train --spec {params.spec:q} --shards {params.shards:q} {params.optima}"
-        " {params.tuning} --checkpoint {params.checkpoint:q} --output {output:q} > {log:q} 2>&1"
+        "fedatlas train-points --spec {params.spec:q} --results results > {log:q} 2>&1"
 
 
 # One rule for each job: Snakemake must know a rule's files when it reads the rule.
@@ -64,13 +53,10 @@ for job in SHARED:
         name:
             f"train_{job.experiment}_{job.number}"
         input:
-            manifests=lambda wildcards, job=job: training.manifests(*job.specs),
-            optima=lambda wildcards, job=job: training.optima(*job.specs),
-            tuning=lambda wildcards, job=job: training.tuning(*job.specs),
-            code=lambda wildcards, job=job: [code_of(*modules) for modules in job.code],
+            unpack(lambda wildcards, job=job: training.inputs(*job.specs)),
         output:
             # Not deleted before the job, which keeps what is up to date.
-            [update(trace) for trace in job.traces],
+            [update(trace) for trace in map(results.trace_file, job.specs)],
         log:
             f"logs/train/{job.experiment}/{job.number}.log",
         benchmark:
@@ -80,6 +66,6 @@ for job in SHARED:
             **needs(gigabytes=2, minutes=60),
             gpu=1 if CONFIG.device.startswith("cuda") else 0,
         params:
-            spec=lambda wildcards, job=job: job.points,
+            spec=lambda wildcards, job=job: training.told(*job.specs),
         shell:
-            "fedatlas train-together --spec {params.spec:q} --results results > {log:q} 2>&1"
+            "fedatlas train-points --spec {params.spec:q} --results results > {log:q} 2>&1"

@@ -66,13 +66,14 @@ def test_files_of_an_experiment_follow_from_its_keys(plan, experiment, made):
     assert bool(surface) == ("landscape.json" in made)
 
 
-def test_a_training_job_reads_every_trial_once_and_what_vouches_for_it(plan):
+def test_a_training_job_waits_for_what_vouches_for_every_trial(plan):
     for spec in plan.runs.values():
-        shards, manifests = training.shard_files(spec), training.manifests(spec)
-        assert len(shards) == len(set(shards))
-        assert {Path(file).parent for file in shards} == {Path(file).parent for file in manifests}
-        assert bool(training.optima(spec)) == spec.optimum
-        assert bool(training.tuning(spec)) == (spec.tuned_in is not None)
+        found = training.inputs(spec)
+        assert all(len(files) == len(set(files)) for files in found.values())
+        slugs = {spec.partition.of_trial(seed).slug for seed in spec.seeds}
+        assert {Path(file).parent.name for file in found["manifests"]} == slugs
+        assert bool(found["optima"]) == spec.optimum
+        assert bool(found["tuning"]) == (spec.tuned_in is not None)
 
 
 def test_splits_are_scaled_by_the_training_split_only_where_the_catalogue_says(plan):

@@ -102,7 +102,7 @@ def train(
         train_run(run, shards, output, optima=optima, device=device, checkpoint=policy)
 
 
-def train_together(
+def train_points(
     spec: Annotated[Any, json_with("shared", "points", what="Points of an experiment, as JSON")],
     results: Annotated[Path, typer.Option(help="Results folder.")],
     device: Device = "auto",
@@ -110,10 +110,10 @@ def train_together(
 ) -> None:
     """Train several points in one process; those whose traces are up to date are kept."""
     from fedatlas.schema.runs import Points
-    from fedatlas.training.together import train_together as train_points
+    from fedatlas.training.points import train_points as train_all
 
     points = validated(Points, spec, "--spec")
-    train_points(points.specs, results, device=device, checkpoint_every=checkpoint_every)
+    train_all(points.specs, results, device=device, checkpoint_every=checkpoint_every)
 
 
-COMMANDS = (spec, optimum, train, train_together)
+COMMANDS = (spec, optimum, train, train_points)

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from fedatlas.files import canonical_json
 from fedatlas.plan.build import Plan
-from fedatlas.plan.data import shards
-from fedatlas.plan.results import trace_file
+from fedatlas.plan.code import code_of
 from fedatlas.schema.runs import Points, RunSpec
 
 #: About how long a job of several points trains. Starting one takes one to three seconds.
@@ -23,21 +22,6 @@ class SharedJob(NamedTuple):
     number: int
     specs: tuple[RunSpec, ...]
     seconds: int
-
-    @property
-    def traces(self) -> list[str]:
-        """What it makes."""
-        return [trace_file(spec) for spec in self.specs]
-
-    @property
-    def points(self) -> str:
-        """What it is told, as canonical JSON."""
-        return canonical_json(Points.of(self.specs).model_dump(mode="json"))
-
-    @property
-    def code(self) -> list[tuple[str, ...]]:
-        """The modules of each of its runs."""
-        return sorted({spec.code for spec in self.specs})
 
 
 def shared_jobs(plan: Plan, names: Sequence[str]) -> list[SharedJob]:
@@ -76,37 +60,28 @@ def _about_equal(specs: Sequence[RunSpec], most: float) -> list[Sequence[RunSpec
     return [specs[begin:end] for begin, end in pairwise(ends)]
 
 
-def folder(kind: str, spec: RunSpec) -> str:
-    """Where the split's "shards" or "optima" are."""
-    return f"results/{kind}/{spec.dataset}/{spec.split}"
+def told(*specs: RunSpec) -> str:
+    """What a job of these points is told, as canonical JSON."""
+    return canonical_json(Points.of(specs).model_dump(mode="json"))
 
 
-def shard_files(*specs: RunSpec) -> list[str]:
-    """The shards of all trials' partitions, each once."""
-    found: dict[str, None] = {}
+def inputs(*specs: RunSpec) -> dict[str, list[str]]:
+    """What a job of these points depends on, each file once.
+
+    manifests: of all trials' shards, for which they vouch. optima: that sub-optimality is measured
+    against. tuning: selections that hyper-parameters come from, of runs that are tuned elsewhere.
+    """
+    manifests, optima = set[str](), set[str]()
     for spec in specs:
-        for seed in spec.seeds:
-            files = shards(spec.dataset, spec.split, spec.partition.of_trial(seed))
-            found |= dict.fromkeys(files)
-    return list(found)
-
-
-def manifests(*specs: RunSpec) -> list[str]:
-    """The manifests that vouch for the shards."""
-    return sorted({str(Path(file).with_name("manifest.json")) for file in shard_files(*specs)})
-
-
-def optima(*specs: RunSpec) -> list[str]:
-    """The optima that sub-optimality is measured against."""
-    files = {
-        spec.optimum_file(Path(folder("optima", spec)), seed)
-        for spec in specs
-        for seed in spec.seeds
+        split = f"{spec.dataset}/{spec.split}"
+        slugs = {spec.partition.of_trial(seed).slug for seed in spec.seeds}
+        manifests |= {f"results/shards/{split}/{slug}/manifest.json" for slug in slugs}
+        found = {spec.optimum_file(Path("results/optima", split), seed) for seed in spec.seeds}
+        optima |= {str(file) for file in found if file}
+    tuned = {spec.tuned_in for spec in specs if spec.tuned_in}
+    return {
+        "manifests": sorted(manifests),
+        "optima": sorted(optima),
+        "tuning": [f"results/experiments/{name}/selection.json" for name in sorted(tuned)],
+        "code": [code_of(*modules) for modules in sorted({spec.code for spec in specs})],
     }
-    return sorted(str(file) for file in files if file)
-
-
-def tuning(*specs: RunSpec) -> list[str]:
-    """The selections that hyper-parameters come from, of runs that are tuned elsewhere."""
-    tuned = sorted({spec.tuned_in for spec in specs if spec.tuned_in})
-    return [f"results/experiments/{name}/selection.json" for name in tuned]

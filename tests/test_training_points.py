@@ -13,7 +13,7 @@ from fedatlas.plan.build import build_plan
 from fedatlas.schema.runs import Points
 from fedatlas.traces.trace import read_trace
 from fedatlas.training.loop import train
-from fedatlas.training.together import train_together
+from fedatlas.training.points import train_points
 from resuming import without_times
 from small_federations import small, small_shards
 from workflow_copy import EXPERIMENT, ROOT, WorkflowCopy, targets
@@ -46,7 +46,7 @@ def points():
 
 
 def run(specs, results):
-    train_together(specs, results, device="auto", checkpoint_every=60.0)
+    train_points(specs, results, device="auto", checkpoint_every=60.0)
 
 
 def trace_of(spec, results):
@@ -130,12 +130,12 @@ def test_every_point_trains_in_one_job_and_short_ones_in_few(plan):
         assert seconds is None or seconds * 2 > jobs.JOB_SECONDS or plan.experiments[name].runs_of
 
 
-def test_a_shared_job_reads_what_any_of_its_points_needs(plan):
+def test_a_shared_job_waits_for_what_any_of_its_points_needs(plan):
     for job in jobs.shared_jobs(plan, ["demo-crosspaper", "demo-vfb2"]):
-        for files in (jobs.manifests, jobs.optima, jobs.tuning):
-            each = {file for spec in job.specs for file in files(spec)}
-            assert sorted(each) == sorted(files(*job.specs))
-        assert {spec.code for spec in job.specs} == set(job.code)
+        each = [jobs.inputs(spec) for spec in job.specs]
+        for kind, files in jobs.inputs(*job.specs).items():
+            assert len(files) == len(set(files))
+            assert set(files) == {file for found in each for file in found[kind]}
 
 
 def test_the_workflow_keeps_what_a_shared_job_need_not_train(tmp_path):

@@ -29,7 +29,7 @@ _OF_THE_METHOD = {
 }
 
 
-def train_together(
+def train_points(
     specs: Sequence[RunSpec], results: Path, *, device: str, checkpoint_every: float
 ) -> None:
     """Train, one after the other, the runs whose traces do not lie below `results` yet.
@@ -46,7 +46,8 @@ def train_together(
             selection = results / "experiments" / spec.tuned_in / "selection.json"
             spec = spec.tuned(read_json(selection))
         waiting, trace = _waiting(results, spec), _trace(results, spec)
-        require_writable(trace)
+        for path in (waiting, trace):
+            require_writable(path)
         split = Path(spec.dataset, spec.split)
         shared = canonical_json(spec.model_dump(mode="json", exclude=_OF_THE_METHOD))
         # What ran out of memory is a run's own: later ones must not start from it.
