@@ -20,6 +20,7 @@ from scipy import sparse, stats
 
 from fedatlas.arithmetic import drawing
 from fedatlas.arithmetic.compiled_drawing import COMPILED
+from fedatlas.arithmetic.compiled_randomness import CompiledRandom
 from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.arithmetic.samples import Samples
@@ -480,6 +481,34 @@ def test_rounds_have_their_own_streams() -> None:
     # However much a round draws, it does not run into the streams of its neighbours.
     long = [forward.at(r).uniform(5000) for r in range(4)]
     assert len(np.unique(np.concatenate(long))) == 20_000
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_compiled_streams_are_numpys(data):
+    """In any order of draws, before and after numpy's generator itself is asked."""
+    seed, number = data.draw(st.integers(0, 2**64)), data.draw(st.integers(0, 2**63))
+    streams = RoundRandom(seed), CompiledRandom(seed)
+    for random in streams:
+        random.at(data.draw(st.just(5))).uniform(3)  # another round, which leaves no trace
+        random.at(number)
+    for _ in range(data.draw(st.integers(1, 6))):
+        kind = data.draw(st.sampled_from(["uniform", "sample", "bernoulli", "indices", "key"]))
+        if kind == "sample":
+            most = data.draw(
+                st.sampled_from([1, 2, 65, 500, 10_000, 10_001, 200_000, 2**31 + 2**30])
+            )
+            values: Any = (most, data.draw(st.integers(0, min(most, 501))))
+        else:
+            shapes = st.lists(st.integers(0, 7), min_size=1, max_size=3)
+            values = {
+                "uniform": data.draw(shapes),
+                "bernoulli": [0.5],
+                "indices": [9, 3],
+                "key": [],
+            }[kind]
+        one, other = (getattr(random, kind)(*values) for random in streams)
+        np.testing.assert_array_equal(one, other, strict=True)
 
 
 def test_coins_fall_as_often_as_asked() -> None:

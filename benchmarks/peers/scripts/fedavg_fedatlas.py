@@ -6,7 +6,7 @@ from linear_data import client_samples
 from measuring import Timed, job_of_command_line, report
 
 from fedatlas.algorithms import algorithm_class
-from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.compiled_randomness import CompiledRandom
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.federations.star_network import StarNetwork
@@ -28,7 +28,7 @@ def main() -> None:
         counters = Counters()
         problem = engine.counting(counters)
         network = StarNetwork(problem.clients, counters)
-        random = RoundRandom(values["seed"])
+        random = CompiledRandom(values["seed"])
         state = algorithm.start(problem, network, problem.zeros())
         for number in range(rounds):
             state = algorithm.round(state, problem, network, random.at(number))

@@ -23,8 +23,12 @@ class RoundRandom:
         key = np.random.SeedSequence(seed).generate_state(2, np.uint64)
         self._bits = np.random.Philox(key=key)
         self._fresh = self._bits.state
-        #: The stream itself, for distributions that only some methods need.
-        self.generator = np.random.Generator(self._bits)
+        self._generator = np.random.Generator(self._bits)
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """The stream itself, for distributions that only some methods need."""
+        return self._generator
 
     def at(self, round_number: int) -> "RoundRandom":
         """Restart at the beginning of a round's stream and return self."""

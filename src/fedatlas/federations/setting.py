@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.client_shards import ClientSamples, read_shard
 from fedatlas.schema.models import only_subclass
@@ -70,6 +71,10 @@ class Setting(ABC):
     @abstractmethod
     def trial(self, seed: int) -> Trial:
         """A fresh start for one seed."""
+
+    def random(self, seed: int) -> RoundRandom:
+        """The random numbers of one seed."""
+        return RoundRandom(seed)
 
     def privacy(self, algorithm: Algorithm, rounds: int) -> Privacy:
         """What the method promises in this setting."""

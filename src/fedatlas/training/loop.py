@@ -14,7 +14,6 @@ import xarray as xr
 from tqdm import tqdm
 
 from fedatlas.algorithms import build_algorithm
-from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.setting import Setting, Trial, open_setting
@@ -170,7 +169,7 @@ class _Run:
         trial: is used up.
         """
         problem, network = trial.problem, trial.network
-        random = RoundRandom(self.spec.seeds[0])
+        random = self.setting.random(self.spec.seeds[0])
         state = self.algorithm.start(problem, network, trial.x0)
         for round_number in range(2):
             state = self.algorithm.round(state, problem, network, random.at(round_number))
@@ -197,7 +196,7 @@ class _Run:
         """All rounds of a seed; "ok" or "diverged"."""
         trial = self.setting.trial(self.spec.seeds[index])
         problem, network = trial.problem, trial.network
-        random = RoundRandom(self.spec.seeds[index])
+        random = self.setting.random(self.spec.seeds[index])
         state = self.algorithm.start(problem, network, trial.x0)
         first_record, done, wall_time = 0, 0, 0.0
         resumed, self._resumed = self._resumed, None

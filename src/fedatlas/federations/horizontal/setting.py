@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.setting import Setting, Trial, read_clients
@@ -41,3 +42,8 @@ class HorizontalSetting(Setting):
         problem = self.engine.counting(counters)
         network = StarNetwork(problem.clients, counters)
         return Trial(problem, network, counters, problem.zeros())
+
+    def random(self, seed: int) -> RoundRandom:
+        from fedatlas.arithmetic.compiled_randomness import CompiledRandom
+
+        return CompiledRandom(seed)
