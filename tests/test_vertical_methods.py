@@ -26,6 +26,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.algorithm import VerticalAlgorithm
 from fedatlas.federations.vertical.kernels import events, sums
+from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork, PartyState
 from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.secure_sum import AggregationTree, two_trees
@@ -422,7 +423,7 @@ def test_one_party_alone_has_the_bits_of_the_events(
 @every_method
 @every_objective
 def test_one_party_catches_up_with_many_missed_updates(method, objective, monkeypatch):
-    case = Case(method, objective, 0.1, "sparse", (7,), 1, 3 * events.TABULATED, rounds_per_epoch=1)
+    case = Case(method, objective, 0.1, "sparse", (7,), 1, 500, rounds_per_epoch=1)
     data = make_data(case)
     data.X[3:, :2] = 0.0  # hardly any row has these
     assert_as_by_events(case, data, 3, monkeypatch)
@@ -436,7 +437,8 @@ def assert_as_by_events(
 
     def by_events(blocks, rule, timing, draws, *state):
         trees, key = np.empty((1, 2, 0, 2), np.int64), np.uint64(0)
-        assert events.decide_updates(blocks, rule, timing, draws, trees, key, 0.0, *state)
+        job = blocks, rule, timing, draws, -math.inf, trees, key, 0.0
+        assert events.advance(*job, *state)
 
     monkeypatch.setattr(events, "decide_alone", by_events)
     general = Run(case, data).round(rounds)
@@ -628,7 +630,7 @@ def test_sums_go_up_the_trees_of_the_dominator_that_asked():
     data.x0[:] = data.y[:] = 0.0
     run = Run(case, data).round()
     masks = np.array([1e10 * sums.mask(run.network._mask_keys[0], k) for k in range(15)])
-    for dominator, theta in enumerate(run.state.queues.own_theta):
+    for dominator, theta in enumerate(run.state.queues.own[:, at.SLOPE]):
         own = masks[5 * dominator : 5 * dominator + 5]
         climbs = {root: [climbed(tree, own) for tree in two_trees(5, root)] for root in range(3)}
         expected = {root: 2 * (masked - mask) for root, (masked, mask) in climbs.items()}

@@ -43,7 +43,7 @@ from scipy import sparse
 from fedatlas.arithmetic.kernels.compilation import frozen
 from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.kernels import events, sums, updates
+from fedatlas.federations.vertical.kernels import events, sums
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.kernels.state import (
     REFERENCE_CODES,
@@ -61,6 +61,7 @@ from fedatlas.schema.objectives import LinearObjective, Regulariser
 
 _NUMBER_BYTES = 8
 _NANOSECONDS = 1e9  # of a second
+_NO_SAMPLES = np.zeros(0, np.int64)
 
 
 @dataclass
@@ -139,20 +140,15 @@ class PartyNetwork:
     def start(self, x0: np.ndarray) -> PartyState:
         """All clocks at 0, nothing under way, no reference."""
         q, m = self.parties, self._active
-        # With k = m threads a dominator has at most three updates under way, whatever the latency.
-        ring = (q, 64 * m)
-        touched = len(x0) if self._blocks.dense.shape[0] == 0 else 0
+        own = np.zeros((m, 5))
+        own[:, at.TIME] = inf
         queues = Queues(
-            time=np.zeros(ring),
-            theta=np.zeros(ring),
-            origin=np.zeros((*ring, 3), np.int64),
+            # With k = m threads a dominator has at most three updates under way, at any latency.
+            ring=np.zeros((q, 64 * m, 5)),
+            own=own,
             position=np.zeros((q, 3), np.int64),
-            own_time=np.full(m, inf),
-            own_theta=np.zeros(m),
-            own_origin=np.zeros((m, 3), np.int64),
             threads=np.zeros((q, self._threads)),
             begin=np.zeros(m),
-            touched=np.zeros(touched, np.int64),
         )
         tally = Tally(np.zeros(3, np.int64), np.zeros(7))
         return PartyState(x0.copy(), np.zeros(len(x0)), np.zeros((0, 0)), queues, tally)
@@ -161,19 +157,7 @@ class PartyNetwork:
         self, state: PartyState, rule: UpdateRule, samples: np.ndarray
     ) -> PartyState:
         """Run until `len(samples)` more dominated updates are decided, on these samples."""
-        state = _copied(state, rule.reference)
-        job = self._blocks, self._rule(rule), self._timing, samples
-        secrets = self._trees, self._mask_keys[0], self._mask_scale
-        if self.parties == 1:
-            events.decide_alone(*job, *state)
-        elif not events.decide_updates(*job, *secrets, *state):
-            raise FedatlasError(
-                f"network: with {self._threads} threads updates pile up at a party faster than it "
-                "applies them; raise threads, up to the number of active parties"
-            )
-        if self._blocks.dense.shape[0] == 0:
-            # Once a round; otherwise every record would repeat it from the start.
-            updates.catch_up_all(self._blocks, self._rule(rule), state.x, state.mean, state.queues)
+        state = self._advanced(state, rule, samples, -inf)
         counters, others = self._counters, self.parties - 1
         counters.iteration += len(samples)
         counters.gradient_evaluations += len(samples)
@@ -190,13 +174,13 @@ class PartyNetwork:
 
         The counters then tell of these updates, too.
         """
-        state = self._applied(state, rule, float(state.tally.values[at.LAST_SUM]))
+        state = self._advanced(state, rule, _NO_SAMPLES, float(state.tally.values[at.LAST_SUM]))
         self._report(state)
         return state.x
 
     def barrier(self, state: PartyState, rule: UpdateRule) -> PartyState:
         """Wait until everything under way is applied; no dominator begins meanwhile."""
-        state = self._applied(state, rule, inf)
+        state = self._advanced(state, rule, _NO_SAMPLES, inf)
         numbers = state.tally.values
         numbers[at.LAST_SUM] = max(numbers[at.LAST_SUM], numbers[at.LAST_APPLICATION])
         self._report(state)
@@ -224,7 +208,8 @@ class PartyNetwork:
         whose whole time is spent here.
         """
         rows = self.parties if rule.reference == "table" else 1
-        reference = np.tile(derivatives, (rows, 1))
+        # Numbers of all parties for a sample lie side by side.
+        reference = np.repeat(derivatives[:, np.newaxis], rows, axis=1).T
         state = _copied(state._replace(mean=mean, reference=reference), reference=None)
         timing = self._timing
         work = float(np.rint(self.samples * timing.slowest / self._threads))
@@ -241,10 +226,22 @@ class PartyNetwork:
         self._report(state)
         return state
 
-    def _applied(self, state: PartyState, rule: UpdateRule, until: float) -> PartyState:
-        """The state with every update that is due by this time."""
+    def _advanced(
+        self, state: PartyState, rule: UpdateRule, samples: np.ndarray, until: float
+    ) -> PartyState:
+        """The state with more dominated updates, and then with every update due by `until`."""
         state = _copied(state, rule.reference)
-        updates.apply_until(self._blocks, self._rule(rule), until, *state)
+        job = self._blocks, self._rule(rule), self._timing, samples
+        given = state._replace(reference=state.reference.T)
+        if self.parties == 1 and len(samples):
+            events.decide_alone(*job, *given)
+            return state
+        secrets = self._trees, self._mask_keys[0], self._mask_scale
+        if not events.advance(*job, until, *secrets, *given):
+            raise FedatlasError(
+                f"network: with {self._threads} threads updates pile up at a party faster than it "
+                "applies them; raise threads, up to the number of active parties"
+            )
         return state
 
     def _rule(self, rule: UpdateRule) -> Rule:
@@ -281,10 +278,12 @@ class PartyNetwork:
 
 
 def _copied(state: PartyState, reference: str | None) -> PartyState:
-    """A state whose arrays may be changed; the reference only if it is a "table"."""
-    table = state.reference.copy() if reference == "table" else state.reference
+    """A state whose arrays may be changed; mean and reference only if it is a "table"."""
+    mean, table = state.mean, state.reference
+    if reference == "table":
+        mean, table = mean.copy(), table.copy("K")
     queues, tally = Queues(*map(np.copy, state.queues)), Tally(*map(np.copy, state.tally))
-    return PartyState(state.x.copy(), state.mean.copy(), table, queues, tally)
+    return PartyState(state.x.copy(), mean, table, queues, tally)
 
 
 def _blocks(rows: PartyRows) -> tuple[Blocks, np.ndarray]:

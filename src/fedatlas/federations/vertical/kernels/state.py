@@ -7,7 +7,7 @@ import numpy as np
 PLAIN, SNAPSHOT, TABLE = 0, 1, 2
 REFERENCE_CODES = {"none": PLAIN, "snapshot": SNAPSHOT, "table": TABLE}
 
-SAMPLE, ORDER, READ = 0, 1, 2  # of an origin
+TIME, SLOPE, SAMPLE, ORDER, READ = 0, 1, 2, 3, 4  # of an update that waits
 HEAD, WAITING, APPLIED = 0, 1, 2  # of a position
 DECIDED, BLOCK_UPDATES, READS = 0, 1, 2  # of counts
 READ_DELAYS, LARGEST_READ_DELAY, UPDATE_DELAYS, LARGEST_UPDATE_DELAY = 0, 1, 2, 3  # of values
@@ -56,25 +56,20 @@ class Rule(NamedTuple):
 class Queues(NamedTuple):
     """Decided updates that wait for their time, and all clocks; see `vertical.network`.
 
-    Per party a ring of collaborative updates in order of their time: time, theta (q, capacity);
-    origin (q, capacity, 3): the sample, the number of the dominated update, and how many updates
-    the block had when it was read. position (q, 3): where the ring starts, how many wait in it, and
-    how many updates the block has had. The one update that a dominator makes itself: own_time, inf
-    if there is none, and own_theta (m,), own_origin (m, 3). threads (q, k): when each is free;
-    begin (m,): when each dominator began its iteration, inf while it waits at a barrier. touched
-    (d,): how many updates of its block a sparse coordinate has seen; (0,) if rows are dense.
+    An update that waits is five numbers: its time, inf if there is none; ϑ; the sample; the number
+    of the dominated update; how many updates the block had when it was read. Whole numbers are
+    exact in float64. ring (q, capacity, 5): of every party, the collaborative updates in order of
+    their time; position (q, 3): where the ring starts, how many wait in it, and how many updates
+    the block has had. own (m, 5): the one update that a dominator makes itself. threads (q, k):
+    when each is free; begin (m,): when each dominator began its iteration, inf while it waits at a
+    barrier.
     """
 
-    time: np.ndarray
-    theta: np.ndarray
-    origin: np.ndarray
+    ring: np.ndarray
+    own: np.ndarray
     position: np.ndarray
-    own_time: np.ndarray
-    own_theta: np.ndarray
-    own_origin: np.ndarray
     threads: np.ndarray
     begin: np.ndarray
-    touched: np.ndarray
 
 
 class Tally(NamedTuple):
