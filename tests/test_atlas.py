@@ -10,6 +10,7 @@ import warnings
 from itertools import pairwise
 from pathlib import Path
 
+import h5py
 import netCDF4
 import numpy as np
 import pytest
@@ -28,9 +29,11 @@ from fedatlas.atlas.joining import (
     join_traces,
 )
 from fedatlas.atlas.reading import atlas_runs
+from fedatlas.atlas.store import open_group
 from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
 from fedatlas.traces.netcdf import write_netcdf
+from fedatlas.traces.seal import seal
 from fedatlas.traces.trace import read_trace, write_trace
 from trace_factory import auroc_trace, make_trace, tiered_trace, vertical_trace
 
@@ -174,7 +177,7 @@ def test_groups_are_in_the_order_of_files_and_say_what_they_are(opened):
     atlas = opened(EVERYWHERE)
     assert atlas.attrs == {"format": "fedatlas atlas 1"}
     # Papers by name, the rest as given.
-    points = [node.path.removeprefix("/") for node in atlas.leaves]
+    points = [node.path.removeprefix("/") for node in atlas.to_datatree().leaves]
     assert points == [*PLACES[1:], PLACES[0]]
     assert atlas["fedpage/demo-fedpage"].attrs == {
         "title": "«demo-fedpage» – f* ≤ ε",
@@ -200,6 +203,43 @@ def test_values_are_read_when_they_are_used(opened):
     indexes = {"seed", "record"}
     assert {name for name, values in trace.variables.items() if values._in_memory} == indexes
     assert trace["objective"].to_numpy().tolist() == [[1, 1, 1]] * 2
+
+
+def test_a_group_is_what_xarray_itself_reads(tmp_path):
+    """Also what traces do not have: lengths without labels, lists and texts beyond ASCII."""
+    made = xr.Dataset(
+        {
+            "some": (("a", "b"), np.arange(6, dtype=np.int16).reshape(2, 3), {"odd": [1, 2, 3]}),
+            "one": ((), 2.5, {"units": "1", "note": "f* ≤ ε"}),
+            "when": ("a", np.array(["2020-01-01", "2021-01-01"], "M8[ns]")),
+            "named": ("b", np.array(["x", "", "é"], dtype=object)),
+        },
+        coords={"a": [3, 4]},
+        attrs={"empty": "", "count": 3, "factor": 0.5},
+    )
+    made.to_netcdf(tmp_path / "made.nc", engine="netcdf4")
+    with h5py.File(tmp_path / "made.nc") as file:
+        read = open_group(file)
+        xr.testing.assert_identical(read.copy(deep=True), xr.load_dataset(tmp_path / "made.nc"))
+        assert read["some"][1, ::2].to_numpy().tolist() == [3, 5]
+
+
+@pytest.mark.parametrize("kind", [h5py.SoftLink("/vfb2"), h5py.ExternalLink("other.nc", "/"), None])
+def test_a_group_is_checked_when_it_is_opened(tmp_path, kind):
+    path = join(tmp_path, EVERYWHERE)
+    with h5py.File(path, "r+") as file:
+        place = file[PLACES[1]]
+        place["more"] = kind or file[PLACES[0]]["objective"]
+    seal(path)
+    with fedatlas.open_atlas(path) as atlas:
+        _ = atlas[PLACES[0]], atlas[PLACES[2]]
+        with pytest.raises(FedatlasError, match=f"{path}: .*'more' (is a link|stands for)"):
+            _ = atlas[PLACES[1]]
+        with pytest.raises(FedatlasError, match=r"'more'"):
+            fedatlas.compare(atlas, "gradient_norm", "round", 0.5)
+        for missing in ("vfb2/nothing", f"{PLACES[0]}/objective"):
+            with pytest.raises(KeyError, match=missing):
+                _ = atlas[missing]
 
 
 def test_importing_the_package_imports_nothing_heavy():
@@ -285,7 +325,7 @@ def test_a_papers_file_under_another_name_is_refused(tmp_path):
 def test_an_atlas_of_no_paper_is_empty(tmp_path):
     join_papers([], tmp_path / "atlas.nc")
     with fedatlas.open_atlas(tmp_path / "atlas.nc") as atlas:
-        assert list(atlas.children) == [] and list(atlas_runs(atlas)) == []
+        assert list(atlas) == [] and list(atlas_runs(atlas)) == []
 
 
 def test_leftovers_are_left_out_and_named(tmp_path, caplog):
@@ -296,7 +336,7 @@ def test_leftovers_are_left_out_and_named(tmp_path, caplog):
         path = join(tmp_path, EVERYWHERE)
     assert [str(stray) in message for message in caplog.messages] == [True]
     with fedatlas.open_atlas(path) as atlas:
-        assert len(atlas.leaves) == len(PLACES)
+        assert len(atlas.to_datatree().leaves) == len(PLACES)
 
 
 def test_commands_join_both_levels(tmp_path):

@@ -62,7 +62,7 @@ def test_all_traces_are_in_the_atlas_and_nothing_else(finished):
     traces = sorted((finished.results / "experiments").glob("*/traces/*/*.nc"))
     assert len(traces) == 4 + 3
     with fedatlas.open_atlas(finished.folder / ATLAS) as atlas:
-        leaves = {node.path: node for node in atlas.subtree if node.has_data}
+        leaves = {node.path: node for node in atlas.to_datatree().subtree if node.has_data}
         assert len(leaves) == len(traces)
         for file in traces:
             trace = read_trace(file)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fedatlas.atlas.reading import AtlasRun, atlas_runs
+from fedatlas.atlas.reading import Atlas, AtlasRun, atlas_runs
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.levels import cost_to_reach, log_target, mean_interval
@@ -20,7 +20,7 @@ from fedatlas.schema.measurements import LARGER_IS_BETTER, LEVELS, MEASUREMENTS
 
 
 def compare(
-    atlas: xr.DataTree,
+    atlas: Atlas,
     metric: str,
     cost: str | Sequence[str],
     target: float,
@@ -90,7 +90,7 @@ def compare(
 
 
 def interpolate(
-    atlas: xr.DataTree,
+    atlas: Atlas,
     metric: str,
     cost: str,
     at: Sequence[float] | np.ndarray,
@@ -155,7 +155,7 @@ def _known(cost: str) -> str:
 
 
 def _measuring(
-    atlas: xr.DataTree, metric: str, experiments: Sequence[str] | None, all_points: bool
+    atlas: Atlas, metric: str, experiments: Sequence[str] | None, all_points: bool
 ) -> tuple[list[AtlasRun], np.ndarray]:
     """The runs that measure the metric, and all their seeds in ascending order."""
     runs = list(atlas_runs(atlas, experiments=experiments, all_points=all_points))

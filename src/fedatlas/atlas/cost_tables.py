@@ -10,7 +10,7 @@ import xarray as xr
 
 from fedatlas.atlas.comparison import compare
 from fedatlas.atlas.markdown import code, item, paragraph, table, text
-from fedatlas.atlas.reading import atlas_runs, open_atlas
+from fedatlas.atlas.reading import Atlas, atlas_runs, open_atlas
 from fedatlas.atlas.scope import SelectedExperiment
 from fedatlas.evaluation.claims.cost_to_target import CostToTargetTest
 from fedatlas.evaluation.evidence import target_name, unit_of
@@ -42,9 +42,7 @@ def cost_tables(experiments: Sequence[SelectedExperiment], atlas: Path) -> Itera
                 yield from _table(experiment, tree, measurement, target, stated)
 
 
-def _targets(
-    experiment: SelectedExperiment, atlas: xr.DataTree
-) -> Iterator[tuple[str, float, bool]]:
+def _targets(experiment: SelectedExperiment, atlas: Atlas) -> Iterator[tuple[str, float, bool]]:
     """Each measurement with a target, and whether a claim states it."""
     tests = [claim.test for claim in experiment.claims if isinstance(claim.test, CostToTargetTest)]
     stated = dict.fromkeys((test.measurement, test.target) for test in tests if test.target)
@@ -65,7 +63,7 @@ def _targets(
 
 def _table(
     experiment: SelectedExperiment,
-    atlas: xr.DataTree,
+    atlas: Atlas,
     measurement: str,
     target: float,
     stated: bool,

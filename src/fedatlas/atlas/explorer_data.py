@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from fedatlas.atlas.reading import Atlas
 from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.levels import diverged, drawn_values
 from fedatlas.evaluation.selection import hyper_parameters, varied_hyper_parameters
@@ -80,7 +81,7 @@ def six_digits(values: np.ndarray) -> np.ndarray:
 
 
 def describe(
-    atlas: xr.DataTree,
+    atlas: Atlas,
     verdicts: Sequence[Verdict],
     shows: Mapping[str, Sequence[str]],
     store: ColumnStore,
@@ -90,20 +91,22 @@ def describe(
     shows: experiment without runs of its own → the runs that it shows, as experiment/run.
     Columns go to `store`; the `columns` of a point name their places there: name → [offset, rows].
     """
-    texts = ("title", "source", "notes", "dataset")
     papers = [
         {
             "name": paper,
             "experiments": [
                 {
                     "name": name,
-                    **{key: str(experiment.attrs.get(key, "")) for key in texts},
-                    "runs": [_describe_run(*run, store) for run in experiment.children.items()],
+                    **_stated(atlas, f"{paper}/{name}"),
+                    "runs": [
+                        _describe_run(atlas, f"{paper}/{name}", run, store)
+                        for run in atlas.names(f"{paper}/{name}")
+                    ],
                 }
-                for name, experiment in node.children.items()
+                for name in atlas.names(paper)
             ],
         }
-        for paper, node in atlas.children.items()
+        for paper in atlas
     ]
     # The name of an experiment has no slash, the rest of a claim's may.
     of_experiments = [(verdict.claim.split("/", 1)[0], verdict) for verdict in verdicts]
@@ -134,15 +137,22 @@ def _cost_label(name: str) -> str:
     return cost.long_name if cost.units == "1" else f"{cost.long_name} ({cost.units})"
 
 
-def _describe_run(name: str, node: xr.DataTree, store: ColumnStore) -> dict[str, Any]:
-    traces = {point: child.to_dataset() for point, child in node.children.items()}
+def _stated(atlas: Atlas, experiment: str) -> dict[str, str]:
+    stated = atlas.attributes(experiment)
+    return {key: str(stated.get(key, "")) for key in ("title", "source", "notes", "dataset")}
+
+
+def _describe_run(atlas: Atlas, experiment: str, name: str, store: ColumnStore) -> dict[str, Any]:
+    place = f"{experiment}/{name}"
+    traces = {point: atlas.dataset(f"{place}/{point}") for point in atlas.names(place)}
+    stated = atlas.attributes(place)
     return {
         "name": name,
-        "title": str(node.attrs["title"]),
+        "title": str(stated["title"]),
         "points": [
             {
                 "name": point,
-                "selected": point == node.attrs["selected"],
+                "selected": point == stated["selected"],
                 "label": _label(point, traces),
                 "hyperParameters": [[key, _text(x)] for key, x in hyper_parameters(trace).items()],
                 **_describe_trace(trace, store),

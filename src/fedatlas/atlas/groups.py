@@ -14,7 +14,7 @@ import numpy as np
 from h5py import h5, h5a, h5d, h5ds, h5g, h5o, h5p, h5s, h5t
 
 # Attributes that are written anew or describe the source file.
-_CONVENTIONS = {
+CONVENTIONS = {
     b"CLASS",
     b"NAME",
     b"DIMENSION_LIST",
@@ -53,7 +53,7 @@ class GroupCopier:
                 h5ds.set_scale(copied, h5ds.get_scale_name(dataset))
                 self._number(copied)
         for dataset, copied in copies.items():
-            for axis, scale in _scales(dataset):
+            for axis, scale in scales_of(dataset):
                 h5ds.attach_scale(copied, copies[scale], axis)
 
     def _number(self, dimension: h5d.DatasetID) -> None:
@@ -101,7 +101,7 @@ def _names(group: h5g.GroupID) -> Iterable[bytes]:
     return names
 
 
-def _scales(dataset: h5d.DatasetID) -> Iterable[tuple[int, h5d.DatasetID]]:
+def scales_of(dataset: h5d.DatasetID) -> Iterable[tuple[int, h5d.DatasetID]]:
     """The axes of a variable with their dimensions; none for a dimension's own dataset."""
     found: list[tuple[int, h5d.DatasetID]] = []
     if not h5ds.is_scale(dataset):
@@ -120,7 +120,7 @@ def _copy_attributes(
 ) -> None:
     for index in range(h5a.get_num_attrs(source)):
         attribute = h5a.open(source, index=index, index_type=h5.INDEX_CRT_ORDER)
-        if attribute.name in _CONVENTIONS:
+        if attribute.name in CONVENTIONS:
             continue
         kind, space = attribute.get_type(), attribute.get_space()
         copied = h5a.create(target, attribute.name, kind, space)

@@ -1,38 +1,120 @@
 """Open an atlas and walk over its runs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import h5py
 import xarray as xr
+from h5py import h5g, h5i, h5o
 
 from fedatlas.atlas import FORMAT
+from fedatlas.atlas.store import attributes_of, open_group
 from fedatlas.errors import FedatlasError
-from fedatlas.traces.contents import check_contents
+from fedatlas.traces.contents import checked_groups, naming, opened_child
+from fedatlas.traces.seal import check_seal
 
 
-def open_atlas(path: Path | str) -> xr.DataTree:
-    """The atlas as a tree /paper/experiment/run/point; values are read when they are used.
+def open_atlas(path: Path | str) -> "Atlas":
+    """The atlas, a mapping from places, such as paper/experiment/run/point, to trees.
 
-    The file stays open until the tree is closed: `with fedatlas.open_atlas(path) as atlas: …`.
-    FedatlasError names a file that is damaged or no atlas.
+    The file stays open until the atlas is closed: `with fedatlas.open_atlas(path) as atlas: …`.
+    FedatlasError names a file that is damaged or no atlas; the seal of the whole file is checked
+    here, what a group holds when it is opened.
     """
-    check_contents(Path(path))
-    try:
-        atlas = xr.open_datatree(path, engine="netcdf4")
-    except Exception as error:  # damage can make netCDF and xarray raise anything
-        raise FedatlasError(
-            f"{path}: not a readable netCDF file ({error}). Delete it and run again."
-        ) from error
-    found = atlas.attrs.get("format")
-    if found != FORMAT:
-        atlas.close()
-        raise FedatlasError(
-            f"{path}: is not an atlas of this version (its format is {found!r}, expected "
-            f"{FORMAT!r}). Name results/atlas/atlas.nc, or delete it and run again."
-        )
-    return atlas
+    return Atlas(Path(path))
+
+
+class Atlas(Mapping[str, xr.DataTree]):
+    """An open atlas. Groups are opened, and checked, when they are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        """`open_atlas` says what is refused."""
+        check_seal(path)
+        self.path = path
+        self._seen: dict[int, bytes] = {}
+        with naming(path):
+            self._file = h5py.File(path, "r")
+        try:
+            self.names()
+            self.attrs = self.attributes("/")
+            self._check_format()
+        except FedatlasError:
+            self.close()
+            raise
+
+    def _check_format(self) -> None:
+        found = self.attrs.get("format")
+        if found != FORMAT:
+            raise FedatlasError(
+                f"{self.path}: is not an atlas of this version (its format is {found!r}, expected "
+                f"{FORMAT!r}). Name results/atlas/atlas.nc, or delete it and run again."
+            )
+
+    def __getitem__(self, place: str) -> xr.DataTree:
+        """The group at this place with all groups in it; values are read when they are used."""
+        nodes: dict[str, xr.Dataset] = {}
+        waiting = [place.strip("/")]
+        while waiting:
+            path = waiting.pop()
+            below = path.removeprefix(place.strip("/")) or "/"
+            nodes[below] = self.dataset(path)
+            waiting += [f"{path}/{name}".strip("/") for name in reversed(self.names(path))]
+        return xr.DataTree.from_dict(nodes, name=place.strip("/").rpartition("/")[2] or None)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of papers."""
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def to_datatree(self) -> xr.DataTree:
+        """The whole atlas, /paper/experiment/run/point; all groups are opened."""
+        return self["/"]
+
+    def names(self, place: str = "") -> list[str]:
+        """The names of the groups in a group, in the order of the atlas."""
+        group = self._group(place)
+        with naming(self.path):
+            return [name.decode() for name in checked_groups(group, self._seen)]
+
+    def attributes(self, place: str) -> dict[str, Any]:
+        """The attributes of a group."""
+        group = self._group(place)
+        with naming(self.path):
+            return attributes_of(h5py.Group(group))
+
+    def dataset(self, place: str) -> xr.Dataset:
+        """The attributes and variables of a group; of a point, its trace."""
+        group = self._group(place)
+        with naming(self.path):
+            checked_groups(group, self._seen)
+            return open_group(h5py.Group(group))
+
+    def _group(self, place: str) -> h5g.GroupID:
+        with naming(self.path):
+            group, path = h5o.open(self._file.id, b"."), b"/"
+        for name in filter(None, place.encode().split(b"/")):
+            if name not in group:
+                raise KeyError(place)
+            with naming(self.path):
+                group = opened_child(group, path, name, self._seen)
+                path = h5i.get_name(group)
+            if not isinstance(group, h5g.GroupID):
+                raise KeyError(place)
+        return group
+
+    def close(self) -> None:
+        """Close the file; values that were not read are lost."""
+        self._file.close()
+
+    def __enter__(self) -> "Atlas":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class AtlasRun(NamedTuple):
@@ -53,14 +135,15 @@ class AtlasRun(NamedTuple):
 
 
 def atlas_runs(
-    atlas: xr.DataTree, *, experiments: Sequence[str] | None = None, all_points: bool = False
+    atlas: Atlas, *, experiments: Sequence[str] | None = None, all_points: bool = False
 ) -> Iterator[AtlasRun]:
     """Runs in the order of the atlas, each at its selected point or at all its points.
 
     experiments: names or patterns such as "vfb2-*", all by default. FedatlasError for one that
     matches no experiment.
     """
-    named = [name for paper in atlas.children.values() for name in paper.children]
+    places = [(paper, experiment) for paper in atlas for experiment in atlas.names(paper)]
+    named = [experiment for _, experiment in places]
     for pattern in experiments or ():
         if not any(fnmatchcase(name, pattern) for name in named):
             raise FedatlasError(
@@ -68,13 +151,19 @@ def atlas_runs(
                 f"{', '.join(named) or 'none'}"
             )
     patterns = ["*"] if experiments is None else experiments
-    for paper, of_paper in atlas.children.items():
-        for experiment, runs in of_paper.children.items():
-            if not any(fnmatchcase(experiment, pattern) for pattern in patterns):
-                continue
-            for run, points in runs.children.items():
-                for point, node in points.children.items():
-                    selected = points.attrs["selected"] == point
-                    if selected or all_points:
-                        title, trace = points.attrs["title"], node.to_dataset()
-                        yield AtlasRun(paper, experiment, run, point, title, selected, trace)
+    for paper, experiment in places:
+        if any(fnmatchcase(experiment, pattern) for pattern in patterns):
+            for run in atlas.names(f"{paper}/{experiment}"):
+                yield from _points(atlas, paper, experiment, run, all_points)
+
+
+def _points(
+    atlas: Atlas, paper: str, experiment: str, run: str, all_points: bool
+) -> Iterator[AtlasRun]:
+    place = f"{paper}/{experiment}/{run}"
+    stated = atlas.attributes(place)
+    for point in atlas.names(place):
+        selected = stated["selected"] == point
+        if selected or all_points:
+            trace = atlas.dataset(f"{place}/{point}")
+            yield AtlasRun(paper, experiment, run, point, stated["title"], selected, trace)
