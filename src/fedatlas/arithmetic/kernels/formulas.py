@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from fedatlas.arithmetic.kernels.compilation import compiled
+from fedatlas.arithmetic.kernels.operations import prefetch
 from fedatlas.schema.objectives import Loss, Regulariser
 
 ROBUST, LOGISTIC, SQUARE = 0, 1, 2
@@ -88,6 +89,15 @@ def add_row(indptr, indices, values, row, scale, out):
     """Add the row, times `scale`, to `out`."""
     for position in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
         out[np.uint32(indices[position])] += scale * values[position]
+
+
+@compiled(inline="always")
+def prefetch_row(indptr, indices, values, row):
+    """Ask for the row's first 16 entries; the processor guesses that what follows is next."""
+    first = np.uint64(indptr[row])
+    prefetch(indices, first)
+    prefetch(values, first)
+    prefetch(values, first + np.uint64(8))
 
 
 @compiled

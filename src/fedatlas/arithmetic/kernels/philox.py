@@ -5,35 +5,16 @@ half a word that is left over, after whether there is one. Philox: Salmon et al.
 rounds; any word follows from its place, so that loops need not wait for one another.
 """
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from fedatlas.arithmetic.kernels.compilation import compiled
+from fedatlas.arithmetic.kernels.operations import wide_product
 
 KEY, ROUND, USED, HAS_HALF, HALF = slice(0, 2), 2, 3, 4, 5
 LENGTH = 6
 _FACTORS = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 _WEYL = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
 _LOW_HALF, _HALF_BITS, _NONE = np.uint64(2**32 - 1), np.uint64(32), np.uint64(0)
-
-
-@intrinsic
-def _wide_product(typing: Any, a: Any, b: Any) -> Any:
-    """The upper and the lower 64 of the product's 128 bits, which numba has no operation for."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word, wide = ir.IntType(64), ir.IntType(128)
-        left, right = (builder.zext(argument, wide) for argument in arguments)
-        product = builder.mul(left, right)
-        upper = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), word)
-        parts = upper, builder.trunc(product, word)
-        return context.make_tuple(builder, signature.return_type, parts)
-
-    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), code
 
 
 @compiled(inline="always")
@@ -43,8 +24,8 @@ def _block(stream, number):
     a, b, c, d = np.uint64(number) + np.uint64(1), _NONE, stream[ROUND], _NONE
     first, second = stream[0], stream[1]
     for _ in range(10):
-        upper_a, lower_a = _wide_product(_FACTORS[0], a)
-        upper_c, lower_c = _wide_product(_FACTORS[1], c)
+        upper_a, lower_a = wide_product(_FACTORS[0], a)
+        upper_c, lower_c = wide_product(_FACTORS[1], c)
         a, b, c, d = upper_c ^ b ^ first, lower_c, upper_a ^ d ^ second, lower_a
         first, second = first + _WEYL[0], second + _WEYL[1]
     return a, b, c, d

@@ -2,7 +2,8 @@
 
 Rows are CSR (indptr, indices, values), ordered by client. A minibatch is an array of row numbers
 (clients, steps, size); an empty one means every client's whole local data set at every step. All
-arithmetic is float64 in a fixed order: results do not depend on threads.
+arithmetic is float64 in a fixed order: results do not depend on threads. While a client computes,
+the rows that the next one has drawn are asked for: memory's answers took a fifth of a round.
 """
 
 import math
@@ -16,6 +17,7 @@ from fedatlas.arithmetic.kernels.formulas import (
     dot,
     loss_derivative,
     loss_value,
+    prefetch_row,
     regulariser_derivative,
     regulariser_value,
 )
@@ -32,6 +34,9 @@ def client_gradients(
     whole = rows.shape[0] == 0
     for s in range(clients):
         x = points[s] if points.shape[0] > 1 else points[0]
+        if s + 1 < rows.shape[0]:
+            for t in range(batch_sizes[s + 1]):
+                prefetch_row(indptr, indices, values, rows[s + 1, 0, t])
         for t in range(batch_sizes[s]):
             row = starts[s] + t if whole else rows[s, 0, t]
             slope = loss_derivative(loss, dot(indptr, indices, values, row, x), labels[row])
@@ -65,6 +70,9 @@ def local_sgd(
         for j in range(dimension):
             y[j] = begin[j]
         for k in range(steps):
+            if s + 1 < rows.shape[0]:
+                for t in range(batch_sizes[s + 1]):
+                    prefetch_row(indptr, indices, values, rows[s + 1, k, t])
             for t in range(batch_sizes[s]):
                 row = starts[s] + t if whole else rows[s, k, t]
                 margin = dot(indptr, indices, values, row, y)
@@ -107,6 +115,9 @@ def local_recursive_steps(
         for j in range(dimension):
             y_previous[j], g[j] = before[j], estimates[s, j]
         for k in range(steps):
+            if s + 1 < rows.shape[0]:
+                for t in range(batch_sizes[s + 1]):
+                    prefetch_row(indptr, indices, values, rows[s + 1, k, t])
             for t in range(batch_sizes[s]):
                 row = starts[s] + t if whole else rows[s, k, t]
                 new = loss_derivative(loss, dot(indptr, indices, values, row, y), labels[row])
