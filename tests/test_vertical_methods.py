@@ -435,9 +435,9 @@ def assert_as_by_events(
     """The loop of one party and that of several leave the same bits everywhere."""
     alone = Run(case, data).round(rounds)
 
-    def by_events(blocks, rule, timing, draws, *state):
+    def by_events(blocks, rule, timing, scratch, draws, *state):
         trees, key = np.empty((1, 2, 0, 2), np.int64), np.uint64(0)
-        job = blocks, rule, timing, draws, -math.inf, trees, key, 0.0
+        job = blocks, rule, timing, scratch, draws, -math.inf, trees, key, 0.0
         assert events.advance(*job, *state)
 
     monkeypatch.setattr(events, "decide_alone", by_events)

@@ -38,11 +38,17 @@ class _MeaningCache(FunctionCache):
                     file.unlink()
 
 
-def compiled(function: Callable[..., Any] | None = None, *, inline: str = "never") -> Any:
-    """Compile a function by numba when it is first called; cached on disk."""
+def compiled(
+    function: Callable[..., Any] | None = None, *, inline: str = "never", allocates: bool = True
+) -> Any:
+    """Compile a function by numba when it is first called; cached on disk.
+
+    allocates: whether it, or what it calls, makes arrays. Otherwise no references to arrays are
+    counted, which in loops of short steps takes longer than the steps.
+    """
     if function is None:
-        return partial(compiled, inline=inline)
-    dispatcher = njit(inline=inline)(function)
+        return partial(compiled, inline=inline, allocates=allocates)
+    dispatcher = njit(inline=inline, _nrt=allocates)(function)
     dispatcher._cache = _MeaningCache(function)
     return dispatcher
 

@@ -50,6 +50,7 @@ from fedatlas.federations.vertical.kernels.state import (
     Blocks,
     Queues,
     Rule,
+    Scratch,
     Tally,
     Timing,
 )
@@ -231,7 +232,7 @@ class PartyNetwork:
     ) -> PartyState:
         """The state with more dominated updates, and then with every update due by `until`."""
         state = _copied(state, rule.reference)
-        job = self._blocks, self._rule(rule), self._timing, samples
+        job = self._blocks, self._rule(rule), self._timing, self._scratch(state), samples
         given = state._replace(reference=state.reference.T)
         if self.parties == 1 and len(samples):
             events.decide_alone(*job, *given)
@@ -243,6 +244,15 @@ class PartyNetwork:
                 "applies them; raise threads, up to the number of active parties"
             )
         return state
+
+    def _scratch(self, state: PartyState) -> Scratch:
+        """Blocks that are settled: sparse coordinates have missed nothing."""
+        q, touched = self.parties, np.zeros(0, np.int64)
+        nonconvex = self._objective.regulariser is Regulariser.NONCONVEX
+        if self._blocks.dense.shape[0] == 0 and nonconvex:
+            applied = state.queues.position[:, at.APPLIED]
+            touched = np.repeat(applied, np.diff(self._blocks.starts))
+        return Scratch(np.ones(q), np.zeros(q), touched, np.empty(q), np.empty(q))
 
     def _rule(self, rule: UpdateRule) -> Rule:
         weight = self._objective.regularisation_weight

@@ -9,7 +9,7 @@ from fedatlas.arithmetic.kernels.formulas import loss_derivative
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.kernels.state import PLAIN, TABLE
 from fedatlas.federations.vertical.kernels.sums import mask, unmasked_sum
-from fedatlas.federations.vertical.kernels.updates import settle_block, share, unsettled, update
+from fedatlas.federations.vertical.kernels.updates import settle_block, share, update
 
 
 @compiled(inline="always")
@@ -24,15 +24,15 @@ def _difference(rule, party, row, slope, reference):
     return difference
 
 
-@compiled
-def decide_alone(blocks, rule, timing, draws, w, mean, reference, queues, tally):
+@compiled(allocates=False)
+def decide_alone(blocks, rule, timing, scratch, draws, w, mean, reference, queues, tally):
     """`advance` where there is one party: it has everything it needs when it decides, so that
     nothing waits but its own last update, and hides nothing from itself.
     """
     starts, dense, bounds, columns, values, labels = blocks
     own, position, begin = queues.own, queues.position, queues.begin
     counts, numbers = tally
-    scale, drift, touched = unsettled(starts, dense, rule, position)
+    scale, drift, touched = scratch.scale, scratch.drift, scratch.touched
     applied = position[0, at.APPLIED]
     row, slope = np.int64(own[0, at.SAMPLE]), own[0, at.SLOPE]
     for event in range(len(draws)):
@@ -69,10 +69,10 @@ def decide_alone(blocks, rule, timing, draws, w, mean, reference, queues, tally)
         settle_block(starts[0], starts[1], applied, rule, scale[0], drift[0], touched, w, mean)
 
 
-@compiled
+@compiled(allocates=False)
 def advance(
-    blocks, rule, timing, draws, until, trees, mask_key, mask_scale, w, mean, reference, queues,
-    tally,
+    blocks, rule, timing, scratch, draws, until, trees, mask_key, mask_scale,
+    w, mean, reference, queues, tally,
 ):  # fmt: skip
     """Run until `len(draws)` more dominated updates have been decided, on those samples, and then
     apply every update that is due at `until` or before; changes w, mean, reference, queues, tally.
@@ -86,8 +86,7 @@ def advance(
     counts, numbers = tally
     work = timing.work
     parties, capacity = len(position), ring.shape[1]
-    masked, masks = np.empty(parties), np.empty(parties)
-    scale, drift, touched = unsettled(starts, dense, rule, position)
+    scale, drift, touched, masked, masks = scratch
     for event in range(len(draws) + 1):
         deciding = event < len(draws)
         row, dominator, asked, plain = 0, 0, 0.0, 0.0

@@ -77,3 +77,15 @@ class Tally(NamedTuple):
 
     counts: np.ndarray
     values: np.ndarray
+
+
+class Scratch(NamedTuple):
+    """Room for one call, which allocates nothing: see `updates` for scale, drift (q,) and touched
+    (d,), or (0,) where it is not needed; masked, masks (q,).
+    """
+
+    scale: np.ndarray
+    drift: np.ndarray
+    touched: np.ndarray
+    masked: np.ndarray
+    masks: np.ndarray

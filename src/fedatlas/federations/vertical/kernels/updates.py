@@ -12,26 +12,12 @@ import numpy as np
 
 from fedatlas.arithmetic.kernels.compilation import compiled
 from fedatlas.arithmetic.kernels.formulas import NONCONVEX, regulariser_derivative
-from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.kernels.state import PLAIN, TABLE
 
-_CHUNK = 256
 SMALLEST_SCALE = 1e-100  # below it a block is written out, before 1 / scale overflows
 
 
 # Unsigned indices cannot be negative, which numba checks at every access otherwise.
-
-
-@compiled
-def unsettled(starts, dense, rule, position):
-    """What sparse blocks need until they are settled: scale (q,), drift (q,) and touched (d,)."""
-    parties = len(position)
-    lazy = dense.shape[0] == 0 and rule.regulariser == NONCONVEX
-    touched = np.empty(starts[-1] if lazy else 0, np.int64)
-    if lazy:
-        for party in range(parties):
-            touched[starts[party] : starts[party + 1]] = position[party, at.APPLIED]
-    return np.ones(parties), np.zeros(parties), touched
 
 
 @compiled(inline="always")
@@ -46,7 +32,7 @@ def share(
         return total
     first, last = np.uint64(bounds[row, party]), np.uint64(bounds[row, party + 1])
     if rule.regulariser == NONCONVEX:
-        catch_up(columns[first:last], now, rule, touched, w, mean)
+        _catch_up(columns, first, last, rule, touched, now, w, mean)
     if rule.reference == PLAIN:
         for entry in range(first, last):
             total += values[entry] * w[np.uint32(columns[entry])]
@@ -75,7 +61,7 @@ def update(
         return
     first, last = np.uint64(bounds[row, party]), np.uint64(bounds[row, party + 1])
     if rule.regulariser == NONCONVEX:
-        catch_up(columns[first:last], now, rule, touched, w, mean)
+        _catch_up(columns, first, last, rule, touched, now, w, mean)
         for entry in range(first, last):
             j = columns[entry]
             penalty = regulariser_derivative(NONCONVEX, rule.weight, w[j])
@@ -102,11 +88,13 @@ def update(
         scale[party], drift[party] = 1.0, 0.0
 
 
-@compiled
+@compiled(allocates=False)
 def settle_block(start, stop, now, rule, scale, drift, touched, w, mean):
     """Coordinates start:stop, sparse, become what they are after `now` updates of their block."""
     if rule.regulariser == NONCONVEX:
-        catch_up(np.arange(start, stop).astype(np.int32), now, rule, touched, w, mean)
+        for j in range(start, stop):
+            w[j] = caught_up(rule.weight, rule.step_size, now - touched[j], w[j], mean[j])
+            touched[j] = now
     elif rule.reference == PLAIN:
         for j in range(np.uint64(start), np.uint64(stop)):
             w[j] *= scale
@@ -115,31 +103,20 @@ def settle_block(start, stop, now, rule, scale, drift, touched, w, mean):
             w[j] = scale * w[j] - drift * mean[j]
 
 
-@compiled
-def catch_up(who, now, rule, touched, w, mean):
-    """Give the coordinates `who` the updates of their block that they have missed, nonconvex g:
-    w_j ← w_j − γ(mean_j + ∇g(w_j)), one by one, as there is no closed form.
-
-    Written so that it compiles to vector instructions: numbers side by side, and a step of 0 once
-    an entry has caught up.
-    """
-    here, slope = np.empty(_CHUNK), np.empty(_CHUNK)
-    missed, place = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.int64)
-    size, most = 0, 0
-    for k in range(len(who)):
-        j = who[k]
-        late = now - touched[j]
+@compiled(allocates=False)
+def _catch_up(columns, first, last, rule, touched, now, w, mean):
+    """Give a row's coordinates the updates of their block that they have missed, nonconvex g."""
+    for entry in range(first, last):
+        j = columns[entry]
+        w[j] = caught_up(rule.weight, rule.step_size, now - touched[j], w[j], mean[j])
         touched[j] = now
-        if late > 0 and (w[j] != 0.0 or mean[j] != 0.0):
-            here[size], slope[size], missed[size], place[size] = w[j], mean[j], late, j
-            most = max(most, late)
-            size += 1
-        if size == _CHUNK or k == len(who) - 1:
-            for update in range(most):
-                for i in range(size):
-                    square = 1.0 + here[i] * here[i]
-                    step = rule.step_size if update < missed[i] else 0.0
-                    here[i] -= step * (slope[i] + rule.weight * 2.0 * here[i] / (square * square))
-            for i in range(size):
-                w[place[i]] = here[i]
-            size, most = 0, 0
+
+
+@compiled(allocates=False)
+def caught_up(weight, step_size, missed, w, mean):
+    """A coordinate after `missed` updates w ← w − γ(mean + ∇g(w)), nonconvex g."""
+    if w == 0.0 and mean == 0.0:
+        return w
+    for _ in range(missed):
+        w -= step_size * (mean + regulariser_derivative(NONCONVEX, weight, w))
+    return w
