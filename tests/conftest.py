@@ -1,10 +1,13 @@
 """What several test files share."""
 
+import gc
 import os
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Collecting makes many objects and little garbage, which is looked for again and again otherwise.
+gc.disable()
 # Workers share the cores; child processes inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Property tests that name no number of examples draw so many; `make fuzz` takes "thorough". All
@@ -24,6 +27,11 @@ FIRST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, in their order."""
     items.sort(key=lambda item: [*map(item.path.name.startswith, FIRST), True].index(True))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,6 @@ def test_only_equal_results_are_timed(driver: ModuleType, tmp_path: Path) -> Non
     peers = (
         driver.Peer("fedatlas", "fedavg_fedatlas.py", None, ROUNDS),
         driver.Peer("numpy", "fedavg_numpy.py", None, ROUNDS),
-        driver.Peer("torch", "fedavg_torch.py", None, ROUNDS),
         driver.Peer("other step", "fedavg_numpy.py", None, ROUNDS | {"step_size": 0.0101}),
         driver.Peer("broken", "no_such_script.py", None, ROUNDS),
         driver.Peer("absent", "fedavg_numpy.py", "no-such-environment", ROUNDS),
@@ -34,7 +33,7 @@ def test_only_equal_results_are_timed(driver: ModuleType, tmp_path: Path) -> Non
     task = fedavg.FedAvgTask(rows.made_up_rows(clients=60), peers)
     columns = driver.run_task(task, 1, tmp_path)
 
-    for name in ("fedatlas", "numpy", "torch"):
+    for name in ("fedatlas", "numpy"):
         assert not columns[name].fault
         (run,) = columns[name].repetitions
         assert run.work == 4 and run.seconds > 0 and run.peak_bytes > 1e7
