@@ -70,7 +70,8 @@ rule write_explorer:
         page=[relpath(path) for path in EXPLORER_SOURCES],
         code=code_of("fedatlas.atlas.explorer"),
     output:
-        "results/atlas/explorer.html",
+        page="results/atlas/explorer.html",
+        curves=directory("results/atlas/explorer"),
     log:
         "logs/atlas/explorer.log",
     resources:
@@ -79,4 +80,4 @@ rule write_explorer:
         shows=SELECTED.runs_shown(),
     shell:
         "fedatlas explorer {input.atlas:q} {input.claims:q} --shows {params.shows:q}"
-        " --output {output:q} > {log:q} 2>&1"
+        " --output {output.page:q} > {log:q} 2>&1"

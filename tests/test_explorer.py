@@ -27,6 +27,7 @@ CLAIMS = [
     claim("fedpage-again/shown", "fedpage", "not reproduced"),
     claim("vfb2-audit/leaks", "vfb2"),
 ]
+READY = "body[data-ready]"  # what is chosen is read and drawn
 OPEN_TREE = "document.querySelectorAll('#tree details').forEach(one => (one.open = true))"
 SHOWS = {"fedpage-again": ["fedpage-first/avg"]}
 HOSTILE = (
@@ -124,6 +125,7 @@ class Opener:
         )
         # The event of a changed hash comes before the next task.
         page.evaluate("new Promise(done => setTimeout(done, 20))")
+        page.wait_for_selector(READY)
         return page
 
     def _open(self, address: str, file: Path):
@@ -134,12 +136,13 @@ class Opener:
         page = context.new_page()
         page.set_default_timeout(60_000)
         asked = self.troubles.append
-        page.on("request", lambda r: r.url.startswith(("data:", file.as_uri())) or asked(r.url))
+        own = ("data:", file.as_uri(), f"{file.with_suffix('').as_uri()}/")
+        page.on("request", lambda r: r.url.startswith(own) or asked(r.url))
         page.on("console", lambda message: asked(message.text))
         page.on("pageerror", lambda error: asked(str(error)))
         page.on("dialog", lambda dialog: asked(dialog.message))
         page.goto(f"{file.as_uri()}#{address}")
-        page.wait_for_selector("body[data-ready]")
+        page.wait_for_selector(READY)
         return page
 
 
@@ -157,6 +160,7 @@ def open_page(opener):
 
 def curves(page) -> list[np.ndarray]:
     """Drawn medians (points, 2), in the order of Plotly's traces."""
+    page.wait_for_selector(READY)
     drawn = page.evaluate(
         """() => document.getElementById("figure").data
              .filter(trace => trace.hoverinfo !== "skip")
@@ -178,6 +182,7 @@ def until(page, condition: str) -> None:
 
 
 def legend(page) -> list[str]:
+    page.wait_for_selector(READY)
     return page.locator("#legend .name").all_text_contents()
 
 
@@ -556,6 +561,43 @@ def test_many_curves_share_colours_then_dashes(open_page, many):
         "[...new Set(figure.data[1].text.filter(Boolean).map(text => text.split('<br>')[0]))]"
     )
     assert names == ["<b>Run 1</b>", "<b>Run 43</b>"]
+
+
+def read_by(page) -> list[str]:
+    page.wait_for_selector(READY)
+    sources = page.evaluate("[...document.head.querySelectorAll('[src]')].map(one => one.src)")
+    return [source.rpartition("/")[2] for source in sources]
+
+
+def test_curves_are_read_when_they_are_shown(open_page, written):
+    page = open_page(fresh=True)
+    assert len(curves(page)) == len(read_by(page)) == 2
+    page.click("[data-only=fedpage-first]")
+    page.select_option("#measurement", "gradient_norm")
+    # Of its three runs one does not measure that: it is read for the measurement before.
+    assert len(curves(page)) == 2 and len(read_by(page)) == 5
+    for _ in range(2):
+        page.check("#all-points")
+        assert len(curves(page)) == 3 and len(read_by(page)) == 6
+        page.uncheck("#all-points")
+    assert len(list(written.with_suffix("").iterdir())) == 7
+
+
+def test_a_lost_file_is_named_and_the_rest_is_shown(opener, tmp_path):
+    atlas, claims = small_atlas(tmp_path / "atlas.nc"), write_claims(tmp_path / "claims.csv", [])
+    folder = tmp_path / "explorer"
+    write_explorer(atlas, claims, tmp_path / "explorer.html")
+    files = {file.name for file in folder.iterdir()}
+    (folder / "0123.js").write_text("of an older page")
+    write_explorer(atlas, claims, tmp_path / "explorer.html")
+    assert {file.name for file in folder.iterdir()} == files
+    page = opener("show=vfb2-crosspaper", tmp_path / "explorer.html", fresh=True)
+    lost = read_by(page)[0]
+    (folder / lost).unlink()
+    page.reload()
+    assert len(curves(page)) == 1
+    assert f"explorer/{lost} could not be read" in page.inner_text("#left-out-list")
+    opener.troubles.clear()  # the browser's own words for it
 
 
 def test_an_empty_atlas_has_an_empty_page(open_page, tmp_path):

@@ -126,7 +126,7 @@ def test_an_edited_page_is_written_anew_and_nothing_else(workflow):
     page = next((workflow.folder / "src/fedatlas/atlas/page").glob("*.js"))
     with page.open("a", encoding="utf-8") as stream:
         stream.write("\n// an edit\n")
-    assert workflow.planned() == ["results/atlas/explorer.html"]
+    assert workflow.planned() == ["results/atlas/explorer", "results/atlas/explorer.html"]
 
 
 def test_a_trace_that_was_damaged_later_stops_the_workflow_by_name(workflow):

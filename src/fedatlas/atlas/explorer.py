@@ -1,7 +1,9 @@
-"""The atlas as one page to explore: plotting library, data and scripts in a single HTML file.
+"""The atlas as a page to explore: plotting library, scripts and names in one HTML file.
 
-The page needs no network, and its content security policy forbids any. The policy names scripts by
-their digests, so that text out of traces stays text.
+Curves lie in files of their own in a folder beside it and are read when they are shown. Browsers
+let a page that is opened as a file read nothing but scripts, so these files are scripts, which hand
+over their content. The page needs no network: its content security policy allows scripts beside it
+and those that it holds itself, which are named by their digests; text out of traces stays text.
 """
 
 import base64
@@ -14,25 +16,41 @@ from pathlib import Path
 
 from plotly.offline import get_plotlyjs
 
-from fedatlas.atlas.explorer_data import ColumnStore, describe
+from fedatlas.atlas.explorer_data import describe
 from fedatlas.atlas.page import SCRIPTS, STYLE, TEMPLATE
 from fedatlas.atlas.reading import open_atlas
 from fedatlas.evaluation.verdicts import read_verdicts
-from fedatlas.files import write_text
+from fedatlas.files import text_digest, write_text
 
 
 def write_explorer(
     atlas: Path, claims: Path, output: Path, shows: Mapping[str, Sequence[str]] | None = None
 ) -> None:
-    """Write the page about an atlas (atlas.nc) and its verdicts (claims.csv).
+    """Write the page about an atlas (atlas.nc) and its verdicts (claims.csv), and its folder.
 
-    The page holds every healthy seed of every grid point. shows: experiment without runs of its own
-    → the runs that it shows, as experiment/run. FedatlasError names a damaged or foreign file.
+    The folder has the page's name without .html. It holds every healthy seed of every grid point, a
+    file for the selected point of a run and one for all others. shows: experiment without runs of
+    its own → the runs that it shows, as experiment/run. FedatlasError names a damaged or foreign
+    file.
     """
     verdicts = read_verdicts(claims)
-    store = ColumnStore()
+    folder = output.with_suffix("")
+    before = set(folder.glob("*.js"))
+    written: set[Path] = set()
+
+    def keep(columns: bytes) -> str:
+        packed = _packed(columns)
+        # Named by its content: a page never shows the curves of another.
+        name = text_digest(packed, 16)
+        file = folder / f"{name}.js"
+        if file not in written:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_text(file, f'hand("{name}", "{packed}");\n')
+            written.add(file)
+        return name
+
     with open_atlas(atlas) as tree:
-        described = describe(tree, verdicts, shows or {}, store)
+        described = {"folder": folder.name, **describe(tree, verdicts, shows or {}, keep)}
     library = get_plotlyjs()
     script = "\n".join(source.read_text(encoding="utf-8") for source in SCRIPTS)
     parts = {
@@ -42,13 +60,14 @@ def write_explorer(
         "description": json.dumps(described, ensure_ascii=False, allow_nan=False).replace(
             "<", "\\u003c"
         ),
-        "columns": _packed(store.planes()),
         "library": _packed(library.encode()),
         "script": script,
     }
     template = TEMPLATE.read_text(encoding="utf-8")
     # One pass does not search the inserted parts for further places.
     write_text(output, re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template))
+    for leftover in before - written:
+        leftover.unlink()
 
 
 def _digest(script: str) -> str:

@@ -5,7 +5,7 @@ reader chooses and on the network that a reader declares.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -49,6 +49,10 @@ _FIRST_MEASUREMENTS = (
 _DROPPED_BITS = 3
 
 
+#: Writes the columns of a file and names it.
+Keep = Callable[[bytes], str]
+
+
 class ColumnStore:
     """Columns of numbers (rows, records), one behind the other as float32."""
 
@@ -84,12 +88,13 @@ def describe(
     atlas: Atlas,
     verdicts: Sequence[Verdict],
     shows: Mapping[str, Sequence[str]],
-    store: ColumnStore,
+    keep: Keep,
 ) -> dict[str, Any]:
     """The page's JSON: papers, experiments, runs and points, names of axes, and claims.
 
     shows: experiment without runs of its own → the runs that it shows, as experiment/run.
-    Columns go to `store`; the `columns` of a point name their places there: name → [offset, rows].
+    `keep` takes the columns of a file and returns the name of the file, which is that of a point's
+    `file`; the `columns` of a point name their places there: name → [offset, rows].
     """
     papers = [
         {
@@ -99,7 +104,7 @@ def describe(
                     "name": name,
                     **_stated(atlas, f"{paper}/{name}"),
                     "runs": [
-                        _describe_run(atlas, f"{paper}/{name}", run, store)
+                        _describe_run(atlas, f"{paper}/{name}", run, keep)
                         for run in atlas.names(f"{paper}/{name}")
                     ],
                 }
@@ -142,24 +147,28 @@ def _stated(atlas: Atlas, experiment: str) -> dict[str, str]:
     return {key: str(stated.get(key, "")) for key in ("title", "source", "notes", "dataset")}
 
 
-def _describe_run(atlas: Atlas, experiment: str, name: str, store: ColumnStore) -> dict[str, Any]:
+def _describe_run(atlas: Atlas, experiment: str, name: str, keep: Keep) -> dict[str, Any]:
     place = f"{experiment}/{name}"
     traces = {point: atlas.dataset(f"{place}/{point}") for point in atlas.names(place)}
     stated = atlas.attributes(place)
-    return {
-        "name": name,
-        "title": str(stated["title"]),
-        "points": [
+    stores = {True: ColumnStore(), False: ColumnStore()}
+    points = []
+    for point, trace in traces.items():
+        selected = bool(point == stated["selected"])
+        points.append(
             {
                 "name": point,
-                "selected": point == stated["selected"],
+                "selected": selected,
                 "label": _label(point, traces),
                 "hyperParameters": [[key, _text(x)] for key, x in hyper_parameters(trace).items()],
-                **_describe_trace(trace, store),
+                **_describe_trace(trace, stores[selected]),
             }
-            for point, trace in traces.items()
-        ],
-    }
+        )
+    # Readers look at selected points first.
+    files = {which: keep(stores[which].planes()) for which in {x["selected"] for x in points}}
+    for described in points:
+        described["file"] = files[described["selected"]]
+    return {"name": name, "title": str(stated["title"]), "points": points}
 
 
 def _label(point: str, traces: Mapping[str, xr.Dataset]) -> str:

@@ -3,17 +3,17 @@
 const NETWORK = "network";
 
 // A point's column as one array per seed; one array where all seeds are alike.
-function rowsOf(columns, point, name) {
+function rowsOf(point, name) {
   const [offset, count] = point.columns[name];
   return Array.from({ length: count }, (_, row) =>
-    columns.subarray(offset + row * point.records, offset + (row + 1) * point.records),
+    point.values.subarray(offset + row * point.records, offset + (row + 1) * point.records),
   );
 }
 
-function networkTime(columns, point, network) {
-  const messages = rowsOf(columns, point, "sequential_messages");
-  const bytes = rowsOf(columns, point, "sequential_bytes");
-  const gradients = rowsOf(columns, point, "sequential_gradients");
+function networkTime(point, network) {
+  const messages = rowsOf(point, "sequential_messages");
+  const bytes = rowsOf(point, "sequential_bytes");
+  const gradients = rowsOf(point, "sequential_gradients");
   const seeds = Math.max(messages.length, bytes.length, gradients.length);
   const of = (rows, seed) => rows[rows.length === 1 ? 0 : seed];
   return Array.from({ length: seeds }, (_, seed) => {
@@ -30,10 +30,10 @@ function hasCost(point, cost) {
   return point.ownLatency !== null || "sequential_messages" in point.columns;
 }
 
-function costRows(columns, point, cost, network) {
-  if (cost !== NETWORK) return rowsOf(columns, point, cost);
-  if (point.ownLatency !== null) return rowsOf(columns, point, "simulated_time");
-  return networkTime(columns, point, network);
+function costRows(point, cost, network) {
+  if (cost !== NETWORK) return rowsOf(point, cost);
+  if (point.ownLatency !== null) return rowsOf(point, "simulated_time");
+  return networkTime(point, network);
 }
 
 // By insertion: seeds are few, and a typed array's own sort takes several times as long.
@@ -80,12 +80,13 @@ function commonCosts(costs) {
   });
 }
 
-// {x, median, low, high}, each by record. Costs and measurement must be among the point's columns.
-function curveOf(columns, point, measurement, cost, network) {
+// {x, median, low, high}, each by record. Costs and measurement must be among the point's columns,
+// whose values must be there.
+function curveOf(point, measurement, cost, network) {
   const key = [measurement, cost, network.latency, network.bandwidth, network.gradient].join();
   if (point.cached?.key === key) return point.cached.curve;
-  const costs = costRows(columns, point, cost, network);
-  let values = rowsOf(columns, point, measurement);
+  const costs = costRows(point, cost, network);
+  let values = rowsOf(point, measurement);
   let x = costs[0];
   if (costs.length > 1) {
     x = commonCosts(costs);

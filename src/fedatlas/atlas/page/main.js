@@ -1,16 +1,17 @@
 // What the page holds, what is chosen of it, and what follows from a change.
 
 function described() {
-  const { papers, costs, measurements, verdicts, claims, firstMeasurements, shows } = JSON.parse(
-    byId("description").textContent,
-  );
+  const { papers, costs, measurements, verdicts, claims, firstMeasurements, shows, folder } =
+    JSON.parse(byId("description").textContent);
   const atlas = {
     papers,
     claims,
     firstMeasurements,
+    folder,
     experiments: papers.flatMap((paper) => paper.experiments),
     runs: new Map(),
     points: new Map(),
+    files: new Map(),
     costs: new Map(Object.entries(costs)),
     measurements: new Map(Object.entries(measurements)),
     verdicts,
@@ -68,7 +69,24 @@ function compact(value) {
   return scientific.length < usual.length ? scientific : usual;
 }
 
-function start(atlas, columns) {
+// Read the files of these points, each once; points have `values`, or the reason why not, after.
+function loadPoints(atlas, points) {
+  return Promise.all(
+    points.map(async (point) => {
+      if (!atlas.files.has(point.file)) {
+        atlas.files.set(point.file, loadColumns(atlas.folder, point.file));
+      }
+      try {
+        point.values = await atlas.files.get(point.file);
+      } catch (error) {
+        point.unread = error.message;
+        atlas.files.delete(point.file);
+      }
+    }),
+  );
+}
+
+function start(atlas) {
   const first = firstView(atlas);
   let { state, unknown } = fromAddress(location.hash.slice(1), atlas, first);
   let address = "";
@@ -91,7 +109,7 @@ function start(atlas, columns) {
     if (point.diverged === point.seeds) return `every seed of ${point.seeds} diverged`;
     const label = atlas.measurements.get(state.y).label;
     if (!(state.y in point.columns)) return `does not measure the ${label}`;
-    if (hasCost(point, state.x)) return null;
+    if (hasCost(point, state.x)) return point.unread ?? null;
     const counted = state.x === NETWORK ? "what a network's time is made of" : atlas.costs.get(state.x);
     return `does not count ${counted}`;
   }
@@ -117,7 +135,7 @@ function start(atlas, columns) {
         return;
       }
       const lost = `${point.diverged} of ${counted(point.seeds, "seed")} diverged`;
-      const curve = curveOf(columns, point, state.y, state.x, state);
+      const curve = curveOf(point, state.y, state.x, state);
       if (curve.x[curve.x.length - 1] === Infinity) {
         leftOut.push(`${label}: spends more than any number of ${costTitle()}`);
         return;
@@ -185,7 +203,26 @@ function start(atlas, columns) {
     return "All curves are hidden: press entries of the legend.";
   }
 
+  // Draws what is chosen as soon as all of it is read, unless the choice has changed by then.
+  let reading = null;
   function renderFigure() {
+    const missing = chosenPoints()
+      .map(({ point }) => point)
+      .filter((point) => !point.values && reasonToLeaveOut(point) === null);
+    if (!missing.length) {
+      reading = null;
+      drawFigure();
+      document.body.dataset.ready = "true";
+      return;
+    }
+    delete document.body.dataset.ready;
+    byId("message").textContent = `Reading ${counted(missing.length, "curve")} …`;
+    const started = loadPoints(atlas, missing);
+    reading = started;
+    started.then(() => reading === started && renderFigure());
+  }
+
+  function drawFigure() {
     const { entries, leftOut } = gathered();
     const shown = entries.filter((entry) => !state.hidden.has(entry.key));
     const logarithmic = logarithmicScales(shown);
@@ -406,9 +443,8 @@ function start(atlas, columns) {
 }
 
 try {
-  const [columns] = await Promise.all([loadColumns(), loadLibrary()]);
-  start(described(), columns);
-  document.body.dataset.ready = "true";
+  await loadLibrary();
+  start(described());
 } catch (error) {
   byId("holds").textContent = `The page could not be shown (${error}); a browser of 2023 or later can.`;
   throw error;
