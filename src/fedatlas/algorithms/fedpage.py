@@ -94,7 +94,7 @@ class FedPage(HorizontalAlgorithm):
             )
             y = problem.local_recursive_steps(y, x, g_0, batch, step_size)
         (delta,) = network.gather(x - y)
-        return delta.mean(0) / (self.local_steps * step_size)
+        return delta.sum(0) / self.clients_per_round / (self.local_steps * step_size)
 
     @property
     def _local_step_size(self) -> float:

@@ -133,7 +133,9 @@ class ClientRows:
 
     def __getitem__(self, clients: np.ndarray) -> Any:
         """A copy of the rows of `clients`, (len(clients), d)."""
-        return self.table[clients]
+        table = self.table
+        # `take` finds them in less than half of the time.
+        return table.take(clients, 0) if isinstance(table, np.ndarray) else table[clients]
 
     def replace(self, clients: np.ndarray, rows: Any) -> ClientRows:
         """The table with the rows of `clients` replaced; self must not be used afterwards."""

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from fedatlas.arithmetic.compiled_drawing import distinct_rows_of_stream
+from fedatlas.arithmetic.drawing import Drawing
 from fedatlas.arithmetic.kernels import philox
 from fedatlas.arithmetic.randomness import RoundRandom
 
@@ -55,3 +57,10 @@ class CompiledRandom(RoundRandom):
         if self._by_numpy:
             return super().uniform(*shape)
         return philox.uniform(self._stream, math.prod(shape)).reshape(shape)
+
+    def distinct_rows(
+        self, drawing: Drawing, starts: np.ndarray, held: np.ndarray, steps: int, size: int
+    ) -> tuple[np.ndarray, int, int, np.ndarray]:
+        if self._by_numpy:
+            return super().distinct_rows(drawing, starts, held, steps, size)
+        return distinct_rows_of_stream(self._stream, starts, held, steps, size)

@@ -87,5 +87,4 @@ def draw(
     starts, sizes, samples, largest = drawing.held_rows(offsets, clients)
     if size is None or size >= largest:
         return Minibatches(starts, sizes, samples, largest, _ALL_ROWS, steps)
-    uniform = random.uniform(len(clients), steps, size)
-    return Minibatches(starts, *drawing.distinct_rows(uniform, starts, sizes), steps)
+    return Minibatches(starts, *random.distinct_rows(drawing, starts, sizes, steps, size), steps)

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from fedatlas.arithmetic.drawing import Drawing
+
 
 def named_stream(seed: int, name: str) -> np.random.Generator:
     """Independent random numbers for each name."""
@@ -53,6 +55,12 @@ class RoundRandom:
     def uniform(self, *shape: int) -> np.ndarray:
         """Independent uniform numbers in [0, 1) of the given shape."""
         return self.generator.random(shape)
+
+    def distinct_rows(
+        self, drawing: Drawing, starts: np.ndarray, held: np.ndarray, steps: int, size: int
+    ) -> tuple[np.ndarray, int, int, np.ndarray]:
+        """`drawing.distinct_rows` by the next uniform numbers (S, steps, size)."""
+        return drawing.distinct_rows(self.uniform(len(starts), steps, size), starts, held)
 
     def indices(self, population: int, size: int) -> np.ndarray:
         """(size,) int64 indices below `population`, uniformly, with replacement."""
