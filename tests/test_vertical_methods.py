@@ -5,6 +5,7 @@ multiples of UNIT by few powers of two (fractions in the reference), so events t
 exactly, and so does the work of a pass that up to eight threads share.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -25,7 +26,7 @@ from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.algorithm import VerticalAlgorithm
-from fedatlas.federations.vertical.kernels import events, sums
+from fedatlas.federations.vertical.kernels import events, sums, updates
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork, PartyState
 from fedatlas.federations.vertical.problem import PartyProblem
@@ -531,6 +532,21 @@ def assert_lazy(case: Case, rounds: int) -> None:
     for side in (counted, expected):
         del side["mask_error"]
     assert counted == expected
+
+
+@pytest.mark.parametrize("missed", [63, 64, 65, 700, 4000])
+@pytest.mark.parametrize("weight", [1e-6, 1e-4, 1e-2])
+def test_missed_nonconvex_updates_are_made_at_once(missed, weight):
+    random = np.random.default_rng(missed)
+    for step_size, scale, slope in itertools.product(
+        (1e-3, 0.1, 1.0), (1e-6, 0.5, 2.0), (0, 1e-5, 1e-2)
+    ):
+        w, mean = scale * random.normal(), slope * random.normal()
+        found = updates.caught_up(weight, step_size, missed, w, mean)
+        expected = np.longdouble(w)
+        for _ in range(missed):
+            expected -= step_size * (mean + 2 * weight * expected / (1 + expected**2) ** 2)
+        assert abs(found - expected) < 1e-13 * (abs(w) + missed * step_size * abs(mean))
 
 
 def test_features_that_no_row_has_are_regularised_too():

@@ -14,6 +14,10 @@ from fedatlas.arithmetic.kernels.compilation import compiled
 from fedatlas.arithmetic.kernels.formulas import NONCONVEX, regulariser_derivative
 from fedatlas.federations.vertical.kernels.state import PLAIN, TABLE
 
+# Of Lagrange's polynomial through 1, 1/2, …, 1/6, at 0.
+_LAGRANGE = (-1 / 120, 4 / 3, -81 / 4, 256 / 3, -3125 / 24, 324 / 5)
+_FEW = 64  # missed updates that are made one by one
+_LONGEST = 1 / 64  # time of updates at once, by the rate at which a coordinate changes
 SMALLEST_SCALE = 1e-100  # below it a block is written out, before 1 / scale overflows
 
 
@@ -114,9 +118,30 @@ def _catch_up(columns, first, last, rule, touched, now, w, mean):
 
 @compiled(allocates=False)
 def caught_up(weight, step_size, missed, w, mean):
-    """A coordinate after `missed` updates w ← w − γ(mean + ∇g(w)), nonconvex g."""
+    """A coordinate after `missed` updates w ← w − γ(mean + ∇g(w)), nonconvex g.
+
+    They are Euler's steps, and there is no closed form. Many are made at once: what one to six
+    longer steps over the same time give is a polynomial in the length of a step, up to terms of
+    order 7 in the time, and its value at γ is found. Apart from rounding, the error is below
+    1e-13 (|w| + missed γ |mean|), as tested.
+    """
     if w == 0.0 and mean == 0.0:
         return w
-    for _ in range(missed):
-        w -= step_size * (mean + regulariser_derivative(NONCONVEX, weight, w))
+    at_once = _LONGEST / (step_size * max(2.0 * weight, abs(mean)))
+    while missed > 0:
+        if min(at_once, missed) < _FEW:
+            for _ in range(missed):
+                w -= step_size * (mean + regulariser_derivative(NONCONVEX, weight, w))
+            return w
+        size = np.int64(min(at_once, missed))
+        share, change = 1.0, 0.0
+        for steps in range(1, 7):
+            share *= 1.0 - steps / size
+        for steps in range(1, 7):
+            length, moved = size * step_size / steps, 0.0
+            for _ in range(steps):
+                moved -= length * (mean + regulariser_derivative(NONCONVEX, weight, w + moved))
+            change += moved * (_LAGRANGE[steps - 1] * share / (1.0 - steps / size))
+        w += change
+        missed -= size
     return w
