@@ -13,6 +13,8 @@ import h5py
 import numpy as np
 from h5py import h5, h5a, h5d, h5ds, h5g, h5o, h5p, h5s, h5t
 
+from fedatlas.traces.contents import checked_children
+
 # Attributes that are written anew or describe the source file.
 CONVENTIONS = {
     b"CLASS",
@@ -23,6 +25,8 @@ CONVENTIONS = {
     b"_Netcdf4Coordinates",
     b"_Netcdf4Dimid",
 }
+# Those of them that refer to places in the file.
+_OF_PLACES = (b"DIMENSION_LIST", b"REFERENCE_LIST", b"_Netcdf4Coordinates", b"_Netcdf4Dimid")
 # netCDF keeps the order of creation.
 _ORDERED = h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED
 
@@ -32,25 +36,29 @@ class GroupCopier:
 
     def __init__(self) -> None:
         self._dimensions = 0
-        self._without_attributes = h5p.create(h5p.OBJECT_COPY)
-        self._without_attributes.set_copy_object(h5o.COPY_WITHOUT_ATTR_FLAG)
         self._of_texts = h5p.create(h5p.DATASET_CREATE)
         self._of_texts.set_attr_creation_order(_ORDERED)
         self._of_texts.set_obj_track_times(False)  # the same traces give the same bytes
 
     def copy(self, source: h5py.Group, target: h5py.Group) -> None:
-        """Copy attributes, dimensions, variables and inner groups in their order."""
+        """Copy attributes, dimensions, variables and inner groups in their order.
+
+        ValueError for what `traces.contents.check_contents` refuses.
+        """
+        self._copy(source, target, {})
+
+    def _copy(self, source: h5py.Group, target: h5py.Group, seen: dict[int, bytes]) -> None:
         _copy_attributes(source.id, target.id)
         copies: dict[h5d.DatasetID, h5d.DatasetID] = {}
-        for name in _names(source.id):
-            child = h5o.open(source.id, name)
+        for name, child in checked_children(source.id, seen).items():
             if isinstance(child, h5g.GroupID):
-                self.copy(h5py.Group(child), make_group(target, name.decode()))
+                self._copy(h5py.Group(child), make_group(target, name.decode()), seen)
             else:
                 copies[child] = self._copy_dataset(child, name, target.id)
         for dataset, copied in copies.items():
             if h5ds.is_scale(dataset):
-                h5ds.set_scale(copied, h5ds.get_scale_name(dataset))
+                if not h5ds.is_scale(copied):
+                    h5ds.set_scale(copied, h5ds.get_scale_name(dataset))
                 self._number(copied)
         for dataset, copied in copies.items():
             for axis, scale in scales_of(dataset):
@@ -73,10 +81,13 @@ class GroupCopier:
             values = np.empty(source.shape, kind.dtype)
             source.read(h5s.ALL, h5s.ALL, values)
             copied.write(h5s.ALL, h5s.ALL, values)
+            _copy_attributes(source, copied)
         else:
-            h5o.copy(source, b".", target, name, copypl=self._without_attributes)
+            h5o.copy(source, b".", target, name)
             copied = h5d.open(target, name)
-        _copy_attributes(source, copied)
+            for convention in _OF_PLACES:
+                if h5a.exists(copied, convention):
+                    h5a.delete(copied, convention)
         return copied
 
 
@@ -93,12 +104,6 @@ def text_of(group: h5py.Group, name: str) -> str | None:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return None if value is None else str(value)
-
-
-def _names(group: h5g.GroupID) -> Iterable[bytes]:
-    names: list[bytes] = []
-    group.links.iterate(names.append, idx_type=h5.INDEX_CRT_ORDER)
-    return names
 
 
 def scales_of(dataset: h5d.DatasetID) -> Iterable[tuple[int, h5d.DatasetID]]:

@@ -16,9 +16,9 @@ from fedatlas.atlas.groups import GroupCopier, make_group, text_of
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically
 from fedatlas.schema.models import Model
-from fedatlas.traces.contents import check_contents, opened_hdf5
+from fedatlas.traces.contents import checked_children, opened_hdf5
 from fedatlas.traces.netcdf import check_format
-from fedatlas.traces.seal import seal
+from fedatlas.traces.seal import check_seal, seal
 from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
 
 _LOG = logging.getLogger(__name__)
@@ -104,13 +104,14 @@ def _checked_trace(trace: h5py.File, place: str, file: Path) -> h5py.Group:
 
 def _checked_paper(atlas: h5py.File, place: str, file: Path) -> h5py.Group:
     """The group to copy: the paper that gives the file its name."""
+    name, papers = place.removeprefix("/"), checked_children(atlas.id, {})
     check_format(file, text_of(atlas, "format"), FORMAT, "an atlas")
-    if list(atlas) != [place.removeprefix("/")]:
+    if list(papers) != [name.encode()]:
         raise FedatlasError(
             f"{file}: holds {', '.join(atlas) or 'nothing'}, but must hold the paper "
-            f"{place.removeprefix('/')} only. Delete it and run again."
+            f"{name} only. Delete it and run again."
         )
-    return atlas[place]
+    return atlas[name]
 
 
 def _write(
@@ -127,7 +128,7 @@ def _write(
             for place, values in attributes.items():
                 make_group(joined, place).attrs.update(values)
             for place, file in sources.items():
-                check_contents(file)
+                check_seal(file)
                 with opened_hdf5(file) as source:
                     copier.copy(checked(source, place, file), make_group(joined, place))
         seal(temporary)

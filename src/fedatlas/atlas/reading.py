@@ -12,7 +12,7 @@ from h5py import h5g, h5i, h5o
 from fedatlas.atlas import FORMAT
 from fedatlas.atlas.store import attributes_of, open_group
 from fedatlas.errors import FedatlasError
-from fedatlas.traces.contents import checked_groups, naming, opened_child
+from fedatlas.traces.contents import checked_children, naming, opened_child
 from fedatlas.traces.seal import check_seal
 
 
@@ -78,7 +78,8 @@ class Atlas(Mapping[str, xr.DataTree]):
         """The names of the groups in a group, in the order of the atlas."""
         group = self._group(place)
         with naming(self.path):
-            return [name.decode() for name in checked_groups(group, self._seen)]
+            children = checked_children(group, self._seen).items()
+            return [name.decode() for name, child in children if isinstance(child, h5g.GroupID)]
 
     def attributes(self, place: str) -> dict[str, Any]:
         """The attributes of a group."""
@@ -90,7 +91,7 @@ class Atlas(Mapping[str, xr.DataTree]):
         """The attributes and variables of a group; of a point, its trace."""
         group = self._group(place)
         with naming(self.path):
-            checked_groups(group, self._seen)
+            checked_children(group, self._seen)
             return open_group(h5py.Group(group))
 
     def _group(self, place: str) -> h5g.GroupID:

@@ -35,27 +35,29 @@ def check_contents(path: Path) -> None:
         seen: dict[int, bytes] = {}
         waiting = [h5o.open(file.id, b".")]
         while waiting:
-            waiting += checked_groups(waiting.pop(), seen).values()
+            children = checked_children(waiting.pop(), seen).values()
+            waiting += [child for child in children if isinstance(child, h5g.GroupID)]
 
 
-def checked_groups(group: h5g.GroupID, seen: dict[int, bytes]) -> dict[bytes, h5g.GroupID]:
-    """The groups in a group by name; ValueError for what `check_contents` refuses.
+def checked_children(
+    group: h5g.GroupID, seen: dict[int, bytes]
+) -> dict[bytes, h5g.GroupID | h5d.DatasetID]:
+    """What lies in a group, by name; ValueError for what `check_contents` refuses.
 
     seen: address → path of all that was met so far in the file; it grows.
     """
     # By HDF5's own calls: h5py's objects take twice as long.
-    path, inner, claimed = h5i.get_name(group), {}, 0
+    path, children, claimed = h5i.get_name(group), {}, 0
     for name in names_in(group):
-        child = opened_child(group, path, name, seen)
+        children[name] = child = opened_child(group, path, name, seen)
         if isinstance(child, h5g.GroupID):
-            inner[name] = child
-        elif not isinstance(child, h5d.DatasetID) or _lies_elsewhere(child):
+            continue
+        if not isinstance(child, h5d.DatasetID) or _lies_elsewhere(child):
             raise ValueError(f"'{_text(name)}' is no variable whose values lie in this file")
-        else:
-            claimed += child.get_space().get_simple_extent_npoints() * child.get_type().get_size()
+        claimed += child.get_space().get_simple_extent_npoints() * child.get_type().get_size()
     if claimed > _MOST_BYTES:
         raise ValueError(f"claims {claimed} bytes of values, more than {_MOST_BYTES}")
-    return inner
+    return children
 
 
 def opened_child(
@@ -74,7 +76,9 @@ def opened_child(
 def names_in(group: h5g.GroupID) -> list[bytes]:
     """Of all objects in the group, in the order of their creation where the file tells it."""
     names: list[bytes] = []
-    ordered = group.get_create_plist().get_link_creation_order() & h5p.CRT_ORDER_INDEXED
+    ordered = (
+        h5g.open(group, b".").get_create_plist().get_link_creation_order() & h5p.CRT_ORDER_INDEXED
+    )
     kind = h5.INDEX_CRT_ORDER if ordered else h5.INDEX_NAME
     group.links.iterate(names.append, idx_type=kind)
     return names
