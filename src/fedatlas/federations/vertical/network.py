@@ -190,9 +190,11 @@ class PartyNetwork:
     def secure_margins(self, state: PartyState) -> np.ndarray:
         """w·x_i of all samples, (n,), by Algorithm 1; behind a barrier."""
         others = self.parties - 1
-        margins, error = sums.secure_margins(
-            self._blocks, self._trees[0], self._mask_keys[1],
-            self._counters.full_passes * self.samples * self.parties, self._mask_scale, state.x,
+        margins = np.empty(self.samples)
+        first_mask = self._counters.full_passes * self.samples * self.parties
+        error = sums.secure_margins(
+            self._blocks, self._trees[0], self._mask_keys[1], first_mask, self._mask_scale,
+            self._scratch(state), state.x, margins,
         )  # fmt: skip
         numbers = state.tally.values
         numbers[at.MASK_ERROR] = max(numbers[at.MASK_ERROR], error)
@@ -308,7 +310,7 @@ def _blocks(rows: PartyRows) -> tuple[Blocks, np.ndarray]:
     features = sparse.csr_array(rows.features)
     features.sort_indices()
     indptr = features.indptr.astype(np.int64)
-    columns = features.indices.astype(np.int32)
+    columns = features.indices.astype(np.int32, copy=False)
     bounds = sums.party_bounds(indptr, columns, starts)
     parts = (starts, np.zeros((0, 0)), bounds, columns, features.data, rows.label)
     return Blocks(*map(frozen, parts)), np.diff(bounds, axis=1).mean(axis=0)

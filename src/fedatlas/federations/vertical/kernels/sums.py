@@ -27,34 +27,35 @@ def unmasked_sum(trees, masked, masks):
     return masked[trees[0, steps - 1, 0]] - masks[trees[1, steps - 1, 0]]
 
 
-@compiled
-def secure_margins(blocks, trees, mask_key, first_mask, mask_scale, w):
-    """Algorithm 1 for every sample at w: margins (n,) and the largest error that masks left.
+@compiled(allocates=False)
+def secure_margins(blocks, trees, mask_key, first_mask, mask_scale, scratch, w, margins):
+    """Algorithm 1 for every sample at w: fills margins (n,), gives the largest error of masks.
 
     trees: (2, q − 1, 2) aggregation steps (receiver, sender). first_mask: number of the first mask,
     so that no two sums of a run share one.
     """
-    parties = len(blocks.starts) - 1
-    margins = np.empty(len(blocks.labels))
-    masked, masks = np.empty(parties), np.empty(parties)
-    error = 0.0
+    starts, dense, bounds, columns, values, _ = blocks
+    masked, masks = scratch.masked, scratch.masks
+    parties, error = len(masks), 0.0
     for row in range(len(margins)):
         plain = 0.0
         for party in range(parties):
             share = 0.0
-            if blocks.dense.shape[0]:
-                for j in range(blocks.starts[party], blocks.starts[party + 1]):
-                    share += blocks.dense[row, j] * w[j]
+            if dense.shape[0]:
+                for j in range(np.uint64(starts[party]), np.uint64(starts[party + 1])):
+                    share += dense[row, j] * w[j]
             else:
-                for entry in range(blocks.bounds[row, party], blocks.bounds[row, party + 1]):
-                    share += blocks.values[entry] * w[blocks.columns[entry]]
+                for entry in range(
+                    np.uint64(bounds[row, party]), np.uint64(bounds[row, party + 1])
+                ):
+                    share += values[entry] * w[np.uint32(columns[entry])]
             plain += share
             number = first_mask + row * parties + party
             masks[party] = mask_scale * mask(mask_key, number)
             masked[party] = share + masks[party]
         margins[row] = unmasked_sum(trees, masked, masks)
         error = max(error, abs(margins[row] - plain))
-    return margins, error
+    return error
 
 
 @compiled
