@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fedatlas.arithmetic.out_of_memory import memory_explained
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.setting import Setting, open_setting
+from fedatlas.federations.setting import open_setting
 from fedatlas.files import canonical_json, require_writable
 from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec
@@ -40,7 +40,7 @@ def train_points(
     failed job has made, and the next attempt goes on from them.
     device, checkpoint_every: see `train`.
     """
-    opened: tuple[str, Setting] | None = None
+    setting, opened = None, ""
     for spec in specs:
         if spec.tuned_in is not None:
             selection = results / "experiments" / spec.tuned_in / "selection.json"
@@ -51,10 +51,10 @@ def train_points(
         split = Path(spec.dataset, spec.split)
         shared = canonical_json(spec.model_dump(mode="json", exclude=_OF_THE_METHOD))
         # What ran out of memory is a run's own: later ones must not start from it.
-        if opened is None or opened[0] != shared or opened[1].engine.memory is not None:
-            opened = None  # before the next is read: memory holds one
-            opened = shared, open_setting(spec, results / "shards" / split, device)
-        setting, best = opened[1], read_optima(spec, results / "optima" / split)
+        if setting is None or opened != shared or setting.engine.memory is not None:
+            setting = None  # before the next is read: memory holds one
+            setting, opened = open_setting(spec, results / "shards" / split, device), shared
+        best = read_optima(spec, results / "optima" / split)
         identity = trace_identity(setting, spec, best)
         if _holds(waiting, identity):
             log.info("%s: was finished before the job ended", spec.name)
