@@ -5,7 +5,7 @@ benchmark runs anywhere; nothing is downloaded. Methods take turns, so that a ma
 drifts slows all of them alike. Beside them the two other ways of computing FedAvg's round, which
 loops over sparse rows were chosen over: batched arrays, and what torch.compile makes of them.
 
-    python benchmarks/rounds.py [--rounds 3000] [--repeats 5]
+    python benchmarks/rounds.py [--rounds 500] [--repeats 31]
 """
 
 import argparse
@@ -124,8 +124,8 @@ def other_ways(data: ClientSamples) -> dict[str, Callable[[int, int], float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3000)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=500)
+    parser.add_argument("--repeats", type=int, default=31)
     arguments = parser.parse_args()
     data = made_up_data()
     for objective in (
