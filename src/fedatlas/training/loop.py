@@ -252,14 +252,15 @@ class _Run:
             "round": float(done),
             "epoch": trial.counters.gradient_evaluations / trial.problem.samples,
             "wall_time": wall_time,
-            **asdict(trial.counters),
+            **vars(trial.counters),
             **{name: float(spent[done]) for name, spent in self.spent.items()},
             **measured,
         }
         shape = (len(self.spec.seeds), len(self.schedule))
         for name, value in values.items():
-            column = variables.setdefault(name, np.full(shape, np.nan))
-            column[index, record] = value
+            if name not in variables:
+                variables[name] = np.full(shape, np.nan)
+            variables[name][index, record] = value
         return True
 
 
