@@ -4,29 +4,34 @@ import numpy as np
 
 from fedatlas.arithmetic.drawing import Drawing
 from fedatlas.arithmetic.kernels.compilation import compiled
-from fedatlas.arithmetic.kernels.philox import uniform
+from fedatlas.arithmetic.kernels.philox import fill_uniform
+
+# Arrays that numba returns take 1 µs each to become numpy's: loops fill arrays of numpy's.
 
 
 @compiled
-def _held_rows(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
-    starts = np.empty(len(clients), dtype=np.int64)
-    sizes = np.empty(len(clients), dtype=np.int64)
+def _hold(
+    offsets: np.ndarray, clients: np.ndarray, starts: np.ndarray, sizes: np.ndarray
+) -> tuple[int, int]:
     total = largest = 0
     for s in range(len(clients)):
         starts[s] = offsets[clients[s]]
         sizes[s] = offsets[clients[s] + 1] - starts[s]
         total += sizes[s]
         largest = max(largest, sizes[s])
-    return starts, sizes, total, largest
+    return total, largest
+
+
+def _held_rows(offsets: np.ndarray, clients: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
+    starts, sizes = np.empty(len(clients), np.int64), np.empty(len(clients), np.int64)
+    return starts, sizes, *_hold(offsets, clients, starts, sizes)
 
 
 @compiled
-def _distinct_rows(
-    numbers: np.ndarray, starts: np.ndarray, held: np.ndarray
-) -> tuple[np.ndarray, int, int, np.ndarray]:
-    clients, steps, size = numbers.shape
-    sizes = np.empty(clients, dtype=np.int64)
-    rows = np.zeros((clients, steps, size), dtype=np.int64)
+def _shuffle(
+    numbers: np.ndarray, starts: np.ndarray, held: np.ndarray, sizes: np.ndarray, rows: np.ndarray
+) -> tuple[int, int]:
+    clients, steps, size = rows.shape
     taken = np.empty(size, dtype=np.uint64)  # no sign: see kernels.formulas
     total = largest = most = 0
     for s in range(clients):
@@ -39,21 +44,39 @@ def _distinct_rows(
         for k in range(steps):
             # A partial Fisher–Yates shuffle, undone afterwards so that the deck is never rebuilt.
             for t in range(drawn):
-                place = np.uint64(t + int(numbers[s, k, t] * (whole - t)))
+                place = np.uint64(t + int(numbers[(s * steps + k) * size + t] * (whole - t)))
                 rows[s, k, t] = first + deck[place]
                 deck[place], taken[t] = deck[t], place
             for t in range(drawn):
                 deck[taken[t]] = taken[t]
-    return sizes, total, largest, rows
+            for t in range(drawn, size):
+                rows[s, k, t] = 0
+    return total, largest
+
+
+def _distinct_rows(
+    uniform: np.ndarray, starts: np.ndarray, held: np.ndarray
+) -> tuple[np.ndarray, int, int, np.ndarray]:
+    sizes, rows = np.empty(len(starts), np.int64), np.empty(uniform.shape, np.int64)
+    return sizes, *_shuffle(uniform.ravel(), starts, held, sizes, rows), rows
 
 
 @compiled
+def _draw_and_shuffle(
+    stream: np.ndarray, starts: np.ndarray, held: np.ndarray, sizes: np.ndarray, rows: np.ndarray
+) -> tuple[int, int]:
+    numbers = np.empty(rows.size)
+    fill_uniform(stream, numbers)
+    return _shuffle(numbers, starts, held, sizes, rows)
+
+
 def distinct_rows_of_stream(
     stream: np.ndarray, starts: np.ndarray, held: np.ndarray, steps: int, size: int
 ) -> tuple[np.ndarray, int, int, np.ndarray]:
     """By the next uniform numbers of a stream of `kernels.philox`."""
-    numbers = uniform(stream, len(starts) * steps * size)
-    return _distinct_rows(numbers.reshape((len(starts), steps, size)), starts, held)
+    clients = len(starts)
+    sizes, rows = np.empty(clients, np.int64), np.empty((clients, steps, size), np.int64)
+    return sizes, *_draw_and_shuffle(stream, starts, held, sizes, rows), rows
 
 
 COMPILED = Drawing(_held_rows, _distinct_rows)

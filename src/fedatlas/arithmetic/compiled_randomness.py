@@ -1,7 +1,5 @@
 """What `randomness` draws, compiled: the same numbers."""
 
-import math
-
 import numpy as np
 
 from fedatlas.arithmetic.compiled_drawing import distinct_rows_of_stream
@@ -44,19 +42,23 @@ class CompiledRandom(RoundRandom):
     def bernoulli(self, probability: float) -> bool:
         if self._by_numpy:
             return super().bernoulli(probability)
-        return bool(philox.uniform(self._stream, 1)[0] < probability)
+        return bool(self.uniform(1)[0] < probability)
 
     def sample(self, population: int, size: int) -> np.ndarray:
         # Of large shares of many, numpy shuffles them all; the loop looks at all that there are.
         floyd = population <= 10_000 or (size <= population // 20 and population <= _MANY)
         if self._by_numpy or size >= population or not floyd:
             return super().sample(population, size)
-        return philox.sample(self._stream, population, size)
+        chosen = np.empty(size, np.int64)
+        philox.fill_sample(self._stream, population, chosen)
+        return chosen
 
     def uniform(self, *shape: int) -> np.ndarray:
         if self._by_numpy:
             return super().uniform(*shape)
-        return philox.uniform(self._stream, math.prod(shape)).reshape(shape)
+        numbers = np.empty(shape)
+        philox.fill_uniform(self._stream, numbers.reshape(-1))
+        return numbers
 
     def distinct_rows(
         self, drawing: Drawing, starts: np.ndarray, held: np.ndarray, steps: int, size: int

@@ -70,10 +70,9 @@ def _next_up_to(stream, largest):
 
 
 @compiled
-def uniform(stream, count):
-    """(count,) independent numbers in [0, 1)."""
-    numbers = np.empty(count)
-    place = 0
+def fill_uniform(stream, numbers):
+    """Independent numbers in [0, 1) for `numbers` (count,)."""
+    count, place = len(numbers), 0
     while place < count and stream[USED] & np.uint64(3) != _NONE:
         numbers[place] = _unit(_next_word(stream))
         place += 1
@@ -87,12 +86,12 @@ def uniform(stream, count):
     while place < count:
         numbers[place] = _unit(_next_word(stream))
         place += 1
-    return numbers
 
 
 @compiled
-def sample(stream, population, size):
-    """(size,) distinct whole numbers below `population`, ascending, by Floyd's algorithm."""
+def fill_sample(stream, population, chosen):
+    """Distinct whole numbers below `population` for `chosen` (size,), ascending, as Floyd's."""
+    size = len(chosen)
     taken = np.zeros(population // 64 + 1, dtype=np.uint64)
     one, bits = np.uint64(1), np.uint64(63)
     for last in range(population - size, population):
@@ -100,7 +99,6 @@ def sample(stream, population, size):
         if taken[place >> np.uint64(6)] >> (place & bits) & one:
             place = np.uint64(last)
         taken[place >> np.uint64(6)] |= one << (place & bits)
-    chosen = np.empty(size, dtype=np.int64)
     found = 0
     for number in range(len(taken)):
         word, place = taken[number], 64 * number
@@ -109,4 +107,3 @@ def sample(stream, population, size):
                 chosen[found] = place
                 found += 1
             word, place = word >> one, place + 1
-    return chosen

@@ -44,15 +44,19 @@ class CompiledEngine(NumpyArrays, HorizontalProblem):
         return np.zeros(shape or self.dimension)
 
     def client_gradients(self, x: np.ndarray, batch: Minibatches) -> np.ndarray:
-        return kernels.client_gradients(*self._csr, *_where(batch), *self._codes, _rows(x))
+        gradients = np.zeros((len(batch.starts), self.dimension))
+        kernels.client_gradients(*self._csr, *_where(batch), *self._codes, _rows(x), gradients)
+        return gradients
 
     def _local_sgd(
         self, x: np.ndarray, batch: Minibatches, step_size: float, correction: np.ndarray | None
     ) -> np.ndarray:
-        return kernels.local_sgd(
+        result = np.empty((len(batch.starts), self.dimension))
+        kernels.local_sgd(
             *self._csr, *_where(batch), *self._codes,
-            _rows(x), batch.steps, step_size, _NONE if correction is None else correction,
+            _rows(x), batch.steps, step_size, _NONE if correction is None else correction, result,
         )  # fmt: skip
+        return result
 
     def _local_recursive_steps(
         self,
@@ -62,10 +66,12 @@ class CompiledEngine(NumpyArrays, HorizontalProblem):
         batch: Minibatches,
         step_size: float,
     ) -> np.ndarray:
-        return kernels.local_recursive_steps(
+        y = y.copy()
+        kernels.local_recursive_steps(
             *self._csr, *_where(batch), *self._codes,
             y, _rows(previous), estimate, batch.steps, step_size,
         )  # fmt: skip
+        return y
 
     def _measure_training(self, x: np.ndarray) -> dict[str, float]:
         objective, gradient_norm, correct = kernels.measure(

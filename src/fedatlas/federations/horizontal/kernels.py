@@ -3,7 +3,8 @@
 Rows are CSR (indptr, indices, values), ordered by client. A minibatch is an array of row numbers
 (clients, steps, size); an empty one means every client's whole local data set at every step. All
 arithmetic is float64 in a fixed order: results do not depend on threads. While a client computes,
-the rows that the next one has drawn are asked for: memory's answers took a fifth of a round.
+the rows that the next one has drawn are asked for: memory's answers took a fifth of a round. Loops
+fill arrays of numpy's: those that numba returns take 1 µs each to become numpy's.
 """
 
 import math
@@ -25,12 +26,15 @@ from fedatlas.arithmetic.kernels.formulas import (
 
 @compiled
 def client_gradients(
-    indptr, indices, values, labels, starts, batch_sizes, rows, loss, regulariser, weight, points
-):
-    """Minibatch gradients (clients, d) at `points` (clients, d), or (1, d) for a common point."""
+    indptr, indices, values, labels, starts, batch_sizes, rows, loss, regulariser, weight, points,
+    gradients,
+):  # fmt: skip
+    """Minibatch gradients (clients, d) at `points` (clients, d), or (1, d) for a common point.
+
+    gradients: zeros, which they are added to.
+    """
     clients = len(starts)
     dimension = points.shape[1]
-    gradients = np.zeros((clients, dimension))
     whole = rows.shape[0] == 0
     for s in range(clients):
         x = points[s] if points.shape[0] > 1 else points[0]
@@ -44,23 +48,21 @@ def client_gradients(
         if regulariser != NONE:
             for j in range(dimension):
                 gradients[s, j] += regulariser_derivative(regulariser, weight, x[j])
-    return gradients
 
 
 @compiled
 def local_sgd(
     indptr, indices, values, labels, starts, batch_sizes, rows, loss, regulariser, weight,
-    points, steps, step_size, corrections,
+    points, steps, step_size, corrections, result,
 ):  # fmt: skip
-    """K corrected SGD steps y ← y − η(∇f_B(y) + correction) on every client; final y (clients, d).
+    """K corrected SGD steps y ← y − η(∇f_B(y) + correction) on every client.
 
-    corrections: (clients, d), or empty (0, 0) for none.
+    corrections: (clients, d), or empty (0, 0) for none. result: (clients, d), for the final y.
     """
     clients = len(starts)
     dimension = points.shape[1]
     whole = rows.shape[0] == 0
     corrected = corrections.shape[0] > 0
-    result = np.empty((clients, dimension))
     largest = 0  # by a loop: NumPy's `max` takes longer to compile than all of this
     for s in range(clients):
         largest = max(largest, batch_sizes[s])
@@ -91,7 +93,6 @@ def local_sgd(
                 row = starts[s] + t if whole else rows[s, k, t]
                 scale = -step_size * slopes[t] / batch_sizes[s]
                 add_row(indptr, indices, values, row, scale, y)
-    return result
 
 
 @compiled
@@ -99,18 +100,18 @@ def local_recursive_steps(
     indptr, indices, values, labels, starts, batch_sizes, rows, loss, regulariser, weight,
     points, previous, estimates, steps, step_size,
 ):  # fmt: skip
-    """K steps g ← ∇f_B(y) − ∇f_B(y₋) + g, y₋ ← y, y ← y − ηg on every client; final y.
+    """K steps g ← ∇f_B(y) − ∇f_B(y₋) + g, y₋ ← y, y ← y − ηg on every client.
 
-    points, estimates: (clients, d) y and g at the start; previous: (clients, d) or (1, d) y₋.
+    points, estimates: (clients, d) y, which becomes the final one, and g at the start; previous:
+        (clients, d) or (1, d) y₋.
     """
     clients = len(starts)
     dimension = points.shape[1]
     whole = rows.shape[0] == 0
-    result = points.copy()
     y_previous = np.empty(dimension)
     g = np.empty(dimension)
     for s in range(clients):
-        y = result[s]
+        y = points[s]
         before = previous[s] if previous.shape[0] > 1 else previous[0]
         for j in range(dimension):
             y_previous[j], g[j] = before[j], estimates[s, j]
@@ -132,7 +133,6 @@ def local_recursive_steps(
             for j in range(dimension):
                 y_previous[j] = y[j]
                 y[j] -= step_size * g[j]
-    return result
 
 
 @compiled
