@@ -1,9 +1,10 @@
-"""The explorer's page of 200 runs × 5 seeds × 200 records: its bytes, and how fast an axis changes.
+"""The explorer's page of 460 runs × 5 grid points: its bytes, and how fast an axis changes.
 
-Six costs, of which four differ by seed, and five measurements, all of noise that hardly compresses.
-All 200 curves are shown; what is timed, in the installed Chromium without a window, is from the
-change of the cost to the frame that is painted next; beside it, the processor time of the page's
-main thread, which other work on the machine lengthens less. Options: --runs, --repeats, --browser.
+Each trace has 5 seeds × 200 records, six costs, of which four differ by seed, and five
+measurements, all of noise that hardly compresses. The first 200 runs are shown at their selected
+points; what is timed, in the installed Chromium without a window, is from the change of the cost to
+the frame that is painted next; beside it, the processor time of the page's main thread, which other
+work on the machine lengthens less. Options: --runs, --points, --repeats, --browser.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import shutil
 import statistics
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,7 @@ from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.files import canonical_json
 from fedatlas.traces.trace import build_trace, write_trace
 
-SEEDS, RECORDS, RUNS_OF_EXPERIMENT = 5, 200, 10
+SEEDS, RECORDS, RUNS_OF_EXPERIMENT, SHOWN = 5, 200, 10, 200
 COSTS = ("round", "gradient_evaluations", "wall_time", "network")
 MEASUREMENTS = ("objective", "gradient_norm", "suboptimality", "train_accuracy", "test_accuracy")
 LIMIT_MS, LIMIT_BYTES = 200, 10_000_000
@@ -42,14 +44,14 @@ SWITCH = """async cost => {
 }"""
 
 
-def write_traces(folder: Path, runs: int) -> JoinedPaper:
+def write_traces(folder: Path, runs: int, points: tuple[str, ...]) -> JoinedPaper:
     random = np.random.default_rng(0)
     shape = (SEEDS, RECORDS)
     experiments = []
     for number in range(0, runs, RUNS_OF_EXPERIMENT):
         experiment = f"made-up-{number // RUNS_OF_EXPERIMENT}"
         names = [f"run-{number + i}" for i in range(min(RUNS_OF_EXPERIMENT, runs - number))]
-        for run in names:
+        for run, point in product(names, points):
             falls = np.cumprod(1 - random.uniform(0, 0.1, shape), axis=1)
             rounds = np.broadcast_to(10.0 * np.arange(RECORDS), shape)
             spent = np.cumsum(random.integers(1_000, 9_000, shape), axis=1).astype(float)
@@ -67,14 +69,14 @@ def write_traces(folder: Path, runs: int) -> JoinedPaper:
                 "paper": "ours",
                 "experiment": experiment,
                 "run": run,
-                "point": "only",
+                "point": point,
                 "algorithm": "fedavg",
                 "specification": canonical_json(
                     {"hyper_parameters": {"step_size": 0.1, "local_steps": 10, "batch_size": 32}}
                 ),
             }
             trace = build_trace(variables, ["ok"] * SEEDS, list(range(SEEDS)), attributes)
-            write_trace(trace, folder / experiment / "traces" / run / "only.nc")
+            write_trace(trace, folder / experiment / "traces" / run / f"{point}.nc")
         experiments.append(
             JoinedExperiment(
                 name=experiment,
@@ -84,7 +86,7 @@ def write_traces(folder: Path, runs: int) -> JoinedPaper:
                 dataset="none",
                 runs=tuple(
                     JoinedRun(
-                        name=run, title=f"Method {run}", selected_in=experiment, points=("only",)
+                        name=run, title=f"Method {run}", selected_in=experiment, points=points
                     )
                     for run in names
                 ),
@@ -93,9 +95,11 @@ def write_traces(folder: Path, runs: int) -> JoinedPaper:
     return JoinedPaper(paper="ours", experiments=tuple(experiments))
 
 
-def make_page(folder: Path, runs: int) -> Path:
-    paper = write_traces(folder, runs)
-    chosen = {(entry.name, run.name): "only" for entry in paper.experiments for run in entry.runs}
+def make_page(folder: Path, runs: int, points: tuple[str, ...]) -> Path:
+    paper = write_traces(folder, runs, points)
+    chosen = {
+        (entry.name, run.name): points[0] for entry in paper.experiments for run in entry.runs
+    }
     join_traces(paper, chosen, folder, folder / "atlas.nc")
     verdicts = [
         Verdict(f"{entry.name}/claim", "ours", "Figure 1", "is faster", "reproduced", "0.5 of 0.7")
@@ -118,7 +122,9 @@ def switches(
     page: Page, file: Path, runs: int, repeats: int
 ) -> dict[str, list[tuple[float, float]]]:
     """Per switch: times to the next frame, and the main thread's, in ms."""
-    chosen = "&".join(f"show=made-up-{i}" for i in range(-(-runs // RUNS_OF_EXPERIMENT)))
+    chosen = "&".join(
+        f"show=made-up-{i}" for i in range(-(-min(runs, SHOWN) // RUNS_OF_EXPERIMENT))
+    )
     began = time.perf_counter()
     page.goto(f"{file.as_uri()}#{chosen}&y=gradient_norm&x=round")
     page.wait_for_selector("body[data-ready]", timeout=60_000)
@@ -136,12 +142,14 @@ def switches(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--runs", type=int, default=460)
+    parser.add_argument("--points", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--browser", default=shutil.which("chromium"))
     arguments = parser.parse_args()
+    points = tuple(f"point-{i}" for i in range(arguments.points))
     with tempfile.TemporaryDirectory() as folder:
-        file = make_page(Path(folder), arguments.runs)
+        file = make_page(Path(folder), arguments.runs, points)
         print(f"{'bytes of the page':<34}{file.stat().st_size:12,}   of {LIMIT_BYTES:,}")
         if arguments.browser is None:
             raise SystemExit("no chromium on the path: name a browser with --browser")
