@@ -73,8 +73,8 @@ def run_workflow(folder: Path, environment: dict[str, str], *options: str) -> No
     if "--slurm-array-jobs" in options:
         # Arrays are made of points that train alone.
         for file in (folder / "config" / "experiments").rglob("*.yaml"):
-            text = re.sub(r"^point_seconds: .*\n", "", file.read_text("utf-8"), flags=re.MULTILINE)
-            file.write_text(text, encoding="utf-8")
+            text = file.read_text(encoding="utf-8")
+            file.write_text(re.sub(r"(?m)^ *point_seconds: .*\n", "", text), encoding="utf-8")
     start = time.monotonic()
     outcome = subprocess.run(
         [sys.executable, "-m", "snakemake", "--quiet", "rules", *options],
