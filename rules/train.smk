@@ -56,7 +56,7 @@ for job in SHARED:
             unpack(lambda wildcards, job=job: training.inputs(*job.specs)),
         output:
             # Not deleted before the job, which keeps what is up to date.
-            [update(trace) for trace in map(results.trace_file, job.specs)],
+            [update(trace) for trace in results.trace_files(job.specs)],
         log:
             f"logs/train/{job.experiment}/{job.number}.log",
         benchmark:

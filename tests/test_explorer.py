@@ -603,6 +603,7 @@ def test_a_lost_file_is_named_and_the_rest_is_shown(opener, tmp_path):
 def test_an_empty_atlas_has_an_empty_page(open_page, tmp_path):
     atlas = write_atlas(tmp_path / "atlas.nc", {})
     write_explorer(atlas, write_claims(tmp_path / "claims.csv", []), tmp_path / "explorer.html")
+    assert list((tmp_path / "explorer").iterdir()) == []  # the rule promises a folder
     page = open_page(file=tmp_path / "explorer.html")
     assert page.inner_text("#empty").startswith("Nothing is chosen")
     assert page.inner_text("#holds") == "0 runs of 0 experiments, 0 claims"

@@ -130,12 +130,16 @@ def test_a_file_that_is_no_checkpoint_changes_nothing(shard, tmp_path):
 
 def test_a_checkpoint_belongs_to_its_specification_code_and_data():
     spec = specification()
-    same = training.run_identity(spec, "code", "data")
-    assert training.run_identity(specification(), "code", "data") == same
+
+    def identity(*of):
+        return training.run_identity(training.trace_identity(*of, optima={}))
+
+    same = identity(spec, "code", "data")
+    assert identity(specification(), "code", "data") == same
     others = [
-        training.run_identity(specification(rounds=26), "code", "data"),
-        training.run_identity(spec, "other code", "data"),
-        training.run_identity(spec, "code", "other data"),
+        identity(specification(rounds=26), "code", "data"),
+        identity(spec, "other code", "data"),
+        identity(spec, "code", "other data"),
     ]
     for other, changed in zip(others, ("specification", "source code", "shards"), strict=True):
         assert {name for name in same if same[name] != other[name]} == {changed}

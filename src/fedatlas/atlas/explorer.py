@@ -35,6 +35,7 @@ def write_explorer(
     """
     verdicts = read_verdicts(claims)
     folder = output.with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)  # also of an atlas without runs
     before = set(folder.glob("*.js"))
     written: set[Path] = set()
 
@@ -44,7 +45,6 @@ def write_explorer(
         name = text_digest(packed, 16)
         file = folder / f"{name}.js"
         if file not in written:
-            file.parent.mkdir(parents=True, exist_ok=True)
             write_text(file, f'hand("{name}", "{packed}");\n')
             written.add(file)
         return name

@@ -1,5 +1,6 @@
 """What is made of one experiment: its files, and what they are made from."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,15 @@ REPORTED = {
 }
 
 
-def trace_file(spec: RunSpec) -> str:
-    """The trace of a point."""
-    return f"results/experiments/{spec.experiment}/traces/{spec.run}/{spec.point}.nc"
+def trace_files(specs: Iterable[RunSpec]) -> list[str]:
+    """The traces of these points."""
+    return [str(spec.trace_file(Path("results"))) for spec in specs]
 
 
 def traces(plan: Plan, experiment: str) -> list[str]:
     """All traces of an experiment, in the order of its file."""
     trained = plan.experiments[experiment].trained
-    return [trace_file(spec) for spec in (plan.runs_of(experiment) if trained else ())]
+    return trace_files(plan.runs_of(experiment) if trained else ())
 
 
 def experiment_files(plan: Plan, name: str) -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from fedatlas.atlas import FORMAT as ATLAS_FORMAT
 from fedatlas.atlas.groups import text_of
+from fedatlas.atlas.store import attributes_of
 from fedatlas.errors import FedatlasError
 from fedatlas.traces.contents import check_contents, opened_hdf5
 from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
@@ -91,22 +92,14 @@ def _attributes(group: Any, place: Place) -> dict[str, Any]:
             "Delete it and run again."
         )
     found = {
-        name: _plain(value) for name, value in group.attrs.items() if not name.startswith("_NC")
+        name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        for name, value in attributes_of(group).items()
     }
     for name in _OBJECTS & found.keys():
         found[name] = json.loads(found[name])
         if not isinstance(found[name], dict):
             raise ValueError(f"its attribute {name} is no JSON object")
     return found
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, h5py.Empty):
-        return ""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    values = np.asarray(value).reshape(-1).tolist()
-    return values[0] if len(values) == 1 else values
 
 
 def _values(dataset: h5py.Dataset) -> np.ndarray:

@@ -54,6 +54,10 @@ class RunSpec(Model):
         """How many rounds its job makes."""
         return self.rounds * len(self.seeds)
 
+    def trace_file(self, results: Path) -> Path:
+        """Where its trace is kept below the results folder."""
+        return results / "experiments" / self.experiment / "traces" / self.run / f"{self.point}.nc"
+
     def optimum_file(self, folder: Path, seed: int) -> Path | None:
         """Where a trial's f* is kept below `folder`: by rows and objective, whatever the parties.
 

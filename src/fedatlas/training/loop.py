@@ -29,6 +29,7 @@ from fedatlas.training.restart import (
     Restart,
     environment,
     run_identity,
+    trace_identity,
     versions,
 )
 
@@ -69,7 +70,7 @@ def train_in(
 ) -> xr.Dataset:
     """The same in an open setting. best: f* by seed, if sub-optimality is measured."""
     algorithm = build_algorithm(spec)
-    identity = trace_identity(setting, spec, best)
+    identity = trace_identity(spec, code_digest(*spec.code), setting.data_digest, best)
     rehearsal = setting.trial(spec.seeds[0])
     privacy = setting.privacy(algorithm, spec.rounds)
     # Without any curvature (all features 0) every step is covered.
@@ -79,8 +80,7 @@ def train_in(
     for warning in warnings:
         log.warning("%s: %s", spec.name, warning)
 
-    known = run_identity(spec, identity["source_digest"], setting.data_digest, best)
-    restart = Restart(checkpoint, known | environment(setting), spec, setting)
+    restart = Restart(checkpoint, run_identity(identity) | environment(setting), spec, setting)
     run = _Run(spec, algorithm, setting, best, privacy.spent, restart)
     run.warm_up(rehearsal)
     del rehearsal  # what it has kept of its last minibatch may fill a GPU
@@ -112,16 +112,6 @@ def train_in(
         write_trace(trace, output)
         restart.discard()
     return trace
-
-
-def trace_identity(setting: Setting, spec: RunSpec, best: Mapping[int, float]) -> dict[str, str]:
-    """What a run's numbers depend on, as attributes of its trace."""
-    return {
-        "specification": canonical_json(spec.model_dump(mode="json")),
-        "source_digest": code_digest(*spec.code),
-        "shard_digest": setting.data_digest,
-        "optima": canonical_json({str(seed): value for seed, value in best.items()}),
-    }
 
 
 class _Progress:

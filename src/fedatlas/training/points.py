@@ -8,12 +8,13 @@ from fedatlas.arithmetic.out_of_memory import memory_explained
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import open_setting
 from fedatlas.files import canonical_json, require_writable
+from fedatlas.plan.closure import code_digest
 from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import read_trace
-from fedatlas.training.loop import trace_identity, train_in
+from fedatlas.training.loop import train_in
 from fedatlas.training.optimum import read_optima
-from fedatlas.training.restart import CheckpointPolicy
+from fedatlas.training.restart import CheckpointPolicy, trace_identity
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ def train_points(
         if spec.tuned_in is not None:
             selection = results / "experiments" / spec.tuned_in / "selection.json"
             spec = spec.tuned(read_json(selection))
-        waiting, trace = _waiting(results, spec), _trace(results, spec)
+        waiting, trace = _waiting(results, spec), spec.trace_file(results)
         for path in (waiting, trace):
             require_writable(path)
         split = Path(spec.dataset, spec.split)
@@ -55,7 +56,7 @@ def train_points(
             setting = None  # before the next is read: memory holds one
             setting, opened = open_setting(spec, results / "shards" / split, device), shared
         best = read_optima(spec, results / "optima" / split)
-        identity = trace_identity(setting, spec, best)
+        identity = trace_identity(spec, code_digest(*spec.code), setting.data_digest, best)
         if _holds(waiting, identity):
             log.info("%s: was finished before the job ended", spec.name)
         elif _holds(trace, identity):
@@ -66,7 +67,7 @@ def train_points(
             with memory_explained(spec.name, device):
                 train_in(setting, spec, waiting, best, policy)
     for spec in specs:
-        waiting, trace = _waiting(results, spec), _trace(results, spec)
+        waiting, trace = _waiting(results, spec), spec.trace_file(results)
         if waiting.exists():
             waiting.replace(trace)
         else:
@@ -74,11 +75,7 @@ def train_points(
 
 
 def _waiting(results: Path, spec: RunSpec) -> Path:
-    return results / "checkpoints" / spec.experiment / spec.run / f"{spec.point}.nc"
-
-
-def _trace(results: Path, spec: RunSpec) -> Path:
-    return results / "experiments" / spec.experiment / "traces" / spec.run / f"{spec.point}.nc"
+    return results / "checkpoints" / f"{spec.name}.nc"
 
 
 def _holds(path: Path, identity: dict[str, str]) -> bool:

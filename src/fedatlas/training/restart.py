@@ -56,16 +56,28 @@ class Position:
     state: dict[str, np.ndarray]
 
 
-def run_identity(
-    spec: RunSpec, code: str, shard_digest: str, optima: Mapping[int, float] | None = None
+def trace_identity(
+    spec: RunSpec, code: str, shard_digest: str, optima: Mapping[int, float]
 ) -> dict[str, str]:
-    """What a checkpoint must share with the run that continues it, besides the environment."""
-    best = sorted((optima or {}).items())
+    """What a run's numbers depend on, as attributes of its trace. optima: f* by seed."""
     return {
-        "specification": text_digest(canonical_json(spec.model_dump(mode="json"))),
-        "source code": code,
-        "shards": shard_digest,
-        "optima": text_digest(canonical_json(best)),
+        "specification": canonical_json(spec.model_dump(mode="json")),
+        "source_digest": code,
+        "shard_digest": shard_digest,
+        "optima": canonical_json({str(seed): value for seed, value in optima.items()}),
+    }
+
+
+def run_identity(trace: Mapping[str, str]) -> dict[str, str]:
+    """What a checkpoint must share with the run that continues it, besides the environment.
+
+    trace: the identity of the run's trace.
+    """
+    return {
+        "specification": text_digest(trace["specification"]),
+        "source code": trace["source_digest"],
+        "shards": trace["shard_digest"],
+        "optima": text_digest(trace["optima"]),
     }
 
 

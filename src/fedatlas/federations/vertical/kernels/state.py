@@ -73,7 +73,7 @@ class Queues(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Numbers so far, by the constants below: counts (3,) int64, values (7,) float64."""
+    """Numbers so far, by the constants above: counts (3,) int64, values (7,) float64."""
 
     counts: np.ndarray
     values: np.ndarray
