@@ -1,19 +1,21 @@
 """Where the time of a finished run of the workflow went; prints a table. Run it after `make demo`.
 
-    python benchmarks/shares.py [FOLDER]
+    python benchmarks/shares.py [FOLDER] [--most-seconds 120]
 
-Jobs by rule, from Snakemake's records; of training jobs, how much was rounds (the traces'
-wall_time: draws, messages, gradients) and how much all else: starting, loading compiled code,
-evaluation at records, writing. Jobs run beside each other, so that seconds add up to more than the
-run took.
+Jobs by rule, from Snakemake's records; of training jobs, how much was rounds, how much measuring at
+records, both from the jobs' logs, and how much all else: starting, reading, loading compiled code,
+writing. Jobs run beside each other, so that seconds add up to more than the run took. "useful" is
+rounds and measuring over the time of all cores, whether they worked or not.
 """
 
 import argparse
 import json
+import re
 from collections import defaultdict
 from pathlib import Path
 
-from fedatlas.traces.trace import read_trace
+# As the training loop logs it.
+_SEED = re.compile(r" seed \d+ (?:ok|diverged) in ([\d.]+) s, of which measuring ([\d.]+) s")
 
 
 def jobs_of(folder: Path) -> dict[str, list[tuple[float, float]]]:
@@ -32,18 +34,28 @@ def jobs_of(folder: Path) -> dict[str, list[tuple[float, float]]]:
     }
 
 
-def rounds_of(folder: Path) -> dict[str, float]:
-    """Seconds that training jobs spent in rounds, by experiment."""
-    spent: dict[str, float] = defaultdict(float)
-    for file in (folder / "results" / "experiments").glob("*/traces/*/*.nc"):
-        spent[file.parts[-4]] += float(read_trace(file)["wall_time"].max("record").sum())
+def trained(folder: Path) -> dict[str, tuple[float, float]]:
+    """Seconds that training jobs spent in rounds and in measuring, by experiment."""
+    spent: dict[str, tuple[float, float]] = {}
+    for logs in (folder / "logs" / "train").iterdir():
+        seeds = [
+            (float(seed), float(measuring))
+            for file in logs.glob("*.log")
+            for seed, measuring in _SEED.findall(file.read_text(encoding="utf-8"))
+        ]
+        measuring = sum(part for _, part in seeds)
+        spent[logs.name] = sum(whole for whole, _ in seeds) - measuring, measuring
     return spent
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", default=Path())
-    folder = parser.parse_args().folder
+    parser.add_argument("--cores", type=int, default=2, help="that the run had")
+    parser.add_argument("--most-seconds", type=float, default=120, help="the goal for the run")
+    parser.add_argument("--least-useful", type=float, default=80, help="the goal, in percent")
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder
     jobs = jobs_of(folder)
     spans = [span for times in jobs.values() for span in times]
     took = max(end for _, end in spans) - min(start for start, _ in spans)
@@ -54,12 +66,19 @@ def main() -> None:
     for rule, spent in sorted(seconds.items(), key=lambda item: -item[1]):
         count = len(jobs[rule])
         print(f"{rule:<22}{count:>5}{spent:>9.1f}{spent / total:>7.0%}{spent / count:>8.2f}")
-    rounds = rounds_of(folder)
-    in_rounds = sum(rounds.values())
-    others = seconds["train"] - in_rounds
-    print(f"\nof training: {in_rounds:.1f} s in rounds, {others:.1f} s beside them")
-    for experiment, spent in sorted(rounds.items(), key=lambda item: -item[1]):
-        print(f"  {experiment:<20}{spent:>9.1f} s in rounds")
+    science = trained(folder)
+    rounds, measuring = (sum(part) for part in zip(*science.values(), strict=True))
+    others = seconds["train"] - rounds - measuring
+    print(
+        f"\nof training: {rounds:.1f} s in rounds, {measuring:.1f} s measuring, {others:.1f} s else"
+    )
+    for experiment, (in_rounds, in_measuring) in sorted(science.items(), key=lambda item: item[0]):
+        print(f"  {experiment:<20}{in_rounds:>9.1f} s in rounds{in_measuring:>9.1f} s measuring")
+    useful = (rounds + measuring) / (took * arguments.cores)
+    print(f"\nwall time {took:.0f} s   goal {arguments.most_seconds:.0f} s")
+    print(
+        f"useful    {useful:.0%} of {arguments.cores} cores   goal {arguments.least_useful:.0f} %"
+    )
 
 
 if __name__ == "__main__":

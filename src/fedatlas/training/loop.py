@@ -152,6 +152,7 @@ class _Run:
         self.optima, self.spent, self.restart = optima, spent, restart
         self.schedule = record_schedule(spec.rounds, spec.record_every)
         self.records, self._resumed = restart.resume()
+        self._measuring = 0.0  # seconds, of the seed in progress
 
     def warm_up(self, trial: Trial) -> None:
         """Two rounds that do not count: loading compiled code is not the method's time.
@@ -176,8 +177,16 @@ class _Run:
         progress = _Progress(self.spec.name, self.spec.rounds_of_all_seeds)
         status, seeds = self.records.status, self.spec.seeds
         for index in range(len(status), len(seeds)):
+            began, self._measuring = time.perf_counter(), 0.0
             status.append(self._train_seed(index, progress))
-            log.info("%s: seed %d %s", self.spec.name, seeds[index], status[-1])
+            log.info(
+                "%s: seed %d %s in %.2f s, of which measuring %.2f s",
+                self.spec.name,
+                seeds[index],
+                status[-1],
+                time.perf_counter() - began,
+                self._measuring,
+            )
             if self.restart.is_due:
                 self.restart.save(self.records, None)
         progress.close()
@@ -228,7 +237,9 @@ class _Run:
     def _record(self, index: int, record: int, trial: Trial, point: Any, wall_time: float) -> bool:
         """Fill one record; False, leaving it NaN, if the run has diverged."""
         variables = self.records.variables
+        began = time.perf_counter()
         measured = trial.problem.measure(point)
+        self._measuring += time.perf_counter() - began
         if self.optima:
             best = self.optima[self.spec.seeds[index]]
             measured["suboptimality"] = measured["objective"] - best
