@@ -4,8 +4,9 @@ Run after `make demo`, or whatever has made the shards of the runs that are name
 
     python benchmarks/jobs.py [--one-round] [--repeats 3] [EXPERIMENT/RUN …]
 
-With --one-round a job has one seed and one round, which leaves the fixed cost: 1.5 s is the bound
-without torch, 2.5 s with it. Every number is the median of all repetitions, which take turns.
+With --one-round a job has one seed and one round, which leaves the fixed cost; beside it, a job of
+several such points shows what one more costs in a job that has begun. Numbers are processor time,
+which other programs slow less: medians of all repetitions, which take turns.
 "digest" is that of the code; "loading" is what two rounds for nothing take, when compiled code is
 loaded; "evaluation" is what records measure, "writing" the trace. "start" is all else: Python's own
 start and end, the command line, the specification.
@@ -15,12 +16,13 @@ import argparse
 import gc
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,8 @@ from typing import Any
 RUNS = ("demo-fedpage/fedpage", "demo-vfb2/vfb2-svrg", "demo-crosspaper/gradient-tracking")
 RUNS += ("demo-crosspaper/tdcd", "demo-fmgda/fmgda", "demo-dpgt/small-noise", "demo-tdcd/q10")
 PARTS = ("imports", "digest", "reading", "loading", "rounds", "evaluation", "writing")
+GOALS = {False: 1.5, True: 2.5}  # seconds of one round, without and with torch
+POINTS, SHARED = 5, ", shared"
 
 
 def main() -> None:
@@ -41,18 +45,35 @@ def main() -> None:
         measure(Path(arguments.within), [*arguments.runs, *command])
         return
     os.environ["OMP_NUM_THREADS"] = "1"  # as jobs have it
-    print("".join(f"{name:>12}" for name in ("job", "start", *PARTS)), "  run")
-    specs = {name: spec_of(name, arguments.one_round) for name in arguments.runs}
-    measured: dict[str, list[dict[str, float]]] = {name: [] for name in specs}
+    alone = {name: first_point(name, arguments.one_round) for name in arguments.runs}
+    jobs = {name: [spec] for name, spec in alone.items()}
+    if arguments.one_round:
+        jobs |= {
+            name + SHARED: [named(spec, n) for n in range(POINTS)] for name, spec in alone.items()
+        }
+    measured: dict[str, list[dict[str, float]]] = {name: [] for name in jobs}
     for _ in range(arguments.repeats):
-        for name, spec in specs.items():
-            measured[name].append(job(spec))
-    for name, jobs in measured.items():
-        medians = (statistics.median(job[part] for job in jobs) for part in jobs[0])
-        print("".join(f"{seconds:>10.2f} s" for seconds in medians), f"  {name}")
+        for name, specs in jobs.items():
+            measured[name].append(job(specs))
+    print("".join(f"{name:>12}" for name in ("job", "start", *PARTS)), "  run")
+    middle = {
+        name: {part: statistics.median(job[part] for job in found) for part in found[0]}
+        for name, found in measured.items()
+    }
+    for name, spec in alone.items():
+        goal = f"   goal {GOALS[is_in_torch(spec)]:g} s" if arguments.one_round else ""
+        print(
+            "".join(f"{seconds:>10.2f} s" for seconds in middle[name].values()), f"  {name}{goal}"
+        )
+    if arguments.one_round:
+        print("\none more point in a job that has begun, over a job of its own   goal below 1")
+        for name in alone:
+            own = middle[name]["job"]
+            more = (middle[name + SHARED]["job"] - own) / (POINTS - 1)
+            print(f"{more:>10.2f} s{more / own:>8.2f}   {name}")
 
 
-def spec_of(name: str, one_round: bool) -> Any:
+def first_point(name: str, one_round: bool) -> Any:
     """The first of a run's points."""
     from fedatlas.plan.build import build_plan  # which no job imports
 
@@ -63,30 +84,44 @@ def spec_of(name: str, one_round: bool) -> Any:
     return spec.model_copy(update={"seeds": spec.seeds[:1], "rounds": 1, "record_every": 1})
 
 
-def job(spec: Any) -> dict[str, float]:
+def named(spec: Any, number: int) -> Any:
+    """The same under the name of another point."""
+    return spec.model_copy(update={"point": f"{spec.point}-{number}"})
+
+
+def is_in_torch(spec: Any) -> bool:
+    """Whether the run's job needs torch."""
+    from fedatlas.schema.objectives import NetworkObjective
+
+    return isinstance(spec.objective, NetworkObjective)
+
+
+def job(specs: Sequence[Any]) -> dict[str, float]:
     """Seconds of the job as a whole and of its parts."""
-    split = f"{spec.dataset}/{spec.split}"
+    from fedatlas.plan.training import told
+
     with tempfile.TemporaryDirectory() as folder:
+        for made in ("shards", "optima"):
+            (Path(folder) / made).symlink_to(Path("results", made).resolve())
         file = Path(folder) / "parts.json"
-        command = [sys.executable, __file__, "--within", str(file), "train"]
-        command += ["--spec", spec.model_dump_json(), "--shards", f"results/shards/{split}"]
-        command += ["--output", f"{folder}/trace.nc"]
-        if spec.optimum:
-            command += ["--optima", f"results/optima/{split}"]
-        began = time.perf_counter()
+        command = [sys.executable, __file__, "--within", str(file), "train-points"]
+        command += ["--spec", told(*specs), "--results", folder]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, check=True, capture_output=True)
-        took = time.perf_counter() - began
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         parts = json.loads(file.read_text())
     return {"job": took, "start": took - sum(parts.values())} | parts
 
 
 def measure(file: Path, command: list[str]) -> None:
     """Be the command line; parts go to the file."""
-    began = time.perf_counter()
+    began = time.process_time()
     from fedatlas import cli
 
     gc.set_threshold(cli.NEW_OBJECTS)  # as the command line does before it imports anything else
     from fedatlas.training import loop as training
+    from fedatlas.training import points
 
     parts = dict.fromkeys(PARTS, 0.0)
 
@@ -96,24 +131,25 @@ def measure(file: Path, command: list[str]) -> None:
 
         @wraps(original)
         def call(*arguments: Any, **options: Any) -> Any:
-            before = time.perf_counter()
+            before = time.process_time()
             try:
                 return original(*arguments, **options)
             finally:
-                took = time.perf_counter() - before
+                took = time.process_time() - before
                 parts[part] += took
                 if within:
                     parts[within] -= took
 
         setattr(owner, name, call)
 
-    timed(training, "code_digest", "digest")
-    timed(training, "open_setting", "reading")
+    for module in (training, points):
+        timed(module, "code_digest", "digest")
+    timed(points, "open_setting", "reading")
     timed(training._Run, "warm_up", "loading")
     timed(training._Run, "train", "rounds")
     timed(training._Run, "_record", "evaluation", within="rounds")
     timed(training, "write_trace", "writing")
-    parts["imports"] = time.perf_counter() - began
+    parts["imports"] = time.process_time() - began
     sys.argv = ["fedatlas", *command]
     try:
         cli.main()
