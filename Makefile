@@ -68,6 +68,7 @@ bench: demo  # of which it says where the time went
 	$(BIN)/python benchmarks/rounds.py
 	$(BIN)/python benchmarks/parties.py
 	$(BIN)/python benchmarks/networks.py
+	$(BIN)/python benchmarks/steps.py
 	$(BIN)/python benchmarks/clipping.py
 	$(BIN)/python benchmarks/tracking.py
 	$(BIN)/python benchmarks/tiers.py

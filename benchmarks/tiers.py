@@ -69,9 +69,7 @@ def joint_step(device: torch.device) -> Callable[[], object]:
 
     def step() -> None:
         for network, point in zip(networks, points, strict=True):
-            network.one_by_one(
-                point, inputs, lambda z, *_: torch.softmax(z + stale, dim=-1) / BATCH
-            )
+            network.gradients(point, inputs, lambda z, *_: torch.softmax(z + stale, dim=-1) / BATCH)
 
     return step
 

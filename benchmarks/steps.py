@@ -1,0 +1,317 @@
+"""Training rounds of FMGDA, DP-GT and TDCD on a CPU, beside plain torch loops of the same work.
+
+A plain loop is what one writes without this package: a module for each client, forward and backward
+for one client after the other (DP-GT's clipped gradients: for one sample after the other), images
+normalised once beforehand. Draws alone are the package's: both ways must reach the same points,
+which is checked first. They take turns; medians of processor time. The goal for ours over plain is
+our choice.
+
+Where the demo was run, its logs also say which share of its networks' training is measuring.
+
+    python benchmarks/steps.py [--repetitions 20] [--only FMGDA|DP-GT|TDCD]
+"""
+
+import argparse
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from interleaved import times
+from shares import trained
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import vector_to_parameters
+
+from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
+from fedatlas.algorithms.fmgda import Fmgda
+from fedatlas.algorithms.tdcd import Tdcd
+from fedatlas.architectures import architecture
+from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.counters import Counters
+from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork
+from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
+from fedatlas.federations.min_max.engine import AucEngine
+from fedatlas.federations.star_network import StarNetwork
+from fedatlas.federations.tiered.network import TieredCounters, TieredNetwork
+from fedatlas.federations.tiered.network_engine import NetworkSilos
+from fedatlas.federations.tiered.shards import TieredSamples
+from fedatlas.privacy.schemes import S1
+from fedatlas.schema.objectives import AucObjective, ClassificationObjective
+
+GOAL, MEASURING_GOAL = 1.5, 0.1
+CLASSES = 10
+#: All points that a way reaches, one after the other, each as one vector.
+Points = Iterator[torch.Tensor]
+
+
+class Images(NamedTuple):
+    """Made up: uint8 for us, and as the plain loops take them."""
+
+    shards: ClientSamples
+    normalised: torch.Tensor  # (n, *shape)
+    labels: torch.Tensor  # (n,)
+
+
+def images(shape: tuple[int, ...], clients: int, each: int, labels: Sequence[float]) -> Images:
+    """The labels repeat."""
+    n, generator = clients * each, np.random.default_rng(0)
+    pixels = generator.integers(0, 256, (n, int(np.prod(shape))), dtype=np.uint8)
+    label = np.resize(labels, n)
+    metadata = {
+        "dataset": "made up",
+        "shape": shape,
+        "positive_rate": float((label > 0).mean()),
+        "normalisation": {"mean": [128.0] * shape[0], "deviation": [74.0] * shape[0]},
+    }
+    shards = ClientSamples(
+        Samples(np.arange(n), label, pixels), each * np.arange(clients + 1), metadata
+    )
+    normalised = (torch.from_numpy(pixels).float() - 128) / 74
+    return Images(shards, normalised.view(n, *shape), torch.from_numpy(label).long())
+
+
+def gradient_of(module: nn.Module) -> torch.Tensor:
+    return torch.cat([part.grad.flatten() for part in module.parameters()])
+
+
+def rounds_of(method: Any, problem: Any, network: Any, x0: Any) -> Points:
+    """Ours."""
+    state, number = method.start(problem, network, x0), 0
+    while True:
+        state = method.round(state, problem, network, RoundRandom(0).at(number))
+        point = method.point(state, network)
+        parts = point.weights if isinstance(method, Tdcd) else point
+        yield torch.cat([part.flatten() for part in parts])
+        number += 1
+
+
+def fmgda(name: str, shape: tuple[int, ...], batch: int, steps: int) -> tuple[Points, Points]:
+    """16 workers."""
+    workers = 16
+    data = images(shape, workers, 20 * batch, [1.0, *5 * [-1.0]])
+    engine = AucEngine(data.shards, AucObjective(name="auc_min_max", model=name), "cpu")
+    method = Fmgda(
+        local_steps=steps,
+        batch_size=batch,
+        primal_step_size=0.01,
+        dual_step_size=0.01,
+        primal_momentum=0.1,
+        dual_momentum=0.9,
+    )
+    counters = Counters()
+    problem, network = engine.counting(counters), StarNetwork(workers, counters)
+    start, p = engine.start(0), data.shards.metadata["positive_rate"]
+
+    def gradients(
+        module: nn.Module, theta: torch.Tensor, w: torch.Tensor, rows: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        vector_to_parameters(theta[:-2], module.parameters())
+        module.zero_grad()
+        a, b, w = (part.clone().requires_grad_() for part in (theta[-2:-1], theta[-1:], w))
+        h = torch.sigmoid(module(data.normalised[rows])).squeeze(-1)
+        linear = 2 * (1 + w) * h
+        of_positive = (1 - p) * ((h - a) ** 2 - linear)
+        of_negative = p * ((h - b) ** 2 + linear)
+        loss = torch.where(data.labels[rows] > 0, of_positive, of_negative) - p * (1 - p) * w**2
+        loss.mean().backward()
+        return torch.cat([gradient_of(module), a.grad, b.grad]), w.grad
+
+    def plain() -> Points:
+        modules = [architecture(name)(shape, 1) for _ in range(workers)]
+        thetas, ws = [start.theta] * workers, [start.w] * workers
+        us, vs, number = [], [], 0
+        while True:
+            random = RoundRandom(0).at(number)
+            if number == 0:
+                first = problem.minibatches(random, batch * steps).rows[:, 0]
+                for module, rows in zip(modules, first, strict=True):
+                    u, v = gradients(module, start.theta, start.w, rows)
+                    us, vs = [*us, u], [*vs, v]
+            drawn = problem.minibatches(random, batch, steps).rows
+            for step in range(steps):
+                before = thetas, ws
+                if step == steps - 1:
+                    us, vs = ([torch.stack(part).mean(0)] * workers for part in (us, vs))
+                thetas = [theta - 0.01 * u for theta, u in zip(thetas, us, strict=True)]
+                ws = [w + 0.01 * v for w, v in zip(ws, vs, strict=True)]
+                if step == steps - 1:
+                    thetas, ws = ([torch.stack(part).mean(0)] * workers for part in (thetas, ws))
+                for k, module in enumerate(modules):
+                    new = gradients(module, thetas[k], ws[k], drawn[k, step])
+                    old = gradients(module, before[0][k], before[1][k], drawn[k, step])
+                    us[k] = new[0] + 0.9 * (us[k] - old[0])
+                    vs[k] = new[1] + 0.1 * (vs[k] - old[1])
+            yield torch.cat([thetas[0], ws[0]])
+            number += 1
+
+    return rounds_of(method, problem, network, start), plain()
+
+
+def dp_gt(name: str, shape: tuple[int, ...], batch: int, clipped: bool) -> tuple[Points, Points]:
+    """Five agents on a ring; clipped: the provable form, cut in the l1 norm."""
+    agents, horizon, bound = 5, 1000, 20.0
+    data = images(shape, agents, 10 * batch, range(CLASSES))
+    objective = ClassificationObjective(name="cross_entropy", model=name)
+    engine = ClassifyingAgents(data.shards, objective, "cpu")
+    method = DpGradientTracking(
+        clipping="l1" if clipped else "none",
+        form="provable" if clipped else "compact",
+        gradient_bound=bound,
+        horizon=horizon,
+        scheme=S1(
+            alpha_factor=1, beta_factor=1, gamma_factor=1, samples_factor=batch - 1,
+            p_alpha=0.5, p_beta=0.5, p_gamma=0.5, p_m=0, p_zeta=-1, p_eta=-1,
+        ),
+    )  # fmt: skip
+    counters, ring = GraphCounters(), np.roll(np.eye(agents), 1, axis=0)
+    network = GraphNetwork(ring, ring.T, engine.array, engine.draws, counters)
+    problem, start = engine.counting(counters), engine.start(0)
+    steps, noise = method.scheme.steps(horizon), method.scheme.tracker_noise(horizon)
+    into, out_of = network.states.in_laplacian, network.trackers.out_laplacian
+
+    def gradient(module: nn.Module, x: torch.Tensor, rows: Any) -> torch.Tensor:
+        vector_to_parameters(x, module.parameters())
+        inputs, labels = data.normalised[rows], data.labels[rows]
+        if not clipped:
+            module.zero_grad()
+            cross_entropy(module(inputs), labels).backward()
+            return gradient_of(module)
+        total = torch.zeros_like(x)
+        for j in range(batch):
+            module.zero_grad()
+            cross_entropy(module(inputs[j : j + 1]), labels[j : j + 1]).backward()
+            own = gradient_of(module)
+            total += own * min(1.0, bound / 2 / float(own.abs().sum())) / batch
+        return total
+
+    def plain() -> Points:
+        modules = [architecture(name)(shape, CLASSES) for _ in range(agents)]
+
+        def gradients(x: torch.Tensor, random: RoundRandom) -> torch.Tensor:
+            drawn = problem.minibatches(random, batch).rows[:, 0]
+            return torch.stack([gradient(*own) for own in zip(modules, x, drawn, strict=True)])
+
+        x, number = start, 0
+        while True:
+            random = RoundRandom(0).at(number)
+            if number == 0:
+                y = g = gradients(x, random)
+            y_sent = y + noise[number] * engine.draws.laplace(random, y)
+            x_sent, y_stepped = x, y_sent
+            if not clipped:
+                x_sent = x + noise[number] * engine.draws.laplace(random, x)
+                y_stepped = y
+            x = x - steps.state_coupling * (into @ x_sent) - steps.step_size * y_stepped
+            g_next = gradients(x, random)
+            y = y - steps.tracker_coupling * (out_of @ y_sent) + g_next - g
+            g = g_next
+            yield x.flatten()
+            number += 1
+
+    return rounds_of(method, problem, network, start), plain()
+
+
+def tdcd(shape: tuple[int, ...], clients: int, batch: int, steps: int) -> tuple[Points, Points]:
+    """Two silos with a network of strided convolutions each."""
+    name, each = "cnn_strided", 20 * batch // clients
+    silos = [images(shape, clients, each, range(CLASSES)) for _ in range(2)]
+    place = np.stack([np.arange(clients * each)] * 2)
+    data = TieredSamples(tuple(silo.shards for silo in silos), place)
+    engine = NetworkSilos(data, ClassificationObjective(name="cross_entropy", model=name), "cpu")
+    method = Tdcd(step_size=0.3, local_steps=steps, batch_size=batch)
+    counters = TieredCounters()
+    problem, network = engine.counting(counters), TieredNetwork(2, clients, counters)
+    start, labels = engine.start(0), silos[0].labels
+
+    def plain() -> Points:
+        modules = [[architecture(name)(shape, CLASSES) for _ in range(clients)] for _ in silos]
+        hubs, number = start.weights, 0
+        while True:
+            drawn = np.sort(RoundRandom(0).at(number).sample(clients * each, batch))
+            rows = [drawn[drawn // each == k] for k in range(clients)]
+            embeddings = []
+            for silo, hub, own in zip(silos, hubs, modules, strict=True):
+                for module in own:
+                    vector_to_parameters(hub.clone(), module.parameters())
+                with torch.no_grad():
+                    sent = zip(own, rows, strict=True)
+                    embeddings.append([module(silo.normalised[held]) for module, held in sent])
+            for silo, own, others in zip(silos, modules, reversed(embeddings), strict=True):
+                for module, held, stale in zip(own, rows, others, strict=True):
+                    inputs, wanted = silo.normalised[held], labels[held]
+                    for _ in range(steps if len(held) else 0):
+                        module.zero_grad()
+                        cross_entropy(module(inputs) + stale, wanted).backward()
+                        with torch.no_grad():
+                            for part in module.parameters():
+                                part -= 0.3 * part.grad
+            hubs = [
+                torch.stack([nn.utils.parameters_to_vector(m.parameters()) for m in own]).mean(0)
+                for own in modules
+            ]
+            hubs = [hub.detach() for hub in hubs]
+            yield torch.cat(hubs)
+            number += 1
+
+    return rounds_of(method, problem, network, start), plain()
+
+
+DIGIT, IMAGE = (1, 8, 8), (1, 28, 28)
+CASES: dict[str, Callable[[], tuple[Points, Points]]] = {
+    "FMGDA, demo": lambda: fmgda("cnn_8x8", DIGIT, 10, 5),
+    "FMGDA, 28 × 28": lambda: fmgda("cnn_28x28", IMAGE, 50, 5),
+    "DP-GT, demo": lambda: dp_gt("cnn_8x8", DIGIT, 20, clipped=False),
+    "DP-GT, 28 × 28": lambda: dp_gt("cnn_28x28", IMAGE, 55, clipped=False),
+    "DP-GT provable, demo": lambda: dp_gt("cnn_8x8", DIGIT, 20, clipped=True),
+    "DP-GT provable, 28 × 28": lambda: dp_gt("cnn_28x28", IMAGE, 55, clipped=True),
+    "TDCD, demo": lambda: tdcd((1, 8, 4), 10, 100, 10),
+    "TDCD, 28 × 28": lambda: tdcd((1, 28, 14), 50, 2000, 10),
+}
+
+
+def measure(name: str, repetitions: int) -> None:
+    ours, plain = CASES[name]()
+    for _ in range(2):
+        one, other = next(ours), next(plain)
+        # By rounding alone, which kinks of ReLU and pooling make larger.
+        apart = float((one - other).norm() / other.norm())
+        assert apart < 1e-3, (name, apart)
+    calls = {"ours": lambda: next(ours), "plain": lambda: next(plain)}
+    found = times(calls, repetitions, torch.device("cpu"))
+    ratio = statistics.median(np.divide(found["ours"], found["plain"]))
+    own, other = (1e3 * statistics.median(found[way]) for way in calls)
+    print(f"{name:<26}{own:>10.1f} ms{other:>10.1f} ms{ratio:>8.2f}   goal {GOAL}")
+
+
+def shares_of_measuring(folder: Path) -> None:
+    """Of the demo's networks, from the logs of their training."""
+    science = trained(folder) if (folder / "logs/train").is_dir() else {}
+    for name in ("demo-fmgda", "demo-dpgt", "demo-tdcd"):
+        rounds, measuring = science.get(name, (0.0, 0.0))
+        if rounds == 0:
+            print(f"{name}: no logs say how long it trained and measured; run the demo")
+        else:
+            share = measuring / (rounds + measuring)
+            print(f"{name}: {share:.2f} of a run is measuring   goal {MEASURING_GOAL}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repetitions", type=int, default=20)
+    parser.add_argument("--only", default="", help="cases whose name begins so")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print(f"{'a round':<26}{'ours':>13}{'plain':>13}{'ratio':>8}")
+    for name in CASES:
+        if name.startswith(arguments.only):
+            measure(name, arguments.repetitions)
+    shares_of_measuring(Path())
+
+
+if __name__ == "__main__":
+    main()
