@@ -15,7 +15,7 @@ from fedatlas.architectures import architecture
 from fedatlas.arithmetic import batched_network, sample_gradients
 from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.arithmetic.clipping import Clipping
-from fedatlas.arithmetic.sample_gradients import is_chain
+from fedatlas.arithmetic.forward import is_chain
 
 CPU = torch.device("cpu")
 ORDERS = {"l1": 1, "l2": 2}

@@ -10,24 +10,25 @@ Clipping needs the gradients of single samples, see `sample_gradients`. What run
 computed in parts, see `memory`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from math import prod
 from typing import Any, TypeAlias
 
 import torch
 from torch import nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from fedatlas.architectures import running_statistics
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.device_samples import Minibatch
+from fedatlas.arithmetic.forward import Chain, forward_of
 from fedatlas.arithmetic.memory import SMALLER_BATCH, Memory, Task, in_blocks
 from fedatlas.arithmetic.sample_gradients import (
-    all_at_once,
-    by_layers,
+    AllAtOnce,
+    ByLayers,
     clipped_sum,
-    is_chain,
     leaves,
     pulled_back,
 )
@@ -73,14 +74,17 @@ class BatchedNetwork:
         self._build = build
         self._device, self._dtype, self._vectorised = device, dtype, vectorised
         module = self._fresh(0)
-        self._module = module
+        self._module, self._forward = module, forward_of(module)
+        self._chain = self._forward if isinstance(self._forward, Chain) else None
+        self._sample_gradients: Callable[..., AllAtOnce | ByLayers] = (
+            partial(ByLayers, self._chain) if self._chain else partial(AllAtOnce, self._forward)
+        )
         self._parameters = _Flat(dict(module.named_parameters()))
         self._statistics = _Flat(running_statistics(module))
         self.dimension = self._parameters.size
         self.statistics = self._statistics.size
         if self.statistics or any(isinstance(part, nn.RNNBase) for part in module.modules()):
             self._vectorised = False
-        self._sample_gradients = by_layers if is_chain(module) else all_at_once
 
     def initial(self, seed: int) -> torch.Tensor:
         """The parameters (d,) that the module starts with; the same on every device."""
@@ -105,14 +109,14 @@ class BatchedNetwork:
         network has any.
         """
         shape = tuple(inputs(slice(0, 1)).shape)
-        chunk = min(samples, max(1, self._limit(_CHUNK) // prod(shape)))
+        chunk = min(samples, self._chunk(shape))
         state = self._state(point, statistics)
 
         def compute(most: int | None) -> torch.Tensor:
             step = most or chunk
             rows = [slice(first, min(first + step, samples)) for first in range(0, samples, step)]
             with torch.no_grad(), self._evaluating():
-                parts = [functional_call(self._module, state, (inputs(part),)) for part in rows]
+                parts = [self._forward(state, inputs(part)) for part in rows]
             return torch.cat(parts)
 
         task = self._task("evaluation", 1, chunk, shape[1:], "take a smaller network")
@@ -126,8 +130,7 @@ class BatchedNetwork:
             scratch = torch.zeros(self.statistics, device=self._device, dtype=self._dtype)
             state = self._state(point, scratch)
             with torch.no_grad():
-                outputs: torch.Tensor = functional_call(self._module, state, (inputs,))
-            return outputs
+                return self._forward(state, inputs)
 
         task = self._task("embedding", 1, len(inputs), tuple(inputs.shape[1:]), SMALLER_BATCH)
         return self._memory.fit(task, compute)
@@ -188,6 +191,7 @@ class BatchedNetwork:
 
         def compute(most: int | None) -> tuple[torch.Tensor, torch.Tensor]:
             given = inputs[...] if most is None else inputs
+            at_once = most or held
             gradients = torch.zeros_like(points, memory_format=torch.contiguous_format)
             all_outputs = []
             for client, point in enumerate(points):
@@ -195,16 +199,19 @@ class BatchedNetwork:
                 def own(at: Any, client: int = client) -> torch.Tensor:
                     return given[client, at]
 
-                # Ahead of any gradient, as a pullback takes the outputs of all samples.
-                outputs = self.outputs(point, own, samples)
+                parameters, rows = self._parameters.parts(point), share[client].nonzero().squeeze(1)
+                passed = None
+                # A pullback takes the outputs of all samples, ahead of any gradient.
+                if len(rows) == samples <= min(at_once, self._chunk(shape)) and self._chain:
+                    passed = ByLayers(self._chain, parameters, own(rows))
+                outputs = passed.outputs if passed else self.outputs(point, own, samples)
                 slopes = pullback(outputs[None], slice(client, client + 1), _ALL)[0]
-                for rows in share[client].nonzero().squeeze(1).split(most or held):
-                    if len(rows) == 0:  # of a client without any samples
+                for part in rows.split(at_once):
+                    if len(part) == 0:  # of a client without any samples
                         continue
-                    found = self._sample_gradients(
-                        self._module, self._parameters.parts(point), own(rows), slopes[rows]
-                    )
-                    gradients[client] += clipped_sum(found, clipping, share[client, rows])
+                    found = passed or self._sample_gradients(parameters, own(part))
+                    kept = share[client, part]
+                    gradients[client] += clipped_sum(found.of(slopes[part]), clipping, kept)
                 all_outputs.append(outputs)
             return torch.stack(all_outputs), gradients
 
@@ -222,10 +229,7 @@ class BatchedNetwork:
         self, points: torch.Tensor, inputs: torch.Tensor, pullback: Pullback
     ) -> tuple[torch.Tensor, torch.Tensor]:
         def forward(flat: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
-            outputs: torch.Tensor = functional_call(
-                self._module, self._parameters.parts(flat), (inputs,)
-            )
-            return outputs
+            return self._forward(self._parameters.parts(flat), inputs)
 
         # torch.func's own vjp gives the same bits, but loads torch's compiler: seconds a job.
         points = points.detach().requires_grad_()
@@ -246,7 +250,7 @@ class BatchedNetwork:
         for client in range(len(points)):
             parameters = leaves(self._parameters.parts(points[client]))
             held = {} if statistics is None else self._statistics.parts(statistics[client])
-            outputs = functional_call(self._module, parameters | held, (inputs[client],))
+            outputs = self._forward(parameters | held, inputs[client])
             slopes = pullback(outputs.detach()[None], slice(client, client + 1), _ALL)[0]
             parts = pulled_back(outputs, list(parameters.values()), slopes)
             torch.cat([part.reshape(-1) for part in parts], out=gradients[client])
@@ -263,8 +267,11 @@ class BatchedNetwork:
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
         """Normalise by running statistics, if there are any, and leave them unchanged."""
+        if not self.statistics:
+            yield
+            return
         training = self._module.training
-        self._module.train(training and not self.statistics)
+        self._module.eval()
         try:
             yield
         finally:
@@ -277,6 +284,10 @@ class BatchedNetwork:
         if self.statistics and what != "evaluation":  # which normalises samples one by one
             coupled = "its BatchNorm normalises a sample by all others of the minibatch"
         return Task(what, self._name, self.dimension, clients, samples, shape, remedy, coupled)
+
+    def _chunk(self, shape: Sequence[int]) -> int:
+        """How many samples pass at once where there are many."""
+        return max(1, self._limit(_CHUNK) // prod(shape))
 
     def _limit(self, limits: dict[str, int]) -> int:
         return limits["cpu" if self._device.type == "cpu" else "other"]

@@ -11,15 +11,15 @@ outputs. Samples must not influence each other in the module's forward pass.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TypeAlias
 
 import torch
 from torch import nn
-from torch.func import functional_call, vjp, vmap
+from torch.func import vjp, vmap
 from torch.nn.functional import unfold
 
 from fedatlas.arithmetic.clipping import Clipping
+from fedatlas.arithmetic.forward import Chain, Forward
 
 _ORDERS = {"l1": 1, "l2": 2}
 
@@ -89,74 +89,58 @@ def pulled_back(
     return torch.autograd.grad((slopes * outputs).sum(), of)
 
 
-def all_at_once(
-    module: nn.Module,
-    parameters: dict[str, torch.Tensor],
-    inputs: torch.Tensor,
-    slopes: torch.Tensor,
-) -> list[SampleGradients]:
+class AllAtOnce:
     """By one call of `torch.func` for all samples."""
 
-    def of_sample(sample: torch.Tensor, slope: torch.Tensor) -> dict[str, torch.Tensor]:
-        def forward(parameters: dict[str, torch.Tensor]) -> torch.Tensor:
-            outputs: torch.Tensor = functional_call(module, parameters, (sample[None],))
-            return outputs[0]
+    def __init__(
+        self, forward: Forward, parameters: dict[str, torch.Tensor], inputs: torch.Tensor
+    ) -> None:
+        self._forward, self._parameters, self._inputs = forward, parameters, inputs
 
-        _, backward, *_ = vjp(forward, parameters)
-        gradients: dict[str, torch.Tensor] = backward(slope)[0]
-        return gradients
+    def of(self, slopes: torch.Tensor) -> list[SampleGradients]:
+        """By parameter."""
 
-    gradients = vmap(of_sample)(inputs, slopes)
-    return [Stacked(gradients[name]) for name in parameters]
+        def of_sample(sample: torch.Tensor, slope: torch.Tensor) -> dict[str, torch.Tensor]:
+            def alone(parameters: dict[str, torch.Tensor]) -> torch.Tensor:
+                return self._forward(parameters, sample[None])[0]
+
+            _, backward, *_ = vjp(alone, self._parameters)
+            gradients: dict[str, torch.Tensor] = backward(slope)[0]
+            return gradients
+
+        gradients = vmap(of_sample)(self._inputs, slopes)
+        return [Stacked(gradients[name]) for name in self._parameters]
 
 
-def is_chain(module: nn.Module) -> bool:
-    """Whether `by_layers` takes the module: a sequence of layers that it knows, nothing shared."""
-    if type(module) is not nn.Sequential:
-        return False
-    counted = sum(len(list(layer.parameters())) for layer in module)
-    return counted == len(list(module.parameters())) and all(map(_is_known, module))
+class ByLayers:
+    """By one pass of all samples through a chain, and each layer's closed form."""
 
-
-def by_layers(
-    module: nn.Module,
-    parameters: dict[str, torch.Tensor],
-    inputs: torch.Tensor,
-    slopes: torch.Tensor,
-) -> list[SampleGradients]:
-    """By one pass for all samples of a chain, and each layer's closed form."""
-    assert isinstance(module, nn.Sequential)
-    remaining = iter(leaves(parameters).values())
-    passed: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
-    values = inputs
-    for layer in module:
-        names = [name for name, _ in layer.named_parameters()]
-        if names:
-            own = dict(zip(names, islice(remaining, len(names)), strict=True))
-            made = functional_call(layer, own, (values,))
-            passed.append((layer, values.detach(), made))
+    def __init__(
+        self, chain: Chain, parameters: dict[str, torch.Tensor], inputs: torch.Tensor
+    ) -> None:
+        own = leaves(parameters)
+        self._layers: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
+        values = inputs
+        for layer, apply, names in chain.steps:
+            made = apply(values, *(own[name] for name in names))
+            if names:
+                self._layers.append((layer, values.detach(), made))
             values = made
-        else:
-            values = layer(values)
-    of_outputs = pulled_back(values, [made for *_, made in passed], slopes)
-    return [
-        gradient
-        for (layer, given, _), slope in zip(passed, of_outputs, strict=True)
-        for gradient in _of_layer(layer, given, slope)
-    ]
+        self._outputs = values
 
+    @property
+    def outputs(self) -> torch.Tensor:
+        """(n, k)."""
+        return self._outputs.detach()
 
-def _is_known(layer: nn.Module) -> bool:
-    # Types themselves: a subclass may do anything.
-    if type(layer) is nn.Conv2d:
-        plain = layer.groups == 1 and layer.padding_mode == "zeros"
-        known = plain and not isinstance(layer.padding, str)
-    elif type(layer) is nn.ReLU:
-        known = not layer.inplace  # which would overwrite what the layer before it made
-    else:
-        known = type(layer) in (nn.Linear, nn.Tanh, nn.MaxPool2d, nn.Flatten)
-    names = [name for name, _ in layer.named_parameters()]
-    return known and names == ["weight", "bias"][: len(names)]
+    def of(self, slopes: torch.Tensor) -> list[SampleGradients]:
+        """By parameter; to be asked for once."""
+        of_outputs = pulled_back(self._outputs, [made for *_, made in self._layers], slopes)
+        return [
+            gradient
+            for (layer, given, _), slope in zip(self._layers, of_outputs, strict=True)
+            for gradient in _of_layer(layer, given, slope)
+        ]
 
 
 def _of_layer(
