@@ -9,9 +9,9 @@ from snakemake.exceptions import WorkflowError
 
 from fedatlas.errors import FedatlasError
 from fedatlas.plan import data, results, specifications, training
-from fedatlas.plan.build import build_plan
 from fedatlas.plan.code import code_of, write_stamps
 from fedatlas.plan.selected import Selected, targets
+from fedatlas.plan.stored import load_plan
 from fedatlas.plan.wildcards import CONSTRAINTS, one_of
 from fedatlas.schema.config import export_to_jobs, load_config
 
@@ -24,7 +24,7 @@ sys.modules.setdefault("pandas", None)
 
 try:
     CONFIG = load_config(config)
-    PLAN = build_plan(Path("config"))
+    PLAN = load_plan(Path("config"))
     SELECTED = Selected(PLAN, CONFIG.experiments)
     write_stamps(PLAN)
     export_to_jobs(CONFIG)

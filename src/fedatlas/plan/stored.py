@@ -1,0 +1,63 @@
+"""The plan as it was built before, if all that it follows from is as it was.
+
+Building the plan takes most of the time of a start of Snakemake that is ours, reading it a fifth of
+that. It follows from the configuration folder and the package's code, and from Python and three
+libraries: a digest of all their bytes, or versions, vouches for it. Like Python's own compiled
+files, beside which it lies, it is missing without harm, and to be trusted as much as they are.
+"""
+
+import pickle
+import sys
+from contextlib import suppress
+from hashlib import sha256
+from importlib.util import cache_from_source
+from pathlib import Path
+
+import numpy as np
+import pydantic
+import yaml
+
+from fedatlas.errors import FedatlasError
+from fedatlas.files import file_digest, write_atomically
+from fedatlas.plan.build import Plan, build_plan
+
+_PACKAGE = Path(__file__).parents[1]
+_DIGEST = sha256().digest_size
+
+
+def load_plan(config_folder: Path, package: Path = _PACKAGE) -> Plan:
+    """`build_plan`, or what it gave before. package: whose code is running."""
+    stored = Path(cache_from_source(str(package / "__init__.py"))).with_name("plan.pickle")
+    key = _key(config_folder, package)
+    with suppress(OSError):
+        content = stored.read_bytes()
+        plan = content[2 * _DIGEST :]
+        if key and content[: 2 * _DIGEST] == key + sha256(plan).digest():
+            found: Plan = pickle.loads(plan)
+            return found
+    built = build_plan(config_folder)
+    if key and key == _key(config_folder, package):  # else somebody has edited a file meanwhile
+        plan = pickle.dumps(built)
+        with suppress(FedatlasError), write_atomically(stored) as temporary:
+            temporary.write_bytes(key + sha256(plan).digest() + plan)
+    return built
+
+
+def _key(config_folder: Path, package: Path) -> bytes:
+    """A digest of all that a plan follows from; empty if a file cannot be read.
+
+    Messages name the folder, so that its name counts, too.
+    """
+    stated = [config_folder / "datasets.yaml", config_folder / "papers.yaml"]
+    stated += [
+        *config_folder.glob("experiments/*/*.yaml"),
+        *config_folder.glob("experiments/*/*.yml"),
+    ]
+    versions = sys.version, pydantic.VERSION, yaml.__version__, np.__version__
+    digest = sha256(repr((versions, str(config_folder))).encode())
+    try:
+        for file in [*sorted(stated), *sorted(package.rglob("*.py"))]:
+            digest.update(f"{file} {file_digest(file)}\n".encode())
+    except OSError:
+        return b""
+    return digest.digest()
