@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +22,26 @@ from fedatlas.schema.partitions import HorizontalPartition, TieredPartition, Ver
 from fedatlas.shards.assignment import share_out
 from fedatlas.shards.writing import write_shards
 from prepared_files import as_dense, make_samples, shard, write_prepared
+
+
+def test_sharding_dense_rows_loads_no_pandas_and_no_scipy(tmp_path):
+    """They would take longer than the sharding."""
+    write_prepared(tmp_path / "data.parquet", make_samples(12, 5, "dense"))
+    specs = {
+        "horizontal": HorizontalPartition(assignment="shuffled", clients=3, test=0.2),
+        "vertical": VerticalPartition(parties=1, active=1, assignment="shuffled", test=0.2),
+    }
+    for kind, spec in specs.items():
+        code = (
+            "import sys; from fedatlas.cli import app; app(sys.argv[1:], standalone_mode=False); "
+            "print({'pandas', 'scipy', 'torch', 'xarray'} & set(sys.modules))"
+        )
+        folder = tmp_path / kind
+        command = [sys.executable, "-c", code, "shard", str(tmp_path / "data.parquet")]
+        command += ["--spec", spec.model_dump_json(), "--silo", str(folder / "silo-0.parquet")]
+        command += ["--manifest", str(folder / "manifest.json")]
+        found = subprocess.run(command, check=True, capture_output=True, text=True)
+        assert found.stdout == "set()\n"
 
 
 def assert_same_rows(actual: Samples, whole: Samples, rows: np.ndarray) -> None:

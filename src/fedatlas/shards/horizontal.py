@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from fedatlas.data.tables import to_array, to_column
 from fedatlas.schema.partitions import BinaryClasses, HorizontalPartition
 from fedatlas.shards.assignment import share_out
 from fedatlas.shards.writing import Silo
@@ -22,7 +23,7 @@ def cut(
     spec: HorizontalPartition, table: pa.Table, test: pa.Table | None, metadata: dict[str, Any]
 ) -> list[Silo]:
     """The silo of a horizontal partition; see `fedatlas.shards.writing`."""
-    rows_of_client, test_rows = share_out(spec, table["label"].to_numpy())
+    rows_of_client, test_rows = share_out(spec, to_array(table["label"]))
     table, test = labelled(table, test, test_rows, spec.binary)
     return [silo_of(table, test, rows_of_client, metadata)]
 
@@ -38,7 +39,7 @@ def labelled(
     test_rows: (n,) of the table; without any, the test rows are those of `test`.
     """
     if len(test_rows):
-        test = table.take(test_rows)
+        test = table.take(to_column(test_rows))
     if binary is None:
         return table, test
     return _relabelled(table, binary), test and _relabelled(test, binary)
@@ -46,7 +47,7 @@ def labelled(
 
 def _relabelled(table: pa.Table, binary: BinaryClasses) -> pa.Table:
     place = table.column_names.index("label")
-    return table.set_column(place, "label", pa.array(binary.labels(table["label"].to_numpy())))
+    return table.set_column(place, "label", to_column(binary.labels(to_array(table["label"]))))
 
 
 def silo_of(
@@ -58,7 +59,7 @@ def silo_of(
     """A silo with a row group for every client, then the test rows; `metadata` are its own."""
     sizes = [len(rows) for rows in rows_of_client]
     held = np.concatenate(rows_of_client)
-    label = table["label"].to_numpy()[held]
+    label = to_array(table["label"])[held]
     signs = np.isin(label, (-1.0, 1.0)).all()
     test_samples = test.num_rows if test else 0
     described = {
@@ -67,7 +68,7 @@ def silo_of(
         "test_samples": test_samples,
         "positive_rate": float((label > 0).mean()) if signs else None,
     }
-    ranges = _ranges(table["sample_id"].to_numpy()[held], np.cumsum(sizes))
+    ranges = _ranges(to_array(table["sample_id"])[held], np.cumsum(sizes))
     clients = [
         {"row_group": number, "samples": size, "sample_ids": own}
         for number, (size, own) in enumerate(zip(sizes, ranges, strict=True))
@@ -89,7 +90,7 @@ def _taken(table: pa.Table, rows_of_client: Sequence[np.ndarray]) -> Iterator[tu
     while start < len(ends):
         before = ends[start - 1] if start else 0
         stop = max(start + 1, int(np.searchsorted(ends, before + _ROWS_AT_ONCE, side="right")))
-        taken = table.take(np.concatenate(rows_of_client[start:stop]))
+        taken = table.take(to_column(np.concatenate(rows_of_client[start:stop])))
         begin = 0
         for size, equal in groupby(sizes[start:stop]):
             rows = size * len(list(equal))

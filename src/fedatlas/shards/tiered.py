@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.scaling import ChannelScaling
-from fedatlas.data.tables import column_taker, from_table, to_table
+from fedatlas.data.tables import column_taker, from_table, to_array, to_table
 from fedatlas.schema.partitions import AXES, TieredPartition
 from fedatlas.shards.assignment import share_out_by_silo, silo_blocks
 from fedatlas.shards.horizontal import labelled, silo_of
@@ -32,7 +32,7 @@ def cut(
     features = metadata["features"]
     shape = tuple(metadata.get("shape") or [features])
     blocks = silo_blocks(spec, shape)
-    rows_of_silo, test_rows = share_out_by_silo(spec, table["label"].to_numpy())
+    rows_of_silo, test_rows = share_out_by_silo(spec, to_array(table["label"]))
     table, test = labelled(table, test, test_rows, spec.binary)
     parts = [from_table(part, features) for part in (table, test) if part]
     takers = [column_taker(part.features) for part in parts]

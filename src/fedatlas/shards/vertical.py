@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedatlas.data.scaling import scaled, scaling_of
-from fedatlas.data.tables import column_taker, feature_columns, features_from_table
+from fedatlas.data.tables import column_taker, feature_columns, features_from_table, to_column
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.partitions import VerticalPartition
 from fedatlas.shards.assignment import feature_blocks, train_and_test_rows
@@ -29,8 +29,8 @@ def cut(
         raise FedatlasError("the partition's 'standardise' would make sparse rows dense; remove it")
     train_rows, test_rows = train_and_test_rows(spec, table.num_rows)
     if len(test_rows):
-        test = table.take(test_rows)
-    groups = [table.take(train_rows), *([test] if test else [])]
+        test = table.take(to_column(test_rows))
+    groups = [table.take(to_column(train_rows)), *([test] if test else [])]
     features = metadata["features"]
     takers = [column_taker(features_from_table(group, features)) for group in groups]
     sizes = [[name, group.num_rows] for name, group in zip(("train", "test"), groups, strict=False)]

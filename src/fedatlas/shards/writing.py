@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy import sparse
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.parquet import (
@@ -125,6 +124,8 @@ def _read_test(test: Path, prepared: Path, metadata: dict[str, Any]) -> pa.Table
     if test_metadata["layout"] == metadata["layout"]:
         return table
     # Each split is stored in its smaller layout, but the row groups of one file must be alike.
+    from scipy import sparse  # loads for a tenth of a second
+
     samples = from_table(table, metadata["features"])
     rows = sparse.csr_array(samples.features)
     features = rows.toarray() if samples.is_sparse else rows

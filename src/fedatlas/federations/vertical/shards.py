@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata
-from fedatlas.data.tables import features_from_table
+from fedatlas.data.tables import features_from_table, to_array
 from fedatlas.errors import FedatlasError
 
 # The same in the files of all parties, and what each party has of its own.
@@ -71,7 +71,7 @@ def read_party_shards(paths: Sequence[Path]) -> PartySamples:
                 table = file.read_row_group(group)
                 blocks[name].append(features_from_table(table, metadata["features"]))
                 if metadata["labelled"]:
-                    labels.setdefault(name, table["label"].to_numpy())
+                    labels.setdefault(name, to_array(table["label"]))
         widths.append(metadata["features"])
     if not paths or len(paths) != first["partition"]["parties"]:
         raise FedatlasError(
