@@ -45,6 +45,7 @@ def main() -> None:
         measure(Path(arguments.within), [*arguments.runs, *command])
         return
     os.environ["OMP_NUM_THREADS"] = "1"  # as jobs have it
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as make has it
     alone = {name: first_point(name, arguments.one_round) for name in arguments.runs}
     jobs = {name: [spec] for name, spec in alone.items()}
     if arguments.one_round:

@@ -18,6 +18,7 @@ import time
 from typing import NamedTuple
 
 os.environ["OMP_NUM_THREADS"] = "1"  # as jobs have it
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as make has it
 
 SNAKEMAKE = [sys.executable, "-m", "snakemake", "--cores", "2", "--quiet"]
 PAPER = ["--configfile", "config/paper.yaml", "--dry-run", "--", "paper"]
