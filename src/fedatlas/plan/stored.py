@@ -38,7 +38,7 @@ def load_plan(config_folder: Path, package: Path = _PACKAGE) -> Plan:
     built = build_plan(config_folder)
     if key and key == _key(config_folder, package):  # else somebody has edited a file meanwhile
         plan = pickle.dumps(built)
-        with suppress(FedatlasError), write_atomically(stored) as temporary:
+        with suppress(FedatlasError, OSError), write_atomically(stored) as temporary:
             temporary.write_bytes(key + sha256(plan).digest() + plan)
     return built
 
