@@ -36,7 +36,7 @@ def select(spec: Specification, output: Output, traces: AnyTraceFiles = None) ->
 
 
 def judge(
-    spec: Annotated[Any, json_with("experiment", "paper", "claims")],
+    spec: Annotated[Any, json_with("experiment", "paper", "claims", "looks")],
     selection: SelectionRecord,
     output: Output,
     traces: AnyTraceFiles = None,
@@ -70,6 +70,7 @@ def judge(
             traces=read_traces(traces or []),
             chosen=choices(record),
             window=validated(Selection, record["rule"], str(selection)).window,
+            looks=spec["looks"],
             landscape=read_surface(landscape) if landscape else None,
             budgets=read_budgets(budgets) if budgets else None,
             attacks=read_audit(attacks) if attacks else None,

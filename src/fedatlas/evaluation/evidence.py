@@ -1,48 +1,48 @@
-"""Numbers, costs, levels and intervals in words, and comparisons by a paper's words."""
+"""Numbers, costs, levels and effects in words."""
 
 import math
-from abc import ABC
-from collections.abc import Callable, Iterable
-from typing import Literal
+from collections.abc import Callable
 
 import numpy as np
 
-from fedatlas.evaluation.levels import Interval, difference, smallest, value_at
-from fedatlas.schema.claims import Finding, PairTest
-from fedatlas.schema.cost_names import AXES, Cost, declared_network, link_latencies
-from fedatlas.schema.measurements import LARGER_IS_BETTER, Level
-
-Relation = Literal["faster", "at_least_as_fast", "much_faster", "similar"]
-
-#: Ranges of `first` over `second`; of distances to 1 for measurements that are best there.
-RELATION_FACTORS: dict[Relation, tuple[float, float]] = {
-    "faster": (0.0, 1.0),
-    "at_least_as_fast": (0.0, 1.1),  # "≥"
-    "much_faster": (0.0, 0.5),  # "≫"
-    "similar": (1 / 1.5, 1.5),  # "nearly the same"
-}
+from fedatlas.evaluation.levels import smallest, value_at
+from fedatlas.schema.claims import Effect
+from fedatlas.schema.cost_names import AXES, declared_network, link_latencies
+from fedatlas.schema.measurements import LARGER_IS_BETTER
 
 
-class RelationTest(PairTest, ABC):
-    """A comparison of `first` with `second` by one of these words."""
+def effect_told(effect: Effect, what: str, smaller: str, larger: str) -> str:
+    """An effect and its interval, in words.
 
-    relation: Relation
-    measurement: Level = "gradient_norm"
-    cost: Cost = "round"
+    what: of which there is less or more. smaller, larger: words for a positive and a negative
+    advantage of a difference, such as "higher" and "lower"; ratios are always told as ratios.
+    """
+    if effect.unit == "decades":
+        low, high = (number(-bound) for bound in (effect.high, effect.low))
+        return f"{number(-effect.estimate)} times the {what} ({low} to {high})"
+    if np.isnan(effect.estimate):
+        return f"{what}: unknown"
+    word = smaller if effect.estimate >= 0 else larger
+    sign = 1 if effect.estimate >= 0 else -1
+    bounds = sorted([sign * effect.low, sign * effect.high])
+    shown = " to ".join(plain(bound) for bound in bounds)
+    return f"{what} {plain(abs(effect.estimate))} {word} ({shown})"
 
 
-def compared(subject: str, named: Iterable[tuple[str, np.ndarray]], relation: Relation) -> Finding:
-    """Levels of the first against the second, by the region of the relation."""
-    (first, levels), (second, other_levels) = named
-    interval = difference(levels, other_levels)
-    low, high = RELATION_FACTORS[relation]
-    verdict = interval.verdict(np.log10(low) if low else -np.inf, np.log10(high))
-    region = f"{low:.2g} to {high:.2g}" if low else f"below {high:.2g}"
-    evidence = (
-        f"{subject}: {level(first, levels)}, {level(second, other_levels)}; "
-        f"{ratio(interval)}, claimed {region}"
-    )
-    return Finding("", verdict, evidence)
+def counts(effect: Effect) -> str:
+    """The smallest effect that counts, and the paper's, in words."""
+    told = f"{smallest_told(effect)} counts"
+    if effect.published is not None:
+        shown = number(effect.published) if effect.unit == "decades" else plain(effect.published)
+        told += f"; the paper's is {shown}"
+    return told
+
+
+def smallest_told(effect: Effect) -> str:
+    """The smallest effect that counts: a factor, or a difference."""
+    if effect.unit == "decades":
+        return f"a factor of {number(effect.smallest)}"
+    return f"a difference of {plain(effect.smallest)}"
 
 
 def level(name: str, levels: np.ndarray) -> str:
@@ -59,17 +59,21 @@ def mean_of(name: str, values: np.ndarray, shown: Callable[[float], str] = "{:.4
     return f"{name} {shown(found.mean())}{few}"
 
 
-def ratio(interval: Interval) -> str:
-    """Ten to the power of a difference of levels, and its interval."""
-    return "no ratio" if np.isnan(interval.centre) else f"ratio {bounds(interval, number)}"
-
-
 def number(logarithm: float) -> str:
     """Ten to the power of a level."""
+    if np.isnan(logarithm):
+        return "unknown"
     if np.isinf(logarithm):
         return "∞" if logarithm > 0 else "0"
     value = 10**logarithm
     return f"{value:.0f}" if 1000 <= value < 100000 else f"{value:.3g}"
+
+
+def plain(value: float) -> str:
+    """A number in its own units."""
+    if np.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value + 0.0:.3g}"
 
 
 def level_name(measurement: str) -> str:
@@ -97,19 +101,3 @@ def unit_of(cost: str) -> str:
 def spent(cost: str, budget: float) -> str:
     """A cost with its unit."""
     return f"{budget:.4g} {unit_of(cost)}"
-
-
-def bounds(interval: Interval, shown: Callable[[float], str] | None = None) -> str:
-    """A difference and its interval, by default in the units of what is compared."""
-    shown = shown or _plain
-    if np.isnan(interval.centre):
-        return "unknown"
-    if np.isinf(interval.centre):
-        return shown(interval.centre)
-    return f"{shown(interval.centre)} (95 % {shown(interval.low)} to {shown(interval.high)})"
-
-
-def _plain(value: float) -> str:
-    if np.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    return f"{value + 0.0:.3g}"

@@ -1,29 +1,24 @@
-"""What a trace reached: per-seed levels at equal cost, cost to a target, intervals over seeds.
+"""What a trace reached: per-seed losses at equal cost, and cost to a target.
 
 A level is the decimal logarithm of a measurement's distance to its best value, 0 or 1; smaller is
-better. A diverged seed has level +inf. Nothing is extrapolated: a cost beyond a seed's last record
-has no level.
+better. A diverged seed has level +inf. Between records curves are straight lines; nothing is
+extrapolated: a cost beyond a seed's last record has no level.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import Trace, column, cost_axis
-from fedatlas.schema.claims import Outcome
 from fedatlas.schema.measurements import LARGER_IS_BETTER
 
-CONFIDENCE = 0.95
 # Exact zeros have a level too, one that does not decide a mean alone.
 _SMALLEST = float(np.finfo(np.float64).eps)
 # f* is known to 1e-10; a difference from it may be smaller, or negative, by rounding.
 _SMALLEST_SUBOPTIMALITY = 1e-10
 # Likewise for perfect records: below a million samples no error rate is smaller.
 _SMALLEST_DISTANCE_TO_ONE = 1e-6
-ROUNDING = 1e-12  # levels closer than this are equal
 
 
 def smallest(measurement: str) -> float:
@@ -99,50 +94,70 @@ def mean_along(trace: Trace, measurement: str, cost: str, start: float, end: flo
     The area under straight lines through the records over the length of the base, which must lie
     within what every healthy seed recorded.
     """
-    costs, values = cost_axis(trace, cost), column(trace, measurement)
-    means = np.full(len(costs), np.nan)
-    for seed in np.flatnonzero(~diverged(trace)):
-        inside = (costs[seed] > start) & (costs[seed] < end)
-        first, last = np.interp([start, end], costs[seed], values[seed])
-        x = np.concatenate([[start], costs[seed, inside], [end]])
-        y = np.concatenate([[first], values[seed, inside], [last]])
-        means[seed] = np.trapezoid(y, x) / (end - start)
-    return means
+    return _means(trace, cost, column(trace, measurement), start, end)
 
 
 def reached(trace: Trace, measurement: str, cost: str, budget: float, window: float) -> np.ndarray:
-    """(seeds,) mean level over the records in the last `window` share of the budget.
+    """(seeds,) mean level over the last `window` share of the budget, +inf for a lost seed.
 
-    If no record lies there, the last one within the budget counts.
+    As `mean_along`, so that it does not depend on how often a run was recorded.
     """
-    costs, values = cost_axis(trace, cost), log_measurement(trace, measurement)
-    levels = np.full(len(costs), np.inf)
+    values, costs = log_measurement(trace, measurement), cost_axis(trace, cost)
+    start = max((1 - window) * budget, common_start([trace], cost))
+    means = _means(trace, cost, values, min(start, budget), budget)
+    # A mean over an infinite level is lost, too.
+    assert costs.shape == values.shape
+    return np.where(np.isnan(means), np.inf, means)
+
+
+def _means(trace: Trace, cost: str, values: np.ndarray, start: float, end: float) -> np.ndarray:
+    costs = cost_axis(trace, cost)
+    means = np.full(len(costs), np.nan)
     for seed in np.flatnonzero(~diverged(trace)):
-        within = costs[seed] <= budget
-        late = within & (costs[seed] > (1 - window) * budget)
-        if not late.any():
-            late = np.arange(len(within)) == np.flatnonzero(within)[-1]
-        levels[seed] = values[seed, late].mean()
-    return levels
+        x = costs[seed]
+        first, last = np.interp([start, end], x, values[seed])
+        inside = (x > start) & (x < end)
+        if start == end:
+            means[seed] = last
+            continue
+        along = np.concatenate([[start], x[inside], [end]])
+        heights = np.concatenate([[first], values[seed, inside], [last]])
+        means[seed] = np.trapezoid(heights, along) / (end - start)
+    return means
+
+
+class Crossings(NamedTuple):
+    """When seeds first reached a target; each (seeds,), the logarithm of a cost.
+
+    cost: read off the straight line of the levels between two records; +inf where none is reached,
+    -inf where the start is. before, after: the costs of these two records.
+    """
+
+    cost: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+
+
+def crossings(trace: Trace, measurement: str, cost: str, target: float) -> Crossings:
+    """When each seed first reached the target level; a seed that diverged has reached nothing."""
+    levels, costs = log_measurement(trace, measurement), cost_axis(trace, cost)
+    below = (levels <= target) & ~diverged(trace)[:, None]
+    found = np.full((3, len(levels)), np.inf)
+    for seed in np.flatnonzero(below.any(axis=1)):
+        record = int(below[seed].argmax())
+        if record == 0:
+            found[:, seed] = -np.inf
+            continue
+        (x0, x1), (y0, y1) = (rows[seed, record - 1 : record + 1] for rows in (costs, levels))
+        share = (y0 - target) / (y0 - y1) if np.isfinite(y0) else 1.0
+        with np.errstate(divide="ignore"):
+            found[:, seed] = np.log10([x0 + share * (x1 - x0), x0, x1])
+    return Crossings(*found)
 
 
 def cost_to_reach(trace: Trace, measurement: str, cost: str, target: float) -> np.ndarray:
-    """(seeds,) cost of the first record at or below the target level; +inf where none is.
-
-    A seed that diverged has reached nothing, however low it came before. A start that meets the
-    target costs as much as the record after it, as ratios need a cost.
-    """
-    below = log_measurement(trace, measurement) <= target
-    first = np.maximum(below.argmax(axis=1), 1)
-    costs = cost_axis(trace, cost)[np.arange(len(below)), first]
-    return np.where(below.any(axis=1) & ~diverged(trace), costs, np.inf)
-
-
-def log_cost_to_reach(
-    traces: Sequence[Trace], measurement: str, cost: str, target: float
-) -> list[np.ndarray]:
-    """For each trace (seeds,) the logarithm of what `cost_to_reach` returns."""
-    return [np.log10(cost_to_reach(trace, measurement, cost, target)) for trace in traces]
+    """(seeds,) cost at which each seed first reached the target level; +inf where none did."""
+    return 10.0 ** crossings(trace, measurement, cost, target).cost
 
 
 def lowest_median(trace: Trace, measurement: str) -> float:
@@ -160,70 +175,24 @@ def common_target(traces: Sequence[Trace], measurement: str, stated: float | Non
     return max((level for level in lowest if np.isfinite(level)), default=-np.inf)
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A difference and its 95 % interval, infinite where seeds were lost.
-
-    The centre is NaN where no pair of seeds has a difference.
-    """
-
-    centre: float
-    low: float
-    high: float
-
-    def verdict(self, low: float, high: float) -> Outcome:
-        """`reproduced` inside [low, high), `not reproduced` outside, else `inconclusive`.
-
-        The upper border is outside: a tie is not "faster".
-        """
-        if low <= self.low and self.high < high:
-            return "reproduced"
-        if self.high < low or self.low > high:
-            return "not reproduced"
-        return "inconclusive"
-
-
-def difference(first: np.ndarray, second: np.ndarray) -> Interval:
-    """Paired t-interval of mean(first − second), seed against the same seed.
-
-    Runs under one seed share draws where they draw alike (clients, full rounds), so their levels
-    are correlated; pairing is valid whether they are or not. Infinite entries (diverged or never
-    reached) are worse than any number. If one side has some, the interval has no bound on that
-    side; if one side has nothing else and the other none, the difference is infinite. One seed
-    tells of no spread.
-    """
-    if len(first) != len(second):
-        raise FedatlasError(
-            f"runs with {len(first)} and {len(second)} seeds cannot be compared by seed"
-        )
-    lost_first, lost_second = np.isinf(first), np.isinf(second)
-    whole = ~(lost_first | lost_second)
-    gap, low, high = mean_interval(first[whole] - second[whole])
-    if len(first) < 2:
-        return Interval(gap, low, high)
-    if lost_first.all() and not lost_second.any():
-        return Interval(np.inf, np.inf, np.inf)
-    if lost_second.all() and not lost_first.any():
-        return Interval(-np.inf, -np.inf, -np.inf)
-    return Interval(
-        gap, -np.inf if lost_second.any() else low, np.inf if lost_first.any() else high
-    )
-
-
-def mean_interval(gaps: np.ndarray) -> tuple[float, float, float]:
-    """The mean and the bounds of its t-interval, which are infinite below two numbers."""
-    if len(gaps) == 0:
+def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """The mean and its 95 % t-interval, for figures and tables; infinite below two numbers."""
+    if len(values) == 0:
         return np.nan, -np.inf, np.inf
-    mean = float(gaps.mean())
-    if len(gaps) < 2:
+    mean = float(values.mean())
+    if len(values) < 2:
         return mean, -np.inf, np.inf
-    if np.ptp(gaps) < ROUNDING:
-        # Deterministic: a tie must stay a tie.
-        mean = 0.0 if abs(mean) < ROUNDING else mean
-        return mean, mean, mean
     # scipy.stats would load for longer than most judgements take.
     from scipy.special import stdtrit
 
-    standard_error = np.std(gaps, ddof=1) / np.sqrt(len(gaps))
-    half = float(stdtrit(len(gaps) - 1, (1 + CONFIDENCE) / 2) * standard_error)
+    standard_error = np.std(values, ddof=1) / np.sqrt(len(values))
+    half = float(stdtrit(len(values) - 1, 0.975) * standard_error)
     return mean, mean - half, mean + half
+
+
+def until(trace: Trace, share: float) -> Trace:
+    """The records of the first share of the rounds; always two at least."""
+    rounds = column(trace, "round")
+    last = np.nanmax(rounds[~np.isnan(rounds).all(axis=1)], axis=0)
+    kept = max(int((last <= share * last[-1]).sum()), 2)
+    return trace.isel(record=slice(0, kept))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.costs import Trace
+from fedatlas.evaluation.comparison import CONFIDENCE, Aim, compare
+from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
 from fedatlas.evaluation.stationary_points import Surface
-from fedatlas.schema.claims import Finding
+from fedatlas.schema.claims import Effect, Finding, Outcome
 from fedatlas.schema.hyper_parameters import flat
 
 if TYPE_CHECKING:
@@ -25,12 +27,14 @@ T = TypeVar("T")
 class Results:
     """Traces, the chosen point of each run, and studies if there are any.
 
-    window: share of a budget over which levels are means.
+    window: share of a budget over which levels are means. looks: how often the experiment is
+    looked at while seeds are added, for which every interval pays (Bonferroni).
     """
 
     traces: Traces
     chosen: Mapping[str, Choice]
     window: float
+    looks: int = 1
     landscape: Surface | None = None
     budgets: xr.Dataset | None = None
     attacks: Sequence[Mapping[str, str]] | None = None
@@ -38,6 +42,31 @@ class Results:
     def selected(self, *runs: str) -> list[Trace]:
         """The traces of the runs' chosen points."""
         return [self.traces[run][self.chosen[run].point] for run in runs]
+
+    def compare(
+        self, gaps: np.ndarray, aim: Aim, unit: str, traces: Iterable[Trace], measurement: str
+    ) -> tuple[Outcome, Effect]:
+        """As `comparison.compare`, with the variation that the traces' test rows add."""
+        overlap = max(resampled_overlap(trace, measurement) for trace in traces)
+        return compare(gaps, aim, unit, confidence=self.confidence, overlap=overlap)
+
+    @property
+    def confidence(self) -> float:
+        """Of every interval."""
+        return 1 - (1 - CONFIDENCE) / self.looks
+
+    @staticmethod
+    def of_test_rows(traces: Iterable[Trace], measurement: str) -> str:
+        """A limit of what is measured on the same test rows by all seeds."""
+        fixed = measurement.startswith("test_") and any(
+            not resampled_overlap(trace, measurement) for trace in traces
+        )
+        return "; for these test rows" if fixed else ""
+
+    @staticmethod
+    def seconds_of_a_seed(traces: Iterable[Trace]) -> float:
+        """About how long one more seed of all these runs takes in rounds."""
+        return float(sum(np.nanmean(np.nanmax(column(trace, "wall_time"), 1)) for trace in traces))
 
     def by_step(self, run: str) -> dict[float, Trace]:
         """The run's traces by effective step size, from small to large."""
@@ -90,3 +119,12 @@ class Results:
         if made is None:
             raise FedatlasError(f"needs the {name}, --{name}")
         return made
+
+
+def resampled_overlap(trace: Trace, measurement: str) -> float:
+    """Test rows over training rows, if every seed splits the rows anew; otherwise 0."""
+    partition = json.loads(trace.attrs["specification"])["partition"]
+    share = partition.get("test")
+    if not measurement.startswith("test_") or not isinstance(share, float):
+        return 0.0
+    return share / (1 - share) if partition.get("seed") is None else 0.0

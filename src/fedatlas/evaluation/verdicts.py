@@ -1,62 +1,170 @@
 """Judging claims, and how verdicts are kept: claims.csv."""
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import get_args
 
-from fedatlas.errors import named
+from fedatlas.errors import FedatlasError, named
 from fedatlas.evaluation.comma_separated import read_rows, to_csv
+from fedatlas.evaluation.comparison import holm, together
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import VERDICTS, Claim
+from fedatlas.schema.claims import OUTCOMES, Claim, Effect, Finding, Outcome
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One row of claims.csv."""
+    """One row of claims.csv: a sentence, or one of its cases.
+
+    claim: experiment and id. case: empty for the sentence as a whole. effect: None where nothing
+    is compared over seeds. needed_hours: what the missing seeds take on one core, in rounds.
+    """
 
     claim: str
+    case: str
     paper: str
     source: str
     statement: str
-    verdict: str
+    question: str
+    outcome: Outcome
     evidence: str
+    fragile: str = ""
+    needed_hours: float | None = None
+    effect: Effect | None = None
+
+    @property
+    def is_sentence(self) -> bool:
+        """Whether the row is about the sentence as a whole, which tallies count."""
+        return not self.case
+
+    @property
+    def name(self) -> str:
+        """Claim and case."""
+        return f"{self.claim}[{self.case}]" if self.case else self.claim
 
 
-_VERDICT_COLUMNS = [field.name for field in fields(Verdict)]
+_EFFECT = tuple(field.name for field in fields(Effect))
+_OWN = tuple(field.name for field in fields(Verdict) if field.name != "effect")
+_COLUMNS = (*_OWN, *_EFFECT)
 
 
 def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results) -> list[Verdict]:
-    """One verdict per claim and case; FedatlasError names the claim that cannot be judged."""
+    """A verdict per claim, followed by those of its cases if there are several.
+
+    FedatlasError names the claim that cannot be judged.
+    """
     verdicts = []
     for claim in claims:
         with named(f"claim '{claim.id}'"):
-            verdicts += [
-                Verdict(
-                    claim=f"{experiment}/{claim.id}{finding.case}",
-                    paper=paper,
-                    source=claim.source,
-                    statement=claim.statement,
-                    verdict=finding.verdict,
-                    evidence=finding.evidence,
-                )
-                for finding in claim.test.judge(results)
-            ]
+            findings = _with_sentence(claim, list(claim.test.judge(results)))
+        verdicts += [
+            Verdict(
+                claim=f"{experiment}/{claim.id}",
+                case=finding.case.strip("[]"),
+                paper=paper,
+                source=claim.source,
+                statement=claim.statement,
+                question=claim.question,
+                outcome=finding.outcome,
+                evidence=finding.evidence,
+                fragile=finding.fragile,
+                needed_hours=_hours(finding),
+                effect=finding.effect,
+            )
+            for finding in findings
+        ]
     return verdicts
 
 
+def _with_sentence(claim: Claim, findings: list[Finding]) -> list[Finding]:
+    """The finding of the sentence ahead of its cases; a case alone is the sentence."""
+    if any(not finding.case for finding in findings):
+        return findings
+    if len(findings) == 1:
+        (only,) = findings
+        evidence = f"{only.case.strip('[]')}: {only.evidence}"
+        return [Finding("", only.outcome, evidence, only.effect, only.fragile, only.seconds)]
+    outcome = together((finding.outcome for finding in findings), claim.cases)
+    counts = Counter(finding.outcome for finding in findings)
+    evidence = ", ".join(f"{counts[kind]} {kind}" for kind in OUTCOMES if counts[kind])
+    fragile = [finding.case.strip("[]") for finding in findings if finding.fragile]
+    words = f"fragile in {', '.join(fragile)}" if fragile else ""
+    return [Finding("", outcome, f"{len(findings)} cases: {evidence}", fragile=words), *findings]
+
+
+def _hours(finding: Finding) -> float | None:
+    effect = finding.effect
+    if effect is None or effect.needed is None or finding.seconds is None:
+        return None
+    return (effect.needed - effect.seeds) * finding.seconds / 3600
+
+
 def verdicts_to_csv(verdicts: Sequence[Verdict]) -> str:
-    """Verdicts as claims.csv."""
-    return to_csv([asdict(verdict) for verdict in verdicts], _VERDICT_COLUMNS)
+    """Verdicts as claims.csv; what a row does not have is empty."""
+    rows = [
+        {name: getattr(verdict, name) for name in _OWN}
+        | (asdict(verdict.effect) if verdict.effect else dict.fromkeys(_EFFECT))
+        for verdict in verdicts
+    ]
+    return to_csv(rows, _COLUMNS)
 
 
 def read_verdicts(path: Path) -> list[Verdict]:
-    """Verdicts of one claims.csv."""
-    return [Verdict(**row) for row in read_rows(path, _VERDICT_COLUMNS)]
+    """Verdicts of one claims.csv; FedatlasError names a file with other columns or contents."""
+    verdicts = []
+    for row in read_rows(path, _COLUMNS):
+        if row["outcome"] not in get_args(Outcome):
+            raise FedatlasError(
+                f"{path}: outcome '{row['outcome']}' is none of {', '.join(OUTCOMES)}. Delete the "
+                "file and run again."
+            )
+        try:
+            own = {name: row[name] for name in _OWN}
+            hours = _number(own.pop("needed_hours"))
+            verdicts.append(Verdict(**own, needed_hours=hours, effect=_effect(row)))  # type: ignore[arg-type]
+        except ValueError as error:
+            raise FedatlasError(f"{path}: {error}. Delete the file and run again.") from None
+    return verdicts
+
+
+def _effect(row: Mapping[str, str]) -> Effect | None:
+    if not row["unit"]:
+        return None
+    numbers = {name: _number(row[name]) for name in ("estimate", "low", "high", "smallest")}
+    return Effect(
+        **{name: math.nan if value is None else value for name, value in numbers.items()},
+        unit=row["unit"],
+        seeds=int(row["seeds"]),
+        published=_number(row["published"]),
+        needed=int(row["needed"]) if row["needed"] else None,
+        p=_number(row["p"]),
+    )
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None
+
+
+def sentences(verdicts: Sequence[Verdict], question: str | None = None) -> list[Verdict]:
+    """One row for each sentence; question: of the paper or ours, otherwise of both."""
+    return [
+        verdict
+        for verdict in verdicts
+        if verdict.is_sentence and question in (None, verdict.question)
+    ]
+
+
+def surviving(verdicts: Sequence[Verdict], significance: float = 0.025) -> list[Verdict]:
+    """Those whose one-sided p stays below the significance after Holm's correction for all."""
+    tested = [verdict for verdict in verdicts if verdict.effect and verdict.effect.p is not None]
+    adjusted = holm([float(verdict.effect.p) for verdict in tested])  # type: ignore[union-attr, arg-type]
+    return [verdict for verdict, p in zip(tested, adjusted, strict=True) if p <= significance]
 
 
 def verdict_summary(verdicts: Sequence[Verdict]) -> str:
-    """How many claims came out how, in words."""
-    counts = Counter(verdict.verdict for verdict in verdicts)
-    parts = [f"{counts[name]} {name}" for name in VERDICTS]
-    return f"{len(verdicts)} judged: " + ", ".join(parts)
+    """How many sentences came out how, in words."""
+    counts = Counter(verdict.outcome for verdict in sentences(verdicts))
+    parts = [f"{counts[name]} {name}" for name in OUTCOMES if counts[name]]
+    return f"{counts.total()} judged: {', '.join(parts)}" if parts else "0 judged"

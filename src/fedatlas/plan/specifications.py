@@ -22,7 +22,7 @@ def keys(plan: Plan, name: str, *stated: str, **more: object) -> str:
 
 def claims(plan: Plan, name: str) -> str:
     """What verdicts depend on besides traces and the selection."""
-    return keys(plan, name, "paper", "claims", experiment=name)
+    return keys(plan, name, "paper", "claims", "looks", experiment=name)
 
 
 def figure(plan: Plan, name: str) -> str:

@@ -1,8 +1,7 @@
 """A paper's claims as data: what experiment files may state, and how it will be tested.
 
-Every test compares a number per seed with a declared region, by one rule: `reproduced` if the 95 %
-interval is inside the region, `not reproduced` if it is outside, `inconclusive` if it is across the
-border. Regions are fixed before any run.
+Every comparison is decided by one rule, `fedatlas.evaluation.comparison`: claims declare their
+direction and the smallest effect that counts before any run.
 """
 
 import importlib
@@ -18,20 +17,71 @@ from pydantic import model_validator as validator
 
 from fedatlas.schema.models import Model, only_subclass
 
-#: The claimed region holds the whole interval, none of it, or a part of it.
-Outcome = Literal["reproduced", "not reproduced", "inconclusive"]
-VERDICTS: tuple[Outcome, ...] = get_args(Outcome)
+#: What a verdict says, and what that means; the only place that explains it.
+OUTCOMES = {
+    "reproduced": "surely as claimed, by the smallest effect that counts or more",
+    "smaller than claimed": "surely the claimed way, but surely by less than the smallest effect "
+    "that counts, or than the paper prints",
+    "no difference": "surely within the smallest effect that counts, either way",
+    "contradicted": "surely the other way",
+    "undecided": "the interval leaves more than one of these open; more seeds would tell",
+    "not testable": "these data cannot speak about it, however many seeds there are",
+    "compatible": "the published number lies within the prediction interval",
+    "incompatible": "the published number lies outside the prediction interval",
+}
+Outcome = Literal[
+    "reproduced",
+    "smaller than claimed",
+    "no difference",
+    "contradicted",
+    "undecided",
+    "not testable",
+    "compatible",
+    "incompatible",
+]
+assert set(get_args(Outcome)) == set(OUTCOMES)
+
+#: Of how many of its cases a sentence speaks: "faster", "in most cases faster".
+Quantifier = Literal["all", "most"]
 
 _KINDS = "fedatlas.evaluation.claims"  # a module each, named as the kind: adding one adds a kind
 
 
 @dataclass(frozen=True)
+class Effect:
+    """How much a comparison found, in favour of the claim where positive.
+
+    estimate: the median of the paired differences. low, high: its interval. smallest: the smallest
+    effect that counts. published: the paper's, where it prints one. unit: "decades" of a ratio, or
+    that of the measurement. seeds: pairs. needed: seeds that would probably decide, where undecided
+    and known. p: one-sided, of the sign test behind "reproduced" and "contradicted".
+    """
+
+    estimate: float
+    low: float
+    high: float
+    smallest: float
+    unit: str
+    seeds: int
+    published: float | None = None
+    needed: int | None = None
+    p: float | None = None
+
+
+@dataclass(frozen=True)
 class Finding:
-    """The outcome of one case of a claim."""
+    """The outcome of one case of a claim.
+
+    fragile: where another target or budget gives another outcome, in words. seconds: what one more
+    seed of the compared runs takes, where an effect is undecided.
+    """
 
     case: str
-    verdict: Outcome
+    outcome: Outcome
     evidence: str
+    effect: Effect | None = None
+    fragile: str = ""
+    seconds: float | None = None
 
 
 class ClaimTest(Model, ABC):
@@ -109,11 +159,17 @@ class RunTest(ClaimTest, ABC):
 
 
 class Claim(Model):
-    """One sentence of a paper and its test."""
+    """One sentence of a paper and its test.
+
+    source: figure, table or section. question: whose it is; claims of ours are counted apart.
+    cases: of how many of its cases the sentence speaks.
+    """
 
     id: str = Field(pattern=r"^[a-z0-9-]+$")
-    source: str  # figure, table or section; "ours" for a claim that the paper lacks
+    source: str
     statement: str
+    question: Literal["paper", "ours"] = "paper"
+    cases: Quantifier = "all"
     test: SerializeAsAny[ClaimTest]
 
 

@@ -61,6 +61,7 @@ class Experiment(Model):
     privacy_audit: attack what runs claim of privacy, on a tiny problem.
     network: speeds of parties and links, of vertical partitions only.
     graphs: who sends to whom, of runs without a server only.
+    looks: how often verdicts are looked at while seeds are added: every interval pays for it.
     point_seconds: about how long a point trains on one core, with all its seeds; short points share
         jobs. Without it every point has a job of its own.
     audit: tabulate what parties learn from each other's messages.
@@ -90,6 +91,7 @@ class Experiment(Model):
     selection: Selection = Selection()
     figure: Figure = Figure()
     claims: tuple[Claim, ...] = ()
+    looks: PositiveInt = 1
     audit: bool = False
     landscape: Landscape | None = None
 

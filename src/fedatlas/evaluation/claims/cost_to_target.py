@@ -1,23 +1,26 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Literal, Self
 
+import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedatlas.evaluation.evidence import RelationTest, compared, target_name, unit_of
-from fedatlas.evaluation.levels import common_target, log_cost_to_reach
+from fedatlas.evaluation.comparison import decide, median_interval
+from fedatlas.evaluation.costs import Trace
+from fedatlas.evaluation.evidence import level, target_name, unit_of
+from fedatlas.evaluation.levels import Crossings, crossings, log_target
+from fedatlas.evaluation.relations import FACTORS, RelationTest, compared, judged_again
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.measurements import check_target
 
 
 class CostToTargetTest(RelationTest):
-    """The cost at which two runs reach a common level of the measurement."""
+    """The cost at which two runs reach a level of the measurement."""
 
     kind: Literal["cost_to_target"]
-    target: PositiveFloat | None = Field(
-        default=None,
-        description="in units of the measurement; None: the best that both runs' medians reach",
-    )
+    target: PositiveFloat = Field(description="in units of the measurement")
 
     @model_validator(mode="after")
     def _target_can_be_surpassed(self) -> Self:
@@ -26,8 +29,53 @@ class CostToTargetTest(RelationTest):
 
     def judge(self, results: Results) -> Iterator[Finding]:
         traces = results.selected(*self.runs)
-        target = common_target(traces, self.measurement, self.target)
-        costs = log_cost_to_reach(traces, self.measurement, self.cost, target)
+        target = log_target(self.measurement, self.target)
+        again = {
+            words: partial(self._to, results, traces, target + float(np.log10(factor)))
+            for words, factor in FACTORS.items()
+        }
+        finding = judged_again(self._to(results, traces, target), again)
+        yield from results.with_edges([finding], *self.runs)
+
+    def _to(self, results: Results, traces: Sequence[Trace], target: float) -> Finding:
+        found = [crossings(trace, self.measurement, self.cost, target) for trace in traces]
         subject = f"{unit_of(self.cost)} to {target_name(self.measurement, target)}"
-        named = zip(self.runs, costs, strict=True)
-        yield from results.with_edges([compared(subject, named, self.relation)], *self.runs)
+        for run, crossing in zip(self.runs, found, strict=True):
+            if np.isneginf(crossing.cost).any():
+                return Finding("", "not testable", f"{subject}: {run} starts there")
+        if all(np.isposinf(crossing.cost).all() for crossing in found):
+            return Finding("", "not testable", f"{subject}: neither run arrives")
+        costs = [crossing.cost for crossing in found]
+
+        def told() -> str:
+            parts = (level(run, cost) for run, cost in zip(self.runs, costs, strict=True))
+            return f"{subject}: {', '.join(parts)}"
+
+        finding = compared(
+            results,
+            traces,
+            costs,
+            self.aim_in("decades"),
+            told,
+            "decades",
+            measurement=self.measurement,
+            what=unit_of(self.cost),
+        )
+        return self._as_far_as_resolved(results, finding, found)
+
+    def _as_far_as_resolved(
+        self, results: Results, finding: Finding, found: Sequence[Crossings]
+    ) -> Finding:
+        """The finding, unless records are too far apart to tell it."""
+        first, second = found
+        aim = self.aim_in("decades")
+        for least, most in ((first.after, second.before), (first.before, second.after)):
+            with np.errstate(invalid="ignore"):
+                gaps = np.where(np.isinf(least) & np.isinf(most), 0.0, most - least)
+            outcome = decide(median_interval(gaps, results.confidence), aim)
+            if finding.outcome != "undecided" and outcome != finding.outcome:
+                reason = "below resolution: records are too far apart to tell"
+                return replace(
+                    finding, outcome="not testable", evidence=f"{finding.evidence}; {reason}"
+                )
+        return finding

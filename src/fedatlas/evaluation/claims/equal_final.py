@@ -3,23 +3,21 @@ from typing import Literal
 
 from pydantic import Field, PositiveFloat
 
-from fedatlas.evaluation.final_values import contrasted_ends
-from fedatlas.evaluation.levels import ROUNDING
+from fedatlas.evaluation.ends import final_comparison
+from fedatlas.evaluation.relations import ComparisonTest
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding, PairTest
-from fedatlas.schema.measurements import Measurement
+from fedatlas.schema.measurements import Level
 
 
-class EqualFinalTest(PairTest):
-    """The measurements that two runs end with differ by at most `margin`, either way."""
+class EqualFinalTest(ComparisonTest, PairTest):
+    """The measurements that two runs end with are closer than the smallest effect that counts."""
 
     kind: Literal["equal_final"]
-    measurement: Measurement
-    margin: PositiveFloat = Field(description="in units of the measurement; an accuracy is ≤ 1")
+    measurement: Level
+    smallest_effect: PositiveFloat = Field(
+        description="closer than this is equal: a factor of levels, a difference of scores"
+    )
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        interval, evidence = contrasted_ends(results, self.runs, self.measurement)
-        margin = self.margin + ROUNDING
-        verdict = interval.verdict(-margin, margin)
-        finding = Finding("", verdict, f"{evidence}, claimed within {self.margin:g}")
-        yield from results.with_edges([finding], *self.runs)
+        yield final_comparison(self, results, "equal", self.measurement)

@@ -1,32 +1,37 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.comparison import advantages, holm, sign_p, together
 from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import spent
-from fedatlas.evaluation.final_values import as_losses, contrasted, final_losses
-from fedatlas.evaluation.levels import common_budget, common_start, mean_along
+from fedatlas.evaluation.levels import common_budget, common_start, until
+from fedatlas.evaluation.relations import (
+    SHARES,
+    ComparisonTest,
+    compared,
+    final_losses,
+    judged_again,
+    losses_along,
+    told_ends,
+    unit_of_losses,
+)
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import ClaimTest, Finding, Outcome
+from fedatlas.schema.claims import Finding
 from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.measurements import LargerIsBetter
 
-_WORDS = {
-    "reproduced": "better than",
-    "inconclusive": "not told apart from",
-    "not reproduced": "worse than",
-}
 
-
-class HighestTest(ClaimTest):
+class HighestTest(ComparisonTest):
     """One run is better than each of its rivals: one case per rival, and all of them together.
 
     Without a `cost` the measurements that runs end with are compared; with one, the means along it,
-    from where all begin to the largest cost that all reached. The claim holds if the run is better
-    than every rival, and fails if any is better than it.
+    from where all begin to the largest cost that all reached. That any rival is better than the run
+    is asked of every rival, which Holm's correction pays for.
     """
 
     kind: Literal["highest"]
@@ -53,52 +58,92 @@ class HighestTest(ClaimTest):
         return self
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        yield from results.with_edges(self._cases(results.selected(*self.runs)), *self.runs)
+        traces = results.selected(*self.runs)
+        whole = self._cases(results, traces, 1.0)
+        again = {words: self._cases(results, traces, share) for words, share in SHARES.items()}
+        findings = [
+            judged_again(
+                finding, {words: partial(_at, found, place) for words, found in again.items()}
+            )
+            for place, finding in enumerate(whole)
+        ]
+        yield from results.with_edges(findings, *self.runs)
 
-    def _cases(self, traces: list[Trace]) -> list[Finding]:
+    def _cases(self, results: Results, traces: Sequence[Trace], share: float) -> list[Finding]:
+        """Of a share of the budget: all rivals together, then each."""
         if self.cost is None:
             subject = f"{self.measurement} at the end"
-            losses = [final_losses(trace, self.measurement) for trace in traces]
+            losses = [final_losses(until(trace, share), self.measurement) for trace in traces]
         else:
-            end = common_budget(traces, self.cost)
+            end = share * common_budget(list(traces), self.cost)
             if not end:
-                return [Finding("", "inconclusive", "every seed of all diverged")]
-            start = common_start(traces, self.cost)
+                return [Finding("", "not testable", "every seed of all diverged")]
+            start = common_start(list(traces), self.cost)
             if start >= end:
-                raise FedatlasError(
+                evidence = (
                     f"'cost: {self.cost}' has no range that {', '.join(self.runs)} share: one has "
                     f"no record before {spent(self.cost, start)}, one ends at {end:.4g}"
                 )
+                return [Finding("", "not testable", evidence)]
             since = f"from {start:.4g} to" if start else "up to"
             subject = f"mean {self.measurement} {since} {spent(self.cost, end)}"
             losses = [
-                as_losses(
-                    trace,
-                    self.measurement,
-                    mean_along(trace, self.measurement, self.cost, start, end),
-                )
-                for trace in traces
+                losses_along(trace, self.measurement, self.cost, start, end) for trace in traces
             ]
         cases = [
-            self._against(subject, rival, [losses[0], other])
-            for rival, other in zip(self.among, losses[1:], strict=True)
+            self._against(results, subject, place, traces, losses)
+            for place in range(1, len(traces))
         ]
-        return [self._together(subject, cases), *cases]
+        behind = [sign_p(-advantages(losses[0], other), 0.0) for other in losses[1:]]
+        return [self._together(results, subject, cases, behind), *cases]
 
-    def _against(self, subject: str, rival: str, losses: list[np.ndarray]) -> Finding:
-        interval, evidence = contrasted(subject, (self.run, rival), losses, self.measurement)
-        verdict = interval.verdict(-np.inf, 0.0)  # a tie is not "highest"
-        return Finding(f"[against {rival}]", verdict, f"{evidence}, claimed above 0")
+    def _against(
+        self,
+        results: Results,
+        subject: str,
+        place: int,
+        traces: Sequence[Trace],
+        losses: Sequence[np.ndarray],
+    ) -> Finding:
+        rival = self.runs[place]
+        pair = [losses[0], losses[place]]
+        unit = unit_of_losses(self.measurement)
 
-    def _together(self, subject: str, cases: list[Finding]) -> Finding:
-        found = {case.verdict for case in cases}
-        verdict: Outcome = "not reproduced" if "not reproduced" in found else "inconclusive"
-        if found == {"reproduced"}:
-            verdict = "reproduced"
-        told = []
-        for kind, words in _WORDS.items():
-            named = [
-                rival for rival, case in zip(self.among, cases, strict=True) if case.verdict == kind
-            ]
-            told += [f"{words} {', '.join(named)}"] if named else []
-        return Finding("", verdict, f"{subject}: {self.run} {'; '.join(told)}")
+        def told() -> str:
+            parts = (
+                told_ends(run, values, self.measurement)
+                for run, values in zip((self.run, rival), pair, strict=True)
+            )
+            return f"{subject}: {', '.join(parts)}"
+
+        finding = compared(
+            results,
+            [traces[0], traces[place]],
+            pair,
+            self.aim("better", unit),
+            told,
+            unit,
+            measurement=self.measurement,
+            what=self.measurement,
+        )
+        return replace(finding, case=f"[against {rival}]")
+
+    def _together(
+        self, results: Results, subject: str, cases: Sequence[Finding], behind: Sequence[float]
+    ) -> Finding:
+        outcome = together(case.outcome for case in cases)
+        if outcome == "contradicted" and min(holm(behind)) > (1 - results.confidence) / 2:
+            outcome = "undecided"
+        by_outcome: dict[str, list[str]] = {}
+        for rival, case in zip(self.among, cases, strict=True):
+            by_outcome.setdefault(case.outcome, []).append(rival)
+        told = "; ".join(
+            f"{kind} against {', '.join(rivals)}" for kind, rivals in by_outcome.items()
+        )
+        closest = min(cases, key=lambda case: case.effect.estimate if case.effect else np.inf)
+        return Finding("", outcome, f"{subject}: {self.run} {told}", closest.effect)
+
+
+def _at(findings: Sequence[Finding], place: int) -> Finding:
+    """The finding of a case; where there is one for all, that."""
+    return findings[min(place, len(findings) - 1)]

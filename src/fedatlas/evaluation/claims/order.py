@@ -1,13 +1,23 @@
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from pydantic import Field, PositiveFloat
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import RelationTest, compared, level_name, spent
-from fedatlas.evaluation.levels import common_budget, reached
+from fedatlas.evaluation.evidence import level_name, spent
+from fedatlas.evaluation.levels import common_budget, common_start
+from fedatlas.evaluation.relations import (
+    SHARES,
+    RelationTest,
+    compared,
+    judged_again,
+    losses_by,
+    told_ends,
+    unit_of_losses,
+)
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.experiments import Experiment
@@ -37,8 +47,7 @@ class OrderTest(RelationTest):
     def judge(self, results: Results) -> Iterator[Finding]:
         if self.for_each == "selected":
             chosen, other = results.selected(*self.runs)
-            finding = self._compared(chosen, other, results.window)
-            yield from results.with_edges([finding], *self.runs)
+            yield from results.with_edges([self._finding(results, chosen, other)], *self.runs)
             return
         first, second = (results.by_step(run) for run in self.runs)
         common = [step for step in reversed(first) if step in second]
@@ -47,13 +56,21 @@ class OrderTest(RelationTest):
                 f"runs '{self.first}' and '{self.second}' share no effective step size"
             )
         for step in common:
-            finding = self._compared(first[step], second[step], results.window)
+            finding = self._finding(results, first[step], second[step])
             yield replace(finding, case=f"[effective step {step:g}]")
 
-    def _compared(self, first: Trace, second: Trace, window: float) -> Finding:
-        budget = common_budget([first, second], self.cost)
+    def _finding(self, results: Results, first: Trace, second: Trace) -> Finding:
+        traces = [first, second]
+        budget, start = common_budget(traces, self.cost), common_start(traces, self.cost)
         if not budget:
-            return Finding("", "inconclusive", "every seed of both diverged")
+            return Finding("", "not testable", "every seed of both diverged")
+        if budget <= start:
+            return Finding(
+                "",
+                "not testable",
+                f"no cost that both spent: one has no record before {spent(self.cost, start)}, one "
+                f"ends at {budget:.4g}",
+            )
         if self.at is not None:
             if self.at > budget:
                 raise FedatlasError(
@@ -61,9 +78,35 @@ class OrderTest(RelationTest):
                     f"'{self.first}' and '{self.second}' both spent"
                 )
             budget = self.at
-        levels = [
-            reached(trace, self.measurement, self.cost, budget, window) for trace in (first, second)
+        again = {
+            words: partial(self._at, results, traces, share * budget)
+            for words, share in SHARES.items()
+            if share * budget > start
+        }
+        return judged_again(self._at(results, traces, budget), again)
+
+    def _at(self, results: Results, traces: list[Trace], budget: float) -> Finding:
+        losses = [
+            losses_by(trace, self.measurement, self.cost, budget, results.window)
+            for trace in traces
         ]
-        named = zip(self.runs, levels, strict=True)
-        subject = f"{level_name(self.measurement)} by {spent(self.cost, budget)}"
-        return compared(subject, named, self.relation)
+        unit = unit_of_losses(self.measurement)
+        named = level_name(self.measurement) if unit == "decades" else self.measurement
+
+        def told() -> str:
+            parts = (
+                told_ends(run, values, self.measurement)
+                for run, values in zip(self.runs, losses, strict=True)
+            )
+            return f"{named} by {spent(self.cost, budget)}: {', '.join(parts)}"
+
+        return compared(
+            results,
+            traces,
+            losses,
+            self.aim_in(unit),
+            told,
+            unit,
+            measurement=self.measurement,
+            what=named,
+        )

@@ -1,0 +1,257 @@
+"""The rule of verdicts: from paired differences of seeds to an outcome.
+
+The typical seed is compared. Its interval is that of the exact sign test: from the k-th smallest to
+the k-th largest paired difference it holds the median, however differences are distributed. Lost
+seeds are infinitely bad ones, so they count as ranks do and veto nothing. Six seeds are the fewest
+that make 95 %. docs/verdicts.md shows how often the rule errs.
+
+Differences are advantages: positive in favour of the claim.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from fedatlas.errors import FedatlasError
+from fedatlas.schema.claims import Effect, Outcome, Quantifier
+
+CONFIDENCE = 0.95
+#: Advantages closer than this are equal: differences of decimal fractions carry rounding errors.
+ROUNDING = 1e-12
+#: Chance of deciding with as many seeds as are said to be needed, if their spread stays the same.
+POWER = 0.8
+_MOST_SEEDS = 200  # nobody runs more
+
+Direction = Literal["better", "not worse", "equal"]
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a comparison claims, in units of the advantage.
+
+    better: ahead by `smallest` or more. not worse: not behind by `smallest` or more. equal: closer
+    than `smallest`. published: the advantage that the paper prints, if any.
+    """
+
+    direction: Direction
+    smallest: float
+    published: float | None = None
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and its interval, which may be infinite."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+def advantages(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """(seeds,) by how much the losses of `first` are smaller, seed against the same seed.
+
+    Infinite losses are of lost seeds; where both runs lost one, neither is ahead.
+    """
+    if len(first) != len(second):
+        raise FedatlasError(
+            f"runs with {len(first)} and {len(second)} seeds cannot be compared by seed"
+        )
+    with np.errstate(invalid="ignore"):
+        gaps = second - first
+    return np.where(np.isinf(first) & np.isinf(second), 0.0, gaps)
+
+
+def median_interval(
+    gaps: np.ndarray, confidence: float = CONFIDENCE, overlap: float = 0.0
+) -> Interval:
+    """The interval of the median, from order statistics; without bounds below six at 95 %.
+
+    overlap: test rows over training rows, of trials that split the same rows anew. Their results
+    are correlated, so the interval also covers that of Nadeau and Bengio (2003).
+    """
+    ranked = np.sort(gaps)
+    estimate = _median(ranked)
+    outside = _outside(len(ranked), confidence)
+    if outside == 0:
+        return Interval(estimate, -np.inf, np.inf)
+    low, high = float(ranked[outside - 1]), float(ranked[-outside])
+    if overlap:
+        half = _corrected_half(ranked, confidence, overlap)
+        low, high = min(low, ranked.mean() - half), max(high, ranked.mean() + half)
+    return Interval(estimate, low, high)
+
+
+def decide(interval: Interval, aim: Aim) -> Outcome:
+    """The outcome of an interval; `OUTCOMES` says what each means."""
+    low, high, smallest = interval.low, interval.high, aim.smallest
+    if aim.direction == "not worse":
+        if low > ROUNDING - smallest:
+            return "reproduced"
+        return "contradicted" if high < ROUNDING - smallest else "undecided"
+    within = -smallest < low and high < smallest - ROUNDING
+    if aim.direction == "equal":
+        if within:
+            return "reproduced"
+        surely_apart = low >= smallest - ROUNDING or high <= ROUNDING - smallest
+        return "contradicted" if surely_apart else "undecided"
+    below_published = aim.published is not None and high < aim.published - ROUNDING
+    if low > ROUNDING and (high < smallest - ROUNDING or below_published):
+        return "smaller than claimed"
+    if low >= smallest - ROUNDING:
+        return "reproduced"
+    if within:
+        return "no difference"
+    return "contradicted" if high < -ROUNDING else "undecided"
+
+
+def compare(
+    gaps: np.ndarray,
+    aim: Aim,
+    unit: str,
+    *,
+    confidence: float = CONFIDENCE,
+    overlap: float = 0.0,
+) -> tuple[Outcome, Effect]:
+    """The outcome of advantages (seeds,), and the effect."""
+    interval = median_interval(gaps, confidence, overlap)
+    outcome = decide(interval, aim)
+    effect = Effect(
+        estimate=interval.estimate,
+        low=interval.low,
+        high=interval.high,
+        smallest=aim.smallest,
+        unit=unit,
+        seeds=len(gaps),
+        published=aim.published,
+        needed=seeds_needed(gaps, aim, confidence) if outcome == "undecided" else None,
+        p=_p_value(gaps, aim, outcome),
+    )
+    return outcome, effect
+
+
+def sign_p(gaps: np.ndarray, border: float) -> float:
+    """One-sided p of the sign test that the median is not above the border."""
+    # scipy.stats would load for longer than most judgements take.
+    from scipy.special import bdtrc
+
+    above = int((gaps > border - ROUNDING).sum())
+    return float(bdtrc(above - 1, len(gaps), 0.5)) if above else 1.0
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values, adjusted by Holm (1979) for as many tests."""
+    order = np.argsort(p_values, kind="stable")
+    ranked = np.asarray(p_values, float)[order] * np.arange(len(order), 0, -1)
+    adjusted = np.empty(len(order))
+    adjusted[order] = np.minimum(np.maximum.accumulate(ranked), 1.0)
+    return [float(value) for value in adjusted]
+
+
+def seeds_needed(gaps: np.ndarray, aim: Aim, confidence: float = CONFIDENCE) -> int | None:
+    """Seeds that decide with a chance of `POWER`, if more are spread as these; None if too many.
+
+    Normal spread is assumed here, and only here: it is a plan, not a verdict.
+    """
+    from scipy.special import bdtrc, ndtr
+
+    finite = gaps[np.isfinite(gaps)]
+    if len(finite) < 2:
+        return None
+    middle, spread = _median(np.sort(finite)), max(float(np.std(finite, ddof=1)), ROUNDING)
+
+    def above(border: float) -> float:
+        return float(ndtr((middle - border) / spread))
+
+    borders = {aim.smallest, -aim.smallest} | ({0.0} if aim.direction == "better" else set())
+    # Between two borders next to each other, or beyond the last, lies one outcome.
+    edges = [-np.inf, *sorted(borders), np.inf]
+    for seeds in range(_fewest(confidence), _MOST_SEEDS + 1):
+        needed = seeds - _outside(seeds, confidence)  # at least one more must lie on the side
+
+        def chance(side: float, seeds: int = seeds, needed: int = needed) -> float:
+            return float(bdtrc(needed, seeds, side))
+
+        regions = (
+            chance(above(low)) + chance(1 - above(high)) - 1 for low, high in pairwise(edges)
+        )
+        if max(regions) >= POWER:
+            return seeds
+    return None
+
+
+def together(outcomes: Iterable[Outcome], cases: Quantifier = "all") -> Outcome:
+    """The outcome of a sentence from those of its cases.
+
+    Of all cases the worst counts. Of most: more than half decide; otherwise it is undecided.
+    """
+    found = list(outcomes)
+    spoken = [outcome for outcome in found if outcome != "not testable"]
+    if not spoken:
+        return "not testable"
+    if cases == "most":
+        for outcome in _WORST_FIRST:
+            if 2 * spoken.count(outcome) > len(spoken):
+                return outcome
+        against = sum(spoken.count(outcome) for outcome in _AGAINST)
+        return "no difference" if 2 * against > len(spoken) else "undecided"
+    return next(outcome for outcome in _WORST_FIRST if outcome in spoken)
+
+
+_WORST_FIRST: tuple[Outcome, ...] = (
+    "contradicted",
+    "incompatible",
+    "undecided",
+    "no difference",
+    "smaller than claimed",
+    "reproduced",
+    "compatible",
+)
+_AGAINST: tuple[Outcome, ...] = ("contradicted", "no difference", "smaller than claimed")
+
+
+def _outside(seeds: int, confidence: float) -> int:
+    """k, so that the k-th smallest to the k-th largest hold the median at this confidence."""
+    from scipy.special import bdtr
+
+    outside = 0
+    while 2 * (outside + 1) <= seeds and 2 * bdtr(outside, seeds, 0.5) <= 1 - confidence:
+        outside += 1
+    return outside
+
+
+def _fewest(confidence: float) -> int:
+    """Seeds below which nothing is decided: 6 at 95 %."""
+    return next(seeds for seeds in range(1, 100) if _outside(seeds, confidence))
+
+
+def _median(ranked: np.ndarray) -> float:
+    """Of sorted numbers, of which some may be infinite."""
+    if not len(ranked):
+        return np.nan
+    low, high = ranked[(len(ranked) - 1) // 2], ranked[len(ranked) // 2]
+    return float(low if low == high else (low + high) / 2)  # ∞ − ∞ is NaN: nobody knows
+
+
+def _corrected_half(gaps: np.ndarray, confidence: float, overlap: float) -> float:
+    """Half the t-interval of the mean over overlapping training sets; infinite with lost seeds."""
+    from scipy.special import stdtrit
+
+    if not np.isfinite(gaps).all():
+        return np.inf
+    error = np.std(gaps, ddof=1) * np.sqrt(1 / len(gaps) + overlap)
+    return float(stdtrit(len(gaps) - 1, (1 + confidence) / 2) * error)
+
+
+def _p_value(gaps: np.ndarray, aim: Aim, outcome: Outcome) -> float | None:
+    """Of a decided direction; None where no single border was passed."""
+    if aim.direction == "equal":
+        return None
+    border = aim.smallest if aim.direction == "better" else -aim.smallest
+    if outcome == "reproduced":
+        return sign_p(gaps, border)
+    if outcome == "contradicted":
+        return sign_p(-gaps, 0.0 if aim.direction == "better" else aim.smallest)
+    return None

@@ -1,0 +1,151 @@
+"""Comparisons of runs: in which unit, what counts, and how they are told."""
+
+from abc import ABC
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, PositiveFloat
+
+from fedatlas.evaluation.comparison import Aim, Direction, advantages
+from fedatlas.evaluation.costs import Trace, column
+from fedatlas.evaluation.evidence import counts, effect_told, level, mean_of
+from fedatlas.evaluation.levels import deceptive, diverged, log_measurement, mean_along, reached
+from fedatlas.evaluation.results import Results
+from fedatlas.schema.claims import ClaimTest, Finding, PairTest
+from fedatlas.schema.cost_names import Cost
+from fedatlas.schema.measurements import LARGER_IS_BETTER, Level
+
+Relation = Literal["faster", "at_least_as_fast", "much_faster", "similar"]
+
+#: What papers' words claim, and from which factor on a ratio of levels or costs counts: our choice.
+RELATIONS: dict[Relation, tuple[Direction, float]] = {
+    "faster": ("better", 1.05),
+    "at_least_as_fast": ("not worse", 1.05),  # "≥"
+    "much_faster": ("better", 2.0),  # "≫"
+    "similar": ("equal", 1.5),  # "nearly the same"
+}
+#: From which difference on accuracies, AUROCs and F1 scores count: our choice.
+COUNTING_DIFFERENCE = 0.005
+#: Shares of a budget, and factors of a target, at which a verdict is judged again.
+SHARES = {"half the budget": 0.5, "three quarters of the budget": 0.75}
+FACTORS = {"three times the target": 3.0, "a third of the target": 1 / 3}
+
+
+class ComparisonTest(ClaimTest, ABC):
+    """A test of how much one run is ahead of another."""
+
+    smallest_effect: PositiveFloat | None = Field(
+        default=None,
+        description="the smallest effect that counts: a factor above 1 of levels and costs, a "
+        "difference of accuracies, AUROCs, F1 scores and errors",
+    )
+    published_effect: float | None = Field(
+        default=None, description="the effect that the paper prints, in the same units"
+    )
+
+    def aim(self, direction: Direction, unit: str, factor: float = 1.05) -> Aim:
+        """What is claimed, in units of the advantage; factor: the default for ratios."""
+        published = self.published_effect
+        if unit == "decades":
+            smallest = float(np.log10(self.smallest_effect or factor))
+            published = None if published is None else float(np.log10(published))
+        else:
+            smallest = self.smallest_effect or COUNTING_DIFFERENCE
+        return Aim(direction, smallest, published)
+
+
+class RelationTest(ComparisonTest, PairTest, ABC):
+    """A comparison of `first` with `second` by one of the words of `RELATIONS`."""
+
+    relation: Relation
+    measurement: Level = "gradient_norm"
+    cost: Cost = "round"
+
+    def aim_in(self, unit: str) -> Aim:
+        """What the word claims in a unit."""
+        direction, factor = RELATIONS[self.relation]
+        return self.aim(direction, unit, factor)
+
+
+def unit_of_losses(measurement: str) -> str:
+    """Of what falls over orders of magnitude ratios are compared, of the rest differences."""
+    scores = measurement in LARGER_IS_BETTER or measurement.endswith("_rmse")
+    return measurement if scores else "decades"
+
+
+def final_losses(trace: Trace, measurement: str) -> np.ndarray:
+    """(seeds,) losses of the last record, in `unit_of_losses`; +inf for a lost seed."""
+    return _lost_apart(trace, measurement, _values(trace, measurement)[:, -1])
+
+
+def losses_by(
+    trace: Trace, measurement: str, cost: str, budget: float, window: float
+) -> np.ndarray:
+    """(seeds,) mean losses over the last `window` share of a budget; +inf for a lost seed."""
+    if unit_of_losses(measurement) == "decades":
+        return reached(trace, measurement, cost, budget, window)
+    start = (1 - window) * budget
+    return losses_along(trace, measurement, cost, start, budget)
+
+
+def losses_along(trace: Trace, measurement: str, cost: str, start: float, end: float) -> np.ndarray:
+    """(seeds,) mean losses over costs from start to end; +inf for a lost seed."""
+    values = mean_along(trace, measurement, cost, start, end)
+    return np.where(np.isnan(values), np.inf, _sign(measurement) * values)
+
+
+def told_ends(name: str, losses: np.ndarray, measurement: str) -> str:
+    """The mean of losses over seeds, in the measurement's own direction."""
+    if unit_of_losses(measurement) == "decades":
+        return level(name, losses)
+    return mean_of(name, _sign(measurement) * losses)
+
+
+def compared(
+    results: Results,
+    traces: Sequence[Trace],
+    losses: Sequence[np.ndarray],
+    aim: Aim,
+    told: Callable[[], str],
+    unit: str,
+    *,
+    measurement: str,
+    what: str,
+) -> Finding:
+    """The first against the second by losses (seeds,); told: evidence before the effect."""
+    gaps = advantages(losses[0], losses[1])
+    outcome, effect = results.compare(gaps, aim, unit, traces, measurement)
+    words = ("higher", "lower") if measurement in LARGER_IS_BETTER else ("lower", "higher")
+    evidence = f"{told()}; {effect_told(effect, what, *words)}; {counts(effect)}"
+    evidence += results.of_test_rows(traces, measurement)
+    seconds = results.seconds_of_a_seed(traces) if outcome == "undecided" else None
+    return Finding("", outcome, evidence, effect, seconds=seconds)
+
+
+def judged_again(finding: Finding, again: Mapping[str, Callable[[], Finding]]) -> Finding:
+    """The finding, fragile where judging it otherwise gives another outcome; again: by words."""
+    others = {words: judge().outcome for words, judge in again.items()}
+    changed = [
+        f"{outcome} at {words}"
+        for words, outcome in others.items()
+        if outcome not in (finding.outcome, "not testable")
+    ]
+    return replace(finding, fragile=", ".join(changed))
+
+
+def _values(trace: Trace, measurement: str) -> np.ndarray:
+    """Losses by record, (seeds, records)."""
+    if unit_of_losses(measurement) == "decades":
+        return log_measurement(trace, measurement)
+    return _sign(measurement) * column(trace, measurement)
+
+
+def _lost_apart(trace: Trace, measurement: str, losses: np.ndarray) -> np.ndarray:
+    lost = diverged(trace) | deceptive(trace, measurement)[:, -1] | np.isnan(losses)
+    return np.where(lost, np.inf, losses)
+
+
+def _sign(measurement: str) -> int:
+    return -1 if measurement in LARGER_IS_BETTER else 1
