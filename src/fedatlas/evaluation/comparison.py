@@ -187,8 +187,7 @@ def together(outcomes: Iterable[Outcome], cases: Quantifier = "all") -> Outcome:
 
     Of all cases the worst counts. Of most: more than half decide; otherwise it is undecided.
     """
-    found = list(outcomes)
-    spoken = [outcome for outcome in found if outcome != "not testable"]
+    spoken: list[Outcome] = [outcome for outcome in outcomes if outcome != "not testable"]
     if not spoken:
         return "not testable"
     if cases == "most":

@@ -87,7 +87,7 @@ def _with_sentence(claim: Claim, findings: list[Finding]) -> list[Finding]:
         evidence = f"{only.case.strip('[]')}: {only.evidence}"
         return [Finding("", only.outcome, evidence, only.effect, only.fragile, only.seconds)]
     outcome = together((finding.outcome for finding in findings), claim.cases)
-    counts = Counter(finding.outcome for finding in findings)
+    counts = Counter[str](finding.outcome for finding in findings)
     evidence = ", ".join(f"{counts[kind]} {kind}" for kind in OUTCOMES if counts[kind])
     fragile = [finding.case.strip("[]") for finding in findings if finding.fragile]
     words = f"fragile in {', '.join(fragile)}" if fragile else ""
@@ -165,6 +165,6 @@ def surviving(verdicts: Sequence[Verdict], significance: float = 0.025) -> list[
 
 def verdict_summary(verdicts: Sequence[Verdict]) -> str:
     """How many sentences came out how, in words."""
-    counts = Counter(verdict.outcome for verdict in sentences(verdicts))
+    counts = Counter[str](verdict.outcome for verdict in sentences(verdicts))
     parts = [f"{counts[name]} {name}" for name in OUTCOMES if counts[name]]
     return f"{counts.total()} judged: {', '.join(parts)}" if parts else "0 judged"

@@ -161,16 +161,20 @@ class RunTest(ClaimTest, ABC):
 class Claim(Model):
     """One sentence of a paper and its test.
 
-    source: figure, table or section. question: whose it is; claims of ours are counted apart.
+    source: figure, table or section; for a question that the paper lacks it begins with "ours".
     cases: of how many of its cases the sentence speaks.
     """
 
     id: str = Field(pattern=r"^[a-z0-9-]+$")
     source: str
     statement: str
-    question: Literal["paper", "ours"] = "paper"
     cases: Quantifier = "all"
     test: SerializeAsAny[ClaimTest]
+
+    @property
+    def question(self) -> Literal["paper", "ours"]:
+        """Whose it is; tallies count ours apart."""
+        return "ours" if self.source.startswith("ours") else "paper"
 
 
 @cache
