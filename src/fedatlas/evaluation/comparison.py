@@ -10,7 +10,6 @@ Differences are advantages: positive in favour of the claim.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -165,21 +164,26 @@ def seeds_needed(gaps: np.ndarray, aim: Aim, confidence: float = CONFIDENCE) -> 
     def above(border: float) -> float:
         return float(ndtr((middle - border) / spread))
 
-    borders = {aim.smallest, -aim.smallest} | ({0.0} if aim.direction == "better" else set())
-    # Between two borders next to each other, or beyond the last, lies one outcome.
-    edges = [-np.inf, *sorted(borders), np.inf]
     for seeds in range(_fewest(confidence), _MOST_SEEDS + 1):
-        needed = seeds - _outside(seeds, confidence)  # at least one more must lie on the side
-
-        def chance(side: float, seeds: int = seeds, needed: int = needed) -> float:
-            return float(bdtrc(needed, seeds, side))
-
-        regions = (
-            chance(above(low)) + chance(1 - above(high)) - 1 for low, high in pairwise(edges)
+        fewer = seeds - _outside(seeds, confidence)  # more than these must lie on a side
+        chances = (
+            float(bdtrc(fewer, seeds, above(low)) + bdtrc(fewer, seeds, 1 - above(high)) - 1)
+            for low, high in _decided(aim)
         )
-        if max(regions) >= POWER:
+        if max(chances) >= POWER:
             return seeds
     return None
+
+
+def _decided(aim: Aim) -> list[tuple[float, float]]:
+    """Between which borders an interval must lie so that it decides."""
+    smallest, infinity = aim.smallest, float("inf")
+    if aim.direction == "not worse":
+        return [(-smallest, infinity), (-infinity, -smallest)]
+    if aim.direction == "equal":
+        return [(-smallest, smallest), (smallest, infinity), (-infinity, -smallest)]
+    small = (0.0, max(smallest, aim.published or 0.0))
+    return [(smallest, infinity), small, (-smallest, smallest), (-infinity, 0.0)]
 
 
 def together(outcomes: Iterable[Outcome], cases: Quantifier = "all") -> Outcome:
@@ -231,7 +235,9 @@ def _median(ranked: np.ndarray) -> float:
     if not len(ranked):
         return np.nan
     low, high = ranked[(len(ranked) - 1) // 2], ranked[len(ranked) // 2]
-    return float(low if low == high else (low + high) / 2)  # ∞ − ∞ is NaN: nobody knows
+    if np.isinf(low) and np.isinf(high) and low != high:
+        return np.nan
+    return float(low if low == high else (low + high) / 2)
 
 
 def _corrected_half(gaps: np.ndarray, confidence: float, overlap: float) -> float:
