@@ -47,6 +47,43 @@ def test_equal_numbers_are_one_value_however_they_are_written(config):
     assert json.loads(after.model_dump_json())["hyper_parameters"]["global_step_size"] == 0.1
 
 
+def test_only_runs_with_a_choice_train_the_seeds_that_tune(config):
+    seeds = {
+        key[1]: (spec.seeds, spec.tuning_seeds) for key, spec in build_plan(config).runs.items()
+    }
+    alone = ((0, 1), ())
+    assert seeds == {
+        "fedpage": ((0, 1, 100, 101), (100, 101)), "scaffold": alone, "fedavg": alone
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "{kind: order, first: fedpage, second: fedavg, relation: faster, "
+        "for_each: effective_step_size}",
+        "{kind: monotone, run: fedpage}",
+        "{kind: order, first: scaffold, second: fedavg, relation: faster}",
+    ],
+)
+def test_claims_about_no_choice_need_no_seeds_that_tune(config, test):
+    change(config, "tuning_seeds: [100, 101]\n", "")
+    change(config, "{kind: order, first: fedpage, second: fedavg, relation: faster}", test)
+    assert all(not spec.tuning_seeds for spec in build_plan(config).runs.values())
+
+
+def test_whoever_shows_runs_has_their_seeds_that_tune(config):
+    shown = config / "experiments" / "demo" / "shown.yaml"
+    claims = EXPERIMENT[EXPERIMENT.index("claims:") :]
+    stated = 'paper: fedpage\ntitle: "t"\nsource: "s"\nruns_of: demo-small\n'
+    shown.write_text(stated + claims, encoding="utf-8")
+    assert build_plan(config).experiments["demo-shown"].tuning_seeds == (100, 101)
+    change(config, "tuning_seeds: [100, 101]\n", "")
+    change(config, claims, "")
+    with pytest.raises(FedatlasError, match=r"shown\.yaml: key 'tuning_seeds', which demo-small"):
+        build_plan(config)
+
+
 def test_runs_may_have_rounds_of_their_own(config):
     change(config, "algorithm: scaffold", "algorithm: scaffold\n    rounds: 7\n    record_every: 3")
     rounds = {
@@ -63,7 +100,12 @@ SCAFFOLD = "batch_size: 4, local_step_size: 0.02}\n  fedavg"
     [
         ("rounds: 40", "rounds: 40\nround: 3", r"small\.yaml.*unknown key 'round'.*rounds"),
         ("rounds: 40", "rounds: 40\nrounds: 5", r"small\.yaml.*'rounds' stands twice"),
-        ("seeds: [0, 1]", "seeds: [0, 0]", r"^\S*small\.yaml: a seed is listed twice$"),
+        ("\nseeds: [0, 1]", "\nseeds: [0, 0]", r"small\.yaml: seeds: a seed is listed twice$"),
+        ("[100, 101]", "[7, 7]", r"small\.yaml: tuning_seeds: a seed is listed twice$"),
+        ("[100, 101]", "[1, 2]", r"small\.yaml: tuning_seeds: \[1\] are in .*name others"),
+        ("tuning_seeds: [100, 101]\n", "",
+         r"small\.yaml: key 'tuning_seeds': is missing, but claim 'order' .*such as"),
+        ("[0.1, 0.03]", "[0.1]", r"small\.yaml: tuning_seeds: no run has a grid of several"),
         ("algorithm: fedavg", "algorithm: fedagv", r"fedagv.*there are:.*fedavg.*scaffold"),
         ("paper: fedpage", "paper: fedpaje", r"small\.yaml: key 'paper', value 'fedpaje': .*ours$"),
         ("dataset: breast-cancer", "dataset: breast", r"small\.yaml.*'breast'.*breast-cancer"),

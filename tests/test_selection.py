@@ -68,7 +68,7 @@ def test_the_measurement_is_the_rules():
 
 def test_the_highest_auroc_is_chosen_by_its_distance_to_one():
     def ending(*ends: float):
-        return auroc_trace([[0.5, 0.6, end] for end in ends], schedule=[0, 50, 100])
+        return auroc_trace([[0.5, end, end] for end in ends], schedule=[0, 90, 100])
 
     traces = {"run": {"good": ending(0.9, 0.96), "better": ending(0.99, 0.9)}}
     record = select(traces, Selection(measurement="test_auroc"))

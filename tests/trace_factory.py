@@ -166,6 +166,7 @@ def _assembled(
     step: float = 0.1,
     point: str | None = None,
     hyper_parameters: dict[str, Any] | None = None,
+    tuning_seeds: Sequence[int] = (),
     **measured: Any,
 ) -> xr.Dataset:
     """Variables by record, NaN where values (seeds, records) are.
@@ -179,6 +180,7 @@ def _assembled(
         "hyper_parameters": {"step_size": step} if hyper_parameters is None else hyper_parameters,
         "rounds": int(_rounds(values, schedule)[-1]),
         "partition": partition,
+        "tuning_seeds": list(tuning_seeds),
     }
     attributes = {
         "paper": "paper",

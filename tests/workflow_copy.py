@@ -27,6 +27,7 @@ objective: {name: robust_regression}
 rounds: 40
 record_every: 10
 seeds: [0, 1]
+tuning_seeds: [100, 101]
 figure: {measurement: gradient_norm, costs: [round]}
 runs:
   fedpage:

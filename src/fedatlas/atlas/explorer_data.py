@@ -20,6 +20,7 @@ from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.schema.claims import VERDICTS
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.traces.trace import judged
 
 # Costs that a reader may choose as they are counted, in the order of the list; empty: the label is
 # that of traces.
@@ -149,7 +150,7 @@ def _stated(atlas: Atlas, experiment: str) -> dict[str, str]:
 
 def _describe_run(atlas: Atlas, experiment: str, name: str, keep: Keep) -> dict[str, Any]:
     place = f"{experiment}/{name}"
-    traces = {point: atlas.dataset(f"{place}/{point}") for point in atlas.names(place)}
+    traces = {point: judged(atlas.dataset(f"{place}/{point}")) for point in atlas.names(place)}
     stated = atlas.attributes(place)
     stores = {True: ColumnStore(), False: ColumnStore()}
     points = []

@@ -18,7 +18,7 @@ from fedatlas.evaluation.claims.published_value import PublishedValueTest
 from fedatlas.evaluation.final_values import final_losses
 from fedatlas.schema.hyper_parameters import flat
 from fedatlas.schema.measurements import LARGER_IS_BETTER
-from fedatlas.traces.trace import read_trace
+from fedatlas.traces.trace import judged, read_trace
 
 
 class PublishedNumber(NamedTuple):
@@ -71,7 +71,7 @@ def published_numbers(
 def _ends(traces: Path, run: str, measurement: str, selection: Mapping[str, Any]) -> str:
     """The mean and deviation of the seeds that are not lost, and how many seeds there are."""
     point = selection["runs"][run]["selected"]
-    losses = final_losses(read_trace(traces / run / f"{point}.nc"), measurement)
+    losses = final_losses(judged(read_trace(traces / run / f"{point}.nc")), measurement)
     kept, seeds = losses[np.isfinite(losses)], counted(len(losses), "seed")
     if not len(kept):
         return f"none (0 of {seeds})"

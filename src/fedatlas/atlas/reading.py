@@ -14,6 +14,7 @@ from fedatlas.atlas.store import attributes_of, open_group
 from fedatlas.errors import FedatlasError
 from fedatlas.traces.contents import checked_children, naming, opened_child
 from fedatlas.traces.seal import check_seal
+from fedatlas.traces.trace import judged
 
 
 def open_atlas(path: Path | str) -> "Atlas":
@@ -127,7 +128,7 @@ class AtlasRun(NamedTuple):
     point: str
     title: str  # as figures print it
     selected: bool  # whether the experiment chose this point
-    trace: xr.Dataset  # read when used
+    trace: xr.Dataset  # of the judged seeds; read when used
 
     @property
     def name(self) -> str:
@@ -166,5 +167,5 @@ def _points(
     for point in atlas.names(place):
         selected = stated["selected"] == point
         if selected or all_points:
-            trace = atlas.dataset(f"{place}/{point}")
+            trace = judged(atlas.dataset(f"{place}/{point}"))
             yield AtlasRun(paper, experiment, run, point, stated["title"], selected, trace)

@@ -31,7 +31,7 @@ def select(spec: Specification, output: Output, traces: AnyTraceFiles = None) ->
     from fedatlas.schema.selection import Selection
 
     rule = validated(Selection, spec, "--spec")
-    record = select_points(read_traces(traces or []), rule)
+    record = select_points(read_traces(traces or [], tuning=True), rule)
     write_text(output, json.dumps(record, indent=2) + "\n")
 
 

@@ -65,9 +65,10 @@ def read_choices(selection: Path) -> Any:
     return choices(models.read_json(selection))
 
 
-def read_traces(files: list[Path]) -> Any:
-    """The traces by run; xarray is loaded by this."""
+def read_traces(files: list[Path], *, tuning: bool = False) -> Any:
+    """The traces by run, of the seeds that are judged or that tune; xarray is loaded by this."""
     from fedatlas.evaluation.selection import by_run
-    from fedatlas.traces.trace import read_trace
+    from fedatlas.traces import trace
 
-    return by_run([read_trace(file) for file in files])
+    of_seeds = trace.tuning if tuning else trace.judged
+    return by_run([of_seeds(trace.read_trace(file)) for file in files])

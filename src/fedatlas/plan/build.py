@@ -22,6 +22,7 @@ from fedatlas.plan.checks import (
     check_partition,
     check_samples,
     check_tuning,
+    check_tuning_seeds,
 )
 from fedatlas.schema.experiment_files import load_experiments
 from fedatlas.schema.experiments import Experiment, RunConfig
@@ -125,6 +126,7 @@ def build_plan(config_folder: Path) -> Plan:
         where = experiment.where
         check_paper(experiment, papers, where)
         check_dataset(experiment, catalogue, where)
+        check_tuning_seeds(experiment, where)
         if experiment.runs_of is not None:
             needs = experiment.measures_suboptimality
             if needs and not experiments[experiment.runs_of].measures_suboptimality:
@@ -163,6 +165,7 @@ def _specification(name: str, experiment: Experiment, run_name: str, run: RunCon
     network = experiment.network
     if partition.kind == "vertical" and network is None:
         network = NetworkModel()
+    tuning_seeds = experiment.tuning_seeds if experiment.chooses(run_name) else ()
     graphs = run.graphs
     if run.algorithm in algorithm_names() and algorithm_class(run.algorithm).on_graphs:
         graphs = graphs or experiment.graphs
@@ -183,7 +186,8 @@ def _specification(name: str, experiment: Experiment, run_name: str, run: RunCon
         tuned_in=run.tuned_in,
         rounds=experiment.rounds_of(run_name),
         record_every=experiment.record_every_of(run_name),
-        seeds=experiment.seeds,
+        seeds=(*experiment.seeds, *tuning_seeds),
+        tuning_seeds=tuning_seeds,
     )
 
 

@@ -76,6 +76,19 @@ def check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> N
             _check_model(objective, dataset, partition, f"{where}: key 'objective.model'")
 
 
+def check_tuning_seeds(experiment: Experiment, where: str) -> None:
+    """Points that claims are about are chosen on seeds that no verdict looks at."""
+    for claim in experiment.claims if not experiment.tuning_seeds else ():
+        chosen = [run for run in claim.test.runs if experiment.chooses(run)]
+        if claim.test.of_choice and chosen:
+            stated = f", which {experiment.runs_of} states" if experiment.runs_of else ""
+            raise FedatlasError(
+                f"{where}: key 'tuning_seeds'{stated}: is missing, but claim '{claim.id}' is about "
+                f"the chosen point of run '{chosen[0]}': what is chosen on a seed must not be "
+                "judged by it. Name seeds that are not in 'seeds', such as [100, 101, 102]"
+            )
+
+
 def check_graphs(experiment: Experiment, where: str) -> None:
     """Graphs are stated only if a run works on them."""
     known = {run.algorithm for run in experiment.runs.values()} & set(algorithm_names())

@@ -112,6 +112,11 @@ class ClaimTest(Model, ABC):
         cost = getattr(self, "cost", None)
         return () if cost is None else (cost,)
 
+    @property
+    def of_choice(self) -> bool:
+        """Whether it looks at the points that a selection chose."""
+        return "trained" in self.needs
+
     def check(self, experiment: Any) -> None:
         """Raise ValueError if the test does not fit the `Experiment` that states it."""
 

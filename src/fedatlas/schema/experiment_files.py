@@ -25,6 +25,7 @@ _OF_RUNS = (
     "rounds",
     "record_every",
     "seeds",
+    "tuning_seeds",
     "runs",
 )
 

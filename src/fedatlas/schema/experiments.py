@@ -62,6 +62,8 @@ class Experiment(Model):
     network: speeds of parties and links, of vertical partitions only.
     graphs: who sends to whom, of runs without a server only.
     looks: how often verdicts are looked at while seeds are added: every interval pays for it.
+    tuning_seeds: seeds on which runs with several points are trained, too, and their points chosen.
+        Verdicts, tables and figures show `seeds` only.
     point_seconds: about how long a point trains on one core, with all its seeds; short points share
         jobs. Without it every point has a job of its own.
     audit: tabulate what parties learn from each other's messages.
@@ -86,6 +88,7 @@ class Experiment(Model):
     rounds: PositiveInt
     record_every: PositiveInt
     seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
+    tuning_seeds: tuple[NonNegativeInt, ...] = ()
     point_seconds: PositiveFloat | None = None
     runs: dict[str, RunConfig] = Field(min_length=1)
     selection: Selection = Selection()
@@ -129,6 +132,10 @@ class Experiment(Model):
         """After how many rounds a run is measured again."""
         return self.runs[run].record_every or self.record_every
 
+    def chooses(self, run: str) -> bool:
+        """Whether a run has several points, of which one is chosen."""
+        return any(len(values) > 1 for values in self.runs[run].grid.values())
+
     @model_validator(mode="after")
     def _keys_suit_each_other(self) -> Self:
         vertical = "vertical" in {self.partition_of(run).kind for run in self.runs}
@@ -169,9 +176,21 @@ class Experiment(Model):
         identifiers = [claim.id for claim in self.claims]
         if len(set(identifiers)) != len(identifiers):
             raise ValueError("two claims share an id")
-        if len(set(self.seeds)) != len(self.seeds):
-            raise ValueError("a seed is listed twice")
+        self._check_seeds()
         return self
+
+    def _check_seeds(self) -> None:
+        for key, seeds in (("seeds", self.seeds), ("tuning_seeds", self.tuning_seeds)):
+            if len(set(seeds)) != len(seeds):
+                raise ValueError(f"{key}: a seed is listed twice")
+        both = sorted({*self.seeds} & {*self.tuning_seeds})
+        if both:
+            raise ValueError(
+                f"tuning_seeds: {both} are in 'seeds', too: what was tuned on a seed must not be "
+                "judged by it; name others"
+            )
+        if self.tuning_seeds and not any(map(self.chooses, self.runs)):
+            raise ValueError("tuning_seeds: no run has a grid of several points; remove them")
 
     def _check_claim(self, claim: Claim) -> None:
         """Raise ValueError before training if the experiment lacks what the claim is judged by."""

@@ -22,6 +22,7 @@ class RunSpec(Model):
     """One (experiment, run, grid point) with all its seeds.
 
     network: of vertical runs. graphs: of runs without a server.
+    tuning_seeds: the seeds on which a point of the run is chosen; no verdict looks at them.
     optimum: whether sub-optimality is measured, which needs f*.
     tuned_in: experiment whose run of the same name gives the hyper-parameters that are not stated.
     """
@@ -43,6 +44,7 @@ class RunSpec(Model):
     rounds: PositiveInt
     record_every: PositiveInt
     seeds: tuple[NonNegativeInt, ...]
+    tuning_seeds: tuple[NonNegativeInt, ...] = ()
 
     @property
     def name(self) -> str:

@@ -1,11 +1,13 @@
 """Convergence traces: one netCDF-4 file per (experiment, run, grid point).
 
 Dimensions `seed` and `record`. Every variable has `long_name` and `units` ("1" if dimensionless).
-A seed that diverged ends with NaN records and status "diverged".
+A seed that diverged ends with NaN records and status "diverged". A trace holds all seeds of a
+point; its specification says which of them chose one.
 """
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,23 @@ def build_trace(
         },
         attrs={"format": FORMAT, **attributes},
     )
+
+
+def judged(trace: xr.Dataset) -> xr.Dataset:
+    """The seeds that verdicts, tables and figures look at: all that did not choose a point."""
+    return _of_seeds(trace, lambda tuned: ~tuned)
+
+
+def tuning(trace: xr.Dataset) -> xr.Dataset:
+    """The seeds by which a point is chosen; all of a run without any of its own."""
+    return _of_seeds(trace, lambda tuned: tuned)
+
+
+def _of_seeds(trace: xr.Dataset, kept: Callable[[np.ndarray], np.ndarray]) -> xr.Dataset:
+    seeds = json.loads(trace.attrs.get("specification", "{}")).get("tuning_seeds", ())
+    if not seeds:
+        return trace
+    return trace.isel(seed=np.flatnonzero(kept(np.isin(trace["seed"].to_numpy(), seeds))))
 
 
 def values_digest(variables: Mapping[Any, Any]) -> str:

@@ -33,6 +33,10 @@ class MonotoneTest(ComparisonTest, RunTest):
     kind: Literal["monotone"]
     measurement: Level = "gradient_norm"
 
+    @property
+    def of_choice(self) -> bool:
+        return False
+
     def judge(self, results: Results) -> Iterator[Finding]:
         by_step = results.by_step(self.run)
         if len(by_step) < 2:

@@ -35,6 +35,10 @@ class OrderTest(RelationTest):
         description="one case per step size that both runs have, or the selected points only",
     )
 
+    @property
+    def of_choice(self) -> bool:
+        return self.for_each == "selected"
+
     def check(self, experiment: Experiment) -> None:
         if self.cost != "round" or self.at is None:
             return
