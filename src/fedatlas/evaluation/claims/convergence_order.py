@@ -4,28 +4,34 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fedatlas.evaluation.costs import Trace, column
-from fedatlas.evaluation.evidence import bounds, number
-from fedatlas.evaluation.levels import difference, diverged, smallest
+from fedatlas.evaluation.evidence import counts, effect_told, number
+from fedatlas.evaluation.levels import diverged, smallest
+from fedatlas.evaluation.relations import ComparisonTest
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding, RunTest
 
-#: Linear convergence falls by equal decades in equal costs: one half of a span's decades in its
-#: late half. A power law over one decade of its cost leaves 0.26, over two 0.15, a plateau nothing.
-#: Linear is a share of at least this, that is a late rate of at least a third of the early one.
-LINEAR_SHARE = 0.25
-#: Over fewer decades than these a power law that has hardly begun looks linear too.
-LINEAR_DECADES = 2.0
 #: Where spans end: below, sub-optimality nears the accuracy of the optimum.
 CONVERGED = 1e-9
-_FEWEST_RECORDS = 4  # in a half of the span, that its fall may be told
+#: No rate that theory calls sublinear is faster than k^-2, that of accelerated gradients.
+STEEPEST_POWER = 2.0
+#: Over a fall of one decade the steepest power law leaves a straight line by 0.14 decades at most.
+FEWEST_DECADES = 1.0
+FEWEST_RECORDS = 8  # in the span: three numbers are fitted
+# Offsets in spans: from a curve that is a power law from its first step on to one hardly begun.
+_OFFSETS = np.logspace(-4, 0, 41)
+_PERFECT = 1e-12  # decades: where fits are exact, rounding must not tell them apart
 
 
-class ConvergenceOrderTest(RunTest):
-    """Whether the logarithm of the sub-optimality falls at a steady rate per update epoch.
+class ConvergenceOrderTest(ComparisonTest, RunTest):
+    """Whether an exponential or a power law of update epochs fits a run's sub-optimality better.
 
-    The span reaches from the start to the end, or to the last record before `CONVERGED`, so that
-    no converged tail is judged. The statistic is the share of the decades lost in its late half. A
-    seed that diverged or did not fall converges in no order: it is worse than any share.
+    Linear convergence is an exponential, a + b t in decades. Sublinear convergence is a power law,
+    a − p log10(t + c) with 0 ≤ p ≤ 2 and the offset c > 0 that fits best: rates of theory hold from
+    an unknown iteration on, and log10(0) has no value. The span reaches from the start to the end,
+    or to the last record before `CONVERGED`. Both are fitted by least squares to log10 of the
+    sub-optimality; the advantage is the logarithm of the ratio of their root mean square residuals.
+    A seed that diverged or did not fall converges in no order: it is lost, whichever is claimed.
+    `smallest_effect` is a factor of these residuals, 1.05 by default, our choice.
     """
 
     kind: Literal["convergence_order"]
@@ -41,91 +47,103 @@ class ConvergenceOrderTest(RunTest):
 
     def judge(self, results: Results) -> Iterator[Finding]:
         (trace,) = results.selected(self.run)
-        yield from results.with_edges([self._finding(trace)], self.run)
+        yield from results.with_edges([self._finding(results, trace)], self.run)
 
-    def _finding(self, trace: Trace) -> Finding:
-        by_seed = falls(trace)
-        found = [fall for fall in by_seed if fall is not None]
-        if any(np.isnan(fall.early) for fall in found):
-            shortest = min(fall.epochs for fall in found)
-            evidence = (
-                f"{self.run}: a span of {shortest:.3g} update epochs holds fewer than "
-                f"{_FEWEST_RECORDS} records in a half; record more often"
+    def _finding(self, results: Results, trace: Trace) -> Finding:
+        by_seed = fits(trace)
+        falling = [fit for fit in by_seed if fit is not None and fit.decades > 0]
+        fewest = min((fit.records for fit in falling), default=FEWEST_RECORDS)
+        if fewest < FEWEST_RECORDS:
+            reason = (
+                f"{self.run}: a span of {fewest} records, {FEWEST_RECORDS} are needed; record more "
+                "often"
             )
-            return Finding("", "inconclusive", evidence)
-        shares = np.array([np.nan if fall is None else fall.share for fall in by_seed])
+            return Finding("", "not testable", reason)
+        decades = float(np.median([fit.decades for fit in falling])) if falling else np.inf
+        if decades < FEWEST_DECADES:
+            reason = (
+                f"{self.run}: it falls by {decades:.2g} decades; {FEWEST_DECADES:g} or more tell "
+                "the two apart"
+            )
+            return Finding("", "not testable", reason)
         towards = 1 if self.order == "linear" else -1
-        beyond = np.where(np.isnan(shares), np.inf, towards * (LINEAR_SHARE - shares))
-        verdict = difference(beyond, np.zeros(len(beyond))).verdict(-np.inf, 0.0)
-        if np.isnan(shares).all():
-            return Finding("", verdict, f"{self.run}: no seed fell")
-        interval = difference(np.where(np.isnan(shares), np.inf, shares), np.zeros(len(shares)))
-        evidence = f"{self.run}: {_told(found)}; late share {bounds(interval)}, " + (
-            f"claimed {'at least' if self.order == 'linear' else 'below'} {LINEAR_SHARE:g}"
+        gaps = np.array(
+            [
+                towards * fit.advantage if fit is not None and fit.decades > 0 else -np.inf
+                for fit in by_seed
+            ]
         )
-        least = min(fall.early + fall.late for fall in found)
-        if (
-            verdict != "inconclusive"
-            and np.nanmean(shares) >= LINEAR_SHARE
-            and least < LINEAR_DECADES
-        ):
-            verdict = "inconclusive"
-            evidence += f"; {least:.2g} decades are too few to tell, {LINEAR_DECADES:g} are needed"
-        return Finding("", verdict, evidence)
+        aim = self.aim("better", "decades")
+        outcome, effect = results.compare(gaps, aim, "decades", [trace], "suboptimality")
+        told = _told(falling) if falling else "no seed falls"
+        ours, other = ("exponential", "power law")[::towards]
+        evidence = (
+            f"{self.run}: {told}; the {ours} leaves "
+            f"{effect_told(effect, f'residual of the {other}', '', '')}; {counts(effect)}"
+        )
+        seconds = results.seconds_of_a_seed([trace]) if outcome == "undecided" else None
+        return Finding("", outcome, evidence, effect, seconds=seconds)
 
 
-class Fall(NamedTuple):
-    """How a seed's sub-optimality fell over its span, in decades (log10)."""
+class Fit(NamedTuple):
+    """How an exponential and a power law fit a seed's sub-optimality over its span.
 
-    epochs: float  # length of the span
-    early: float  # decades lost in the early half of the span
-    late: float  # decades lost in the late half
-    end: float  # level at the end of the span
-
-    @property
-    def share(self) -> float:
-        """The share of the decades lost late; NaN for a run that did not fall."""
-        total = self.early + self.late
-        return self.late / total if total > 0 else np.nan
-
-
-def falls(trace: Trace) -> list[Fall | None]:
-    """By seed; None where a seed diverged.
-
-    The late half is fitted by least squares, so that noise about a plateau is no fall. The early
-    fall is the height of the start above the fitted line at the middle: it includes a quick first
-    phase, as of variance reduction, and a linear phase after it must be worth as many decades.
+    advantage: how much smaller the exponential's root mean square residual is, in decades of it.
     """
+
+    records: int
+    epochs: float  # length of the span
+    decades: float  # by which the seed fell
+    end: float  # level at the end of the span
+    rate: float  # of the exponential, decades per update epoch
+    power: float  # of the power law
+    advantage: float
+
+
+def fits(trace: Trace) -> list[Fit | None]:
+    """By seed; None where a seed diverged."""
     levels = np.log10(np.maximum(column(trace, "suboptimality"), smallest("suboptimality")))
     spans = zip(column(trace, "update_epoch"), levels, diverged(trace), strict=True)
-    return [None if lost else _fall(epochs, level) for epochs, level, lost in spans]
+    return [None if lost else _fit(epochs, level) for epochs, level, lost in spans]
 
 
-def _fall(epochs: np.ndarray, levels: np.ndarray) -> Fall:
+def _fit(epochs: np.ndarray, levels: np.ndarray) -> Fit:
     converged = np.flatnonzero(levels <= np.log10(CONVERGED))
     records = max(converged[0], 1) if len(converged) else len(levels)
-    epochs, levels = epochs[:records], levels[:records]
-    middle = (epochs[0] + epochs[-1]) / 2
-    late = epochs > middle
-    if min(late.sum(), (~late).sum()) < _FEWEST_RECORDS:
-        return Fall(float(epochs[-1]), np.nan, np.nan, float(levels[-1]))
-    slope, _ = np.polyfit(epochs[late] - middle, levels[late], 1)
-    at_middle = levels[late].mean() - slope * (epochs[late] - middle).mean()
-    return Fall(
+    epochs, levels = epochs[:records] - epochs[0], levels[:records]
+    slope, residual = _line(epochs, levels, -np.inf)
+    laws = [
+        _line(np.log10(epochs + offset), levels, -STEEPEST_POWER)
+        for offset in max(epochs[-1], 1e-12) * _OFFSETS
+    ]
+    power, least = min(laws, key=lambda law: law[1])
+    return Fit(
+        records=int(records),
         epochs=float(epochs[-1]),
-        early=float(levels[0] - at_middle),
-        late=float(-slope * (epochs[-1] - middle)),
+        decades=float(levels[0] - levels[-1]),
         end=float(levels[-1]),
+        rate=-slope,
+        power=-power,
+        advantage=float(np.log10(least / residual)),
     )
 
 
-def _told(found: list[Fall]) -> str:
-    """Mean rates over seeds in both halves, and where the spans ended."""
-    epochs = np.array([fall.epochs for fall in found])
-    early = np.array([fall.early for fall in found]) / (epochs / 2)
-    late = np.array([fall.late for fall in found]) / (epochs / 2)
-    end = float(np.mean([fall.end for fall in found]))
+def _line(x: np.ndarray, y: np.ndarray, steepest: float) -> tuple[float, float]:
+    """The slope, from `steepest` to 0, and the root mean square residual of the fitted line."""
+    centred, spread = x - x.mean(), float(np.ptp(x))
+    slope = float(centred @ (y - y.mean()) / (centred @ centred)) if spread else 0.0
+    slope = min(max(slope, steepest), 0.0)
+    rest = y - y.mean() - slope * centred
+    return slope, max(float(np.sqrt(np.mean(rest**2))), _PERFECT)
+
+
+def _told(falling: list[Fit]) -> str:
+    """Medians over the seeds that fell."""
+    rate, power, end, epochs = (
+        float(np.median([getattr(fit, name) for fit in falling]))
+        for name in ("rate", "power", "end", "epochs")
+    )
     return (
-        f"{early.mean():.3g} decades per update epoch early, {late.mean():.3g} late, "
-        f"to {number(end)} by {epochs.mean():.3g}"
+        f"exponential of {rate:.3g} decades per update epoch, power law of exponent {-power:.2g}, "
+        f"to {number(end)} by {epochs:.3g}"
     )
