@@ -1,4 +1,4 @@
-"""Claims judged on made traces, without an experiment."""
+"""Judge one claim on synthetic traces."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from fedatlas.schema.selection import Selection
 
 
 def verdicts(
-    test: dict[str, Any], *, selected_by: str = "gradient_norm", **runs: Any
+    test: dict[str, Any], *, selected_by: str = "gradient_norm", looks: int = 1, **runs: Any
 ) -> list[Verdict]:
-    """Judge one claim; a run is one trace or a list of traces, one per grid point."""
+    """Of the sentence and its cases; a run is one trace or a list of traces, one per step size."""
     traces = {
         name: {
             trace.attrs["point"]: trace for trace in (given if isinstance(given, list) else [given])
@@ -28,11 +28,15 @@ def verdicts(
         statement="It holds.",
         test=TypeAdapter(ClaimTest).validate_python(test),
     )
-    results = Results(traces, choices(select(traces, rule)), rule.window)
+    results = Results(traces, choices(select(traces, rule)), rule.window, looks=looks)
     return judge("paper-figure", "paper", [claim], results)
 
 
-def verdict(test: dict[str, Any], **runs: Any) -> Verdict:
-    """The only verdict of a claim without cases."""
-    (only,) = verdicts(test, **runs)
-    return only
+def verdict(test: dict[str, Any], **options: Any) -> Verdict:
+    """Of the sentence."""
+    return verdicts(test, **options)[0]
+
+
+def outcomes(test: dict[str, Any], **options: Any) -> dict[str, str]:
+    """By case; the sentence's is that of ''."""
+    return {found.case: found.outcome for found in verdicts(test, **options)}

@@ -1,21 +1,19 @@
-"""Levels at equal cost, costs to a target, and the interval that verdicts rest on."""
+"""Levels at equal cost, and costs to a target."""
 
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis
 from fedatlas.evaluation.levels import (
-    Interval,
     common_budget,
     common_start,
     cost_to_reach,
-    difference,
+    crossings,
     diverged,
     log_measurement,
     log_target,
@@ -36,14 +34,6 @@ from trace_factory import (
 )
 
 NAN, INF = np.nan, np.inf
-VALUES = st.floats(-15, 15)
-PAIRS = st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=8).map(
-    lambda pairs: tuple(np.array(pairs).T)
-)
-
-
-def bounds(interval: Interval) -> tuple[float, float, float]:
-    return interval.centre, interval.low, interval.high
 
 
 # --- reading a trace ---
@@ -129,7 +119,7 @@ def test_targets_are_stated_in_units_of_the_measurement():
 def test_a_record_of_just_the_target_meets_it(auroc):
     trace = auroc_trace([[0.4, auroc - 0.01, auroc]])
     target = log_target("test_auroc", auroc)
-    assert cost_to_reach(trace, "test_auroc", "round", target).tolist() == [20]
+    assert cost_to_reach(trace, "test_auroc", "round", target) == pytest.approx([20])
 
 
 def test_what_a_run_does_not_count_is_an_error_that_says_what_it_counts():
@@ -160,27 +150,39 @@ def test_a_diverged_seed_does_not_shorten_the_budget():
 
 def test_level_is_the_mean_logarithm_over_the_window():
     values = 10.0 ** -np.arange(11)[None]
-    trace = make_trace(values)  # rounds 0 to 100
-    assert reached(trace, "gradient_norm", "round", 100, 0.1) == pytest.approx([-10])
-    assert reached(trace, "gradient_norm", "round", 100, 0.3) == pytest.approx([-9])
-    assert reached(trace, "gradient_norm", "round", 100, 1.0) == pytest.approx([-5.5])
-    assert reached(trace, "gradient_norm", "round", 59.9, 0.2) == pytest.approx([-5])
+    trace = make_trace(values)  # rounds 0 to 100: a line from 0 to -10
+    assert reached(trace, "gradient_norm", "round", 100, 0.1) == pytest.approx([-9.5])
+    assert reached(trace, "gradient_norm", "round", 100, 0.3) == pytest.approx([-8.5])
+    assert reached(trace, "gradient_norm", "round", 100, 1.0) == pytest.approx([-5])
+    assert reached(trace, "gradient_norm", "round", 60, 0.2) == pytest.approx([-5.4])
     assert reached(trace, "objective", "round", 100, 0.1) == pytest.approx(
         [np.log10(2.2e-16)], 1e-3
     )
 
 
-def test_without_a_record_in_the_window_the_last_one_within_the_budget_counts():
-    trace = make_trace([[1.0, 0.1, 0.01]], schedule=[0, 10, 1000])
-    assert reached(trace, "gradient_norm", "round", 500, 0.1) == pytest.approx([-1])
-    assert reached(trace, "gradient_norm", "round", 5, 0.1) == pytest.approx([0])
+def test_no_level_is_stale_where_records_are_far_apart():
+    """Between records the curve is a line of levels; an old record does not stand for later."""
+    trace = make_trace([[1.0, 0.1, 0.01]], schedule=[0, 10, 1010])
+    assert reached(trace, "gradient_norm", "round", 510, 1e-6) == pytest.approx([-1.5], abs=1e-5)
+    assert reached(trace, "gradient_norm", "round", 5, 1e-6) == pytest.approx([-0.5], abs=1e-5)
+
+
+@given(rates=st.lists(st.floats(0.3, 0.9), min_size=1, max_size=3), every=st.integers(2, 10))
+def test_a_level_does_not_depend_on_how_often_a_line_was_recorded(rates, every):
+    often = falling_trace(rates, records=21)
+    seldom = often.isel(record=sorted({*range(0, 21, every), 20}))
+    for window in (0.1, 0.35):
+        levels = [
+            reached(trace, "gradient_norm", "round", 200, window) for trace in (often, seldom)
+        ]
+        assert levels[0] == pytest.approx(levels[1], abs=1e-9)
 
 
 def test_levels_are_by_each_seeds_own_cost():
     trace = falling_trace([0.1, 0.1], records=11, cost_scale=[1, 2])
     budget = common_budget([trace], "bytes")
     levels = reached(trace, "gradient_norm", "bytes", budget, 0.1)
-    assert levels == pytest.approx([-10, -5])
+    assert levels == pytest.approx([-9.5, -4.75])
 
 
 def test_a_diverged_seed_has_an_infinite_level():
@@ -248,31 +250,41 @@ def test_the_common_start_is_where_the_last_healthy_seed_begins():
 # --- cost to a target ---
 
 
-def test_cost_of_the_first_record_at_or_above_a_target_auroc():
-    trace = auroc_trace([[0.5, 0.8, 0.93, 0.95], [0.5, 0.94, 0.9, 0.97], [0.5, 0.99, NAN, NAN]])
-    for target, costs in ((0.93, [20, 10, INF]), (0.931, [30, 10, INF]), (0.96, [INF, 30, INF])):
-        level = log_target("test_auroc", target)
-        assert cost_to_reach(trace, "test_auroc", "round", level).tolist() == costs
+def test_cost_is_read_off_the_line_of_levels_between_two_records():
+    trace = auroc_trace([[0.5, 0.9, 0.99, 0.999], [0.5, 0.99, NAN, NAN]])
+    level = log_target("test_auroc", 0.9)
+    assert cost_to_reach(trace, "test_auroc", "round", level) == pytest.approx([10, INF])
+    # Halfway between the levels -1 and -2.
+    found = crossings(trace, "test_auroc", "round", -1.5)
+    assert 10**found.cost == pytest.approx([15, INF])
+    assert (10 ** found.before[0], 10 ** found.after[0]) == pytest.approx((10, 20))
 
 
-def test_cost_of_the_first_record_at_or_below_the_target():
-    trace = falling_trace([0.1, 0.01], records=5)
-    assert cost_to_reach(trace, "gradient_norm", "round", -2).tolist() == [20, 10]
-    assert cost_to_reach(trace, "gradient_norm", "round", -4.5).tolist() == [INF, 30]
+@given(rate=st.floats(0.5, 0.9), every=st.integers(2, 7), target=st.floats(-0.9, -0.05))
+def test_a_cost_does_not_depend_on_how_often_a_line_was_recorded(rate, every, target):
+    often = falling_trace([rate], records=43)
+    seldom = often.isel(record=sorted({*range(0, 43, every), 42}))
+    level = target * -np.log10(rate) * 42
+    costs = [cost_to_reach(trace, "gradient_norm", "round", level) for trace in (often, seldom)]
+    assert costs[0] == pytest.approx(costs[1])
+    found = crossings(seldom, "gradient_norm", "round", level)
+    assert found.before <= found.cost <= found.after
 
 
 def test_a_target_met_at_the_start_costs_the_first_record():
     trace = falling_trace([0.1, 0.5], cost_scale=[1, 2])
     assert cost_to_reach(trace, "gradient_norm", "round", 1).tolist() == [10, 10]
     # Less than one epoch: a small cost is a cost.
-    assert cost_to_reach(trace, "gradient_norm", "epoch", -0.5).tolist() == [2, 8]
+    assert cost_to_reach(trace, "gradient_norm", "epoch", -0.5) == pytest.approx([1, 6.64386])
     small = falling_trace([0.1, 0.1], cost_scale=0.01)
     assert cost_to_reach(small, "gradient_norm", "epoch", -1) == pytest.approx([0.02, 0.02])
 
 
 def test_a_seed_that_diverged_later_has_not_reached_the_target():
     values = np.array([[1.0, 0.1, NAN], [1.0, 0.5, 0.1]])
-    assert cost_to_reach(make_trace(values), "gradient_norm", "round", -1).tolist() == [INF, 20]
+    assert cost_to_reach(make_trace(values), "gradient_norm", "round", -1) == pytest.approx(
+        [INF, 20]
+    )
 
 
 def test_the_lowest_median_at_any_record():
@@ -283,119 +295,6 @@ def test_the_lowest_median_at_any_record():
     assert lowest_median(levels_trace([0.1, NAN, NAN]), "gradient_norm") == INF
     trace = auroc_trace([[0.5, 0.9, 0.8], [0.5, 0.92, 0.85], [0.5, 0.999, 0.9]])
     assert value_at("test_auroc", lowest_median(trace, "test_auroc")) == pytest.approx(0.92)
-
-
-# --- the interval ---
-
-
-def by_hand(first, second):
-    """The paired t-interval from its textbook formula."""
-    gaps = [a - b for a, b in zip(first, second, strict=True)]
-    n = len(gaps)
-    mean = sum(gaps) / n
-    variance = sum((gap - mean) ** 2 for gap in gaps) / (n - 1)
-    half = stats.t.ppf(0.975, n - 1) * (variance / n) ** 0.5
-    return mean, mean - half, mean + half
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ([1.0, 2.0, 4.0, 0.0, 1.5], [0.5, 0.1, 0.9, 0.3, 0.2]),
-        ([-3.1, -3.0], [-3.3, -3.1]),
-        ([1.0, 1.0, 1.0], [0.5, 0.6, 0.9]),
-    ],
-)
-def test_interval_is_the_paired_t_interval(first, second):
-    assert bounds(difference(np.array(first), np.array(second))) == pytest.approx(
-        by_hand(first, second)
-    )
-
-
-LEVEL = st.one_of(st.just(INF), st.floats(-5, 5))
-
-
-@given(pairs=st.lists(st.tuples(LEVEL, LEVEL), min_size=1, max_size=5))
-def test_swapping_negates_whatever_is_lost(pairs):
-    first, second = np.array(pairs).T
-    there, back = difference(first, second), difference(second, first)
-    expected = (-there.centre, -there.high, -there.low)
-    assert bounds(back) == pytest.approx(expected, nan_ok=True)
-    assert not np.isnan([there.low, there.high]).any()
-    assert there.low <= there.high
-    assert np.isnan(there.centre) or there.low <= there.centre <= there.high
-
-
-@given(pairs=PAIRS, scale=st.floats(0.01, 100), shift=st.floats(-10, 10))
-def test_scaling_and_shifting(pairs, scale, shift):
-    first, second = pairs
-    assume(np.ptp(first - second) > 1e-3)
-    plain = difference(first, second)
-    changed = difference(scale * first + shift, scale * second)
-    expected = [scale * value + shift for value in bounds(plain)]
-    assert bounds(changed) == pytest.approx(expected, rel=1e-6, abs=1e-6)
-
-
-def test_deterministic_sides_differ_exactly():
-    assert bounds(difference(np.full(5, -2.0), np.full(5, -1.0))) == (-1, -1, -1)
-    # (0.1 + 0.1 + 0.1) / 3 is not 0.1: the mean must not make a tie a difference.
-    assert bounds(difference(np.full(3, 0.1), np.full(3, 0.1))) == (0, 0, 0)
-
-
-def test_one_seed_tells_of_no_spread():
-    assert bounds(difference(np.array([-2.0]), np.array([-1.0]))) == (-1, -INF, INF)
-    assert bounds(difference(np.array([-2.0]), np.array([INF])))[1:] == (-INF, INF)
-
-
-def test_runs_with_other_seeds_are_not_compared():
-    with pytest.raises(FedatlasError, match="runs with 1 and 2 seeds"):
-        difference(np.array([-2.0]), np.array([-1.0, -1.1]))
-
-
-def test_partly_lost_sides_leave_one_bound_open():
-    some, well = np.array([-2.0, -2.15, INF]), np.array([-1.0, -1.1, -1.2])
-    mean, low, _ = by_hand(some[:2], well[:2])
-    assert bounds(difference(some, well)) == pytest.approx((mean, low, INF))
-    assert bounds(difference(well, some)) == pytest.approx((-mean, -INF, -low))
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        # A side lost altogether is infinitely worse; losses on both sides leave nothing to say.
-        ([INF] * 3, [-1.0, -1.1, -1.2], (INF, INF)),
-        ([-1.0, -1.1, -1.2], [INF] * 3, (-INF, -INF)),
-        ([INF, INF], [INF, INF], (-INF, INF)),
-        ([INF, INF], [INF, -1.0], (-INF, INF)),
-        ([-1.0, INF], [INF, INF], (-INF, INF)),
-        ([-1.0, -1.1, INF], [-1.0, -1.2, INF], (-INF, INF)),
-        ([INF, INF, -1.0], [INF, INF, -1.0], (-INF, INF)),
-    ],
-)
-def test_bounds_where_seeds_were_lost(first, second, expected):
-    assert bounds(difference(np.array(first), np.array(second)))[1:] == expected
-
-
-@pytest.mark.parametrize(
-    ("interval", "region", "verdict"),
-    [
-        ((-1, -2, -0.5), (-INF, 0), "reproduced"),
-        ((-1, -2, 0.5), (-INF, 0), "inconclusive"),
-        ((1, 0.5, 2), (-INF, 0), "not reproduced"),
-        ((0, 0, 0), (-INF, 0), "inconclusive"),  # a tie is not "faster"
-        ((0, -0.1, 0.1), (-0.2, 0.2), "reproduced"),
-        ((0, -0.3, 0.1), (-0.2, 0.2), "inconclusive"),
-        ((-1, -1.3, -0.9), (-0.2, 0.2), "not reproduced"),
-        ((-INF, -INF, -INF), (-INF, 0), "reproduced"),
-        ((INF, INF, INF), (-INF, 0), "not reproduced"),
-        ((-INF, -INF, -INF), (-0.2, 0.2), "not reproduced"),
-        ((0, -INF, INF), (-INF, 0), "inconclusive"),
-        ((-1, -INF, -0.5), (-INF, 0), "reproduced"),
-        ((NAN, -INF, INF), (-INF, 0), "inconclusive"),
-    ],
-)
-def test_verdict_of_an_interval(interval, region, verdict):
-    assert Interval(*interval).verdict(*region) == verdict
 
 
 def test_a_run_that_left_its_start_reaches_nothing_however_small_its_gradient():

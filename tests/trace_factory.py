@@ -167,11 +167,13 @@ def _assembled(
     point: str | None = None,
     hyper_parameters: dict[str, Any] | None = None,
     tuning_seeds: Sequence[int] = (),
+    split: dict[str, Any] | None = None,
     **measured: Any,
 ) -> xr.Dataset:
     """Variables by record, NaN where values (seeds, records) are.
 
-    measured: further measurements, or others in place of those in variables.
+    split: what the partition states besides, such as its test rows. measured: further
+    measurements, or others in place of those in variables.
     """
     lost = np.isnan(values)
     variables = {name: np.where(lost, np.nan, value) for name, value in variables.items()}
@@ -179,7 +181,7 @@ def _assembled(
     specification = {
         "hyper_parameters": {"step_size": step} if hyper_parameters is None else hyper_parameters,
         "rounds": int(_rounds(values, schedule)[-1]),
-        "partition": partition,
+        "partition": partition | (split or {}),
         "tuning_seeds": list(tuning_seeds),
     }
     attributes = {

@@ -52,7 +52,7 @@ class Interval:
 def advantages(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """(seeds,) by how much the losses of `first` are smaller, seed against the same seed.
 
-    Infinite losses are of lost seeds; where both runs lost one, neither is ahead.
+    Losses of +inf are of lost seeds; where both runs lost one, neither is ahead.
     """
     if len(first) != len(second):
         raise FedatlasError(
@@ -60,7 +60,7 @@ def advantages(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         )
     with np.errstate(invalid="ignore"):
         gaps = second - first
-    return np.where(np.isinf(first) & np.isinf(second), 0.0, gaps)
+    return np.where(np.isposinf(first) & np.isposinf(second), 0.0, gaps)
 
 
 def median_interval(

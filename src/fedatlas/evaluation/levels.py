@@ -5,6 +5,7 @@ better. A diverged seed has level +inf. Between records curves are straight line
 extrapolated: a cost beyond a seed's last record has no level.
 """
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -102,11 +103,10 @@ def reached(trace: Trace, measurement: str, cost: str, budget: float, window: fl
 
     As `mean_along`, so that it does not depend on how often a run was recorded.
     """
-    values, costs = log_measurement(trace, measurement), cost_axis(trace, cost)
     start = max((1 - window) * budget, common_start([trace], cost))
-    means = _means(trace, cost, values, min(start, budget), budget)
-    # A mean over an infinite level is lost, too.
-    assert costs.shape == values.shape
+    levels = log_measurement(trace, measurement)
+    with np.errstate(invalid="ignore"):  # lines to an infinite level
+        means = _means(trace, cost, levels, min(start, budget), budget)
     return np.where(np.isnan(means), np.inf, means)
 
 
@@ -156,8 +156,12 @@ def crossings(trace: Trace, measurement: str, cost: str, target: float) -> Cross
 
 
 def cost_to_reach(trace: Trace, measurement: str, cost: str, target: float) -> np.ndarray:
-    """(seeds,) cost at which each seed first reached the target level; +inf where none did."""
-    return 10.0 ** crossings(trace, measurement, cost, target).cost
+    """(seeds,) cost at which each seed first reached the target level; +inf where none did.
+
+    A start that meets the target costs as much as the record after it, as ratios need a cost.
+    """
+    found = crossings(trace, measurement, cost, target).cost
+    return np.where(np.isneginf(found), cost_axis(trace, cost)[:, 1], 10.0**found)
 
 
 def lowest_median(trace: Trace, measurement: str) -> float:
@@ -192,7 +196,7 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
 
 def until(trace: Trace, share: float) -> Trace:
     """The records of the first share of the rounds; always two at least."""
-    rounds = column(trace, "round")
-    last = np.nanmax(rounds[~np.isnan(rounds).all(axis=1)], axis=0)
-    kept = max(int((last <= share * last[-1]).sum()), 2)
+    rounds = json.loads(trace.attrs["specification"])["rounds"]
+    reached_rounds = np.fmax.reduce(column(trace, "round"), axis=0)
+    kept = max(int((reached_rounds <= share * rounds).sum()), 2)
     return trace.isel(record=slice(0, kept))

@@ -66,7 +66,9 @@ class Results:
     @staticmethod
     def seconds_of_a_seed(traces: Iterable[Trace]) -> float:
         """About how long one more seed of all these runs takes in rounds."""
-        return float(sum(np.nanmean(np.nanmax(column(trace, "wall_time"), 1)) for trace in traces))
+        spent = [np.fmax.reduce(column(trace, "wall_time"), axis=1) for trace in traces]
+        healthy = [seconds[np.isfinite(seconds)] for seconds in spent]
+        return float(sum(seconds.mean() for seconds in healthy if len(seconds)))
 
     def by_step(self, run: str) -> dict[float, Trace]:
         """The run's traces by effective step size, from small to large."""

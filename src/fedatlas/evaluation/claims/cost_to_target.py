@@ -6,7 +6,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedatlas.evaluation.comparison import decide, median_interval
+from fedatlas.evaluation.comparison import advantages, decide, median_interval
 from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import level, target_name, unit_of
 from fedatlas.evaluation.levels import Crossings, crossings, log_target
@@ -70,8 +70,7 @@ class CostToTargetTest(RelationTest):
         first, second = found
         aim = self.aim_in("decades")
         for least, most in ((first.after, second.before), (first.before, second.after)):
-            with np.errstate(invalid="ignore"):
-                gaps = np.where(np.isinf(least) & np.isinf(most), 0.0, most - least)
+            gaps = advantages(least, most)
             outcome = decide(median_interval(gaps, results.confidence), aim)
             if finding.outcome != "undecided" and outcome != finding.outcome:
                 reason = "below resolution: records are too far apart to tell"
