@@ -14,6 +14,7 @@ from fedatlas.evaluation.selection import choices, select
 from fedatlas.evaluation.verdicts import Verdict, judge
 from fedatlas.schema.claims import Claim, ClaimTest
 from fedatlas.schema.selection import Selection
+from judging import verdict, verdicts
 from trace_factory import auroc_trace, levels_trace, vertical_trace
 
 NAN = np.nan
