@@ -4,6 +4,7 @@
 rule select_points:
     input:
         traces=of_experiment(results.traces),
+        tuning=of_experiment(results.tuning),
         code=code_of("fedatlas.evaluation.selection"),
     output:
         "results/experiments/{experiment}/selection.json",
@@ -11,8 +12,10 @@ rule select_points:
         "logs/select/{experiment}.log",
     params:
         spec=of_experiment(specifications.value, "selection"),
+        tuning=of_experiment(results.tuning_options),
     shell:
-        "fedatlas select --spec {params.spec:q} --output {output:q} {input.traces:q} > {log:q} 2>&1"
+        "fedatlas select --spec {params.spec:q} {params.tuning} --output {output:q} {input.traces:q}"
+        " > {log:q} 2>&1"
 
 
 rule tabulate_results:

@@ -346,7 +346,12 @@ def test_commands_join_both_levels(tmp_path):
     for (name, run), point in chosen.items():
         selection = tmp_path / name / "selection.json"
         record = json.loads(selection.read_text()) if selection.exists() else {"runs": {}}
-        record["runs"][run] = {"selected": point, "selected_by_seed": [point], "at_edge": []}
+        record["runs"][run] = {
+            "selected": point,
+            "selected_by_seed": [point],
+            "at_edge": [],
+            "tried": 1,
+        }
         selection.write_text(json.dumps(record))
     output = tmp_path / "again" / "fedpage.nc"
     spec = ["--spec", paper.model_dump_json(), "--experiments", str(tmp_path)]

@@ -43,7 +43,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     trace.parent.mkdir(parents=True)
     own = HORIZONTAL.model_copy(update={"experiment": "small", "run": "scaffold", "point": "only"})
     assert runner.start(runner.arguments(own, trace), folder / "log.txt") and runner.status() == 0
-    selection = {"runs": {"scaffold": {"selected": "only", "selected_by_seed": [], "at_edge": []}}}
+    selection = {
+        "runs": {
+            "scaffold": {"selected": "only", "selected_by_seed": [], "at_edge": [], "tried": 1}
+        }
+    }
     (folder / "experiments" / "small" / "selection.json").write_text(json.dumps(selection))
     return World(folder, runner)
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.selection import Choice, by_run, choices, select
+from fedatlas.evaluation.selection import Choice, by_run, choices, select, tuning_told
 from fedatlas.schema.selection import Selection
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
@@ -45,7 +45,7 @@ def chosen(traces, **rule) -> Choice:
 )
 def test_the_chosen_point_and_the_choice_of_each_seed(levels, expected):
     point, *by_seed = expected
-    assert chosen(points(**levels)) == Choice(point, tuple(by_seed))
+    assert chosen(points(**levels)) == Choice(point, tuple(by_seed), tried=len(levels))
 
 
 def test_the_score_is_the_mean_over_the_window_at_the_end():
@@ -75,7 +75,7 @@ def test_the_highest_auroc_is_chosen_by_its_distance_to_one():
     scores = [tried["scores_by_seed"] for tried in record["runs"]["run"]["candidates"]]
     # log10 of 0.1, 0.04, 0.01 and 0.1
     assert scores == [pytest.approx([-1, -1.39794]), pytest.approx([-2, -1])]
-    assert choices(record) == {"run": Choice("better", ("better", "good"))}
+    assert choices(record) == {"run": Choice("better", ("better", "good"), tried=2)}
     with pytest.raises(FedatlasError, match="has no 'gradient_norm'"):
         select(traces, Selection())
 
@@ -99,7 +99,7 @@ def test_the_record_is_json_and_holds_every_candidates_score():
         "diverged_seeds": 1,
     }
     assert second["score"] == pytest.approx(-2.5)
-    assert choices(record) == {"run": Choice("b", ("b", "b"), ("rate",))}
+    assert choices(record) == {"run": Choice("b", ("b", "b"), ("rate",), 2)}
 
 
 def test_traces_are_grouped_by_their_attributes_in_the_order_given():
@@ -146,7 +146,8 @@ def test_a_run_that_shares_takes_the_point_of_the_other_and_keeps_its_own_scores
     other = points(a=[0.3, 0.3, 0.3], b=[0.2, 0.2, 0.2])["run"]
     rule = Selection(shared={"run": "other"})
     record = json.loads(json.dumps(select({"run": own, "other": other}, rule)))
-    assert choices(record) == {"run": Choice("b", ("b",) * 3), "other": Choice("b", ("b",) * 3)}
+    taken = Choice("b", ("b",) * 3, tried=2)
+    assert choices(record) == {"run": taken, "other": taken}
     entry = record["runs"]["run"]
     assert entry["shared_with"] == "other"
     assert [tried["score"] for tried in entry["candidates"]] == pytest.approx([-1, np.log10(0.2)])
@@ -161,3 +162,69 @@ def test_sharing_needs_a_run_that_chooses():
     for shared in ({"x": "x"}, {"x": "y", "y": "z"}):
         with pytest.raises(ValidationError, match="chooses none itself"):
             Selection(shared=shared)
+
+
+STEPS = (0.1, 0.3, 1.0)
+
+
+def tuned_elsewhere(best: float, **stated):
+    """The record of a grid whose best step is given, and what a run that takes it over records."""
+    grid = {
+        f"step-{step:g}": levels_trace(
+            [0.01 if step == best else 0.5], hyper_parameters={"step": step, "batch": 4}
+        )
+        for step in STEPS
+    }
+    record = json.loads(json.dumps(select({"run": grid}, Selection())))
+    values = {"step": best, "batch": 4} | stated
+    own = {"run": {"tuned": levels_trace([0.2, 0.3], hyper_parameters=values)}}
+    return record, json.loads(json.dumps(select(own, Selection(), {"run": record})))
+
+
+@pytest.mark.parametrize(
+    ("best", "stated", "edges"),
+    [
+        (1.0, {}, ("step",)),
+        (0.1, {"batch": 8}, ("step",)),
+        (0.3, {}, ()),
+        (1.0, {"step": 0.7}, ()),  # stated by the run itself: the grid's edge is not its own
+    ],
+)
+def test_a_run_that_is_tuned_elsewhere_records_that_effort_and_its_edges(best, stated, edges):
+    record, own = tuned_elsewhere(best, **stated)
+    assert choices(own) == {"run": Choice("tuned", ("tuned",) * 2, edges, 3)}
+    (candidate,) = own["runs"]["run"]["candidates"]
+    assert candidate["point"] == "tuned"
+    assert choices(record)["run"].tried == 3
+
+
+@pytest.mark.parametrize("damage", [{}, {"runs": {}}, {"runs": {"run": {"tried": 3}}}])
+def test_a_record_that_chooses_nothing_for_the_tuned_run_is_refused(damage):
+    own = {"run": {"tuned": levels_trace([0.2])}}
+    with pytest.raises(FedatlasError, match="tunes 'run' chooses no point"):
+        select(own, Selection(), {"run": damage})
+
+
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        ("a", "chosen among 8 points; a at the edge of its grid in step"),
+        ("b", "not tuned"),
+        ("bb", "not tuned"),
+        ("ca", "chosen among 8 points; a at the edge of its grid in step"),
+        (
+            "abcd",
+            "a, c chosen among 8 points; b, d not tuned; a at the edge of its grid in step",
+        ),
+        ("eb", "e chosen among 2 points; b not tuned; e at the edge of its grid in x, y"),
+    ],
+)
+def test_effort_and_edges_are_told_together(runs, told):
+    choice = {
+        "a": Choice("p", (), ("step",), 8),
+        "b": Choice("p", ()),
+        "c": Choice("p", (), (), 8),
+        "d": Choice("p", ()),
+        "e": Choice("p", (), ("x", "y"), 2),
+    }
+    assert tuning_told(choice, *runs) == told

@@ -95,6 +95,13 @@ def test_runs_take_what_another_experiment_chose(finished):
         (finished.results / "experiments" / "demo-grid" / "selection.json").read_text()
     )
     assert selection["runs"]["fmgda"]["selected"] == "primal_step_size-0.3"
+    for name in ("demo-small", "demo-table"):  # how that was done travels with the choice
+        own = json.loads((finished.results / "experiments" / name / "selection.json").read_text())
+        assert own["runs"]["fmgda"]["tried"] == 2
+        assert own["runs"]["fmgda"]["at_edge"] == ["primal_step_size"]
+        assert own["runs"]["sgda"]["tried"] == 1
+    with (finished.results / "experiments" / "demo-small" / "claims.csv").open() as file:
+        assert "fmgda chosen among 2 points; sgda not tuned; fmgda at the edge" in file.read()
     trace = read_trace(finished.trace("fmgda", "tuned"))
     taken = json.loads(trace.attrs["specification"])["hyper_parameters"]
     assert (taken["primal_step_size"], taken["dual_momentum"]) == (0.3, 1)

@@ -25,13 +25,29 @@ from fedatlas.schema.models import read_json, validated
 log = logging.getLogger(__name__)
 
 
-def select(spec: Specification, output: Output, traces: AnyTraceFiles = None) -> None:
+def select(
+    spec: Specification,
+    output: Output,
+    traces: AnyTraceFiles = None,
+    tuning: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RUN=FILE", help="Selection record of the experiment in which a run is tuned."
+        ),
+    ] = None,
+) -> None:
     """Choose each run's grid point by the experiment's rule."""
     from fedatlas.evaluation.selection import select as select_points
     from fedatlas.schema.selection import Selection
 
     rule = validated(Selection, spec, "--spec")
-    record = select_points(read_traces(traces or [], tuning=True), rule)
+    pairs = [given.partition("=") for given in tuning or ()]
+    records = {run: read_json(Path(file)) for run, _, file in pairs}
+    loaded = read_traces(traces or [], tuning=True)
+    unknown = sorted(set(records).difference(loaded))
+    if unknown:
+        raise FedatlasError(f"--tuning: no trace is of the run '{unknown[0]}'")
+    record = select_points(loaded, rule, records)
     write_text(output, json.dumps(record, indent=2) + "\n")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE, Aim, compare
 from fedatlas.evaluation.costs import Trace, column
-from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters
+from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters, tuning_told
 from fedatlas.evaluation.stationary_points import Surface
 from fedatlas.schema.claims import Effect, Finding, Outcome
 from fedatlas.schema.hyper_parameters import flat
@@ -84,14 +84,10 @@ class Results:
         return dict(sorted(by_step.items()))
 
     def with_edges(self, findings: Iterable[Finding], *runs: str) -> Iterator[Finding]:
-        """The findings, with a warning where a run chose a value at the edge of its grid."""
-        edges = "".join(
-            f"; {run} at the edge of its grid in {', '.join(self.chosen[run].at_edge)}"
-            for run in runs
-            if self.chosen[run].at_edge
-        )
+        """The findings, with how the runs' points were chosen; see `tuning_told`."""
+        told = tuning_told(self.chosen, *runs)
         for finding in findings:
-            yield replace(finding, evidence=finding.evidence + edges)
+            yield replace(finding, evidence=f"{finding.evidence}; {told}")
 
     def hyper_parameter(self, run: str, point: str, name: str) -> float:
         """Its value at a point of the run; FedatlasError if it is no number."""

@@ -54,21 +54,53 @@ class Choice:
     # What each seed alone would choose shows how firm the choice is; None if it always diverged.
     by_seed: tuple[str | None, ...]
     at_edge: tuple[str, ...] = ()  # hyper-parameters chosen at the edge of their grid
+    tried: int = 1  # how many points it was chosen among; 1: it was stated
 
 
-def select(traces: Traces, rule: Selection) -> dict[str, Any]:
-    """The written record of a selection: per run the chosen point and all candidates' scores."""
+def select(
+    traces: Traces, rule: Selection, tuning: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """The written record of a selection: per run the chosen point and all candidates' scores.
+
+    tuning: run that is tuned in another experiment → that experiment's record. How many points were
+    tried there, and which edges were met, is said of the run here.
+    """
     own = {run: _select_run(points, rule) for run, points in traces.items()}
     taken = {run: _taken(run, other, own) for run, other in rule.shared.items()}
-    return {"rule": rule.model_dump(mode="json"), "runs": own | taken}
+    tuned = {
+        run: own[run] | _tuned(run, record, traces[run]) for run, record in (tuning or {}).items()
+    }
+    return {"rule": rule.model_dump(mode="json"), "runs": own | taken | tuned}
 
 
 def choices(record: dict[str, Any]) -> dict[str, Choice]:
     """Read back a written record."""
     return {
-        run: Choice(entry["selected"], tuple(entry["selected_by_seed"]), tuple(entry["at_edge"]))
+        run: Choice(
+            entry["selected"],
+            tuple(entry["selected_by_seed"]),
+            tuple(entry["at_edge"]),
+            entry["tried"],
+        )
         for run, entry in record["runs"].items()
     }
+
+
+def tuning_told(chosen: Mapping[str, Choice], *runs: str) -> str:
+    """Among how many points those of the runs were chosen, and where at an edge, for evidence."""
+    by_effort: dict[int, list[str]] = {}
+    for run in dict.fromkeys(runs):
+        by_effort.setdefault(chosen[run].tried, []).append(run)
+    told = []
+    for tried, alike in by_effort.items():
+        who = f"{', '.join(alike)} " if len(by_effort) > 1 else ""
+        told.append(f"{who}chosen among {tried} points" if tried > 1 else f"{who}not tuned")
+    told += [
+        f"{run} at the edge of its grid in {', '.join(chosen[run].at_edge)}"
+        for run in dict.fromkeys(runs)
+        if chosen[run].at_edge
+    ]
+    return "; ".join(told)
 
 
 def _select_run(points: Mapping[str, Trace], rule: Selection) -> dict[str, Any]:
@@ -82,6 +114,7 @@ def _select_run(points: Mapping[str, Trace], rule: Selection) -> dict[str, Any]:
     chosen = names[int(ranked.argmin())]
     return {
         "selected": chosen,
+        "tried": len(names),
         "at_edge": _at_edge(chosen, {name: flat(hyper_parameters(points[name])) for name in names}),
         "selected_by_seed": [
             names[int(column.argmin())] if np.isfinite(column).any() else None for column in table.T
@@ -105,8 +138,31 @@ def _taken(run: str, other: str, own: Mapping[str, dict[str, Any]]) -> dict[str,
     for name in (run, other):
         if name not in own:
             raise FedatlasError(f"selection.shared: '{name}' is no run; runs are {', '.join(own)}")
-    choice = {key: own[other][key] for key in ("selected", "at_edge", "selected_by_seed")}
+    choice = {key: own[other][key] for key in ("selected", "tried", "at_edge", "selected_by_seed")}
     return {"shared_with": other, **own[run], **choice}
+
+
+def _tuned(
+    run: str, record: Mapping[str, Any], points: Mapping[str, Trace]
+) -> dict[str, int | list[str]]:
+    """How the experiment that tunes a run chose the point that the run took over."""
+    try:
+        entry = record["runs"][run]
+        tried, edges = int(entry["tried"]), list(entry["at_edge"])
+        (chosen,) = (
+            flat(candidate["hyper_parameters"])
+            for candidate in entry["candidates"]
+            if candidate["point"] == entry["selected"]
+        )
+    except (KeyError, TypeError, ValueError):
+        raise FedatlasError(
+            f"--tuning: the record of the experiment that tunes '{run}' chooses no point for it. "
+            "Delete that selection.json and run again."
+        ) from None
+    # What the run states itself was not tuned.
+    taken = [flat(hyper_parameters(trace)) for trace in points.values()]
+    kept = [key for key in edges if all(own.get(key) == chosen[key] for own in taken)]
+    return {"tried": tried, "at_edge": kept}
 
 
 def _at_edge(chosen: str, candidates: Mapping[str, dict[str, Any]]) -> list[str]:

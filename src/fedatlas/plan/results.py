@@ -53,6 +53,25 @@ def experiment_files(plan: Plan, name: str) -> list[str]:
     return [f"results/experiments/{name}/{file}" for file in files] + traces(plan, name)
 
 
+def tuning(plan: Plan, name: str) -> list[str]:
+    """The selections of the experiments in which runs are tuned, each once."""
+    return sorted(set(_tuned(plan, name).values()))
+
+
+def tuning_options(plan: Plan, name: str) -> str:
+    """Which run is tuned by which selection, as options of `fedatlas select`."""
+    return " ".join(f"--tuning {run}={file}" for run, file in _tuned(plan, name).items())
+
+
+def _tuned(plan: Plan, name: str) -> dict[str, str]:
+    experiment = plan.experiments[name]
+    return {
+        run: f"results/experiments/{stated.tuned_in}/selection.json"
+        for run, stated in experiment.runs.items()
+        if stated.tuned_in and experiment.trained
+    }
+
+
 def judged_file(plan: Plan, experiment: str, file: str) -> list[str]:
     """A file that claims of an experiment may be about, if it is made."""
     path = f"results/experiments/{experiment}/{file}"
