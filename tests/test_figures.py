@@ -54,7 +54,7 @@ def by_partition():
 
 def shown(traces, figure: Figure | None = None, titles=TITLES) -> Shown:
     """Traces at their first points; a run without a title has its name."""
-    chosen = {run: Choice(next(iter(points)), ()) for run, points in traces.items()}
+    chosen = {run: Choice(next(iter(points)), {}) for run, points in traces.items()}
     return Shown(figure or Figure(), {run: titles.get(run, run) for run in traces}, traces, chosen)
 
 

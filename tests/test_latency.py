@@ -286,7 +286,7 @@ def test_gaps_that_make_no_sense_are_refused(change, message):
 
 def composed(figure: Figure, **traces: Any):
     points = {run: {"p": trace} for run, trace in traces.items()}
-    chosen = {run: Choice("p", ()) for run in traces}
+    chosen = {run: Choice("p", {}) for run in traces}
     return compose("A title", Shown(figure, {run: run for run in traces}, points, chosen))
 
 
@@ -314,6 +314,6 @@ def test_costs_far_apart_are_drawn_on_a_logarithmic_axis():
 
 def test_the_table_tells_what_latency_is_made_of():
     points = {"a": {"p": falling(0.9, 0.8)}}
-    (row,) = results_table(points, {"a": Choice("p", ())})
+    (row,) = results_table(points, {"a": Choice("p", {})})
     assert (row["iteration_median"], row["hub_client_trips_median"]) == (300, 60)
     assert (row["hub_hub_trips_median"], row["bytes_median"]) == (30, 30 * 875)

@@ -693,7 +693,7 @@ def test_columns_show_counted_times_and_clocks_beside_each_other():
     }
     for of_point in points.values():
         of_point["p"] = of_point["p"].assign(objective=of_point["p"]["gradient_norm"] + 0.5)
-    chosen = {name: Choice("p", ()) for name in points}
+    chosen = {name: Choice("p", {}) for name in points}
     shown = Shown(figure, {name: name for name in points}, points, chosen)
     places = compose("A title", shown).axes
     medians = [[line for line in place.lines if line.get_lw() > 1] for place in places]

@@ -45,7 +45,10 @@ def chosen(traces, **rule) -> Choice:
 )
 def test_the_chosen_point_and_the_choice_of_each_seed(levels, expected):
     point, *by_seed = expected
-    assert chosen(points(**levels)) == Choice(point, tuple(by_seed), tried=len(levels))
+    record = select(points(**levels), Selection())
+    assert choices(record)["run"].point == point
+    assert record["runs"]["run"]["selected_by_seed"] == by_seed
+    assert choices(record)["run"].tried == len(levels)
 
 
 def test_the_score_is_the_mean_over_the_window_at_the_end():
@@ -75,7 +78,8 @@ def test_the_highest_auroc_is_chosen_by_its_distance_to_one():
     scores = [tried["scores_by_seed"] for tried in record["runs"]["run"]["candidates"]]
     # log10 of 0.1, 0.04, 0.01 and 0.1
     assert scores == [pytest.approx([-1, -1.39794]), pytest.approx([-2, -1])]
-    assert choices(record) == {"run": Choice("better", ("better", "good"), tried=2)}
+    scores = {"good": pytest.approx(-1.19897), "better": pytest.approx(-1.5)}
+    assert choices(record) == {"run": Choice("better", scores, tried=2)}
     with pytest.raises(FedatlasError, match="has no 'gradient_norm'"):
         select(traces, Selection())
 
@@ -99,7 +103,9 @@ def test_the_record_is_json_and_holds_every_candidates_score():
         "diverged_seeds": 1,
     }
     assert second["score"] == pytest.approx(-2.5)
-    assert choices(record) == {"run": Choice("b", ("b", "b"), ("rate",), 2)}
+    assert choices(record) == {
+        "run": Choice("b", {"a": np.inf, "b": pytest.approx(-2.5)}, ("rate",), 2)
+    }
 
 
 def test_traces_are_grouped_by_their_attributes_in_the_order_given():
@@ -146,8 +152,12 @@ def test_a_run_that_shares_takes_the_point_of_the_other_and_keeps_its_own_scores
     other = points(a=[0.3, 0.3, 0.3], b=[0.2, 0.2, 0.2])["run"]
     rule = Selection(shared={"run": "other"})
     record = json.loads(json.dumps(select({"run": own, "other": other}, rule)))
-    taken = Choice("b", ("b",) * 3, tried=2)
-    assert choices(record) == {"run": taken, "other": taken}
+    assert {run: choice.point for run, choice in choices(record).items()} == {
+        "run": "b",
+        "other": "b",
+    }
+    assert choices(record)["run"].scores["a"] == pytest.approx(-1)
+    assert choices(record)["other"].tried == 2
     entry = record["runs"]["run"]
     assert entry["shared_with"] == "other"
     assert [tried["score"] for tried in entry["candidates"]] == pytest.approx([-1, np.log10(0.2)])
@@ -192,7 +202,8 @@ def tuned_elsewhere(best: float, **stated):
 )
 def test_a_run_that_is_tuned_elsewhere_records_that_effort_and_its_edges(best, stated, edges):
     record, own = tuned_elsewhere(best, **stated)
-    assert choices(own) == {"run": Choice("tuned", ("tuned",) * 2, edges, 3)}
+    choice = choices(own)["run"]
+    assert (choice.point, choice.at_edge, choice.tried) == ("tuned", edges, 3)
     (candidate,) = own["runs"]["run"]["candidates"]
     assert candidate["point"] == "tuned"
     assert choices(record)["run"].tried == 3
@@ -221,10 +232,10 @@ def test_a_record_that_chooses_nothing_for_the_tuned_run_is_refused(damage):
 )
 def test_effort_and_edges_are_told_together(runs, told):
     choice = {
-        "a": Choice("p", (), ("step",), 8),
-        "b": Choice("p", ()),
-        "c": Choice("p", (), (), 8),
-        "d": Choice("p", ()),
-        "e": Choice("p", (), ("x", "y"), 2),
+        "a": Choice("p", {}, ("step",), 8),
+        "b": Choice("p", {}),
+        "c": Choice("p", {}, (), 8),
+        "d": Choice("p", {}),
+        "e": Choice("p", {}, ("x", "y"), 2),
     }
     assert tuning_told(choice, *runs) == told

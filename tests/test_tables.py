@@ -44,7 +44,7 @@ def test_a_row_per_point_with_where_its_seeds_ended_and_what_it_cost():
         },
         "second": {"p": levels_trace([0.1])},
     }
-    chosen = {"first": Choice("q", ("q",) * 4), "second": Choice("p", ("p",))}
+    chosen = {"first": Choice("q", {}), "second": Choice("p", {})}
     rows = results_table(traces, chosen)
     assert [(row["run"], row["point"], row["selected"]) for row in rows] == [
         ("first", "p", False),
@@ -67,17 +67,17 @@ def test_columns_are_those_that_the_runs_count():
     vertical = {
         "vertical": {"p": linear_trace([0.1, 0.1, 0.1], test_accuracy=accuracies(0.8, 0.9, 0.7))}
     }
-    (row,) = results_table(star, {"star": Choice("p", ())})
+    (row,) = results_table(star, {"star": Choice("p", {})})
     assert "full_participations_median" in row
     assert not {"suboptimality_median", "simulated_time_median", "test_accuracy_mean"} & row.keys()
-    (row,) = results_table(vertical, {"vertical": Choice("p", ())})
+    (row,) = results_table(vertical, {"vertical": Choice("p", {})})
     assert "full_participations_median" not in row
     assert (row["update_epoch_median"], row["simulated_time_median"]) == (20, 20)
     assert (row["full_passes_median"], row["read_delay_max_highest"]) == (20, 7)
     assert row["suboptimality_median"] == pytest.approx(0.3e-4)
     assert row["test_accuracy_mean"] == pytest.approx(0.8)
     assert row["test_accuracy_deviation"] == pytest.approx(0.1)
-    chosen = {"star": Choice("p", ()), "vertical": Choice("p", ())}
+    chosen = {"star": Choice("p", {}), "vertical": Choice("p", {})}
     both = results_table(star | vertical, chosen)
     assert both[0].keys() == both[1].keys() > row.keys()
     assert math.isnan(both[0]["simulated_time_median"])
@@ -87,7 +87,7 @@ def test_columns_are_those_that_the_runs_count():
 def test_a_table_shows_what_is_there():
     ends = (0.9, 0.96, 0.93)
     trace = auroc_trace([[0.5, 0.8, end] for end in ends])
-    (row,) = results_table({"fmgda": {"p": trace}}, {"fmgda": Choice("p", ())})
+    (row,) = results_table({"fmgda": {"p": trace}}, {"fmgda": Choice("p", {})})
     assert not any(name.startswith("gradient_norm") for name in row)
     assert row["test_auroc_median"] == row["test_auroc_mean"] == pytest.approx(0.93)
     assert row["test_auroc_deviation"] == pytest.approx(0.03)
@@ -98,13 +98,13 @@ def test_a_table_shows_what_is_there():
 
 
 def test_one_seed_has_no_deviation():
-    (row,) = results_table({"v": {"p": linear_trace([0.1])}}, {"v": Choice("p", ())})
+    (row,) = results_table({"v": {"p": linear_trace([0.1])}}, {"v": Choice("p", {})})
     assert row["test_accuracy_mean"] == 0.82
     assert math.isnan(row["test_accuracy_deviation"])
 
 
 def test_a_row_of_diverged_seeds_has_no_numbers_and_no_failure():
-    (row,) = results_table({"run": {"p": levels_trace([NAN, NAN])}}, {"run": Choice("p", (None,))})
+    (row,) = results_table({"run": {"p": levels_trace([NAN, NAN])}}, {"run": Choice("p", {})})
     assert row["diverged_seeds"] == row["seeds"] == 2
     assert math.isnan(row["gradient_norm_median"])
     assert math.isnan(row["bytes_median"])

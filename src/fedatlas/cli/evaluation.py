@@ -78,6 +78,7 @@ def judge(
     from fedatlas.schema.selection import Selection
 
     record = read_json(selection)
+    rule = validated(Selection, record["rule"], str(selection))
     verdicts = judging.judge(
         spec["experiment"],
         spec["paper"],
@@ -85,7 +86,8 @@ def judge(
         Results(
             traces=read_traces(traces or []),
             chosen=choices(record),
-            window=validated(Selection, record["rule"], str(selection)).window,
+            window=rule.window,
+            selected_by=rule.measurement,
             looks=spec["looks"],
             landscape=read_surface(landscape) if landscape else None,
             budgets=read_budgets(budgets) if budgets else None,

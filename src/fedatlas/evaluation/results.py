@@ -27,13 +27,15 @@ T = TypeVar("T")
 class Results:
     """Traces, the chosen point of each run, and studies if there are any.
 
-    window: share of a budget over which levels are means. looks: how often the experiment is
+    window: share of a budget over which levels are means. selected_by: the measurement whose levels
+    choose points. looks: how often the experiment is
     looked at while seeds are added, for which every interval pays (Bonferroni).
     """
 
     traces: Traces
     chosen: Mapping[str, Choice]
     window: float
+    selected_by: str = "gradient_norm"
     looks: int = 1
     landscape: Surface | None = None
     budgets: xr.Dataset | None = None
@@ -101,15 +103,6 @@ class Results:
         if not isinstance(value, int | float):
             raise FedatlasError(f"'{name}' of run '{run}' is {value!r}, not a number")
         return float(value)
-
-    def seed_choices(self, run: str, name: str) -> np.ndarray:
-        """(seeds,) the value that each seed alone would choose; NaN if it always diverged."""
-        return np.array(
-            [
-                np.nan if point is None else self.hyper_parameter(run, point, name)
-                for point in self.chosen[run].by_seed
-            ]
-        )
 
     @staticmethod
     def study(made: T | None, name: str) -> T:

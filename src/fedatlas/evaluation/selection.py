@@ -48,13 +48,17 @@ def varied_hyper_parameters(point: str, points: Mapping[str, Trace]) -> dict[str
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen point of a run."""
+    """The chosen point of a run.
+
+    scores: of every point that was tried, smaller is better, infinite where a seed is lost.
+    at_edge: hyper-parameters chosen at the edge of their grid. tried: among how many points it was
+    chosen; 1: it was stated.
+    """
 
     point: str
-    # What each seed alone would choose shows how firm the choice is; None if it always diverged.
-    by_seed: tuple[str | None, ...]
-    at_edge: tuple[str, ...] = ()  # hyper-parameters chosen at the edge of their grid
-    tried: int = 1  # how many points it was chosen among; 1: it was stated
+    scores: Mapping[str, float]
+    at_edge: tuple[str, ...] = ()
+    tried: int = 1
 
 
 def select(
@@ -78,7 +82,10 @@ def choices(record: dict[str, Any]) -> dict[str, Choice]:
     return {
         run: Choice(
             entry["selected"],
-            tuple(entry["selected_by_seed"]),
+            {
+                tried["point"]: np.inf if None in tried["scores_by_seed"] else tried["score"]
+                for tried in entry["candidates"]
+            },
             tuple(entry["at_edge"]),
             entry["tried"],
         )
@@ -103,10 +110,18 @@ def tuning_told(chosen: Mapping[str, Choice], *runs: str) -> str:
     return "; ".join(told)
 
 
+def scores(trace: Trace, measurement: str, window: float) -> np.ndarray:
+    """(seeds,) levels by which points are chosen, smaller is better; +inf for a lost seed."""
+    rounds = float(json.loads(trace.attrs["specification"])["rounds"])
+    return reached(trace, measurement, "round", rounds, window)
+
+
 def _select_run(points: Mapping[str, Trace], rule: Selection) -> dict[str, Any]:
-    scores = {point: _scores(trace, rule) for point, trace in points.items()}
+    by_point = {
+        point: scores(trace, rule.measurement, rule.window) for point, trace in points.items()
+    }
     names = list(points)
-    table = np.array([scores[name] for name in names])  # (points, seeds)
+    table = np.array([by_point[name] for name in names])  # (points, seeds)
     # A diverged seed scores +inf; ties, and runs whose points all diverged, go to the first.
     worst_is_finite = np.isfinite(table).all(axis=1)
     median = np.median(table, axis=1)
@@ -125,7 +140,7 @@ def _select_run(points: Mapping[str, Trace], rule: Selection) -> dict[str, Any]:
                 "hyper_parameters": hyper_parameters(points[name]),
                 "effective_step_size": float(points[name].attrs["effective_step_size"]),
                 "score": _json_number(value),
-                "scores_by_seed": [_json_number(score) for score in scores[name]],
+                "scores_by_seed": [_json_number(score) for score in by_point[name]],
                 "diverged_seeds": int(diverged(points[name]).sum()),
             }
             for name, value in zip(names, median, strict=True)
@@ -176,11 +191,6 @@ def _at_edge(chosen: str, candidates: Mapping[str, dict[str, Any]]) -> list[str]
         if whole and len(numbers) > 1 and value in (min(numbers), max(numbers)):
             edges.append(key)
     return edges
-
-
-def _scores(trace: Trace, rule: Selection) -> np.ndarray:
-    rounds = float(json.loads(trace.attrs["specification"])["rounds"])
-    return reached(trace, rule.measurement, "round", rounds, rule.window)
 
 
 def _json_number(value: float) -> float | None:

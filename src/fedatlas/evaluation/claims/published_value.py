@@ -1,30 +1,54 @@
 from collections.abc import Iterator
 from typing import Literal
 
-import numpy as np
 from pydantic import Field
 
-from fedatlas.evaluation.chosen_values import ChosenValueTest, listing, unanimous
 from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.tried_values import TriedValueTest, best_of, is_value, listing
 from fedatlas.schema.claims import Finding, RunTest
+from fedatlas.schema.experiments import Experiment
 
 
-class PublishedValueTest(ChosenValueTest, RunTest):
-    """A selected hyper-parameter against the number that the paper prints."""
+class PublishedValueTest(TriedValueTest, RunTest):
+    """The best value of a hyper-parameter is the printed one, judged by what it costs to use it.
+
+    The value of the grid that is nearest to the printed one is compared with the chosen value, or,
+    where it was chosen itself, with the best of the others: "best" claims that no other is better.
+    Levels are those by which points are chosen. Reproduced: the printed value is surely not worse
+    by the smallest effect that counts, so choosing it costs nothing that counts. Contradicted: it
+    is surely worse by that or more. A flat profile thus reproduces every value in it.
+    """
 
     kind: Literal["published_value"]
     value: float
-    tolerance: float = Field(ge=0, description="largest absolute difference that still agrees")
+    tolerance: float = Field(
+        default=0.0, ge=0, description="how far the nearest value of the grid may lie from it"
+    )
+
+    def check(self, experiment: Experiment) -> None:
+        self.in_grid(experiment, self.run)
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        chosen = results.seed_choices(self.run, self.hyper_parameter)
-        point = results.chosen[self.run].point
-        overall = results.hyper_parameter(self.run, point, self.hyper_parameter)
+        yield from results.with_edges([self._finding(results)], self.run)
+
+    def _finding(self, results: Results) -> Finding:
+        tried = self.tried(results, self.run)
+        printed = min(tried, key=lambda one: abs(one.value - self.value))
         # Differences of decimal fractions carry rounding errors: 0.4 − 0.3 > 0.1.
-        gap = np.abs(chosen - self.value) - 1e-12
-        evidence = (
-            f"{self.run}: selected {self.hyper_parameter} = {overall:g}, by seed "
-            f"{listing(chosen)}; published {self.value:g} ± {self.tolerance:g}"
-        )
-        verdict = unanimous(gap <= self.tolerance, gap > self.tolerance)
-        yield from results.with_edges([Finding("", verdict, evidence)], self.run)
+        if abs(printed.value - self.value) > self.tolerance + 1e-9 * abs(self.value):
+            return Finding(
+                "",
+                "not testable",
+                f"{self.run}: no {self.hyper_parameter} within {self.tolerance:g} of the published "
+                f"{self.value:g} was tried, only {listing(tried)}",
+            )
+        chosen = self.chosen_value(results, self.run)
+        others = [one for one in tried if one is not printed]
+        if not others:
+            return Finding("", "not testable", f"{self.run}: only {listing(tried)} was tried")
+        if is_value(printed, chosen):
+            name, words, other = "published and chosen", "best of the others", best_of(others)
+        else:
+            name, words = "published", "chosen"
+            other = next(one for one in others if is_value(one, chosen))
+        return self.regret(results, self.run, [(name, printed), (words, other)], "not worse")

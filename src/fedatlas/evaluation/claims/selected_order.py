@@ -1,13 +1,22 @@
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
-from fedatlas.evaluation.chosen_values import ChosenValueTest, listing, unanimous
 from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.tried_values import TriedValueTest, best_of, is_value, listing
 from fedatlas.schema.claims import Finding
+from fedatlas.schema.experiments import Experiment
 
 
-class SelectedOrderTest(ChosenValueTest):
-    """The selected hyper-parameter of `larger` is above that of `smaller`."""
+class SelectedOrderTest(TriedValueTest):
+    """The best value of a hyper-parameter is larger for the run `larger` than for `smaller`.
+
+    Only runs of `larger` are compared: at the best of its values above the one that `smaller`
+    chose, against that one. Levels are those by which points are chosen. Reproduced: a larger value
+    is surely better, by the smallest effect that counts or more. Smaller than claimed: surely
+    better, but by less. No difference: the profile is flat, a larger value neither helps nor
+    harms. Contradicted: larger values are surely worse.
+    """
 
     kind: Literal["selected_order"]
     larger: str
@@ -17,17 +26,22 @@ class SelectedOrderTest(ChosenValueTest):
     def runs(self) -> tuple[str, ...]:
         return (self.larger, self.smaller)
 
+    def check(self, experiment: Experiment) -> None:
+        self.in_grid(experiment, self.larger)
+
     def judge(self, results: Results) -> Iterator[Finding]:
-        larger, smaller = (results.seed_choices(run, self.hyper_parameter) for run in self.runs)
-        largest_tried = max(
-            results.hyper_parameter(self.larger, point, self.hyper_parameter)
-            for point in results.traces[self.larger]
-        )
-        # A choice that no larger value was tried against cannot be surpassed.
-        not_above = (larger <= smaller) & (smaller < largest_tried)
-        evidence = (
-            f"selected {self.hyper_parameter} by seed: {self.larger} {listing(larger)}, "
-            f"{self.smaller} {listing(smaller)}; largest tried {largest_tried:g}"
-        )
-        finding = Finding("", unanimous(larger > smaller, not_above), evidence)
-        yield from results.with_edges([finding], *self.runs)
+        yield from results.with_edges([self._finding(results)], *self.runs)
+
+    def _finding(self, results: Results) -> Finding:
+        tried = self.tried(results, self.larger)
+        own, other = (self.chosen_value(results, run) for run in self.runs)
+        choices = f"chosen {self.hyper_parameter}: {self.larger} {own:g}, {self.smaller} {other:g}"
+        same = [one for one in tried if is_value(one, other)]
+        above = [one for one in tried if one.value > other and not is_value(one, other)]
+        if not same or not above:
+            lacks = f"no value above {other:g}" if same else f"not {other:g}"
+            reason = f"{choices}; {self.larger} tried {listing(tried)}, {lacks}"
+            return Finding("", "not testable", reason)
+        pair = [("best above", best_of(above)), (f"chosen by {self.smaller}", same[0])]
+        finding = self.regret(results, self.larger, pair, "better")
+        return replace(finding, evidence=f"{choices}; {finding.evidence}")
