@@ -43,11 +43,6 @@ def write_claims(path: Path, verdicts: Sequence[Verdict]) -> Path:
     return path
 
 
-def claim(name: str, paper: str, verdict: str = "reproduced", **texts: str) -> Verdict:
-    usual = {"source": "Figure 1", "statement": f"says {name}", "evidence": "0.5 against 0.7"}
-    return Verdict(claim=name, paper=paper, verdict=verdict, **(usual | texts))
-
-
 def noisy_trace(
     rate: float,
     *,

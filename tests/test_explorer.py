@@ -12,20 +12,24 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas_factory import claim, noisy_trace, small_atlas, write_atlas, write_claims
+from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
 from fedatlas.atlas.explorer import write_explorer
 from fedatlas.atlas.explorer_data import ColumnStore, six_digits
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.interval_drawing import drawing, to_svg
+from verdict_factory import effect, every_outcome, verdict
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 DESKTOP = {"width": 1440, "height": 900}
 FIRST = "show=fedpage-first&y=gradient_norm"
 CLAIMS = [
-    claim("vfb2-crosspaper/order", "vfb2", "inconclusive"),
-    claim("fedpage-first/faster", "fedpage"),
-    claim("fedpage-first/slower", "fedpage", "not reproduced"),
-    claim("fedpage-again/shown", "fedpage", "not reproduced"),
-    claim("vfb2-audit/leaks", "vfb2"),
+    verdict("vfb2-crosspaper/order", "undecided", effect=effect(0.1, -0.1, 0.2, needed=34)),
+    verdict("vfb2-crosspaper/order", "undecided", "step 1"),
+    verdict("vfb2-crosspaper/order", "reproduced", "step 2"),
+    verdict("fedpage-first/faster"),
+    verdict("fedpage-first/slower", "contradicted"),
+    verdict("fedpage-again/shown", "contradicted"),
+    verdict("vfb2-audit/leaks", question="ours"),
 ]
 READY = "body[data-ready]"  # what is chosen is read and drawn
 OPEN_TREE = "document.querySelectorAll('#tree details').forEach(one => (one.open = true))"
@@ -336,7 +340,7 @@ def test_an_address_restores_the_view(open_page):
     page.fill("#bandwidth", "12345")
     page.select_option("#x-scale", "log")
     page.locator("#legend button").first.click()
-    page.select_option("#verdict", "not reproduced")
+    page.select_option("#outcome", "contradicted")
     copy = open_page(page.url.partition("#")[2], fresh=True)
     assert state(copy) == state(page)
     assert legend(copy) == legend(page)
@@ -390,21 +394,63 @@ def test_claims_are_filtered_and_lead_to_curves(open_page):
         "vfb2-audit (no curves in this page)",
         "vfb2-crosspaper",
     ]
-    page.select_option("#verdict", "not reproduced")
-    assert page.locator("#claims td.verdict").count() == 2
-    page.select_option("#verdict", "")
+    page.select_option("#outcome", "contradicted")
+    assert page.locator("#claims td.outcome").count() == 2
+    page.select_option("#outcome", "")
     page.select_option("#paper", "vfb2")
     assert headings.count() == 2
     page.check("#shown-only")
     assert headings.all_text_contents() == ["vfb2-crosspaper"]
-    assert page.inner_text("#claims-count").startswith("1 of 5 claims: 0 reproduced")
+    assert page.inner_text("#claims-count") == (
+        "1 of 4 sentences of papers: 1 undecided; 0 of 1 questions of ours: none"
+    )
     page.uncheck("#shown-only")
     page.select_option("#paper", "")
     assert page.locator("#claims button", has_text="leaks").count() == 0
+    page.select_option("#question", "ours")
+    assert headings.all_text_contents() == ["vfb2-audit (no curves in this page)"]
+    page.select_option("#question", "")
     page.get_by_role("button", name="says fedpage-first/faster").click()
     assert state(page)["show"] == ["fedpage-first"]
     page.get_by_role("button", name="says fedpage-again/shown").click()
     assert state(page)["show"] == ["fedpage-first/avg"]
+
+
+def test_cases_fold_out_below_their_sentence(open_page):
+    page = open_page()
+    page.select_option("#paper", "vfb2")
+    cases = page.locator("#claims .cases")
+    assert cases.locator("summary").inner_text() == "2 cases"
+    assert not cases.locator("table").is_visible()
+    cases.locator("summary").click()
+    assert cases.locator(".case").all_inner_texts() == ["step 1", "step 2"]
+    assert cases.locator("td.outcome").all_inner_texts() == ["? undecided", "✓ reproduced"]
+    (sentence,) = page.locator("#claims .has-cases td.outcome").all_inner_texts()
+    assert sentence.split() == ["?", "undecided", "about", "34", "seeds", "would", "decide"]
+
+
+PARTS = """svg => [...svg.querySelectorAll("*")].map(part =>
+  [part.tagName, part.textContent, ...[...part.attributes].map(a => [a.name, a.value])])"""
+
+
+def test_effects_are_drawn_as_on_pythons_pages(browser, open_page, tmp_path):
+    found = every_outcome("ours-all")
+    claims = write_claims(tmp_path / "claims.csv", found)
+    write_explorer(write_atlas(tmp_path / "atlas.nc", {}), claims, tmp_path / "explorer.html")
+    page = open_page(file=tmp_path / "explorer.html")
+    page.evaluate("document.querySelectorAll('#claims details').forEach(one => (one.open = true))")
+    drawn = [drawn for each in found if (drawn := drawing(each.effect))]
+    plain = browser.new_page()
+    plain.set_content("".join(map(to_svg, drawn)))
+    of_python = [svg.evaluate(PARTS) for svg in plain.locator("svg").all()]
+    of_page = [svg.evaluate(PARTS) for svg in page.locator("#claims svg.interval").all()]
+    assert of_page == of_python
+    assert len(of_page) == len(drawn) == sum(each.effect is not None for each in found)
+    names = [svg.get_attribute("aria-label") for svg in page.locator("#claims svg.interval").all()]
+    assert names == [each.words for each in drawn]
+    marks = page.locator("#claims td.outcome").all_inner_texts()
+    assert len({text[:1] for text in marks}) == 8  # told without colour
+    plain.close()
 
 
 FOCUSED = """() => {
@@ -614,7 +660,8 @@ def test_hostile_texts_are_shown_as_they_are(open_page, tmp_path):
     attributes = dict.fromkeys(("title", "source", "notes", "dataset"), HOSTILE)
     runs = {"run": (HOSTILE, {"only": trace}), "other": ("{{library}}", {"only": trace})}
     atlas = write_atlas(tmp_path / "atlas.nc", {"ours": {"ours-bad": (attributes, runs)}})
-    bad = claim("ours-bad/claim", "ours", statement=HOSTILE, evidence=HOSTILE, source=HOSTILE)
+    texts = dict.fromkeys(("statement", "evidence", "source", "fragile"), HOSTILE)
+    bad = verdict("ours-bad/claim", **texts, effect=effect(unit=HOSTILE))
     claims = write_claims(tmp_path / "claims.csv", [bad])
     write_explorer(atlas, claims, tmp_path / "explorer.html")
     page = open_page(file=tmp_path / "explorer.html")

@@ -19,6 +19,7 @@ from plotly.offline import get_plotlyjs
 from fedatlas.atlas.explorer_data import describe
 from fedatlas.atlas.page import SCRIPTS, STYLE, TEMPLATE
 from fedatlas.atlas.reading import open_atlas
+from fedatlas.evaluation.interval_drawing import STYLE as INTERVAL_STYLE
 from fedatlas.evaluation.verdicts import read_verdicts
 from fedatlas.files import text_digest, write_text
 
@@ -55,7 +56,7 @@ def write_explorer(
     script = "\n".join(source.read_text(encoding="utf-8") for source in SCRIPTS)
     parts = {
         "allowed": f"{_digest(script)} {_digest(library)}",
-        "style": STYLE.read_text(encoding="utf-8"),
+        "style": STYLE.read_text(encoding="utf-8") + INTERVAL_STYLE,
         # HTML parsers find in it neither the end of its element nor the start of another.
         "description": json.dumps(described, ensure_ascii=False, allow_nan=False).replace(
             "<", "\\u003c"

@@ -14,10 +14,12 @@ import xarray as xr
 
 from fedatlas.atlas.reading import Atlas
 from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_latency
+from fedatlas.evaluation.interval_drawing import HEIGHT, KEY, WIDTH, drawing, ticks
 from fedatlas.evaluation.levels import diverged, drawn_values
 from fedatlas.evaluation.selection import hyper_parameters, varied_hyper_parameters
-from fedatlas.evaluation.verdicts import Verdict
-from fedatlas.schema.claims import VERDICTS
+from fedatlas.evaluation.verdict_words import MARKS, in_short, would_decide
+from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences
+from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.traces.trace import judged
@@ -114,8 +116,7 @@ def describe(
         }
         for paper in atlas
     ]
-    # The name of an experiment has no slash, the rest of a claim's may.
-    of_experiments = [(verdict.claim.split("/", 1)[0], verdict) for verdict in verdicts]
+    cases = cases_of(verdicts)
     return {
         "papers": papers,
         "costs": {name: label or _cost_label(name) for name, label in _SHOWN_COSTS.items()},
@@ -128,13 +129,35 @@ def describe(
             }
             for name, measured in MEASUREMENTS.items()
         },
-        "verdicts": VERDICTS,
+        "outcomes": [
+            {"name": name, "meaning": meaning, "mark": MARKS[name]}
+            for name, meaning in OUTCOMES.items()
+        ],
+        "intervals": {"width": WIDTH, "height": HEIGHT, "ticks": ticks(), "key": KEY},
         "firstMeasurements": _FIRST_MEASUREMENTS,
         "shows": {name: list(runs) for name, runs in shows.items()},
-        "claims": [
-            {**asdict(verdict), "experiment": experiment}
-            for experiment, verdict in sorted(of_experiments, key=lambda claim: claim[0])
-        ],
+        "claims": sorted(
+            (
+                _told(sentence) | {"cases": [_told(case) for case in cases.get(sentence.claim, [])]}
+                for sentence in sentences(verdicts)
+            ),
+            key=lambda claim: claim["experiment"],
+        ),
+    }
+
+
+def _told(verdict: Verdict) -> dict[str, Any]:
+    """What the page shows of a sentence or a case."""
+    stated = ("claim", "case", "paper", "source", "statement", "question", "outcome", "evidence")
+    drawn = drawing(verdict.effect)
+    return {
+        # The name of an experiment has no slash, the rest of a claim's may.
+        "experiment": verdict.claim.split("/", 1)[0],
+        **{name: getattr(verdict, name) for name in stated},
+        "fragile": verdict.fragile,
+        "decides": would_decide(verdict),
+        "effect": in_short(verdict.effect) if verdict.effect else "",
+        "drawing": asdict(drawn) if drawn else None,
     }
 
 

@@ -1,6 +1,5 @@
 """results/summary.md: what was run, each published number beside ours, each claim's verdict."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,20 +8,28 @@ from fedatlas.atlas.cost_tables import cost_tables
 from fedatlas.atlas.markdown import code, counted, item, link, paragraph, prose, table, text
 from fedatlas.atlas.published import PublishedNumber, published_numbers
 from fedatlas.atlas.scope import PaperScope, SelectedExperiment
+from fedatlas.atlas.told_verdicts import told_verdicts
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import read_rows
-from fedatlas.evaluation.verdicts import Verdict, read_verdicts
+from fedatlas.evaluation.tallies import QUESTIONS, tally
+from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences, verdict_summary
 from fedatlas.files import write_text
-from fedatlas.schema.claims import VERDICTS
+from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.models import read_json
 from fedatlas.schema.papers import Paper
 
 _OPENING = """
-A verdict compares the 95 % interval over seeds with the region that a claim declares: inside it is
-*reproduced*, outside it *not reproduced*, across its border *inconclusive*. What is chosen by seed
-must be so by every seed; what has no spread, such as a privacy budget, is judged as it is. No
-correction is made for judging many claims. Not every experiment is the paper's own: those on other
-data, or with other networks, stand in for it, as their notes say.
+What a sentence claims is compared seed by seed: the interval of the median difference is held
+against zero and against the smallest effect that counts, which is declared before any run. Of a
+sentence with several cases the worst counts, unless it speaks of most of them. Not every experiment
+is the paper's own: those on other data, or with other networks, stand in for it, as their notes
+say. The outcomes:
+"""
+_CORRECTION = """
+Each row counts sentences, not their cases; questions of ours are counted apart. Where many
+sentences are tested, some come out by chance: the last column says how many of those that tests
+over seeds reproduce or contradict are left after Holm's correction for all sentences tested in that
+row.
 """
 _COLUMNS = """
 Points are those of all grids; diverged are seeds of the points that were chosen, one for each run.
@@ -92,18 +99,43 @@ def _overview(
 ) -> Iterator[str]:
     every = [verdict for own in outcomes.values() for each in own for verdict in each.verdicts]
     run = counted(sum(map(len, outcomes.values())), "experiment")
-    yield paragraph(f"{run}, {_judged(every)}.")
+    yield paragraph(f"{run}; {verdict_summary(every)}.")
     yield paragraph(_OPENING)
-    rows = []
+    yield "\n".join(item(f"*{kind}*: {text(means)}.") for kind, means in OUTCOMES.items())
+    rows = [
+        [_heading(scope), str(len(own)), str(sum(map(len, scope.others.values())))]
+        for scope in scopes
+        if (own := outcomes[scope.key]) or scope.paper or scope.others
+    ]
+    yield table(("paper", "experiments run", "not selected"), rows, numbers=(1, 2))
+    yield from _tallies(scopes, outcomes)
+
+
+def _tallies(
+    scopes: Sequence[PaperScope], outcomes: Mapping[str, Sequence[_Outcome]]
+) -> Iterator[str]:
+    tallies = {}
     for scope in scopes:
-        own = outcomes[scope.key]
-        if scope.paper or own or scope.others:
-            counts = Counter(verdict.verdict for each in own for verdict in each.verdicts)
-            others = sum(map(len, scope.others.values()))
-            numbers = [len(own), others, *(counts[kind] for kind in VERDICTS)]
-            rows.append([_heading(scope), *map(str, numbers)])
-    header = ("paper", "experiments run", "not selected", *VERDICTS)
-    yield table(header, rows, numbers=range(1, 6))
+        for question, name in QUESTIONS.items():
+            own = [
+                verdict
+                for each in outcomes[scope.key]
+                for verdict in each.verdicts
+                if verdict.question == question
+            ]
+            if own:
+                tallies[f"{_heading(scope)}, {name}"] = tally(own)
+    if not tallies:
+        return
+    occurring = [kind for kind in OUTCOMES if any(each.outcomes[kind] for each in tallies.values())]
+    rows = []
+    for name, each in tallies.items():
+        numbers = [each.sentences, *(each.outcomes[kind] for kind in occurring)]
+        numbers += [each.tested, each.decided, each.surviving]
+        rows.append([name, *map(str, numbers)])
+    header = ("whose", "sentences", *occurring, "tested", "decided", "after Holm")
+    yield paragraph(_CORRECTION)
+    yield table(header, rows, numbers=range(1, len(header)))
 
 
 def _heading(scope: PaperScope) -> str:
@@ -125,7 +157,7 @@ def _paper(scope: PaperScope, outcomes: Sequence[_Outcome], atlas: Path | None) 
         yield from _published(outcomes)
     elif atlas is not None:
         yield from cost_tables(scope.selected, atlas)
-    yield from _verdicts(outcomes)
+    yield from told_verdicts([verdict for each in outcomes for verdict in each.verdicts])
     if scope.others:
         yield "### Not in this selection"
         yield "\n".join(_others(*same) for same in scope.others.items())
@@ -229,54 +261,13 @@ def _verdict_on(number: PublishedNumber, outcome: _Outcome) -> str:
     if number.claim is None:
         return "not judged"
     claim = f"{outcome.experiment.name}/{number.claim}"
-    found = [verdict.verdict for verdict in outcome.verdicts if verdict.claim == claim]
+    found = [each.outcome for each in sentences(outcome.verdicts) if each.claim == claim]
     if len(found) != 1:
         raise FedatlasError(
             f"results/experiments/{outcome.experiment.name}/claims.csv: has {len(found)} verdicts "
             f"on '{claim}', where one is expected. Delete it and run again."
         )
     return text(found[0])
-
-
-def _verdicts(outcomes: Sequence[_Outcome]) -> Iterator[str]:
-    yield "### Claims and verdicts"
-    every = [verdict for outcome in outcomes for verdict in outcome.verdicts]
-    if not every:
-        yield "None of these experiments states a claim."
-        return
-    claims: dict[str, list[Verdict]] = {}
-    for verdict in every:
-        claims.setdefault(verdict.claim.partition("[")[0], []).append(verdict)
-    yield paragraph(f"{counted(len(claims), 'claim')}, {_judged(every)}.")
-    rows = [[code(claim), _outcomes(found)] for claim, found in claims.items()]
-    yield table(("claim", "verdict"), rows)
-    yield "Evidence, claim by claim:"
-    yield "\n".join(_evidence(claim, found) for claim, found in claims.items())
-
-
-def _outcomes(verdicts: Sequence[Verdict]) -> str:
-    """The claim's own verdict if it has one, and how its cases came out."""
-    own = [text(verdict.verdict) for verdict in verdicts if "[" not in verdict.claim]
-    counts = Counter(verdict.verdict for verdict in verdicts if "[" in verdict.claim)
-    cases = ", ".join(f"{counts[kind]} {kind}" for kind in VERDICTS if counts[kind])
-    return "; ".join([*own, f"by case: {cases}"] if cases else own)
-
-
-def _judged(verdicts: Sequence[Verdict]) -> str:
-    counts = Counter(verdict.verdict for verdict in verdicts)
-    kinds = ", ".join(f"{counts[kind]} {kind}" for kind in VERDICTS)
-    return f"{counted(len(verdicts), 'verdict')}: {kinds}"
-
-
-def _evidence(claim: str, verdicts: Sequence[Verdict]) -> str:
-    said = verdicts[0]
-    lines = [item(f"{code(claim)}: {text(said.statement)} ({text(said.source)}).")]
-    for verdict in verdicts:
-        _, opened, case = verdict.claim.partition("[")
-        about = f", {text(case.removesuffix(']'))}" if opened else ""
-        told = f"**{text(verdict.verdict)}**{about}: {text(verdict.evidence)}."
-        lines.append(item(told, depth=1))
-    return "\n".join(lines)
 
 
 def _others(dataset: str, sources: Mapping[str, str]) -> str:

@@ -132,4 +132,17 @@ def summary(results: ResultsFolder = Path("results")) -> None:
     print_summary(results, Console())
 
 
-COMMANDS = (select, judge, table, claims, summary)
+def power(
+    results: Annotated[Path, typer.Option(help="Results folder.")] = Path("results"),
+) -> None:
+    """Say how many seeds, and hours, would decide each undecided claim."""
+    from rich.console import Console
+
+    from fedatlas.evaluation.power import print_power
+
+    if not results.is_dir():
+        raise FedatlasError(f"{results}: is not a folder; run snakemake first")
+    print_power(results, Console())
+
+
+COMMANDS = (select, judge, table, claims, summary, power)

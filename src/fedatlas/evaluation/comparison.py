@@ -22,7 +22,8 @@ CONFIDENCE = 0.95
 ROUNDING = 1e-12
 #: Chance of deciding with as many seeds as are said to be needed, if their spread stays the same.
 POWER = 0.8
-_MOST_SEEDS = 200  # nobody runs more
+#: More are not planned.
+MOST_SEEDS = 200
 
 Direction = Literal["better", "not worse", "equal"]
 
@@ -126,7 +127,7 @@ def compare(
         seeds=len(gaps),
         published=aim.published,
         needed=seeds_needed(gaps, aim, confidence) if outcome == "undecided" else None,
-        p=_p_value(gaps, aim, outcome),
+        p=_p_value(gaps, aim, outcome, confidence, overlap),
     )
     return outcome, effect
 
@@ -150,9 +151,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def seeds_needed(gaps: np.ndarray, aim: Aim, confidence: float = CONFIDENCE) -> int | None:
-    """Seeds that decide with a chance of `POWER`, if more are spread as these; None if too many.
+    """Seeds in all, more than these, that decide with a chance of `POWER`; None if too many.
 
-    Normal spread is assumed here, and only here: it is a plan, not a verdict.
+    More are assumed to be spread as these, and normally: it is a plan, not a verdict.
     """
     from scipy.special import bdtrc, ndtr
 
@@ -164,7 +165,7 @@ def seeds_needed(gaps: np.ndarray, aim: Aim, confidence: float = CONFIDENCE) -> 
     def above(border: float) -> float:
         return float(ndtr((middle - border) / spread))
 
-    for seeds in range(_fewest(confidence), _MOST_SEEDS + 1):
+    for seeds in range(max(_fewest(confidence), len(gaps) + 1), MOST_SEEDS + 1):
         fewer = seeds - _outside(seeds, confidence)  # more than these must lie on a side
         chances = (
             float(bdtrc(fewer, seeds, above(low)) + bdtrc(fewer, seeds, 1 - above(high)) - 1)
@@ -244,19 +245,50 @@ def _corrected_half(gaps: np.ndarray, confidence: float, overlap: float) -> floa
     """Half the t-interval of the mean over overlapping training sets; infinite with lost seeds."""
     from scipy.special import stdtrit
 
+    return float(stdtrit(len(gaps) - 1, (1 + confidence) / 2)) * _corrected_error(gaps, overlap)
+
+
+def _corrected_error(gaps: np.ndarray, overlap: float) -> float:
+    """Standard error of the mean over overlapping training sets (Nadeau and Bengio 2003)."""
     if not np.isfinite(gaps).all():
         return np.inf
-    error = np.std(gaps, ddof=1) * np.sqrt(1 / len(gaps) + overlap)
-    return float(stdtrit(len(gaps) - 1, (1 + confidence) / 2) * error)
+    return float(np.std(gaps, ddof=1) * np.sqrt(1 / len(gaps) + overlap))
 
 
-def _p_value(gaps: np.ndarray, aim: Aim, outcome: Outcome) -> float | None:
-    """Of a decided direction; None where no single border was passed."""
-    if aim.direction == "equal":
-        return None
-    border = aim.smallest if aim.direction == "better" else -aim.smallest
-    if outcome == "reproduced":
-        return sign_p(gaps, border)
-    if outcome == "contradicted":
-        return sign_p(-gaps, 0.0 if aim.direction == "better" else aim.smallest)
-    return None
+def _p_value(
+    gaps: np.ndarray, aim: Aim, outcome: Outcome, confidence: float, overlap: float
+) -> float | None:
+    """One-sided, of the border that a decided outcome lies beyond; times the number of looks."""
+
+    def above(gaps: np.ndarray, border: float) -> float:
+        p = sign_p(gaps, border)
+        return max(p, _corrected_p(gaps, border, overlap)) if overlap else p
+
+    smallest = aim.smallest
+    match aim.direction, outcome:
+        case "better", "reproduced":
+            p = above(gaps, smallest)
+        case "better", "contradicted":
+            p = above(-gaps, 0.0)
+        case "not worse", "reproduced":
+            p = above(gaps, -smallest)
+        case "not worse", "contradicted":
+            p = above(-gaps, smallest)
+        case "equal", "reproduced":
+            p = max(above(gaps, -smallest), above(-gaps, -smallest))
+        case "equal", "contradicted":
+            p = min(above(gaps, smallest), above(-gaps, smallest))
+        case _:
+            return None
+    return min(1.0, p * (1 - CONFIDENCE) / (1 - confidence))
+
+
+def _corrected_p(gaps: np.ndarray, border: float, overlap: float) -> float:
+    """One-sided p of the t-test over overlapping training sets; 1 with lost seeds."""
+    from scipy.special import stdtr
+
+    error = _corrected_error(gaps, overlap)
+    if not np.isfinite(error):
+        return 1.0
+    lead = float(gaps.mean()) - border
+    return float(stdtr(len(gaps) - 1, -lead / error)) if error else float(lead < 0)

@@ -8,21 +8,26 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fedatlas.evaluation.verdicts import Verdict, read_verdicts
+from fedatlas.evaluation.power import undecided
+from fedatlas.evaluation.tallies import QUESTIONS, correction_told, families, tally
+from fedatlas.evaluation.verdict_words import outcomes_told
+from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences
 from fedatlas.plan.build import group_of
-from fedatlas.schema.claims import VERDICTS
 
 _READ_BY_PEOPLE = (".csv", ".svg")  # of figures .png lies beside
 _NAMED = 4  # experiments of a page, at most
 
 
 def print_summary(results: Path, console: Console) -> None:
-    """Print verdict counts of every judged experiment, whenever it ran, and what lies where."""
+    """Print how sentences came out, of every judged experiment, whenever, and what lies where."""
     judged = {file.parent.name: file for file in sorted(results.glob("experiments/*/claims.csv"))}
+    verdicts = {name: read_verdicts(file) for name, file in judged.items()}
     if judged:
-        console.print(_table({name: read_verdicts(file) for name, file in judged.items()}))
+        console.print(_table(verdicts))
+    lines = _corrections(verdicts)
     unfinished = {folder.name for folder in results.glob("experiments/*/")} - set(judged)
-    lines = [f"Not judged yet: {', '.join(sorted(unfinished))}"] if unfinished else []
+    if unfinished:
+        lines.append(f"Not judged yet: {', '.join(sorted(unfinished))}")
     places = {**_files(results / "experiments", judged), **_pages(results, judged)}
     if places:
         width = max(map(len, places))
@@ -35,17 +40,32 @@ def print_summary(results: Path, console: Console) -> None:
 
 def _table(verdicts: Mapping[str, list[Verdict]]) -> Table:
     """A row for each experiment, and a section for each group: a paper, or the demo."""
-    table = Table(title="Claims judged", title_justify="left")
+    table = Table(title="Sentences judged", title_justify="left")
     table.add_column("experiment", overflow="fold")
-    for kind in VERDICTS:
-        table.add_column(kind, justify="right")
+    for question in QUESTIONS.values():
+        table.add_column(question)
     for _, names in groupby(verdicts, key=group_of):
         for name in names:
-            counts = Counter(verdict.verdict for verdict in verdicts[name])
-            numbers = (str(counts[kind]) if verdicts[name] else "–" for kind in VERDICTS)
-            table.add_row(name, *numbers)
+            counts = (
+                Counter(verdict.outcome for verdict in sentences(verdicts[name], question))
+                for question in QUESTIONS
+            )
+            table.add_row(name, *map(outcomes_told, counts))
         table.add_section()
     return table
+
+
+def _corrections(verdicts: Mapping[str, list[Verdict]]) -> list[str]:
+    """What is left of a paper's sentences when many tests are accounted for, and of the rest."""
+    every = [verdict for own in verdicts.values() for verdict in own]
+    lines = []
+    for (paper, question), own in families(every).items():
+        if told := correction_told(tally(own)):
+            lines.append(f"{paper}, {QUESTIONS[question]}: {told}.")
+    open_ones = sum(1 for own in verdicts.values() for _ in undecided(own))
+    if open_ones:
+        lines.append(f"`fedatlas power` says what would decide the {open_ones} undecided.")
+    return lines
 
 
 def _files(folder: Path, judged: Mapping[str, Path]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from fedatlas.errors import FedatlasError, named
 from fedatlas.evaluation.comma_separated import read_rows, to_csv
 from fedatlas.evaluation.comparison import holm, together
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import OUTCOMES, Claim, Effect, Finding, Outcome
+from fedatlas.schema.claims import OUTCOMES, Claim, Effect, Finding, Outcome, Quantifier
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Verdict:
 
     claim: experiment and id. case: empty for the sentence as a whole. effect: None where nothing
     is compared over seeds. needed_hours: what the missing seeds take on one core, in rounds.
+    cases: of how many of its cases the sentence speaks.
     """
 
     claim: str
@@ -32,6 +33,7 @@ class Verdict:
     evidence: str
     fragile: str = ""
     needed_hours: float | None = None
+    cases: Quantifier = "all"
     effect: Effect | None = None
 
     @property
@@ -71,6 +73,7 @@ def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results
                 evidence=finding.evidence,
                 fragile=finding.fragile,
                 needed_hours=_hours(finding),
+                cases=claim.cases,
                 effect=finding.effect,
             )
             for finding in findings
@@ -156,15 +159,65 @@ def sentences(verdicts: Sequence[Verdict], question: str | None = None) -> list[
     ]
 
 
+def cases_of(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
+    """The cases of each claim that has some, by the claim."""
+    cases: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        if not verdict.is_sentence:
+            cases.setdefault(verdict.claim, []).append(verdict)
+    return cases
+
+
+def tested(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, float]]:
+    """Sentences that rest on comparisons over seeds, with their one-sided p.
+
+    It is 1 where nothing is reproduced or contradicted: those tests were made, too. Published
+    numbers are no tests of a direction.
+    """
+    cases, found = cases_of(verdicts), []
+    for sentence in sentences(verdicts):
+        own = cases.get(sentence.claim, [])
+        compared = any(each.effect for each in (sentence, *own))
+        if compared and sentence.outcome not in ("not testable", "compatible", "incompatible"):
+            found.append((sentence, _sentence_p(sentence, own)))
+    return found
+
+
 def surviving(verdicts: Sequence[Verdict], significance: float = 0.025) -> list[Verdict]:
-    """Those whose one-sided p stays below the significance after Holm's correction for all."""
-    tested = [verdict for verdict in verdicts if verdict.effect and verdict.effect.p is not None]
-    adjusted = holm([float(verdict.effect.p) for verdict in tested])  # type: ignore[union-attr, arg-type]
-    return [verdict for verdict, p in zip(tested, adjusted, strict=True) if p <= significance]
+    """Sentences that are reproduced or contradicted also after Holm's correction for all tested."""
+    found = tested(verdicts)
+    adjusted = holm([p for _, p in found])
+    return [verdict for (verdict, _), p in zip(found, adjusted, strict=True) if p <= significance]
+
+
+def _sentence_p(sentence: Verdict, cases: Sequence[Verdict]) -> float:
+    """Of a sentence with cases that of so many as it takes (Benjamini and Heller 2008)."""
+    if not cases:
+        return 1.0 if sentence.effect is None or sentence.effect.p is None else sentence.effect.p
+    if sentence.outcome not in ("reproduced", "contradicted"):
+        return 1.0
+    spoken = [case for case in cases if case.outcome != "not testable"]
+    if not spoken:
+        return 1.0
+    p_values = sorted(
+        case.effect.p
+        if case.outcome == sentence.outcome and case.effect and case.effect.p is not None
+        else 1.0
+        for case in spoken
+    )
+    if sentence.cases == "most":
+        taken = len(spoken) // 2 + 1
+    else:
+        taken = len(spoken) if sentence.outcome == "reproduced" else 1
+    return min(1.0, (len(spoken) - taken + 1) * p_values[taken - 1])
 
 
 def verdict_summary(verdicts: Sequence[Verdict]) -> str:
-    """How many sentences came out how, in words."""
-    counts = Counter[str](verdict.outcome for verdict in sentences(verdicts))
-    parts = [f"{counts[name]} {name}" for name in OUTCOMES if counts[name]]
-    return f"{counts.total()} judged: {', '.join(parts)}" if parts else "0 judged"
+    """How many sentences came out how, those of papers and questions of ours apart, in words."""
+    parts = []
+    for question, whose in (("paper", "sentences of papers"), ("ours", "questions of ours")):
+        counts = Counter(verdict.outcome for verdict in sentences(verdicts, question))
+        told = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts[name])
+        if told:
+            parts.append(f"{whose}, {counts.total()} judged: {told}")
+    return "; ".join(parts) or "no claim judged"

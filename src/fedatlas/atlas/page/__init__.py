@@ -7,7 +7,8 @@ TEMPLATE = _FOLDER / "page.html"
 STYLE = _FOLDER / "page.css"
 #: Scripts in the order in which they become one module.
 SCRIPTS = tuple(
-    _FOLDER / f"{name}.js" for name in ("unpack", "curves", "state", "figure", "panels", "main")
+    _FOLDER / f"{name}.js"
+    for name in ("unpack", "curves", "state", "figure", "panels", "intervals", "claims", "main")
 )
 #: All that the page is made of besides data and the plotting library.
 SOURCES = (TEMPLATE, STYLE, *SCRIPTS)

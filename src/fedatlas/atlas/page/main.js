@@ -1,8 +1,8 @@
 // What the page holds, what is chosen of it, and what follows from a change.
 
 function described() {
-  const { papers, costs, measurements, verdicts, claims, firstMeasurements, shows, folder } =
-    JSON.parse(byId("description").textContent);
+  const description = JSON.parse(byId("description").textContent);
+  const { papers, costs, measurements, claims, firstMeasurements, shows, folder } = description;
   const atlas = {
     papers,
     claims,
@@ -14,7 +14,9 @@ function described() {
     files: new Map(),
     costs: new Map(Object.entries(costs)),
     measurements: new Map(Object.entries(measurements)),
-    verdicts,
+    outcomes: description.outcomes,
+    intervals: description.intervals,
+    marks: new Map(description.outcomes.map(({ name, mark }) => [name, mark])),
     claimPapers: [...new Set(claims.map((claim) => claim.paper))].sort(),
   };
   atlas.costs.set(NETWORK, "simulated time under a network that you declare (s)");
@@ -271,26 +273,18 @@ function start(atlas) {
       const input = byId(name);
       if (document.activeElement !== input) input.value = state[name];
     }
-    byId("verdict").value = state.verdict;
+    byId("outcome").value = state.outcome;
+    byId("question").value = state.question;
     byId("paper").value = state.paper;
     byId("shown-only").checked = state.shown === "1";
   }
 
   function renderClaims() {
     const isShown = (name) => atlas.shownBy(name).some((key) => state.chosen.has(key));
-    const claims = atlas.claims.filter(
-      (claim) =>
-        (!state.verdict || claim.verdict === state.verdict) &&
-        (!state.paper || claim.paper === state.paper) &&
-        (state.shown === "0" || isShown(claim.experiment)),
-    );
-    const counts = atlas.verdicts.map(
-      (verdict) => `${claims.filter((claim) => claim.verdict === verdict).length} ${verdict}`,
-    );
-    byId("claims-count").textContent =
-      `${claims.length} of ${counted(atlas.claims.length, "claim")}: ${counts.join(", ")}`;
+    const claims = filteredClaims(atlas.claims, state, isShown);
+    byId("claims-count").textContent = claimsCount(claims, atlas.claims, atlas.outcomes);
     const drawable = (name) => atlas.shownBy(name).length > 0;
-    fillClaims(byId("claims-frame").querySelector("table"), claims, drawable);
+    fillClaims(byId("claims-frame").querySelector("table"), claims, drawable, atlas);
   }
 
   function render({ choice = true, figure = true, claims = true } = {}) {
@@ -337,7 +331,8 @@ function start(atlas) {
   onChange("x-scale", ({ value }) => ({ xs: value }), figureOnly);
   onChange("band", ({ checked }) => ({ band: checked ? "1" : "0" }), figureOnly);
   onChange("all-points", ({ checked }) => ({ points: checked ? "all" : "selected" }), { claims: false });
-  onChange("verdict", ({ value }) => ({ verdict: value }), claimsOnly);
+  onChange("outcome", ({ value }) => ({ outcome: value }), claimsOnly);
+  onChange("question", ({ value }) => ({ question: value }), claimsOnly);
   onChange("paper", ({ value }) => ({ paper: value }), claimsOnly);
   onChange("shown-only", ({ checked }) => ({ shown: checked ? "1" : "0" }), claimsOnly);
 
@@ -432,11 +427,17 @@ function start(atlas) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => renderFigure());
 
   const option = (value, text) => element("option", { value }, text);
-  byId("verdict").append(option("", "all"), ...atlas.verdicts.map((name) => option(name, name)));
+  byId("outcome").append(option("", "all"), ...atlas.outcomes.map(({ name }) => option(name, name)));
+  byId("question").append(
+    option("", "all"),
+    ...Object.entries(QUESTIONS).map(([value, text]) => option(value, text)),
+  );
   byId("paper").append(option("", "all"), ...atlas.claimPapers.map((name) => option(name, name)));
   byId("holds").textContent =
     `${counted(atlas.runs.size, "run")} of ${counted(atlas.experiments.length, "experiment")}, ` +
     `${counted(atlas.claims.length, "claim")}`;
+  fillOutcomes(byId("outcomes"), atlas.outcomes);
+  byId("interval-key").textContent = atlas.intervals.key;
   buildTree(byId("tree"), atlas.papers);
   byId("runs").open = matchMedia("(min-width: 761px)").matches;
   render();

@@ -8,11 +8,13 @@ const DEFAULTS = {
   latency: 0.05,
   bandwidth: 1e6,
   gradient: 1e-5,
-  verdict: "",
+  outcome: "",
+  question: "",
   paper: "",
   shown: "0",
 };
 const NUMBERS = ["latency", "bandwidth", "gradient"]; // of the network that a reader declares
+const QUESTIONS = { paper: "sentences of papers", ours: "questions of ours" };
 const SCALES = ["auto", "linear", "log"];
 
 function isAllowed(name, value) {
@@ -73,7 +75,9 @@ function fromAddress(text, atlas, first) {
   state.ys = known("ys", SCALES, DEFAULTS.ys);
   state.band = known("band", ["0", "1"], DEFAULTS.band);
   for (const name of NUMBERS) state[name] = number(name);
-  state.verdict = known("verdict", ["", ...atlas.verdicts], DEFAULTS.verdict);
+  const outcomes = atlas.outcomes.map(({ name }) => name);
+  state.outcome = known("outcome", ["", ...outcomes], DEFAULTS.outcome);
+  state.question = known("question", ["", ...Object.keys(QUESTIONS)], DEFAULTS.question);
   state.paper = known("paper", ["", ...atlas.claimPapers], DEFAULTS.paper);
   state.shown = known("shown", ["0", "1"], DEFAULTS.shown);
   return { state, unknown };

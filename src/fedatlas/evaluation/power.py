@@ -1,0 +1,69 @@
+"""What would decide the verdicts that are undecided: seeds, and hours on one core."""
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedatlas.evaluation.verdict_words import UNKNOWN, hours_told, in_short, seeds_needed
+from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts
+
+
+def print_power(results: Path, console: Console) -> None:
+    """Print what would decide each undecided verdict of the judged experiments, by its hours."""
+    files = sorted(results.glob("experiments/*/claims.csv"))
+    if not files:
+        _line(console, f"{results}: nothing is judged yet")
+        return
+    found = [verdict for file in files for verdict in undecided(read_verdicts(file))]
+    if not found:
+        _line(console, f"Nothing is undecided in {len(files)} judged experiments.")
+        return
+    console.print(_table(sorted(found, key=_hours)))
+    known = [verdict.needed_hours for verdict in found if verdict.needed_hours is not None]
+    total = hours_told(sum(known)) if known else UNKNOWN
+    others = len(found) - len(known)
+    _line(
+        console,
+        f"Those with a time: {total} together on one core, less where claims share runs."
+        + (f" Without a time: {others}." if others else ""),
+    )
+
+
+def undecided(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
+    """The undecided verdicts of an experiment; of a sentence the undecided cases in its place."""
+    cases = cases_of(verdicts)
+    for verdict in verdicts:
+        own = cases.get(verdict.claim, []) if verdict.is_sentence else []
+        if verdict.outcome == "undecided" and not any(c.outcome == "undecided" for c in own):
+            yield verdict
+
+
+def _table(verdicts: Sequence[Verdict]) -> Table:
+    table = Table(title="What would decide", title_justify="left")
+    table.add_column("undecided", overflow="fold")
+    table.add_column("effect")
+    table.add_column("seeds now", justify="right")
+    table.add_column("needed", justify="right")
+    table.add_column("on one core", justify="right")
+    for verdict in verdicts:
+        effect, hours = verdict.effect, verdict.needed_hours
+        table.add_row(
+            Text(f"{verdict.claim}, {verdict.case}" if verdict.case else verdict.claim),
+            in_short(effect) if effect else UNKNOWN,
+            str(effect.seeds) if effect else UNKNOWN,
+            seeds_needed(effect) if effect else UNKNOWN,
+            UNKNOWN if hours is None else hours_told(hours),
+        )
+    return table
+
+
+def _hours(verdict: Verdict) -> float:
+    return math.inf if verdict.needed_hours is None else verdict.needed_hours
+
+
+def _line(console: Console, text: str) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)

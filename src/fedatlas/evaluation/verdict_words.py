@@ -1,0 +1,77 @@
+"""Verdicts in the few words of tables and pages: effects, marks, and what would decide."""
+
+import math
+from collections.abc import Mapping
+
+from fedatlas.evaluation.comparison import MOST_SEEDS
+from fedatlas.evaluation.evidence import counts, number, plain
+from fedatlas.evaluation.verdicts import Verdict
+from fedatlas.schema.claims import OUTCOMES, Effect, Outcome
+
+#: A sign for each outcome, so that it is told without colour.
+MARKS: dict[Outcome, str] = {
+    "reproduced": "✓",
+    "smaller than claimed": "<",
+    "no difference": "=",
+    "contradicted": "✗",
+    "undecided": "?",
+    "not testable": "–",
+    "compatible": "≈",
+    "incompatible": "≠",
+}
+UNKNOWN = "unknown"
+assert set(MARKS) == set(OUTCOMES)
+
+
+def outcomes_told(counts: Mapping[str, int]) -> str:
+    """How many came out how: "5 reproduced, 3 undecided"; a dash if none did."""
+    told = [f"{counts[kind]} {kind}" for kind in OUTCOMES if counts.get(kind)]
+    return ", ".join(told) or "–"
+
+
+def in_short(effect: Effect) -> str:
+    """The estimate and its interval: "0.33 times (0.3 to 0.36)", "0.012 ahead (0.008 to 0.02)"."""
+    if math.isnan(effect.estimate):
+        return UNKNOWN
+    if effect.unit == "decades":
+        low, high = number(-effect.high), number(-effect.low)
+        return f"{number(-effect.estimate)} times ({low} to {high})"
+    word = "ahead" if effect.estimate >= 0 else "behind"
+    sign = 1 if effect.estimate >= 0 else -1
+    low, high = (plain(bound) for bound in sorted([sign * effect.low, sign * effect.high]))
+    return f"{plain(abs(effect.estimate))} {word} ({low} to {high})"
+
+
+def in_full(effect: Effect) -> str:
+    """As `in_short`, with what counts and the number of seeds."""
+    seeds = f"{effect.seeds} seed{'s' * (effect.seeds != 1)}"
+    return f"{in_short(effect)}; {counts(effect)}; {seeds}"
+
+
+def would_decide(verdict: Verdict) -> str:
+    """What would decide a verdict that is undecided; empty where that is not known or needed."""
+    if verdict.outcome != "undecided" or verdict.effect is None:
+        return ""
+    seeds, hours = seeds_needed(verdict.effect), verdict.needed_hours
+    if seeds == UNKNOWN:
+        return ""
+    time = "" if hours is None else f", about {hours_told(hours)} on one core,"
+    about = "" if verdict.effect.needed is None else "about "
+    return f"{about}{seeds} seeds{time} would decide"
+
+
+def seeds_needed(effect: Effect) -> str:
+    """How many seeds in all would decide an undecided verdict with this effect, in words."""
+    if effect.needed is not None:
+        return str(effect.needed)
+    # One seed has no spread; a p-value is that of a decided case, by which a sentence is told.
+    return UNKNOWN if effect.seeds < 2 or effect.p is not None else f"more than {MOST_SEEDS}"
+
+
+def hours_told(hours: float) -> str:
+    """A time in the unit that suits it."""
+    for size, unit in ((1.0, "hour"), (1 / 60, "minute")):
+        if hours >= size:
+            shown = f"{hours / size:.2g}"
+            return f"{float(shown):g} {unit}{'s' * (shown != '1')}"
+    return "less than a minute"
