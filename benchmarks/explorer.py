@@ -22,6 +22,7 @@ from fedatlas.atlas.explorer import write_explorer
 from fedatlas.atlas.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.files import canonical_json
+from fedatlas.schema.claims import Effect
 from fedatlas.traces.trace import build_trace, write_trace
 
 SEEDS, RECORDS, RUNS_OF_EXPERIMENT, SHOWN = 5, 200, 10, 200
@@ -102,7 +103,17 @@ def make_page(folder: Path, runs: int, points: tuple[str, ...]) -> Path:
     }
     join_traces(paper, chosen, folder, folder / "atlas.nc")
     verdicts = [
-        Verdict(f"{entry.name}/claim", "ours", "Figure 1", "is faster", "reproduced", "0.5 of 0.7")
+        Verdict(
+            claim=f"{entry.name}/claim",
+            case="",
+            paper="ours",
+            source="Figure 1",
+            statement="is faster",
+            question="paper",
+            outcome="reproduced",
+            evidence="0.5 of 0.7",
+            effect=Effect(0.15, 0.1, 0.2, 0.02, "decades", SEEDS),
+        )
         for entry in paper.experiments
     ]
     (folder / "claims.csv").write_text(verdicts_to_csv(verdicts), encoding="utf-8")

@@ -35,15 +35,17 @@ from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import by_run, choices, select
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.plan.build import Plan, build_plan
+from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.partitions import BinaryClasses
 from fedatlas.traces.netcdf import write_netcdf
 from fedatlas.traces.trace import write_trace
 from trace_factory import auroc_trace, make_trace
+from verdict_factory import effect, every_outcome
+from verdict_factory import verdict as made_up
 from workflow_copy import EXPERIMENT, ROOT
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-KINDS = ("reproduced", "not reproduced", "inconclusive")
 ANYTHING = st.text(
     st.one_of(st.sampled_from("|`*_\\<>[]()!#&;:~$-+=. \n\t1aé\x1b"), st.characters(codec="utf-8")),
     max_size=40,
@@ -254,8 +256,8 @@ def few_datasets() -> str:
     return json.dumps({name: entries[name] for name in ("breast-cancer", "digits")})
 
 
-def verdict(claim: str, kind: str, evidence: str = "numbers", statement: str = "so") -> Verdict:
-    return Verdict(claim, "fmgda", "Table 2", statement, kind, evidence)
+def verdict(claim: str, kind: str, evidence: str = "numbers", case: str = "", **more) -> Verdict:
+    return made_up(claim, kind, case, source="Table 2", evidence=evidence, **more)
 
 
 def ending_at(run: str, step: float, ends: Sequence[float]) -> xr.Dataset:
@@ -271,7 +273,7 @@ def add_table(case: Case, ends: dict[tuple[str, float], list[float]] = ENDS) -> 
         "fmgda-small",
         TABLE,
         [ending_at(run, step, values) for (run, step), values in ends.items()],
-        verdict("fmgda-small/printed", "inconclusive", statement="FMGDA ends at 0.94"),
+        verdict("fmgda-small/printed", "undecided", statement="FMGDA ends at 0.94"),
         verdict("fmgda-small/printed-step", "reproduced"),
     )
 
@@ -286,7 +288,7 @@ def test_ours_are_means_and_deviations_of_the_chosen_points_seeds(case):
     mean, deviation = statistics.mean(kept), statistics.stdev(kept)
     rows = case.page("fmgda-small").rows("FMGDA", "Published numbers beside ours")
     ours = f"{mean:.4f} ± {deviation:.4f} (4 seeds)"
-    assert rows[0][1:] == ["fmgda", "test_auroc", "0.94 ± 0.01", ours, "inconclusive"]
+    assert rows[0][1:] == ["fmgda", "test_auroc", "0.94 ± 0.01", ours, "undecided"]
     # The figure's other number has no claim.
     unjudged = ["local-sgda", "test_auroc", "0.93", "0.93 ± 0 (4 seeds)", "not judged"]
     assert rows[2][1:] == unjudged
@@ -350,7 +352,7 @@ claims:
 
 
 def add_budgets(case: Case, deltas: Sequence[Sequence[float]], final: Sequence[float]) -> None:
-    found = (verdict(f"dpgt-budgets/{name}", "inconclusive") for name in ("reaches", "falls"))
+    found = (verdict(f"dpgt-budgets/{name}", "undecided") for name in ("reaches", "falls"))
     case.add("dpgt-budgets", BUDGETS, [], *found)
     cases = len(deltas)
     budgets = xr.Dataset(
@@ -402,17 +404,18 @@ def test_a_number_without_its_verdict_is_refused(case):
 
 
 @st.composite
-def found_verdicts(draw: st.DrawFn) -> list[tuple[str, str, str]]:
-    """Claims with their cases, (claim, verdict, evidence): ids unique, evidence numbered."""
+def found_verdicts(draw: st.DrawFn, experiment: str) -> list[Verdict]:
+    """Sentences with their cases: ids unique, evidence numbered."""
     ids = draw(st.lists(st.from_regex(r"[a-z0-9-]{1,12}", fullmatch=True), unique=True, max_size=5))
     found = []
     for name in ids:
-        own = [""] if draw(st.booleans()) else []
-        cases = [f"[against {number}]" for number in range(draw(st.integers(1 - len(own), 3)))]
-        for each in (*own, *cases):
-            words = draw(ANYTHING).replace("\r", " ")
-            kind = draw(st.sampled_from(KINDS))
-            found.append((f"{name}{each}", kind, f"e{len(found)}e {words}"))
+        cases = [f"against {number}" for number in range(draw(st.integers(0, 3)))]
+        question = draw(st.sampled_from(["paper", "ours"]))
+        for case in ("", *cases):
+            words = f"e{len(found)}e {draw(ANYTHING).replace(chr(13), ' ')}"
+            kind = draw(st.sampled_from(list(OUTCOMES)))
+            claim = f"{experiment}/{name}"
+            found.append(verdict(claim, kind, words, case, question=question, paper="fedpage"))
     return found
 
 
@@ -420,37 +423,42 @@ SMALL = EXPERIMENT.partition("claims:")[0]
 
 
 @settings(max_examples=25, deadline=None)
-@given(first=found_verdicts(), second=found_verdicts())
+@given(first=found_verdicts("fedpage-a"), second=found_verdicts("fedpage-b"))
 def test_every_claim_and_every_verdict_of_every_experiment_stands_there_once(
     two_experiments, first, second
 ):
     case, scope = two_experiments
-    told = {"fedpage-a": first, "fedpage-b": second}
-    for name, found in told.items():
-        rows = [verdict(f"{name}/{each}", kind, words) for each, kind, words in found]
+    for name, found in {"fedpage-a": first, "fedpage-b": second}.items():
         (case.results / "experiments" / name / "claims.csv").write_text(
-            verdicts_to_csv(rows), encoding="utf-8"
+            verdicts_to_csv(found), encoding="utf-8"
         )
     output = case.folder / "summary.md"
     write_report(scope, case.results, output)
     page = Page(output.read_text(encoding="utf-8"))
-    every = [(f"{name}/{claim}", *rest) for name, found in told.items() for claim, *rest in found]
+    every = [*first, *second]
     part = page.section("FedPAGE", "Claims and verdicts")
     if not every:
         assert inlines(part) == ["None of these experiments states a claim."]
         return
-    rows = cells(part)[1:]
-    claims = list(dict.fromkeys(claim.partition("[")[0] for claim, _, _ in every))
-    assert [row[0] for row in rows] == claims
-    for line, (claim, kind, words) in zip(evidence_items(part), every, strict=True):
-        case_name = claim.partition("[")[2].removesuffix("]")
-        about = f", {case_name}" if case_name else ""
-        assert line == f"{kind}{about}: {seen(words)}."
-    counts = Counter(kind for _, kind, _ in every)
-    told_counts = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS)
-    assert f"{len(every)} verdict{'s' * (len(every) != 1)}: {told_counts}." in page.markdown
-    overview = {row[0]: row[1:] for row in cells(page.markdown) if row[0] == "FedPAGE"}
-    assert overview == {"FedPAGE": ["2", "0", *(str(counts[kind]) for kind in KINDS)]}
+    rows = [row for row in cells(part) if row[0] != "claim"]
+    said = [each for each in every if not each.case]
+    in_order = [
+        each for question in ("paper", "ours") for each in said if each.question == question
+    ]
+    assert [row[0] for row in rows] == [each.claim for each in in_order]
+    assert [row[1].partition(" ")[2] for row in rows] == [each.outcome for each in in_order]
+    for line, each in zip(evidence_items(part), every, strict=True):
+        about = f", {each.case}" if each.case else ""
+        assert line == f"{each.outcome}{about}: {seen(each.evidence)}."
+    tallies = {row[0]: row[1:] for row in cells(page.markdown) if row[0].startswith("FedPAGE, ")}
+    header = next(row for row in cells(page.markdown) if row[0] == "whose")
+    told = Counter(each.outcome for each in said)
+    assert header[2:-3] == [kind for kind in OUTCOMES if told[kind]]
+    for question, name in (("paper", "the paper's sentences"), ("ours", "our own questions")):
+        counts = Counter(each.outcome for each in said if each.question == question)
+        numbers = [counts.total(), *(counts[kind] for kind in header[2:-3]), 0, 0, 0]
+        assert tallies.get(f"FedPAGE, {name}", [*map(str, numbers)]) == [*map(str, numbers)]
+        assert (f"FedPAGE, {name}" in tallies) == bool(counts)
 
 
 def evidence_items(markdown: str) -> Iterator[str]:
@@ -480,15 +488,40 @@ def small_traces() -> list[xr.Dataset]:
     ]
 
 
-def test_a_claim_with_cases_shows_its_own_verdict_first(case):
-    names = ("all", "all[against a]", "all[against b]", "steps[step 1]", "steps[step 2]")
-    kinds = ("inconclusive", "reproduced", "inconclusive", "reproduced", "reproduced")
-    found = [verdict(f"fedpage-a/{n}", kind) for n, kind in zip(names, kinds, strict=True)]
-    case.add("fedpage-a", SMALL, small_traces(), *found)
-    assert case.page("fedpage-a").rows("FedPAGE", "Claims and verdicts") == [
-        ["fedpage-a/all", "inconclusive; by case: 1 reproduced, 1 inconclusive"],
-        ["fedpage-a/steps", "by case: 2 reproduced"],
+def test_a_sentence_tells_its_effect_and_its_cases(case):
+    case.add("fedpage-a", SMALL, small_traces(), *every_outcome("fedpage-a"))
+    page = case.page("fedpage-a")
+    rows = {row[0]: row[1:] for row in page.rows("FedPAGE", "Claims and verdicts")}
+    third = "0.331 times (0.302 to 0.363)"
+    assert rows["fedpage-a/third"] == ["✓ reproduced", third, "–"]
+    assert rows["fedpage-a/every-step"] == ["? undecided", "–", "1 reproduced, 2 undecided"]
+    assert rows["fedpage-a/tie"][0] == "= no difference, fragile"
+    assert rows["fedpage-a/behind"][:2] == ["✗ contradicted", "∞ times (2 to ∞)"]
+    assert rows["fedpage-a/lead"][1] == "0.01 ahead (0.008 to 0.012)"
+    told = " ".join(page.told("FedPAGE", "Claims and verdicts"))
+    assert "About 34 seeds, about 1.4 hours on one core, would decide." in told
+    assert "Fragile: no difference at half the budget." in told
+
+
+def test_tallies_say_what_survives_many_tests(case):
+    strong, weak = effect(p=0.001), effect(p=0.02)
+    found = [
+        verdict("fedpage-a/strong", "reproduced", effect=strong),
+        verdict("fedpage-a/weak", "contradicted", effect=weak),
+        verdict("fedpage-a/by-itself", "reproduced"),  # nothing was compared over seeds
+        verdict("fedpage-a/ours", "reproduced", effect=weak, question="ours"),
     ]
+    case.add("fedpage-a", SMALL, small_traces(), *found)
+    tallies = [row for row in cells(case.page("fedpage-a").markdown) if ", " in row[0]]
+    assert tallies == [
+        ["FedPAGE, the paper's sentences", "3", "2", "1", "2", "2", "2"],
+        ["FedPAGE, our own questions", "1", "1", "0", "1", "1", "1"],
+    ]
+    more = [verdict(f"fedpage-a/open-{n}", "undecided", effect=effect()) for n in range(3)]
+    file = case.results / "experiments" / "fedpage-a" / "claims.csv"
+    file.write_text(verdicts_to_csv([*found, *more]), encoding="utf-8")
+    tallies = [row for row in cells(case.page("fedpage-a").markdown) if ", " in row[0]]
+    assert tallies[0][-3:] == ["5", "2", "1"]  # 0.02 · 4 is too much
 
 
 # The page as a whole
@@ -503,7 +536,8 @@ def test_hostile_words_are_shown_and_do_nothing(case):
     notes = json.dumps(f"# n\n\n- m | {HOSTILE}")
     content = content.replace("dataset:", f"notes: {notes}\ndataset:")
     content = content.replace("algorithm: fedavg", f"algorithm: fedavg\n    title: {hostile}")
-    found = Verdict("fedpage-a/x", "fedpage", HOSTILE, HOSTILE, "reproduced", HOSTILE)
+    words = {"source": HOSTILE, "statement": HOSTILE, "evidence": HOSTILE}
+    found = made_up("fedpage-a/x", **words)
     case.add("fedpage-a", content, small_traces(), found)
     page = case.page("fedpage-a")
     told = [part for part in ("What was run", "Claims and verdicts")
@@ -843,4 +877,4 @@ def test_across_papers_nothing_is_printed_to_compare_with(case):
         "What was run", "Cost to a target", "Claims and verdicts",
     ]  # fmt: skip
     overview = [row for row in cells(page.markdown) if row[0] == "Across papers"]
-    assert overview == [["Across papers", "1", "0", "1", "0", "0"]]
+    assert overview == [["Across papers", "1", "0"]]

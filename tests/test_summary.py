@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from fedatlas.evaluation.power import print_power
 from fedatlas.evaluation.summary import print_summary
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
+from verdict_factory import effect, every_outcome, verdict
 
 LAST = 1_000_000_000
 
@@ -23,8 +25,7 @@ def write(file: Path, text: str = "", age: int = 0) -> None:
 
 def verdicts(experiment: str, *found: str) -> list[Verdict]:
     return [
-        Verdict(f"{experiment}/claim-{number}", "paper", "source", "statement", verdict, "evidence")
-        for number, verdict in enumerate(found)
+        verdict(f"{experiment}/claim-{number}", outcome) for number, outcome in enumerate(found)
     ]
 
 
@@ -36,7 +37,7 @@ def judged(results: Path, experiment: str, *found: str, beside: str = "", age: i
 
 
 def page(results: Path, name: str, *of: str, age: int = 5) -> None:
-    rows = [row for experiment in of for row in verdicts(experiment, "reproduced", "inconclusive")]
+    rows = [row for experiment in of for row in verdicts(experiment, "reproduced", "undecided")]
     write(results / f"{name}.csv", verdicts_to_csv(rows), age)
     write(results / f"{name}.html", "<html>", age)
 
@@ -57,10 +58,18 @@ def summary(results: Path) -> list[str]:
 
 
 def counts(lines: list[str]) -> dict[str, list[str]]:
-    """Cells of the table's rows, by experiment."""
-    rows = [re.split(r" *│ *", line.strip("│ ")) for line in lines if line.startswith("│")]
-    assert len({row[0] for row in rows}) == len(rows)
-    return {name: cells for name, *cells in rows}
+    """Cells of the table's rows, by experiment: of the paper's sentences, and of our questions."""
+    rows: dict[str, list[str]] = {}
+    for line in lines:
+        if line.startswith("│"):
+            name, *cells = (cell.strip() for cell in line.strip("│").split("│"))
+            if not name:  # the row before goes on
+                name = list(rows)[-1]
+                cells = [f"{a} {b}".strip() for a, b in zip(rows[name], cells, strict=True)]
+            else:
+                assert name not in rows
+            rows[name] = cells
+    return rows
 
 
 def places(lines: list[str]) -> dict[str, str]:
@@ -68,23 +77,50 @@ def places(lines: list[str]) -> dict[str, str]:
     return dict(re.split(r" {2,}", line.strip(), maxsplit=1) for line in lines[start + 1 :])
 
 
+def told(lines: list[str], start: str) -> str:
+    (line,) = [line for line in lines if line.startswith(start)]
+    return line
+
+
 def test_every_judged_experiment_is_counted_once_whatever_was_selected_last(results):
-    judged(results, "demo-one", "reproduced", "reproduced", "inconclusive")
-    judged(results, "fmgda-fig2", "not reproduced", *["inconclusive"] * 11)
+    judged(results, "demo-one", "reproduced", "reproduced", "undecided")
+    judged(results, "fmgda-fig2", "contradicted", *["undecided"] * 11)
     judged(results, "fmgda-grid")
     page(results, "claims", "demo-one")
     page(results, "claims/fmgda", "fmgda-fig2")
     assert counts(summary(results)) == {
-        "demo-one": ["2", "0", "1"],
-        "fmgda-fig2": ["0", "1", "11"],
-        "fmgda-grid": ["–", "–", "–"],
+        "demo-one": ["2 reproduced, 1 undecided", "–"],
+        "fmgda-fig2": ["1 contradicted, 11 undecided", "–"],
+        "fmgda-grid": ["–", "–"],
     }
 
 
 def test_fresh_verdicts_count_not_those_of_a_page(results):
-    judged(results, "demo-one", "not reproduced")
+    judged(results, "demo-one", "contradicted")
     page(results, "claims", "demo-one", "demo-gone")
-    assert counts(summary(results)) == {"demo-one": ["0", "1", "0"]}
+    assert counts(summary(results)) == {"demo-one": ["1 contradicted", "–"]}
+
+
+def test_sentences_are_counted_not_cases_and_our_questions_apart(results):
+    rows = every_outcome("demo-one")
+    write(results / "experiments" / "demo-one" / "claims.csv", verdicts_to_csv(rows))
+    lines = summary(results)
+    (found,) = counts(lines).values()
+    # The sentence with three cases counts once.
+    assert found == [
+        "1 reproduced, 1 smaller than claimed, 1 no difference, 1 contradicted, 2 undecided, "
+        "1 not testable, 1 compatible, 1 incompatible",
+        "1 reproduced",
+    ]
+    paper = told(lines, "demo, the paper's sentences")
+    # Six are tested; by Holm 0.001 · 6 stays below 0.025, and 0.02 · 5 does not.
+    assert paper.endswith(
+        "2 reproduced or contradicted by tests over seeds, 1 after Holm's correction for 6 tested."
+    )
+    ours = told(lines, "demo, our own questions")
+    assert ours.endswith("1 after Holm's correction for 1 tested.")
+    # Of the sentence with cases its two undecided cases, and another sentence.
+    assert told(lines, "`fedatlas power`").endswith("decide the 3 undecided.")
 
 
 def test_groups_stand_apart(results):
@@ -163,7 +199,8 @@ def test_pages_and_a_report_older_than_their_verdicts_are_marked(results):
 def test_a_long_name_is_not_cut(results):
     name = f"demo-{'x' * 60}"
     judged(results, name, "reproduced")
-    assert "".join(counts(summary(results))) == name
+    cells = [line.split("│")[1].strip() for line in summary(results) if line.startswith("│")]
+    assert "".join(cells) == name
 
 
 def test_what_is_not_judged_yet_is_named(results):
@@ -184,3 +221,49 @@ def test_an_empty_folder_is_said_to_be_so(results):
     assert summary(results) == expected
     write(results / "raw" / "file")
     assert summary(results) == expected
+
+
+# --- what would decide ----------------------------------------------------------------------------
+
+
+def power(results: Path, *rows: Verdict) -> str:
+    if rows:
+        file = results / "experiments" / rows[0].claim.partition("/")[0] / "claims.csv"
+        write(file, verdicts_to_csv(rows))
+    stream = io.StringIO()
+    print_power(results, Console(file=stream, width=120))
+    return stream.getvalue()
+
+
+def test_what_would_decide_stands_by_its_hours_with_a_total(results):
+    known = effect(0.1, -0.1, 0.3, seeds=6, needed=34)
+    rows = [
+        verdict("demo-one/long", "undecided", effect=known, needed_hours=2.0),
+        verdict("demo-one/many", "undecided", effect=effect(0.01, -0.1, 0.1, seeds=6)),
+        verdict("demo-one/cases", "undecided", effect=known, needed_hours=1.0),
+        verdict("demo-one/cases", "undecided", "step [1]", effect=known, needed_hours=0.5),
+        verdict("demo-one/cases", "reproduced", "step [2]", effect=known),
+        verdict("demo-one/done", "reproduced", effect=known),
+        verdict("demo-one/one-seed", "undecided", effect=effect(0.1, seeds=1)),
+        verdict("demo-one/words", "undecided"),
+    ]
+    text = power(results, *rows)
+    cells = list(counts(text.splitlines()).items())
+    assert [name for name, _ in cells] == [
+        "demo-one/cases, step [1]", "demo-one/long", "demo-one/many", "demo-one/one-seed",
+        "demo-one/words",
+    ]  # fmt: skip
+    assert cells[0][1] == ["0.794 times (0.501 to 1.26)", "6", "34", "30 minutes"]
+    assert cells[1][1][2:] == ["34", "2 hours"]
+    assert cells[2][1][1:] == ["6", "more than 200", "unknown"]
+    assert cells[3][1][1:] == ["1", "unknown", "unknown"]
+    assert cells[4][1] == ["unknown"] * 4
+    # The sentence is not counted beside its case.
+    assert "2.5 hours together on one core" in text and "Without a time: 3." in text
+
+
+def test_nothing_undecided_is_said_so(results):
+    assert power(results).endswith("nothing is judged yet\n")
+    text = power(results, verdict("demo-one/a"), verdict("demo-one/a", "undecided", "case"))
+    assert "demo-one/a, case" in text
+    assert power(results, verdict("demo-one/a")) == "Nothing is undecided in 1 judged experiment.\n"

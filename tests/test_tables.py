@@ -1,8 +1,10 @@
 """Tables of results and verdicts: what they hold, and that any text survives them."""
 
 import math
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +21,21 @@ from fedatlas.evaluation.verdicts import (
     verdict_summary,
     verdicts_to_csv,
 )
+from fedatlas.schema.claims import OUTCOMES, Effect
 from trace_factory import auroc_trace, levels_trace, linear_trace
+from verdict_factory import effect, every_outcome
 
 NAN = np.nan
 
 
-def a_verdict(verdict: str = "reproduced", text: str = "plain") -> Verdict:
-    return Verdict(text, text, text, text, verdict, text)
+def a_verdict(outcome: str = "reproduced", text: str = "plain", case: str = "") -> Verdict:
+    texts = dict.fromkeys(("claim", "paper", "source", "statement", "question", "evidence"), text)
+    return Verdict(case=case, outcome=outcome, fragile=text, **texts)
+
+
+def asked(outcome: str = "reproduced", text: str = "plain", **more: Any) -> Verdict:
+    """Of which the page's tables know whose question it is."""
+    return replace(a_verdict(outcome, text), question="paper", **more)
 
 
 def accuracies(*ends: float) -> np.ndarray:
@@ -124,22 +134,30 @@ def test_any_text_survives_csv(tmp_path_factory: pytest.TempPathFactory, text: s
 def test_no_verdict_leaves_the_header(tmp_path: Path):
     path = tmp_path / "claims.csv"
     path.write_text(verdicts_to_csv([]))
-    assert path.read_text() == "claim,paper,source,statement,verdict,evidence\n"
+    assert path.read_text() == (
+        "claim,case,paper,source,statement,question,outcome,evidence,fragile,needed_hours,cases,"
+        "estimate,low,high,smallest,unit,seeds,published,needed,p\n"
+    )
     assert read_verdicts(path) == []
 
 
 @pytest.mark.parametrize(
     "content",
-    ["", "claim,paper\n", "claim,paper,source,statement,evidence,verdict\n", "<html></html>\n"],
+    [
+        "",
+        "claim,paper\n",
+        "claim,paper,source,statement,verdict,evidence\nx,y,z,s,inconclusive,e\n",  # of old
+        "<html></html>\n",
+    ],
 )
 def test_a_file_with_other_columns_is_refused_by_name(tmp_path: Path, content: str):
     path = tmp_path / "other.csv"
     path.write_text(content)
-    with pytest.raises(FedatlasError, match=r"other\.csv: expected the columns claim, paper"):
+    with pytest.raises(FedatlasError, match=r"other\.csv: expected the columns claim, case, paper"):
         read_verdicts(path)
 
 
-@pytest.mark.parametrize("row", ["a,b,c,d", "a,b,c,d,reproduced,e,f"])
+@pytest.mark.parametrize("row", ["a,b,c,d", "reproduced" + "," * 20])
 def test_a_row_that_is_not_whole_is_refused_by_line(tmp_path: Path, row: str):
     path = tmp_path / "claims.csv"
     path.write_text(verdicts_to_csv([a_verdict()]) + row + "\n")
@@ -147,10 +165,49 @@ def test_a_row_that_is_not_whole_is_refused_by_line(tmp_path: Path, row: str):
         read_verdicts(path)
 
 
-def test_summary_counts_every_kind():
-    verdicts = [a_verdict(), a_verdict(), a_verdict("inconclusive")]
-    assert verdict_summary(verdicts) == "3 judged: 2 reproduced, 0 not reproduced, 1 inconclusive"
-    assert verdict_summary([]).startswith("0 judged")
+def test_a_foreign_outcome_is_refused_by_name(tmp_path: Path):
+    path = tmp_path / "claims.csv"
+    path.write_text(verdicts_to_csv([a_verdict("inconclusive")]))
+    with pytest.raises(FedatlasError, match=r"claims\.csv: outcome 'inconclusive' is none of rep"):
+        read_verdicts(path)
+
+
+numbers = st.floats(allow_nan=False)
+
+
+@given(
+    effect=st.builds(
+        Effect,
+        estimate=numbers,
+        low=numbers,
+        high=numbers,
+        smallest=numbers,
+        unit=st.sampled_from(["decades", "test_auroc"]),
+        seeds=st.integers(0, 1000),
+        published=st.none() | numbers,
+        needed=st.none() | st.integers(1, 200),
+        p=st.none() | numbers,
+    ),
+    hours=st.none() | numbers,
+)
+def test_every_number_of_an_effect_survives_csv(
+    tmp_path_factory: pytest.TempPathFactory, effect: Effect, hours: float | None
+):
+    path = tmp_path_factory.getbasetemp() / "claims.csv"
+    given = replace(a_verdict(), effect=effect, needed_hours=hours, cases="most")
+    path.write_bytes(verdicts_to_csv([given]).encode())
+    assert read_verdicts(path) == [given]
+
+
+def test_summary_counts_sentences_and_our_questions_apart():
+    verdicts = [asked(), replace(asked(), case="step 1"), asked("undecided"), asked()]
+    told = "sentences of papers, 3 judged: 2 reproduced, 1 undecided"
+    assert verdict_summary(verdicts) == told
+    ours = replace(asked("contradicted"), question="ours")
+    assert verdict_summary([*verdicts, ours]) == (
+        f"{told}; questions of ours, 1 judged: 1 contradicted"
+    )
+    assert verdict_summary([]) == "no claim judged"
 
 
 # --- verdicts as a page ---
@@ -164,21 +221,22 @@ class Cells(HTMLParser):
         self.cells: list[str] = []
         self.classes: list[str | None] = []
         self.tags: list[str] = []
-        self._inside = False
+        self._open: list[int] = []  # cells that are open, tables within tables
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self._inside = tag == "td"
-        if self._inside:
+        if tag == "td":
+            self._open.append(len(self.cells))
             self.cells.append("")
             self.classes.append(dict(attributes).get("class"))
 
     def handle_endtag(self, tag: str) -> None:
-        self._inside = False
+        if tag == "td":
+            self._open.pop()
 
     def handle_data(self, data: str) -> None:
-        if self._inside:
-            self.cells[-1] += data
+        if self._open:
+            self.cells[self._open[-1]] += data
 
 
 def parsed(verdicts: list[Verdict]) -> Cells:
@@ -189,21 +247,41 @@ def parsed(verdicts: list[Verdict]) -> Cells:
 
 def test_the_page_shows_text_and_never_runs_it():
     nasty = "<script>alert('x')</script> & \"η̃ ≤ 0.5\" {summary}"
-    page = parsed([a_verdict("not reproduced", nasty)])
+    drawn = effect(unit=nasty, smallest=0.1)
+    whole = asked("contradicted", nasty, effect=drawn)
+    page = parsed([whole, replace(whole, case=nasty)])
     assert "script" not in page.tags
-    assert page.cells == [nasty, nasty, nasty, "not reproduced", nasty]
-    assert page.classes[3] == "verdict not-reproduced"
+    assert page.tags.count("svg") == 2
+    row = page.cells[-9:]  # of the sentence, of all its cases, and of the case
+    assert row[0] == f"{nasty}{nasty} · {nasty}"
+    assert row[1] == f"✗ contradictedfragile: {nasty}"
+    assert row[3] == row[8] == nasty
+    assert row[5] == nasty
+    assert page.classes[-8] == "outcome contradicted"
 
 
-def test_a_foreign_verdict_cannot_break_out_of_its_attribute():
-    page = parsed([a_verdict('"><script>alert(1)</script>')])
-    assert "script" not in page.tags
-    assert len(page.cells) == 5
+def test_the_page_tells_every_outcome_its_counts_and_its_corrections():
+    page = verdicts_to_html(every_outcome())
+    for kind, meaning in OUTCOMES.items():
+        assert f"{kind}</dt><dd>{meaning}</dd>" in page
+    cells = parsed(every_outcome()).cells
+    place = cells.index("fmgda, the paper's sentences")
+    # Nine sentences, by outcome, tested, decided, after Holm.
+    assert cells[place + 1 : place + 13] == [*"91111", "2", *"111", *"621"]
+    place = cells.index("fmgda, our own questions")
+    assert cells[place + 1 : place + 13] == [*"11000", "0", *"000", *"111"]
+    assert "3 cases, of which the worst counts" in page
+    assert "about 34 seeds, about 1.4 hours on one core, would decide" in page
+    assert "more than 200 seeds would decide" in page
+    assert "fragile: no difference at half the budget" in page
 
 
-def test_the_page_is_self_contained_and_says_the_counts():
-    text = verdicts_to_html([a_verdict(), a_verdict("inconclusive")])
-    assert "2 judged: 1 reproduced, 0 not reproduced, 1 inconclusive" in text
+def test_the_page_is_self_contained():
+    text = verdicts_to_html([asked(), asked("undecided")])
+    assert "Sentences of papers, 2 judged: 1 reproduced, 1 undecided" in text
     assert "http" not in text
     assert '<meta charset="utf-8">' in text
-    assert text.count("<tr>") == 3
+
+
+def test_a_page_without_verdicts_says_so():
+    assert "No claim judged." in verdicts_to_html([])

@@ -31,6 +31,7 @@ from fedatlas.data.formats import read_raw
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.evaluation.claims.audit_stands import COLUMNS, read_audit
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, verdicts_to_csv
+from fedatlas.schema.claims import Effect
 from fedatlas.schema.experiment_files import load_experiments
 from fedatlas.traces.seal import seal
 from fedatlas.training import checkpoints
@@ -395,7 +396,12 @@ def results(folder: Path) -> Case:
         "values": [[0.5]],
     }  # fmt: skip
     selection = {"rule": {}, "runs": {"a": {"selected": "x", "candidates": []}}}
-    verdicts = [Verdict("a", "fmgda", "Fig. 1", 'it says "x"', "reproduced", "line\nline")] * 2
+    texts = {"paper": "fmgda", "source": "Fig. 1", "statement": 'it says "x"', "question": "paper"}
+    found = Effect(0.1, 0.0, float("inf"), 0.02, "decades", 6, published=0.3, needed=20, p=0.01)
+    verdicts = [
+        Verdict("a", case, outcome="reproduced", evidence="line\nline", effect=found, **texts)
+        for case in ("", "step 1")
+    ]
     stream = io.StringIO()
     csv.writer(stream).writerows([COLUMNS, range(len(COLUMNS))])
     table = b"run,selected,seeds,diverged_seeds\na,yes,3,0\n"

@@ -17,7 +17,7 @@ from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_
 from fedatlas.evaluation.interval_drawing import HEIGHT, KEY, WIDTH, drawing, ticks
 from fedatlas.evaluation.levels import diverged, drawn_values
 from fedatlas.evaluation.selection import hyper_parameters, varied_hyper_parameters
-from fedatlas.evaluation.verdict_words import MARKS, in_short, would_decide
+from fedatlas.evaluation.verdict_words import MARKS, would_decide
 from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.cost_names import COSTS
@@ -156,7 +156,6 @@ def _told(verdict: Verdict) -> dict[str, Any]:
         **{name: getattr(verdict, name) for name in stated},
         "fragile": verdict.fragile,
         "decides": would_decide(verdict),
-        "effect": in_short(verdict.effect) if verdict.effect else "",
         "drawing": asdict(drawn) if drawn else None,
     }
 

@@ -20,7 +20,8 @@ def print_power(results: Path, console: Console) -> None:
         return
     found = [verdict for file in files for verdict in undecided(read_verdicts(file))]
     if not found:
-        _line(console, f"Nothing is undecided in {len(files)} judged experiments.")
+        several = "s" * (len(files) != 1)
+        _line(console, f"Nothing is undecided in {len(files)} judged experiment{several}.")
         return
     console.print(_table(sorted(found, key=_hours)))
     known = [verdict.needed_hours for verdict in found if verdict.needed_hours is not None]

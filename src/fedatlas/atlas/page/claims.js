@@ -40,11 +40,8 @@ function className(outcome) {
 
 // What is told of a sentence and of a case alike, below its name.
 function toldVerdict(verdict, intervals) {
-  const told = [];
-  if (verdict.drawing) told.push(intervalDrawing(verdict.drawing, intervals));
-  if (verdict.effect) told.push(element("p", { className: "effect" }, verdict.effect));
-  told.push(element("p", { className: "evidence" }, verdict.evidence));
-  return told;
+  const evidence = element("p", { className: "evidence" }, verdict.evidence);
+  return verdict.drawing ? [intervalDrawing(verdict.drawing, intervals), evidence] : [evidence];
 }
 
 function outcomeCell(verdict, marks) {
