@@ -33,7 +33,7 @@ def told_verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 def _row(sentence: Verdict, cases: Sequence[Verdict]) -> list[str]:
     outcome = f"{MARKS[sentence.outcome]} {sentence.outcome}"
-    counts = outcomes_told(Counter(case.outcome for case in cases))
+    counts = outcomes_told(Counter[str](case.outcome for case in cases))
     return [
         code(sentence.claim),
         text(f"{outcome}, fragile" if sentence.fragile else outcome),

@@ -118,6 +118,7 @@ def compare(
     """The outcome of advantages (seeds,), and the effect."""
     interval = median_interval(gaps, confidence, overlap)
     outcome = decide(interval, aim)
+    needed = seeds_needed(gaps, aim, confidence) if outcome == "undecided" else None
     effect = Effect(
         estimate=interval.estimate,
         low=interval.low,
@@ -126,7 +127,8 @@ def compare(
         unit=unit,
         seeds=len(gaps),
         published=aim.published,
-        needed=seeds_needed(gaps, aim, confidence) if outcome == "undecided" else None,
+        # Where these had a good chance and did not decide, it takes more than these.
+        needed=None if needed is None else max(needed, len(gaps) + 1),
         p=_p_value(gaps, aim, outcome, confidence, overlap),
     )
     return outcome, effect
@@ -151,9 +153,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def seeds_needed(gaps: np.ndarray, aim: Aim, confidence: float = CONFIDENCE) -> int | None:
-    """Seeds in all, more than these, that decide with a chance of `POWER`; None if too many.
+    """Seeds that decide with a chance of `POWER`, if more are spread as these; None if too many.
 
-    More are assumed to be spread as these, and normally: it is a plan, not a verdict.
+    Normal spread is assumed here, and only here: it is a plan, not a verdict.
     """
     from scipy.special import bdtrc, ndtr
 
@@ -165,7 +167,7 @@ def seeds_needed(gaps: np.ndarray, aim: Aim, confidence: float = CONFIDENCE) -> 
     def above(border: float) -> float:
         return float(ndtr((middle - border) / spread))
 
-    for seeds in range(max(_fewest(confidence), len(gaps) + 1), MOST_SEEDS + 1):
+    for seeds in range(_fewest(confidence), MOST_SEEDS + 1):
         fewer = seeds - _outside(seeds, confidence)  # more than these must lie on a side
         chances = (
             float(bdtrc(fewer, seeds, above(low)) + bdtrc(fewer, seeds, 1 - above(high)) - 1)

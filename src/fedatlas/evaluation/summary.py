@@ -47,7 +47,7 @@ def _table(verdicts: Mapping[str, list[Verdict]]) -> Table:
     for _, names in groupby(verdicts, key=group_of):
         for name in names:
             counts = (
-                Counter(verdict.outcome for verdict in sentences(verdicts[name], question))
+                Counter[str](verdict.outcome for verdict in sentences(verdicts[name], question))
                 for question in QUESTIONS
             )
             table.add_row(name, *map(outcomes_told, counts))

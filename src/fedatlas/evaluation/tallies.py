@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedatlas.evaluation.verdicts import Verdict, sentences, surviving, tested
+from fedatlas.evaluation.verdicts import Verdict, sentences, surviving, under_test
 
 #: Names of questions, as tables head them.
 QUESTIONS = {"paper": "the paper's sentences", "ours": "our own questions"}
@@ -34,10 +34,10 @@ class Tally:
 
 def tally(verdicts: Sequence[Verdict]) -> Tally:
     """The tally of a family; verdicts: of sentences and their cases."""
-    found = [sentence for sentence, _ in tested(verdicts)]
+    found = [sentence for sentence, _ in under_test(verdicts)]
     decided = [each for each in found if each.outcome in ("reproduced", "contradicted")]
     return Tally(
-        outcomes=Counter(sentence.outcome for sentence in sentences(verdicts)),
+        outcomes=Counter[str](sentence.outcome for sentence in sentences(verdicts)),
         tested=len(found),
         decided=len(decided),
         surviving=len(surviving(verdicts)),

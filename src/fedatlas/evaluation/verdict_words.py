@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from fedatlas.evaluation.comparison import MOST_SEEDS
 from fedatlas.evaluation.evidence import counts, number, plain
 from fedatlas.evaluation.verdicts import Verdict
-from fedatlas.schema.claims import OUTCOMES, Effect, Outcome
+from fedatlas.schema.claims import OUTCOMES, Effect
 
 #: A sign for each outcome, so that it is told without colour.
-MARKS: dict[Outcome, str] = {
+MARKS: dict[str, str] = {
     "reproduced": "✓",
     "smaller than claimed": "<",
     "no difference": "=",

@@ -93,7 +93,7 @@ def _with_sentence(claim: Claim, findings: list[Finding]) -> list[Finding]:
     counts = Counter[str](finding.outcome for finding in findings)
     evidence = ", ".join(f"{counts[kind]} {kind}" for kind in OUTCOMES if counts[kind])
     fragile = [finding.case.strip("[]") for finding in findings if finding.fragile]
-    words = f"fragile in {', '.join(fragile)}" if fragile else ""
+    words = f"in {', '.join(fragile)}" if fragile else ""
     return [Finding("", outcome, f"{len(findings)} cases: {evidence}", fragile=words), *findings]
 
 
@@ -168,7 +168,7 @@ def cases_of(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
     return cases
 
 
-def tested(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, float]]:
+def under_test(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, float]]:
     """Sentences that rest on comparisons over seeds, with their one-sided p.
 
     It is 1 where nothing is reproduced or contradicted: those tests were made, too. Published
@@ -185,7 +185,7 @@ def tested(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, float]]:
 
 def surviving(verdicts: Sequence[Verdict], significance: float = 0.025) -> list[Verdict]:
     """Sentences that are reproduced or contradicted also after Holm's correction for all tested."""
-    found = tested(verdicts)
+    found = under_test(verdicts)
     adjusted = holm([p for _, p in found])
     return [verdict for (verdict, _), p in zip(found, adjusted, strict=True) if p <= significance]
 
@@ -216,7 +216,7 @@ def verdict_summary(verdicts: Sequence[Verdict]) -> str:
     """How many sentences came out how, those of papers and questions of ours apart, in words."""
     parts = []
     for question, whose in (("paper", "sentences of papers"), ("ours", "questions of ours")):
-        counts = Counter(verdict.outcome for verdict in sentences(verdicts, question))
+        counts = Counter[str](v.outcome for v in sentences(verdicts, question))
         told = ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts[name])
         if told:
             parts.append(f"{whose}, {counts.total()} judged: {told}")

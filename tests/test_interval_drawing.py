@@ -1,0 +1,138 @@
+"""Effects in few words and as small drawings: places, ends, and what readers are told."""
+
+import math
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedatlas.evaluation.interval_drawing import WIDTH, drawing, ticks, to_svg
+from fedatlas.evaluation.verdict_words import hours_told, in_full, in_short, would_decide
+from fedatlas.schema.claims import Effect
+from verdict_factory import effect, verdict
+
+INF, NAN = math.inf, math.nan
+ANY = st.floats(allow_nan=False)
+SMALLEST = st.floats(1e-6, 1e3)
+
+
+def points(low: float, estimate: float, high: float, smallest: float) -> Effect:
+    return effect(estimate, low, high, smallest=smallest, unit="test_auroc")
+
+
+@given(st.tuples(ANY, ANY, ANY).map(sorted), SMALLEST)
+def test_places_keep_their_order_and_stay_within(ends, smallest):
+    drawn = drawing(points(*ends, smallest))
+    assert drawn is not None and drawn.dot is not None
+    assert 0 <= drawn.bar[0] <= drawn.dot <= drawn.bar[1] <= WIDTH
+    # What is surely above the smallest effect lies beyond the band, and so on.
+    if ends[0] >= smallest:
+        assert drawn.bar[0] >= drawn.band[1]
+    if ends[2] < 0:
+        assert drawn.bar[1] <= WIDTH / 2
+
+
+@given(st.tuples(ANY, ANY, ANY).map(sorted), SMALLEST)
+def test_the_drawing_of_swapped_runs_is_mirrored(ends, smallest):
+    one = drawing(points(*ends, smallest))
+    other = drawing(points(*(-end for end in reversed(ends)), smallest))
+    assert one is not None and other is not None and one.dot is not None
+    low, high = one.bar
+    assert other.bar == (pytest.approx(WIDTH - high), pytest.approx(WIDTH - low))
+    assert other.dot == pytest.approx(WIDTH - one.dot)
+    assert other.beyond == one.beyond[::-1]
+    assert other.band == one.band == (pytest.approx(WIDTH - one.band[1]), one.band[1])
+
+
+@given(st.tuples(*[st.floats(-1e3, 1e3)] * 3).map(sorted), SMALLEST, st.floats(1e-3, 1e3))
+def test_the_drawing_does_not_depend_on_the_unit(ends, smallest, unit):
+    one = drawing(points(*ends, smallest))
+    other = drawing(points(*(unit * end for end in ends), unit * smallest))
+    assert one is not None and other is not None
+    assert one.bar == pytest.approx(other.bar, abs=0.11)
+
+
+def test_ticks_stand_at_ten_and_a_hundred_times_the_smallest_effect():
+    places = []
+    for often in (-100, -10, 10, 100):
+        drawn = drawing(points(often * 0.2, often * 0.2, often * 0.2, 0.2))
+        assert drawn is not None
+        places.append(drawn.dot)
+    assert sorted(ticks()) == places
+
+
+def parts(given: Effect) -> list[str]:
+    drawn = drawing(given)
+    assert drawn is not None
+    return [part.get("class") or part.tag for part in ElementTree.fromstring(to_svg(drawn))]
+
+
+def test_infinite_ends_are_arrows_and_the_papers_effect_is_a_mark():
+    whole = ["title", "band", *["tick"] * 4, "zero", "bar"]
+    assert parts(effect()) == [*whole, "bar", "bar", "dot"]
+    assert parts(effect(0.1, -INF, INF)) == [*whole, "arrow", "arrow", "dot"]
+    assert parts(effect(0.1, -0.1, INF)) == [*whole, "bar", "arrow", "dot"]
+    assert parts(effect(NAN, NAN, 0.1)) == [*whole, "arrow", "bar"]
+    assert parts(effect(published=0.3)) == [*whole, "bar", "bar", "mark", "dot"]
+
+
+def test_without_a_smallest_effect_there_is_no_drawing():
+    assert drawing(None) is None
+    assert drawing(effect(smallest=NAN)) is None
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"])))
+def test_any_unit_is_told_and_is_no_markup(unit):
+    drawn = drawing(effect(unit=unit))
+    assert drawn is not None
+    svg = ElementTree.fromstring(to_svg(replace(drawn, words=unit)))
+    assert svg.get("role") == "img" and svg.get("aria-label") == (svg[0].text or "") == unit
+
+
+# --- words ---
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (effect(math.log10(3), math.log10(2), math.log10(4)), "0.333 times (0.25 to 0.5)"),
+        (effect(-math.log10(3), -INF, INF), "3 times (0 to ∞)"),
+        (effect(-INF, -INF, -1.0), "∞ times (10 to ∞)"),
+        (points(0.01, 0.02, 0.03, 0.005), "0.02 ahead (0.01 to 0.03)"),
+        (points(-0.03, -0.02, 0.01, 0.005), "0.02 behind (-0.01 to 0.03)"),
+        (points(-INF, 0.0, INF, 0.005), "0 ahead (-∞ to ∞)"),
+        (effect(NAN, -INF, INF), "unknown"),
+    ],
+)
+def test_effects_in_short(given, told):
+    assert in_short(given) == told
+
+
+def test_effects_in_full_say_what_counts_and_what_the_paper_prints():
+    assert in_full(effect(published=math.log10(2), seeds=1)) == (
+        "0.331 times (0.302 to 0.363); a factor of 1.05 counts; the paper's is 2; 1 seed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("hours", "told"),
+    [(0.001, "less than a minute"), (1 / 60, "1 minute"), (0.5, "30 minutes"), (1.0, "1 hour"),
+     (1.44, "1.4 hours"), (260.0, "260 hours")],
+)  # fmt: skip
+def test_hours_have_the_unit_that_suits_them(hours, told):
+    assert hours_told(hours) == told
+
+
+def test_what_would_decide_is_told_of_the_undecided_only():
+    found = verdict("demo-x/a", "undecided", effect=effect(needed=34), needed_hours=0.5)
+    assert would_decide(found) == "about 34 seeds, about 30 minutes on one core, would decide"
+    assert would_decide(replace(found, needed_hours=None)) == "about 34 seeds would decide"
+    assert would_decide(replace(found, outcome="reproduced")) == ""
+    assert would_decide(replace(found, effect=None)) == ""
+    assert would_decide(replace(found, effect=effect(seeds=1), needed_hours=None)) == ""
+    many = replace(found, effect=effect(), needed_hours=None)
+    assert would_decide(many) == "more than 200 seeds would decide"
+    # A sentence whose closest case is decided.
+    assert would_decide(replace(many, effect=effect(p=0.001))) == ""
