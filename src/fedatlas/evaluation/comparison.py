@@ -10,6 +10,7 @@ Differences are advantages: positive in favour of the claim.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -167,15 +168,22 @@ def seeds_needed(gaps: np.ndarray, aim: Aim, confidence: float = CONFIDENCE) -> 
     def above(border: float) -> float:
         return float(ndtr((middle - border) / spread))
 
-    for seeds in range(_fewest(confidence), MOST_SEEDS + 1):
-        fewer = seeds - _outside(seeds, confidence)  # more than these must lie on a side
-        chances = (
-            float(bdtrc(fewer, seeds, above(low)) + bdtrc(fewer, seeds, 1 - above(high)) - 1)
-            for low, high in _decided(aim)
-        )
-        if max(chances) >= POWER:
-            return seeds
-    return None
+    # More seeds than `fewer` must lie on a side.
+    seeds, fewer = _plans(confidence)
+    chances = [
+        bdtrc(fewer, seeds, above(low)) + bdtrc(fewer, seeds, 1 - above(high)) - 1
+        for low, high in _decided(aim)
+    ]
+    enough = np.max(chances, axis=0) >= POWER
+    return int(seeds[enough.argmax()]) if enough.any() else None
+
+
+@cache
+def _plans(confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of seeds that can decide, and each less its `_outside`."""
+    fewest = next(seeds for seeds in range(1, 100) if _outside(seeds, confidence))
+    seeds = np.arange(fewest, MOST_SEEDS + 1)
+    return seeds, seeds - np.array([_outside(int(number), confidence) for number in seeds])
 
 
 def _decided(aim: Aim) -> list[tuple[float, float]]:
@@ -218,6 +226,7 @@ _WORST_FIRST: tuple[Outcome, ...] = (
 _AGAINST: tuple[Outcome, ...] = ("contradicted", "no difference", "smaller than claimed")
 
 
+@cache
 def _outside(seeds: int, confidence: float) -> int:
     """k, so that the k-th smallest to the k-th largest hold the median at this confidence."""
     from scipy.special import bdtr
@@ -226,11 +235,6 @@ def _outside(seeds: int, confidence: float) -> int:
     while 2 * (outside + 1) <= seeds and 2 * bdtr(outside, seeds, 0.5) <= 1 - confidence:
         outside += 1
     return outside
-
-
-def _fewest(confidence: float) -> int:
-    """Seeds below which nothing is decided: 6 at 95 %."""
-    return next(seeds for seeds in range(1, 100) if _outside(seeds, confidence))
 
 
 def _median(ranked: np.ndarray) -> float:

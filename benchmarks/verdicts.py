@@ -1,0 +1,330 @@
+"""How often verdicts err: the table of docs/verdicts.md, simulated with the project's own judges.
+
+    python benchmarks/verdicts.py [--draws 10000] [--processes 2]
+
+A draw makes the traces of n seeds under a known truth and judges them. "too good" and "too bad" are
+the shares of draws whose outcome is wrong in the claim's favour or against it; "decided" is the
+share of the others that decide. An outcome is wrong if the truth, at the border of what it may
+say, is on the other side: under a tie both "reproduced" and "smaller than claimed" are too good.
+"""
+
+import argparse
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from pydantic import TypeAdapter
+
+from fedatlas.evaluation.relations import FACTORS, SHARES
+from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.selection import Choice
+from fedatlas.files import canonical_json
+from fedatlas.schema.claims import ClaimTest, Outcome
+
+SEEDS = (3, 6, 10)
+#: A hair more than any error must not exceed a side, in percent.
+MOST = 3.0
+SPREAD = 0.02  # of a run's levels over seeds, in decades; of scores in 0.1
+RECORDS = 41
+
+Random = np.random.Generator
+#: From a generator and a number of seeds, the traces of a claim's runs.
+Draw = Callable[[Random, int], dict[str, Any]]
+
+TOO_GOOD: dict[str, tuple[Outcome, ...]] = {
+    "tie": ("reproduced", "smaller than claimed"),
+    "smallest": ("reproduced",),
+    "beyond": (),
+    "equal at its border": ("reproduced",),
+    "worse at the border": ("reproduced",),
+    "holds": (),
+}
+TOO_BAD: dict[str, tuple[Outcome, ...]] = {
+    "tie": ("contradicted",),
+    "smallest": ("smaller than claimed", "no difference", "contradicted"),
+    "beyond": ("smaller than claimed", "no difference", "contradicted", "incompatible"),
+    "equal at its border": ("contradicted",),
+    "worse at the border": ("contradicted",),
+    "holds": ("smaller than claimed", "no difference", "contradicted", "incompatible"),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A claim under a truth. truth: a key of `TOO_GOOD`."""
+
+    claim: str
+    under: str
+    truth: str
+    test: dict[str, Any]
+    draw: Draw
+
+
+def trace(values: dict[str, Any], *, rounds: np.ndarray | None = None, **more: Any) -> xr.Dataset:
+    """Of measurements by name, each (seeds, records); a row that ends in NaN has diverged."""
+    first = np.asarray(next(iter(values.values())))
+    seeds, records = first.shape
+    at = 10.0 * np.arange(records) if rounds is None else rounds
+    lost = np.isnan(first)
+    columns = {"round": at, "wall_time": 0.01 * at, "simulated_time": at, "update_epoch": at / 10}
+    columns |= {"objective": np.linspace(1, 0.5, records), **values}
+    specification = {
+        "rounds": int(at[-1]),
+        "hyper_parameters": {"step": more.pop("step", 0.1)},
+        "partition": more.pop("partition", {}),
+        "tuning_seeds": [],
+    }
+    attributes = {
+        "run": more.pop("run", "a"),
+        "point": more.pop("point", "only"),
+        "effective_step_size": specification["hyper_parameters"]["step"],
+        "specification": canonical_json(specification),
+    }
+    return xr.Dataset(
+        {
+            name: (
+                ("seed", "record"),
+                np.where(lost, np.nan, np.broadcast_to(column, (seeds, records))),
+            )
+            for name, column in columns.items()
+        }
+        | {"status": ("seed", np.where(lost.any(axis=1), "diverged", "ok"))},
+        coords={"seed": np.arange(seeds)},
+        attrs=attributes,
+    )
+
+
+def falling(levels: np.ndarray, records: int = RECORDS, **more: Any) -> xr.Dataset:
+    """A gradient norm that falls from 1 to one level per seed on a line, and stays there."""
+    curve = levels[:, None] * np.minimum(1.25 * np.linspace(0, 1, records), 1)
+    return trace({"gradient_norm": 10.0**curve}, **more)
+
+
+def scores(ends: np.ndarray, **more: Any) -> xr.Dataset:
+    """An accuracy that rises evenly from 0.5 to one end per seed."""
+    rise = 0.5 + (ends[:, None] - 0.5) * np.linspace(0, 1, 5)
+    return trace({"test_accuracy": rise}, **more)
+
+
+# --- truths: levels (or scores) of two runs, by how much the first is ahead ---
+
+
+def normal(ahead: float, random: Random, seeds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Levels about -2 that share half of their variance, as runs under one seed do."""
+    common = random.normal(0, SPREAD, seeds)
+    first, second = (common + random.normal(0, SPREAD, seeds) for _ in range(2))
+    return -2 - ahead + first, -2 + second
+
+
+def spiky(ahead: float, random: Random, seeds: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same, and a fifth of either run's seeds end a decade higher."""
+    first, second = normal(ahead, random, seeds)
+    first[random.random(seeds) < 0.2] += 1
+    second[random.random(seeds) < 0.2] += 1
+    return first, second
+
+
+def losing(ahead: float, random: Random, seeds: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same, and a tenth of either run's seeds diverge."""
+    first, second = normal(ahead, random, seeds)
+    first[random.random(seeds) < 0.1] = np.nan
+    second[random.random(seeds) < 0.1] = np.nan
+    return first, second
+
+
+def skewed(ahead: float, random: Random, seeds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Differences of which one half is long-tailed; their median is what the first is ahead."""
+    gaps = SPREAD * (np.exp(random.normal(0, 1.5, seeds)) - 1)
+    return np.full(seeds, -2.0) - ahead + gaps, np.full(seeds, -2.0)
+
+
+def pair(levels: Callable[..., Any], ahead: float, records: int = RECORDS) -> Draw:
+    """Two runs whose gradient norms end at such levels; records: of the second."""
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        first, second = levels(ahead, random, seeds)
+        rounds = np.linspace(0, 10.0 * (RECORDS - 1), records)
+        return {"a": falling(first), "b": falling(second, records, rounds=rounds)}
+
+    return draw
+
+
+def pair_of_scores(ahead: float, **more: Any) -> Draw:
+    """Two runs whose accuracies end about 0.9."""
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        first, second = normal(10 * ahead, random, seeds)
+        return {
+            run: scores(0.7 - level / 10, **more)
+            for run, level in zip("ab", (first, second), strict=True)
+        }
+
+    return draw
+
+
+def steps(ahead: float) -> Draw:
+    """One run at two steps, the larger of which is ahead."""
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        larger, smaller = normal(ahead, random, seeds)
+        return {
+            "a": [
+                falling(smaller, step=0.1, point="small"),
+                falling(larger, step=0.2, point="large"),
+            ]
+        }
+
+    return draw
+
+
+def rivals(ahead: float, number: int = 6) -> Draw:
+    """A run and its rivals, that is ahead of all by as much."""
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        ends = 0.9 + random.normal(0, SPREAD / 10, (number + 1, seeds))
+        ends[0] += ahead
+        return {run: scores(row) for run, row in zip("abcdefg"[: number + 1], ends, strict=True)}
+
+    return draw
+
+
+def resampled(random: Random, seeds: int) -> dict[str, Any]:
+    """Two equally good learners on splits of the same rows, four fifths for training.
+
+    Ridge regressions on ten features each, the label being made of all twenty alike.
+    """
+    rows, share = 400, 0.2
+    features = random.normal(size=(rows, 20))
+    label = np.sign(features.sum(axis=1) + random.normal(0, 3, rows))
+    found = np.empty((2, seeds))
+    for seed in range(seeds):
+        order = random.permutation(rows)
+        test, train = order[: int(share * rows)], order[int(share * rows) :]
+        for side in range(2):
+            own = features[:, 10 * side : 10 * side + 10]
+            gram = own[train].T @ own[train] + np.eye(10)
+            weights = np.linalg.solve(gram, own[train].T @ label[train])
+            found[side, seed] = np.mean(np.sign(own[test] @ weights) == label[test])
+    split = {"test": share, "seed": None}
+    return {run: scores(row, partition=split) for run, row in zip("ab", found, strict=True)}
+
+
+def cases() -> Iterator[Case]:
+    """All claims under all truths."""
+    names = {"first": "a", "second": "b"}
+    counts, much, near = math.log10(1.05), math.log10(2), math.log10(1.5)
+    faster = {"kind": "order", **names, "relation": "faster"}
+    at_least = {"kind": "order", **names, "relation": "at_least_as_fast"}
+    yield Case("order, faster", "tie", "tie", faster, pair(normal, 0))
+    yield Case("order, faster", "tie, a fifth spikes", "tie", faster, pair(spiky, 0))
+    yield Case("order, faster", "tie of a skewed median", "tie", faster, pair(skewed, 0))
+    yield Case("order, faster", "tie, a tenth lost", "tie", faster, pair(losing, 0))
+    yield Case("order, faster", "tie, few records", "tie", faster, pair(normal, 0, 6))
+    yield Case("order, faster", "smallest effect", "smallest", faster, pair(normal, counts))
+    yield Case("order, faster", "smallest, spikes", "smallest", faster, pair(spiky, counts))
+    yield Case("order, faster", "ahead by 1.26", "beyond", faster, pair(normal, 0.1))
+    yield Case("order, faster", "1.26, a fifth spikes", "beyond", faster, pair(spiky, 0.1))
+    yield Case("order, faster", "1.26, a tenth lost", "beyond", faster, pair(losing, 0.1))
+    yield Case("order, at least as fast", "tie", "holds", at_least, pair(normal, 0))
+    yield Case(
+        *("order, at least as fast", "behind by 1.05", "worse at the border"),
+        at_least,
+        pair(normal, -counts),
+    )
+    for word, border in (("much_faster", much), ("similar", near)):
+        test = {**faster, "relation": word}
+        truth = "smallest" if word == "much_faster" else "equal at its border"
+        yield Case(
+            f"order, {word.replace('_', ' ')}", "at the border", truth, test, pair(normal, border)
+        )
+    target = {"kind": "cost_to_target", **names, "relation": "faster", "target": 0.05}
+    yield Case("cost_to_target", "tie", "tie", target, pair(normal, 0))
+    yield Case("cost_to_target", "tie, records 5 times as rare", "tie", target, pair(normal, 0, 9))
+    yield Case("cost_to_target", "tie, a tenth lost", "tie", target, pair(losing, 0))
+    # Costs are in proportion to levels, which fall on lines.
+    ahead = 2 * (1.05 - 1)
+    yield Case("cost_to_target", "smallest effect", "smallest", target, pair(normal, ahead))
+    yield Case("cost_to_target", "ahead by 1.2", "beyond", target, pair(normal, 0.4))
+    monotone = {"kind": "monotone", "run": "a"}
+    yield Case("monotone", "tie", "tie", monotone, steps(0))
+    yield Case("monotone", "ahead by 1.26", "beyond", monotone, steps(0.1))
+    accuracy = {"measurement": "test_accuracy"}
+    highest = {"kind": "highest", "run": "a", "among": tuple("bcdefg"), **accuracy}
+    yield Case("highest of seven", "all tie", "tie", highest, rivals(0))
+    yield Case("highest of seven", "ahead by 0.02", "beyond", highest, rivals(0.02))
+    better = {"kind": "better_final", **names, **accuracy}
+    equal = {**better, "kind": "equal_final", "smallest_effect": 0.005}
+    yield Case("better_final", "tie", "tie", better, pair_of_scores(0))
+    yield Case("better_final", "smallest effect", "smallest", better, pair_of_scores(0.005))
+    yield Case("better_final", "ahead by 0.02", "beyond", better, pair_of_scores(0.02))
+    yield Case("better_final", "tie, resampled splits", "tie", better, resampled)
+    yield Case(
+        "equal_final", "apart by its border", "equal at its border", equal, pair_of_scores(0.005)
+    )
+    yield Case("equal_final", "tie", "holds", equal, pair_of_scores(0))
+
+
+def judged(case: Case, seeds: int, draws: int, seed: int) -> Counter[str]:
+    """Outcomes of the sentence over draws."""
+    # Judging again at other budgets takes most of the time, and does not change an outcome.
+    SHARES.clear()
+    FACTORS.clear()
+    random = np.random.default_rng([seed, seeds])
+    test: Any = TypeAdapter(ClaimTest).validate_python(case.test)
+    found: Counter[str] = Counter()
+    for _ in range(draws):
+        runs = case.draw(random, seeds)
+        traces = {
+            run: {
+                trace.attrs["point"]: trace
+                for trace in (given if isinstance(given, list) else [given])
+            }
+            for run, given in runs.items()
+        }
+        chosen = {run: Choice(next(iter(points)), (None,)) for run, points in traces.items()}
+        (sentence, *_) = test.judge(Results(traces, chosen, 0.1))
+        found[sentence.outcome] += 1
+    return found
+
+
+def row(case: Case, draws: int, place: int) -> str:
+    """The line of one case, for all numbers of seeds."""
+    cells = []
+    for seeds in SEEDS:
+        found = judged(case, seeds, draws, place)
+        good, bad = (
+            100 * sum(found[outcome] for outcome in wrong[case.truth]) / draws
+            for wrong in (TOO_GOOD, TOO_BAD)
+        )
+        open_ = 100 * (found["undecided"] + found["not testable"]) / draws
+        flag = " **!**" if max(good, bad) > MOST else ""
+        cells.append(f"{good:.1f} / {bad:.1f}{flag}, {100 - open_ - good - bad:.0f}")
+    return f"| {case.claim} | {case.under} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--draws", type=int, default=10_000)
+    parser.add_argument("--processes", type=int, default=2)
+    arguments = parser.parse_args()
+    print("| claim | truth | " + " | ".join(f"n = {seeds}" for seeds in SEEDS) + " |")
+    print("|---|---|" + "---|" * len(SEEDS))
+    every = list(cases())
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        places = range(len(every))
+        for line in pool.map(partial(_row, draws=arguments.draws), places):
+            print(line, flush=True)
+
+
+def _row(place: int, draws: int) -> str:
+    return row(list(cases())[place], draws, place)
+
+
+if __name__ == "__main__":
+    main()
