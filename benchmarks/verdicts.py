@@ -144,6 +144,13 @@ def skewed(ahead: float, random: Random, seeds: int) -> tuple[np.ndarray, np.nda
     return np.full(seeds, -2.0) - ahead + gaps, np.full(seeds, -2.0)
 
 
+def mean_tie(ahead: float, random: Random, seeds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Four seeds in five are as much ahead, the fifth is so far behind that the means tie."""
+    first, second = normal(ahead, random, seeds)
+    first[random.random(seeds) < 0.2] += 5 * ahead
+    return first, second
+
+
 def pair(levels: Callable[..., Any], ahead: float, records: int = RECORDS) -> Draw:
     """Two runs whose gradient norms end at such levels; records: of the second."""
 
@@ -231,6 +238,9 @@ def cases() -> Iterator[Case]:
     yield Case("order, faster", "ahead by 1.26", "beyond", faster, pair(normal, 0.1))
     yield Case("order, faster", "1.26, a fifth spikes", "beyond", faster, pair(spiky, 0.1))
     yield Case("order, faster", "1.26, a tenth lost", "beyond", faster, pair(losing, 0.1))
+    yield Case(
+        "order, faster", "tie of the mean, four in five ahead", "holds", faster, pair(mean_tie, 0.1)
+    )
     yield Case("order, at least as fast", "tie", "holds", at_least, pair(normal, 0))
     yield Case(
         *("order, at least as fast", "behind by 1.05", "worse at the border"),
