@@ -46,6 +46,7 @@ def test_a_mistake_is_one_line_without_a_traceback():
         (("figure", "README.md", "--spec", "{}", "--selection", "README.md", "--output", "x"),
          "missing title, figure, runs"),
         (("summary", "README.md"), "README.md: is not a folder"),
+        (("power", "--results", "README.md"), "README.md: is not a folder"),
         (("select", "README.md", "--spec", "{}", "--output", "x.json"), "not a readable netCDF"),
     ],
 )  # fmt: skip

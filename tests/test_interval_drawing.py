@@ -25,7 +25,7 @@ def points(low: float, estimate: float, high: float, smallest: float) -> Effect:
 @given(st.tuples(ANY, ANY, ANY).map(sorted), SMALLEST)
 def test_places_keep_their_order_and_stay_within(ends, smallest):
     drawn = drawing(points(*ends, smallest))
-    assert drawn is not None and drawn.dot is not None
+    assert drawn.dot is not None and drawn.band is not None
     assert 0 <= drawn.bar[0] <= drawn.dot <= drawn.bar[1] <= WIDTH
     # What is surely above the smallest effect lies beyond the band, and so on.
     if ends[0] >= smallest:
@@ -38,7 +38,7 @@ def test_places_keep_their_order_and_stay_within(ends, smallest):
 def test_the_drawing_of_swapped_runs_is_mirrored(ends, smallest):
     one = drawing(points(*ends, smallest))
     other = drawing(points(*(-end for end in reversed(ends)), smallest))
-    assert one is not None and other is not None and one.dot is not None
+    assert one.dot is not None and one.band is not None
     low, high = one.bar
     assert other.bar == (pytest.approx(WIDTH - high), pytest.approx(WIDTH - low))
     assert other.dot == pytest.approx(WIDTH - one.dot)
@@ -50,7 +50,6 @@ def test_the_drawing_of_swapped_runs_is_mirrored(ends, smallest):
 def test_the_drawing_does_not_depend_on_the_unit(ends, smallest, unit):
     one = drawing(points(*ends, smallest))
     other = drawing(points(*(unit * end for end in ends), unit * smallest))
-    assert one is not None and other is not None
     assert one.bar == pytest.approx(other.bar, abs=0.11)
 
 
@@ -58,14 +57,12 @@ def test_ticks_stand_at_ten_and_a_hundred_times_the_smallest_effect():
     places = []
     for often in (-100, -10, 10, 100):
         drawn = drawing(points(often * 0.2, often * 0.2, often * 0.2, 0.2))
-        assert drawn is not None
         places.append(drawn.dot)
     assert sorted(ticks()) == places
 
 
 def parts(given: Effect) -> list[str]:
     drawn = drawing(given)
-    assert drawn is not None
     return [part.get("class") or part.tag for part in ElementTree.fromstring(to_svg(drawn))]
 
 
@@ -78,15 +75,21 @@ def test_infinite_ends_are_arrows_and_the_papers_effect_is_a_mark():
     assert parts(effect(published=0.3)) == [*whole, "bar", "bar", "mark", "dot"]
 
 
-def test_without_a_smallest_effect_there_is_no_drawing():
-    assert drawing(None) is None
-    assert drawing(effect(smallest=NAN)) is None
+@pytest.mark.parametrize("ends", [(-0.008, 0.005, 0.018), (0.0, 0.0, 0.0), (-INF, 0.1, INF)])
+def test_a_published_number_has_no_band_and_its_own_unit(ends):
+    given = replace(points(*ends, 0.0), published=0.0)
+    drawn = drawing(given)
+    assert (drawn.band, drawn.mark) == (None, WIDTH / 2)
+    assert not {"band", "tick"} & set(parts(given))
+    assert (drawn.bar[0] <= WIDTH / 2 <= drawn.bar[1]) == (ends[0] <= 0 <= ends[2])
+    if math.isfinite(ends[0]) and ends[0] < ends[2]:
+        # The interval fills a good part of the drawing.
+        assert 0.3 < (drawn.bar[1] - drawn.bar[0]) / WIDTH < 0.9
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"])))
 def test_any_unit_is_told_and_is_no_markup(unit):
     drawn = drawing(effect(unit=unit))
-    assert drawn is not None
     svg = ElementTree.fromstring(to_svg(replace(drawn, words=unit)))
     assert svg.get("role") == "img" and svg.get("aria-label") == (svg[0].text or "") == unit
 
@@ -108,6 +111,12 @@ def test_any_unit_is_told_and_is_no_markup(unit):
 )
 def test_effects_in_short(given, told):
     assert in_short(given) == told
+
+
+def test_published_numbers_are_told_by_where_ours_lies():
+    number = points(-0.03, -0.02, 0.01, 0.0)
+    assert in_short(number) == "0.02 below the printed (-0.01 to 0.03)"
+    assert in_full(number) == "0.02 below the printed (-0.01 to 0.03); 10 seeds"
 
 
 def test_effects_in_full_say_what_counts_and_what_the_paper_prints():

@@ -124,8 +124,8 @@ def test_budgets_are_judged_without_training(finished):
     with (finished.results / "experiments" / "demo-spent" / "claims.csv").open() as stream:
         falls, stands = csv.DictReader(stream)
     assert falls["claim"] == "demo-spent/falls" and "horizons 4 to 8" in falls["evidence"]
-    assert stands["claim"] == "demo-spent/stands[curvature 0]"
-    assert stands["verdict"] == "inconclusive"
+    assert stands["claim"] == "demo-spent/stands"
+    assert stands["outcome"] == "not testable"
 
 
 def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):

@@ -149,14 +149,13 @@ def describe(
 def _told(verdict: Verdict) -> dict[str, Any]:
     """What the page shows of a sentence or a case."""
     stated = ("claim", "case", "paper", "source", "statement", "question", "outcome", "evidence")
-    drawn = drawing(verdict.effect)
     return {
         # The name of an experiment has no slash, the rest of a claim's may.
         "experiment": verdict.claim.split("/", 1)[0],
         **{name: getattr(verdict, name) for name in stated},
         "fragile": verdict.fragile,
         "decides": would_decide(verdict),
-        "drawing": asdict(drawn) if drawn else None,
+        "drawing": asdict(drawing(verdict.effect)) if verdict.effect else None,
     }
 
 

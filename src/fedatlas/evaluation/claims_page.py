@@ -137,10 +137,10 @@ def _rows(sentence: Verdict, cases: Sequence[Verdict]) -> str:
 def _cells(about: str, verdict: Verdict) -> str:
     notes = [would_decide(verdict), f"fragile: {verdict.fragile}" if verdict.fragile else ""]
     told = "".join(f"<span>{html.escape(note)}</span>" for note in notes if note)
-    drawn = drawing(verdict.effect)
-    effect = to_svg(drawn) if drawn else ""
+    effect = ""
     if verdict.effect:
-        effect += f"<span>{html.escape(in_short(verdict.effect))}</span>"
+        drawn = to_svg(drawing(verdict.effect))
+        effect = f"{drawn}<span>{html.escape(in_short(verdict.effect))}</span>"
     outcome = f"{MARKS[verdict.outcome]} {html.escape(verdict.outcome)}"
     return (
         f"<td>{about}</td>"

@@ -1,8 +1,9 @@
 """Effects drawn small: the interval against zero and the smallest effect that counts.
 
-All drawings have one scale, so that they can be compared down a column: in units of the smallest
-effect that counts, linear near zero and logarithmic further out (asinh). To the right lies what is
-in favour of the claim. Nothing depends on colour: each part has a shape of its own.
+All drawings of comparisons have one scale, so that they can be compared down a column: in units of
+the smallest effect that counts, linear near zero and logarithmic further out (asinh). To the right
+lies what is in favour of the claim. Published numbers have no such unit: theirs is the prediction
+interval's own. Nothing depends on colour: each part has a shape of its own.
 """
 
 import html
@@ -24,11 +25,12 @@ TICKS = (10, 100)
 class Drawing:
     """Places along the drawing, from the left in its units.
 
-    band: ±the smallest effect. bar: the interval. beyond: whether its ends lie further out. dot:
-    the estimate, mark: the paper's effect, None where there is none. words: for who does not see.
+    band: ±the smallest effect, None of a published number. bar: the interval. beyond: whether its
+    ends lie further out. dot: the estimate, mark: the paper's effect, None where there is none.
+    words: for who does not see.
     """
 
-    band: tuple[float, float]
+    band: tuple[float, float] | None
     bar: tuple[float, float]
     beyond: tuple[bool, bool]
     dot: float | None
@@ -36,29 +38,36 @@ class Drawing:
     words: str
 
 
-def drawing(effect: Effect | None) -> Drawing | None:
-    """The drawing of an effect; None if nothing counts as its smallest."""
-    if effect is None or not (math.isfinite(effect.smallest) and effect.smallest > 0):
-        return None
+def drawing(effect: Effect) -> Drawing:
+    """The drawing of an effect."""
     low = -math.inf if math.isnan(effect.low) else effect.low
     high = math.inf if math.isnan(effect.high) else effect.high
-    furthest = _FURTHEST * effect.smallest
+    unit = effect.smallest or _own_unit(low, effect.estimate, high)
+    furthest = _FURTHEST * unit
 
     def place(value: float) -> float:
-        share = math.asinh(value / effect.smallest) / math.asinh(_FURTHEST)
+        share = math.asinh(value / unit) / math.asinh(_FURTHEST)
         return round(_MIDDLE + _REACH * min(1.0, max(-1.0, share)), 1)
 
     def placed(value: float | None) -> float | None:
         return None if value is None or math.isnan(value) else place(value)
 
     return Drawing(
-        band=(place(-effect.smallest), place(effect.smallest)),
+        band=(place(-unit), place(unit)) if effect.smallest else None,
         bar=(place(low), place(high)),
         beyond=(low < -furthest, high > furthest),
         dot=placed(effect.estimate),
         mark=placed(effect.published),
         words=in_full(effect),
     )
+
+
+def _own_unit(low: float, estimate: float, high: float) -> float:
+    """Of which an interval, or else the estimate, is ten."""
+    for size in ((high - low) / 2, abs(estimate)):
+        if math.isfinite(size) and size > 0:
+            return size / 10
+    return 1.0
 
 
 def ticks() -> list[float]:
@@ -70,13 +79,15 @@ def ticks() -> list[float]:
 def to_svg(drawn: Drawing) -> str:
     """The drawing as SVG in a page that has `STYLE`; page/intervals.js draws the same."""
     middle = HEIGHT / 2
-    (left, right), (low, high) = drawn.band, drawn.bar
-    parts = [
-        f'<rect class="band" x="{left:g}" y="2" width="{right - left:g}" height="{HEIGHT - 4}"/>',
-        *(_line("tick", x, HEIGHT - 5, x, HEIGHT - 1) for x in ticks()),
-        _line("zero", _MIDDLE, 0, _MIDDLE, HEIGHT),
-        _line("bar", low, middle, high, middle),
-    ]
+    low, high = drawn.bar
+    parts = []
+    if drawn.band:
+        left, right = drawn.band
+        sides = f'x="{left:g}" y="2" width="{right - left:g}" height="{HEIGHT - 4}"'
+        parts.append(f'<rect class="band" {sides}/>')
+        parts += [_line("tick", x, HEIGHT - 5, x, HEIGHT - 1) for x in ticks()]
+    parts.append(_line("zero", _MIDDLE, 0, _MIDDLE, HEIGHT))
+    parts.append(_line("bar", low, middle, high, middle))
     for end, beyond, away in ((low, drawn.beyond[0], -1), (high, drawn.beyond[1], 1)):
         if beyond:
             tip, root = end + 5 * away, end - 2 * away
@@ -123,5 +134,7 @@ KEY = (
     "vertical line is no difference, the dashed grey band what is too small to count, the open "
     "triangle the effect that the paper prints. To the right lies what is in favour of the claim. "
     "All drawings have one scale, in units of the smallest effect that counts: linear near zero, "
-    "logarithmic further out, with ticks at 10 and 100 times the smallest effect."
+    "logarithmic further out, with ticks at 10 and 100 times the smallest effect. Without a band a "
+    "published number is compared: the line is the printed number, the dot ours, and the bar the "
+    "prediction interval of their difference, on a scale of its own."
 )

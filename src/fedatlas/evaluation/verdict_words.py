@@ -30,13 +30,17 @@ def outcomes_told(counts: Mapping[str, int]) -> str:
 
 
 def in_short(effect: Effect) -> str:
-    """The estimate and its interval: "0.33 times (0.3 to 0.36)", "0.012 ahead (0.008 to 0.02)"."""
+    """The estimate and its interval: "0.33 times (0.3 to 0.36)", "0.012 ahead (0.008 to 0.02)".
+
+    Where nothing is the smallest effect, it is how far ours lies from a published number.
+    """
     if math.isnan(effect.estimate):
         return UNKNOWN
     if effect.unit == "decades":
         low, high = number(-effect.high), number(-effect.low)
         return f"{number(-effect.estimate)} times ({low} to {high})"
-    word = "ahead" if effect.estimate >= 0 else "behind"
+    words = ("ahead", "behind") if effect.smallest else ("above the printed", "below the printed")
+    word = words[0] if effect.estimate >= 0 else words[1]
     sign = 1 if effect.estimate >= 0 else -1
     low, high = (plain(bound) for bound in sorted([sign * effect.low, sign * effect.high]))
     return f"{plain(abs(effect.estimate))} {word} ({low} to {high})"
@@ -45,7 +49,7 @@ def in_short(effect: Effect) -> str:
 def in_full(effect: Effect) -> str:
     """As `in_short`, with what counts and the number of seeds."""
     seeds = f"{effect.seeds} seed{'s' * (effect.seeds != 1)}"
-    return f"{in_short(effect)}; {counts(effect)}; {seeds}"
+    return "; ".join([in_short(effect), *([counts(effect)] if effect.smallest else []), seeds])
 
 
 def would_decide(verdict: Verdict) -> str:

@@ -25,6 +25,12 @@ function intervalDrawing({ band, bar, beyond, dot, mark, words }, { width, heigh
     const root = end - 2 * away;
     return shape("arrow", [[root, middle - 4], [end + 5 * away, middle], [root, middle + 4]]);
   });
+  const region = [];
+  if (band !== null) {
+    const sides = { x: band[0], y: 2, width: band[1] - band[0], height: height - 4 };
+    region.push(svgElement("rect", { class: "band", ...sides }));
+    region.push(...ticks.map((x) => line("tick", x, height - 5, x, height - 1)));
+  }
   const rest = [];
   if (mark !== null) rest.push(shape("mark", [[mark - 4, 1], [mark, 8], [mark + 4, 1]]));
   if (dot !== null) rest.push(svgElement("circle", { class: "dot", cx: dot, cy: middle, r: 2.7 }));
@@ -33,8 +39,7 @@ function intervalDrawing({ band, bar, beyond, dot, mark, words }, { width, heigh
     "svg",
     { class: "interval", ...size, role: "img", "aria-label": words },
     svgElement("title", {}, words),
-    svgElement("rect", { class: "band", x: band[0], y: 2, width: band[1] - band[0], height: height - 4 }),
-    ...ticks.map((x) => line("tick", x, height - 5, x, height - 1)),
+    ...region,
     line("zero", width / 2, 0, width / 2, height),
     line("bar", bar[0], middle, bar[1], middle),
     ...ends,
