@@ -39,11 +39,11 @@ def test_highest_has_a_verdict_of_its_own_and_one_per_rival():
         ("against b", "reproduced"),
         ("against c", "reproduced"),
     ]
-    assert cases[0].evidence == "test_auroc at the end: a reproduced against b, c"
+    assert cases[0].evidence == "test_auroc at the end: a reproduced against b, c; not tuned"
     assert cases[0].effect == cases[1].effect  # of the closest rival
     assert cases[1].evidence == (
         "test_auroc at the end: a 0.95, b 0.9; test_auroc 0.05 higher (0.05 to 0.05); "
-        "a difference of 0.005 counts; for these test rows"
+        "a difference of 0.005 counts; for these test rows; not tuned"
     )
 
 

@@ -19,7 +19,7 @@ def effect_told(effect: Effect, what: str, smaller: str, larger: str) -> str:
     """
     if effect.unit == "decades":
         low, high = (number(-bound) for bound in (effect.high, effect.low))
-        return f"{number(-effect.estimate)} times the {what} ({low} to {high})"
+        return f"{_times(-effect.estimate)} the {what} ({low} to {high})"
     if np.isnan(effect.estimate):
         return f"{what}: unknown"
     word = smaller if effect.estimate >= 0 else larger
@@ -27,6 +27,28 @@ def effect_told(effect: Effect, what: str, smaller: str, larger: str) -> str:
     bounds = sorted([sign * effect.low, sign * effect.high])
     shown = " to ".join(plain(bound) for bound in bounds)
     return f"{what} {plain(abs(effect.estimate))} {word} ({shown})"
+
+
+#: Ratios that have a name, told where the estimate is as near as `_NAMED_WITHIN`.
+_NAMED = {
+    "three quarters of": 3 / 4,
+    "two thirds of": 2 / 3,
+    "half": 1 / 2,
+    "a third of": 1 / 3,
+    "a quarter of": 1 / 4,
+    "a fifth of": 1 / 5,
+    "a tenth of": 1 / 10,
+    "twice": 2.0,
+}
+_NAMED_WITHIN = 0.03
+
+
+def _times(logarithm: float) -> str:
+    """A ratio in words that "the rounds" can follow."""
+    for words, ratio in _NAMED.items():
+        if abs(10**logarithm / ratio - 1) < _NAMED_WITHIN:
+            return f"about {words}"
+    return f"{number(logarithm)} times"
 
 
 def counts(effect: Effect) -> str:

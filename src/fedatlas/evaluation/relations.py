@@ -118,10 +118,17 @@ def compared(
     gaps = advantages(losses[0], losses[1])
     outcome, effect = results.compare(gaps, aim, unit, traces, measurement)
     words = ("higher", "lower") if measurement in LARGER_IS_BETTER else ("lower", "higher")
-    evidence = f"{told()}; {effect_told(effect, what, *words)}; {counts(effect)}"
+    small = ", less than the spread of seeds" if 0 < abs(effect.estimate) < _spread(losses) else ""
+    evidence = f"{told()}; {effect_told(effect, what, *words)}{small}; {counts(effect)}"
     evidence += results.of_test_rows(traces, measurement)
     seconds = results.seconds_of_a_seed(traces) if outcome == "undecided" else None
     return Finding("", outcome, evidence, effect, seconds=seconds)
+
+
+def _spread(losses: Sequence[np.ndarray]) -> float:
+    """The larger standard deviation over seeds of two runs; 0 where there is none."""
+    healthy = [values[np.isfinite(values)] for values in losses]
+    return max((float(np.std(values, ddof=1)) for values in healthy if len(values) > 1), default=0)
 
 
 def judged_again(finding: Finding, again: Mapping[str, Callable[[], Finding]]) -> Finding:
