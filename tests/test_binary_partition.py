@@ -250,18 +250,32 @@ def test_a_range_is_its_labels_in_any_order():
     assert BinaryClasses.model_validate({"positive": {"from": -1, "to": -1}}).positive == (-1,)
 
 
-def test_there_is_a_seed_where_something_is_random():
-    whole = {"clients": 2, "binary": {"positive": [1]}}
-    thinned = {"clients": 2, "binary": {"positive": [1], "keep_negative": 0.5}}
-    assert HorizontalPartition.model_validate(whole).seed is None
-    assert HorizontalPartition.model_validate(thinned).seed == 0
-    assert HorizontalPartition.model_validate({**thinned, "seed": 4}).seed == 4
-    assert HorizontalPartition(clients=2, test=0.5).seed == 0
-    assert HorizontalPartition(clients=2, test="test").seed is None
-    with pytest.raises(ValidationError, match="remove the seed"):
-        HorizontalPartition.model_validate({**whole, "seed": 4})
-    with pytest.raises(ValidationError, match="remove the seed"):
-        HorizontalPartition(clients=2, test="test", seed=4)
+@pytest.mark.parametrize(
+    ("values", "varies"),
+    [
+        ({}, False),
+        ({"test": "test"}, False),
+        ({"test": 3}, False),
+        ({"binary": {"positive": [1]}}, False),
+        ({"binary": {"positive": [1], "keep_negative": 0.5}}, True),
+        ({"test": 0.5}, True),
+        ({"assignment": "shuffled"}, True),
+        ({"assignment": "by_class"}, True),
+        ({"assignment": "dirichlet", "concentration": 1}, True),
+    ],
+)
+def test_trials_have_partitions_of_their_own_where_something_is_random(values, varies):
+    stated = {"clients": 2, **values}
+    spec = HorizontalPartition.model_validate(stated)
+    assert spec.seed is None
+    assert (spec.of_trial(4).slug == spec.of_trial(5).slug) is not varies
+    if not varies:
+        assert spec.of_trial(4) == spec
+        with pytest.raises(ValidationError, match=r"seed: .*remove it"):
+            HorizontalPartition.model_validate({**stated, "seed": 4})
+        return
+    seeded = HorizontalPartition.model_validate({**stated, "seed": 4})
+    assert spec.of_trial(4) == seeded == seeded.of_trial(5)
 
 
 # ------------------------------------------------------------------------------ names
@@ -290,7 +304,7 @@ def test_no_two_specifications_of_a_dense_grid_share_a_slug():
 
 def test_slugs_of_a_hundred_classes_are_short():
     binary = {"positive": {"from": 100, "to": 199}, "keep_negative": 0.2}
-    spec = spec_of(binary=binary, clients=16, test="validation")
+    spec = spec_of(binary=binary, clients=16, test="validation", seed=0)
     assert spec.slug == "horizontal-shuffled-16-positive100to199-keep0.2-1.0-seed0-on-validation"
     assert BinaryClasses(positive=(5, 6)).slug == "positive5_6-keep1.0-1.0"
     assert BinaryClasses(positive=(5, 7, 9)).slug == "positive5_7_9-keep1.0-1.0"

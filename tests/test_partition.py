@@ -171,7 +171,7 @@ def test_more_samples_or_clients_than_rows_are_refused(spec, message):
     ("values", "message"),
     [
         ({"clients": 4, "samples": 3}, "key 'samples', value 3: .*fewer than the 4 clients"),
-        ({"clients": 4, "seed": 3}, "key 'seed', value 3: .*'consecutive' is not random"),
+        ({"clients": 4, "seed": 3}, "seed: assignment 'consecutive' is not random; remove it"),
         ({"clients": 4, "concentration": 0.5}, "key 'concentration', value 0.5: .*takes no conc"),
         (
             {"clients": 4, "assignment": "dirichlet"},

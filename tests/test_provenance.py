@@ -282,7 +282,9 @@ TRACE_TAMPERING = {
     "values_digest": (
         edit_attribute("values_digest", flip_last_digit), State.DAMAGED, "values"),
     "source_digest": (edit_attribute("source_digest", flip_last_digit), State.STALE, "source"),
-    "shard_digest": (edit_attribute("shard_digest", flip_last_digit), State.STALE, "shards"),
+    "shard_digests": (
+        edit_attribute("shard_digests", lambda text: text.replace('":"', '":"0', 1)),
+        State.STALE, "shards"),
     "rounds": (edit_specification(rounds=5), State.STALE, "configuration"),
     "unknown key": (edit_specification(colour="red"), State.STALE, "configuration"),
     "nowhere": (edit_specification(algorithm="/etc/passwd"), State.STALE, "configuration"),

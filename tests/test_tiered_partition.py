@@ -323,19 +323,23 @@ def test_slugs_are_file_names_and_distinct():
         assert re.fullmatch(r"[A-Za-z0-9._-]+", slug)
 
 
-def test_a_partition_survives_json_and_is_that_of_every_trial():
+def test_a_partition_survives_json_and_is_that_of_every_trial_if_it_has_a_seed():
     binary = {"positive": {"from": 5, "to": 9}, "keep_positive": 0.5}
     spec = tiered({"views": 2, "width": 3}, 4, samples=9, test=0.5, seed=2, binary=binary)
     again = validated(Partition, json.loads(spec.model_dump_json()), "here")  # type: ignore[type-var]
     assert again == spec
     assert again.slug == spec.slug
-    assert spec.of_trial(7) == spec
+    assert spec.of_trial(7) == spec  # it states a seed, so all trials share it
+    assert tiered().of_trial(7) == tiered(seed=7)
     assert spec.test_split is None
     assert tiered(test="dev").test_split == "dev"
 
 
 def test_the_order_of_axes_makes_no_other_partition():
-    one, other = tiered({"width": 2, "height": 3}), tiered({"height": 3, "width": 2})
+    one, other = (
+        tiered({"width": 2, "height": 3}, seed=0),
+        tiered({"height": 3, "width": 2}, seed=0),
+    )
     assert one.slug == other.slug == "tiered-height3-width2-k3-seed0"
     assert canonical_json(one.model_dump()) == canonical_json(other.model_dump())
     assert one.silos == 6

@@ -73,7 +73,9 @@ def test_attributes_tell_where_a_trace_comes_from(shard, tmp_path):
     # With defaults: the specification holds only what the experiment states.
     assert json.loads(attributes["hyper_parameters"])["local_batch_size"] == 1
     assert "torch" not in json.loads(attributes["versions"])
-    assert len(attributes["source_digest"]) == len(attributes["shard_digest"]) == 64
+    digests = json.loads(attributes["shard_digests"])
+    assert list(digests) == ["3", "8"]
+    assert {len(digest) for digest in (attributes["source_digest"], *digests.values())} == {64}
     warnings = json.loads(attributes["warnings"])
     for warning, step in zip(warnings, ("η_g = 0.2", "η_l = 0.06667"), strict=True):
         assert f"{step} exceeds" in warning and "Theorem 4.2" in warning
@@ -134,12 +136,12 @@ def test_a_checkpoint_belongs_to_its_specification_code_and_data():
     def identity(*of):
         return training.run_identity(training.trace_identity(*of, optima={}))
 
-    same = identity(spec, "code", "data")
-    assert identity(specification(), "code", "data") == same
+    same = identity(spec, "code", {3: "data", 8: "more"})
+    assert identity(specification(), "code", {3: "data", 8: "more"}) == same
     others = [
-        identity(specification(rounds=26), "code", "data"),
-        identity(spec, "other code", "data"),
-        identity(spec, "code", "other data"),
+        identity(specification(rounds=26), "code", {3: "data", 8: "more"}),
+        identity(spec, "other code", {3: "data", 8: "more"}),
+        identity(spec, "code", {3: "data", 8: "other"}),
     ]
     for other, changed in zip(others, ("specification", "source code", "shards"), strict=True):
         assert {name for name in same if same[name] != other[name]} == {changed}

@@ -122,13 +122,18 @@ def test_costs_are_those_of_the_method(finished):
 
 
 def test_shards_hold_binary_thinned_rows_and_whole_test_rows(finished):
-    (silo,) = (finished.results / "shards" / "digits" / "train").glob("*/silo-0.parquet")
-    data = read_shard(silo)
-    assert set(data.samples.label) == {-1.0, 1.0}
-    assert data.metadata["positive_rate"] == (data.samples.label > 0).mean() > 0.8
-    assert len(data.test) == 359
-    assert 0.45 < (data.test.label > 0).mean() < 0.55
-    assert not set(data.test.sample_id) & set(data.samples.sample_id)
+    shards = finished.results / "shards" / "digits" / "train"
+    tested = set()
+    for seed in (7, 0, 1):  # each has rows of its own
+        (silo,) = shards.glob(f"*-seed{seed}-*/silo-0.parquet")
+        data = read_shard(silo)
+        assert set(data.samples.label) == {-1.0, 1.0}
+        assert data.metadata["positive_rate"] == (data.samples.label > 0).mean() > 0.8
+        assert len(data.test) == 359
+        assert 0.42 < (data.test.label > 0).mean() < 0.58
+        assert not set(data.test.sample_id) & set(data.samples.sample_id)
+        tested.add(tuple(data.test.sample_id))
+    assert len(tested) == 3
 
 
 def test_another_experiments_runs_are_not_trained_twice(finished):

@@ -50,6 +50,13 @@ class ClientSamples:
         return np.repeat(1.0 / (self.clients * np.maximum(sizes, 1)), sizes)
 
 
+def client_sizes(path: Path) -> np.ndarray:
+    """(clients,) how many samples each client of a silo holds, without reading them."""
+    with open_parquet(path) as file:
+        metadata = read_metadata(file, path, SHARD_KEYS)
+    return np.asarray(metadata["client_samples"], dtype=np.int64)
+
+
 def read_shard(path: Path) -> ClientSamples:
     """Read the samples of all clients of a silo, and the test rows.
 

@@ -6,7 +6,7 @@ on the code of its own federation only.
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,9 @@ import numpy as np
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.client_shards import ClientSamples, read_shard
+from fedatlas.files import text_digest
 from fedatlas.schema.models import only_subclass
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.manifests import vouched_digests
 
@@ -51,16 +50,31 @@ class Privacy:
 
 
 class Setting(ABC):
-    """Data and arithmetic of a run; a subclass finds its files, see `open_setting`.
+    """Data and arithmetic of a run; of the partitions that seeds may have, one is held at once.
 
-    engine: has the array type (`array`, `numpy`) and `memory`, what ran out of it.
-    device: where the engine computes. data_digest: of all files that are read.
+    engine: of the seed that was tried last; has the array type (`array`, `numpy`) and `memory`,
+        what ran out of it. device: where the engine computes.
+    shard_digests: of all files that a seed reads, by seed.
     accelerator: model, driver and CUDA of a GPU that computes.
     """
 
-    def __init__(self, spec: RunSpec, engine: Any, device: str, data_digest: str) -> None:
-        """device: claimed if it is a GPU."""
-        self.engine, self.device, self.data_digest = engine, device, data_digest
+    def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
+        """See `open_setting`; a GPU is claimed when all files are found to be whole."""
+        self._spec = spec
+        self._files: dict[int, list[Path]] = {}
+        self.shard_digests: dict[int, str] = {}
+        by_slug: dict[str, str] = {}
+        for seed in spec.seeds:
+            partition = spec.partition.of_trial(seed)
+            files = shard_files(shards / partition.slug, partition.silos)
+            if partition.slug not in by_slug:
+                digests = vouched_digests(files, spec.dataset, spec.split, partition)
+                by_slug[partition.slug] = text_digest("".join(digests))
+            self._files[seed], self.shard_digests[seed] = files, by_slug[partition.slug]
+        self.device = device = self._claimed(device)
+        self._held: list[Path] = []
+        self.engine: Any = None
+        self._hold(spec.seeds[0])
         self.uses_torch = device != "cpu" or not isinstance(spec.objective, LinearObjective)
         self.accelerator: dict[str, str] = {}
         if device != "cpu":
@@ -68,9 +82,32 @@ class Setting(ABC):
 
             self.accelerator = gpu_versions(device)
 
+    def _claimed(self, device: str) -> str:
+        """The device that computes, claimed if it is a GPU."""
+        return claimed_for_networks(self._spec, device)
+
     @abstractmethod
+    def _engine(self, files: Sequence[Path]) -> Any:
+        """The arithmetic over the shards in these files, in the order of their silos."""
+
+    @abstractmethod
+    def _trial(self, seed: int) -> Trial:
+        """A fresh start on the engine."""
+
     def trial(self, seed: int) -> Trial:
-        """A fresh start for one seed."""
+        """A fresh start for one seed; earlier ones must not be used any more."""
+        self._hold(seed)
+        return self._trial(seed)
+
+    def _hold(self, seed: int) -> None:
+        """Read the seed's shards, unless they are those that were read last."""
+        if self._files[seed] == self._held:
+            return
+        memory = self.engine and self.engine.memory
+        self.engine = None  # before the next is read: memory holds one
+        self.engine, self._held = self._engine(self._files[seed]), self._files[seed]
+        if memory is not None:  # what did not fit once will not fit again
+            self.engine.memory.restore(memory.state)
 
     def random(self, seed: int) -> RoundRandom:
         """The random numbers of one seed."""
@@ -100,16 +137,6 @@ def claimed_for_networks(spec: RunSpec, device: str) -> str:
     from fedatlas.arithmetic.torch_device import claimed
 
     return claimed(device, spec.name)
-
-
-def read_clients(spec: RunSpec, shards: Path) -> tuple[ClientSamples, str]:
-    """The samples of a horizontal run and the digest of their file."""
-    partition = spec.partition
-    assert isinstance(partition, HorizontalPartition)
-    files = shard_files(shards / partition.slug, partition.silos)
-    (digest,) = vouched_digests(files, spec.dataset, spec.split, partition)
-    (path,) = files
-    return read_shard(path), digest
 
 
 def shard_files(folder: Path, silos: int) -> list[Path]:

@@ -21,7 +21,7 @@ from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
 #: Attributes that name a trace, in the order of the atlas's groups.
 IDENTITY = ("paper", "experiment", "run", "point")
 # Attributes that hold JSON objects.
-_OBJECTS = {"hyper_parameters", "optima", "specification", "versions"}
+_OBJECTS = {"hyper_parameters", "optima", "shard_digests", "specification", "versions"}
 
 
 @dataclass(frozen=True)

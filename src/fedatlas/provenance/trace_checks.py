@@ -95,19 +95,19 @@ class Traces:
                 why = " is not here" if missing else " damaged, see there"
                 yield unchecked("shards", f"{folder / slug}:{why}")
                 return
-        digests = [
-            self._inputs.digests[file]
-            for slug, partition in partitions.items()
-            for file in shard_files(folder / slug, partition.silos)
-        ]
-        # As training records them; see `federations.<kind>.setting`.
-        if spec.partition.kind == "vertical":
-            digests.sort()
-        found = text_digest("".join(digests)) if spec.partition.kind != "horizontal" else digests[0]
-        recorded = trace.attributes.get("shard_digest")
-        if found != recorded:
-            more = f" and {len(partitions) - 1} more" if len(partitions) > 1 else ""
-            yield stale("shards", f"{min(partitions)}{more}: {short(recorded)} → {short(found)}")
+        recorded = trace.attributes.get("shard_digests", {})
+        changed = []
+        for seed, partition in zip(spec.seeds, trials, strict=True):
+            files = shard_files(folder / partition.slug, partition.silos)
+            # As training records them; see `federations.setting`.
+            found = text_digest("".join(self._inputs.digests[file] for file in files))
+            if found != recorded.get(str(seed)):
+                was, now = short(recorded.get(str(seed))), short(found)
+                changed.append(f"{partition.slug}: {was} → {now}")
+        changed = list(dict.fromkeys(changed))
+        if changed:
+            more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+            yield stale("shards", f"{changed[0]}{more}")
 
     def _check_optima(self, trace: StoredTrace, spec: RunSpec) -> Iterator[Finding]:
         folder = self._inputs.results / "optima" / spec.dataset / spec.split

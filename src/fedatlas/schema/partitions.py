@@ -84,6 +84,7 @@ class _Partition(Model):
     """
 
     test: int | float | str | None = None
+    seed: int | None = None
 
     @field_validator("test", mode="before")
     @classmethod
@@ -110,8 +111,8 @@ class _Partition(Model):
         return self.test if isinstance(self.test, str) else None
 
     def of_trial(self, seed: int) -> Self:
-        """The partition of one trial; by default all share this one."""
-        return self
+        """The partition of one trial: with the trial's seed, unless all trials share one."""
+        return self if self.seed is not None else self.model_copy(update={"seed": seed})
 
 
 class _ClientPartition(_Partition):
@@ -149,8 +150,8 @@ class HorizontalPartition(_ClientPartition):
         classes of the data set.
         `dirichlet`: skewed by label; see `share_out`.
     concentration: of the Dirichlet distribution: small is skewed, large is uniform.
-    seed: of everything random here, 0 unless given; where nothing is, there is none, so that equal
-        partitions have equal names.
+    seed: of everything random here; null lets every trial (seed of a run) have its own partition.
+        Where nothing is random, there is none, so that equal partitions have equal names.
     """
 
     #: Number of shard files: samples are not cut by columns.
@@ -160,7 +161,7 @@ class HorizontalPartition(_ClientPartition):
     assignment: Literal["consecutive", "shuffled", "by_class", "dirichlet"] = "consecutive"
     # Far below the bound the split is uniform already; it keeps sums finite and slugs free of "+".
     concentration: float | None = Field(default=None, gt=0, le=1e9, validate_default=True)
-    seed: int | None = Field(default=None, ge=0, validate_default=True)
+    seed: int | None = Field(default=None, ge=0)
 
     @field_validator("concentration")
     @classmethod
@@ -172,16 +173,19 @@ class HorizontalPartition(_ClientPartition):
             raise ValueError(f"assignment '{assignment}' takes no concentration; remove it")
         return concentration
 
-    @field_validator("seed")
-    @classmethod
-    def _only_where_random(cls, seed: int | None, info: ValidationInfo) -> int | None:
-        binary = info.data.get("binary")
-        random = isinstance(info.data.get("test"), float) or (binary is not None and binary.thins)
-        if info.data.get("assignment") == "consecutive" and not random:
-            if seed is not None:
-                raise ValueError("assignment 'consecutive' is not random; remove the seed")
-            return None
-        return 0 if seed is None else seed
+    @model_validator(mode="after")
+    def _seed_only_where_random(self) -> Self:
+        if self.seed is not None and not self._is_random:
+            raise ValueError("seed: assignment 'consecutive' is not random; remove it")
+        return self
+
+    @property
+    def _is_random(self) -> bool:
+        thins = self.binary is not None and self.binary.thins
+        return self.assignment != "consecutive" or isinstance(self.test, float) or thins
+
+    def of_trial(self, seed: int) -> Self:
+        return super().of_trial(seed) if self._is_random else self
 
     @property
     def slug(self) -> str:
@@ -217,10 +221,6 @@ class VerticalPartition(_Partition):
                 f"'active' is {self.active}, but there are only {self.parties} parties"
             )
         return self
-
-    def of_trial(self, seed: int) -> Self:
-        """The partition of one trial: with the trial's seed, unless all trials share one."""
-        return self if self.seed is not None else self.model_copy(update={"seed": seed})
 
     @property
     def silos(self) -> int:
@@ -275,12 +275,12 @@ class TieredPartition(_ClientPartition):
     clients: every silo shares out the training samples after a uniform random permutation of its
         own, in blocks whose sizes differ by at most one (Das et al. 2022, section 5.2).
     binary: under one seed a horizontal partition keeps the same rows.
-    seed: of everything random here.
+    seed: of everything random here; null lets every trial (seed of a run) have its own partition.
     """
 
     kind: Literal["tiered"] = "tiered"
     cut: dict[str, Annotated[int, Field(ge=1)]]
-    seed: int = Field(default=0, ge=0)
+    seed: int | None = Field(default=None, ge=0)
 
     @field_validator("cut")
     @classmethod

@@ -70,7 +70,7 @@ def train_in(
 ) -> xr.Dataset:
     """The same in an open setting. best: f* by seed, if sub-optimality is measured."""
     algorithm = build_algorithm(spec)
-    identity = trace_identity(spec, code_digest(*spec.code), setting.data_digest, best)
+    identity = trace_identity(spec, code_digest(*spec.code), setting.shard_digests, best)
     rehearsal = setting.trial(spec.seeds[0])
     privacy = setting.privacy(algorithm, spec.rounds)
     # Without any curvature (all features 0) every step is covered.

@@ -56,7 +56,7 @@ def train_points(
             setting = None  # before the next is read: memory holds one
             setting, opened = open_setting(spec, results / "shards" / split, device), shared
         best = read_optima(spec, results / "optima" / split)
-        identity = trace_identity(spec, code_digest(*spec.code), setting.data_digest, best)
+        identity = trace_identity(spec, code_digest(*spec.code), setting.shard_digests, best)
         if _holds(waiting, identity):
             log.info("%s: was finished before the job ended", spec.name)
         elif _holds(trace, identity):

@@ -57,13 +57,16 @@ class Position:
 
 
 def trace_identity(
-    spec: RunSpec, code: str, shard_digest: str, optima: Mapping[int, float]
+    spec: RunSpec, code: str, shards: Mapping[int, str], optima: Mapping[int, float]
 ) -> dict[str, str]:
-    """What a run's numbers depend on, as attributes of its trace. optima: f* by seed."""
+    """What a run's numbers depend on, as attributes of its trace.
+
+    shards: digests by seed. optima: f* by seed.
+    """
     return {
         "specification": canonical_json(spec.model_dump(mode="json")),
         "source_digest": code,
-        "shard_digest": shard_digest,
+        "shard_digests": canonical_json({str(seed): digest for seed, digest in shards.items()}),
         "optima": canonical_json({str(seed): value for seed, value in optima.items()}),
     }
 
@@ -76,7 +79,7 @@ def run_identity(trace: Mapping[str, str]) -> dict[str, str]:
     return {
         "specification": text_digest(trace["specification"]),
         "source code": trace["source_digest"],
-        "shards": trace["shard_digest"],
+        "shards": text_digest(trace["shard_digests"]),
         "optima": text_digest(trace["optima"]),
     }
 
@@ -129,7 +132,7 @@ class Restart:
         """identity: what the run's numbers depend on, by name."""
         self.interruption = Interruption()
         self._policy, self._identity = policy, identity
-        self._spec, self._memory = spec, setting.engine.memory
+        self._spec, self._setting = spec, setting
         self._saved = time.monotonic()
 
     @property
@@ -148,8 +151,8 @@ class Restart:
         if position is not None:
             arrays |= {f"state/{name}": values for name, values in position.state.items()}
             header |= {name: getattr(position, name) for name in _IN_HEADER}
-        if self._memory is not None:
-            header["memory"] = self._memory.state
+        if self._setting.engine.memory is not None:
+            header["memory"] = self._setting.engine.memory.state
         checkpoints.save(self._policy.path, self._identity, header, arrays)
         self._saved = time.monotonic()
         if self.interruption.asked is not None:
@@ -167,8 +170,8 @@ class Restart:
             return Records(), None
         header, arrays = found
         records = Records(checkpoints.within("variable/", arrays), list(header["status"]))
-        if self._memory is not None:
-            self._memory.restore(header.get("memory", {}))
+        if self._setting.engine.memory is not None:
+            self._setting.engine.memory.restore(header.get("memory", {}))
         if len(records.status) == len(self._spec.seeds):
             return records, None
         seed = self._spec.seeds[len(records.status)]

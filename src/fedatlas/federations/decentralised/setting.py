@@ -1,32 +1,36 @@
 """Agents with whole samples on directed graphs, without a server."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.client_shards import ClientSamples, client_sizes, read_shard
 from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
 from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork, graph_weights
 from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.federations.setting import Privacy, Setting, Trial, claimed_for_networks, read_clients
+from fedatlas.federations.setting import Privacy, Setting, Trial
 from fedatlas.privacy.accountants import Exposure
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.runs import RunSpec
 
 
 class DecentralisedSetting(Setting):
-    """The same data and graphs for all seeds; "auto" is a GPU for networks where there is one."""
+    """The same graphs for all seeds; "auto" is a GPU for networks where there is one."""
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
-        data, digest = read_clients(spec, shards)
-        device = claimed_for_networks(spec, device)
-        engine = _engine(spec, data, device)
-        super().__init__(spec, engine, device, digest)
+        super().__init__(spec, shards, device)
         self._graphs = graph_weights(spec)
-        self._exposure = Exposure(engine.fewest_samples, engine.dimension, *self._graphs)
+        # What is promised holds for every trial.
+        fewest = min(int(client_sizes(file).min()) for (file,) in self._files.values())
+        self._exposure = Exposure(fewest, self.engine.dimension, *self._graphs)
 
-    def trial(self, seed: int) -> Trial:
+    def _engine(self, files: Sequence[Path]) -> GraphProblem:
+        (file,) = files
+        return _engine(self._spec, read_shard(file), self.device)
+
+    def _trial(self, seed: int) -> Trial:
         engine, counters = self.engine, GraphCounters()
         network = GraphNetwork(*self._graphs, engine.array, engine.draws, counters)
         return Trial(engine.counting(counters), network, counters, engine.start(seed))

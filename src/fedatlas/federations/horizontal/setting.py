@@ -1,43 +1,40 @@
 """Clients with whole samples around a server."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.federations.client_shards import read_shard
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.problem import HorizontalProblem
-from fedatlas.federations.setting import Setting, Trial, read_clients
+from fedatlas.federations.setting import Setting, Trial
 from fedatlas.federations.star_network import StarNetwork
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.schema.runs import RunSpec
 
 
 class HorizontalSetting(Setting):
-    """The same data for all seeds; "auto" is the CPU.
+    """On "auto" the CPU: there, compiled loops over sparse rows beat a GPU's launch times."""
 
-    There, compiled loops over sparse rows beat a GPU's launch times.
-    """
+    def _claimed(self, device: str) -> str:
+        if device in ("auto", "cpu"):
+            return "cpu"
+        from fedatlas.arithmetic.torch_device import claimed
 
-    def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
-        data, digest = read_clients(spec, shards)
-        assert isinstance(spec.objective, LinearObjective)
-        if device == "auto":
-            device = "cpu"
-        elif device != "cpu":
-            from fedatlas.arithmetic.torch_device import claimed
+        return claimed(device, self._spec.name)
 
-            device = claimed(device, spec.name)
-        engine: HorizontalProblem
-        if device == "cpu":
+    def _engine(self, files: Sequence[Path]) -> HorizontalProblem:
+        (file,) = files
+        data, objective = read_shard(file), self._spec.objective
+        assert isinstance(objective, LinearObjective)
+        if self.device == "cpu":
             from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 
-            engine = CompiledEngine(data, spec.objective)
-        else:
-            from fedatlas.federations.horizontal.torch_engine import TorchEngine
+            return CompiledEngine(data, objective)
+        from fedatlas.federations.horizontal.torch_engine import TorchEngine
 
-            engine = TorchEngine(data, spec.objective, device)
-        super().__init__(spec, engine, device, digest)
+        return TorchEngine(data, objective, self.device)
 
-    def trial(self, seed: int) -> Trial:
+    def _trial(self, seed: int) -> Trial:
         counters = Counters()
         problem = self.engine.counting(counters)
         network = StarNetwork(problem.clients, counters)
