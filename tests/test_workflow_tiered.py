@@ -20,6 +20,7 @@ objective: {name: cross_entropy, model: linear}
 rounds: 6
 record_every: 2
 seeds: [0, 1]
+tuning_seeds: [7]
 runs:
   one-step:
     algorithm: tdcd
@@ -84,12 +85,14 @@ def test_silos_have_files_of_their_own(finished):
     found = {
         folder.name: sorted(file.name for file in folder.iterdir()) for folder in shards.iterdir()
     }
+    silos = {"width2-k4": 2, "height2-width2-k3": 4}
     assert found == {
-        "tiered-width2-k4-seed0-test0.2": ["manifest.json", "silo-0.parquet", "silo-1.parquet"],
-        "tiered-height2-width2-k3-seed0-test0.2": [
+        f"tiered-{cut}-seed{seed}-test0.2": [
             "manifest.json",
-            *(f"silo-{silo}.parquet" for silo in range(4)),
-        ],
+            *(f"silo-{silo}.parquet" for silo in range(number)),
+        ]
+        for cut, number in silos.items()
+        for seed in ((0, 1, 7) if cut == "width2-k4" else (0, 1))
     }
     manifest = json.loads((shards / "tiered-width2-k4-seed0-test0.2/manifest.json").read_text())
     assert [len(silo["clients"]) for silo in manifest["silos"]] == [4, 4]
