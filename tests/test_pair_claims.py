@@ -87,8 +87,8 @@ def test_order_carries_the_claim_and_readable_numbers():
     assert (found.claim, found.case, found.paper) == ("paper-figure/claim", "", "paper")
     assert (found.source, found.statement, found.question) == ("Figure 1", "It holds.", "paper")
     assert found.evidence == (
-        "gradient_norm by 200 rounds: a 0.02, b 0.2; about a tenth of the gradient_norm (0.1 to 0.1); "
-        "a factor of 1.05 counts; not tuned"
+        "gradient_norm by 200 rounds: a 0.02, b 0.2; about a tenth of the gradient_norm "
+        "(0.1 to 0.1); a factor of 1.05 counts; not tuned"
     )
     assert found.effect is not None
     assert (found.effect.estimate, found.effect.seeds, found.effect.unit) == (1, 6, "decades")
