@@ -118,7 +118,7 @@ def test_order_goes_by_the_first_accounting_and_names_the_others():
         kind="budget_order", smaller="s1-0.1", than=("s2-0.9996", "chen-wang-zhang-2024")
     )
     s2, quantised = judged(test, of_figure())
-    assert (s2.verdict, quantised.verdict) == ("reproduced", "not reproduced")
+    assert (s2.outcome, quantised.outcome) == ("reproduced", "contradicted")
     assert s2.case == "[than s2-0.9996]"
     assert "950.65 (form (7)/(8))" in quantised.evidence
     assert "each assumes C = 1" in s2.evidence
@@ -154,23 +154,23 @@ def test_equal_budgets_are_not_smaller():
         kind="budget_order", smaller="wang-zhang-2024", than=("chen-wang-zhang-2024",)
     )
     (finding,) = judged(test, of_figure())
-    assert finding.verdict == "not reproduced" and finding.case == ""
+    assert finding.outcome == "contradicted" and finding.case == ""
 
 
 def test_delta_of_ternary_messages():
     kind, run = "delta_reaches_one", "wang-basar-2023"
     # Own value as sent: Σ_k 0.1 k/(55 · 14.5) is 1 at 127; own value exact: at 808.
-    for after, tolerance, verdict in ((127, 0, "reproduced"), (120, 6, "not reproduced")):
+    for after, tolerance, outcome in ((127, 0, "reproduced"), (120, 6, "contradicted")):
         test = DeltaReachesOneTest(kind=kind, run=run, after=after, tolerance=tolerance)
         (finding,) = judged(test, of_figure())
-        assert finding.verdict == verdict
+        assert finding.outcome == outcome
         assert "after 127" in finding.evidence and "after 808" in finding.evidence
     fitted = DeltaReachesOneTest(kind=kind, run=run, after=127, tolerance=0, fitted="r was fitted")
     (finding,) = judged(fitted, of_figure())
-    assert finding.verdict == "inconclusive" and finding.evidence.endswith("r was fitted")
+    assert finding.outcome == "not testable" and finding.evidence.endswith("r was fitted")
     test = DeltaReachesOneTest(kind=kind, run="kang-2021", after=800, tolerance=10)
     (finding,) = judged(test, of_figure())
-    assert finding.verdict == "not reproduced" and "never (0.02)" in finding.evidence
+    assert finding.outcome == "contradicted" and "never (0.02)" in finding.evidence
 
 
 def test_a_single_rise_refutes_a_fall():
@@ -179,15 +179,15 @@ def test_a_single_rise_refutes_a_fall():
     case = int(np.flatnonzero(falling["run"].to_numpy() == "s1-0.1")[0])
     falling["final_epsilon"][case] = np.linspace(9, 1, 60)
     (finding,) = judged(test, falling)
-    assert finding.verdict == "reproduced" and "rises at 0 of 30" in finding.evidence
+    assert finding.outcome == "reproduced" and "rises at 0 of 30" in finding.evidence
     falling["final_epsilon"][case, 10] = 0.5  # before the horizon that the claim begins at
-    assert [f.verdict for f in judged(test, falling)] == ["reproduced"]
+    assert [f.outcome for f in judged(test, falling)] == ["reproduced"]
     falling["final_epsilon"][case, 45] = 0.5  # so that the next one is a rise
     (finding,) = judged(test, falling)
-    assert finding.verdict == "not reproduced" and "last at K = 47" in finding.evidence
+    assert finding.outcome == "contradicted" and "last at K = 47" in finding.evidence
     falling["final_epsilon"][case, 40:] = np.nan  # horizons that cannot be run
     (finding,) = judged(test, falling)
-    assert finding.verdict == "reproduced" and "horizons 30 to 40" in finding.evidence
+    assert finding.outcome == "reproduced" and "horizons 30 to 40" in finding.evidence
 
 
 def test_a_run_without_a_budget_is_refused():

@@ -326,13 +326,13 @@ def verdict(surface: Surface | None, classification: str, above: float) -> Verdi
     [
         ("saddle", 0.1, "reproduced"),
         ("saddle", 0.25, "reproduced"),  # its border, whatever rounding does
-        ("saddle", 0.26, "not reproduced"),
-        ("degenerate", 0.1, "not reproduced"),
-        ("minimum", 0.0, "not reproduced"),
+        ("saddle", 0.26, "contradicted"),
+        ("degenerate", 0.1, "contradicted"),
+        ("minimum", 0.0, "contradicted"),
     ],
 )
 def test_a_claim_is_judged_by_class_and_height(figure_1, classification, above, expected):
-    assert verdict(figure_1, classification, above).verdict == expected
+    assert verdict(figure_1, classification, above).outcome == expected
 
 
 def test_evidence_tells_the_point_and_the_search(figure_1):

@@ -80,7 +80,7 @@ def test_the_published_value_is_judged_by_its_regret(levels, expected):
 def test_evidence_tells_both_values_and_what_the_published_one_costs():
     found = verdict(published(0.4), a=profile(0.1, 0.1, 0.01, 0.02))
     assert found.evidence == (
-        "a: gradient_norm by rate: 0.4 (published) 0.0201, 0.3 (chosen) 0.01; 2 times the "
+        "a: gradient_norm by rate: 0.4 (published) 0.0201, 0.3 (chosen) 0.01; about twice the "
         "gradient_norm (2 to 2); a factor of 1.05 counts; chosen among 4 points"
     )
     found = verdict(published(0.4), a=profile(0.1, 0.02, 0.1, 0.01))
@@ -186,7 +186,7 @@ def test_a_larger_value_is_judged_against_the_other_runs_choice(levels, expected
 def test_the_evidence_of_a_larger_value():
     assert verdict(SELECTED, a=profile(0.1, 0.02, 0.1, 0.01), b=SMALLER).evidence == (
         "chosen rate: a 0.4, b 0.2; a: gradient_norm by rate: 0.4 (best above) 0.01, 0.2 (chosen "
-        "by b) 0.0201; 0.5 times the gradient_norm (0.5 to 0.5); a factor of 1.05 counts; chosen "
+        "by b) 0.0201; about half the gradient_norm (0.5 to 0.5); a factor of 1.05 counts; chosen "
         "among 4 points; a at the edge of its grid in rate"
     )
 

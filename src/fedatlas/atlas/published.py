@@ -15,9 +15,9 @@ from fedatlas.evaluation.claims.budget_falls import BudgetFallsTest
 from fedatlas.evaluation.claims.delta_reaches_one import DeltaReachesOneTest
 from fedatlas.evaluation.claims.published_measurement import PublishedMeasurementTest
 from fedatlas.evaluation.claims.published_value import PublishedValueTest
-from fedatlas.evaluation.final_values import final_losses
+from fedatlas.evaluation.costs import column
+from fedatlas.evaluation.levels import diverged
 from fedatlas.schema.hyper_parameters import flat
-from fedatlas.schema.measurements import LARGER_IS_BETTER
 from fedatlas.traces.trace import judged, read_trace
 
 
@@ -42,15 +42,15 @@ def published_numbers(
     """
     budgets = results / "experiments" / experiment.name / "budgets.nc"
     traces = results / "experiments" / experiment.runs_of / "traces"
-    judged: set[tuple[str, str]] = set()
+    claimed: set[tuple[str, str]] = set()
     for claim in experiment.claims:
         match claim.test:
             case PublishedMeasurementTest() as test:
-                quantity, stated = test.measurement, f"{test.value:g} ± {test.tolerance:g}"
+                quantity, stated = test.measurement, test.printed
                 ours = _ends(traces, test.run, quantity, selection)
-                judged.add((test.run, quantity))
+                claimed.add((test.run, quantity))
             case PublishedValueTest() as test:
-                quantity, stated = test.hyper_parameter, f"{test.value:g} ± {test.tolerance:g}"
+                quantity, stated = test.hyper_parameter, f"{test.value:g}"
                 ours = _chosen(test.run, quantity, selection)
             case DeltaReachesOneTest() as test:
                 quantity, stated = "iterations to δ = 1", f"{test.after} ± {test.tolerance}"
@@ -63,7 +63,7 @@ def published_numbers(
         yield PublishedNumber(test.run, quantity, stated, ours, claim.id)
     measurement = experiment.figure.measurement
     for run, value in experiment.figure.published.items():
-        if (run, measurement) not in judged:
+        if (run, measurement) not in claimed:
             ours = _ends(traces, run, measurement, selection)
             yield PublishedNumber(run, measurement, f"{value:g}", ours, None)
 
@@ -71,15 +71,16 @@ def published_numbers(
 def _ends(traces: Path, run: str, measurement: str, selection: Mapping[str, Any]) -> str:
     """The mean and deviation of the seeds that are not lost, and how many seeds there are."""
     point = selection["runs"][run]["selected"]
-    losses = final_losses(judged(read_trace(traces / run / f"{point}.nc")), measurement)
-    kept, seeds = losses[np.isfinite(losses)], counted(len(losses), "seed")
+    trace = judged(read_trace(traces / run / f"{point}.nc"))
+    ends = column(trace, measurement)[:, -1]
+    kept, seeds = ends[~diverged(trace)], counted(len(ends), "seed")
     if not len(kept):
         return f"none (0 of {seeds})"
-    mean = float((-kept if measurement in LARGER_IS_BETTER else kept).mean())
+    mean = float(kept.mean())
     shown = f"{mean:.4g}"
     if len(kept) > 1:  # the spread of one is unknown
         shown = _with_deviation(mean, float(kept.std(ddof=1)))
-    return f"{shown} ({len(kept)} of {seeds})" if len(kept) < len(losses) else f"{shown} ({seeds})"
+    return f"{shown} ({len(kept)} of {seeds})" if len(kept) < len(ends) else f"{shown} ({seeds})"
 
 
 def _with_deviation(mean: float, deviation: float) -> str:

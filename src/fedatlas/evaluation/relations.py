@@ -8,7 +8,14 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, PositiveFloat
 
-from fedatlas.evaluation.comparison import Aim, Direction, advantages
+from fedatlas.evaluation.comparison import (
+    Aim,
+    Direction,
+    Interval,
+    advantages,
+    decide,
+    median_interval,
+)
 from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.evidence import counts, effect_told, level, mean_of
 from fedatlas.evaluation.levels import deceptive, diverged, log_measurement, mean_along, reached
@@ -140,6 +147,23 @@ def judged_again(finding: Finding, again: Mapping[str, Callable[[], Finding]]) -
         if outcome not in (finding.outcome, "not testable")
     ]
     return replace(finding, fragile=", ".join(changed))
+
+
+def as_far_as_resolved(
+    results: Results, finding: Finding, gaps: Sequence[np.ndarray], aim: Aim
+) -> Finding:
+    """What remains of the finding wherever between two records targets were met.
+
+    gaps: the least and the largest advantages (seeds,) that records leave open.
+    """
+    if finding.outcome == "undecided":
+        return finding
+    least, most = (median_interval(extreme, results.confidence) for extreme in gaps)
+    outcome = decide(Interval(np.nan, least.low, most.high), aim)
+    if outcome == "undecided":
+        reason = "below resolution: records are too far apart to tell"
+        return replace(finding, outcome="not testable", evidence=f"{finding.evidence}; {reason}")
+    return replace(finding, outcome=outcome)
 
 
 def _values(trace: Trace, measurement: str) -> np.ndarray:

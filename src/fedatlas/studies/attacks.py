@@ -23,7 +23,7 @@ from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.audit_stands import REFUTED
-from fedatlas.evaluation.levels import CONFIDENCE
+from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.federations.decentralised.network import GraphCounters, Links, graph_weights
 from fedatlas.privacy.accountants import Exposure
 from fedatlas.privacy.sensitivity import smooth_lemma_2

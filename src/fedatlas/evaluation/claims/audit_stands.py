@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from fedatlas.evaluation.comma_separated import read_rows
-from fedatlas.evaluation.levels import CONFIDENCE
+from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding, RunTest
 
@@ -30,7 +30,7 @@ def read_audit(path: Path) -> list[dict[str, str]]:
 class AuditStandsTest(RunTest):
     """No attack of the privacy audit shows more than the ε that a run's paper claims.
 
-    An audit can only refute: what it does not refute is `inconclusive`.
+    Contradicted where an attack shows more. Otherwise not testable: an attack can only refute.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("privacy_audit",)
@@ -53,8 +53,8 @@ class AuditStandsTest(RunTest):
                     for row in (first, *others)
                 )
             )
-            yield Finding(
-                f"[curvature {float(curvature):g}]",
-                "not reproduced" if refuted else "inconclusive",
-                evidence,
-            )
+            case = f"[curvature {float(curvature):g}]"
+            if refuted:
+                yield Finding(case, "contradicted", evidence)
+            else:
+                yield Finding(case, "not testable", f"{evidence}; an attack can only refute")

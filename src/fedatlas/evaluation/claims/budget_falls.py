@@ -11,7 +11,10 @@ from fedatlas.schema.claims import Finding, RunTest
 
 
 class BudgetFallsTest(BudgetTest, RunTest):
-    """The ε of a whole run falls with every larger horizon, from `from_horizon` on."""
+    """The ε of a whole run falls with every larger horizon, from `from_horizon` on.
+
+    Nothing is random here: reproduced if it falls at every step, otherwise contradicted.
+    """
 
     kind: Literal["budget_falls"]
     from_horizon: PositiveInt
@@ -32,4 +35,4 @@ class BudgetFallsTest(BudgetTest, RunTest):
         )
         if len(rises):
             evidence += f", last at K = {rises[-1]}"
-        yield Finding("", "not reproduced" if len(rises) else "reproduced", evidence)
+        yield Finding("", "contradicted" if len(rises) else "reproduced", evidence)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class BudgetOrderTest(BudgetTest):
     """One run spends less ε over all iterations than each of its rivals: one case per rival.
 
-    Judged by each run's first accounting; others are evidence.
+    Judged by each run's first accounting; others are evidence. Nothing is random here: reproduced
+    if it is less, otherwise contradicted.
     """
 
     kind: Literal["budget_order"]
@@ -37,8 +38,8 @@ class BudgetOrderTest(BudgetTest):
                 f"{_others(self.smaller, ours)}{_others(rival, theirs)}"
                 f"{self._resting_on(results, self.smaller, rival)}"
             )
-            verdict: Outcome = "reproduced" if mine < its else "not reproduced"
-            yield Finding(f"[than {rival}]" if len(self.than) > 1 else "", verdict, evidence)
+            outcome: Outcome = "reproduced" if mine < its else "contradicted"
+            yield Finding(f"[than {rival}]" if len(self.than) > 1 else "", outcome, evidence)
 
     def _resting_on(self, results: Results, *runs: str) -> str:
         """The assumptions of the runs' budgets, stated once if they are the same."""

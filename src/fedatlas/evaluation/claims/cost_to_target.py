@@ -1,16 +1,21 @@
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedatlas.evaluation.comparison import advantages, decide, median_interval
+from fedatlas.evaluation.comparison import advantages
 from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import level, target_name, unit_of
-from fedatlas.evaluation.levels import Crossings, crossings, log_target
-from fedatlas.evaluation.relations import FACTORS, RelationTest, compared, judged_again
+from fedatlas.evaluation.levels import crossings, log_target
+from fedatlas.evaluation.relations import (
+    FACTORS,
+    RelationTest,
+    as_far_as_resolved,
+    compared,
+    judged_again,
+)
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.measurements import check_target
@@ -61,20 +66,6 @@ class CostToTargetTest(RelationTest):
             measurement=self.measurement,
             what=unit_of(self.cost),
         )
-        return self._as_far_as_resolved(results, finding, found)
-
-    def _as_far_as_resolved(
-        self, results: Results, finding: Finding, found: Sequence[Crossings]
-    ) -> Finding:
-        """The finding, unless records are too far apart to tell it."""
         first, second = found
-        aim = self.aim_in("decades")
-        for least, most in ((first.after, second.before), (first.before, second.after)):
-            gaps = advantages(least, most)
-            outcome = decide(median_interval(gaps, results.confidence), aim)
-            if finding.outcome != "undecided" and outcome != finding.outcome:
-                reason = "below resolution: records are too far apart to tell"
-                return replace(
-                    finding, outcome="not testable", evidence=f"{finding.evidence}; {reason}"
-                )
-        return finding
+        gaps = advantages(first.after, second.before), advantages(first.before, second.after)
+        return as_far_as_resolved(results, finding, gaps, self.aim_in("decades"))

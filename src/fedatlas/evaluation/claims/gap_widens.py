@@ -1,22 +1,35 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedatlas.evaluation.evidence import level, ratio, target_name, unit_of
-from fedatlas.evaluation.levels import common_target, difference, log_cost_to_reach
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.comparison import advantages
+from fedatlas.evaluation.costs import Trace
+from fedatlas.evaluation.evidence import counts, effect_told, level_name, spent
+from fedatlas.evaluation.levels import common_budget, common_start
+from fedatlas.evaluation.relations import (
+    SHARES,
+    ComparisonTest,
+    judged_again,
+    losses_by,
+    told_ends,
+    unit_of_losses,
+)
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding, PairTest
 from fedatlas.schema.cost_names import Cost
-from fedatlas.schema.measurements import Level, check_target
+from fedatlas.schema.measurements import Level
 
 
-class GapWidensTest(PairTest):
-    """What `first` saves against `second` on the way to a level is more under another cost.
+class GapWidensTest(ComparisonTest, PairTest):
+    """By how much more `first` is ahead of `second` under one cost than under another.
 
-    The statistic is the logarithm of the ratio of their costs to the level: its value under the
-    second of `costs` minus that under the first, seed by seed. Claimed: below 0.
+    Both are compared after a stated time under each cost. The statistic is the lead under the
+    second of `costs` minus that under the first, seed by seed, in units of the measurement. A lost
+    seed of one run is infinitely far behind under either cost, and decides for the other run.
     """
 
     kind: Literal["gap_widens"]
@@ -24,9 +37,9 @@ class GapWidensTest(PairTest):
     costs: tuple[Cost, Cost] = Field(
         description="where the gap is narrow, and where it is wide: [latency(10), latency(100)]"
     )
-    target: PositiveFloat | None = Field(
+    at: tuple[PositiveFloat, PositiveFloat] | None = Field(
         default=None,
-        description="in units of the measurement; None: the best that both runs' medians reach",
+        description="what of each cost to compare after; None: the largest that both runs spent",
     )
 
     @property
@@ -34,33 +47,65 @@ class GapWidensTest(PairTest):
         return self.costs
 
     @model_validator(mode="after")
-    def _costs_differ_and_target_can_be_surpassed(self) -> Self:
+    def _costs_differ(self) -> Self:
         if self.costs[0] == self.costs[1]:
             raise ValueError(f"costs: {self.costs[0]} stands twice; name two costs")
-        check_target(self, self.measurement, self.target)
         return self
 
     def judge(self, results: Results) -> Iterator[Finding]:
+        yield from results.with_edges([self._finding(results)], *self.runs)
+
+    def _finding(self, results: Results) -> Finding:
         traces = results.selected(*self.runs)
-        target = common_target(traces, self.measurement, self.target)
-        near, far = (
-            log_cost_to_reach(traces, self.measurement, cost, target) for cost in self.costs
+        most = [common_budget(traces, cost) for cost in self.costs]
+        starts = [common_start(traces, cost) for cost in self.costs]
+        if not all(most):
+            return Finding("", "not testable", "every seed of both diverged")
+        budgets = most if self.at is None else list(self.at)
+        for cost, budget, end in zip(self.costs, budgets, most, strict=True):
+            if budget > end:
+                raise FedatlasError(
+                    f"'at: {budget:g}' lies beyond {spent(cost, end)}, the most that "
+                    f"'{self.first}' and '{self.second}' both spent"
+                )
+        if any(budget <= start for budget, start in zip(budgets, starts, strict=True)):
+            return Finding(
+                "", "not testable", "one run has no record before the time of comparison"
+            )
+        again = {
+            words: partial(self._at, results, traces, [share * budget for budget in budgets])
+            for words, share in SHARES.items()
+            if all(share * budget > start for budget, start in zip(budgets, starts, strict=True))
+        }
+        return judged_again(self._at(results, traces, budgets), again)
+
+    def _at(self, results: Results, traces: Sequence[Trace], budgets: Sequence[float]) -> Finding:
+        # (costs, runs, seeds)
+        losses = [
+            [losses_by(trace, self.measurement, cost, budget, results.window) for trace in traces]
+            for cost, budget in zip(self.costs, budgets, strict=True)
+        ]
+        narrow, wide = (advantages(*of_runs) for of_runs in losses)
+        lost = np.isinf(wide)
+        gaps = np.where(lost, wide, wide - np.where(lost, 0.0, narrow))
+        unit = unit_of_losses(self.measurement)
+        outcome, effect = results.compare(
+            gaps, self.aim("better", unit), unit, traces, self.measurement
         )
-        # By how many decades a run's cost grows; +inf where it never arrives.
-        growth = [
-            later - np.where(np.isinf(sooner), 0.0, sooner)
-            for sooner, later in zip(near, far, strict=True)
-        ]
-        interval = difference(*growth)
-        # A run that never arrives is 0 or infinitely many times as fast under either cost.
-        verdict = interval.verdict(-np.inf, 0.0) if np.isfinite(interval.centre) else "inconclusive"
-        told = [
-            f"in {unit_of(cost)} {level(self.first, costs[0])}, {level(self.second, costs[1])}, "
-            f"{ratio(difference(*costs))}"
-            for cost, costs in zip(self.costs, (near, far), strict=True)
-        ]
+        named = level_name(self.measurement) if unit == "decades" else self.measurement
+        told = "; ".join(
+            f"{named} by {spent(cost, budget)}: "
+            + ", ".join(
+                told_ends(run, values, self.measurement)
+                for run, values in zip(self.runs, of_runs, strict=True)
+            )
+            for cost, budget, of_runs in zip(self.costs, budgets, losses, strict=True)
+        )
+        gap = effect_told(effect, f"the gap in {named}:", "wider", "narrower")
+        if unit == "decades":
+            gap = effect_told(effect, f"ratio of {named}", "", "")
         evidence = (
-            f"cost to {target_name(self.measurement, target)}: {'; '.join(told)}; of the ratios, "
-            f"the second to the first: {ratio(interval)}, claimed below 1"
+            f"{told}; {gap}; {counts(effect)}{results.of_test_rows(traces, self.measurement)}"
         )
-        yield from results.with_edges([Finding("", verdict, evidence)], *self.runs)
+        seconds = results.seconds_of_a_seed(traces) if outcome == "undecided" else None
+        return Finding("", outcome, evidence, effect, seconds=seconds)

@@ -1,31 +1,39 @@
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.comparison import Aim, advantages
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import bounds, level, target_name
-from fedatlas.evaluation.levels import cost_to_reach, difference, log_target
+from fedatlas.evaluation.evidence import level, plain, target_name
+from fedatlas.evaluation.levels import Crossings, cost_to_reach, crossings, log_target
+from fedatlas.evaluation.relations import FACTORS, ComparisonTest, as_far_as_resolved, judged_again
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import ClaimTest, Finding
+from fedatlas.schema.claims import Finding
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.measurements import Level, check_target
 from fedatlas.schema.partitions import VerticalPartition
 
-#: "Near linear speed-up": time to a target falls as parties to a power in this range.
-NEAR_LINEAR_POWERS = (-1.2, -0.8)
-#: "Much better scalability": that power is lower by this much, a fifth of the time at 8 times q.
-CLEARLY_LOWER_POWER = -0.1
+#: Time to a target falls as parties to this power where speed-up is linear.
+LINEAR_POWER = -1.0
+#: "Near linear": a power closer to it than this. Our choice.
+NEAR = 0.2
+#: "Much better scalability": a power lower by this much, a fifth of the time at 8 times q. Ours.
+MUCH_LOWER = 0.1
+_UNIT = "slope"
 
 
-class ScalingTest(ClaimTest):
+class ScalingTest(ComparisonTest):
     """Simulated time to a target falls near linearly with the number of parties.
 
     With `compare_with`, runs of another method at the same numbers of parties: it falls faster than
-    theirs. The statistic is the slope of log time over log parties.
+    theirs. The statistic is the slope of log time over log parties, and how close it is to -1, or
+    how much lower than that of the others. `smallest_effect` is a difference of slopes: 0.2 of what
+    is near linear, 0.1 of what is faster. A seed that missed a target has an infinite slope.
     """
 
     kind: Literal["scaling"]
@@ -56,42 +64,97 @@ class ScalingTest(ClaimTest):
             raise ValueError(f"compare_with has {compared} parties, series has {series}")
 
     def judge(self, results: Results) -> Iterator[Finding]:
+        target = log_target(self.measurement, self.target)
+        again = {
+            words: partial(self._to, results, target + float(np.log10(factor)))
+            for words, factor in FACTORS.items()
+        }
+        finding = judged_again(self._to(results, target), again)
+        yield from results.with_edges([finding], *self.runs)
+
+    def _to(self, results: Results, target: float) -> Finding:
+        subject = f"simulated seconds to {target_name(self.measurement, target)}"
         series, other = results.selected(*self.series), results.selected(*self.compare_with)
-        yield from results.with_edges([self._compared(series, other)], *self.runs)
-
-    def _compared(self, series: Sequence[Trace], other: Sequence[Trace]) -> Finding:
-        slopes, told = self._slopes(series)
-        target = target_name(self.measurement, log_target(self.measurement, self.target))
-        subject = f"simulated seconds to {target}"
-        if not other:
-            if not np.isfinite(slopes).any():
-                return Finding("", "inconclusive", f"{subject}: {told}; the budget is too small")
-            interval = difference(slopes, np.zeros(len(slopes)))
-            low, high = NEAR_LINEAR_POWERS
-            evidence = f"{subject}: {told}; slope {bounds(interval)}, claimed {low:g} to {high:g}"
-            return Finding("", interval.verdict(low, high), evidence)
-        other_slopes, other_told = self._slopes(other)
-        if not np.isfinite([slopes, other_slopes]).all(axis=0).any():
-            reason = "the budget is too small to compare them"
-            return Finding("", "inconclusive", f"{subject}: {told}, against {other_told}; {reason}")
-        interval = difference(slopes, other_slopes)
-        evidence = f"{subject}: {told}, against {other_told}; slopes differ by {bounds(interval)}"
-        verdict = interval.verdict(-np.inf, CLEARLY_LOWER_POWER)
-        return Finding("", verdict, f"{evidence}, claimed below {CLEARLY_LOWER_POWER:g}")
-
-    def _slopes(self, series: Sequence[Trace]) -> tuple[np.ndarray, str]:
-        """(seeds,) slopes of log time over log parties; +inf for a seed that missed a target."""
         numbers = parties(series)
-        logarithms = np.log10(times(series, self.measurement, self.target))
-        told = ", ".join(
-            level(f"{count} {'party' if count == 1 else 'parties'}", row)
-            for count, row in zip(numbers, logarithms, strict=True)
+        found = [
+            [crossings(trace, self.measurement, "simulated_time", target) for trace in traces]
+            for traces in (series, other)
+            if traces
+        ]
+        if other:
+            parties(other)
+        told = ", against ".join(_told(numbers, of_series) for of_series in found)
+        costs = [np.stack([crossing.cost for crossing in of_series]) for of_series in found]
+        if any(np.isneginf(cost).any() for cost in costs):
+            return Finding("", "not testable", f"{subject}: {told}; one run starts there")
+        slopes = [slopes_of(numbers, cost) for cost in costs]
+        if not np.isfinite(slopes).any(axis=0).any():
+            return Finding("", "not testable", f"{subject}: {told}; the budget is too small")
+        aim = self._aim()
+        outcome, effect = results.compare(
+            _gaps(slopes), aim, _UNIT, [*series, *other], self.measurement
         )
-        whole = np.isfinite(logarithms).all(axis=0)
-        slopes = np.full(logarithms.shape[1], np.inf)
-        if whole.any():
-            slopes[whole] = np.polyfit(np.log10(numbers), logarithms[:, whole], 1)[0]
-        return slopes, told
+        shown = f"{plain(effect.estimate)} ({plain(effect.low)} to {plain(effect.high)})"
+        what = "lower than theirs by" if other else "below -1 by"
+        counted = f"{aim.smallest:g} counts" if other else f"closer than {aim.smallest:g} is near"
+        evidence = f"{subject}: {told}; slope {what} {shown}; {counted}"
+        seconds = results.seconds_of_a_seed([*series, *other]) if outcome == "undecided" else None
+        finding = Finding("", outcome, evidence, effect, seconds=seconds)
+        # The highest slope of ours against the lowest of theirs, and the other way round.
+        gaps = [
+            _gaps(
+                [
+                    _extreme(numbers, of_series, (place == 0) == lowest)
+                    for place, of_series in enumerate(found)
+                ]
+            )
+            for lowest in (False, True)
+        ]
+        return as_far_as_resolved(results, finding, gaps, aim)
+
+    def _aim(self) -> Aim:
+        if self.compare_with:
+            return Aim("better", self.smallest_effect or MUCH_LOWER, self.published_effect)
+        return Aim("equal", self.smallest_effect or NEAR, self.published_effect)
+
+
+def slopes_of(numbers: np.ndarray, logarithms: np.ndarray) -> np.ndarray:
+    """(seeds,) slopes of log time (runs, seeds) over log parties; +inf: a target was missed."""
+    whole = np.isfinite(logarithms).all(axis=0)
+    slopes = np.full(logarithms.shape[1], np.inf)
+    if whole.any():
+        slopes[whole] = _weights(numbers) @ logarithms[:, whole]
+    return slopes
+
+
+def _weights(numbers: np.ndarray) -> np.ndarray:
+    """(runs,) by which logarithms of times make a slope of least squares."""
+    x = np.log10(numbers) - np.log10(numbers).mean()
+    return x / (x @ x)
+
+
+def _extreme(numbers: np.ndarray, found: Sequence[Crossings], lowest: bool) -> np.ndarray:
+    """(seeds,) the lowest or highest slope, if targets were met anywhere between two records."""
+    sooner = (_weights(numbers) > 0) == lowest
+    ends = [
+        crossing.before if early else crossing.after
+        for early, crossing in zip(sooner, found, strict=True)
+    ]
+    return slopes_of(numbers, np.stack(ends))
+
+
+def _gaps(slopes: Sequence[np.ndarray]) -> np.ndarray:
+    """(seeds,) how much lower the first slopes are than the others, or than linear."""
+    if len(slopes) == 1:
+        return LINEAR_POWER - slopes[0]
+    return advantages(slopes[0], slopes[1])
+
+
+def _told(numbers: np.ndarray, found: Sequence[Crossings]) -> str:
+    return ", ".join(
+        level(f"{count} {'party' if count == 1 else 'parties'}", crossing.cost)
+        for count, crossing in zip(numbers, found, strict=True)
+    )
 
 
 def _parties_of(experiment: Experiment, run: str) -> int:

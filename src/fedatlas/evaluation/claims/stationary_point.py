@@ -3,7 +3,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, NonNegativeFloat
 
-from fedatlas.evaluation.levels import ROUNDING
+from fedatlas.evaluation.comparison import ROUNDING
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.stationary_points import Classification, described
 from fedatlas.schema.claims import ClaimTest, Finding
@@ -12,7 +12,8 @@ from fedatlas.schema.claims import ClaimTest, Finding
 class StationaryPointTest(ClaimTest):
     """The loss surface has a stationary point of a class, far above the lowest value found.
 
-    Nothing is random here, so there is no interval. Finding none proves less than finding one.
+    Nothing is random here, so there is no interval: reproduced if such a point was found, otherwise
+    contradicted, as far as the searches go. Finding none proves less than finding one.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("landscape", "trained")
@@ -43,7 +44,7 @@ class StationaryPointTest(ClaimTest):
         shown = sorted(high or of_class, key=lambda point: point.above_lowest)[-1:]
         told = [described(point) for point in shown] or [f"no {self.classification} found"]
         evidence = "; ".join([*told, claimed, searched])
-        yield Finding("", "reproduced" if high else "not reproduced", evidence)
+        yield Finding("", "reproduced" if high else "contradicted", evidence)
 
 
 def _span(grid: Sequence[float]) -> str:
