@@ -498,7 +498,7 @@ def test_a_sentence_tells_its_effect_and_its_cases(case):
     assert rows["fedpage-a/behind"][:2] == ["✗ contradicted", "∞ times (2 to ∞)"]
     assert rows["fedpage-a/lead"][1] == "0.01 ahead (0.008 to 0.012)"
     told = " ".join(page.told("FedPAGE", "Claims and verdicts"))
-    assert "About 34 seeds, about 1.4 hours on one core, would decide." in told
+    assert "About 34 seeds in all, about 1.4 hours on one core, would decide." in told
     assert "Fragile: no difference at half the budget." in told
 
 

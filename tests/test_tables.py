@@ -271,8 +271,8 @@ def test_the_page_tells_every_outcome_its_counts_and_its_corrections():
     place = cells.index("fmgda, our own questions")
     assert cells[place + 1 : place + 13] == [*"11000", "0", *"000", *"111"]
     assert "3 cases, of which the worst counts" in page
-    assert "about 34 seeds, about 1.4 hours on one core, would decide" in page
-    assert "more than 200 seeds would decide" in page
+    assert "about 34 seeds in all, about 1.4 hours on one core, would decide" in page
+    assert "more than 200 seeds in all would decide" in page
     assert "fragile: no difference at half the budget" in page
 
 

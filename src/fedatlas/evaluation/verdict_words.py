@@ -61,7 +61,7 @@ def would_decide(verdict: Verdict) -> str:
         return ""
     time = "" if hours is None else f", about {hours_told(hours)} on one core,"
     about = "" if verdict.effect.needed is None else "about "
-    return f"{about}{seeds} seeds{time} would decide"
+    return f"{about}{seeds} seeds in all{time} would decide"
 
 
 def seeds_needed(effect: Effect) -> str:
