@@ -136,7 +136,9 @@ def test_hours_have_the_unit_that_suits_them(hours, told):
 
 def test_what_would_decide_is_told_of_the_undecided_only():
     found = verdict("demo-x/a", "undecided", effect=effect(needed=34), needed_hours=0.5)
-    assert would_decide(found) == "about 34 seeds in all, about 30 minutes on one core, would decide"
+    assert (
+        would_decide(found) == "about 34 seeds in all, about 30 minutes on one core, would decide"
+    )
     assert would_decide(replace(found, needed_hours=None)) == "about 34 seeds in all would decide"
     assert would_decide(replace(found, outcome="reproduced")) == ""
     assert would_decide(replace(found, effect=None)) == ""

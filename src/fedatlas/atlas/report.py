@@ -35,9 +35,9 @@ _COLUMNS = """
 Points are those of all grids; diverged are seeds of the points that were chosen, one for each run.
 """
 _NUMBERS = """
-Behind the ± of a published number stands the tolerance that was declared beforehand, behind that
-of ours the standard deviation over seeds. Ours is what the chosen point of a run ends with, where
-nothing else is said.
+Behind the ± of a published number stands the spread that the paper prints, of a number of
+iterations the tolerance that was declared beforehand, and behind that of ours the standard
+deviation over seeds. Ours is what the chosen point of a run ends with, where nothing else is said.
 """
 _ERRATA = "Where the paper is wrong or at odds with itself, as far as it bears on what was run."
 
