@@ -38,8 +38,9 @@ def compare(
 
     Returns a Dataset over run, seed and cost:
 
-    - `cost_to_target` (run, seed, cost): cost of the first record at the target or better; +inf if
-      there is none or the seed diverged, NaN for seeds that the run does not have;
+    - `cost_to_target` (run, seed, cost): cost at which the seed first reaches the target, between
+      two records on a straight line of logarithms; +inf if it never does or diverged, NaN for seeds
+      that the run does not have;
     - `reached` (run, seed): whether the seed did; `seeds`, `seeds_reached` (run,): how many;
     - `centre`, `low`, `high` (run, cost): geometric mean of the seeds that reached it and the 95 %
       t-interval of its logarithm. The upper bound is +inf if a seed never reached the target; a
