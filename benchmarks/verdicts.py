@@ -94,6 +94,8 @@ def _blank(
     rounds = np.linspace(0, end, shape[1])
     objective = np.linspace(1, 0.5, shape[1])
     columns = {"round": rounds, "wall_time": rounds, "objective": objective, name: 0.0}
+    # Half as fast, so that half of the rounds is one cost's end.
+    columns |= {"iteration": 2 * rounds, "update_epoch": rounds / 10, "simulated_time": rounds}
     specification = {
         "rounds": int(end),
         "hyper_parameters": {"step": step},
@@ -229,6 +231,64 @@ def resampled(random: Random, seeds: int) -> dict[str, Any]:
     return {run: scores(run, row, split) for run, row in zip("ab", found, strict=True)}
 
 
+def printed(random: Random, seeds: int) -> dict[str, Any]:
+    """A perfect replication of a mean of ten trials that happened to be 0.9."""
+    truth = 0.9 + random.normal(0, SPREAD / 10 / math.sqrt(10))
+    return {"a": scores("a", truth + random.normal(0, SPREAD / 10, seeds))}
+
+
+def flat(random: Random, seeds: int) -> dict[str, Any]:
+    """Five steps that do not differ, and of which seeds share nine tenths of their variance."""
+    common = random.normal(0, SPREAD * math.sqrt(0.9), seeds)
+    own = random.normal(0, SPREAD * math.sqrt(0.1), (5, seeds))
+    order = random.permutation(5)  # by tuning seeds, which are others
+    levels = -2 + common + own
+    return {"a": [falling("a", levels[place], step=0.1 * (place + 1)) for place in order]}
+
+
+def widening(ahead: float) -> Draw:
+    """Two runs whose scores are as far apart at half of the rounds as at the end, but for this."""
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        made = {}
+        for run, lead in (("a", ahead), ("b", 0.0)):
+            common = random.normal(0.9, SPREAD / 10, seeds)
+            ends = common + lead + random.normal(0, SPREAD / 10, (2, seeds))
+            early, late = ends[0] - lead, ends[1]
+            rise = np.stack([np.full(seeds, 0.5), early, early, late, late], axis=1)
+            made[run] = trace(run, {"test_accuracy": rise})
+        return made
+
+    return draw
+
+
+def order_of_convergence(linear: bool) -> Draw:
+    """Sub-optimality that is an exponential or a power law, with noise of a tenth."""
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        at = np.linspace(0, 40, RECORDS)
+        curve = -at / 10 if linear else -2 * np.log10(1 + at)
+        levels = curve + random.normal(0, 0.04, (seeds, RECORDS))
+        return {"a": trace("a", {"suboptimality": 10.0**levels})}
+
+    return draw
+
+
+def speedup(power: float) -> Draw:
+    """Times to a target that fall as parties to this power."""
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        made = {}
+        for run, parties in zip("abcd", (1, 2, 4, 8), strict=True):
+            pace = parties**-power * 10 ** random.normal(0, SPREAD, seeds)
+            levels = -6 * np.minimum(pace[:, None] * np.linspace(0, 1, 401), 1)
+            split = canonical_json({"parties": parties})
+            made[run] = trace(run, {"suboptimality": 10.0**levels}, split=split)
+        return made
+
+    return draw
+
+
 def cases() -> Iterator[Case]:
     """All claims under all truths."""
     names = {"first": "a", "second": "b"}
@@ -285,6 +345,38 @@ def cases() -> Iterator[Case]:
         "equal_final", "apart by its border", "equal at its border", equal, pair_of_scores(0.005)
     )
     yield Case("equal_final", "tie", "holds", equal, pair_of_scores(0))
+    accuracy_of = {"kind": "published_measurement", "run": "a", **accuracy, "value": 0.9}
+    yield Case("published_measurement", "a perfect replication", "holds", accuracy_of, printed)
+    both = {**accuracy_of, "spread": SPREAD / 10, "trials": 10}
+    yield Case("published_measurement with ±", "a perfect replication", "holds", both, printed)
+    value = {"kind": "published_value", "run": "a", "hyper_parameter": "step", "value": 0.2}
+    yield Case("published_value", "a flat profile", "holds", value, flat)
+    wider = {
+        "kind": "gap_widens",
+        **names,
+        **accuracy,
+        "costs": ("iteration", "round"),
+        "at": (400, 400),
+    }
+    yield Case("gap_widens", "tie", "tie", wider, widening(0))
+    yield Case("gap_widens", "by 0.02", "beyond", wider, widening(0.02))
+    linear = {"kind": "convergence_order", "run": "a", "order": "linear"}
+    yield Case(
+        "convergence_order, linear", "an exponential", "holds", linear, order_of_convergence(True)
+    )
+    sublinear = {**linear, "order": "sublinear"}
+    yield Case(
+        "convergence_order, sublinear",
+        "a power law",
+        "holds",
+        sublinear,
+        order_of_convergence(False),
+    )
+    scaling = {"kind": "scaling", "series": tuple("abcd"), "target": 1e-3}
+    yield Case(
+        "scaling, near linear", "a power of -0.8", "equal at its border", scaling, speedup(-0.8)
+    )
+    yield Case("scaling, near linear", "a power of -1", "holds", scaling, speedup(-1))
 
 
 def judged(case: Case, seeds: int, draws: int, seed: int) -> Counter[str]:
@@ -304,7 +396,11 @@ def judged(case: Case, seeds: int, draws: int, seed: int) -> Counter[str]:
             }
             for run, given in runs.items()
         }
-        chosen = {run: Choice(next(iter(points)), (None,)) for run, points in traces.items()}
+        # Points are in the order of their scores on other seeds.
+        chosen = {
+            run: Choice(next(iter(tried)), {point: place for place, point in enumerate(tried)})
+            for run, tried in traces.items()
+        }
         (sentence, *_) = test.judge(Results(traces, chosen, 0.1))
         found[sentence.outcome] += 1
     return found
@@ -320,7 +416,8 @@ def row(case: Case, draws: int, place: int) -> str:
             for wrong in (TOO_GOOD, TOO_BAD)
         )
         open_ = 100 * (found["undecided"] + found["not testable"]) / draws
-        flag = " **!**" if max(good, bad) > MOST else ""
+        # "incompatible" errs on two sides at once.
+        flag = " **!**" if max(good, bad / 2 if "published_m" in case.claim else bad) > MOST else ""
         cells.append(f"{good:.1f} / {bad:.1f}{flag}, {100 - open_ - good - bad:.0f}")
     return f"| {case.claim} | {case.under} | {' | '.join(cells)} |"
 
