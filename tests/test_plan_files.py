@@ -91,7 +91,12 @@ def test_prose_does_not_decide_how_data_are_read(plan):
 
 def test_specifications_hold_the_keys_that_commands_ask_for(plan):
     name = "demo-fedpage"
-    assert set(json.loads(specifications.claims(plan, name))) == {"experiment", "paper", "claims"}
+    assert set(json.loads(specifications.claims(plan, name))) == {
+        "experiment",
+        "paper",
+        "claims",
+        "looks",
+    }
     assert set(json.loads(specifications.figure(plan, name))) == {"title", "runs", "figure"}
     privacy = json.loads(specifications.privacy(plan, "dpgt-audit", "privacy_audit"))
     assert set(privacy) == {"privacy_audit", "runs"}
