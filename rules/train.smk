@@ -29,7 +29,8 @@ rule train_run:
     input:
         unpack(lambda wildcards: training.inputs(PLAN.run(*wildcards))),
     output:
-        "results/experiments/{experiment}/traces/{run}/{point}.nc",
+        # Not deleted before the job, which keeps what is up to date, seed by seed.
+        update("results/experiments/{experiment}/traces/{run}/{point}.nc"),
     log:
         "logs/train/{experiment}/{run}/{point}.log",
     benchmark:
@@ -55,7 +56,6 @@ for job in SHARED:
         input:
             unpack(lambda wildcards, job=job: training.inputs(*job.specs)),
         output:
-            # Not deleted before the job, which keeps what is up to date.
             [update(trace) for trace in results.trace_files(job.specs)],
         log:
             f"logs/train/{job.experiment}/{job.number}.log",

@@ -22,6 +22,7 @@ from fedatlas.plan.closure import code_digest
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import build_trace, record_schedule, values_digest, write_trace
 from fedatlas.training.checkpoints import restore_state, state_arrays
+from fedatlas.training.kept import assembled, warnings_of, with_budgets
 from fedatlas.training.optimum import read_optima
 from fedatlas.training.restart import (
     CheckpointPolicy,
@@ -67,10 +68,31 @@ def train_in(
     output: Path,
     best: Mapping[int, float],
     checkpoint: CheckpointPolicy | None,
+    kept: xr.Dataset | None = None,
 ) -> xr.Dataset:
-    """The same in an open setting. best: f* by seed, if sub-optimality is measured."""
+    """The same in an open setting.
+
+    best: f* by seed, if sub-optimality is measured. kept: see `finished_seeds`; their records stay
+    as they are, only the other seeds are trained.
+    """
+    code = code_digest(*spec.code)
+    whole = trace_identity(spec, code, setting.shard_digests, best)
+    finished = () if kept is None else kept["seed"].to_numpy()
+    missing = tuple(seed for seed in spec.seeds if seed not in finished)
+    if kept is not None:
+        log.info("%s: keeps %d seeds and trains %d", spec.name, len(finished), len(missing))
+        if not missing:
+            trace = assembled([kept], spec.seeds, kept.attrs | whole)
+            write_trace(trace, output)
+            return trace
+    stated, spec = spec, spec.model_copy(update={"seeds": missing})
     algorithm = build_algorithm(spec)
-    identity = trace_identity(spec, code_digest(*spec.code), setting.shard_digests, best)
+    identity = trace_identity(
+        spec,
+        code,
+        {seed: setting.shard_digests[seed] for seed in missing},
+        {seed: best[seed] for seed in missing if best},
+    )
     rehearsal = setting.trial(spec.seeds[0])
     privacy = setting.privacy(algorithm, spec.rounds)
     # Without any curvature (all features 0) every step is covered.
@@ -102,13 +124,18 @@ def train_in(
             "effective_step_size": algorithm.effective_step_size,
             "privacy_statement": privacy.statement,
             "warnings": canonical_json(warnings),
-            **identity,
+            **whole,
             "device": setting.device,
             "versions": canonical_json(versions(setting) | setting.accelerator),
         }
         records = run.records
         trace = build_trace(records.variables, records.status, list(spec.seeds), attributes)
-        trace.attrs["values_digest"] = values_digest(trace.variables)
+        if kept is None:
+            trace.attrs["values_digest"] = values_digest(trace.variables)
+        else:
+            told = attributes | {"warnings": warnings_of(kept, attributes)}
+            old = with_budgets(kept, privacy.spent)
+            trace = assembled([old, trace], stated.seeds, told)
         write_trace(trace, output)
         restart.discard()
     return trace

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedatlas.arithmetic.out_of_memory import memory_explained
-from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import open_setting
 from fedatlas.files import canonical_json, require_writable
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec
-from fedatlas.traces.trace import read_trace
+from fedatlas.training.kept import finished_seeds, is_whole
 from fedatlas.training.loop import train_in
 from fedatlas.training.optimum import read_optima
 from fedatlas.training.restart import CheckpointPolicy, trace_identity
@@ -36,7 +35,8 @@ def train_points(
     """Train, one after the other, the runs whose traces do not lie below `results` yet.
 
     results: has shards, optima, selections, checkpoints and traces where the workflow keeps them.
-    A trace of the same specification, code, shards and optima is kept, with a new time stamp.
+    A trace of the same specification, code, shards and optima is kept, with a new time stamp. Where
+    only the seeds are others, those that it has are kept and the new ones are trained.
     New traces lie with the checkpoints until the last is finished: Snakemake removes what a
     failed job has made, and the next attempt goes on from them.
     device, checkpoint_every: see `train`.
@@ -57,15 +57,17 @@ def train_points(
             setting, opened = open_setting(spec, results / "shards" / split, device), shared
         best = read_optima(spec, results / "optima" / split)
         identity = trace_identity(spec, code_digest(*spec.code), setting.shard_digests, best)
-        if _holds(waiting, identity):
+        if is_whole(finished_seeds(waiting, spec, identity), identity):
             log.info("%s: was finished before the job ended", spec.name)
-        elif _holds(trace, identity):
+            continue
+        kept = finished_seeds(trace, spec, identity)
+        if is_whole(kept, identity):
             waiting.unlink(missing_ok=True)
             log.info("%s: is kept", spec.name)
         else:
             policy = CheckpointPolicy(waiting.with_suffix(".npz"), checkpoint_every)
             with memory_explained(spec.name, device):
-                train_in(setting, spec, waiting, best, policy)
+                train_in(setting, spec, waiting, best, policy, kept)
     for spec in specs:
         waiting, trace = _waiting(results, spec), spec.trace_file(results)
         if waiting.exists():
@@ -76,15 +78,3 @@ def train_points(
 
 def _waiting(results: Path, spec: RunSpec) -> Path:
     return results / "checkpoints" / f"{spec.name}.nc"
-
-
-def _holds(path: Path, identity: dict[str, str]) -> bool:
-    """Whether the file is a whole trace of this identity."""
-    if not path.exists():
-        return False
-    try:
-        found = read_trace(path).attrs
-    except FedatlasError as error:
-        log.warning("%s", error)
-        return False
-    return all(found.get(name) == value for name, value in identity.items())
