@@ -8,7 +8,17 @@ STYLE = _FOLDER / "page.css"
 #: Scripts in the order in which they become one module.
 SCRIPTS = tuple(
     _FOLDER / f"{name}.js"
-    for name in ("unpack", "curves", "state", "figure", "panels", "intervals", "claims", "main")
+    for name in (
+        "unpack",
+        "curves",
+        "state",
+        "figure",
+        "panels",
+        "intervals",
+        "claims",
+        "holdings",
+        "main",
+    )
 )
 #: All that the page is made of besides data and the plotting library.
 SOURCES = (TEMPLATE, STYLE, *SCRIPTS)
