@@ -127,8 +127,8 @@ def test_effects_in_full_say_what_counts_and_what_the_paper_prints():
 
 @pytest.mark.parametrize(
     ("hours", "told"),
-    [(0.001, "less than a minute"), (1 / 60, "1 minute"), (0.5, "30 minutes"), (1.0, "1 hour"),
-     (1.44, "1.4 hours"), (260.0, "260 hours")],
+    [(0.001, "less than a minute"), (1 / 60, "about 1 minute"), (0.5, "about 30 minutes"),
+     (1.0, "about 1 hour"), (1.44, "about 1.4 hours"), (260.0, "about 260 hours")],
 )  # fmt: skip
 def test_hours_have_the_unit_that_suits_them(hours, told):
     assert hours_told(hours) == told

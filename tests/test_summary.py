@@ -253,8 +253,8 @@ def test_what_would_decide_stands_by_its_hours_with_a_total(results):
         "demo-one/cases, step [1]", "demo-one/long", "demo-one/many", "demo-one/one-seed",
         "demo-one/words",
     ]  # fmt: skip
-    assert cells[0][1] == ["0.794 times (0.501 to 1.26)", "6", "34", "30 minutes"]
-    assert cells[1][1][2:] == ["34", "2 hours"]
+    assert cells[0][1] == ["0.794 times (0.501 to 1.26)", "6", "34", "about 30 minutes"]
+    assert cells[1][1][2:] == ["34", "about 2 hours"]
     assert cells[2][1][1:] == ["6", "more than 200", "unknown"]
     assert cells[3][1][1:] == ["1", "unknown", "unknown"]
     assert cells[4][1] == ["unknown"] * 4

@@ -11,7 +11,7 @@ from fedatlas.atlas.scope import PaperScope, SelectedExperiment
 from fedatlas.atlas.told_verdicts import told_verdicts
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import read_rows
-from fedatlas.evaluation.tallies import QUESTIONS, tally
+from fedatlas.evaluation.tallies import CORRECTION, QUESTIONS, tally
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences, verdict_summary
 from fedatlas.files import write_text
 from fedatlas.schema.claims import OUTCOMES
@@ -24,12 +24,6 @@ against zero and against the smallest effect that counts, which is declared befo
 sentence with several cases the worst counts, unless it speaks of most of them. Not every experiment
 is the paper's own: those on other data, or with other networks, stand in for it, as their notes
 say. The outcomes:
-"""
-_CORRECTION = """
-Each row counts sentences, not their cases; questions of ours are counted apart. Where many
-sentences are tested, some come out by chance: the last column says how many of those that tests
-over seeds reproduce or contradict are left after Holm's correction for all sentences tested in that
-row.
 """
 _COLUMNS = """
 Points are those of all grids; diverged are seeds of the points that were chosen, one for each run.
@@ -134,7 +128,7 @@ def _tallies(
         numbers += [each.tested, each.decided, each.surviving]
         rows.append([name, *map(str, numbers)])
     header = ("whose", "sentences", *occurring, "tested", "decided", "after Holm")
-    yield paragraph(_CORRECTION)
+    yield paragraph(CORRECTION)
     yield table(header, rows, numbers=range(1, len(header)))
 
 

@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 
 from fedatlas.evaluation.interval_drawing import KEY, STYLE, drawing, to_svg
-from fedatlas.evaluation.tallies import QUESTIONS, Tally, families, tally
+from fedatlas.evaluation.tallies import CORRECTION, Tally, families, family_name, tally
 from fedatlas.evaluation.verdict_words import MARKS, in_short, would_decide
 from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences, verdict_summary
 from fedatlas.schema.claims import OUTCOMES
@@ -58,9 +58,7 @@ it speaks of most of them.</p>
 </dl>
 <p><i>Fragile</i> is what another target or another budget would turn. {key}</p>
 <h2>How many came out how</h2>
-<p>Each row counts sentences, not their cases. Where many sentences are tested, some come out by
-chance: the last column says how many of those that tests over seeds reproduce or contradict are
-left after Holm&#8217;s correction for all sentences tested in that row.</p>
+<p>{correction}</p>
 <div class="frame"><table class="tally"><thead><tr><th scope="col">Paper</th>{heads}
 <th scope="col">tested</th><th scope="col">decided</th><th scope="col">after Holm</th></tr></thead>
 <tbody>
@@ -88,26 +86,23 @@ def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:
             for kind, meaning in OUTCOMES.items()
         ),
         key=html.escape(KEY),
+        correction=html.escape(CORRECTION),
         heads="".join(heads),
         tallies="\n".join(
-            _tally_row(_family_name(*family), each, occurring) for family, each in tallies.items()
+            _tally_row(family_name(*family), each, occurring) for family, each in tallies.items()
         ),
         sections="\n".join(
-            f"<h2>{_family_name(*family)}</h2>\n{_table(own)}"
+            f"<h2>{html.escape(family_name(*family))}</h2>\n{_table(own)}"
             for family, own in families(verdicts).items()
         ),
     )
-
-
-def _family_name(paper: str, question: str) -> str:
-    return f"{html.escape(paper)}, {html.escape(QUESTIONS[question])}"
 
 
 def _tally_row(name: str, counted: Tally, occurring: Sequence[str]) -> str:
     numbers = [counted.sentences, *(counted.outcomes[kind] for kind in occurring)]
     numbers += [counted.tested, counted.decided, counted.surviving]
     cells = "".join(f"<td>{number}</td>" for number in numbers)
-    return f"<tr><td>{name}</td>{cells}</tr>"
+    return f"<tr><td>{html.escape(name)}</td>{cells}</tr>"
 
 
 def _table(verdicts: Sequence[Verdict]) -> str:
@@ -126,10 +121,10 @@ def _rows(sentence: Verdict, cases: Sequence[Verdict]) -> str:
         return f"<tr>{_cells(about, sentence)}</tr>"
     row = f'<tr class="has-cases">{_cells(about, sentence)}</tr>'
     rule = "more than half decide" if sentence.cases == "most" else "the worst counts"
+    told = f"{len(cases)} cases, of which {rule}" if len(cases) > 1 else "1 case"
     inner = "\n".join(f"<tr>{_cells(html.escape(case.case), case)}</tr>" for case in cases)
     return (
-        f'{row}\n<tr class="cases"><td colspan="4"><details><summary>{len(cases)} cases, of which '
-        f"{rule}</summary>\n"
+        f'{row}\n<tr class="cases"><td colspan="4"><details><summary>{told}</summary>\n'
         f'<table class="claims">{_COLUMNS}<tbody>\n{inner}\n</tbody></table></details></td></tr>'
     )
 

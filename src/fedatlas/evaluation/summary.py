@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedatlas.evaluation.power import undecided
-from fedatlas.evaluation.tallies import QUESTIONS, correction_told, families, tally
+from fedatlas.evaluation.tallies import QUESTIONS, correction_told, families, family_name, tally
 from fedatlas.evaluation.verdict_words import outcomes_told
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences
 from fedatlas.plan.build import group_of
@@ -61,7 +61,7 @@ def _corrections(verdicts: Mapping[str, list[Verdict]]) -> list[str]:
     lines = []
     for (paper, question), own in families(every).items():
         if told := correction_told(tally(own)):
-            lines.append(f"{paper}, {QUESTIONS[question]}: {told}.")
+            lines.append(f"{family_name(paper, question)}: {told}.")
     open_ones = sum(1 for own in verdicts.values() for _ in undecided(own))
     if open_ones:
         lines.append(f"`fedatlas power` says what would decide the {open_ones} undecided.")

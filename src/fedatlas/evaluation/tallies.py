@@ -9,9 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedatlas.evaluation.verdicts import Verdict, sentences, surviving, under_test
+from fedatlas.schema.papers import OURS
 
 #: Names of questions, as tables head them.
 QUESTIONS = {"paper": "the paper's sentences", "ours": "our own questions"}
+
+#: What the last columns of tallies mean, for readers.
+CORRECTION = (
+    "Each row counts sentences, not their cases; questions of ours are counted apart. Where many "
+    "sentences are tested, some come out by chance: the last column says how many of those that "
+    "tests over seeds reproduce or contradict (decided) are left after Holm's correction for all "
+    "sentences tested in that row. The smallest p of n seeds is 1/2 to the power of n, so six "
+    "seeds survive no correction, and ten one for 25 sentences."
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,11 @@ def families(verdicts: Sequence[Verdict]) -> dict[tuple[str, str], list[Verdict]
         for question in QUESTIONS
     }
     return {family: own for family, own in found.items() if own}
+
+
+def family_name(paper: str, question: str) -> str:
+    """Of a family, as tables and headings name it."""
+    return f"{'across papers' if paper == OURS else paper}, {QUESTIONS[question]}"
 
 
 def correction_told(tally: Tally) -> str:

@@ -59,7 +59,7 @@ def would_decide(verdict: Verdict) -> str:
     seeds, hours = seeds_needed(verdict.effect), verdict.needed_hours
     if seeds == UNKNOWN:
         return ""
-    time = "" if hours is None else f", about {hours_told(hours)} on one core,"
+    time = "" if hours is None else f", {hours_told(hours)} on one core,"
     about = "" if verdict.effect.needed is None else "about "
     return f"{about}{seeds} seeds in all{time} would decide"
 
@@ -73,9 +73,9 @@ def seeds_needed(effect: Effect) -> str:
 
 
 def hours_told(hours: float) -> str:
-    """A time in the unit that suits it."""
+    """About a time, in the unit that suits it."""
     for size, unit in ((1.0, "hour"), (1 / 60, "minute")):
         if hours >= size:
             shown = f"{hours / size:.2g}"
-            return f"{float(shown):g} {unit}{'s' * (shown != '1')}"
+            return f"about {float(shown):g} {unit}{'s' * (shown != '1')}"
     return "less than a minute"

@@ -41,11 +41,6 @@ class Verdict:
         """Whether the row is about the sentence as a whole, which tallies count."""
         return not self.case
 
-    @property
-    def name(self) -> str:
-        """Claim and case."""
-        return f"{self.claim}[{self.case}]" if self.case else self.claim
-
 
 _EFFECT = tuple(field.name for field in fields(Effect))
 _OWN = tuple(field.name for field in fields(Verdict) if field.name != "effect")
