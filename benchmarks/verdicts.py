@@ -237,13 +237,24 @@ def printed(random: Random, seeds: int) -> dict[str, Any]:
     return {"a": scores("a", truth + random.normal(0, SPREAD / 10, seeds))}
 
 
-def flat(random: Random, seeds: int) -> dict[str, Any]:
-    """Five steps that do not differ, and of which seeds share nine tenths of their variance."""
-    common = random.normal(0, SPREAD * math.sqrt(0.9), seeds)
-    own = random.normal(0, SPREAD * math.sqrt(0.1), (5, seeds))
-    order = random.permutation(5)  # by tuning seeds, which are others
-    levels = -2 + common + own
-    return {"a": [falling("a", levels[place], step=0.1 * (place + 1)) for place in order]}
+def profile(ahead: float) -> Draw:
+    """Five steps, the second behind the others by so much; seeds share nine tenths of the variance.
+
+    Run b has the second only: it was chosen there.
+    """
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        common = random.normal(0, SPREAD * math.sqrt(0.9), seeds)
+        own = random.normal(0, SPREAD * math.sqrt(0.1), (5, seeds))
+        own[1] += ahead
+        order = random.permutation(5)  # by tuning seeds, which are others
+        levels = -2 + common + own
+        return {
+            "a": [falling("a", levels[place], step=0.1 * (place + 1)) for place in order],
+            "b": falling("b", levels[1], step=0.2),
+        }
+
+    return draw
 
 
 def widening(ahead: float) -> Draw:
@@ -350,7 +361,12 @@ def cases() -> Iterator[Case]:
     both = {**accuracy_of, "spread": SPREAD / 10, "trials": 10}
     yield Case("published_measurement with ±", "a perfect replication", "holds", both, printed)
     value = {"kind": "published_value", "run": "a", "hyper_parameter": "step", "value": 0.2}
-    yield Case("published_value", "a flat profile", "holds", value, flat)
+    border = "worse at the border"
+    yield Case("published_value", "a flat profile", "holds", value, profile(0))
+    yield Case("published_value", "behind by 1.05", border, value, profile(counts))
+    larger = {"kind": "selected_order", "larger": "a", "smaller": "b", "hyper_parameter": "step"}
+    yield Case("selected_order", "a flat profile", "tie", larger, profile(0))
+    yield Case("selected_order", "smallest effect", "smallest", larger, profile(counts))
     wider = {
         "kind": "gap_widens",
         **names,
