@@ -421,8 +421,9 @@ def test_cases_fold_out_below_their_sentence(open_page):
     page.select_option("#paper", "vfb2")
     cases = page.locator("#claims .cases")
     assert cases.locator("summary").inner_text() == "2 cases"
-    assert not cases.locator("table").is_visible()
+    assert cases.locator("table").count() == 0
     cases.locator("summary").click()
+    cases.locator("table").wait_for()
     assert cases.locator(".case").all_inner_texts() == ["step 1", "step 2"]
     assert cases.locator("td.outcome").all_inner_texts() == ["? undecided", "✓ reproduced"]
     (sentence,) = page.locator("#claims .has-cases td.outcome").all_inner_texts()
@@ -439,6 +440,7 @@ def test_effects_are_drawn_as_on_pythons_pages(browser, open_page, tmp_path):
     write_explorer(write_atlas(tmp_path / "atlas.nc", {}), claims, tmp_path / "explorer.html")
     page = open_page(file=tmp_path / "explorer.html")
     page.evaluate("document.querySelectorAll('#claims details').forEach(one => (one.open = true))")
+    page.locator("#claims .cases table").wait_for()
     drawn = [drawing(each.effect) for each in found if each.effect]
     plain = browser.new_page()
     plain.set_content("".join(map(to_svg, drawn)))

@@ -54,6 +54,15 @@ function outcomeCell(verdict, marks) {
   );
 }
 
+function casesTable(cases, { marks, intervals }) {
+  const rows = cases.map((found) => {
+    const name = element("span", { className: "case" }, found.case);
+    const about = element("td", {}, name, ...toldVerdict(found, intervals));
+    return element("tr", {}, about, outcomeCell(found, marks));
+  });
+  return element("table", {}, element("tbody", {}, ...rows));
+}
+
 function claimRows(claim, hasCurves, { marks, intervals }) {
   const statement = hasCurves
     ? element("button", { type: "button" }, claim.statement)
@@ -70,25 +79,11 @@ function claimRows(claim, hasCurves, { marks, intervals }) {
   );
   if (!claim.cases.length) return [row];
   row.className = "has-cases";
-  const cases = claim.cases.map((found) =>
-    element(
-      "tr",
-      {},
-      element(
-        "td",
-        {},
-        element("span", { className: "case" }, found.case),
-        ...toldVerdict(found, intervals),
-      ),
-      outcomeCell(found, marks),
-    ),
-  );
-  const folded = element(
-    "details",
-    {},
-    element("summary", {}, counted(claim.cases.length, "case")),
-    element("table", {}, element("tbody", {}, ...cases)),
-  );
+  const summary = element("summary", {}, counted(claim.cases.length, "case"));
+  const folded = element("details", {}, summary);
+  // Thousands of cases are made when a reader asks for them.
+  const unfold = () => folded.append(casesTable(claim.cases, { marks, intervals }));
+  folded.addEventListener("toggle", unfold, { once: true });
   return [row, element("tr", { className: "cases" }, element("td", { colSpan: 2 }, folded))];
 }
 
