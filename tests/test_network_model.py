@@ -646,11 +646,11 @@ def test_networks_that_make_no_sense_are_refused(cost, message):
 def test_the_network_decides_which_method_is_faster():
     """One saves messages, the other gradients."""
     rounds = np.arange(11.0)
-    values = np.tile(2 * 0.5**rounds, (2, 1))
+    values = np.tile(2 * 0.5**rounds, (6, 1))
 
     def steady(*of_round: float) -> xr.Dataset:
         spent = {
-            name: np.tile(each * rounds, (2, 1))
+            name: np.tile(each * rounds, (6, 1))
             for name, each in zip(SEQUENTIAL, of_round, strict=True)
         }
         return make_trace(values, objective=values, schedule=range(11), **spent)
@@ -668,17 +668,17 @@ def test_the_network_decides_which_method_is_faster():
         (only,) = judge(
             "e", "p", [claim], Results(points, choices(select(points, rule)), rule.window)
         )
-        verdicts.append((only.verdict, only.evidence.partition(" (95")[0]))
+        verdicts.append((only.outcome, only.evidence.partition("; ")[0]))
     assert verdicts == [
         (
             "reproduced",
             "simulated seconds (latency 1 s, 1 kB/s, 1 ms per gradient) to objective ≤ 0.5: "
-            "few 7, short 22; ratio 0.318",
+            "few 7, short 22",
         ),
         (
-            "not reproduced",
+            "contradicted",
             "simulated seconds (latency 1 ms, 1 kB/s, 1 s per gradient) to objective ≤ 0.5: "
-            "few 1002, short 42; ratio 23.8",
+            "few 1002, short 42",
         ),
     ]
 
@@ -734,6 +734,7 @@ claims:
     test:
       kind: cost_to_target
       measurement: objective
+      target: 0.3
       first: parties
       second: clients
       relation: faster
