@@ -125,6 +125,19 @@ def test_records_too_far_apart_do_not_tell():
     assert verdict(scaling(*wide), **wide).outcome == "reproduced"
 
 
+def test_a_target_met_before_the_first_record_is_not_resolved():
+    at_once = np.repeat([[1.0, *[1e-5] * 20]], SEEDS, 0)
+    series = {
+        f"a{count}": vertical_trace(
+            at_once, run=f"a{count}", parties=count, seconds_per_epoch=1 / count
+        )
+        for count in PARTIES
+    }
+    found = verdict(scaling(*series), **series)
+    assert found.outcome == "not testable"
+    assert "below resolution" in found.evidence
+
+
 def test_a_target_that_the_start_meets_is_not_testable():
     series = runs("a", -1)
     found = verdict(scaling(*series, target=0.5), **series)

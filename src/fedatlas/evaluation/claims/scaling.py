@@ -140,7 +140,10 @@ def _extreme(numbers: np.ndarray, found: Sequence[Crossings], lowest: bool) -> n
         crossing.before if early else crossing.after
         for early, crossing in zip(sooner, found, strict=True)
     ]
-    return slopes_of(numbers, np.stack(ends))
+    at_once = np.isneginf(ends).any(axis=0)  # before the first record, which costs nothing
+    slopes = slopes_of(numbers, np.stack(ends))
+    missed = np.isposinf(ends).any(axis=0)
+    return np.where(at_once & ~missed, -np.inf if lowest else np.inf, slopes)
 
 
 def _gaps(slopes: Sequence[np.ndarray]) -> np.ndarray:
