@@ -462,8 +462,8 @@ def test_label_holders_change_messages_but_no_model(silos, clients, local_steps,
 
 # ------------------------------------------------------------------------------------- training
 
-HALVES = TieredPartition(cut={"width": 2}, clients=5, test=0.25)
-SMALL = TieredPartition(cut={"width": 2}, clients=3, samples=40, test=0.25)
+HALVES = TieredPartition(cut={"width": 2}, clients=5, test=0.25, seed=0)
+SMALL = TieredPartition(cut={"width": 2}, clients=3, samples=40, test=0.25, seed=0)
 
 
 @pytest.fixture(scope="module")
