@@ -34,7 +34,8 @@ claims:
   - id: lossless
     source: "a test"
     statement: "VFB²-SVRG is NonF"
-    test: {kind: equal_final, first: svrg, second: nonf, measurement: test_accuracy, smallest_effect: 0.2}
+    test: {kind: equal_final, first: svrg, second: nonf, measurement: test_accuracy,
+           smallest_effect: 0.2}
 """
 # Not the atlas and its pages, which other tests make.
 TARGETS = targets(small="claims.csv figure.svg leaks.csv trees.svg")
