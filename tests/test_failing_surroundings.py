@@ -45,7 +45,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     assert runner.start(runner.arguments(own, trace), folder / "log.txt") and runner.status() == 0
     selection = {
         "runs": {
-            "scaffold": {"selected": "only", "selected_by_seed": [], "at_edge": [], "tried": 1}
+            "scaffold": {
+                "selected": "only",
+                "selected_by_seed": [],
+                "at_edge": [],
+                "tried": 1,
+                "candidates": [],
+            }
         }
     }
     (folder / "experiments" / "small" / "selection.json").write_text(json.dumps(selection))
