@@ -84,7 +84,7 @@ def test_an_edit_while_it_is_built_is_seen_later(folders, monkeypatch):
     before = file.read_text(encoding="utf-8")
 
     def interrupted(config):
-        file.write_text(before.replace("[0.1, 0.03]", "[0.1]"), encoding="utf-8")
+        file.write_text(before.replace("[0.1, 0.03]", "[0.1, 0.05]"), encoding="utf-8")
         return build_plan(config)
 
     monkeypatch.setattr(stored, "build_plan", interrupted)
