@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from fedatlas.evaluation.verdict_words import UNKNOWN, hours_told, in_short, seeds_needed
 from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts
@@ -23,7 +21,9 @@ def print_power(results: Path, console: Console) -> None:
         several = "s" * (len(files) != 1)
         _line(console, f"Nothing is undecided in {len(files)} judged experiment{several}.")
         return
-    console.print(_table(sorted(found, key=_hours)))
+    for verdict in sorted(found, key=_hours):
+        name = f"{verdict.claim}, {verdict.case}" if verdict.case else verdict.claim
+        _line(console, f"{name}\n    {_told(verdict)}")
     known = [verdict.needed_hours for verdict in found if verdict.needed_hours is not None]
     total = hours_told(sum(known)) if known else UNKNOWN
     others = len(found) - len(known)
@@ -43,23 +43,16 @@ def undecided(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
             yield verdict
 
 
-def _table(verdicts: Sequence[Verdict]) -> Table:
-    table = Table(title="What would decide", title_justify="left")
-    table.add_column("undecided", overflow="fold")
-    table.add_column("effect")
-    table.add_column("seeds now", justify="right")
-    table.add_column("needed", justify="right")
-    table.add_column("on one core", justify="right")
-    for verdict in verdicts:
-        effect, hours = verdict.effect, verdict.needed_hours
-        table.add_row(
-            Text(f"{verdict.claim}, {verdict.case}" if verdict.case else verdict.claim),
-            in_short(effect) if effect else UNKNOWN,
-            str(effect.seeds) if effect else UNKNOWN,
-            seeds_needed(effect) if effect else UNKNOWN,
-            UNKNOWN if hours is None else hours_told(hours),
-        )
-    return table
+def _told(verdict: Verdict) -> str:
+    """The effect so far, and what would decide."""
+    effect, hours = verdict.effect, verdict.needed_hours
+    if effect is None:
+        return "without an effect of its own"
+    time = "" if hours is None else f", {hours_told(hours)} on one core"
+    return (
+        f"{in_short(effect)} by {effect.seeds} seed{'s' * (effect.seeds != 1)}; "
+        f"{seeds_needed(effect)} needed{time}"
+    )
 
 
 def _hours(verdict: Verdict) -> float:
