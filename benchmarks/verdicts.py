@@ -3,10 +3,10 @@
     python benchmarks/verdicts.py [--draws 10000] [--processes 2] [--only order]
 
 A draw makes the traces of n seeds under a known truth and judges them. Three seeds have a tenth of
-the draws, as they decide next to nothing. "too good" and "too bad" are
-the shares of draws whose outcome is wrong in the claim's favour or against it; "decided" is the
-share of the others that decide. An outcome is wrong if the truth, at the border of what it may
-say, is on the other side: under a tie both "reproduced" and "smaller than claimed" are too good.
+the draws, as they decide next to nothing. A cell has the shares of draws, in percent, whose outcome
+is wrong in the claim's favour / against it, then that of other draws that decide. An outcome is
+wrong if the truth, at the border of what it may say, is on the other side: under a tie both
+"reproduced" and "smaller than claimed" are too good.
 """
 
 import argparse

@@ -22,8 +22,9 @@ from fedatlas.evaluation.comparison import (
     seeds_needed,
     sign_p,
     together,
+    together_of,
 )
-from fedatlas.schema.claims import OUTCOMES
+from fedatlas.schema.claims import OUTCOMES, Effect, Finding
 
 ROOT = Path(__file__).parents[1]
 INF = math.inf
@@ -77,6 +78,14 @@ def test_resampled_splits_have_the_interval_of_nadeau_and_bengio():
     assert interval.high == pytest.approx(max(np.sort(gaps)[-2], gaps.mean() + half))
 
 
+def test_a_lost_seed_leaves_no_bounds_on_resampled_splits():
+    """Infinite and not-a-number bounds once let the plain interval decide."""
+    gaps = np.array([0.006, 0.006, 0.007, 0.09, 0.2, 0.01, 0.006, 0.3, 0.15, INF])
+    assert median_interval(gaps).low > 0
+    interval = median_interval(gaps, overlap=0.25)
+    assert (interval.low, interval.high) == (-INF, INF)
+
+
 # --- the outcome ---
 
 
@@ -118,6 +127,8 @@ def test_borders_carry_the_rounding_of_decimal_fractions():
     assert decide(Interval(lead, lead, lead), Aim("better", 0.02)) == "reproduced"
     behind = 0.8 - 0.82
     assert decide(Interval(behind, behind, behind), Aim("not worse", 0.02)) == "contradicted"
+    for gap in (lead, behind):
+        assert decide(Interval(gap, gap, gap), Aim("equal", 0.02)) == "contradicted"
 
 
 @given(gaps=GAPS, seed=st.integers(0, 9))
@@ -178,6 +189,38 @@ def test_the_sign_test_is_that_of_scipy():
         assert sign_p(gaps, border) == pytest.approx(expected)
 
 
+def test_ties_are_no_evidence():
+    gaps = np.array([-0.01] * 9 + [0.0])
+    assert sign_p(-gaps, 0.0) == pytest.approx(11 / 1024)
+    outcome, effect = compare(gaps, BETTER, "x")
+    assert (outcome, effect.p) == ("no difference", None)
+
+
+def test_a_printed_lead_has_an_error_of_its_own():
+    """A perfect replication of a lucky lead is not "smaller than claimed"."""
+    rng = np.random.default_rng(5)
+    found = []
+    for _ in range(2000):
+        printed = 0.3 + rng.normal(0, 0.1)
+        gaps = rng.normal(0.3, 0.1, 10)
+        found.append(compare(gaps, Aim("better", 0.05, max(printed, 0.05)), "x")[0])
+    assert found.count("smaller than claimed") / len(found) < 0.03
+    sure = compare(rng.normal(0.3, 0.01, 10), Aim("better", 0.05, 0.9), "x")[0]
+    assert sure == "smaller than claimed"
+
+
+def test_that_any_case_is_contradicted_is_asked_of_every_case():
+    def case(outcome, p):
+        effect = Effect(0.0, 0.0, 0.0, 0.1, "x", 6, p=p)
+        return Finding("[case]", outcome, "", effect)
+
+    tied = [case("undecided", None)] * 5
+    assert together_of([*tied, case("contradicted", 1 / 64)]) == "undecided"
+    assert together_of([*tied, case("contradicted", 1 / 512)]) == "contradicted"
+    assert together_of([*tied, Finding("[case]", "contradicted", "")]) == "contradicted"
+    assert together_of([case("reproduced", 1 / 64)] * 2) == "reproduced"
+
+
 def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([]) == []
@@ -207,6 +250,19 @@ def test_seeds_that_nobody_runs_are_not_promised():
     assert seeds_needed(np.array([0.3]), BETTER) is None
 
 
+def test_seeds_that_are_lost_or_share_rows_are_planned_for():
+    rng = np.random.default_rng(7)
+    lost = np.array([0.3] * 7 + [-INF] * 3) + np.array([0, 1e-3, 2e-3] * 3 + [0])
+    needed = seeds_needed(lost, BETTER)
+    draws = np.where(rng.random((3000, needed)) < 0.3, -INF, 0.3)
+    decided = [decide(median_interval(draw), BETTER) for draw in draws]
+    assert decided.count("reproduced") / len(decided) > 0.75
+    # The corrected interval never becomes as narrow as that.
+    near = np.random.default_rng(0).normal(0.11, 0.01, 10)
+    assert seeds_needed(near, BETTER) is not None
+    assert seeds_needed(near, BETTER, overlap=4.0) is None
+
+
 @pytest.mark.parametrize(
     ("outcomes", "cases", "expected"),
     [
@@ -218,6 +274,11 @@ def test_seeds_that_nobody_runs_are_not_promised():
         (["reproduced", "reproduced", "contradicted"], "most", "reproduced"),
         (["reproduced", "contradicted"], "most", "undecided"),
         (["no difference", "contradicted", "reproduced"], "most", "no difference"),
+        (
+            ["contradicted"] * 2 + ["smaller than claimed"] * 2 + ["reproduced"],
+            "most",
+            "smaller than claimed",
+        ),
         (["contradicted", "contradicted", "reproduced"], "most", "contradicted"),
     ],
 )

@@ -140,7 +140,7 @@ def test_order_for_each_common_step_from_large_to_small():
     b = [levels_trace(0.02 * SPREAD, step=s) for s in (0.01, 0.1, 7)]
     found = verdicts(order("faster", for_each="effective_step_size"), a=a, b=b)
     assert [(v.case, v.outcome) for v in found] == [
-        ("", "contradicted"),
+        ("", "undecided"),  # six seeds contradict one of two, not any of two
         ("effective step 0.1", "reproduced"),
         ("effective step 0.01", "contradicted"),
     ]
@@ -262,6 +262,41 @@ def test_a_verdict_that_hangs_on_the_target_is_fragile():
     found = verdict(to_target("faster", 0.02), a=a, b=b)
     assert found.outcome == "reproduced"
     assert found.fragile == "contradicted at a third of the target"
+
+
+def test_a_run_that_ended_too_early_may_have_arrived_in_time():
+    """It reached nothing by its end, and may still be the faster one."""
+    short = falling_trace([0.9] * 6, records=6)
+    long = falling_trace([0.97] * 6, records=101)
+    for pair in ((short, long), (long, short)):
+        found = verdict(to_target("faster", 0.2), a=pair[0], b=pair[1])
+        assert found.outcome == "not testable"
+        assert "end too early" in found.evidence
+    # Whoever has not arrived by four times the other's cost is slower.
+    slow = falling_trace([0.999] * 6, records=101)
+    fast = falling_trace([0.9] * 6, records=26)
+    assert verdict(to_target("faster", 0.2), a=fast, b=slow).outcome == "reproduced"
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        (order("faster", smallest_effect=0.5), "smallest_effect: 0.5 must be a factor above 1"),
+        (order("faster", published_effect=0.33), "published_effect: 0.33 must be a factor above"),
+        (order("similar", published_effect=2), "published_effect: the claim is not about a lead"),
+        (order("faster", published_effect=-1), "greater than 0"),
+    ],
+)
+def test_effects_are_stated_in_units_of_the_claim(test, message):
+    with pytest.raises(ValidationError, match=message):
+        OrderTest.model_validate(test)
+
+
+def test_seeds_are_paired_by_name():
+    a, b = levels_trace(0.5 * SPREAD), levels_trace(SPREAD)
+    other = b.assign_coords(seed=b["seed"] + 10)
+    with pytest.raises(FedatlasError, match=r"are no pairs: compare equal seeds"):
+        verdict(order("faster"), a=a, b=other)
 
 
 @pytest.mark.parametrize(
@@ -399,7 +434,7 @@ def test_monotone_judges_each_step_against_the_next_smaller():
     steps = [(0.3, 1e-2), (0.1, 1e-3), (0.03, 1e-1)]
     found = outcomes(MONOTONE, a=[levels_trace(level * SPREAD, step=s) for s, level in steps])
     assert found == {
-        "": "contradicted",
+        "": "undecided",  # likewise
         "step 0.1 against 0.03": "reproduced",
         "step 0.3 against 0.1": "contradicted",
     }

@@ -104,7 +104,7 @@ def test_a_seed_that_never_reaches_the_target_is_infinitely_slow():
     assert "8 parties none (0 of 6 seeds); the budget is too small" in found.evidence
     other = runs("b", -0.1)
     found = verdict(scaling(*other, compare_with=list(series)), **series, **other)
-    assert found.outcome == "reproduced"  # as of any run that never arrives
+    assert found.outcome == "not testable"  # it might have arrived a little later
 
 
 def test_records_too_far_apart_do_not_tell():

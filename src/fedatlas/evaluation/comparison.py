@@ -9,16 +9,17 @@ Differences are advantages: positive in favour of the claim.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.claims import Effect, Outcome, Quantifier
+from fedatlas.schema.claims import Effect, Finding, Outcome, Quantifier
 
 CONFIDENCE = 0.95
+SIGNIFICANCE = (1 - CONFIDENCE) / 2  # of a side
 #: Advantages closer than this are equal: differences of decimal fractions carry rounding errors.
 ROUNDING = 1e-12
 #: Chance of deciding with as many seeds as are said to be needed, if their spread stays the same.
@@ -34,12 +35,13 @@ class Aim:
     """What a comparison claims, in units of the advantage.
 
     better: ahead by `smallest` or more. not worse: not behind by `smallest` or more. equal: closer
-    than `smallest`. published: the advantage that the paper prints, if any.
+    than `smallest`. published: the advantage that the paper prints, if any, the mean of `trials`.
     """
 
     direction: Direction
     smallest: float
     published: float | None = None
+    trials: int = 1
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def median_interval(
     """The interval of the median, from order statistics; without bounds below six at 95 %.
 
     overlap: test rows over training rows, of trials that split the same rows anew. Their results
-    are correlated, so the interval also covers that of Nadeau and Bengio (2003).
+    are correlated, so the interval also covers that of Nadeau and Bengio (2003). That has no bounds
+    where a seed was lost.
     """
     ranked = np.sort(gaps)
     estimate = _median(ranked)
@@ -81,6 +84,8 @@ def median_interval(
     low, high = float(ranked[outside - 1]), float(ranked[-outside])
     if overlap:
         half = _corrected_half(ranked, confidence, overlap)
+        if np.isinf(half):
+            return Interval(estimate, -np.inf, np.inf)
         low, high = min(low, ranked.mean() - half), max(high, ranked.mean() + half)
     return Interval(estimate, low, high)
 
@@ -92,7 +97,7 @@ def decide(interval: Interval, aim: Aim) -> Outcome:
         if low > ROUNDING - smallest:
             return "reproduced"
         return "contradicted" if high < ROUNDING - smallest else "undecided"
-    within = -smallest < low and high < smallest - ROUNDING
+    within = low > ROUNDING - smallest and high < smallest - ROUNDING
     if aim.direction == "equal":
         if within:
             return "reproduced"
@@ -116,10 +121,16 @@ def compare(
     confidence: float = CONFIDENCE,
     overlap: float = 0.0,
 ) -> tuple[Outcome, Effect]:
-    """The outcome of advantages (seeds,), and the effect."""
-    interval = median_interval(gaps, confidence, overlap)
+    """The outcome of advantages (seeds,), and the effect.
+
+    The printed advantage is a mean of the paper's trials, whose spread is taken to be ours: what is
+    "surely less" is below all of its own 95 % interval.
+    """
+    interval, published = median_interval(gaps, confidence, overlap), aim.published
+    if aim.published is not None:
+        aim = replace(aim, published=aim.published - _error_of_printed(gaps, aim.trials))
     outcome = decide(interval, aim)
-    needed = seeds_needed(gaps, aim, confidence) if outcome == "undecided" else None
+    needed = seeds_needed(gaps, aim, confidence, overlap) if outcome == "undecided" else None
     effect = Effect(
         estimate=interval.estimate,
         low=interval.low,
@@ -127,7 +138,7 @@ def compare(
         smallest=aim.smallest,
         unit=unit,
         seeds=len(gaps),
-        published=aim.published,
+        published=published,
         # Where these had a good chance and did not decide, it takes more than these.
         needed=None if needed is None else max(needed, len(gaps) + 1),
         p=_p_value(gaps, aim, outcome, confidence, overlap),
@@ -135,12 +146,18 @@ def compare(
     return outcome, effect
 
 
+def _error_of_printed(gaps: np.ndarray, trials: int) -> float:
+    """Half the 95 % interval of a mean of so many trials, spread as ours; 0 if unknown."""
+    finite = gaps[np.isfinite(gaps)]
+    return 1.96 * float(np.std(finite, ddof=1)) / np.sqrt(trials) if len(finite) > 1 else 0.0
+
+
 def sign_p(gaps: np.ndarray, border: float) -> float:
-    """One-sided p of the sign test that the median is not above the border."""
+    """One-sided p of the sign test that the median is not above the border; ties are against it."""
     # scipy.stats would load for longer than most judgements take.
     from scipy.special import bdtrc
 
-    above = int((gaps > border - ROUNDING).sum())
+    above = int((gaps > border + ROUNDING).sum())
     return float(bdtrc(above - 1, len(gaps), 0.5)) if above else 1.0
 
 
@@ -153,20 +170,27 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in adjusted]
 
 
-def seeds_needed(gaps: np.ndarray, aim: Aim, confidence: float = CONFIDENCE) -> int | None:
+def seeds_needed(
+    gaps: np.ndarray, aim: Aim, confidence: float = CONFIDENCE, overlap: float = 0.0
+) -> int | None:
     """Seeds that decide with a chance of `POWER`, if more are spread as these; None if too many.
 
-    Normal spread is assumed here, and only here: it is a plan, not a verdict.
+    As many of them are lost as of these. Normal spread is assumed of the others here, and only
+    here: it is a plan, not a verdict.
     """
-    from scipy.special import bdtrc, ndtr
+    from scipy.special import bdtrc, ndtr, stdtrit
 
     finite = gaps[np.isfinite(gaps)]
     if len(finite) < 2:
         return None
     middle, spread = _median(np.sort(finite)), max(float(np.std(finite, ddof=1)), ROUNDING)
 
+    best, kept = float(np.mean(np.isposinf(gaps))), len(finite) / len(gaps)
+
     def above(border: float) -> float:
-        return float(ndtr((middle - border) / spread))
+        if np.isinf(border):
+            return float(border < 0)
+        return best + kept * float(ndtr((middle - border) / spread))
 
     # More seeds than `fewer` must lie on a side.
     seeds, fewer = _plans(confidence)
@@ -174,6 +198,14 @@ def seeds_needed(gaps: np.ndarray, aim: Aim, confidence: float = CONFIDENCE) -> 
         bdtrc(fewer, seeds, above(low)) + bdtrc(fewer, seeds, 1 - above(high)) - 1
         for low, high in _decided(aim)
     ]
+    if overlap:
+        if kept < 1:
+            return None
+        half = stdtrit(seeds - 1, (1 + confidence) / 2) * spread * np.sqrt(1 / seeds + overlap)
+        chances = [
+            np.where((middle - half > low) & (middle + half < high), chance, 0.0)
+            for chance, (low, high) in zip(chances, _decided(aim), strict=True)
+        ]
     enough = np.max(chances, axis=0) >= POWER
     return int(seeds[enough.argmax()]) if enough.any() else None
 
@@ -200,18 +232,36 @@ def _decided(aim: Aim) -> list[tuple[float, float]]:
 def together(outcomes: Iterable[Outcome], cases: Quantifier = "all") -> Outcome:
     """The outcome of a sentence from those of its cases.
 
-    Of all cases the worst counts. Of most: more than half decide; otherwise it is undecided.
+    Cases that are not testable do not count. Of all others the worst counts. Of most: the outcome
+    that more than half are at least as bad as; half is not most.
     """
     spoken: list[Outcome] = [outcome for outcome in outcomes if outcome != "not testable"]
     if not spoken:
         return "not testable"
-    if cases == "most":
-        for outcome in _WORST_FIRST:
-            if 2 * spoken.count(outcome) > len(spoken):
-                return outcome
-        against = sum(spoken.count(outcome) for outcome in _AGAINST)
-        return "no difference" if 2 * against > len(spoken) else "undecided"
-    return next(outcome for outcome in _WORST_FIRST if outcome in spoken)
+    if cases == "all":
+        return next(outcome for outcome in _WORST_FIRST if outcome in spoken)
+    ranked = sorted(spoken, key=_WORST_FIRST.index)
+    outcome = ranked[len(ranked) // 2]
+    half = 2 * ranked.count(outcome) <= len(ranked)
+    return "undecided" if outcome in ("reproduced", "compatible") and half else outcome
+
+
+def together_of(findings: Sequence[Finding], cases: Quantifier = "all") -> Outcome:
+    """As `together`, of findings: that any of all cases is contradicted pays for asking all (Holm).
+
+    What has no p is not random, and needs no correction.
+    """
+    outcome = together((finding.outcome for finding in findings), cases)
+    if outcome != "contradicted" or cases != "all":
+        return outcome
+    worst = [finding for finding in findings if finding.outcome == "contradicted"]
+    if any(finding.effect is None or finding.effect.p is None for finding in worst):
+        return outcome
+    asked = [
+        finding.effect.p if finding in worst and finding.effect and finding.effect.p else 1.0
+        for finding in findings
+    ]
+    return outcome if min(holm(asked)) <= SIGNIFICANCE else "undecided"
 
 
 _WORST_FIRST: tuple[Outcome, ...] = (
@@ -223,7 +273,6 @@ _WORST_FIRST: tuple[Outcome, ...] = (
     "reproduced",
     "compatible",
 )
-_AGAINST: tuple[Outcome, ...] = ("contradicted", "no difference", "smaller than claimed")
 
 
 @cache
@@ -273,17 +322,18 @@ def _p_value(
     smallest = aim.smallest
     match aim.direction, outcome:
         case "better", "reproduced":
-            p = above(gaps, smallest)
+            p = above(gaps, smallest - 2 * ROUNDING)  # which belongs to it
         case "better", "contradicted":
             p = above(-gaps, 0.0)
         case "not worse", "reproduced":
             p = above(gaps, -smallest)
         case "not worse", "contradicted":
-            p = above(-gaps, smallest)
+            p = above(-gaps, smallest - 2 * ROUNDING)
         case "equal", "reproduced":
             p = max(above(gaps, -smallest), above(-gaps, -smallest))
         case "equal", "contradicted":
-            p = min(above(gaps, smallest), above(-gaps, smallest))
+            border = smallest - 2 * ROUNDING
+            p = min(above(gaps, border), above(-gaps, border))
         case _:
             return None
     return min(1.0, p * (1 - CONFIDENCE) / (1 - confidence))

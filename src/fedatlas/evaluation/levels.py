@@ -130,7 +130,8 @@ class Crossings(NamedTuple):
     """When seeds first reached a target; each (seeds,), the logarithm of a cost.
 
     cost: read off the straight line of the levels between two records; +inf where none is reached,
-    -inf where the start is. before, after: the costs of these two records.
+    -inf where the start is. before, after: the costs of these two records. A run that ends before
+    it arrives would arrive some time after its last record, which is `before`.
     """
 
     cost: np.ndarray
@@ -143,7 +144,11 @@ def crossings(trace: Trace, measurement: str, cost: str, target: float) -> Cross
     levels, costs = log_measurement(trace, measurement), cost_axis(trace, cost)
     below = (levels <= target) & ~diverged(trace)[:, None]
     found = np.full((3, len(levels)), np.inf)
-    for seed in np.flatnonzero(below.any(axis=1)):
+    arrives = below.any(axis=1)
+    ends = ~arrives & ~diverged(trace)
+    with np.errstate(divide="ignore"):
+        found[1, ends] = np.log10(costs[ends, -1])
+    for seed in np.flatnonzero(arrives):
         record = int(below[seed].argmax())
         if record == 0:
             found[:, seed] = -np.inf

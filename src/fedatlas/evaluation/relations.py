@@ -3,11 +3,12 @@
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field, PositiveFloat
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
+from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import (
     Aim,
     Direction,
@@ -48,9 +49,32 @@ class ComparisonTest(ClaimTest, ABC):
         description="the smallest effect that counts: a factor above 1 of levels and costs, a "
         "difference of accuracies, AUROCs, F1 scores and errors",
     )
-    published_effect: float | None = Field(
+    published_effect: PositiveFloat | None = Field(
         default=None, description="the effect that the paper prints, in the same units"
     )
+    published_trials: PositiveInt = Field(
+        default=1, description="of how many trials the paper's effect is the mean"
+    )
+
+    @property
+    def unit(self) -> str:
+        """Of the advantage."""
+        return unit_of_losses(getattr(self, "measurement", ""))
+
+    @property
+    def claims_lead(self) -> bool:
+        """Whether one run is to be ahead; otherwise a printed lead means nothing."""
+        return True
+
+    @model_validator(mode="after")
+    def _effects_are_in_units(self) -> Self:
+        for key in ("smallest_effect", "published_effect"):
+            value = getattr(self, key)
+            if value is not None and self.unit == "decades" and value <= 1:
+                raise ValueError(f"{key}: {value:g} must be a factor above 1, such as 1.05")
+        if self.published_effect is not None and not self.claims_lead:
+            raise ValueError("published_effect: the claim is not about a lead; remove it")
+        return self
 
     def aim(self, direction: Direction, unit: str, factor: float = 1.05) -> Aim:
         """What is claimed, in units of the advantage; factor: the default for ratios."""
@@ -60,7 +84,7 @@ class ComparisonTest(ClaimTest, ABC):
             published = None if published is None else float(np.log10(published))
         else:
             smallest = self.smallest_effect or COUNTING_DIFFERENCE
-        return Aim(direction, smallest, published)
+        return Aim(direction, smallest, published, self.published_trials)
 
 
 class RelationTest(ComparisonTest, PairTest, ABC):
@@ -69,6 +93,10 @@ class RelationTest(ComparisonTest, PairTest, ABC):
     relation: Relation
     measurement: Level = "gradient_norm"
     cost: Cost = "round"
+
+    @property
+    def claims_lead(self) -> bool:
+        return RELATIONS[self.relation][0] == "better"
 
     def aim_in(self, unit: str) -> Aim:
         """What the word claims in a unit."""
@@ -122,6 +150,9 @@ def compared(
     what: str,
 ) -> Finding:
     """The first against the second by losses (seeds,); told: evidence before the effect."""
+    seeds = [trace["seed"].to_numpy().tolist() for trace in traces]
+    if seeds[0] != seeds[1]:
+        raise FedatlasError(f"seeds {seeds[0]} and {seeds[1]} are no pairs: compare equal seeds")
     gaps = advantages(losses[0], losses[1])
     outcome, effect = results.compare(gaps, aim, unit, traces, measurement)
     words = ("higher", "lower") if measurement in LARGER_IS_BETTER else ("lower", "higher")
@@ -160,10 +191,10 @@ def as_far_as_resolved(
         return finding
     least, most = (median_interval(extreme, results.confidence) for extreme in gaps)
     outcome = decide(Interval(np.nan, least.low, most.high), aim)
-    if outcome == "undecided":
-        reason = "below resolution: records are too far apart to tell"
+    if outcome != finding.outcome:
+        reason = "below resolution: records are too far apart to tell, or end too early"
         return replace(finding, outcome="not testable", evidence=f"{finding.evidence}; {reason}")
-    return replace(finding, outcome=outcome)
+    return finding
 
 
 def _values(trace: Trace, measurement: str) -> np.ndarray:

@@ -35,6 +35,10 @@ class TriedValueTest(ComparisonTest, ABC):
 
     hyper_parameter: str
 
+    @property
+    def unit(self) -> str:
+        return "decades"
+
     def in_grid(self, experiment: Experiment, run: str) -> None:
         """Raise ValueError unless the run tries several values."""
         grid = experiment.runs[run].grid

@@ -9,7 +9,7 @@ from typing import get_args
 
 from fedatlas.errors import FedatlasError, named
 from fedatlas.evaluation.comma_separated import read_rows, to_csv
-from fedatlas.evaluation.comparison import holm, together
+from fedatlas.evaluation.comparison import holm, together_of
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import OUTCOMES, Claim, Effect, Finding, Outcome, Quantifier
 
@@ -84,7 +84,7 @@ def _with_sentence(claim: Claim, findings: list[Finding]) -> list[Finding]:
         (only,) = findings
         evidence = f"{only.case.strip('[]')}: {only.evidence}"
         return [Finding("", only.outcome, evidence, only.effect, only.fragile, only.seconds)]
-    outcome = together((finding.outcome for finding in findings), claim.cases)
+    outcome = together_of(findings, claim.cases)
     counts = Counter[str](finding.outcome for finding in findings)
     evidence = ", ".join(f"{counts[kind]} {kind}" for kind in OUTCOMES if counts[kind])
     fragile = [finding.case.strip("[]") for finding in findings if finding.fragile]

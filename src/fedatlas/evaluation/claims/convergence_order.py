@@ -38,6 +38,10 @@ class ConvergenceOrderTest(ComparisonTest, RunTest):
     order: Literal["linear", "sublinear"]
 
     @property
+    def unit(self) -> str:
+        return "decades"
+
+    @property
     def measured(self) -> tuple[str, ...]:
         return ("suboptimality",)
 

@@ -27,6 +27,10 @@ class CostToTargetTest(RelationTest):
     kind: Literal["cost_to_target"]
     target: PositiveFloat = Field(description="in units of the measurement")
 
+    @property
+    def unit(self) -> str:
+        return "decades"
+
     @model_validator(mode="after")
     def _target_can_be_surpassed(self) -> Self:
         check_target(self, self.measurement, self.target)

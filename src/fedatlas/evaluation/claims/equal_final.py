@@ -19,5 +19,9 @@ class EqualFinalTest(ComparisonTest, PairTest):
         description="closer than this is equal: a factor of levels, a difference of scores"
     )
 
+    @property
+    def claims_lead(self) -> bool:
+        return False
+
     def judge(self, results: Results) -> Iterator[Finding]:
         yield final_comparison(self, results, "equal", self.measurement)

@@ -28,8 +28,8 @@ class GapWidensTest(ComparisonTest, PairTest):
     """By how much more `first` is ahead of `second` under one cost than under another.
 
     Both are compared after a stated time under each cost. The statistic is the lead under the
-    second of `costs` minus that under the first, seed by seed, in units of the measurement. A lost
-    seed of one run is infinitely far behind under either cost, and decides for the other run.
+    second of `costs` minus that under the first, seed by seed, in units of the measurement. A seed
+    that one run lost is infinitely far behind under either cost, and shows no widening.
     """
 
     kind: Literal["gap_widens"]
@@ -86,8 +86,12 @@ class GapWidensTest(ComparisonTest, PairTest):
             for cost, budget in zip(self.costs, budgets, strict=True)
         ]
         narrow, wide = (advantages(*of_runs) for of_runs in losses)
-        lost = np.isinf(wide)
-        gaps = np.where(lost, wide, wide - np.where(lost, 0.0, narrow))
+        # A seed that one run lost is as far behind under either cost.
+        lost = np.isinf(narrow) & (narrow == wide)
+        if lost.all():
+            return Finding("", "not testable", "a run without any seed shows no gap")
+        with np.errstate(invalid="ignore"):
+            gaps = np.where(lost, 0.0, wide - narrow)
         unit = unit_of_losses(self.measurement)
         outcome, effect = results.compare(
             gaps, self.aim("better", unit), unit, traces, self.measurement

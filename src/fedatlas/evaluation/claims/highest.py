@@ -6,7 +6,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fedatlas.evaluation.comparison import advantages, holm, sign_p, together
+from fedatlas.evaluation.comparison import together_of
 from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import spent
 from fedatlas.evaluation.levels import common_budget, common_start, until
@@ -94,8 +94,7 @@ class HighestTest(ComparisonTest):
             self._against(results, subject, place, traces, losses)
             for place in range(1, len(traces))
         ]
-        behind = [sign_p(-advantages(losses[0], other), 0.0) for other in losses[1:]]
-        return [self._together(results, subject, cases, behind), *cases]
+        return [self._together(subject, cases), *cases]
 
     def _against(
         self,
@@ -128,12 +127,8 @@ class HighestTest(ComparisonTest):
         )
         return replace(finding, case=f"[against {rival}]")
 
-    def _together(
-        self, results: Results, subject: str, cases: Sequence[Finding], behind: Sequence[float]
-    ) -> Finding:
-        outcome = together(case.outcome for case in cases)
-        if outcome == "contradicted" and min(holm(behind)) > (1 - results.confidence) / 2:
-            outcome = "undecided"
+    def _together(self, subject: str, cases: Sequence[Finding]) -> Finding:
+        outcome = together_of(cases)
         by_outcome: dict[str, list[str]] = {}
         for rival, case in zip(self.among, cases, strict=True):
             by_outcome.setdefault(case.outcome, []).append(rival)

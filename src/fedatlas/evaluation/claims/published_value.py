@@ -25,6 +25,10 @@ class PublishedValueTest(TriedValueTest, RunTest):
         default=0.0, ge=0, description="how far the nearest value of the grid may lie from it"
     )
 
+    @property
+    def claims_lead(self) -> bool:
+        return False
+
     def check(self, experiment: Experiment) -> None:
         self.in_grid(experiment, self.run)
 

@@ -46,6 +46,14 @@ class ScalingTest(ComparisonTest):
     def runs(self) -> tuple[str, ...]:
         return (*self.series, *self.compare_with)
 
+    @property
+    def unit(self) -> str:
+        return _UNIT
+
+    @property
+    def claims_lead(self) -> bool:
+        return bool(self.compare_with)
+
     @model_validator(mode="after")
     def _series_are_as_long_and_can_reach_the_target(self) -> Self:
         if self.compare_with and len(self.compare_with) != len(self.series):
