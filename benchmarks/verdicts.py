@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from pydantic import TypeAdapter
 
 from fedatlas.evaluation.relations import FACTORS, SHARES
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import Choice
+from fedatlas.evaluation.verdicts import judge
 from fedatlas.files import canonical_json
-from fedatlas.schema.claims import ClaimTest, Outcome
+from fedatlas.schema.claims import Claim, Outcome
 
 SEEDS = (3, 6, 10)
 #: No error may exceed this share of draws on a side, in percent.
@@ -46,6 +46,7 @@ TOO_GOOD: dict[str, tuple[Outcome, ...]] = {
     "equal at its border": ("reproduced",),
     "worse at the border": ("reproduced",),
     "holds": (),
+    "other": (),  # compatible all the same: the share that is told apart is what counts
 }
 TOO_BAD: dict[str, tuple[Outcome, ...]] = {
     "tie": ("contradicted",),
@@ -54,18 +55,20 @@ TOO_BAD: dict[str, tuple[Outcome, ...]] = {
     "equal at its border": ("contradicted",),
     "worse at the border": ("contradicted",),
     "holds": ("smaller than claimed", "no difference", "contradicted", "incompatible"),
+    "other": (),
 }
 
 
 @dataclass(frozen=True)
 class Case:
-    """A claim under a truth. truth: a key of `TOO_GOOD`."""
+    """A claim under a truth. truth: a key of `TOO_GOOD`. looks: as of an experiment."""
 
     claim: str
     under: str
     truth: str
     test: dict[str, Any]
     draw: Draw
+    looks: int = 1
 
 
 def trace(
@@ -190,12 +193,15 @@ def pair_of_scores(ahead: float) -> Draw:
     return draw
 
 
-def steps(ahead: float) -> Draw:
-    """One run at two steps, the larger of which is ahead."""
+def steps(ahead: float, number: int = 2) -> Draw:
+    """One run at several steps, each ahead of the next smaller one."""
 
     def draw(random: Random, seeds: int) -> dict[str, Any]:
-        larger, smaller = normal(ahead, random, seeds)
-        return {"a": [falling("a", smaller, step=0.1), falling("a", larger, step=0.2)]}
+        common = random.normal(-2, SPREAD, seeds)
+        levels = [
+            common - place * ahead + random.normal(0, SPREAD, seeds) for place in range(number)
+        ]
+        return {"a": [falling("a", row, step=0.1 + place) for place, row in enumerate(levels)]}
 
     return draw
 
@@ -232,10 +238,29 @@ def resampled(random: Random, seeds: int) -> dict[str, Any]:
     return {run: scores(run, row, split) for run, row in zip("ab", found, strict=True)}
 
 
-def printed(random: Random, seeds: int) -> dict[str, Any]:
-    """A perfect replication of a mean of ten trials that happened to be 0.9."""
-    truth = 0.9 + random.normal(0, SPREAD / 10 / math.sqrt(10))
-    return {"a": scores("a", truth + random.normal(0, SPREAD / 10, seeds))}
+def resampled_and_lost(random: Random, seeds: int) -> dict[str, Any]:
+    """The same, and a tenth of either run's seeds diverge."""
+    runs = resampled(random, seeds)
+    for made in runs.values():
+        lost = random.random(seeds) < 0.1
+        made.variables["test_accuracy"].values[lost] = np.nan
+        made.variables["status"].values[lost] = "diverged"
+    return runs
+
+
+def printed(trials: int, off: float = 0.0) -> Draw:
+    """A replication of a mean of trials that happened to be 0.9; off: in spreads."""
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        truth = 0.9 + SPREAD / 10 * (off + random.normal(0, 1 / math.sqrt(trials)))
+        return {"a": scores("a", truth + random.normal(0, SPREAD / 10, seeds))}
+
+    return draw
+
+
+def printed_lead(random: Random, seeds: int) -> dict[str, Any]:
+    """A replication of a lead of one trial that happened to be 0.2 decades."""
+    return pair(normal, 0.2 + random.normal(0, SPREAD * math.sqrt(2)))(random, seeds)
 
 
 def profile(ahead: float) -> Draw:
@@ -320,6 +345,9 @@ def cases() -> Iterator[Case]:
     yield Case(
         "order, faster", "tie of the mean, four in five ahead", "holds", faster, pair(mean_tie, 0.1)
     )
+    lead = {**faster, "published_effect": 10**0.2}
+    yield Case("order, a printed lead", "a perfect replication", "holds", lead, printed_lead)
+    yield Case("order, faster, two looks", "tie", "tie", faster, pair(normal, 0), looks=2)
     yield Case("order, at least as fast", "tie", "holds", at_least, pair(normal, 0))
     yield Case(
         *("order, at least as fast", "behind by 1.05", "worse at the border"),
@@ -342,6 +370,7 @@ def cases() -> Iterator[Case]:
     yield Case("cost_to_target", "ahead by 1.2", "beyond", target, pair(normal, 0.4))
     monotone = {"kind": "monotone", "run": "a"}
     yield Case("monotone", "tie", "tie", monotone, steps(0))
+    yield Case("monotone, six steps", "all tie", "tie", monotone, steps(0, 6))
     yield Case("monotone", "ahead by 1.26", "beyond", monotone, steps(0.1))
     accuracy = {"measurement": "test_accuracy"}
     highest = {"kind": "highest", "run": "a", "among": tuple("bcdefg"), **accuracy}
@@ -353,14 +382,18 @@ def cases() -> Iterator[Case]:
     yield Case("better_final", "smallest effect", "smallest", better, pair_of_scores(0.005))
     yield Case("better_final", "ahead by 0.02", "beyond", better, pair_of_scores(0.02))
     yield Case("better_final", "tie, resampled splits", "tie", better, resampled)
+    yield Case("better_final", "the same, a tenth lost", "tie", better, resampled_and_lost)
     yield Case(
         "equal_final", "apart by its border", "equal at its border", equal, pair_of_scores(0.005)
     )
     yield Case("equal_final", "tie", "holds", equal, pair_of_scores(0))
     accuracy_of = {"kind": "published_measurement", "run": "a", **accuracy, "value": 0.9}
-    yield Case("published_measurement", "a perfect replication", "holds", accuracy_of, printed)
     both = {**accuracy_of, "spread": SPREAD / 10, "trials": 10}
-    yield Case("published_measurement with ±", "a perfect replication", "holds", both, printed)
+    for off, truth in ((0.0, "holds"), (3.0, "other")):
+        under = f"{off:g} spreads off" if off else "a perfect replication"
+        for test, trials in ((accuracy_of, 1), (both, 10)):
+            claim = f"published_measurement{' with ±' * (trials > 1)}"
+            yield Case(claim, under, truth, test, printed(trials, off))
     value = {"kind": "published_value", "run": "a", "hyper_parameter": "step", "value": 0.2}
     border = "worse at the border"
     yield Case("published_value", "a flat profile", "holds", value, profile(0))
@@ -402,7 +435,7 @@ def judged(case: Case, seeds: int, draws: int, seed: int) -> Counter[str]:
     SHARES.clear()
     FACTORS.clear()
     random = np.random.default_rng([seed, seeds])
-    test: Any = TypeAdapter(ClaimTest).validate_python(case.test)
+    claim = Claim(id="claim", source="", statement="", test=case.test)  # type: ignore[arg-type]
     found: Counter[str] = Counter()
     for _ in range(draws):
         runs = case.draw(random, seeds)
@@ -418,7 +451,7 @@ def judged(case: Case, seeds: int, draws: int, seed: int) -> Counter[str]:
             run: Choice(next(iter(tried)), {point: place for place, point in enumerate(tried)})
             for run, tried in traces.items()
         }
-        (sentence, *_) = test.judge(Results(traces, chosen, 0.1))
+        sentence = judge("", "", [claim], Results(traces, chosen, 0.1, looks=case.looks))[0]
         found[sentence.outcome] += 1
     return found
 
@@ -432,7 +465,8 @@ def row(case: Case, most: int, place: int) -> str:
             100 * sum(found[outcome] for outcome in wrong[case.truth]) / draws
             for wrong in (TOO_GOOD, TOO_BAD)
         )
-        open_ = 100 * (found["undecided"] + found["not testable"]) / draws
+        missed = found["compatible"] if case.truth == "other" else 0
+        open_ = 100 * (found["undecided"] + found["not testable"] + missed) / draws
         # "incompatible" errs on two sides at once.
         flag = " **!**" if max(good, bad / 2 if "published_m" in case.claim else bad) > MOST else ""
         cells.append(f"{good:.1f} / {bad:.1f}{flag}, {100 - open_ - good - bad:.0f}")
