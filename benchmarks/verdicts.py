@@ -469,7 +469,7 @@ def row(case: Case, most: int, place: int) -> str:
         open_ = 100 * (found["undecided"] + found["not testable"] + missed) / draws
         # "incompatible" errs on two sides at once.
         flag = " **!**" if max(good, bad / 2 if "published_m" in case.claim else bad) > MOST else ""
-        cells.append(f"{good:.1f} / {bad:.1f}{flag}, {100 - open_ - good - bad:.0f}")
+        cells.append(f"{good:.1f} / {bad:.1f}{flag}, {abs(100 - open_ - good - bad):.0f}")
     return f"| {case.claim} | {case.under} | {' | '.join(cells)} |"
 
 
