@@ -254,14 +254,16 @@ def together_of(findings: Sequence[Finding], cases: Quantifier = "all") -> Outco
     outcome = together((finding.outcome for finding in findings), cases)
     if outcome != "contradicted" or cases != "all":
         return outcome
-    worst = [finding for finding in findings if finding.outcome == "contradicted"]
-    if any(finding.effect is None or finding.effect.p is None for finding in worst):
-        return outcome
-    asked = [
-        finding.effect.p if finding in worst and finding.effect and finding.effect.p else 1.0
+    found = [
+        finding.effect.p if finding.effect else None
         for finding in findings
+        if finding.outcome == "contradicted"
     ]
-    return outcome if min(holm(asked)) <= SIGNIFICANCE else "undecided"
+    p_values = [p for p in found if p is not None]
+    if len(p_values) < len(found):
+        return outcome
+    # Holm's first step is Bonferroni's, which decides whether any stands.
+    return outcome if len(findings) * min(p_values) <= SIGNIFICANCE else "undecided"
 
 
 _WORST_FIRST: tuple[Outcome, ...] = (

@@ -1,7 +1,7 @@
 """Cost axes of a trace: what it counted, and simulated times on declared links."""
 
 import json
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 #: A run's records. Plans import this module and do without xarray.
 Trace: TypeAlias = "xr.Dataset"
+
+
+def specification(trace: Trace) -> dict[str, Any]:
+    """What the run that made the trace was to do, as its experiment stated it."""
+    stated: dict[str, Any] = json.loads(trace.attrs["specification"])
+    return stated
 
 
 def column(trace: Trace, name: str) -> np.ndarray:
@@ -114,5 +120,5 @@ def network_time(trace: Trace, network: DeclaredNetwork) -> np.ndarray:
 
 def own_latency(trace: Trace) -> float:
     """The latency in seconds of a run's own clock."""
-    stated = json.loads(trace.attrs["specification"])["network"]
+    stated = specification(trace)["network"]
     return NetworkModel.model_validate(stated or {}).latency

@@ -52,5 +52,5 @@ def final_comparison(
         words: partial(judged, [until(trace, share) for trace in traces])
         for words, share in SHARES.items()
     }
-    (finding,) = results.with_edges([judged_again(judged(traces), again)], *test.runs)
+    (finding,) = results.with_tuning([judged_again(judged(traces), again)], *test.runs)
     return finding

@@ -5,13 +5,12 @@ better. A diverged seed has level +inf. Between records curves are straight line
 extrapolated: a cost beyond a seed's last record has no level.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedatlas.evaluation.costs import Trace, column, cost_axis
+from fedatlas.evaluation.costs import Trace, column, cost_axis, specification
 from fedatlas.schema.measurements import LARGER_IS_BETTER
 
 # Exact zeros have a level too, one that does not decide a mean alone.
@@ -175,10 +174,8 @@ def lowest_median(trace: Trace, measurement: str) -> float:
     return float(np.median(values, axis=0).min())
 
 
-def common_target(traces: Sequence[Trace], measurement: str, stated: float | None = None) -> float:
-    """The level of a stated target, otherwise the best that the medians of all traces reach."""
-    if stated is not None:
-        return log_target(measurement, stated)
+def common_target(traces: Sequence[Trace], measurement: str) -> float:
+    """The best level that the medians of all traces reach."""
     lowest = [lowest_median(trace, measurement) for trace in traces]
     # A run whose seeds mostly diverged reaches no level: the other sets the target.
     return max((level for level in lowest if np.isfinite(level)), default=-np.inf)
@@ -201,7 +198,7 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
 
 def until(trace: Trace, share: float) -> Trace:
     """The records of the first share of the rounds; always two at least."""
-    rounds = json.loads(trace.attrs["specification"])["rounds"]
+    rounds = specification(trace)["rounds"]
     reached_rounds = np.fmax.reduce(column(trace, "round"), axis=0)
     kept = max(int((reached_rounds <= share * rounds).sum()), 2)
     return trace.isel(record=slice(0, kept))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -11,7 +10,7 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE, Aim, compare
-from fedatlas.evaluation.costs import Trace, column
+from fedatlas.evaluation.costs import Trace, column, specification
 from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters, tuning_told
 from fedatlas.evaluation.stationary_points import Surface
 from fedatlas.schema.claims import Effect, Finding, Outcome
@@ -28,8 +27,8 @@ class Results:
     """Traces, the chosen point of each run, and studies if there are any.
 
     window: share of a budget over which levels are means. selected_by: the measurement whose levels
-    choose points. looks: how often the experiment is
-    looked at while seeds are added, for which every interval pays (Bonferroni).
+    choose points. looks: how often the experiment is looked at while seeds are added, for which
+    every interval pays (Bonferroni).
     """
 
     traces: Traces
@@ -85,7 +84,7 @@ class Results:
             by_step[step] = trace
         return dict(sorted(by_step.items()))
 
-    def with_edges(self, findings: Iterable[Finding], *runs: str) -> Iterator[Finding]:
+    def with_tuning(self, findings: Iterable[Finding], *runs: str) -> Iterator[Finding]:
         """The findings, with how the runs' points were chosen; see `tuning_told`."""
         told = tuning_told(self.chosen, *runs)
         for finding in findings:
@@ -114,7 +113,7 @@ class Results:
 
 def resampled_overlap(trace: Trace, measurement: str) -> float:
     """Test rows over training rows, if every seed splits the rows anew; otherwise 0."""
-    partition = json.loads(trace.attrs["specification"])["partition"]
+    partition = specification(trace)["partition"]
     share = partition.get("test")
     if not measurement.startswith("test_") or not isinstance(share, float):
         return 0.0

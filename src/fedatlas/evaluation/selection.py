@@ -1,6 +1,5 @@
 """Choosing each run's grid point by the declared rule, with every candidate's score."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -8,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.costs import Trace
+from fedatlas.evaluation.costs import Trace, specification
 from fedatlas.evaluation.levels import diverged, reached
 from fedatlas.schema.hyper_parameters import flat
 from fedatlas.schema.selection import Selection
@@ -34,7 +33,8 @@ def by_run(traces: list[Trace]) -> dict[str, dict[str, Trace]]:
 
 def hyper_parameters(trace: Trace) -> dict[str, Any]:
     """The hyper-parameters of the run that made the trace, as the experiment stated them."""
-    return json.loads(trace.attrs["specification"])["hyper_parameters"]
+    stated: dict[str, Any] = specification(trace)["hyper_parameters"]
+    return stated
 
 
 def varied_hyper_parameters(point: str, points: Mapping[str, Trace]) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def tuning_told(chosen: Mapping[str, Choice], *runs: str) -> str:
 
 def scores(trace: Trace, measurement: str, window: float) -> np.ndarray:
     """(seeds,) levels by which points are chosen, smaller is better; +inf for a lost seed."""
-    rounds = float(json.loads(trace.attrs["specification"])["rounds"])
+    rounds = float(specification(trace)["rounds"])
     return reached(trace, measurement, "round", rounds, window)
 
 

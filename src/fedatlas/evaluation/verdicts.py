@@ -9,7 +9,7 @@ from typing import get_args
 
 from fedatlas.errors import FedatlasError, named
 from fedatlas.evaluation.comma_separated import read_rows, to_csv
-from fedatlas.evaluation.comparison import holm, together_of
+from fedatlas.evaluation.comparison import SIGNIFICANCE, holm, together_of
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import OUTCOMES, Claim, Effect, Finding, Outcome, Quantifier
 
@@ -178,7 +178,7 @@ def under_test(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, float]]:
     return found
 
 
-def surviving(verdicts: Sequence[Verdict], significance: float = 0.025) -> list[Verdict]:
+def surviving(verdicts: Sequence[Verdict], significance: float = SIGNIFICANCE) -> list[Verdict]:
     """Sentences that are reproduced or contradicted also after Holm's correction for all tested."""
     found = under_test(verdicts)
     adjusted = holm([p for _, p in found])

@@ -51,7 +51,7 @@ class ConvergenceOrderTest(ComparisonTest, RunTest):
 
     def judge(self, results: Results) -> Iterator[Finding]:
         (trace,) = results.selected(self.run)
-        yield from results.with_edges([self._finding(results, trace)], self.run)
+        yield from results.with_tuning([self._finding(results, trace)], self.run)
 
     def _finding(self, results: Results, trace: Trace) -> Finding:
         by_seed = fits(trace)

@@ -44,7 +44,7 @@ class CostToTargetTest(RelationTest):
             for words, factor in FACTORS.items()
         }
         finding = judged_again(self._to(results, traces, target), again)
-        yield from results.with_edges([finding], *self.runs)
+        yield from results.with_tuning([finding], *self.runs)
 
     def _to(self, results: Results, traces: Sequence[Trace], target: float) -> Finding:
         found = [crossings(trace, self.measurement, self.cost, target) for trace in traces]

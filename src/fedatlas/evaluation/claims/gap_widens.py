@@ -53,7 +53,7 @@ class GapWidensTest(ComparisonTest, PairTest):
         return self
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        yield from results.with_edges([self._finding(results)], *self.runs)
+        yield from results.with_tuning([self._finding(results)], *self.runs)
 
     def _finding(self, results: Results) -> Finding:
         traces = results.selected(*self.runs)

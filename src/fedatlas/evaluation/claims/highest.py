@@ -67,7 +67,7 @@ class HighestTest(ComparisonTest):
             )
             for place, finding in enumerate(whole)
         ]
-        yield from results.with_edges(findings, *self.runs)
+        yield from results.with_tuning(findings, *self.runs)
 
     def _cases(self, results: Results, traces: Sequence[Trace], share: float) -> list[Finding]:
         """Of a share of the budget: all rivals together, then each."""

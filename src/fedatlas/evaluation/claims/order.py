@@ -51,7 +51,7 @@ class OrderTest(RelationTest):
     def judge(self, results: Results) -> Iterator[Finding]:
         if self.for_each == "selected":
             chosen, other = results.selected(*self.runs)
-            yield from results.with_edges([self._finding(results, chosen, other)], *self.runs)
+            yield from results.with_tuning([self._finding(results, chosen, other)], *self.runs)
             return
         first, second = (results.by_step(run) for run in self.runs)
         common = [step for step in reversed(first) if step in second]

@@ -39,7 +39,7 @@ class PublishedMeasurementTest(RunTest):
         return self
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        yield from results.with_edges([self._finding(results)], self.run)
+        yield from results.with_tuning([self._finding(results)], self.run)
 
     def _finding(self, results: Results) -> Finding:
         (trace,) = results.selected(self.run)

@@ -33,7 +33,7 @@ class PublishedValueTest(TriedValueTest, RunTest):
         self.in_grid(experiment, self.run)
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        yield from results.with_edges([self._finding(results)], self.run)
+        yield from results.with_tuning([self._finding(results)], self.run)
 
     def _finding(self, results: Results) -> Finding:
         tried = self.tried(results, self.run)

@@ -1,4 +1,3 @@
-import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Literal, Self
@@ -8,7 +7,7 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import Aim, advantages
-from fedatlas.evaluation.costs import Trace
+from fedatlas.evaluation.costs import Trace, specification
 from fedatlas.evaluation.evidence import level, plain, target_name
 from fedatlas.evaluation.levels import Crossings, cost_to_reach, crossings, log_target
 from fedatlas.evaluation.relations import FACTORS, ComparisonTest, as_far_as_resolved, judged_again
@@ -78,7 +77,7 @@ class ScalingTest(ComparisonTest):
             for words, factor in FACTORS.items()
         }
         finding = judged_again(self._to(results, target), again)
-        yield from results.with_edges([finding], *self.runs)
+        yield from results.with_tuning([finding], *self.runs)
 
     def _to(self, results: Results, target: float) -> Finding:
         subject = f"simulated seconds to {target_name(self.measurement, target)}"
@@ -179,7 +178,7 @@ def parties(traces: Sequence[Trace]) -> np.ndarray:
     """(runs,) numbers of parties; FedatlasError if a run has none or they do not rise."""
     numbers = []
     for trace in traces:
-        partition = json.loads(trace.attrs["specification"])["partition"]
+        partition = specification(trace)["partition"]
         if "parties" not in partition:
             raise FedatlasError(
                 f"run '{trace.attrs['run']}' has no parties: scaling needs vertical runs"

@@ -30,7 +30,7 @@ class SelectedOrderTest(TriedValueTest):
         self.in_grid(experiment, self.larger)
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        yield from results.with_edges([self._finding(results)], *self.runs)
+        yield from results.with_tuning([self._finding(results)], *self.runs)
 
     def _finding(self, results: Results) -> Finding:
         tried = self.tried(results, self.larger)
