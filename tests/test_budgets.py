@@ -119,7 +119,7 @@ def test_order_goes_by_the_first_accounting_and_names_the_others():
     )
     s2, quantised = judged(test, of_figure())
     assert (s2.outcome, quantised.outcome) == ("reproduced", "contradicted")
-    assert s2.case == "[than s2-0.9996]"
+    assert s2.case == "than s2-0.9996"
     assert "950.65 (form (7)/(8))" in quantised.evidence
     assert "each assumes C = 1" in s2.evidence
     assert "Lemmas 2 and 3 are proved for (4) and (6); chen-wang" in quantised.evidence

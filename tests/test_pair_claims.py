@@ -12,7 +12,14 @@ from fedatlas.evaluation.claims.cost_to_target import CostToTargetTest
 from fedatlas.evaluation.claims.equal_final import EqualFinalTest
 from fedatlas.evaluation.claims.order import OrderTest
 from judging import outcomes, verdict, verdicts
-from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace, vertical_trace
+from trace_factory import (
+    auroc_trace,
+    ending_trace,
+    falling_trace,
+    levels_trace,
+    make_trace,
+    vertical_trace,
+)
 
 NAN = np.nan
 SIX = np.ones(6)
@@ -31,15 +38,6 @@ def to_target(relation: str, target: float, **more: Any) -> dict[str, Any]:
 
 def final(kind: str, measurement: str = "test_accuracy", **more: Any) -> dict[str, Any]:
     return {"kind": kind, "first": "a", "second": "b", "measurement": measurement, **more}
-
-
-def ending(values: Any, measurement: str = "test_accuracy", **options: Any):
-    """A converging run whose seeds rise evenly to the given values; NaN diverges."""
-    ends = np.asarray(values, dtype=float)
-    falling = np.where(np.isnan(ends), NAN, 0.0)[:, None] + np.linspace(0.3, 0.01, 41)
-    falling[:, 0] = 0.3
-    measured = np.linspace(np.full(len(ends), 0.5), ends, 41).T
-    return vertical_trace(falling, **{measurement: measured}, **options)
 
 
 # --- order at equal cost ---
@@ -207,7 +205,7 @@ def test_costs_that_no_two_runs_share_cannot_be_compared():
 
 
 def test_accuracies_are_compared_by_their_difference():
-    a, b = ending(0.90 + NOISE), ending(0.88 - NOISE)
+    a, b = ending_trace(0.90 + NOISE), ending_trace(0.88 - NOISE)
     test = order("faster", measurement="test_accuracy", cost="epoch")
     found = verdict(test, selected_by="objective", a=a, b=b)
     assert found.outcome == "reproduced"
@@ -355,7 +353,10 @@ def test_targets_of_what_is_best_at_one_are_in_its_own_units():
 )
 @pytest.mark.parametrize("measurement", ["test_accuracy", "test_rmse"])
 def test_equal_final_is_equivalence_within_the_smallest_effect(measurement, gap, expected):
-    a, b = ending(0.8 + gap + NOISE, measurement), ending(0.8 + NOISE[::-1], measurement)
+    a, b = (
+        ending_trace(0.8 + gap + NOISE, measurement),
+        ending_trace(0.8 + NOISE[::-1], measurement),
+    )
     test = final("equal_final", measurement, smallest_effect=0.005)
     assert verdict(test, selected_by="objective", a=a, b=b).outcome == expected
     with pytest.raises(ValidationError, match="Field required"):
@@ -373,7 +374,7 @@ def test_equal_final_is_equivalence_within_the_smallest_effect(measurement, gap,
     ],
 )
 def test_better_final_knows_which_direction_is_better(measurement, a, b, expected):
-    runs = {"a": ending(a * SIX, measurement), "b": ending(b * SIX, measurement)}
+    runs = {"a": ending_trace(a * SIX, measurement), "b": ending_trace(b * SIX, measurement)}
     assert (
         verdict(final("better_final", measurement), selected_by="objective", **runs).outcome
         == expected
@@ -382,21 +383,21 @@ def test_better_final_knows_which_direction_is_better(measurement, a, b, expecte
 
 def test_a_lead_below_what_the_paper_prints_is_smaller_than_claimed():
     """What FMGDA printed: a lead of 0.0013; with differences below 0.0001 it is excluded."""
-    a, b = ending(0.9301 + 0.01 * NOISE), ending(0.93 - 0.01 * NOISE)
+    a, b = ending_trace(0.9301 + 0.01 * NOISE), ending_trace(0.93 - 0.01 * NOISE)
     test = final("better_final", smallest_effect=0.0005, published_effect=0.0013)
     found = verdict(test, selected_by="objective", a=a, b=b)
     assert found.outcome == "smaller than claimed"
-    a = ending(0.93 - 0.01 * NOISE)
+    a = ending_trace(0.93 - 0.01 * NOISE)
     assert verdict(test, selected_by="objective", a=a, b=b).outcome == "no difference"
 
 
 def test_test_rows_are_said_to_be_these_or_widen_the_interval():
     """Twenty per cent drawn anew by every seed overlap; rows that never change are these rows."""
-    a, b = ending(0.9 + NOISE), ending(0.885 - NOISE)
+    a, b = ending_trace(0.9 + NOISE), ending_trace(0.885 - NOISE)
     fixed = verdict(final("better_final"), selected_by="objective", a=a, b=b)
     assert "; for these test rows" in fixed.evidence
     anew = {"test": 0.2, "seed": None}
-    a, b = (ending(0.9 + NOISE, split=anew), ending(0.885 - NOISE, split=anew))
+    a, b = (ending_trace(0.9 + NOISE, split=anew), ending_trace(0.885 - NOISE, split=anew))
     resampled = verdict(final("better_final"), selected_by="objective", a=a, b=b)
     assert "these test rows" not in resampled.evidence
     assert resampled.effect.low < fixed.effect.low

@@ -135,8 +135,8 @@ def test_table_and_verdicts(tmp_path):
     path.write_text(to_csv(rows))
     results = Results({}, {}, 0.1, attacks=read_audit(path))
     flat, curved = AuditStandsTest(kind="audit_stands", run="compact").judge(results)
-    assert flat.case == "[curvature 0]" and flat.outcome == "not testable"
-    assert curved.case == "[curvature -2]" and curved.outcome == "contradicted"
+    assert flat.case == "curvature 0" and flat.outcome == "not testable"
+    assert curved.case == "curvature -2" and curved.outcome == "contradicted"
     assert "Lemmas 2 and 3" in curved.evidence and "true ε ≥" in curved.evidence
     path.write_text("a,b\n1,2\n")
     with pytest.raises(FedatlasError, match="expected the columns run, curvature"):

@@ -12,20 +12,11 @@ from scipy import stats
 from fedatlas.evaluation.claims.published_measurement import PublishedMeasurementTest
 from fedatlas.evaluation.prediction import Printed, prediction_interval
 from judging import verdict
-from trace_factory import vertical_trace
+from trace_factory import ending_trace
 
 NAN = np.nan
 NOISE = np.array([-2e-3, 1e-3, 0.0, -1e-3, 2e-3])
 SEEDS = (3, 6, 10)
-
-
-def ending(values: Any, measurement: str = "test_accuracy", **options: Any):
-    """A converging run whose seeds end with the given values; NaN diverges."""
-    ends = np.asarray(values, dtype=float)
-    falling = np.where(np.isnan(ends), NAN, 0.0)[:, None] + np.linspace(0.3, 0.01, 5)
-    falling[:, 0] = 0.3
-    measured = np.linspace(np.full(len(ends), 0.5), ends, 5).T
-    return vertical_trace(falling, **{measurement: measured}, **options)
 
 
 def published(value: float, measurement: str = "test_accuracy", **more: Any) -> dict[str, Any]:
@@ -108,7 +99,7 @@ def test_two_spreads_are_welchs_interval(ours, theirs):
 )
 def test_a_number_without_spread_is_one_trial_like_ours(value, expected):
     ends = 0.82 + NOISE
-    found = verdict(published(value), a=ending(ends))
+    found = verdict(published(value), a=ending_trace(ends))
     assert found.outcome == expected
     half = stats.t.ppf(0.975, 4) * ends.std(ddof=1) * np.sqrt(1 + 1 / 5)
     gap = ends.mean() - value
@@ -122,33 +113,33 @@ def test_a_number_without_spread_is_one_trial_like_ours(value, expected):
 
 def test_the_papers_spread_and_trials_widen_or_narrow_the_interval():
     ends = 0.82 + NOISE
-    assert verdict(published(0.824), a=ending(ends)).outcome == "compatible"
-    assert verdict(published(0.824, trials=1000), a=ending(ends)).outcome == "incompatible"
-    wide = verdict(published(0.824, spread=0.01, trials=10), a=ending(ends))
+    assert verdict(published(0.824), a=ending_trace(ends)).outcome == "compatible"
+    assert verdict(published(0.824, trials=1000), a=ending_trace(ends)).outcome == "incompatible"
+    wide = verdict(published(0.824, spread=0.01, trials=10), a=ending_trace(ends))
     assert wide.outcome == "compatible"
     assert "published 0.824 ± 0.01 of 10 trials; " in wide.evidence
 
 
 def test_an_error_keeps_its_sign():
-    found = verdict(published(0.4, "test_rmse"), a=ending([0.39] * 3, "test_rmse"))
+    found = verdict(published(0.4, "test_rmse"), a=ending_trace([0.39] * 3, "test_rmse"))
     assert found.outcome == "incompatible"
     assert found.evidence.startswith(
         "test_rmse at the end: a 0.39, published 0.4 of 1 trial; ours minus the published -0.01 ("
     )
-    same = verdict(published(0.39, "test_rmse"), a=ending([0.39] * 3, "test_rmse"))
+    same = verdict(published(0.39, "test_rmse"), a=ending_trace([0.39] * 3, "test_rmse"))
     assert same.outcome == "compatible"
 
 
 def test_one_seed_has_the_spread_of_the_paper_only():
-    assert verdict(published(0.8), a=ending([0.82])).outcome == "undecided"
+    assert verdict(published(0.8), a=ending_trace([0.82])).outcome == "undecided"
     near = published(0.8, spread=0.02, trials=10)
-    assert verdict(near, a=ending([0.82])).outcome == "compatible"
-    assert verdict(near, a=ending([0.9])).outcome == "incompatible"
+    assert verdict(near, a=ending_trace([0.82])).outcome == "compatible"
+    assert verdict(near, a=ending_trace([0.9])).outcome == "incompatible"
 
 
 @pytest.mark.parametrize("ends", [[NAN] * 3, [0.8, NAN, 0.81]])
 def test_a_lost_seed_leaves_no_mean(ends):
-    found = verdict(published(0.8), a=ending(ends))
+    found = verdict(published(0.8), a=ending_trace(ends))
     assert found.outcome == "not testable"
     assert "of 3 seeds), published 0.8 of 1 trial; a lost seed leaves no mean" in found.evidence
 

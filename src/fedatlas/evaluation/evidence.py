@@ -18,15 +18,22 @@ def effect_told(effect: Effect, what: str, smaller: str, larger: str) -> str:
     advantage of a difference, such as "higher" and "lower"; ratios are always told as ratios.
     """
     if effect.unit == "decades":
-        low, high = (number(-bound) for bound in (effect.high, effect.low))
-        return f"{_times(-effect.estimate)} the {what} ({low} to {high})"
+        return f"{_times(-effect.estimate)} the {what} {ratio_bounds(effect)}"
     if np.isnan(effect.estimate):
         return f"{what}: unknown"
-    word = smaller if effect.estimate >= 0 else larger
-    sign = 1 if effect.estimate >= 0 else -1
-    bounds = sorted([sign * effect.low, sign * effect.high])
-    shown = " to ".join(plain(bound) for bound in bounds)
-    return f"{what} {plain(abs(effect.estimate))} {word} ({shown})"
+    return f"{what} {difference_told(effect, smaller, larger)}"
+
+
+def ratio_bounds(effect: Effect) -> str:
+    """The interval of an effect in decades, as a ratio."""
+    return f"({number(-effect.high)} to {number(-effect.low)})"
+
+
+def difference_told(effect: Effect, positive: str, negative: str) -> str:
+    """An effect that is a difference, by its size and a word for its direction."""
+    sign, word = (1, positive) if effect.estimate >= 0 else (-1, negative)
+    low, high = sorted([sign * effect.low, sign * effect.high])
+    return f"{plain(abs(effect.estimate))} {word} ({plain(low)} to {plain(high)})"
 
 
 #: Ratios that have a name, told where the estimate is as near as `_NAMED_WITHIN`.

@@ -3,6 +3,7 @@
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from fedatlas.evaluation.comparison import (
     median_interval,
 )
 from fedatlas.evaluation.costs import Trace, column
-from fedatlas.evaluation.evidence import counts, effect_told, level, mean_of
+from fedatlas.evaluation.evidence import counts, effect_told, mean_of, number
 from fedatlas.evaluation.levels import deceptive, diverged, log_measurement, mean_along, reached
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import ClaimTest, Finding, PairTest
@@ -27,15 +28,16 @@ from fedatlas.schema.measurements import LARGER_IS_BETTER, Level
 
 Relation = Literal["faster", "at_least_as_fast", "much_faster", "similar"]
 
+#: From which factor on ratios of levels and costs count, and from which difference accuracies,
+#: AUROCs and F1 scores: our choice.
+COUNTING_FACTOR, COUNTING_DIFFERENCE = 1.05, 0.005
 #: What papers' words claim, and from which factor on a ratio of levels or costs counts: our choice.
 RELATIONS: dict[Relation, tuple[Direction, float]] = {
-    "faster": ("better", 1.05),
-    "at_least_as_fast": ("not worse", 1.05),  # "≥"
+    "faster": ("better", COUNTING_FACTOR),
+    "at_least_as_fast": ("not worse", COUNTING_FACTOR),  # "≥"
     "much_faster": ("better", 2.0),  # "≫"
     "similar": ("equal", 1.5),  # "nearly the same"
 }
-#: From which difference on accuracies, AUROCs and F1 scores count: our choice.
-COUNTING_DIFFERENCE = 0.005
 #: Shares of a budget, and factors of a target, at which a verdict is judged again.
 SHARES = {"half the budget": 0.5, "three quarters of the budget": 0.75}
 FACTORS = {"three times the target": 3.0, "a third of the target": 1 / 3}
@@ -62,9 +64,23 @@ class ComparisonTest(ClaimTest, ABC):
         return unit_of_losses(getattr(self, "measurement", ""))
 
     @property
-    def claims_lead(self) -> bool:
-        """Whether one run is to be ahead; otherwise a printed lead means nothing."""
-        return True
+    def direction(self) -> Direction:
+        """What is claimed of the advantage."""
+        return "better"
+
+    @property
+    def default_effect(self) -> float:
+        """The smallest effect that counts where none is stated: our choice."""
+        return COUNTING_FACTOR if self.unit == "decades" else COUNTING_DIFFERENCE
+
+    @property
+    def aim(self) -> Aim:
+        """What is claimed, in units of the advantage."""
+        smallest, published = self.smallest_effect or self.default_effect, self.published_effect
+        if self.unit == "decades":
+            smallest = float(np.log10(smallest))
+            published = None if published is None else float(np.log10(published))
+        return Aim(self.direction, smallest, published, self.published_trials)
 
     @model_validator(mode="after")
     def _effects_are_in_units(self) -> Self:
@@ -72,19 +88,42 @@ class ComparisonTest(ClaimTest, ABC):
             value = getattr(self, key)
             if value is not None and self.unit == "decades" and value <= 1:
                 raise ValueError(f"{key}: {value:g} must be a factor above 1, such as 1.05")
-        if self.published_effect is not None and not self.claims_lead:
+        if self.published_effect is not None and self.direction != "better":
             raise ValueError("published_effect: the claim is not about a lead; remove it")
         return self
 
-    def aim(self, direction: Direction, unit: str, factor: float = 1.05) -> Aim:
-        """What is claimed, in units of the advantage; factor: the default for ratios."""
-        published = self.published_effect
-        if unit == "decades":
-            smallest = float(np.log10(self.smallest_effect or factor))
-            published = None if published is None else float(np.log10(published))
-        else:
-            smallest = self.smallest_effect or COUNTING_DIFFERENCE
-        return Aim(direction, smallest, published, self.published_trials)
+    def compared(
+        self,
+        results: Results,
+        traces: Sequence[Trace],
+        named: Sequence[tuple[str, np.ndarray]],
+        *,
+        subject: str,
+        what: str,
+        measurement: str,
+    ) -> Finding:
+        """The first against the second of two runs.
+
+        named: name and losses (seeds,) of each, in `unit`. subject: what losses are of. what: of
+        which there is more or less. measurement: from which losses come.
+        """
+        seeds = [trace["seed"].to_numpy().tolist() for trace in traces]
+        if seeds[0] != seeds[1]:
+            raise FedatlasError(
+                f"seeds {seeds[0]} and {seeds[1]} are no pairs: compare equal seeds"
+            )
+        losses = [values for _, values in named]
+        outcome, effect = results.compare(
+            advantages(*losses), self.aim, self.unit, traces, measurement
+        )
+        told = ", ".join(told_ends(name, values, self.unit) for name, values in named)
+        words = ("higher", "lower") if measurement in LARGER_IS_BETTER else ("lower", "higher")
+        near = 0 < abs(effect.estimate) < _spread(losses)
+        small = ", less than the spread of seeds" if near else ""
+        evidence = f"{subject}: {told}; {effect_told(effect, what, *words)}{small}"
+        evidence += f"; {counts(effect)}{results.of_test_rows(traces, measurement)}"
+        seconds = results.seconds_of_a_seed(traces) if outcome == "undecided" else None
+        return Finding("", outcome, evidence, effect, seconds=seconds)
 
 
 class RelationTest(ComparisonTest, PairTest, ABC):
@@ -95,13 +134,12 @@ class RelationTest(ComparisonTest, PairTest, ABC):
     cost: Cost = "round"
 
     @property
-    def claims_lead(self) -> bool:
-        return RELATIONS[self.relation][0] == "better"
+    def direction(self) -> Direction:
+        return RELATIONS[self.relation][0]
 
-    def aim_in(self, unit: str) -> Aim:
-        """What the word claims in a unit."""
-        direction, factor = RELATIONS[self.relation]
-        return self.aim(direction, unit, factor)
+    @property
+    def default_effect(self) -> float:
+        return RELATIONS[self.relation][1] if self.unit == "decades" else COUNTING_DIFFERENCE
 
 
 def unit_of_losses(measurement: str) -> str:
@@ -131,36 +169,20 @@ def losses_along(trace: Trace, measurement: str, cost: str, start: float, end: f
     return np.where(np.isnan(values), np.inf, _sign(measurement) * values)
 
 
-def told_ends(name: str, losses: np.ndarray, measurement: str) -> str:
+def starting_losses(trace: Trace, measurement: str) -> np.ndarray:
+    """(seeds,) losses of the first record, in `unit_of_losses`."""
+    losses: np.ndarray = _values(trace, measurement)[:, 0]
+    return losses
+
+
+def told_ends(name: str, losses: np.ndarray, unit: str) -> str:
     """The mean of losses over seeds, in the measurement's own direction."""
-    if unit_of_losses(measurement) == "decades":
-        return level(name, losses)
-    return mean_of(name, _sign(measurement) * losses)
+    return mean_of(name, losses, partial(loss_told, unit=unit))
 
 
-def compared(
-    results: Results,
-    traces: Sequence[Trace],
-    losses: Sequence[np.ndarray],
-    aim: Aim,
-    told: Callable[[], str],
-    unit: str,
-    *,
-    measurement: str,
-    what: str,
-) -> Finding:
-    """The first against the second by losses (seeds,); told: evidence before the effect."""
-    seeds = [trace["seed"].to_numpy().tolist() for trace in traces]
-    if seeds[0] != seeds[1]:
-        raise FedatlasError(f"seeds {seeds[0]} and {seeds[1]} are no pairs: compare equal seeds")
-    gaps = advantages(losses[0], losses[1])
-    outcome, effect = results.compare(gaps, aim, unit, traces, measurement)
-    words = ("higher", "lower") if measurement in LARGER_IS_BETTER else ("lower", "higher")
-    small = ", less than the spread of seeds" if 0 < abs(effect.estimate) < _spread(losses) else ""
-    evidence = f"{told()}; {effect_told(effect, what, *words)}{small}; {counts(effect)}"
-    evidence += results.of_test_rows(traces, measurement)
-    seconds = results.seconds_of_a_seed(traces) if outcome == "undecided" else None
-    return Finding("", outcome, evidence, effect, seconds=seconds)
+def loss_told(loss: float, unit: str) -> str:
+    """A loss, in the measurement's own direction."""
+    return number(loss) if unit == "decades" else f"{_sign(unit) * loss:.4g}"
 
 
 def _spread(losses: Sequence[np.ndarray]) -> float:

@@ -6,13 +6,13 @@ What they cost is measured on judged seeds.
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import level, level_name
-from fedatlas.evaluation.relations import ComparisonTest, compared
+from fedatlas.evaluation.evidence import level_name
+from fedatlas.evaluation.relations import ComparisonTest
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import scores
 from fedatlas.schema.claims import Finding
@@ -62,33 +62,19 @@ class TriedValueTest(ComparisonTest, ABC):
         """Its value at the chosen point of a run."""
         return results.hyper_parameter(run, results.chosen[run].point, self.hyper_parameter)
 
-    def regret(
-        self,
-        results: Results,
-        run: str,
-        pair: Sequence[tuple[str, Tried]],
-        direction: Literal["better", "not worse"],
-    ) -> Finding:
+    def regret(self, results: Results, run: str, pair: Sequence[tuple[str, Tried]]) -> Finding:
         """The first of two values against the second, each with the words that tell what it is."""
         measurement = results.selected_by
-        losses = [scores(tried.trace, measurement, results.window) for _, tried in pair]
-
-        def told() -> str:
-            parts = (
-                level(f"{tried.value:g} ({words})", values)
-                for (words, tried), values in zip(pair, losses, strict=True)
-            )
-            return f"{run}: {level_name(measurement)} by {self.hyper_parameter}: {', '.join(parts)}"
-
-        return compared(
+        return self.compared(
             results,
             [tried.trace for _, tried in pair],
-            losses,
-            self.aim(direction, "decades"),
-            told,
-            "decades",
-            measurement=measurement,
+            [
+                (f"{tried.value:g} ({words})", scores(tried.trace, measurement, results.window))
+                for words, tried in pair
+            ],
+            subject=f"{run}: {level_name(measurement)} by {self.hyper_parameter}",
             what=level_name(measurement),
+            measurement=measurement,
         )
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 from fedatlas.evaluation.comparison import MOST_SEEDS
-from fedatlas.evaluation.evidence import counts, number, plain
+from fedatlas.evaluation.evidence import counts, difference_told, number, ratio_bounds
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.schema.claims import OUTCOMES, Effect
 
@@ -37,13 +37,9 @@ def in_short(effect: Effect) -> str:
     if math.isnan(effect.estimate):
         return UNKNOWN
     if effect.unit == "decades":
-        low, high = number(-effect.high), number(-effect.low)
-        return f"{number(-effect.estimate)} times ({low} to {high})"
+        return f"{number(-effect.estimate)} times {ratio_bounds(effect)}"
     words = ("ahead", "behind") if effect.smallest else ("above the printed", "below the printed")
-    word = words[0] if effect.estimate >= 0 else words[1]
-    sign = 1 if effect.estimate >= 0 else -1
-    low, high = (plain(bound) for bound in sorted([sign * effect.low, sign * effect.high]))
-    return f"{plain(abs(effect.estimate))} {word} ({low} to {high})"
+    return difference_told(effect, *words)
 
 
 def in_full(effect: Effect) -> str:

@@ -59,7 +59,7 @@ def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results
         verdicts += [
             Verdict(
                 claim=f"{experiment}/{claim.id}",
-                case=finding.case.strip("[]"),
+                case=finding.case,
                 paper=paper,
                 source=claim.source,
                 statement=claim.statement,
@@ -82,12 +82,12 @@ def _with_sentence(claim: Claim, findings: list[Finding]) -> list[Finding]:
         return findings
     if len(findings) == 1:
         (only,) = findings
-        evidence = f"{only.case.strip('[]')}: {only.evidence}"
+        evidence = f"{only.case}: {only.evidence}"
         return [Finding("", only.outcome, evidence, only.effect, only.fragile, only.seconds)]
     outcome = together_of(findings, claim.cases)
     counts = Counter[str](finding.outcome for finding in findings)
     evidence = ", ".join(f"{counts[kind]} {kind}" for kind in OUTCOMES if counts[kind])
-    fragile = [finding.case.strip("[]") for finding in findings if finding.fragile]
+    fragile = [finding.case for finding in findings if finding.fragile]
     words = f"in {', '.join(fragile)}" if fragile else ""
     return [Finding("", outcome, f"{len(findings)} cases: {evidence}", fragile=words), *findings]
 

@@ -53,7 +53,7 @@ class AuditStandsTest(RunTest):
                     for row in (first, *others)
                 )
             )
-            case = f"[curvature {float(curvature):g}]"
+            case = f"curvature {float(curvature):g}"
             if refuted:
                 yield Finding(case, "contradicted", evidence)
             else:

@@ -39,7 +39,7 @@ class BudgetOrderTest(BudgetTest):
                 f"{self._resting_on(results, self.smaller, rival)}"
             )
             outcome: Outcome = "reproduced" if mine < its else "contradicted"
-            yield Finding(f"[than {rival}]" if len(self.than) > 1 else "", outcome, evidence)
+            yield Finding(f"than {rival}" if len(self.than) > 1 else "", outcome, evidence)
 
     def _resting_on(self, results: Results, *runs: str) -> str:
         """The assumptions of the runs' budgets, stated once if they are the same."""

@@ -77,8 +77,7 @@ class ConvergenceOrderTest(ComparisonTest, RunTest):
                 for fit in by_seed
             ]
         )
-        aim = self.aim("better", "decades")
-        outcome, effect = results.compare(gaps, aim, "decades", [trace], "suboptimality")
+        outcome, effect = results.compare(gaps, self.aim, self.unit, [trace], "suboptimality")
         told = _told(falling) if falling else "no seed falls"
         ours, other = ("exponential", "power law")[::towards]
         evidence = (

@@ -7,13 +7,12 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.evaluation.comparison import advantages
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import level, target_name, unit_of
+from fedatlas.evaluation.evidence import target_name, unit_of
 from fedatlas.evaluation.levels import crossings, log_target
 from fedatlas.evaluation.relations import (
     FACTORS,
     RelationTest,
     as_far_as_resolved,
-    compared,
     judged_again,
 )
 from fedatlas.evaluation.results import Results
@@ -54,22 +53,14 @@ class CostToTargetTest(RelationTest):
                 return Finding("", "not testable", f"{subject}: {run} starts there")
         if all(np.isposinf(crossing.cost).all() for crossing in found):
             return Finding("", "not testable", f"{subject}: neither run arrives")
-        costs = [crossing.cost for crossing in found]
-
-        def told() -> str:
-            parts = (level(run, cost) for run, cost in zip(self.runs, costs, strict=True))
-            return f"{subject}: {', '.join(parts)}"
-
-        finding = compared(
+        finding = self.compared(
             results,
             traces,
-            costs,
-            self.aim_in("decades"),
-            told,
-            "decades",
-            measurement=self.measurement,
+            [(run, crossing.cost) for run, crossing in zip(self.runs, found, strict=True)],
+            subject=subject,
             what=unit_of(self.cost),
+            measurement=self.measurement,
         )
         first, second = found
         gaps = advantages(first.after, second.before), advantages(first.before, second.after)
-        return as_far_as_resolved(results, finding, gaps, self.aim_in("decades"))
+        return as_far_as_resolved(results, finding, gaps, self.aim)

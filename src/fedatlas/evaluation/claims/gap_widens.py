@@ -8,7 +8,7 @@ from pydantic import Field, PositiveFloat, model_validator
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import advantages
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import counts, effect_told, level_name, spent
+from fedatlas.evaluation.evidence import counts, effect_told, spent
 from fedatlas.evaluation.levels import common_budget, common_start
 from fedatlas.evaluation.relations import (
     SHARES,
@@ -16,7 +16,6 @@ from fedatlas.evaluation.relations import (
     judged_again,
     losses_by,
     told_ends,
-    unit_of_losses,
 )
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding, PairTest
@@ -92,22 +91,18 @@ class GapWidensTest(ComparisonTest, PairTest):
             return Finding("", "not testable", "a run without any seed shows no gap")
         with np.errstate(invalid="ignore"):
             gaps = np.where(lost, 0.0, wide - narrow)
-        unit = unit_of_losses(self.measurement)
-        outcome, effect = results.compare(
-            gaps, self.aim("better", unit), unit, traces, self.measurement
-        )
-        named = level_name(self.measurement) if unit == "decades" else self.measurement
+        outcome, effect = results.compare(gaps, self.aim, self.unit, traces, self.measurement)
         told = "; ".join(
-            f"{named} by {spent(cost, budget)}: "
+            f"{self.measurement} by {spent(cost, budget)}: "
             + ", ".join(
-                told_ends(run, values, self.measurement)
+                told_ends(run, values, self.unit)
                 for run, values in zip(self.runs, of_runs, strict=True)
             )
             for cost, budget, of_runs in zip(self.costs, budgets, losses, strict=True)
         )
-        gap = effect_told(effect, f"the gap in {named}:", "wider", "narrower")
-        if unit == "decades":
-            gap = effect_told(effect, f"ratio of {named}", "", "")
+        gap = effect_told(effect, f"the gap in {self.measurement}:", "wider", "narrower")
+        if self.unit == "decades":
+            gap = effect_told(effect, f"ratio of {self.measurement}", "", "")
         evidence = (
             f"{told}; {gap}; {counts(effect)}{results.of_test_rows(traces, self.measurement)}"
         )

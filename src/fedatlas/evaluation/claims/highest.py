@@ -13,12 +13,9 @@ from fedatlas.evaluation.levels import common_budget, common_start, until
 from fedatlas.evaluation.relations import (
     SHARES,
     ComparisonTest,
-    compared,
     final_losses,
     judged_again,
     losses_along,
-    told_ends,
-    unit_of_losses,
 )
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding
@@ -105,27 +102,15 @@ class HighestTest(ComparisonTest):
         losses: Sequence[np.ndarray],
     ) -> Finding:
         rival = self.runs[place]
-        pair = [losses[0], losses[place]]
-        unit = unit_of_losses(self.measurement)
-
-        def told() -> str:
-            parts = (
-                told_ends(run, values, self.measurement)
-                for run, values in zip((self.run, rival), pair, strict=True)
-            )
-            return f"{subject}: {', '.join(parts)}"
-
-        finding = compared(
+        finding = self.compared(
             results,
             [traces[0], traces[place]],
-            pair,
-            self.aim("better", unit),
-            told,
-            unit,
-            measurement=self.measurement,
+            [(self.run, losses[0]), (rival, losses[place])],
+            subject=subject,
             what=self.measurement,
+            measurement=self.measurement,
         )
-        return replace(finding, case=f"[against {rival}]")
+        return replace(finding, case=f"against {rival}")
 
     def _together(self, subject: str, cases: Sequence[Finding]) -> Finding:
         outcome = together_of(cases)

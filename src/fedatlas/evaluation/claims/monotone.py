@@ -7,17 +7,16 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import level, level_name, number, spent
-from fedatlas.evaluation.levels import common_budget, log_measurement
+from fedatlas.evaluation.evidence import spent
+from fedatlas.evaluation.levels import common_budget
 from fedatlas.evaluation.relations import (
-    RELATIONS,
     SHARES,
     ComparisonTest,
-    compared,
     judged_again,
+    loss_told,
     losses_by,
+    starting_losses,
     told_ends,
-    unit_of_losses,
 )
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding, RunTest
@@ -44,15 +43,16 @@ class MonotoneTest(ComparisonTest, RunTest):
         budget = common_budget(list(by_step.values()), "round")
         smaller: float | None = None
         for step, trace in by_step.items():
-            levels = losses_by(trace, self.measurement, "round", budget, results.window)
-            start = np.median(log_measurement(trace, self.measurement)[:, 0])
-            if not np.median(levels) < start:
+            losses = losses_by(trace, self.measurement, "round", budget, results.window)
+            start = float(np.median(starting_losses(trace, self.measurement)))
+            if not np.median(losses) < start:
                 evidence = (
-                    f"{level_name(self.measurement)} by {spent('round', budget)}: "
-                    f"{level(f'step {step:g}', levels)}, {number(start)} at the start; it does not "
-                    "converge, which the claim excepts"
+                    f"{self.measurement} by {spent('round', budget)}: "
+                    f"{told_ends(f'step {step:g}', losses, self.unit)}, "
+                    f"{loss_told(start, self.unit)} at the start; it does not converge, which the "
+                    "claim excepts"
                 )
-                yield Finding(f"[step {step:g}]", "not testable", evidence)
+                yield Finding(f"step {step:g}", "not testable", evidence)
                 continue
             if smaller is not None:
                 pair = {step: trace, smaller: by_step[smaller]}
@@ -61,31 +61,19 @@ class MonotoneTest(ComparisonTest, RunTest):
                     for words, share in SHARES.items()
                 }
                 finding = judged_again(self._by(results, pair, budget), again)
-                yield replace(finding, case=f"[step {step:g} against {smaller:g}]")
+                yield replace(finding, case=f"step {step:g} against {smaller:g}")
             smaller = step
 
     def _by(self, results: Results, pair: Mapping[float, Trace], budget: float) -> Finding:
-        losses = [
-            losses_by(trace, self.measurement, "round", budget, results.window)
-            for trace in pair.values()
+        named = [
+            (f"step {step:g}", losses_by(trace, self.measurement, "round", budget, results.window))
+            for step, trace in pair.items()
         ]
-        unit = unit_of_losses(self.measurement)
-
-        def told() -> str:
-            parts = (
-                told_ends(f"step {step:g}", values, self.measurement)
-                for step, values in zip(pair, losses, strict=True)
-            )
-            return f"{level_name(self.measurement)} by {spent('round', budget)}: {', '.join(parts)}"
-
-        direction, factor = RELATIONS["faster"]
-        return compared(
+        return self.compared(
             results,
             list(pair.values()),
-            losses,
-            self.aim(direction, unit, factor),
-            told,
-            unit,
+            named,
+            subject=f"{self.measurement} by {spent('round', budget)}",
+            what=self.measurement,
             measurement=self.measurement,
-            what=level_name(self.measurement),
         )

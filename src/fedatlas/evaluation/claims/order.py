@@ -7,16 +7,13 @@ from pydantic import Field, PositiveFloat
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import level_name, spent
+from fedatlas.evaluation.evidence import spent
 from fedatlas.evaluation.levels import common_budget, common_start
 from fedatlas.evaluation.relations import (
     SHARES,
     RelationTest,
-    compared,
     judged_again,
     losses_by,
-    told_ends,
-    unit_of_losses,
 )
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding
@@ -61,7 +58,7 @@ class OrderTest(RelationTest):
             )
         for step in common:
             finding = self._finding(results, first[step], second[step])
-            yield replace(finding, case=f"[effective step {step:g}]")
+            yield replace(finding, case=f"effective step {step:g}")
 
     def _finding(self, results: Results, first: Trace, second: Trace) -> Finding:
         traces = [first, second]
@@ -90,27 +87,15 @@ class OrderTest(RelationTest):
         return judged_again(self._at(results, traces, budget), again)
 
     def _at(self, results: Results, traces: list[Trace], budget: float) -> Finding:
-        losses = [
-            losses_by(trace, self.measurement, self.cost, budget, results.window)
-            for trace in traces
+        named = [
+            (run, losses_by(trace, self.measurement, self.cost, budget, results.window))
+            for run, trace in zip(self.runs, traces, strict=True)
         ]
-        unit = unit_of_losses(self.measurement)
-        named = level_name(self.measurement) if unit == "decades" else self.measurement
-
-        def told() -> str:
-            parts = (
-                told_ends(run, values, self.measurement)
-                for run, values in zip(self.runs, losses, strict=True)
-            )
-            return f"{named} by {spent(self.cost, budget)}: {', '.join(parts)}"
-
-        return compared(
+        return self.compared(
             results,
             traces,
-            losses,
-            self.aim_in(unit),
-            told,
-            unit,
+            named,
+            subject=f"{self.measurement} by {spent(self.cost, budget)}",
+            what=self.measurement,
             measurement=self.measurement,
-            what=named,
         )

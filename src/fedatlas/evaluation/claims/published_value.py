@@ -3,6 +3,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from fedatlas.evaluation.comparison import Direction
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.tried_values import TriedValueTest, best_of, is_value, listing
 from fedatlas.schema.claims import Finding, RunTest
@@ -26,8 +27,8 @@ class PublishedValueTest(TriedValueTest, RunTest):
     )
 
     @property
-    def claims_lead(self) -> bool:
-        return False
+    def direction(self) -> Direction:
+        return "not worse"
 
     def check(self, experiment: Experiment) -> None:
         self.in_grid(experiment, self.run)
@@ -55,4 +56,4 @@ class PublishedValueTest(TriedValueTest, RunTest):
         else:
             name, words = "published", "chosen"
             other = next(one for one in others if is_value(one, chosen))
-        return self.regret(results, self.run, [(name, printed), (words, other)], "not worse")
+        return self.regret(results, self.run, [(name, printed), (words, other)])

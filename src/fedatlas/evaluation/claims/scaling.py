@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comparison import Aim, advantages
+from fedatlas.evaluation.comparison import Direction, advantages
 from fedatlas.evaluation.costs import Trace, specification
 from fedatlas.evaluation.evidence import level, plain, target_name
 from fedatlas.evaluation.levels import Crossings, cost_to_reach, crossings, log_target
@@ -23,7 +23,6 @@ LINEAR_POWER = -1.0
 NEAR = 0.2
 #: "Much better scalability": a power lower by this much, a fifth of the time at 8 times q. Ours.
 MUCH_LOWER = 0.1
-_UNIT = "slope"
 
 
 class ScalingTest(ComparisonTest):
@@ -47,11 +46,15 @@ class ScalingTest(ComparisonTest):
 
     @property
     def unit(self) -> str:
-        return _UNIT
+        return "slope"
 
     @property
-    def claims_lead(self) -> bool:
-        return bool(self.compare_with)
+    def direction(self) -> Direction:
+        return "better" if self.compare_with else "equal"
+
+    @property
+    def default_effect(self) -> float:
+        return MUCH_LOWER if self.compare_with else NEAR
 
     @model_validator(mode="after")
     def _series_are_as_long_and_can_reach_the_target(self) -> Self:
@@ -97,9 +100,9 @@ class ScalingTest(ComparisonTest):
         slopes = [slopes_of(numbers, cost) for cost in costs]
         if not np.isfinite(slopes).any(axis=0).any():
             return Finding("", "not testable", f"{subject}: {told}; the budget is too small")
-        aim = self._aim()
+        aim = self.aim
         outcome, effect = results.compare(
-            _gaps(slopes), aim, _UNIT, [*series, *other], self.measurement
+            _gaps(slopes), aim, self.unit, [*series, *other], self.measurement
         )
         shown = f"{plain(effect.estimate)} ({plain(effect.low)} to {plain(effect.high)})"
         what = "lower than theirs by" if other else "below -1 by"
@@ -118,11 +121,6 @@ class ScalingTest(ComparisonTest):
             for lowest in (False, True)
         ]
         return as_far_as_resolved(results, finding, gaps, aim)
-
-    def _aim(self) -> Aim:
-        if self.compare_with:
-            return Aim("better", self.smallest_effect or MUCH_LOWER, self.published_effect)
-        return Aim("equal", self.smallest_effect or NEAR, self.published_effect)
 
 
 def slopes_of(numbers: np.ndarray, logarithms: np.ndarray) -> np.ndarray:

@@ -43,5 +43,5 @@ class SelectedOrderTest(TriedValueTest):
             reason = f"{choices}; {self.larger} tried {listing(tried)}, {lacks}"
             return Finding("", "not testable", reason)
         pair = [("best above", best_of(above)), (f"chosen by {self.smaller}", same[0])]
-        finding = self.regret(results, self.larger, pair, "better")
+        finding = self.regret(results, self.larger, pair)
         return replace(finding, evidence=f"{choices}; {finding.evidence}")
