@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 import reference
 from fedatlas.algorithms.fedavg import FedAvg
@@ -180,7 +181,7 @@ def replay_fedavg(problem: Problem, method: FedAvg) -> Replay:
         assert draws.clients is not None
         return reference.fedavg_round(
             problem, x, draws.clients, draws.steps(0),
-            method.local_step_size, method.global_step_size,
+            method.local_step_size, method.server_step_size,
         )  # fmt: skip
 
     return step
@@ -191,7 +192,7 @@ def replay_scaffold(problem: Problem, method: Scaffold) -> Replay:
         assert draws.clients is not None
         return reference.scaffold_round(
             problem, state, draws.clients, draws.steps(0),
-            method.local_step_size, method.global_step_size, 1 if method.option == "I" else 2,
+            method.local_step_size, method.server_step_size, 1 if method.option == "I" else 2,
         )  # fmt: skip
 
     return step
@@ -292,12 +293,19 @@ STOCHASTIC_METHODS = {
         clients_per_round=3, local_steps=4, local_step_size=0.05, global_step_size=0.8,
         batch_size=2, option="II",
     ),
+    "SCAFFOLD by its effective step": Scaffold(
+        clients_per_round=3, local_steps=4, local_step_size=0.02, effective_step=0.1, batch_size=2
+    ),
     "FedPAGE": FedPage(
         clients_per_round=3, local_steps=4, global_step_size=0.15, full_batch_size=4,
         first_batch_size=3, local_batch_size=2, full_round_probability=0.3,
     ),
     "FedPAGE of section 6": FedPage(
         clients_per_round=2, local_steps=5, global_step_size=0.1, local_step_size=0.03
+    ),
+    "other probabilities later": FedPage(
+        clients_per_round=3, local_steps=3, global_step_size=0.1,
+        full_round_probability={5: 0.9, 20: 0.1},
     ),
     "one client": FedPage(clients_per_round=1, local_steps=3, global_step_size=0.1),
     "PAGE": FedPage(
@@ -317,7 +325,12 @@ def test_methods_match_the_papers_on_the_same_draws(kind: str, name: str, label:
     assert len(sampled) > 4
     if isinstance(method, FedPage):
         expected = method.full_round_probability or method.clients_per_round / N
-        assert {draws.probability for draws in drawn[1:]} == {expected}
+        if isinstance(expected, dict):
+            share = method.clients_per_round / N
+            expected = [share] * 5 + [0.9] * 15 + [0.1] * (len(drawn) - 20)
+            assert [draws.probability for draws in drawn] == expected
+        else:
+            assert {draws.probability for draws in drawn[1:]} == {expected}
         assert any(draws.coin for draws in drawn[1:])
         assert not all(draws.coin for draws in drawn[1:])
 
@@ -328,6 +341,16 @@ def test_methods_match_the_papers_with_an_l2_term(kind: str) -> None:
     problem = toy(name)
     for method in STOCHASTIC_METHODS.values():
         assert_replayed(Run(method, engine_of(kind, problem, name), seed=4), problem, rounds=15)
+
+
+def test_a_stated_effective_step_gives_the_servers_step() -> None:
+    steps = {"local_steps": 4, "local_step_size": 0.02, "clients_per_round": 3}
+    for method in (Scaffold, FedAvg):
+        assert method(**steps, effective_step=0.4).server_step_size == pytest.approx(5)
+        assert method(**steps, effective_step=0.4).effective_step_size == 0.4
+        assert method(**steps).effective_step_size == pytest.approx(0.08)
+        with pytest.raises(ValidationError, match="are both stated, and one gives the other"):
+            method(**steps, effective_step=0.4, global_step_size=5)
 
 
 def test_fedpage_draws_its_minibatches_where_the_paper_does() -> None:

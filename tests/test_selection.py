@@ -7,8 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.selection import Choice, by_run, choices, select, tuning_told
-from fedatlas.schema.selection import Selection
+from fedatlas.evaluation.selection import Choice, Effort, by_run, choices, select, tuning_told
+from fedatlas.schema.selection import Selection, agreeing, best_candidate
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
 NAN = np.nan
@@ -48,7 +48,7 @@ def test_the_chosen_point_and_the_choice_of_each_seed(levels, expected):
     record = select(points(**levels), Selection())
     assert choices(record)["run"].point == point
     assert record["runs"]["run"]["selected_by_seed"] == by_seed
-    assert choices(record)["run"].tried == len(levels)
+    assert choices(record)["run"].effort.tried == len(levels)
 
 
 def test_the_score_is_the_mean_over_the_window_at_the_end():
@@ -79,7 +79,7 @@ def test_the_highest_auroc_is_chosen_by_its_distance_to_one():
     # log10 of 0.1, 0.04, 0.01 and 0.1
     assert scores == [pytest.approx([-1, -1.39794]), pytest.approx([-2, -1])]
     scores = {"good": pytest.approx(-1.19897), "better": pytest.approx(-1.5)}
-    assert choices(record) == {"run": Choice("better", scores, tried=2)}
+    assert choices(record) == {"run": Choice("better", scores, Effort(tried=2))}
     with pytest.raises(FedatlasError, match="has no 'gradient_norm'"):
         select(traces, Selection())
 
@@ -104,7 +104,7 @@ def test_the_record_is_json_and_holds_every_candidates_score():
     }
     assert second["score"] == pytest.approx(-2.5)
     assert choices(record) == {
-        "run": Choice("b", {"a": np.inf, "b": pytest.approx(-2.5)}, ("rate",), 2)
+        "run": Choice("b", {"a": np.inf, "b": pytest.approx(-2.5)}, Effort(("rate",), 2))
     }
 
 
@@ -157,7 +157,7 @@ def test_a_run_that_shares_takes_the_point_of_the_other_and_keeps_its_own_scores
         "other": "b",
     }
     assert choices(record)["run"].scores["a"] == pytest.approx(-1)
-    assert choices(record)["other"].tried == 2
+    assert choices(record)["other"].effort.tried == 2
     entry = record["runs"]["run"]
     assert entry["shared_with"] == "other"
     assert [tried["score"] for tried in entry["candidates"]] == pytest.approx([-1, np.log10(0.2)])
@@ -197,16 +197,54 @@ def tuned_elsewhere(best: float, **stated):
         (1.0, {}, ("step",)),
         (0.1, {"batch": 8}, ("step",)),
         (0.3, {}, ()),
-        (1.0, {"step": 0.7}, ()),  # stated by the run itself: the grid's edge is not its own
     ],
 )
 def test_a_run_that_is_tuned_elsewhere_records_that_effort_and_its_edges(best, stated, edges):
     record, own = tuned_elsewhere(best, **stated)
     choice = choices(own)["run"]
-    assert (choice.point, choice.at_edge, choice.tried) == ("tuned", edges, 3)
+    assert (choice.point, choice.effort) == ("tuned", Effort(edges, 3))
     (candidate,) = own["runs"]["run"]["candidates"]
     assert candidate["point"] == "tuned"
-    assert choices(record)["run"].tried == 3
+    assert choices(record)["run"].effort.tried == 3
+
+
+def test_a_value_that_was_not_tried_cannot_be_tuned():
+    with pytest.raises(FedatlasError, match="tunes 'run' chooses no point"):
+        tuned_elsewhere(1.0, step=0.7)
+
+
+def test_for_each_stated_step_the_rest_is_tuned_elsewhere():
+    """Of every step the best momentum is taken; which step is best is decided there, too."""
+    levels = {(1, 0.0): 0.5, (1, 0.5): 0.1, (1, 0.9): 0.3, (2, 0.0): 0.2, (2, 0.5): 0.4}
+    grid = {
+        f"{step}-{momentum}": levels_trace(
+            [level] * 3, hyper_parameters={"step": step, "momentum": momentum}
+        )
+        for (step, momentum), level in levels.items()
+    }
+    record = json.loads(json.dumps(select({"run": grid}, Selection())))
+    taken = {1: 0.5, 2: 0.0}
+    assert {
+        step: best_candidate(agreeing(record["runs"]["run"]["candidates"], {"step": step}))[
+            "hyper_parameters"
+        ]["momentum"]
+        for step in (1, 2)
+    } == taken
+    own = {
+        f"step-{step}": levels_trace(  # by the judged seeds the other step would be the best
+            [0.9 if step == 1 else 0.01] * 6,
+            hyper_parameters={"step": step, "momentum": momentum},
+        )
+        for step, momentum in taken.items()
+    }
+    chosen = select({"run": own}, Selection(), {"run": record}, {"run": ["step"]})
+    choice = choices(json.loads(json.dumps(chosen)))
+    assert choice["run"] == Choice(
+        "step-1",
+        {"step-1": pytest.approx(-1), "step-2": pytest.approx(np.log10(0.2))},
+        Effort(("step",), 5),
+        {"step-1": Effort((), 3), "step-2": Effort(("momentum",), 2)},
+    )
 
 
 @pytest.mark.parametrize("damage", [{}, {"runs": {}}, {"runs": {"run": {"tried": 3}}}])
@@ -231,11 +269,11 @@ def test_a_record_that_chooses_nothing_for_the_tuned_run_is_refused(damage):
     ],
 )
 def test_effort_and_edges_are_told_together(runs, told):
-    choice = {
-        "a": Choice("p", {}, ("step",), 8),
-        "b": Choice("p", {}),
-        "c": Choice("p", {}, (), 8),
-        "d": Choice("p", {}),
-        "e": Choice("p", {}, ("x", "y"), 2),
+    efforts = {
+        "a": Effort(("step",), 8),
+        "b": Effort(),
+        "c": Effort((), 8),
+        "d": Effort(),
+        "e": Effort(("x", "y"), 2),
     }
-    assert tuning_told(choice, *runs) == told
+    assert tuning_told({run: efforts[run] for run in runs}) == told

@@ -5,7 +5,7 @@ from math import sqrt
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import StepBound
@@ -18,11 +18,15 @@ Probability = Annotated[float, Field(gt=0, le=1)]
 
 @dataclass(frozen=True)
 class State:
-    """The server's xʳ, xʳ⁻¹ and gʳ⁻¹, (d,); g is None before round 0, which is a full round."""
+    """The server's xʳ, xʳ⁻¹ and gʳ⁻¹, (d,); g is None before round 0, which is a full round.
+
+    number: r.
+    """
 
     x: Any
     x_previous: Any
     g: Any
+    number: int
 
 
 class FedPage(HorizontalAlgorithm):
@@ -30,7 +34,8 @@ class FedPage(HorizontalAlgorithm):
 
     S = clients_per_round, K = local_steps, η_g = global_step_size, η_l = local_step_size,
     b1, b2, b3 = full_batch_size, first_batch_size, local_batch_size (None: all M local samples),
-    p = full_round_probability (None: S/N). FedPAGE-Full has b1 = b2 = b3 = M.
+    p_r = full_round_probability: one for all rounds (None: S/N), or {first round: probability, …},
+    each until the next. p_0 is 1. FedPAGE-Full has b1 = b2 = b3 = M.
 
     The sign of Δ follows Algorithm 1 line 24 (the running text has the opposite, which ascends).
     """
@@ -47,7 +52,7 @@ class FedPage(HorizontalAlgorithm):
     full_batch_size: PositiveInt | None = None
     first_batch_size: PositiveInt | None = None
     local_batch_size: PositiveInt | None = 1
-    full_round_probability: Probability | None = None
+    full_round_probability: Probability | dict[NonNegativeInt, Probability] | None = None
 
     @property
     def effective_step_size(self) -> float:
@@ -56,17 +61,17 @@ class FedPage(HorizontalAlgorithm):
 
     def start(self, problem: HorizontalProblem, network: StarNetwork, x0: Any) -> State:
         """x⁰; p₀ = 1 makes the first round a full one."""
-        return State(x0, x0, None)
+        return State(x0, x0, None, 0)
 
     def round(
         self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
     ) -> State:
         """A full gradient with probability p, otherwise local steps along recursive estimates."""
-        if random.bernoulli(self._probability(problem)) or state.g is None:
+        if random.bernoulli(self._probability(problem, state.number)) or state.g is None:
             g = self._full_round(state, problem, network, random)
         else:
             g = self._local_round(state, problem, network, random)
-        return State(state.x - self.global_step_size * g, state.x, g)
+        return State(state.x - self.global_step_size * g, state.x, g, state.number + 1)
 
     def _full_round(
         self, state: State, problem: HorizontalProblem, network: StarNetwork, random: RoundRandom
@@ -100,18 +105,22 @@ class FedPage(HorizontalAlgorithm):
     def _local_step_size(self) -> float:
         return self.local_step_size or self.global_step_size / self.local_steps
 
-    def _probability(self, problem: HorizontalProblem) -> float:
-        if self.full_round_probability is not None:
-            return self.full_round_probability
-        return self.clients_per_round / problem.clients
+    def _probability(self, problem: HorizontalProblem, number: int) -> float:
+        """p_r; S/N in rounds before the first that is stated."""
+        stated = self.full_round_probability
+        if isinstance(stated, dict):
+            stated = stated.get(max((first for first in stated if first <= number), default=-1))
+        return self.clients_per_round / problem.clients if stated is None else stated
 
     def step_bounds(self, problem: HorizontalProblem) -> list[StepBound]:
         """Theorems 4.1 (K = 1) and 4.2, with a constant that suffices for their proofs.
 
         As printed, both global bounds are up to √2 too large: 1/(pS) suffices for the proofs where
-        the statements have 1/(2pS).
+        the statements have 1/(2pS). They are about one probability for all rounds.
         """
-        p, s, k = self._probability(problem), self.clients_per_round, self.local_steps
+        if isinstance(self.full_round_probability, dict):
+            return []
+        p, s, k = self._probability(problem, 0), self.clients_per_round, self.local_steps
         smoothness = problem.smoothness
         if k == 1:
             bound = 1 / (smoothness * (1 + sqrt((1 - p) / (p * s))))

@@ -35,6 +35,12 @@ def select(
             metavar="RUN=FILE", help="Selection record of the experiment in which a run is tuned."
         ),
     ] = None,
+    stated: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RUN=NAME", help="A hyper-parameter that such a run states: it was not tuned."
+        ),
+    ] = None,
 ) -> None:
     """Choose each run's grid point by the experiment's rule."""
     from fedatlas.evaluation.selection import select as select_points
@@ -47,7 +53,10 @@ def select(
     unknown = sorted(set(records).difference(loaded))
     if unknown:
         raise FedatlasError(f"--tuning: no trace is of the run '{unknown[0]}'")
-    record = select_points(loaded, rule, records)
+    own: dict[str, set[str]] = {}
+    for run, _, name in (given.partition("=") for given in stated or ()):
+        own.setdefault(run, set()).add(name)
+    record = select_points(loaded, rule, records, own)
     write_text(output, json.dumps(record, indent=2) + "\n")
 
 

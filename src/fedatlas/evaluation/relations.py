@@ -1,7 +1,7 @@
 """Comparisons of runs: in which unit, what counts, and how they are told."""
 
-from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal, Self
@@ -107,11 +107,7 @@ class ComparisonTest(ClaimTest, ABC):
         named: name and losses (seeds,) of each, in `unit`. subject: what losses are of. what: of
         which there is more or less. measurement: from which losses come.
         """
-        seeds = [trace["seed"].to_numpy().tolist() for trace in traces]
-        if seeds[0] != seeds[1]:
-            raise FedatlasError(
-                f"seeds {seeds[0]} and {seeds[1]} are no pairs: compare equal seeds"
-            )
+        check_pairs(traces)
         losses = [values for _, values in named]
         outcome, effect = results.compare(
             advantages(*losses), self.aim, self.unit, traces, measurement
@@ -132,6 +128,27 @@ class RelationTest(ComparisonTest, PairTest, ABC):
     relation: Relation
     measurement: Level = "gradient_norm"
     cost: Cost = "round"
+    for_each: Literal["effective_step_size", "selected"] = Field(
+        default="selected",
+        description="one case per step size that both runs have, or the selected points only",
+    )
+
+    @property
+    def of_choice(self) -> bool:
+        return self.for_each == "selected"
+
+    def judge(self, results: Results) -> Iterator[Finding]:
+        if self.for_each == "selected":
+            first, second = results.selected(*self.runs)
+            yield from results.with_tuning([self.judged(results, first, second)], *self.runs)
+            return
+        for step, pair in reversed(results.common_steps(*self.runs).items()):
+            finding = self.judged(results, *(results.traces[run][pair[run]] for run in self.runs))
+            yield replace(results.at_points(finding, pair), case=f"effective step {step:g}")
+
+    @abstractmethod
+    def judged(self, results: Results, first: Trace, second: Trace) -> Finding:
+        """The two traces compared."""
 
     @property
     def direction(self) -> Direction:
@@ -140,6 +157,14 @@ class RelationTest(ComparisonTest, PairTest, ABC):
     @property
     def default_effect(self) -> float:
         return RELATIONS[self.relation][1] if self.unit == "decades" else COUNTING_DIFFERENCE
+
+
+def check_pairs(traces: Sequence[Trace]) -> None:
+    """Raise FedatlasError unless all have the same seeds, which are compared pair by pair."""
+    first, *others = (trace["seed"].to_numpy().tolist() for trace in traces)
+    for seeds in others:
+        if seeds != first:
+            raise FedatlasError(f"seeds {first} and {seeds} are no pairs: compare equal seeds")
 
 
 def unit_of_losses(measurement: str) -> str:

@@ -11,10 +11,9 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE, Aim, compare
 from fedatlas.evaluation.costs import Trace, column, specification
-from fedatlas.evaluation.selection import Choice, Traces, hyper_parameters, tuning_told
+from fedatlas.evaluation.selection import Choice, Effort, Traces, tuning_told
 from fedatlas.evaluation.stationary_points import Surface
 from fedatlas.schema.claims import Effect, Finding, Outcome
-from fedatlas.schema.hyper_parameters import flat
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -71,37 +70,46 @@ class Results:
         healthy = [seconds[np.isfinite(seconds)] for seconds in spent]
         return float(sum(seconds.mean() for seconds in healthy if len(seconds)))
 
-    def by_step(self, run: str) -> dict[float, Trace]:
-        """The run's traces by effective step size, from small to large."""
-        by_step: dict[float, Trace] = {}
-        for trace in self.traces[run].values():
+    def points_by_step(self, run: str) -> dict[float, str]:
+        """The run's points by effective step size, from small to large."""
+        by_step: dict[float, str] = {}
+        for point, trace in self.traces[run].items():
             step = round(float(trace.attrs["effective_step_size"]), 12)
             if step in by_step:
                 raise FedatlasError(
                     f"run '{run}' has two points of effective step size {step:g}; a claim by step "
                     "needs one"
                 )
-            by_step[step] = trace
+            by_step[step] = point
         return dict(sorted(by_step.items()))
+
+    def common_steps(self, *runs: str) -> dict[float, dict[str, str]]:
+        """Each run's point at every effective step size that all have, from small to large."""
+        of_run = {run: self.points_by_step(run) for run in runs}
+        common = set.intersection(*(set(points) for points in of_run.values()))
+        if not common:
+            raise FedatlasError(
+                f"runs {' and '.join(map(repr, runs))} share no effective step size"
+            )
+        return {step: {run: of_run[run][step] for run in runs} for step in sorted(common)}
 
     def with_tuning(self, findings: Iterable[Finding], *runs: str) -> Iterator[Finding]:
         """The findings, with how the runs' points were chosen; see `tuning_told`."""
-        told = tuning_told(self.chosen, *runs)
+        told = tuning_told({run: self.chosen[run].effort for run in runs})
         for finding in findings:
             yield replace(finding, evidence=f"{finding.evidence}; {told}")
 
-    def hyper_parameter(self, run: str, point: str, name: str) -> float:
-        """Its value at a point of the run; FedatlasError if it is no number."""
-        parameters = flat(hyper_parameters(self.traces[run][point]))
-        if name not in parameters:
-            raise FedatlasError(
-                f"run '{run}' has no hyper-parameter '{name}'; it has "
-                f"{', '.join(sorted(parameters))}"
-            )
-        value = parameters[name]
-        if not isinstance(value, int | float):
-            raise FedatlasError(f"'{name}' of run '{run}' is {value!r}, not a number")
-        return float(value)
+    def at_points(self, finding: Finding, points: Mapping[str, str]) -> Finding:
+        """The finding about stated points of runs, with how what they do not state was chosen."""
+        told = self.tuning_at(points)
+        return replace(finding, evidence=f"{finding.evidence}; {told}") if told else finding
+
+    def tuning_at(self, points: Mapping[str, str]) -> str:
+        """How what stated points of runs do not state was chosen, in words; empty if they do."""
+        efforts = {run: self.chosen[run].efforts.get(point) for run, point in points.items()}
+        if not any(efforts.values()):
+            return ""
+        return tuning_told({run: effort or Effort() for run, effort in efforts.items()})
 
     @staticmethod
     def study(made: T | None, name: str) -> T:

@@ -1,8 +1,8 @@
 """Choosing each run's grid point by the declared rule, with every candidate's score."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import Trace, specification
 from fedatlas.evaluation.levels import diverged, reached
 from fedatlas.schema.hyper_parameters import flat
-from fedatlas.schema.selection import Selection
+from fedatlas.schema.selection import Candidate, Selection, agreeing, best_candidate
 
 #: run → point → trace, in the order of the experiment file.
 Traces: TypeAlias = Mapping[str, Mapping[str, Trace]]
@@ -37,6 +37,19 @@ def hyper_parameters(trace: Trace) -> dict[str, Any]:
     return stated
 
 
+def number_at(trace: Trace, name: str) -> float:
+    """The value of a hyper-parameter, also of a nested one; FedatlasError if it is no number."""
+    parameters, run = flat(hyper_parameters(trace)), trace.attrs["run"]
+    if name not in parameters:
+        raise FedatlasError(
+            f"run '{run}' has no hyper-parameter '{name}'; it has {', '.join(sorted(parameters))}"
+        )
+    value = parameters[name]
+    if not isinstance(value, int | float):
+        raise FedatlasError(f"'{name}' of run '{run}' is {value!r}, not a number")
+    return float(value)
+
+
 def varied_hyper_parameters(point: str, points: Mapping[str, Trace]) -> dict[str, Any]:
     """The hyper-parameters of a grid point that another point of the run states otherwise."""
     stated = [hyper_parameters(trace) for trace in points.values()]
@@ -46,33 +59,49 @@ def varied_hyper_parameters(point: str, points: Mapping[str, Trace]) -> dict[str
     }
 
 
+class Effort(NamedTuple):
+    """How a point was chosen.
+
+    at_edge: hyper-parameters chosen at the edge of their grid. tried: among how many points; 1: it
+    was stated.
+    """
+
+    at_edge: tuple[str, ...] = ()
+    tried: int = 1
+
+
 @dataclass(frozen=True)
 class Choice:
     """The chosen point of a run.
 
     scores: of every point that was tried, smaller is better, infinite where a seed is lost.
-    at_edge: hyper-parameters chosen at the edge of their grid. tried: among how many points it was
-    chosen; 1: it was stated.
+    effort: how it was chosen. efforts: how what a point does not state was chosen, of points that
+    are tuned in another experiment.
     """
 
     point: str
     scores: Mapping[str, float]
-    at_edge: tuple[str, ...] = ()
-    tried: int = 1
+    effort: Effort = field(default_factory=Effort)
+    efforts: Mapping[str, Effort] = field(default_factory=dict)
 
 
 def select(
-    traces: Traces, rule: Selection, tuning: Mapping[str, Mapping[str, Any]] | None = None
+    traces: Traces,
+    rule: Selection,
+    tuning: Mapping[str, Mapping[str, Any]] | None = None,
+    stated: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, Any]:
     """The written record of a selection: per run the chosen point and all candidates' scores.
 
     tuning: run that is tuned in another experiment → that experiment's record. How many points were
-    tried there, and which edges were met, is said of the run here.
+    tried there, and which edges were met, is said of the run here. stated: such a run → the
+    hyper-parameters that it states itself, which were not tuned.
     """
     own = {run: _select_run(points, rule) for run, points in traces.items()}
     taken = {run: _taken(run, other, own) for run, other in rule.shared.items()}
     tuned = {
-        run: own[run] | _tuned(run, record, traces[run]) for run, record in (tuning or {}).items()
+        run: _tuned(run, record, own[run], (stated or {}).get(run, ()))
+        for run, record in (tuning or {}).items()
     }
     return {"rule": rule.model_dump(mode="json"), "runs": own | taken | tuned}
 
@@ -86,26 +115,26 @@ def choices(record: dict[str, Any]) -> dict[str, Choice]:
                 tried["point"]: np.inf if None in tried["scores_by_seed"] else tried["score"]
                 for tried in entry["candidates"]
             },
-            tuple(entry["at_edge"]),
-            entry["tried"],
+            _effort(entry),
+            {one["point"]: _effort(one) for one in entry["candidates"] if "tried" in one},
         )
         for run, entry in record["runs"].items()
     }
 
 
-def tuning_told(chosen: Mapping[str, Choice], *runs: str) -> str:
+def tuning_told(efforts: Mapping[str, Effort]) -> str:
     """Among how many points those of the runs were chosen, and where at an edge, for evidence."""
     by_effort: dict[int, list[str]] = {}
-    for run in dict.fromkeys(runs):
-        by_effort.setdefault(chosen[run].tried, []).append(run)
+    for run, effort in efforts.items():
+        by_effort.setdefault(effort.tried, []).append(run)
     told = []
     for tried, alike in by_effort.items():
         who = f"{', '.join(alike)} " if len(by_effort) > 1 else ""
         told.append(f"{who}chosen among {tried} points" if tried > 1 else f"{who}not tuned")
     told += [
-        f"{run} at the edge of its grid in {', '.join(chosen[run].at_edge)}"
-        for run in dict.fromkeys(runs)
-        if chosen[run].at_edge
+        f"{run} at the edge of its grid in {', '.join(effort.at_edge)}"
+        for run, effort in efforts.items()
+        if effort.at_edge
     ]
     return "; ".join(told)
 
@@ -117,35 +146,48 @@ def scores(trace: Trace, measurement: str, window: float) -> np.ndarray:
 
 
 def _select_run(points: Mapping[str, Trace], rule: Selection) -> dict[str, Any]:
-    by_point = {
-        point: scores(trace, rule.measurement, rule.window) for point, trace in points.items()
-    }
-    names = list(points)
-    table = np.array([by_point[name] for name in names])  # (points, seeds)
-    # A diverged seed scores +inf; ties, and runs whose points all diverged, go to the first.
-    worst_is_finite = np.isfinite(table).all(axis=1)
-    median = np.median(table, axis=1)
-    ranked = np.where(worst_is_finite, median, np.inf) if worst_is_finite.any() else median
-    chosen = names[int(ranked.argmin())]
-    return {
-        "selected": chosen,
-        "tried": len(names),
-        "at_edge": _at_edge(chosen, {name: flat(hyper_parameters(points[name])) for name in names}),
-        "selected_by_seed": [
-            names[int(column.argmin())] if np.isfinite(column).any() else None for column in table.T
-        ],
-        "candidates": [
+    candidates = []
+    for point, trace in points.items():
+        by_seed = scores(trace, rule.measurement, rule.window)
+        candidates.append(
             {
-                "point": name,
-                "hyper_parameters": hyper_parameters(points[name]),
-                "effective_step_size": float(points[name].attrs["effective_step_size"]),
-                "score": _json_number(value),
-                "scores_by_seed": [_json_number(score) for score in by_point[name]],
-                "diverged_seeds": int(diverged(points[name]).sum()),
+                "point": point,
+                "hyper_parameters": hyper_parameters(trace),
+                "effective_step_size": float(trace.attrs["effective_step_size"]),
+                "score": _json_number(np.median(by_seed)),
+                "scores_by_seed": [_json_number(score) for score in by_seed],
+                "diverged_seeds": int(diverged(trace).sum()),
             }
-            for name, value in zip(names, median, strict=True)
+        )
+    return _entry(candidates, candidates)
+
+
+def _entry(candidates: Sequence[Candidate], tried: Sequence[Candidate]) -> dict[str, Any]:
+    """The best of the points, which were chosen among all that were tried."""
+    best = best_candidate(candidates)
+    return {
+        "selected": best["point"],
+        **_told_effort(best, tried),
+        "selected_by_seed": [
+            _best_of_seed(candidates, seed) for seed in range(len(best["scores_by_seed"]))
         ],
+        "candidates": list(candidates),
     }
+
+
+def _told_effort(chosen: Candidate, tried: Sequence[Candidate]) -> dict[str, Any]:
+    return {"tried": len(tried), "at_edge": _at_edge(chosen, tried)}
+
+
+def _effort(stated: Mapping[str, Any]) -> Effort:
+    return Effort(tuple(stated["at_edge"]), stated["tried"])
+
+
+def _best_of_seed(candidates: Sequence[Candidate], seed: int) -> str | None:
+    """The point that is best for one seed; None if that seed was lost everywhere."""
+    scored = {one["point"]: one["scores_by_seed"][seed] for one in candidates}
+    found = {point: score for point, score in scored.items() if score is not None}
+    return min(found, key=found.__getitem__) if found else None
 
 
 def _taken(run: str, other: str, own: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
@@ -158,33 +200,37 @@ def _taken(run: str, other: str, own: Mapping[str, dict[str, Any]]) -> dict[str,
 
 
 def _tuned(
-    run: str, record: Mapping[str, Any], points: Mapping[str, Trace]
-) -> dict[str, int | list[str]]:
-    """How the experiment that tunes a run chose the point that the run took over."""
+    run: str, record: Mapping[str, Any], own: Mapping[str, Any], stated: Collection[str]
+) -> dict[str, Any]:
+    """The entry of a run whose points are tuned in another experiment, by that one's record.
+
+    Of several points the best is chosen there, too. own: the entry by the run's own traces.
+    """
+    tuned: list[Candidate] = []
+    tried_by_any: dict[str, Candidate] = {}
     try:
-        entry = record["runs"][run]
-        tried, edges = int(entry["tried"]), list(entry["at_edge"])
-        (chosen,) = (
-            flat(candidate["hyper_parameters"])
-            for candidate in entry["candidates"]
-            if candidate["point"] == entry["selected"]
-        )
+        candidates = record["runs"][run]["candidates"]
+        for one in own["candidates"]:
+            values = flat(one["hyper_parameters"])
+            chosen = best_candidate(agreeing(candidates, values))
+            tried = agreeing(candidates, {key: values[key] for key in stated if key in values})
+            scored = {key: chosen[key] for key in ("score", "scores_by_seed")}
+            tuned.append(one | scored | _told_effort(chosen, tried))
+            tried_by_any |= {other["point"]: other for other in tried}
     except (KeyError, TypeError, ValueError):
         raise FedatlasError(
             f"--tuning: the record of the experiment that tunes '{run}' chooses no point for it. "
             "Delete that selection.json and run again."
         ) from None
-    # What the run states itself was not tuned.
-    taken = [flat(hyper_parameters(trace)) for trace in points.values()]
-    kept = [key for key in edges if all(own.get(key) == chosen[key] for own in taken)]
-    return {"tried": tried, "at_edge": kept}
+    return _entry(tuned, list(tried_by_any.values()))
 
 
-def _at_edge(chosen: str, candidates: Mapping[str, dict[str, Any]]) -> list[str]:
+def _at_edge(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
     """Hyper-parameters whose chosen value is the largest or the smallest that was tried."""
     edges = []
-    for key, value in candidates[chosen].items():
-        tried = [parameters[key] for parameters in candidates.values()]
+    stated = [flat(one["hyper_parameters"]) for one in candidates]
+    for key, value in flat(chosen["hyper_parameters"]).items():
+        tried = [parameters.get(key) for parameters in stated]
         numbers = {number for number in tried if isinstance(number, int | float)}
         # Values that are no numbers, such as schemes, have no edge.
         whole = all(isinstance(number, int | float) for number in tried)

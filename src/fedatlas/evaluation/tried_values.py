@@ -14,7 +14,7 @@ from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import level_name
 from fedatlas.evaluation.relations import ComparisonTest
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.selection import scores
+from fedatlas.evaluation.selection import number_at, scores
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.experiments import Experiment
 
@@ -52,7 +52,7 @@ class TriedValueTest(ComparisonTest, ABC):
         """All values of a run, from small to large."""
         found: dict[float, Tried] = {}
         for point, trace in results.traces[run].items():
-            value = results.hyper_parameter(run, point, self.hyper_parameter)
+            value = number_at(trace, self.hyper_parameter)
             score = results.chosen[run].scores[point]
             if value not in found or score < found[value].score:
                 found[value] = Tried(value, score, trace)
@@ -60,7 +60,8 @@ class TriedValueTest(ComparisonTest, ABC):
 
     def chosen_value(self, results: Results, run: str) -> float:
         """Its value at the chosen point of a run."""
-        return results.hyper_parameter(run, results.chosen[run].point, self.hyper_parameter)
+        (trace,) = results.selected(run)
+        return number_at(trace, self.hyper_parameter)
 
     def regret(self, results: Results, run: str, pair: Sequence[tuple[str, Tried]]) -> Finding:
         """The first of two values against the second, each with the words that tell what it is."""

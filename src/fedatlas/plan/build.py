@@ -149,13 +149,12 @@ def build_plan(config_folder: Path) -> Plan:
                 objectives[stated.objective.slug] = stated.objective
             for combination in product(*run.grid.values()):
                 chosen = dict(zip(run.grid, combination, strict=True))
-                spec = _at_point(stated, chosen, catalogue, f"{where}: runs.{run_name}")
+                spec = _at_point(stated, chosen, experiments, catalogue)
                 if (name, run_name, spec.point) in runs:
                     raise FedatlasError(
                         f"{where}: runs.{run_name}.grid: lists '{spec.point}' twice"
                     )
                 runs[name, run_name, spec.point] = spec
-    check_tuning(runs, experiments)
     return Plan(catalogue, papers, experiments, runs, partitions, pooled, objectives)
 
 
@@ -191,18 +190,32 @@ def _specification(name: str, experiment: Experiment, run_name: str, run: RunCon
     )
 
 
-def _at_point(stated: RunSpec, chosen: dict[str, Any], catalogue: Catalogue, where: str) -> RunSpec:
-    """The run at a point of its grid; the only one of a run that is tuned elsewhere."""
-    if stated.tuned_in is not None:
-        # Which point is chosen is known when it is; that the method accepts one is checked later.
-        return stated
+def _at_point(
+    stated: RunSpec,
+    chosen: dict[str, Any],
+    experiments: dict[str, Experiment],
+    catalogue: Catalogue,
+) -> RunSpec:
+    """The run at a point of its grid; of a run that is tuned elsewhere, without what is not known.
+
+    Which values are chosen is known when they are; here the first that is tried stands for them.
+    """
+    where = f"{experiments[stated.experiment].where}: runs.{stated.run}"
     values = at_point(stated.hyper_parameters, chosen, where)
-    spec = stated.model_copy(update={"hyper_parameters": values})
+    taken: dict[str, Any] = {}
+    if stated.tuned_in is not None:
+        check_tuning(stated, experiments, where)
+        other = experiments[stated.tuned_in].runs[stated.run]
+        first = {key: tried[0] for key, tried in other.grid.items()}
+        taken = at_point(other.hyper_parameters, first, where)
+    spec = stated.model_copy(update={"hyper_parameters": taken | values})
     algorithm = build_algorithm(spec, f"{where}.hyper_parameters")
     # As validated: 1e-2, which YAML reads as text, and 0.01 are one value and one name.
     validated = algorithm.model_dump(mode="json", exclude_unset=True)
     named = flat(validated)
-    point = "_".join(f"{key}-{named[key]}" for key in chosen) or "only"
+    whole = TUNED if stated.tuned_in is not None else "only"
+    point = "_".join(f"{key}-{named[key]}" for key in chosen) or whole
     check_name(point, f"{where}.grid")
     check_samples(algorithm, spec, catalogue, where)
-    return spec.model_copy(update={"hyper_parameters": validated, "point": point})
+    own = {key: value for key, value in validated.items() if key in values}
+    return spec.model_copy(update={"hyper_parameters": own, "point": point})

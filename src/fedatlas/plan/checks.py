@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from fedatlas.algorithms import algorithm_class, algorithm_names, build_algorithm
+from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.architectures import architecture_names
 from fedatlas.data.catalogue import Catalogue
 from fedatlas.data.datasets import Dataset
@@ -179,28 +179,24 @@ def check_samples(algorithm: Algorithm, spec: RunSpec, catalogue: Catalogue, whe
         algorithm.check_samples(samples)
 
 
-def check_tuning(
-    runs: dict[tuple[str, str, str], RunSpec], experiments: dict[str, Experiment]
-) -> None:
+def check_tuning(spec: RunSpec, experiments: dict[str, Experiment], where: str) -> None:
     """A run that is tuned elsewhere is tuned by the same method, on other seeds."""
-    first_points = {(spec.experiment, spec.run): spec for spec in reversed(runs.values())}
-    for spec in runs.values():
-        if spec.tuned_in is None:
-            continue
-        where = f"{experiments[spec.experiment].where}: runs.{spec.run}.tuned_in"
-        other = first_points.get((spec.tuned_in, spec.run))
-        if other is None:
-            raise FedatlasError(
-                f"{where}: there is no run '{spec.run}' in an experiment '{spec.tuned_in}'"
-            )
-        if other.algorithm != spec.algorithm or other.tuned_in is not None:
-            raise FedatlasError(
-                f"{where}: {other.experiment}/{other.run} must choose a point of {spec.algorithm}"
-            )
-        if not set(other.seeds).isdisjoint(spec.seeds):
-            raise FedatlasError(
-                f"{where}: shares the seeds {sorted({*other.seeds} & {*spec.seeds})} with "
-                f"{spec.tuned_in}: what was tuned on a seed must not be judged by it"
-            )
-        stated = other.hyper_parameters | spec.hyper_parameters
-        build_algorithm(spec.model_copy(update={"hyper_parameters": stated}), where)
+    where = f"{where}.tuned_in"
+    tuning = experiments.get(spec.tuned_in or "")
+    if tuning is None or tuning.runs_of is not None or spec.run not in tuning.runs:
+        raise FedatlasError(
+            f"{where}: there is no run '{spec.run}' in an experiment '{spec.tuned_in}'"
+        )
+    other = tuning.runs[spec.run]
+    if other.algorithm != spec.algorithm or other.tuned_in is not None:
+        raise FedatlasError(
+            f"{where}: {spec.tuned_in}/{spec.run} must choose a point of {spec.algorithm}"
+        )
+    # Points of a run with tuning seeds are chosen on those.
+    looked_at = tuning.tuning_seeds or tuning.seeds
+    both = sorted({*looked_at} & {*spec.seeds})
+    if both:
+        raise FedatlasError(
+            f"{where}: shares the seeds {both} with {spec.tuned_in}: what was tuned on a seed must "
+            "not be judged by it"
+        )

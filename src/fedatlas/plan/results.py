@@ -18,6 +18,8 @@ REPORTED = {
     "budgets.svg": ("Privacy", "privacy budgets"),
     "conditions.csv": ("Privacy", "conditions of theorems"),
     "privacy-audit.csv": ("Privacy", "attacks on claimed budgets"),
+    "theory.csv": ("Theory", "theorems and runs"),
+    "theory.svg": ("Theory", "bounds"),
     "leaks.csv": ("Privacy", "what parties learn"),
     "trees.svg": ("Privacy", "trees of secure sums"),
 }
@@ -48,6 +50,8 @@ def experiment_files(plan: Plan, name: str) -> list[str]:
         files += ["privacy-audit.csv"]
     if experiment.audit:
         files += ["leaks.csv", "trees.svg", "trees.png"]
+    if experiment.theory:
+        files += ["theory.csv", "theory.svg", "theory.png"]
     if experiment.landscape:
         files += ["landscape.json", "landscape.svg", "landscape.png"]
     return [f"results/experiments/{name}/{file}" for file in files] + traces(plan, name)
@@ -59,8 +63,15 @@ def tuning(plan: Plan, name: str) -> list[str]:
 
 
 def tuning_options(plan: Plan, name: str) -> str:
-    """Which run is tuned by which selection, as options of `fedatlas select`."""
-    return " ".join(f"--tuning {run}={file}" for run, file in _tuned(plan, name).items())
+    """Options of `fedatlas select`: which run is tuned by which selection, and what it states."""
+    tuned, runs = _tuned(plan, name), plan.experiments[name].runs
+    files = [f"--tuning {run}={file}" for run, file in tuned.items()]
+    stated = [
+        f"--stated {run}={key}"
+        for run in tuned
+        for key in (*runs[run].hyper_parameters, *runs[run].grid)
+    ]
+    return " ".join([*files, *stated])
 
 
 def _tuned(plan: Plan, name: str) -> dict[str, str]:
@@ -89,6 +100,15 @@ def first_shards(plan: Plan, name: str) -> list[str]:
     experiment = plan.experiments[name]
     partition = experiment.partition.of_trial(experiment.seeds[0])
     return shards(experiment.dataset, experiment.split, partition)
+
+
+def client_shards(plan: Plan, name: str) -> list[str]:
+    """The shards of every partition that runs of an experiment have in their first trial."""
+    found: dict[str, None] = {}
+    for spec in plan.runs_of(name):
+        partition = spec.partition.of_trial(spec.seeds[0])
+        found |= dict.fromkeys(shards(spec.dataset, spec.split, partition))
+    return list(found)
 
 
 def landscape_code(plan: Plan, experiment: str) -> list[str]:

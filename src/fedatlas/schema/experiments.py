@@ -7,11 +7,11 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, PrivateA
 
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.cost_names import declared_network, link_latencies
-from fedatlas.schema.figures import Figure
+from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model
 from fedatlas.schema.network_model import NetworkModel
-from fedatlas.schema.objectives import AucObjective, Objective
+from fedatlas.schema.objectives import AucObjective, LinearObjective, Objective
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.selection import Selection
 from fedatlas.schema.studies import BudgetStudy, Landscape, PrivacyAudit
@@ -22,7 +22,8 @@ class RunConfig(Model):
 
     title: in figures; the method's own by default.
     grid: hyper-parameter → values; all combinations are run.
-    tuned_in: an experiment that chooses, for its run of the same name, what is not stated.
+    tuned_in: an experiment that chooses, for its run of the same name, what is not stated. With a
+        grid, it does so for every point of it.
     partition, objective, graphs, rounds, record_every: the experiment's by default.
     """
 
@@ -44,8 +45,6 @@ class RunConfig(Model):
                 raise ValueError(f"'{key}' stands both in hyper_parameters and in grid")
             if not values:
                 raise ValueError(f"grid '{key}' lists no value")
-        if self.tuned_in is not None and self.grid:
-            raise ValueError("'tuned_in' takes the place of a grid: remove one of the two")
         return self
 
 
@@ -66,6 +65,7 @@ class Experiment(Model):
         Verdicts, tables and figures show `seeds` only.
     point_seconds: about how long a point trains on one core, with all its seeds; short points share
         jobs. Without it every point has a job of its own.
+    theory: tabulate and draw theorems beside the runs of linear models over clients.
     audit: tabulate what parties learn from each other's messages.
     landscape: draw the loss surface of a network with two parameters.
     """
@@ -97,6 +97,7 @@ class Experiment(Model):
     looks: PositiveInt = 1
     audit: bool = False
     landscape: Landscape | None = None
+    theory: bool = False
 
     _where: str = PrivateAttr(default="")
 
@@ -133,8 +134,9 @@ class Experiment(Model):
         return self.runs[run].record_every or self.record_every
 
     def chooses(self, run: str) -> bool:
-        """Whether a run has several points, of which one is chosen."""
-        return any(len(values) > 1 for values in self.runs[run].grid.values())
+        """Whether a run has several points, of which one is chosen here."""
+        stated = self.runs[run]
+        return stated.tuned_in is None and any(len(values) > 1 for values in stated.grid.values())
 
     @model_validator(mode="after")
     def _keys_suit_each_other(self) -> Self:
@@ -147,6 +149,11 @@ class Experiment(Model):
         if not self.trained and (computed is None or self.runs_of is not None):
             raise ValueError(
                 "'trained: false' needs 'budgets' or 'privacy_audit', and runs of its own"
+            )
+        clients = {self.partition_of(run).kind for run in self.runs} == {"horizontal"}
+        if self.theory and not (clients and isinstance(self.objective, LinearObjective)):
+            raise ValueError(
+                "'theory' belongs to linear models over horizontal partitions; remove it"
             )
         if self.landscape is not None and not isinstance(self.objective, AucObjective):
             raise ValueError(
@@ -169,6 +176,8 @@ class Experiment(Model):
                     )
         for claim in self.claims:
             self._check_claim(claim)
+        if self.figure.kind == "sensitivity":
+            self._check_sensitivity(self.figure)
         self._check_what_is_looked_at()
         for run, other in shared.items():
             if self.runs[run].grid != self.runs[other].grid:
@@ -202,6 +211,20 @@ class Experiment(Model):
             claim.test.check(self)
         except ValueError as error:
             raise ValueError(f"claim '{claim.id}': {error}") from None
+
+    def _check_sensitivity(self, figure: Figure) -> None:
+        """The figure shows what points are chosen by, against what every run states."""
+        if figure.measurement != self.selection.measurement:
+            raise ValueError(
+                f"the figure shows {figure.measurement}, but points are chosen by "
+                f"{self.selection.measurement}: kind sensitivity needs the same measurement"
+            )
+        name = figure.hyper_parameter
+        for run, stated in self.runs.items():
+            # A mapping within a run's values, or another experiment, may hold it, too.
+            known = name in (*stated.hyper_parameters, *stated.grid) or stated.tuned_in
+            if not known and name != EFFECTIVE_STEP_SIZE and "." not in str(name):
+                raise ValueError(f"the figure's hyper_parameter: run '{run}' states no '{name}'")
 
     def _check_what_is_looked_at(self) -> None:
         """Runs must measure or count what claims, figure and selection look at."""

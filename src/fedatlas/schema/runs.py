@@ -16,6 +16,7 @@ from fedatlas.schema.models import Model
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import NetworkObjective, Objective
 from fedatlas.schema.partitions import Partition, pooled_rows
+from fedatlas.schema.selection import agreeing, best_candidate
 
 
 class RunSpec(Model):
@@ -90,20 +91,25 @@ class RunSpec(Model):
         return tuple(f"fedatlas.{module}" for module in modules)
 
     def tuned(self, selection: Any) -> "RunSpec":
-        """With the hyper-parameters that another experiment's selection record chose."""
+        """With the hyper-parameters that another experiment's selection record chose.
+
+        The best of the points that agree with what is stated here, as far as it was varied there.
+        """
         try:
             entry = selection["runs"][self.run]
-            (chosen,) = (
-                candidate["hyper_parameters"]
-                for candidate in entry["candidates"]
-                if candidate["point"] == entry["selected"]
-            )
-            values = chosen | self.hyper_parameters
-        except (KeyError, TypeError, ValueError):
+            tried = agreeing(entry["candidates"], self.hyper_parameters)
+            selected = [one for one in tried if one["point"] == entry["selected"]]
+        except (KeyError, TypeError, AttributeError):
             raise FedatlasError(
                 f"{self.name}: is tuned in {self.tuned_in}, whose selection chooses no point for "
                 f"the run '{self.run}'. Delete that selection.json and run again."
             ) from None
+        if not tried:
+            raise FedatlasError(
+                f"{self.name}: is tuned in {self.tuned_in}, where no point agrees with "
+                f"{self.hyper_parameters}: state values that were tried there"
+            )
+        values = best_candidate(selected or tried)["hyper_parameters"] | self.hyper_parameters
         return self.model_copy(update={"hyper_parameters": values, "tuned_in": None})
 
 

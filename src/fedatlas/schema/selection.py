@@ -1,11 +1,43 @@
 """How the best point of a grid is chosen."""
 
-from typing import Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from fedatlas.schema.hyper_parameters import flat
 from fedatlas.schema.measurements import Level
 from fedatlas.schema.models import Model
+
+#: A point that was tried, as records of selections state it: `score` and `scores_by_seed` are null
+#: where they are infinite.
+Candidate = Mapping[str, Any]
+
+
+def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
+    """That of the lowest score, the first of several; one that lost a seed only if all did."""
+    healthy = [one for one in candidates if None not in one["scores_by_seed"]]
+    return min(
+        healthy or candidates,
+        key=lambda one: float("inf") if one["score"] is None else one["score"],
+    )
+
+
+def varied(candidates: Sequence[Candidate]) -> set[str]:
+    """Hyper-parameters of which the candidates have several values."""
+    stated = [flat(one["hyper_parameters"]) for one in candidates]
+    return {
+        key
+        for one in stated
+        for key in one
+        if any(key not in other or other[key] != one[key] for other in stated)
+    }
+
+
+def agreeing(candidates: Sequence[Candidate], stated: Mapping[str, Any]) -> list[Candidate]:
+    """Those that have the stated values, as far as candidates differ in them."""
+    wanted = {key: value for key, value in flat(stated).items() if key in varied(candidates)}
+    return [one for one in candidates if wanted.items() <= flat(one["hyper_parameters"]).items()]
 
 
 class Selection(Model):

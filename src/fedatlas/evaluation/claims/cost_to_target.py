@@ -1,4 +1,4 @@
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal, Self
 
@@ -35,15 +35,14 @@ class CostToTargetTest(RelationTest):
         check_target(self, self.measurement, self.target)
         return self
 
-    def judge(self, results: Results) -> Iterator[Finding]:
-        traces = results.selected(*self.runs)
+    def judged(self, results: Results, first: Trace, second: Trace) -> Finding:
+        traces = [first, second]
         target = log_target(self.measurement, self.target)
         again = {
             words: partial(self._to, results, traces, target + float(np.log10(factor)))
             for words, factor in FACTORS.items()
         }
-        finding = judged_again(self._to(results, traces, target), again)
-        yield from results.with_tuning([finding], *self.runs)
+        return judged_again(self._to(results, traces, target), again)
 
     def _to(self, results: Results, traces: Sequence[Trace], target: float) -> Finding:
         found = [crossings(trace, self.measurement, self.cost, target) for trace in traces]

@@ -37,7 +37,8 @@ class MonotoneTest(ComparisonTest, RunTest):
         return False
 
     def judge(self, results: Results) -> Iterator[Finding]:
-        by_step = results.by_step(self.run)
+        points = results.points_by_step(self.run)
+        by_step = {step: results.traces[self.run][point] for step, point in points.items()}
         if len(by_step) < 2:
             raise FedatlasError(f"run '{self.run}' has one step size, nothing to compare")
         budget = common_budget(list(by_step.values()), "round")
@@ -61,6 +62,7 @@ class MonotoneTest(ComparisonTest, RunTest):
                     for words, share in SHARES.items()
                 }
                 finding = judged_again(self._by(results, pair, budget), again)
+                finding = results.at_points(finding, {self.run: points[step]})
                 yield replace(finding, case=f"step {step:g} against {smaller:g}")
             smaller = step
 

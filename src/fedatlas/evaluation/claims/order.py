@@ -1,5 +1,3 @@
-from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -27,14 +25,6 @@ class OrderTest(RelationTest):
     at: PositiveFloat | None = Field(
         default=None, description="cost at which to compare; None: the largest that both reached"
     )
-    for_each: Literal["effective_step_size", "selected"] = Field(
-        default="selected",
-        description="one case per step size that both runs have, or the selected points only",
-    )
-
-    @property
-    def of_choice(self) -> bool:
-        return self.for_each == "selected"
 
     def check(self, experiment: Experiment) -> None:
         if self.cost != "round" or self.at is None:
@@ -45,22 +35,7 @@ class OrderTest(RelationTest):
                     f"'at' is {self.at:g}, but run '{run}' takes {experiment.rounds_of(run)} rounds"
                 )
 
-    def judge(self, results: Results) -> Iterator[Finding]:
-        if self.for_each == "selected":
-            chosen, other = results.selected(*self.runs)
-            yield from results.with_tuning([self._finding(results, chosen, other)], *self.runs)
-            return
-        first, second = (results.by_step(run) for run in self.runs)
-        common = [step for step in reversed(first) if step in second]
-        if not common:
-            raise FedatlasError(
-                f"runs '{self.first}' and '{self.second}' share no effective step size"
-            )
-        for step in common:
-            finding = self._finding(results, first[step], second[step])
-            yield replace(finding, case=f"effective step {step:g}")
-
-    def _finding(self, results: Results, first: Trace, second: Trace) -> Finding:
+    def judged(self, results: Results, first: Trace, second: Trace) -> Finding:
         traces = [first, second]
         budget, start = common_budget(traces, self.cost), common_start(traces, self.cost)
         if not budget:

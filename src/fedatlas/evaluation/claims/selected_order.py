@@ -12,10 +12,10 @@ class SelectedOrderTest(TriedValueTest):
     """The best value of a hyper-parameter is larger for the run `larger` than for `smaller`.
 
     Only runs of `larger` are compared: at the best of its values above the one that `smaller`
-    chose, against that one. Levels are those by which points are chosen. Reproduced: a larger value
-    is surely better, by the smallest effect that counts or more. Smaller than claimed: surely
-    better, but by less. No difference: the profile is flat, a larger value neither helps nor
-    harms. Contradicted: larger values are surely worse.
+    chose, against the best of those up to it. Levels are those by which points are chosen.
+    Reproduced: a larger value is surely better, by the smallest effect that counts or more. Smaller
+    than claimed: surely better, but by less. No difference: the profile is flat, a larger value
+    neither helps nor harms. Contradicted: larger values are surely worse.
     """
 
     kind: Literal["selected_order"]
@@ -36,12 +36,12 @@ class SelectedOrderTest(TriedValueTest):
         tried = self.tried(results, self.larger)
         own, other = (self.chosen_value(results, run) for run in self.runs)
         choices = f"chosen {self.hyper_parameter}: {self.larger} {own:g}, {self.smaller} {other:g}"
-        same = [one for one in tried if is_value(one, other)]
         above = [one for one in tried if one.value > other and not is_value(one, other)]
-        if not same or not above:
-            lacks = f"no value above {other:g}" if same else f"not {other:g}"
+        up_to = tried[: len(tried) - len(above)]  # from small to large
+        if not up_to or not above:
+            lacks = f"no value {'above' if up_to else 'up to'} {other:g}"
             reason = f"{choices}; {self.larger} tried {listing(tried)}, {lacks}"
             return Finding("", "not testable", reason)
-        pair = [("best above", best_of(above)), (f"chosen by {self.smaller}", same[0])]
+        pair = [("best above", best_of(above)), (f"best up to {other:g}", best_of(up_to))]
         finding = self.regret(results, self.larger, pair)
         return replace(finding, evidence=f"{choices}; {finding.evidence}")
