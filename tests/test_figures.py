@@ -201,6 +201,12 @@ def test_runs_of_one_title_share_a_colour_across_rows():
     assert len(medians(axes[0, 0])) == 2
 
 
+def test_runs_may_have_rows_of_their_own():
+    axes = grid_of(composed(by_step(), Figure(rows="run")))
+    assert [row[0].get_ylabel().splitlines()[0] for row in axes] == ["FedPAGE", "FedAvg"]
+    assert [legend(row[-1])[0] for row in axes] == ["FedPAGE, step 0.1", "FedAvg, step 0.1"]
+
+
 def test_no_panel_hides_data():
     for case in CASES.values():
         for place in composed(*case).axes:

@@ -10,10 +10,9 @@ from fedatlas.cli.options import (
     SelectionRecord,
     TraceFiles,
     json_with,
-    read_choices,
     read_traces,
 )
-from fedatlas.schema.models import validated
+from fedatlas.schema.models import read_json, validated
 
 
 def figure(
@@ -23,12 +22,15 @@ def figure(
     output: Drawings,
 ) -> None:
     """Draw an experiment's figure."""
+    from fedatlas.evaluation.selection import choices
     from fedatlas.figures.draw import compose
     from fedatlas.figures.style import Shown, draw
     from fedatlas.schema.figures import Figure
+    from fedatlas.schema.selection import Selection
 
-    stated = validated(Figure, spec["figure"], "--spec")
-    shown = Shown(stated, spec["runs"], read_traces(traces), read_choices(selection))
+    stated, record = validated(Figure, spec["figure"], "--spec"), read_json(selection)
+    rule = validated(Selection, record["rule"], str(selection))
+    shown = Shown(stated, spec["runs"], read_traces(traces), choices(record), rule)
     draw(output, compose, spec["title"], shown)
 
 
@@ -70,6 +72,20 @@ def budgets_figure(
     draw(output, compose, spec["title"], spec["runs"], read_budgets(budgets))
 
 
+def theory_figure(
+    traces: TraceFiles,
+    theory: Annotated[Path, typer.Option(help="Table of theorems (.csv).", exists=True)],
+    spec: Annotated[Any, json_with("title", "runs")],
+    output: Drawings,
+) -> None:
+    """Draw the bounds of theorems over what runs measured."""
+    from fedatlas.evaluation.theory_table import read_theory
+    from fedatlas.figures.style import draw
+    from fedatlas.figures.theory import compose
+
+    draw(output, compose, spec["title"], spec["runs"], read_traces(traces), read_theory(theory))
+
+
 def graphs(spec: Annotated[Any, json_with("title", "graphs", "agents")], output: Drawings) -> None:
     """Draw who sends to whom."""
     from fedatlas.figures.graphs import compose
@@ -85,4 +101,4 @@ def graphs(spec: Annotated[Any, json_with("title", "graphs", "agents")], output:
     draw(output, compose, spec["title"], weights)
 
 
-COMMANDS = (figure, trees, landscape_figure, budgets_figure, graphs)
+COMMANDS = (figure, trees, landscape_figure, budgets_figure, theory_figure, graphs)

@@ -1,6 +1,5 @@
 """Convergence figures: a measurement against what runs have spent."""
 
-import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,9 +15,16 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from fedatlas.evaluation.costs import column, cost_axis, is_counted
 from fedatlas.evaluation.levels import diverged, drawn_values
 from fedatlas.evaluation.selection import varied_hyper_parameters
-from fedatlas.figures.style import DASHED, Shown, colours, diverged_note, legend_beside, put_title
+from fedatlas.figures.style import (
+    DASHED,
+    Shown,
+    colours,
+    diverged_note,
+    legend_beside,
+    put_title,
+    row_title,
+)
 from fedatlas.schema.cost_names import declared_network, link_latencies
-from fedatlas.schema.figures import Figure
 from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
 
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
@@ -104,12 +110,12 @@ def _rows(shown: Shown) -> Iterator[_Row]:
             if figure.rows != "effective_step_size" and len(points) > 1:
                 label += f", {_differs_by(point, points)}"
                 style = style if number == 0 else _LINE_STYLES[number % len(_LINE_STYLES)]
-            grouped.setdefault(_row_title(figure, trace), []).append(
+            grouped.setdefault(row_title(figure, trace, title), []).append(
                 _Curve(label, colour_of[title], style, trace)
             )
-    for row_title, curves in grouped.items():
+    for of_row, curves in grouped.items():
         for measurement in figure.measurements:
-            yield _Row(row_title, measurement, curves)
+            yield _Row(of_row, measurement, curves)
 
 
 def _described(cost: str) -> tuple[str, str | None]:
@@ -128,14 +134,6 @@ def _differs_by(point: str, points: Mapping[str, xr.Dataset]) -> str:
     if all(key.endswith("step_size") for key in varied):
         return f"step {points[point].attrs['effective_step_size']:g}"
     return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in varied.items())
-
-
-def _row_title(figure: Figure, trace: xr.Dataset) -> str:
-    if figure.rows == "effective_step_size":
-        return f"effective step {trace.attrs['effective_step_size']:g}"
-    if figure.rows == "partition":
-        return f"{json.loads(trace.attrs['specification'])['partition']['clients']} clients"
-    return ""
 
 
 def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) -> None:

@@ -2,13 +2,14 @@
 
 from matplotlib.figure import Figure as Canvas
 
-from fedatlas.figures import convergence, final, scaling
+from fedatlas.figures import convergence, final, scaling, sensitivity
 from fedatlas.figures.style import Shown
 
 _KINDS = {
     "convergence": convergence.compose,
     "scaling": scaling.compose,
     "final": final.compose,
+    "sensitivity": sensitivity.compose,
 }
 
 

@@ -1,8 +1,9 @@
-"""What all figures share: look, colours, legends, titles, files."""
+"""What all figures share: look, colours, rows, legends, titles, files."""
 
+import json
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from matplotlib.lines import Line2D
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.files import write_atomically
 from fedatlas.schema.figures import Figure
+from fedatlas.schema.selection import Selection
 
 # Okabe and Ito's palette, for any colour vision and print; then three of Tol's muted colours.
 _COLOURS = [
@@ -39,13 +41,15 @@ _LETTERS_PER_INCH = 13  # in a title
 class Shown:
     """What an experiment's figure shows.
 
-    run_titles: run → title. traces: run → point → trace. chosen: run → its chosen point.
+    run_titles: run → title. traces: run → point → trace. chosen: run → its chosen point. rule: by
+    which it was chosen.
     """
 
     figure: Figure
     run_titles: Mapping[str, str]
     traces: Traces
     chosen: Mapping[str, Choice]
+    rule: Selection = field(default_factory=Selection)
 
     def chosen_trace(self, run: str) -> xr.Dataset:
         """A run's trace at its chosen point."""
@@ -67,6 +71,15 @@ def colours(titles: Mapping[str, str], dashed: Mapping[str, str]) -> dict[str, s
     distinct = list(dict.fromkeys(own))
     found = {title: _COLOURS[place % len(_COLOURS)] for place, title in enumerate(distinct)}
     return found | {titles[name]: found[titles[other]] for name, other in dashed.items()}
+
+
+def row_title(figure: Figure, trace: xr.Dataset, run_title: str) -> str:
+    """The row in which the figure shows a trace; empty if it has one row only."""
+    if figure.rows == "effective_step_size":
+        return f"effective step {trace.attrs['effective_step_size']:g}"
+    if figure.rows == "partition":
+        return f"{json.loads(trace.attrs['specification'])['partition']['clients']} clients"
+    return run_title if figure.rows == "run" else ""
 
 
 def legend_beside(place: Axes, handles: list[Line2D]) -> None:

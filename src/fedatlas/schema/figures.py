@@ -8,15 +8,20 @@ from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.measurements import LEVELS, Measurement, check_target
 from fedatlas.schema.models import Model
 
+#: The step by which methods are compared, as a figure's `hyper_parameter` or `rows`.
+EFFECTIVE_STEP_SIZE = "effective_step_size"
+
 _KINDS_OF_KEY = {
     "also": ("convergence",),
     "costs": ("convergence",),
-    "rows": ("convergence",),
+    "rows": ("convergence", "sensitivity"),
     "points": ("convergence",),
     "dashed": ("convergence", "scaling"),
     "groups": ("scaling",),
     "target": ("scaling",),
     "published": ("final",),
+    "hyper_parameter": ("sensitivity",),
+    "bounds": ("sensitivity",),
 }
 
 
@@ -27,24 +32,29 @@ class Figure(Model):
         `convergence`: small panels, a column for each cost, a row for each measurement.
         `scaling`: speed-up against the number of parties, a line for each group of runs.
         `final`: where the seeds of each run's selected point ended.
+        `sensitivity`: the levels by which points are chosen against a hyper-parameter of grids.
     also: further measurements, each in a row of its own.
     dashed: run drawn in dashes → the run whose colour it takes.
     groups: label → runs by rising number of parties. target: value to which time is taken.
     published: run → the number that the paper prints.
+    hyper_parameter: on the x axis; `effective_step_size` is each method's own.
+    bounds: run → theorem → the largest value of the hyper-parameter that it covers.
     """
 
-    kind: Literal["convergence", "scaling", "final"] = "convergence"
+    kind: Literal["convergence", "scaling", "final", "sensitivity"] = "convergence"
     measurement: Measurement = "gradient_norm"
     also: tuple[Measurement, ...] = ()
     costs: tuple[Cost, ...] = Field(
         default=("round", "bytes", "gradient_evaluations"), min_length=1
     )
-    rows: Literal["effective_step_size", "partition", "none"] = "none"
+    rows: Literal["effective_step_size", "partition", "run", "none"] = "none"
     points: Literal["all", "selected"] = "all"
     dashed: dict[str, str] = Field(default={})
     groups: dict[str, tuple[str, ...]] = Field(default={})
     target: PositiveFloat = 1e-3
     published: dict[str, float] = Field(default={})
+    hyper_parameter: str | None = None
+    bounds: dict[str, dict[str, PositiveFloat]] = Field(default={})
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -55,7 +65,7 @@ class Figure(Model):
     def runs(self) -> tuple[str, ...]:
         """Runs that the figure names."""
         grouped = (run for runs in self.groups.values() for run in runs)
-        return (*self.dashed, *self.dashed.values(), *grouped, *self.published)
+        return (*self.dashed, *self.dashed.values(), *grouped, *self.published, *self.bounds)
 
     @model_validator(mode="after")
     def _keys_belong_to_the_kind(self) -> Self:
@@ -78,9 +88,14 @@ class Figure(Model):
             raise ValueError("dashed needs points: selected, as lines tell points apart otherwise")
         if self.kind == "scaling" and not self.groups:
             raise ValueError("kind scaling needs groups: a label and its runs by number of parties")
-        if self.kind == "scaling" and self.measurement not in LEVELS:
+        if self.kind == "sensitivity" and self.hyper_parameter in (None, self.rows):
             raise ValueError(
-                f"kind scaling needs a measurement with a best value, not {self.measurement}: "
+                "kind sensitivity needs a hyper_parameter, such as local_step_size, of which a row "
+                "has several values"
+            )
+        if self.kind in ("scaling", "sensitivity") and self.measurement not in LEVELS:
+            raise ValueError(
+                f"kind {self.kind} needs a measurement with a best value, not {self.measurement}: "
                 f"{', '.join(LEVELS)}"
             )
         if self.kind == "scaling":

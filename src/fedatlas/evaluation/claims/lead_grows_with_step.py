@@ -1,0 +1,79 @@
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.costs import Trace
+from fedatlas.evaluation.evidence import spent
+from fedatlas.evaluation.leads import Lead, LeadTest
+from fedatlas.evaluation.levels import common_budget, common_start
+from fedatlas.evaluation.relations import SHARES, judged_again, losses_by
+from fedatlas.evaluation.results import Results
+from fedatlas.schema.claims import Finding
+from fedatlas.schema.cost_names import Cost
+from fedatlas.schema.measurements import Level
+
+#: A step size and the traces of both runs at it.
+_AtStep = tuple[float, Sequence[Trace]]
+
+
+class LeadGrowsWithStepTest(LeadTest):
+    """By how much more `first` is ahead of `second` at a large step than at a small one.
+
+    Both are compared at equal cost, at the largest and the smallest effective step size that both
+    have. The statistic is the lead at the largest minus that at the smallest.
+    """
+
+    kind: Literal["lead_grows_with_step"]
+    measurement: Level = "gradient_norm"
+    cost: Cost = "round"
+
+    @property
+    def of_choice(self) -> bool:
+        return False
+
+    def judge(self, results: Results) -> Iterator[Finding]:
+        steps = results.common_steps(*self.runs)
+        if len(steps) < 2:
+            raise FedatlasError(
+                f"runs '{self.first}' and '{self.second}' share one effective step size, nothing "
+                "to compare"
+            )
+        ends = [(step, steps[step]) for step in (min(steps), max(steps))]
+        at = [(step, [results.traces[run][pair[run]] for run in self.runs]) for step, pair in ends]
+        finding = self._finding(results, at)
+        told = [
+            f"at step {step:g}: {how}" for step, pair in ends if (how := results.tuning_at(pair))
+        ]
+        yield replace(finding, evidence="; ".join([finding.evidence, *told]))
+
+    def _finding(self, results: Results, at: Sequence[_AtStep]) -> Finding:
+        traces = [trace for _, pair in at for trace in pair]
+        budget, start = common_budget(traces, self.cost), common_start(traces, self.cost)
+        if not budget:
+            return Finding("", "not testable", "every seed of both diverged")
+        if budget <= start:
+            return Finding("", "not testable", "one run has no record before another ends")
+        again = {
+            words: partial(self._at, results, at, share * budget)
+            for words, share in SHARES.items()
+            if share * budget > start
+        }
+        return judged_again(self._at(results, at, budget), again)
+
+    def _at(self, results: Results, at: Sequence[_AtStep], budget: float) -> Finding:
+        return self.widened(
+            results,
+            *(
+                Lead(
+                    f"{self.measurement} by {spent(self.cost, budget)} at effective step {step:g}",
+                    pair,
+                    [
+                        losses_by(trace, self.measurement, self.cost, budget, results.window)
+                        for trace in pair
+                    ],
+                )
+                for step, pair in at
+            ),
+        )

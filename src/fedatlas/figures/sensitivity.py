@@ -1,0 +1,314 @@
+"""Sensitivity figures: how far runs get at the values of a hyper-parameter in their grids."""
+
+from collections.abc import Mapping, Sequence
+from itertools import starmap
+from textwrap import fill
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from fedatlas.evaluation.costs import specification
+from fedatlas.evaluation.levels import reached
+from fedatlas.evaluation.selection import hyper_parameters, number_at, varied_hyper_parameters
+from fedatlas.figures.style import Shown, colours, legend_beside, put_title, row_title
+from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
+from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
+
+_END = 0.1  # share of the rounds that counts as early, and as late
+_LOOKS: list[tuple[Any, str]] = [
+    *(("-", "o"), ((0, (4, 1.5)), "s"), ((0, (1, 1.2)), "^"), ((0, (6, 1.5, 1, 1.5)), "D")),
+    *(((0, (9, 2)), "v"), ((0, (1, 3)), "P"), ((0, (5, 1, 1, 1, 1, 1)), "X")),
+]
+_BOUND: dict[str, Any] = {"ls": (0, (2, 1.5)), "lw": 1.1, "alpha": 0.9, "zorder": 1.5}
+_SHARED = "0.35"  # colour of a bound on lines of several colours
+_RING: dict[str, Any] = {"marker": "o", "ms": 9, "mfc": "none", "mew": 1.2, "ls": ""}
+_ALL_LOST: dict[str, Any] = {"marker": "x", "ms": 5, "ls": ""}
+_SOME_LOST: dict[str, Any] = {"marker": "+", "ms": 6, "ls": ""}
+_CROSS_ROOM = 0.05  # of a panel's height, for the crosses of one line
+_NEAR = 0.02  # of a panel's sides, within which rings coincide
+# Below how many decades a vertical axis has ticks between powers of ten, and at which multiples.
+_TICKS = {0.8: (1.0, 2.0, 3.0, 4.0, 6.0, 8.0), 1.7: (1.0, 2.0, 5.0)}
+_MOST_TICKS = 12
+_LETTERS_OF_LABEL = 42  # of a bound, in a line of the legend
+
+
+class _Column(NamedTuple):
+    """Over which rounds levels are means: the last `window` of the first `until` of all."""
+
+    title: str
+    until: float
+    window: float
+
+
+class _Line(NamedTuple):
+    """A run at one combination of what else its points differ by, from small to large values.
+
+    levels: (columns, points, seeds). chosen: index of the chosen point, if it lies on this line.
+    """
+
+    label: str
+    colour: str
+    look: tuple[Any, str]
+    values: np.ndarray
+    levels: np.ndarray
+    chosen: int | None
+
+
+class _Bound(NamedTuple):
+    """The largest value of the hyper-parameter that a theorem covers."""
+
+    theorem: str
+    value: float
+
+
+class _Row(NamedTuple):
+    """bounds: each with the colour of its run."""
+
+    title: str
+    lines: list[_Line]
+    bounds: dict[_Bound, str]
+
+
+def compose(title: str, shown: Shown) -> Canvas:
+    """A column for each part of the rounds, a line for each run and what else it varies.
+
+    Markers are medians over seeds of the mean level, as points are chosen by; bars reach from the
+    lowest to the highest seed. Points that lost seeds have a cross on top.
+    """
+    columns, rows = _columns(shown.rule.window), _rows(shown)
+    size = (2.8 + 2.7 * len(columns), 1.1 + 2.2 * len(rows))
+    canvas = Canvas(figsize=size, layout="constrained")
+    axes = canvas.subplots(len(rows), len(columns), squeeze=False, sharex=True)
+    values = np.concatenate([_values_of(row) for row in rows])
+    if values.min() > 0 and values.max() >= 10 * values.min():
+        axes[0, 0].set_xscale("log")  # all panels share it
+    for row, places in zip(rows, axes, strict=True):
+        for number, place in enumerate(places):
+            _draw_panel(place, row, number)
+        name = _described(shown.figure.measurement)
+        places[0].set_ylabel(f"{row.title}\n{name}" if row.title else name)
+        legend_beside(places[-1], _legend(row))
+    for place, column in zip(axes[0], columns, strict=True):
+        place.set_title(column.title, fontsize=9)
+    for place in axes[-1]:
+        place.set_xlabel(str(shown.figure.hyper_parameter).replace("_", " "))
+    put_title(canvas, title, shown.seeds("geometric mean over rounds; median and range of "))
+    return canvas
+
+
+def _columns(window: float) -> list[_Column]:
+    """Early, the levels by which points are chosen and, unless these are the last ones, late."""
+    scored = "all rounds" if window == 1 else f"last {100 * window:.3g} % of the rounds"
+    columns = [_Column("first tenth of the rounds", _END, 1.0)]
+    columns.append(_Column(f"{scored},\nby which points are chosen", 1.0, window))
+    if window > _END:
+        columns.append(_Column("last tenth of the rounds", 1.0, _END))
+    return columns
+
+
+def _rows(shown: Shown) -> list[_Row]:
+    """The figure's rows; a run has one colour throughout."""
+    figure = shown.figure
+    colour_of = colours({run: shown.run_titles[run] for run in shown.traces}, {})
+    grouped: dict[str, _Row] = {}
+    for run, points in shown.traces.items():
+        label = shown.run_titles[run]
+        of_row: dict[str, dict[str, xr.Dataset]] = {}
+        for point, trace in points.items():
+            title = row_title(figure, trace, label)
+            of_row.setdefault(title, {})[point] = trace
+        for title, traces in of_row.items():
+            row = grouped.setdefault(title, _Row(title, [], {}))
+            row.lines.extend(_lines(shown, run, traces, colour_of[label]))
+            for bound in starmap(_Bound, figure.bounds.get(run, {}).items()):
+                mixed = bound in row.bounds or figure.rows == "run"
+                row.bounds[bound] = _SHARED if mixed else colour_of[label]
+    return list(grouped.values())
+
+
+def _lines(shown: Shown, run: str, traces: Mapping[str, xr.Dataset], colour: str) -> list[_Line]:
+    """The lines of a run in one row; of its colour, or of their own where the row is of one run."""
+    figure, columns = shown.figure, _columns(shown.rule.window)
+    value_of = {point: _value(figure, trace) for point, trace in traces.items()}
+    chosen = _chosen(shown, run, [*traces])
+    on_lines = _on_lines(traces, value_of)
+    alone = figure.rows == "run"
+    colour_of = colours({told: told for told in on_lines}, {}) if alone else {}
+    lines = []
+    for number, (told, points) in enumerate(on_lines.items()):
+        levels = [
+            [_levels(traces[point], figure.measurement, column) for point in points]
+            for column in columns
+        ]
+        named = [] if alone and told else [shown.run_titles[run]]
+        lines.append(
+            _Line(
+                ", ".join([*named, told] if told else named),
+                colour_of.get(told, colour),
+                _LOOKS[number % len(_LOOKS)],
+                np.array([value_of[point] for point in points]),
+                np.array(levels),
+                points.index(chosen) if chosen in points else None,
+            )
+        )
+    return lines
+
+
+def _on_lines(
+    traces: Mapping[str, xr.Dataset], value_of: Mapping[str, float]
+) -> dict[str, list[str]]:
+    """Points from small to large values, by what else they differ in, in words.
+
+    That is what points with the same value differ in: not a step that the value comes with.
+    """
+    varied: dict[str, None] = {}
+    for value in value_of.values():
+        alike = {point: traces[point] for point in traces if value_of[point] == value}
+        for point in alike:
+            varied |= dict.fromkeys(varied_hyper_parameters(point, alike))
+    on_lines: dict[str, list[str]] = {}
+    for point, trace in traces.items():
+        stated = hyper_parameters(trace)
+        told = (
+            f"{key.replace('_', ' ')} {value:g}"
+            if isinstance(value := stated[key], float)
+            else f"{key.replace('_', ' ')} {value}"
+            for key in varied
+            if key in stated
+        )
+        on_lines.setdefault(", ".join(told), []).append(point)
+    return {told: sorted(points, key=value_of.__getitem__) for told, points in on_lines.items()}
+
+
+def _chosen(shown: Shown, run: str, points: Sequence[str]) -> str | None:
+    """The run's chosen point if it is one of these, otherwise the best of these that lost no seed.
+
+    Experiments that state a step and tune the rest take that one.
+    """
+    choice = shown.chosen[shown.rule.shared.get(run, run)]
+    if choice.point in points:
+        return choice.point
+    best = min(points, key=choice.scores.__getitem__)
+    return best if np.isfinite(choice.scores[best]) else None
+
+
+def _value(figure: Figure, trace: xr.Dataset) -> float:
+    """Where on the x axis a point lies."""
+    name = str(figure.hyper_parameter)
+    if name == EFFECTIVE_STEP_SIZE:
+        return round(float(trace.attrs[name]), 12)
+    return number_at(trace, name)
+
+
+def _levels(trace: xr.Dataset, measurement: str, column: _Column) -> np.ndarray:
+    """(seeds,) mean levels, +inf for a lost seed."""
+    budget = column.until * specification(trace)["rounds"]
+    return reached(trace, measurement, "round", budget, column.window)
+
+
+def _draw_panel(place: Axes, row: _Row, column: int) -> None:
+    for bound, colour in row.bounds.items():
+        place.axvline(bound.value, color=colour, **_BOUND)
+    if any(np.isfinite(line.levels[column]).any() for line in row.lines):
+        place.set_yscale("log")
+    else:
+        place.text(0.5, 0.5, "every seed was lost", transform=place.transAxes, ha="center")
+        place.set_yticks([])
+    for above, line in enumerate(reversed(row.lines)):
+        order: Any = {"color": line.colour, "zorder": 3 + 0.01 * above}
+        (style, marker), (medians, (low, high)) = line.look, _heights(line.levels[column])
+        place.plot(line.values, medians, ls=style, marker=marker, ms=4, lw=1.2, **order)
+        place.vlines(line.values, low, high, lw=1.0, alpha=0.6, **order)
+    lossy = [line for line in row.lines if not np.isfinite(line.levels[column]).all()]
+    _make_room(place, _CROSS_ROOM * (len(lossy) + 1))
+    for above, line in enumerate(reversed(lossy)):
+        height = 1 - _CROSS_ROOM * (above + 0.5)  # of their own for each line, as they may coincide
+        for lost, cross in zip(_losses(line.levels[column]), (_ALL_LOST, _SOME_LOST), strict=True):
+            heights = np.full(lost.sum(), height)
+            on_top = place.get_xaxis_transform()
+            place.plot(line.values[lost], heights, color=line.colour, transform=on_top, **cross)
+    _ring_chosen(place, row.lines, column)
+
+
+def _make_room(place: Axes, share: float) -> None:
+    """Keep so much of a logarithmic axis free on top, and give it ticks that can be read."""
+    if place.get_yscale() != "log":
+        return
+    low, high = np.log10(place.get_ylim())
+    place.set_ylim(top=10 ** (high + (high - low) * share / (1 - share)))
+    subs = next((subs for decades, subs in _TICKS.items() if high - low < decades), (1.0,))
+    place.yaxis.set_major_locator(LogLocator(subs=subs, numticks=_MOST_TICKS))
+    place.yaxis.set_minor_formatter(NullFormatter())
+    if len(subs) > 1:
+        place.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _ring_chosen(place: Axes, lines: Sequence[_Line], column: int) -> None:
+    """Ring the chosen points; rings of several lines in one place lie about each other."""
+    ringed: list[np.ndarray] = []
+    for line in reversed(lines):
+        if line.chosen is None:
+            continue
+        at = (line.values[line.chosen], _heights(line.levels[column])[0][line.chosen])
+        centre = place.transAxes.inverted().transform(place.transData.transform(at))
+        near = sum(bool(np.abs(centre - other).max() < _NEAR) for other in ringed)
+        look = _RING | {"ms": _RING["ms"] + 4 * near, "mec": line.colour, "zorder": 4}
+        place.plot(*at, **look)
+        ringed.append(centre)
+
+
+def _heights(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Median over all seeds and range of those that are left, (points,) and (2, points).
+
+    levels: (points, seeds), +inf for a lost seed. NaN where there is none.
+    """
+    left = np.isfinite(levels)
+    low, high = np.where(left, levels, np.inf).min(1), np.where(left, levels, -np.inf).max(1)
+    heights = np.stack([np.median(levels, axis=1), low, high])
+    heights = 10.0 ** np.where(np.isfinite(heights), heights, np.nan)
+    return heights[0], heights[1:]
+
+
+def _losses(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(points,) where every seed is lost, and where some are but not all."""
+    left = np.isfinite(levels)
+    return ~left.any(axis=1), left.any(axis=1) & ~left.all(axis=1)
+
+
+def _legend(row: _Row) -> list[Line2D]:
+    handles = []
+    for line in row.lines:
+        style, marker = line.look
+        look: dict[str, Any] = {"color": line.colour, "ls": style, "marker": marker, "ms": 4}
+        handles.append(Line2D([], [], lw=1.2, label=line.label, **look))
+    for bound, colour in row.bounds.items():
+        label = fill(f"bound of {bound.theorem}: {bound.value:.2g}", _LETTERS_OF_LABEL)
+        handles.append(Line2D([], [], color=colour, label=label, **_BOUND))
+    marks: list[tuple[str, dict[str, Any]]] = []
+    if any(line.chosen is not None for line in row.lines):
+        marks.append(("chosen of a run", _RING | {"mec": "grey"}))
+    losses = (_losses(levels) for line in row.lines for levels in line.levels)
+    whole, some = zip(*losses, strict=True)
+    for label, cross, lost in (
+        ("every seed lost", _ALL_LOST, whole),
+        ("some seeds lost", _SOME_LOST, some),
+    ):
+        if np.concatenate(lost).any():
+            marks.append((label, cross))
+    return [*handles, *(Line2D([], [], color="grey", label=label, **of) for label, of in marks)]
+
+
+def _described(measurement: str) -> str:
+    name = MEASUREMENTS[measurement].long_name
+    return f"1 − {name}" if measurement in LARGER_IS_BETTER else name
+
+
+def _values_of(row: _Row) -> np.ndarray:
+    """All that has a place on the x axis."""
+    bounds = np.array([bound.value for bound in row.bounds])
+    return np.concatenate([bounds, *(line.values for line in row.lines)])

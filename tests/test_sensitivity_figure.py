@@ -1,0 +1,471 @@
+"""Sensitivity figures: levels, chosen points, lost seeds and bounds by a hyper-parameter."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure as Canvas
+from pydantic import ValidationError
+
+import reference
+from fedatlas.algorithms import algorithm_class
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.selection import choices, select
+from fedatlas.figures.draw import compose
+from fedatlas.figures.style import Shown, draw
+from fedatlas.schema.experiment_files import load_experiments
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.figures import Figure
+from fedatlas.schema.selection import Selection
+from test_figures import legend
+from trace_factory import auroc_trace, make_trace
+
+CONFIG = Path(__file__).parents[1] / "config" / "experiments"
+NAN = np.nan
+TITLES = {"page": "FedPAGE", "scaffold": "SCAFFOLD"}
+LOCAL = (1e-4, 1e-2)
+STEPS = (0.1, 0.03)
+ROUNDS = 200
+SEEDS = np.array([0.9, 1.0, 1.2])
+WHOLE = Selection(window=1)
+
+
+def level(early: Any, late: Any = None, **options: Any):
+    """Gradient norms of three seeds: constant over the first 100 rounds, then another constant.
+
+    NaN diverges; a start of 1 is far above.
+    """
+    ends = np.broadcast_to(early if late is None else late, 3) * SEEDS
+    values = np.repeat((np.broadcast_to(early, 3) * SEEDS)[:, None], 21, axis=1)
+    values[:, 11:] = ends[:, None]
+    return make_trace(values, **options)
+
+
+def point(step: float, early: Any, late: Any = None, **hyper_parameters: Any):
+    name = "_".join(f"{key}-{value}" for key, value in hyper_parameters.items())
+    return level(
+        early,
+        late,
+        step=step,
+        point=f"step-{step}_{name}",
+        hyper_parameters={"effective_step": step, **hyper_parameters},
+    )
+
+
+def grid() -> dict[str, Any]:
+    """FedPAGE is best at the small local step, SCAFFOLD by option I at the large one."""
+    page = [
+        point(s, 0.2 + 20 * eta, s * (1 + eta), local_step_size=eta) for s in STEPS for eta in LOCAL
+    ]
+    scaffold = [
+        point(s, 0.3, s * (1.5 - eta + extra), local_step_size=eta, option=option)
+        for s in STEPS
+        for eta in LOCAL
+        for option, extra in (("I", 0.0), ("II", 0.2))
+    ]
+    return by_point(page=page, scaffold=scaffold)
+
+
+def by_point(**runs: list[Any]) -> dict[str, Any]:
+    return {run: {trace.attrs["point"]: trace for trace in traces} for run, traces in runs.items()}
+
+
+def composed(traces: Any, rule: Selection = WHOLE, **figure: Any) -> Canvas:
+    stated = {"kind": "sensitivity", "hyper_parameter": "local_step_size", **figure}
+    return compose("A title", shown(traces, rule, stated))
+
+
+def shown(traces: Any, rule: Selection, figure: dict[str, Any]) -> Shown:
+    titles = {run: TITLES.get(run, run) for run in traces}
+    chosen = choices(select(traces, rule))
+    return Shown(Figure.model_validate(figure), titles, traces, chosen, rule)
+
+
+def curves(place: Axes) -> dict[tuple[str, str], np.ndarray]:
+    """Medians by colour and marker."""
+    return {
+        (to_hex(line.get_color()), str(line.get_marker())): line.get_xydata()
+        for line in place.lines
+        if line.get_linestyle() != "None" and line.get_marker() != "None"
+    }
+
+
+def rings(place: Axes) -> dict[str, list[float]]:
+    """Where a ring is, by colour."""
+    found = [line for line in place.lines if line.get_markerfacecolor() == "none"]
+    return {to_hex(line.get_markeredgecolor()): line.get_xydata()[0].tolist() for line in found}
+
+
+def crosses(place: Axes, marker: str) -> list[tuple[float, float]]:
+    """Values where seeds were lost, and their heights on the panel."""
+    found = [line.get_xydata() for line in place.lines if line.get_marker() == marker]
+    return [tuple(at) for line in found for at in line.tolist()]
+
+
+PAGE, OPTION_I, OPTION_II = ("#0072b2", "o"), ("#d55e00", "o"), ("#d55e00", "s")
+CASES: dict[str, tuple[Any, Selection, dict[str, Any]]] = {
+    "rows by step": (grid(), WHOLE, {"rows": "effective_step_size"}),
+    "one row": (grid(), Selection(), {}),
+    "a row for each run": (
+        grid(),
+        WHOLE,
+        {"rows": "run", "hyper_parameter": "effective_step_size", "bounds": {"page": {"T": 0.01}}},
+    ),
+    "lost": (by_point(page=[point(0.1, NAN, local_step_size=eta) for eta in LOCAL]), WHOLE, {}),
+    "one point": (by_point(page=[point(0.1, 0.1, local_step_size=0.5)]), WHOLE, {}),
+    "AUROC": (
+        by_point(
+            page=[
+                auroc_trace(
+                    [[0.5, 0.9], [0.5, 0.95]], point=f"{eta}", hyper_parameters={"eta": eta}
+                )
+                for eta in (1, 2)
+            ]
+        ),
+        Selection(measurement="test_auroc"),
+        {"measurement": "test_auroc", "hyper_parameter": "eta"},
+    ),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("case", CASES)
+def test_it_draws(case: str, tmp_path: Path):
+    traces, rule, figure = CASES[case]
+    stated = {"kind": "sensitivity", "hyper_parameter": "local_step_size", **figure}
+    draw([tmp_path / "figure.png"], compose, "A title", shown(traces, rule, stated))
+    inked = (matplotlib.image.imread(tmp_path / "figure.png")[..., :3] < 0.9).any(axis=2)
+    assert 0.002 < inked.mean() < 0.5
+
+
+def test_columns_are_early_by_the_rule_and_late():
+    page = by_point(page=[point(0.1, 0.3, 0.003, local_step_size=eta) for eta in LOCAL])
+    early, scored, late = composed(page).axes
+    assert [place.get_title() for place in (early, scored, late)] == [
+        "first tenth of the rounds",
+        "all rounds,\nby which points are chosen",
+        "last tenth of the rounds",
+    ]
+    heights = [curves(place)[PAGE][:, 1] for place in (early, scored, late)]
+    # 100 of 200 rounds at 0.3, 90 at 0.003 and 10 between: half of the levels' sum of -0.52 - 2.52.
+    middle = 10 ** np.mean(np.log10([0.3, 0.003]))
+    np.testing.assert_allclose(heights[0], 0.3)
+    np.testing.assert_allclose(heights[1], middle * 10 ** (5 * 2 / ROUNDS), rtol=1e-6)
+    np.testing.assert_allclose(heights[2], 0.003)
+    early, scored = composed(page, Selection(window=0.1)).axes
+    assert scored.get_title() == "last 10 % of the rounds,\nby which points are chosen"
+    np.testing.assert_allclose(curves(scored)[PAGE][:, 1], 0.003)
+    assert len(composed(page, Selection(window=0.05)).axes) == 2
+
+
+def test_bars_reach_over_the_seeds_that_are_left():
+    traces = by_point(page=[point(0.1, [0.1, 0.1, NAN], local_step_size=eta) for eta in LOCAL])
+    place = composed(traces).axes[0]
+    (bars,) = (bar.get_segments() for bar in place.collections)
+    np.testing.assert_allclose([bar[:, 1] for bar in bars], [[0.09, 0.1]] * 2)
+    # The lost seed counts as the worst, so the median is the worse of the two others.
+    np.testing.assert_allclose(curves(place)[PAGE], [[eta, 0.1] for eta in LOCAL])
+
+
+def test_what_else_varies_has_a_line_of_its_own_in_the_colour_of_its_run():
+    for place in composed(grid(), rows="effective_step_size").axes:
+        assert {*curves(place)} == {PAGE, OPTION_I, OPTION_II}
+        for line in curves(place).values():
+            np.testing.assert_array_equal(line[:, 0], LOCAL)
+        assert place.get_xscale() == place.get_yscale() == "log"
+    upper, lower = (composed(grid(), rows="effective_step_size").axes[number] for number in (2, 5))
+    assert legend(upper) == [
+        "FedPAGE",
+        "SCAFFOLD, option I",
+        "SCAFFOLD, option II",
+        "chosen of a run",
+    ]
+    assert legend(lower) == legend(upper)
+    one_row = composed(grid()).axes[-1]
+    assert legend(one_row)[:3] == [
+        "FedPAGE, effective step 0.1",
+        "FedPAGE, effective step 0.03",
+        "SCAFFOLD, effective step 0.1, option I",
+    ]
+
+
+def test_rows_have_the_step_of_their_points():
+    axes = np.array(composed(grid(), rows="effective_step_size").axes).reshape(-1, 3)
+    assert [row[0].get_ylabel().splitlines()[0] for row in axes] == [
+        "effective step 0.1",
+        "effective step 0.03",
+    ]
+    for row, step in zip(axes, STEPS, strict=True):
+        # By the last tenth SCAFFOLD is at 1.5 steps less the local one.
+        np.testing.assert_allclose(
+            curves(row[2])[OPTION_I][:, 1], [step * (1.5 - eta) for eta in LOCAL]
+        )
+    assert axes[0, 0].get_xlabel() == ""
+    assert axes[-1, 0].get_xlabel() == "local step size"
+
+
+def test_the_best_of_every_row_is_ringed_as_runs_that_state_the_step_take_it():
+    axes = np.array(composed(grid(), rows="effective_step_size").axes).reshape(-1, 3)
+    for row in axes:
+        for place in row:
+            ringed = rings(place)
+            assert {colour: at[0] for colour, at in ringed.items()} == {
+                PAGE[0]: LOCAL[0],
+                OPTION_I[0]: LOCAL[1],
+            }
+            by_line = curves(place)
+            assert ringed[PAGE[0]][1] == by_line[PAGE][0, 1]
+            assert ringed[OPTION_I[0]][1] == by_line[OPTION_I][1, 1]
+    # In one row the choice of the run, at the smaller step, is the only one.
+    assert rings(composed(grid()).axes[1])[PAGE[0]][0] == LOCAL[0]
+
+
+def test_the_ring_is_where_the_record_says_even_if_these_seeds_say_otherwise():
+    traces = grid()
+    record = select(traces, WHOLE)
+    # Tuning seeds liked the large local step.
+    for candidate in record["runs"]["page"]["candidates"]:
+        candidate["score"] = -candidate["score"]
+    record["runs"]["page"]["selected"] = [*traces["page"]][1]
+    figure = Figure(
+        kind="sensitivity", hyper_parameter="local_step_size", rows="effective_step_size"
+    )
+    canvas = compose("A title", Shown(figure, TITLES, traces, choices(record), WHOLE))
+    assert [rings(place)[PAGE[0]][0] for place in canvas.axes] == [LOCAL[1]] * 6
+
+
+def test_a_run_that_takes_the_point_of_another_is_ringed_there():
+    rule = Selection(window=1, shared={"page": "other"})
+    runs = {
+        "other": [point(0.1, 0.1, 0.1 - eta, local_step_size=eta) for eta in LOCAL],
+        "page": [point(0.1, 0.1, 0.1 + eta, local_step_size=eta) for eta in LOCAL],
+    }
+    place = composed(by_point(**runs), rule).axes[1]
+    assert [at[0] for at in rings(place).values()] == [LOCAL[1]] * 2
+
+
+def test_lost_seeds_are_crosses_on_top():
+    page = [
+        point(0.1, 0.1, local_step_size=1e-4),
+        point(0.1, [0.1, NAN, 0.1], local_step_size=1e-3),
+        point(0.1, NAN, local_step_size=1e-2),
+    ]
+    scaffold = [point(0.1, 0.2, local_step_size=1e-4), point(0.1, NAN, local_step_size=1e-2)]
+    for place in composed(by_point(page=page, scaffold=scaffold)).axes:
+        low, high = place.get_ylim()
+        ((at, some),) = crosses(place, "+")
+        every = crosses(place, "x")
+        assert (at, [value for value, _ in every]) == (1e-3, [1e-2, 1e-2])
+        # Those of two runs at one value do not hide each other, nor what is drawn below them.
+        heights = sorted(height for _, height in every)
+        assert 0.8 < heights[0] < heights[1] - 0.02 and some in heights and heights[1] < 1
+        drawn = np.concatenate([line[:, 1] for line in curves(place).values()])
+        drawn = np.log(np.nanmax(drawn) / low) / np.log(high / low)
+        assert drawn < heights[0]
+        assert np.isnan(curves(place)[PAGE][-1, 1])
+    assert legend(place)[-3:] == ["chosen of a run", "every seed lost", "some seeds lost"]
+
+
+def test_a_run_that_left_its_start_upwards_is_lost_though_its_gradient_is_small():
+    values = np.full((3, 21), 1e-3)
+    away = make_trace(
+        values,
+        objective=np.linspace([1.0] * 3, 5.0, 21).T,
+        hyper_parameters={"local_step_size": 1.0},
+    )
+    for place in composed(by_point(page=[away])).axes:
+        assert [value for value, _ in crosses(place, "x")] == [1.0]
+
+
+def test_where_every_point_of_a_row_lost_seeds_none_is_ringed():
+    page = [point(s, NAN if s == 0.1 else s, local_step_size=eta) for s in STEPS for eta in LOCAL]
+    upper, lower = np.array(composed(by_point(page=page), rows="effective_step_size").axes).reshape(
+        -1, 3
+    )
+    assert not any(rings(place) for place in upper)
+    assert all(rings(place) for place in lower)
+    assert [text.get_text() for text in upper[0].texts] == ["every seed was lost"]
+    assert "chosen of a run" not in legend(upper[-1])
+
+
+def test_bounds_of_theorems_are_lines_in_every_panel_of_their_run():
+    bounds = {"page": {"Theorem 4.2": 2e-6}, "scaffold": {"Theorem 4.2": 2e-6, "another": 1.0}}
+    canvas = composed(grid(), rows="effective_step_size", bounds=bounds)
+    for place in canvas.axes:
+        upright = [line for line in place.lines if [*line.get_ydata()] == [0, 1]]
+        assert [line.get_xdata()[0] for line in upright] == [2e-6, 1.0]
+        left, right = place.get_xlim()
+        assert left < 2e-6 and right > 1.0
+    assert legend(canvas.axes[2])[3:5] == ["bound of Theorem 4.2: 2e-06", "bound of another: 1"]
+    # Of one run it has that run's colour, of two neither's.
+    shared, own = (handle for handle in canvas.axes[2].get_legend().legend_handles[3:5])
+    assert to_hex(own.get_color()) == OPTION_I[0]
+    assert to_hex(shared.get_color()) not in (PAGE[0], OPTION_I[0])
+
+
+def test_a_row_for_each_run_tells_its_lines_by_colour():
+    page, scaffold = np.array(
+        composed(
+            grid(), rows="run", hyper_parameter="effective_step_size", bounds={"page": {"T": 1.0}}
+        ).axes
+    ).reshape(-1, 3)
+    assert page[0].get_ylabel().startswith("FedPAGE\n")
+    assert legend(page[-1]) == [
+        "local step size 0.0001",
+        "local step size 0.01",
+        "bound of T: 1",
+        "chosen of a run",
+    ]
+    assert len({colour for colour, _ in curves(page[0])}) == 2
+    assert legend(scaffold[-1])[0] == "local step size 0.0001, option I"
+    assert len({colour for colour, _ in curves(scaffold[0])}) == 4
+    for line in curves(page[0]).values():
+        np.testing.assert_array_equal(line[:, 0], sorted(STEPS))
+
+
+def test_values_close_together_have_a_linear_axis():
+    traces = by_point(page=[point(0.1, 0.1, momentum=value) for value in (0.0, 0.5, 0.9)])
+    assert composed(traces, hyper_parameter="momentum").axes[0].get_xscale() == "linear"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("option", "'option' of run 'first' is 'I', not a number"),
+        ("momentum", "run 'first' has no hyper-parameter 'momentum'; it has effective_step"),
+    ],
+)
+def test_hyper_parameters_that_cannot_be_drawn_are_named(name, message):
+    traces = by_point(page=[point(0.1, 0.1, option="I")])
+    with pytest.raises(FedatlasError, match=message):
+        composed(traces, hyper_parameter=name)
+
+
+SENSITIVITY = {"kind": "sensitivity", "hyper_parameter": "local_step_size"}
+
+
+@pytest.mark.parametrize(
+    ("figure", "message"),
+    [
+        ({"kind": "sensitivity"}, "needs a hyper_parameter"),
+        (
+            SENSITIVITY | dict.fromkeys(("hyper_parameter", "rows"), "effective_step_size"),
+            "needs a hyper_parameter, such as local_step_size, of which a row has several",
+        ),
+        ({"hyper_parameter": "x"}, "'hyper_parameter' is for figures of kind sensitivity"),
+        ({"bounds": {"x": {"T": 1.0}}}, "'bounds' is for figures of kind sensitivity"),
+        (SENSITIVITY | {"bounds": {"x": {"T": 0}}}, "greater than 0"),
+        (SENSITIVITY | {"measurement": "min_max_objective"}, "kind sensitivity needs a measurem"),
+        (SENSITIVITY | {"costs": ["round"]}, "'costs' is for figures of kind convergence"),
+    ],
+)
+def test_figures_that_make_no_sense_are_refused(figure, message):
+    with pytest.raises(ValidationError, match=message):
+        Figure.model_validate(figure)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hyper_parameter": "momentum"}, "run 'fedpage' states no 'momentum'"),
+        ({"measurement": "objective"}, "shows objective, but points are chosen by gradient_norm"),
+        ({"bounds": {"nobody": {"T": 1.0}}}, "the figure names the run 'nobody'"),
+    ],
+)
+def test_figures_that_do_not_fit_their_experiment_are_refused(change, message):
+    stated = load_experiments(CONFIG)["fedpage-grid-fig2a"].model_dump(mode="json")
+    stated["figure"] = SENSITIVITY | change
+    with pytest.raises(ValidationError, match=message):
+        Experiment.model_validate(stated)
+
+
+# The largest number of ones in a row of the first `samples` rows, whose values are all 0 or 1.
+ONES = {"a9a": 14, "w8a": 114}
+#: Data set and number of clients → L of Assumption 2.2, of losses whose curvature is at most 1.
+AVERAGE = {
+    ("a9a", 3250): 6.6756,
+    ("a9a", 325): 6.3288,
+    ("a9a", 10): 6.2892,
+    ("w8a", 4800): 5.8081,
+    ("w8a", 480): 4.1918,
+    ("w8a", 10): 2.8528,
+}
+THEOREMS = {
+    "Theorem 4.1, corrected": lambda run, p, smoothness: reference.page_step_bound(
+        smoothness, p, run.clients_per_round
+    ),
+    "Theorem 4.2, corrected": lambda run, p, smoothness: reference.fedpage_step_bound(
+        smoothness, p, run.clients_per_round
+    ),
+    "Theorem 4.2": lambda run, p, smoothness: reference.fedpage_local_bound(
+        smoothness, p, run.clients_per_round, run.local_steps
+    ),
+    "SCAFFOLD's nonconvex theorem": lambda run, p, smoothness: p ** (2 / 3) / (24 * smoothness),
+}
+STATED = {
+    name: experiment
+    for name, experiment in load_experiments(CONFIG).items()
+    if experiment.figure.kind == "sensitivity"
+}
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_stated_bounds_are_those_of_the_theorems(name: str):
+    experiment = STATED[name]
+    for run, bounds in experiment.figure.bounds.items():
+        stated, clients = experiment.runs[run], experiment.partition_of(run).clients
+        of_samples = experiment.objective.smoothness(ONES[experiment.dataset] ** 0.5)
+        first = {key: values[0] for key, values in stated.grid.items()}
+        method = algorithm_class(stated.algorithm)(**stated.hyper_parameters, **first)
+        for theorem, value in bounds.items():
+            p = method.clients_per_round / clients
+            average = theorem.startswith("Theorem 4.1")
+            smoothness = AVERAGE[experiment.dataset, clients] if average else of_samples
+            found = THEOREMS[theorem](method, p, smoothness)
+            assert value == pytest.approx(found, rel=5e-4)
+            # So says the method itself, of the step that is drawn.
+            problem = SimpleNamespace(clients=clients, smoothness=smoothness)
+            own = {bound.theorem.split(" (")[0]: bound for bound in method.step_bounds(problem)}
+            assert own[theorem].bound == pytest.approx(found)
+            local = experiment.figure.hyper_parameter == "local_step_size"
+            assert (own[theorem].step == "η_l") == local
+
+
+@pytest.mark.parametrize("name", ONES)
+def test_the_data_have_the_constants_of_stated_bounds(name: str):
+    mirror = os.environ.get("FEDATLAS_MIRROR")
+    path = Path(mirror or "", "libsvm", name)
+    if not mirror or not path.is_file():
+        pytest.skip(f"needs libsvm/{name} in the folder that FEDATLAS_MIRROR names")
+    counts = [clients for of, clients in AVERAGE if of == name]
+    lines = path.read_text(encoding="utf-8").splitlines()[: 10 * max(counts)]
+    features = np.zeros((len(lines), 300))
+    for place, line in enumerate(lines):
+        for pair in line.split()[1:]:
+            column, value = pair.split(":")
+            features[place, int(column) - 1] = float(value)
+    assert {*np.unique(features)} == {0.0, 1.0}
+    assert features.sum(axis=1).max() == ONES[name]
+    for clients in counts:
+        # A client's gradient changes by at most ‖A_i‖ ‖A_i v‖/M along v; squares are averaged.
+        total = np.zeros((300, 300))
+        for own in np.split(features, clients):
+            few = own @ own.T if len(own) < 300 else own.T @ own
+            scale = np.linalg.eigvalsh(few)[-1] / len(own) ** 2 / clients
+            total += scale * (own.T @ own)
+        found = np.linalg.eigvalsh(total)[-1] ** 0.5
+        assert AVERAGE[name, clients] == pytest.approx(found, rel=1e-4)
+
+
+def test_every_grid_of_fedpage_shows_its_sensitivity():
+    grids = {name for name in load_experiments(CONFIG) if name.startswith("fedpage-grid-")}
+    assert grids == {*STATED}
+    # Of the convex objective Theorem 5.2 names no constant.
+    without = {name for name in grids if not STATED[name].figure.bounds}
+    assert without == {"fedpage-grid-convex-a9a"}
