@@ -40,7 +40,7 @@ def trained(folder: Path) -> dict[str, tuple[float, float]]:
     for logs in (folder / "logs" / "train").iterdir():
         seeds = [
             (float(seed), float(measuring))
-            for file in logs.glob("*.log")
+            for file in logs.rglob("*.log")  # single points lie deeper
             for seed, measuring in _SEED.findall(file.read_text(encoding="utf-8"))
         ]
         measuring = sum(part for _, part in seeds)

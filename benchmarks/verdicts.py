@@ -206,6 +206,19 @@ def steps(ahead: float, number: int = 2) -> Draw:
     return draw
 
 
+def leads(ahead: float) -> Draw:
+    """Two runs at two steps: the first is a little ahead at the small one, by so much more then."""
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        made: dict[str, Any] = {"a": [], "b": []}
+        for step, lead in ((0.1, 0.1), (1.1, 0.1 + ahead)):
+            for run, levels in zip("ab", normal(lead, random, seeds), strict=True):
+                made[run].append(falling(run, levels, step=step))
+        return made
+
+    return draw
+
+
 def rivals(ahead: float) -> Draw:
     """A run and six rivals, that is ahead of all by as much."""
 
@@ -263,16 +276,16 @@ def printed_lead(random: Random, seeds: int) -> dict[str, Any]:
     return pair(normal, 0.2 + random.normal(0, SPREAD * math.sqrt(2)))(random, seeds)
 
 
-def profile(ahead: float) -> Draw:
+def profile(ahead: float, first: int = 1) -> Draw:
     """Five steps, the second behind the others by so much; seeds share nine tenths of the variance.
 
-    Run b has the second only: it was chosen there.
+    first: the first that is behind with it. Run b has the second only: it was chosen there.
     """
 
     def draw(random: Random, seeds: int) -> dict[str, Any]:
         common = random.normal(0, SPREAD * math.sqrt(0.9), seeds)
         own = random.normal(0, SPREAD * math.sqrt(0.1), (5, seeds))
-        own[1] += ahead
+        own[first:2] += ahead
         order = random.permutation(5)  # by tuning seeds, which are others
         levels = -2 + common + own
         return {
@@ -322,6 +335,32 @@ def speedup(power: float) -> Draw:
             split = canonical_json({"parties": parties})
             made[run] = trace(run, {"suboptimality": 10.0**levels}, split=split)
         return made
+
+    return draw
+
+
+def growing(power: float) -> Draw:
+    """Rounds to a target that grow as clients to this power."""
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        made = {}
+        for run, clients in zip("abcd", (1, 2, 4, 8), strict=True):
+            pace = 8 / clients**power * 10 ** random.normal(0, SPREAD, seeds)
+            levels = -6 * np.minimum(pace[:, None] * np.linspace(0, 1, 401), 1)
+            split = canonical_json({"clients": clients})
+            made[run] = trace(run, {"gradient_norm": 10.0**levels}, split=split)
+        return made
+
+    return draw
+
+
+def ever_slower(power: float) -> Draw:
+    """Rounds to ε that grow as 1/ε to this power, which differs between seeds by the spread."""
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        own = power + random.normal(0, SPREAD, seeds)
+        levels = -np.log10(np.maximum(np.linspace(0, 400, 401) / 12, 1)) / own[:, None]
+        return {"a": trace("a", {"gradient_norm": 10.0**levels})}
 
     return draw
 
@@ -400,7 +439,7 @@ def cases() -> Iterator[Case]:
     yield Case("published_value", "behind by 1.05", border, value, profile(counts))
     larger = {"kind": "selected_order", "larger": "a", "smaller": "b", "hyper_parameter": "step"}
     yield Case("selected_order", "a flat profile", "tie", larger, profile(0))
-    yield Case("selected_order", "smallest effect", "smallest", larger, profile(counts))
+    yield Case("selected_order", "smallest effect", "smallest", larger, profile(counts, 0))
     wider = {
         "kind": "gap_widens",
         **names,
@@ -410,6 +449,13 @@ def cases() -> Iterator[Case]:
     }
     yield Case("gap_widens", "tie", "tie", wider, widening(0))
     yield Case("gap_widens", "by 0.02", "beyond", wider, widening(0.02))
+    grows = {"kind": "lead_grows_with_step", **names}
+    for under, truth, ahead in (
+        ("tie", "tie", 0.0),
+        ("smallest effect", "smallest", counts),
+        ("by 1.26", "beyond", 0.1),
+    ):
+        yield Case("lead_grows_with_step", under, truth, grows, leads(ahead))
     linear = {"kind": "convergence_order", "run": "a", "order": "linear"}
     yield Case(
         "convergence_order, linear", "an exponential", "holds", linear, order_of_convergence(True)
@@ -427,6 +473,13 @@ def cases() -> Iterator[Case]:
         "scaling, near linear", "a power of -0.8", "equal at its border", scaling, speedup(-0.8)
     )
     yield Case("scaling, near linear", "a power of -1", "holds", scaling, speedup(-1))
+    gradient = {"measurement": "gradient_norm", "power": 0.5}
+    growth = {"kind": "growth", "series": tuple("abcd"), "target": 1e-3, **gradient}
+    yield Case("growth, at most N^(1/2)", "N^0.6", border, growth, growing(0.6))
+    yield Case("growth, at most N^(1/2)", "N^0.5", "holds", growth, growing(0.5))
+    rate = {"kind": "rate", "run": "a", "targets": (0.2, 0.1, 0.05), **gradient, "power": 1}
+    yield Case("rate, at most 1/ε", "1/ε^1.1", border, rate, ever_slower(1.1))
+    yield Case("rate, at most 1/ε", "1/ε", "holds", rate, ever_slower(1))
 
 
 def judged(case: Case, seeds: int, draws: int, seed: int) -> Counter[str]:

@@ -98,9 +98,41 @@ rule draw_budgets:
     log:
         "logs/budgets-figure/{experiment}.log",
     params:
-        spec=of_experiment(specifications.budgets_titles),
+        spec=of_experiment(specifications.titles),
     shell:
         "fedatlas budgets-figure {input.budgets:q} --spec {params.spec:q}"
+        " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
+
+
+rule tabulate_theory:
+    input:
+        traces=of_experiment(results.traces),
+        rows=of_experiment(results.client_shards),
+        code=code_of("fedatlas.studies.theory", "fedatlas.theory.theorems"),
+    output:
+        reported("theory.csv"),
+    log:
+        "logs/theory/{experiment}.log",
+    resources:
+        **needs(gigabytes=4, minutes=30),
+    shell:
+        "fedatlas theory {input.traces:q} --shards results/shards --output {output:q} > {log:q} 2>&1"
+
+
+rule draw_theory:
+    input:
+        traces=of_experiment(results.traces),
+        theory="results/experiments/{experiment}/theory.csv",
+        code=code_of("fedatlas.figures.theory"),
+    output:
+        svg=reported("theory.svg"),
+        png="results/experiments/{experiment}/theory.png",
+    log:
+        "logs/theory-figure/{experiment}.log",
+    params:
+        spec=of_experiment(specifications.titles),
+    shell:
+        "fedatlas theory-figure {input.traces:q} --theory {input.theory:q} --spec {params.spec:q}"
         " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
 
 

@@ -22,7 +22,7 @@ from fedatlas.schema.models import Model
 from fedatlas.schema.papers import DEMO, OURS, Paper
 
 #: Keys of experiments that ask for more than traces.
-STUDIES = ("audit", "budgets", "landscape", "privacy_audit")
+STUDIES = ("audit", "budgets", "landscape", "privacy_audit", "theory")
 # Files of an experiment that people look at, with their contents.
 _FILES = {
     "figure.png": "figure",
@@ -30,6 +30,8 @@ _FILES = {
     "graphs.png": "who sends to whom",
     "budgets.png": "privacy budgets",
     "conditions.csv": "conditions of theorems",
+    "theory.png": "bounds of theorems",
+    "theory.csv": "theorems and runs",
     "privacy-audit.csv": "attacks on claimed budgets",
     "leaks.csv": "what parties learn from each other",
     "landscape.png": "loss surface",

@@ -7,7 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from fedatlas.cli.options import ObjectiveSpecification, Output, json_with
+from fedatlas.cli.options import (
+    ObjectiveSpecification,
+    Output,
+    TraceFiles,
+    json_with,
+    read_traces,
+)
 from fedatlas.files import write_text
 from fedatlas.schema.models import validated
 
@@ -82,6 +88,19 @@ def attacks(spec: Annotated[Any, json_with("privacy_audit", "runs")], output: Ou
     write_text(output, to_csv(tabulate_attacks(runs, study)))
 
 
+def theory(
+    traces: TraceFiles,
+    output: Output,
+    shards: Annotated[Path, typer.Option(help="Folder of all shards.")] = Path("results/shards"),
+) -> None:
+    """Tabulate which theorems cover runs, by how much steps exceed them, and what they promise."""
+    from fedatlas.evaluation.comma_separated import to_csv
+    from fedatlas.evaluation.theory_table import COLUMNS
+    from fedatlas.studies.theory import tabulate_theory
+
+    write_text(output, to_csv(tabulate_theory(read_traces(traces), shards), COLUMNS))
+
+
 def _study(spec: dict[str, Any], key: str, model: Any) -> tuple[list[Any], Any]:
     """The runs of a specification, and the study under its key."""
     from fedatlas.schema.runs import RunSpec
@@ -90,4 +109,4 @@ def _study(spec: dict[str, Any], key: str, model: Any) -> tuple[list[Any], Any]:
     return runs, validated(model, spec[key], f"--spec: {key}")
 
 
-COMMANDS = (leaks, landscape, budgets, attacks)
+COMMANDS = (leaks, landscape, budgets, attacks, theory)

@@ -41,8 +41,8 @@ def privacy(plan: Plan, name: str, study: str) -> str:
     return keys(plan, name, study, runs=runs)
 
 
-def budgets_titles(plan: Plan, name: str) -> str:
-    """What a figure of budgets says."""
+def titles(plan: Plan, name: str) -> str:
+    """What a figure of a study says."""
     return keys(plan, name, title=title(plan, name), runs=plan.run_titles(name))
 
 

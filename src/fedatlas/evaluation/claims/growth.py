@@ -1,0 +1,59 @@
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedatlas.evaluation.comparison import Direction
+from fedatlas.evaluation.costs import Trace, specification
+from fedatlas.evaluation.slopes import SlopeTest, rising
+from fedatlas.schema.cost_names import Cost
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.partitions import VerticalPartition
+
+#: From which difference of powers counts: a fifth of the cost at 9 times the clients. Our choice.
+COUNTING_POWER = 0.1
+
+
+class GrowthTest(SlopeTest):
+    """The cost to a target grows no faster than the number of clients to a power.
+
+    With `compare_with`: it grows more slowly than theirs. The statistic is how much lower the slope
+    of log cost over log clients is than `power`, or than that of the others. Theorems bound from
+    above: a lower slope reproduces.
+    """
+
+    sized_by: ClassVar[tuple[str, str]] = ("client", "clients")
+
+    kind: Literal["growth"]
+    cost: Cost = "round"
+    power: float = Field(default=1.0, description="of the number of clients, in the theorem")
+
+    @property
+    def direction(self) -> Direction:
+        return "better" if self.compare_with else "not worse"
+
+    @property
+    def default_effect(self) -> float:
+        return COUNTING_POWER
+
+    @property
+    def spent(self) -> str:
+        return self.cost
+
+    @property
+    def expected(self) -> float:
+        return self.power
+
+    def counted_told(self, smallest: float) -> str:
+        return f"{smallest:g} counts"
+
+    def sizes(self, traces: Sequence[Trace]) -> np.ndarray:
+        numbers = [specification(trace)["partition"]["clients"] for trace in traces]
+        return rising(traces, numbers, "clients")
+
+    def size_in(self, experiment: Experiment, run: str) -> int:
+        partition = experiment.partition_of(run)
+        if isinstance(partition, VerticalPartition):
+            raise ValueError(f"run '{run}' has no clients")
+        return partition.clients

@@ -1,0 +1,185 @@
+"""How costs to a target grow or fall with a size of the problem: slopes of logarithms."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import ClassVar, Self
+
+import numpy as np
+from pydantic import Field, PositiveFloat, model_validator
+
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.comparison import advantages
+from fedatlas.evaluation.costs import Trace
+from fedatlas.evaluation.evidence import level, plain, target_name, unit_of
+from fedatlas.evaluation.levels import Crossings, crossings, log_target
+from fedatlas.evaluation.relations import FACTORS, ComparisonTest, as_far_as_resolved, judged_again
+from fedatlas.evaluation.results import Results
+from fedatlas.schema.claims import Finding
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.measurements import Level, check_target
+
+
+class SlopeTest(ComparisonTest, ABC):
+    """A test of the slope of log cost to a target over log size, along a series of runs.
+
+    With `compare_with`, runs of another method at the same sizes: whether the slope is lower than
+    theirs. `smallest_effect` is a difference of slopes. A seed that missed a target has an infinite
+    slope.
+    """
+
+    #: What sizes count, one and several.
+    sized_by: ClassVar[tuple[str, str]]
+
+    series: tuple[str, ...] = Field(min_length=2, description="by rising size")
+    compare_with: tuple[str, ...] = ()
+    measurement: Level = "suboptimality"
+    target: PositiveFloat = Field(default=1e-3, description="in units of the measurement")
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        return (*self.series, *self.compare_with)
+
+    @property
+    def unit(self) -> str:
+        return "slope"
+
+    @property
+    @abstractmethod
+    def spent(self) -> str:
+        """The cost."""
+
+    @property
+    @abstractmethod
+    def expected(self) -> float:
+        """The slope that is claimed where nothing is compared with."""
+
+    @abstractmethod
+    def sizes(self, traces: Sequence[Trace]) -> np.ndarray:
+        """(runs,) sizes; FedatlasError unless they rise."""
+
+    @abstractmethod
+    def size_in(self, experiment: Experiment, run: str) -> int:
+        """That of a run; ValueError if it has none."""
+
+    @abstractmethod
+    def counted_told(self, smallest: float) -> str:
+        """What counts, in words."""
+
+    @model_validator(mode="after")
+    def _series_are_as_long_and_can_reach_the_target(self) -> Self:
+        if self.compare_with and len(self.compare_with) != len(self.series):
+            raise ValueError("compare_with needs a run for each of series, or none at all")
+        check_target(self, self.measurement, self.target)
+        return self
+
+    def check(self, experiment: Experiment) -> None:
+        series, compared = (
+            [self.size_in(experiment, run) for run in runs]
+            for runs in (self.series, self.compare_with)
+        )
+        many = self.sized_by[1]
+        if series != sorted(set(series)):
+            raise ValueError(f"{many} of series must rise; they are {series}")
+        if compared and compared != series:
+            raise ValueError(f"compare_with has {compared} {many}, series has {series}")
+
+    def judge(self, results: Results) -> Iterator[Finding]:
+        target = log_target(self.measurement, self.target)
+        again = {
+            words: partial(self._to, results, target + float(np.log10(factor)))
+            for words, factor in FACTORS.items()
+        }
+        finding = judged_again(self._to(results, target), again)
+        yield from results.with_tuning([finding], *self.runs)
+
+    def _to(self, results: Results, target: float) -> Finding:
+        subject = f"{unit_of(self.spent)} to {target_name(self.measurement, target)}"
+        series, other = results.selected(*self.series), results.selected(*self.compare_with)
+        numbers = self.sizes(series)
+        found = [
+            [crossings(trace, self.measurement, self.spent, target) for trace in traces]
+            for traces in (series, other)
+            if traces
+        ]
+        if other:
+            self.sizes(other)
+        told = ", against ".join(self._told(numbers, of_series) for of_series in found)
+        costs = [np.stack([crossing.cost for crossing in of_series]) for of_series in found]
+        if any(np.isneginf(cost).any() for cost in costs):
+            return Finding("", "not testable", f"{subject}: {told}; one run starts there")
+        slopes = [slopes_of(numbers, cost) for cost in costs]
+        if not np.isfinite(slopes).any(axis=0).any():
+            return Finding("", "not testable", f"{subject}: {told}; the budget is too small")
+        aim = self.aim
+        outcome, effect = results.compare(
+            self._gaps(slopes), aim, self.unit, [*series, *other], self.measurement
+        )
+        shown = f"{plain(effect.estimate)} ({plain(effect.low)} to {plain(effect.high)})"
+        what = "lower than theirs by" if other else f"below {self.expected:g} by"
+        counted = f"{aim.smallest:g} counts" if other else self.counted_told(aim.smallest)
+        evidence = f"{subject}: {told}; slope {what} {shown}; {counted}"
+        seconds = results.seconds_of_a_seed([*series, *other]) if outcome == "undecided" else None
+        finding = Finding("", outcome, evidence, effect, seconds=seconds)
+        # The highest slope of ours against the lowest of theirs, and the other way round.
+        gaps = [
+            self._gaps(
+                [
+                    extreme_slopes(numbers, of_series, (place == 0) == lowest)
+                    for place, of_series in enumerate(found)
+                ]
+            )
+            for lowest in (False, True)
+        ]
+        return as_far_as_resolved(results, finding, gaps, aim)
+
+    def _gaps(self, slopes: Sequence[np.ndarray]) -> np.ndarray:
+        """(seeds,) how much lower the first slopes are than the others, or than is expected."""
+        if len(slopes) == 1:
+            return self.expected - slopes[0]
+        return advantages(slopes[0], slopes[1])
+
+    def _told(self, numbers: np.ndarray, found: Sequence[Crossings]) -> str:
+        one, many = self.sized_by
+        return ", ".join(
+            level(f"{count} {one if count == 1 else many}", crossing.cost)
+            for count, crossing in zip(numbers, found, strict=True)
+        )
+
+
+def rising(traces: Sequence[Trace], numbers: Sequence[int], what: str) -> np.ndarray:
+    """The numbers (runs,); FedatlasError unless they rise."""
+    if sorted(set(numbers)) != list(numbers):
+        raise FedatlasError(
+            f"runs {', '.join(trace.attrs['run'] for trace in traces)} have "
+            f"{', '.join(map(str, numbers))} {what}: list runs by rising number of {what}"
+        )
+    return np.array(numbers)
+
+
+def slopes_of(numbers: np.ndarray, logarithms: np.ndarray) -> np.ndarray:
+    """(seeds,) slopes of log time (runs, seeds) over log parties; +inf: a target was missed."""
+    whole = np.isfinite(logarithms).all(axis=0)
+    slopes = np.full(logarithms.shape[1], np.inf)
+    if whole.any():
+        slopes[whole] = _weights(numbers) @ logarithms[:, whole]
+    return slopes
+
+
+def _weights(numbers: np.ndarray) -> np.ndarray:
+    """(runs,) by which logarithms of times make a slope of least squares."""
+    x = np.log10(numbers) - np.log10(numbers).mean()
+    return x / (x @ x)
+
+
+def extreme_slopes(numbers: np.ndarray, found: Sequence[Crossings], lowest: bool) -> np.ndarray:
+    """(seeds,) the lowest or highest slope, if targets were met anywhere between two records."""
+    sooner = (_weights(numbers) > 0) == lowest
+    ends = [
+        crossing.before if early else crossing.after
+        for early, crossing in zip(sooner, found, strict=True)
+    ]
+    at_once = np.isneginf(ends).any(axis=0)  # before the first record, which costs nothing
+    slopes = slopes_of(numbers, np.stack(ends))
+    missed = np.isposinf(ends).any(axis=0)
+    return np.where(at_once & ~missed, -np.inf if lowest else np.inf, slopes)

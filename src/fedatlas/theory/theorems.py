@@ -1,0 +1,60 @@
+"""Theorems on runs: which steps they cover, and what they promise after so many rounds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fedatlas.theory.constants import Constants
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step size, or a product of some, and the largest that a theorem covers."""
+
+    symbol: str
+    value: float
+    largest: float
+
+    @property
+    def factor(self) -> float:
+        """By what factor it exceeds the bound; at most 1 where it is covered."""
+        return self.value / self.largest
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """A theorem on a run.
+
+    name: with whose paper it is not FedPAGE's. version: "as printed", "corrected", or where the
+    constants come from. lacks: a condition besides steps that the run does not meet; else empty.
+    bounds: of what along the rounds the mean is bounded, empty where no constant is known.
+    constant: C of the bound C/R after R rounds, at the run's steps, or where they exceed the
+    largest ones at those.
+    """
+
+    name: str
+    version: str
+    smoothness: float
+    steps: tuple[Step, ...]
+    lacks: str = ""
+    bounds: str = ""
+    constant: float | None = None
+
+    @property
+    def covers(self) -> bool:
+        """Whether the run meets all its conditions."""
+        return not self.lacks and all(step.factor <= 1 + 1e-9 for step in self.steps)
+
+
+#: The theorems on a method with these hyper-parameters.
+Theory = Callable[[Any, Constants], list[Theorem]]
+
+
+def theorems_on(method: Any, constants: Constants) -> list[Theorem]:
+    """Those of the papers reproduced here and of SCAFFOLD's; none of other methods."""
+    from fedatlas.algorithms.fedpage import FedPage
+    from fedatlas.algorithms.scaffold import Scaffold
+    from fedatlas.theory import fedpage, scaffold
+
+    known: dict[type, Theory] = {FedPage: fedpage.theorems, Scaffold: scaffold.theorems}
+    return known[type(method)](method, constants) if type(method) in known else []

@@ -1,0 +1,287 @@
+"""Theorems beside runs: constants, step bounds, promises, and their table."""
+
+from math import log, sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedatlas.algorithms.fedpage import FedPage
+from fedatlas.algorithms.scaffold import Scaffold
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.comma_separated import to_csv
+from fedatlas.evaluation.theory_table import (
+    COLUMNS,
+    SQUARED_GRADIENT,
+    SUBOPTIMALITY,
+    read_theory,
+    running_means,
+)
+from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.theory import rates
+from fedatlas.theory.constants import Constants, constants_of
+from fedatlas.theory.theorems import theorems_on
+from trace_factory import make_trace
+
+ROOT = Path(__file__).parents[1]
+OBJECTIVES = {
+    "robust_regression": LinearObjective(name="robust_regression"),
+    "logistic_nonconvex": LinearObjective(name="logistic_nonconvex", weight=0.1),
+    "logistic_l2": LinearObjective(name="logistic_l2", weight=0.1),
+    "ridge_regression": LinearObjective(name="ridge_regression", weight=0.1),
+}
+CLIENTS, SAMPLES, DIMENSION = 6, 4, 3
+
+
+def clients(sizes=(SAMPLES,) * CLIENTS, seed: int = 0) -> ClientSamples:
+    random = np.random.default_rng(seed)
+    # Clients differ, so that the average smoothness is not that of the worst sample.
+    scale = np.repeat(np.linspace(0.2, 2.0, len(sizes)), sizes)[:, None]
+    rows = scale * random.normal(size=(sum(sizes), DIMENSION))
+    label = np.where(random.random(sum(sizes)) < 0.5, 1.0, -1.0)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return ClientSamples(Samples.numbered(label, rows), offsets, {}, None)
+
+
+def slope(name: str, margin: float, label: float) -> float:
+    """ℓ′ of one sample, from the formulas of the papers."""
+    if name == "robust_regression":
+        return (margin - label) / (1 + (margin - label) ** 2 / 2)
+    if name == "ridge_regression":
+        return 2 * (margin - label)
+    return -label / (1 + np.exp(label * margin))
+
+
+def client_gradient(name: str, weight: float, data: ClientSamples, client: int, x) -> np.ndarray:
+    rows = range(data.offsets[client], data.offsets[client + 1])
+    gradient = np.zeros_like(x)
+    for row in rows:
+        a, b = data.samples.features[row], data.samples.label[row]
+        gradient += slope(name, float(a @ x), b) * a / len(rows)
+    if name == "logistic_nonconvex":
+        return gradient + weight * 2 * x / (1 + x**2) ** 2
+    return gradient + weight * x
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_both_smoothness_constants_bound_gradients_at_all_points(name):
+    objective, data = OBJECTIVES[name], clients()
+    constants = constants_of(data, objective)
+    random, largest, worst = np.random.default_rng(1), 0.0, 0.0
+    for _ in range(300):
+        x = random.normal(size=DIMENSION) * 10 ** random.uniform(-3, 1)
+        y = x + random.normal(size=DIMENSION) * 10 ** random.uniform(-4, 1)
+        moved = [
+            client_gradient(name, objective.regularisation_weight, data, client, x)
+            - client_gradient(name, objective.regularisation_weight, data, client, y)
+            for client in range(CLIENTS)
+        ]
+        norms = np.linalg.norm(moved, axis=1) / np.linalg.norm(x - y)
+        largest = max(largest, sqrt((norms**2).mean()))
+        worst = max(worst, norms.max())
+    assert largest <= constants.average_smoothness <= constants.smoothness
+    assert worst <= constants.smoothness
+    # A bound that were twice too large would double the rounds that a theorem needs.
+    assert constants.average_smoothness < 2.5 * largest
+
+
+def test_the_gap_and_the_distance_of_a_convex_objective():
+    data = clients()
+    ridge = constants_of(data, OBJECTIVES["ridge_regression"])
+    a, b = data.samples.features, data.samples.label
+    # ∇f = 2 Aᵀ(Ax − b)/n + λ x = 0
+    best = np.linalg.solve(2 * a.T @ a / len(b) + 0.1 * np.eye(DIMENSION), 2 * a.T @ b / len(b))
+    optimum = ((a @ best - b) ** 2).mean() + 0.05 * best @ best
+    assert ridge.distance == pytest.approx(np.linalg.norm(best), rel=1e-6)
+    assert ridge.optimum == pytest.approx(optimum) and ridge.gap == pytest.approx(1 - optimum)
+    robust = constants_of(data, OBJECTIVES["robust_regression"])
+    assert robust.gap == pytest.approx(log(1.5)) and not robust.convex
+    assert (robust.clients, robust.samples) == (CLIENTS, SAMPLES)
+
+
+def test_clients_of_unequal_size_are_refused():
+    with pytest.raises(FedatlasError, match="clients hold 2 to 3 samples"):
+        constants_of(clients((2, 3, 3)), OBJECTIVES["robust_regression"])
+
+
+def constants(n: int, *, convex: bool = False) -> Constants:
+    return Constants(n, 10, 1.0, 1.0, 0.4, 2.0 if convex else None, 0.1 if convex else None)
+
+
+def fedpage(s: int, k: int, **more) -> FedPage:
+    stated = {"clients_per_round": s, "local_steps": k, "global_step_size": 1e-3}
+    return FedPage(**stated | {"local_step_size": 1e-9} | more)
+
+
+# η·L of Theorem 4.2: as printed, and what its proof covers, worked out apart.
+@pytest.mark.parametrize(
+    ("n", "s", "printed", "corrected"),
+    [
+        (3250, 10, 0.1253, 0.0920),
+        (4800, 10, 0.1055, 0.0769),
+        (325, 1, 0.0433, 0.0310),
+        (10, 1, 0.2080, 0.1566),
+    ],
+)
+def test_global_steps_of_theorem_4_2(n, s, printed, corrected):
+    found = theorems_on(fedpage(s, 10), constants(n))
+    assert [(each.name, each.version) for each in found] == [
+        ("Theorem 4.2", "as printed"),
+        ("Theorem 4.2", "corrected"),
+    ]
+    assert [each.steps[0].largest for each in found] == pytest.approx(
+        [printed, corrected], abs=5e-5
+    )
+    # The proof needs 1/(2η) − L/2 − 3η/(2pS) (1 − p/3) L² ≥ 0.
+    p = s / n
+    for each, holds in zip(found, (False, True), strict=True):
+        eta = each.steps[0].largest
+        assert (1 / (2 * eta) - 1 / 2 - 3 * eta / (2 * p * s) * (1 - p / 3) >= 0) == holds
+    assert found[0].steps[1].largest == pytest.approx(sqrt(2) * p / (24 * sqrt(s) * 10))
+    assert found[1].constant == pytest.approx(4 * 0.4 / 1e-3)
+
+
+def test_global_steps_of_theorem_4_1():
+    printed, corrected = theorems_on(fedpage(10, 1), constants(3250))
+    assert (printed.name, corrected.name) == ("Theorem 4.1",) * 2
+    assert printed.steps[0].largest == pytest.approx(0.199, abs=5e-4)
+    assert corrected.steps[0].largest == pytest.approx(0.149, abs=5e-4)
+    assert len(corrected.steps) == 1  # η_l plays no part
+    assert corrected.bounds == SQUARED_GRADIENT
+    assert corrected.constant == pytest.approx(2 * 0.4 / 1e-3)
+
+
+def test_the_step_of_theorem_5_1_meets_its_proof_with_equality():
+    *_, found = theorems_on(fedpage(10, 1), constants(3250, convex=True))
+    assert (found.name, found.bounds) == ("Theorem 5.1", SUBOPTIMALITY)
+    eta, p, s = found.steps[0].largest, 10 / 3250, 10
+    delta, lam, c = 1 / (s**0.25 * p**0.75), 1 / sqrt(s * p), sqrt(s * p)
+    # w of section E.1, the factor of Σ ‖xʳ⁺¹ − xʳ‖², which must not be positive.
+    of_errors = eta * (1 + delta) / (2 * lam) + eta * (1 - p) * c / (2 * p)
+    w = (
+        (1 + delta) * (eta * (lam + 1) - 1) / 2
+        + eta * (1 - p) / (2 * c * p)
+        + of_errors * (1 - p) / (p * s)
+    )
+    assert w == pytest.approx(0, abs=1e-12 * (1 + delta))
+    assert found.constant == pytest.approx(2.0**2 / (2 * 1e-3) + delta * 0.4)
+
+
+def test_theorem_5_2_has_no_constants():
+    *_, found = theorems_on(fedpage(10, 10), constants(3250, convex=True))
+    assert found.name == "Theorem 5.2" and found.constant is None and not found.covers
+
+
+@pytest.mark.parametrize(
+    ("more", "lacks"),
+    [
+        ({}, ""),
+        ({"full_round_probability": 10 / 3250}, ""),
+        ({"first_batch_size": 10}, ""),
+        ({"full_round_probability": 0.1}, "p = S/N"),
+        ({"full_round_probability": {100: 0.1}}, "p = S/N"),
+        ({"first_batch_size": 5}, "b2 = M"),
+        ({"full_batch_size": 5, "first_batch_size": 5}, "b1 = M, b2 = M"),
+    ],
+)
+def test_conditions_besides_steps_are_named(more, lacks):
+    found = theorems_on(fedpage(10, 1, **more), constants(3250))
+    assert all((lacks in each.lacks) and (each.covers == (not lacks)) for each in found)
+
+
+def test_steps_beyond_a_bound_are_promised_what_the_bound_gives():
+    _, found = theorems_on(fedpage(10, 1, global_step_size=0.3), constants(3250))
+    (step,) = found.steps
+    assert step.factor == pytest.approx(0.3 / step.largest) and not found.covers
+    assert found.constant == pytest.approx(2 * 0.4 / step.largest)
+
+
+def test_scaffolds_bound_is_on_the_product_of_its_steps():
+    method = Scaffold(clients_per_round=20, local_steps=10, local_step_size=1e-5)
+    (found,) = theorems_on(method, constants(3250))
+    assert found.steps[0].largest == pytest.approx((20 / 3250) ** (2 / 3) / 24)
+    assert found.covers and found.constant is None
+    slow = Scaffold(
+        clients_per_round=20, local_steps=10, local_step_size=1e-5, global_step_size=0.5
+    )
+    assert theorems_on(slow, constants(3250))[0].lacks == "η_g ≥ 1"
+
+
+def test_running_means_are_areas_between_records():
+    trace = make_trace([[1.0, 0.5, 0.1], [2.0, np.nan, np.nan]], schedule=[0, 10, 40])
+    squares = np.array([1.0, 0.25, 0.01])
+    by_hand = [1.0, 10 * 0.625 / 10, (10 * 0.625 + 30 * 0.13) / 40]
+    means = running_means(trace, SQUARED_GRADIENT, None)
+    np.testing.assert_allclose(means[0], by_hand)
+    assert np.isinf(means[1]).all()
+    above = running_means(trace, SUBOPTIMALITY, 0.1)
+    np.testing.assert_allclose(above[0, 0], trace["objective"].values[0, 0] - 0.1)
+    assert squares[0] == means[0, 0]
+
+
+def test_a_damaged_table_is_named(tmp_path):
+    path = tmp_path / "theory.csv"
+    path.write_text(to_csv([], COLUMNS))
+    assert read_theory(path) == []
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(FedatlasError, match=r"theory\.csv: expected the columns run, point"):
+        read_theory(path)
+
+
+def test_the_tables_of_rates_are_those_of_the_documentation():
+    assert rates.markdown() in (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+
+
+def total(terms) -> float:
+    """Of terms at N = 100, S = 4, M = 50, K = 10, ε = 0.1 and coefficients of 1."""
+    return sum(
+        100**term.clients
+        * 4**term.sampled
+        * 50**term.samples
+        * 10**term.steps
+        * 0.1**-term.accuracy
+        for term in terms
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "problem", "rounds"),
+    [
+        # From the paper's Table 1, at N = 100, S = 4, K = 10, M = 50, ε = 0.1, σ = 1.
+        ("FedPAGE", "nonconvex", (10 + 4) / (4 * 0.01)),
+        ("FedPAGE", "convex", 100**0.75 / (4 * 0.1)),
+        ("SCAFFOLD", "nonconvex", 25 ** (2 / 3) / 0.01 + 1 / (4 * 10 * 1e-4)),
+        ("SCAFFOLD", "convex", 100 / (4 * 0.1) + 1 / (4 * 10 * 0.01)),
+        ("VRL-SGD", "nonconvex", 100 / 0.01 + 100 / (10 * 1e-4)),
+        ("S-Local-SVRG", "convex", (50 ** (1 / 3) / 10 ** (1 / 3) + sqrt(50 / (100 * 100))) / 0.1),
+    ],
+)
+def test_rates_are_those_of_table_1(method, problem, rounds):
+    (found,) = [rate for rate in rates.RATES if (rate.method, rate.problem) == (method, problem)]
+    total = sum(
+        100**term.clients
+        * 4**term.sampled
+        * 50**term.samples
+        * 10**term.steps
+        * 0.1**-term.accuracy
+        for term in found.rounds
+    )
+    assert total == pytest.approx(rounds)
+
+
+@pytest.mark.parametrize(
+    "rate",
+    # Of the others the paper does not say how its entries come about.
+    [
+        rate
+        for rate in rates.RATES
+        if rate.method in ("FedPAGE", "SCAFFOLD") or rate.source == "Karimireddy et al. 2020"
+    ],
+    ids=lambda rate: f"{rate.method}-{rate.problem}",
+)
+def test_gradients_per_client_are_rounds_times_the_gradients_of_a_round(rate):
+    """Table 3 from Table 1: S(M + K)/N of FedPAGE, SK/N of FedAvg and SCAFFOLD, in each round."""
+    of_a_round = 4 * (50 + 10) / 100 if rate.method == "FedPAGE" else 4 * 10 / 100
+    assert total(rate.gradients) == pytest.approx(total(rate.rounds) * of_a_round)
