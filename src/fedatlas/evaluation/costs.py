@@ -39,7 +39,10 @@ def column(trace: Trace, name: str) -> np.ndarray:
             f"selection and claims: {', '.join(known)}"
         )
     # A variable is at hand, without the many coordinates of an array.
-    return trace.variables[name].transpose("seed", "record").to_numpy()
+    variable = trace.variables[name]
+    if variable.dims != ("seed", "record"):
+        variable = variable.transpose("seed", "record")
+    return variable.to_numpy()
 
 
 def cost_axis(trace: Trace, cost: str) -> np.ndarray:

@@ -73,7 +73,8 @@ def above_start(trace: Trace) -> np.ndarray:
 
 def diverged(trace: Trace) -> np.ndarray:
     """(seeds,) whether the seed's run diverged."""
-    return trace["status"].to_numpy() != "ok"
+    status: np.ndarray = trace.variables["status"].to_numpy()
+    return status != "ok"
 
 
 def common_budget(traces: list[Trace], cost: str) -> float:
@@ -110,18 +111,20 @@ def reached(trace: Trace, measurement: str, cost: str, budget: float, window: fl
 
 
 def _means(trace: Trace, cost: str, values: np.ndarray, start: float, end: float) -> np.ndarray:
-    costs = cost_axis(trace, cost)
+    costs, healthy = cost_axis(trace, cost), ~diverged(trace)
     means = np.full(len(costs), np.nan)
-    for seed in np.flatnonzero(~diverged(trace)):
-        x = costs[seed]
-        first, last = np.interp([start, end], x, values[seed])
-        inside = (x > start) & (x < end)
+    # Rounds are those of all seeds, which are then done at once.
+    alike = healthy.any() and bool((costs[healthy] == costs[healthy][0]).all())
+    for seeds in [healthy] if alike else np.flatnonzero(healthy)[:, None]:
+        x, rows = costs[seeds][0], values[seeds]
+        first, last = np.array([np.interp([start, end], x, row) for row in rows]).T
         if start == end:
-            means[seed] = last
+            means[seeds] = last
             continue
+        inside = (x > start) & (x < end)
         along = np.concatenate([[start], x[inside], [end]])
-        heights = np.concatenate([[first], values[seed, inside], [last]])
-        means[seed] = np.trapezoid(heights, along) / (end - start)
+        heights = np.concatenate([first[:, None], rows[:, inside], last[:, None]], axis=1)
+        means[seeds] = np.trapezoid(heights, along) / (end - start)
     return means
 
 
