@@ -280,6 +280,10 @@ def test_seeds_that_are_lost_or_share_rows_are_planned_for():
             "smaller than claimed",
         ),
         (["contradicted", "contradicted", "reproduced"], "most", "contradicted"),
+        # Decided the other way, the undecided case would turn the sentence.
+        (["undecided", "no difference", "reproduced"], "most", "undecided"),
+        (["undecided", "reproduced", "reproduced"], "most", "reproduced"),
+        (["undecided", "contradicted", "contradicted"], "most", "contradicted"),
     ],
 )
 def test_a_sentence_from_its_cases(outcomes, cases, expected):

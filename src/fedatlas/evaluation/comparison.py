@@ -233,14 +233,22 @@ def together(outcomes: Iterable[Outcome], cases: Quantifier = "all") -> Outcome:
     """The outcome of a sentence from those of its cases.
 
     Cases that are not testable do not count. Of all others the worst counts. Of most: the outcome
-    that more than half are at least as bad as; half is not most.
+    that more than half are at least as bad as; half is not most, and what undecided cases could
+    change is undecided.
     """
     spoken: list[Outcome] = [outcome for outcome in outcomes if outcome != "not testable"]
     if not spoken:
         return "not testable"
     if cases == "all":
         return next(outcome for outcome in _WORST_FIRST if outcome in spoken)
-    ranked = sorted(spoken, key=_WORST_FIRST.index)
+    ends: tuple[Outcome, ...] = ("contradicted", "reproduced")
+    possible = {_of_most([end if one == "undecided" else one for one in spoken]) for end in ends}
+    return possible.pop() if len(possible) == 1 else "undecided"
+
+
+def _of_most(outcomes: Sequence[Outcome]) -> Outcome:
+    """The same of decided cases."""
+    ranked = sorted(outcomes, key=_WORST_FIRST.index)
     outcome = ranked[len(ranked) // 2]
     half = 2 * ranked.count(outcome) <= len(ranked)
     return "undecided" if outcome in ("reproduced", "compatible") and half else outcome

@@ -157,7 +157,8 @@ RATES = (
         (Term(1, clients=0.75, sampled=-1),),
         (Term(1, clients=-0.25, samples=1), Term(1, clients=-0.25, steps=1)),
         "Theorems 5.1 (K = 1) and 5.2, for S ≤ √N and a mean over rounds; the second has no "
-        "constants, and its local step falls with 1/√R",
+        "constants, and its local step falls with 1/√R; under BV Table 3 has N^(3/2) σ²/(S ε²) "
+        "for M",
     ),
     Rate(
         "FedPAGE",
@@ -172,7 +173,7 @@ RATES = (
             Term(2, clients=-1, sampled=1, steps=1),
         ),
         "Theorems 4.1 (K = 1) and 4.2, for a mean over rounds; their steps are up to √2 too large "
-        "for the proofs",
+        "for the proofs; under BV Table 3 has N σ²/(S ε²) for M",
     ),
 )
 
