@@ -108,7 +108,7 @@ rule tabulate_theory:
     input:
         traces=of_experiment(results.traces),
         rows=of_experiment(results.client_shards),
-        code=code_of("fedatlas.studies.theory", "fedatlas.theory.theorems"),
+        code=code_of("fedatlas.studies.theory", "fedatlas.evaluation.comma_separated"),
     output:
         reported("theory.csv"),
     log:

@@ -44,6 +44,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     own = HORIZONTAL.model_copy(update={"experiment": "small", "run": "scaffold", "point": "only"})
     assert runner.start(runner.arguments(own, trace), folder / "log.txt") and runner.status() == 0
     selection = {
+        "rule": {},
         "runs": {
             "scaffold": {
                 "selected": "only",
@@ -52,7 +53,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
                 "tried": 1,
                 "candidates": [],
             }
-        }
+        },
     }
     (folder / "experiments" / "small" / "selection.json").write_text(json.dumps(selection))
     return World(folder, runner)

@@ -25,6 +25,7 @@ LAYERS = (
     {"training"},  # shards to traces
     {"plan"},  # jobs, files and dependencies
     {"evaluation"},  # traces to verdicts
+    {"theory"},  # theorems beside runs
     {"studies"},  # other questions
     {"figures"},
     {"atlas"},  # all papers on common axes

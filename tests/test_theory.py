@@ -22,7 +22,7 @@ from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.theory import rates
 from fedatlas.theory.constants import Constants, constants_of
-from fedatlas.theory.theorems import theorems_on
+from fedatlas.theory.methods import theorems_on
 from trace_factory import make_trace
 
 ROOT = Path(__file__).parents[1]

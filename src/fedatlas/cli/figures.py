@@ -29,7 +29,7 @@ def figure(
     from fedatlas.schema.selection import Selection
 
     stated, record = validated(Figure, spec["figure"], "--spec"), read_json(selection)
-    rule = validated(Selection, record["rule"], str(selection))
+    rule = validated(Selection, record.get("rule"), f"{selection}: key 'rule'")
     shown = Shown(stated, spec["runs"], read_traces(traces), choices(record), rule)
     draw(output, compose, spec["title"], shown)
 

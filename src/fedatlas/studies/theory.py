@@ -14,7 +14,8 @@ from fedatlas.federations.setting import shard_files
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.runs import RunSpec
 from fedatlas.theory.constants import Constants, constants_of
-from fedatlas.theory.theorems import Theorem, theorems_on
+from fedatlas.theory.methods import theorems_on
+from fedatlas.theory.theorems import Theorem
 
 
 def tabulate_theory(

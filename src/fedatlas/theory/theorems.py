@@ -1,10 +1,6 @@
 """Theorems on runs: which steps they cover, and what they promise after so many rounds."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-from fedatlas.theory.constants import Constants
 
 
 @dataclass(frozen=True)
@@ -44,17 +40,3 @@ class Theorem:
     def covers(self) -> bool:
         """Whether the run meets all its conditions."""
         return not self.lacks and all(step.factor <= 1 + 1e-9 for step in self.steps)
-
-
-#: The theorems on a method with these hyper-parameters.
-Theory = Callable[[Any, Constants], list[Theorem]]
-
-
-def theorems_on(method: Any, constants: Constants) -> list[Theorem]:
-    """Those of the papers reproduced here and of SCAFFOLD's; none of other methods."""
-    from fedatlas.algorithms.fedpage import FedPage
-    from fedatlas.algorithms.scaffold import Scaffold
-    from fedatlas.theory import fedpage, scaffold
-
-    known: dict[type, Theory] = {FedPage: fedpage.theorems, Scaffold: scaffold.theorems}
-    return known[type(method)](method, constants) if type(method) in known else []
