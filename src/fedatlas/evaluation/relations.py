@@ -227,6 +227,16 @@ def judged_again(finding: Finding, again: Mapping[str, Callable[[], Finding]]) -
     return replace(finding, fragile=", ".join(changed))
 
 
+def judged_by(budget: float, judge: Callable[[float], Finding], *, start: float = 0.0) -> Finding:
+    """The finding by a budget, judged again by the `SHARES` of it that reach beyond the start."""
+    again = {
+        words: partial(judge, share * budget)
+        for words, share in SHARES.items()
+        if share * budget > start
+    }
+    return judged_again(judge(budget), again)
+
+
 def as_far_as_resolved(
     results: Results, finding: Finding, gaps: Sequence[np.ndarray], aim: Aim
 ) -> Finding:

@@ -21,24 +21,12 @@ from fedatlas.schema.measurements import Level, check_target
 
 
 class SlopeTest(ComparisonTest, ABC):
-    """A test of the slope of log cost to a target over log size, along a series of runs.
+    """A test of the slope of log cost to targets over the log of a size.
 
-    With `compare_with`, runs of another method at the same sizes: whether the slope is lower than
-    theirs. `smallest_effect` is a difference of slopes. A seed that missed a target has an infinite
-    slope.
+    `smallest_effect` is a difference of slopes. A seed that missed a target has an infinite slope.
     """
 
-    #: What sizes count, one and several.
-    sized_by: ClassVar[tuple[str, str]]
-
-    series: tuple[str, ...] = Field(min_length=2, description="by rising size")
-    compare_with: tuple[str, ...] = ()
-    measurement: Level = "suboptimality"
-    target: PositiveFloat = Field(default=1e-3, description="in units of the measurement")
-
-    @property
-    def runs(self) -> tuple[str, ...]:
-        return (*self.series, *self.compare_with)
+    measurement: Level
 
     @property
     def unit(self) -> str:
@@ -54,6 +42,74 @@ class SlopeTest(ComparisonTest, ABC):
     def expected(self) -> float:
         """The slope that is claimed where nothing is compared with."""
 
+    def counted_told(self, smallest: float) -> str:
+        """What counts, in words."""
+        return f"{smallest:g} counts"
+
+    def sloping(
+        self,
+        results: Results,
+        traces: Sequence[Trace],
+        sizes: np.ndarray,
+        found: Sequence[Sequence[Crossings]],
+        told: str,
+    ) -> Finding:
+        """The slope of the first series of crossings, against that of the second if there is one.
+
+        sizes: (crossings,) of each series. traces: all that crossings are of. told: subject and
+        crossings, in words.
+        """
+        slopes = [slopes_of(sizes, np.stack([each.cost for each in series])) for series in found]
+        if not np.isfinite(slopes).any(axis=0).any():
+            return Finding("", "not testable", f"{told}; the budget is too small")
+        aim, alone = self.aim, len(found) == 1
+        outcome, effect = results.compare(
+            self._gaps(slopes), aim, self.unit, traces, self.measurement
+        )
+        shown = f"{plain(effect.estimate)} ({plain(effect.low)} to {plain(effect.high)})"
+        what = f"below {self.expected:g} by" if alone else "lower than theirs by"
+        counted = self.counted_told(aim.smallest) if alone else f"{aim.smallest:g} counts"
+        evidence = f"{told}; slope {what} {shown}; {counted}"
+        seconds = results.seconds_of_a_seed(traces) if outcome == "undecided" else None
+        finding = Finding("", outcome, evidence, effect, seconds=seconds)
+        # The highest slope of ours against the lowest of theirs, and the other way round.
+        gaps = [
+            self._gaps(
+                [
+                    _extreme(sizes, series, (place == 0) == lowest)
+                    for place, series in enumerate(found)
+                ]
+            )
+            for lowest in (False, True)
+        ]
+        return as_far_as_resolved(results, finding, gaps, aim)
+
+    def _gaps(self, slopes: Sequence[np.ndarray]) -> np.ndarray:
+        """(seeds,) how much lower the first slopes are than the others, or than is expected."""
+        if len(slopes) == 1:
+            return self.expected - slopes[0]
+        return advantages(slopes[0], slopes[1])
+
+
+class SeriesTest(SlopeTest, ABC):
+    """A test of the slope along a series of runs of rising size.
+
+    With `compare_with`, runs of another method at the same sizes: whether the slope is lower than
+    theirs.
+    """
+
+    #: What sizes count, one and several.
+    sized_by: ClassVar[tuple[str, str]]
+
+    series: tuple[str, ...] = Field(min_length=2, description="by rising size")
+    compare_with: tuple[str, ...] = ()
+    measurement: Level = "suboptimality"
+    target: PositiveFloat = Field(default=1e-3, description="in units of the measurement")
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        return (*self.series, *self.compare_with)
+
     @abstractmethod
     def sizes(self, traces: Sequence[Trace]) -> np.ndarray:
         """(runs,) sizes; FedatlasError unless they rise."""
@@ -61,10 +117,6 @@ class SlopeTest(ComparisonTest, ABC):
     @abstractmethod
     def size_in(self, experiment: Experiment, run: str) -> int:
         """That of a run; ValueError if it has none."""
-
-    @abstractmethod
-    def counted_told(self, smallest: float) -> str:
-        """What counts, in words."""
 
     @model_validator(mode="after")
     def _series_are_as_long_and_can_reach_the_target(self) -> Self:
@@ -105,39 +157,9 @@ class SlopeTest(ComparisonTest, ABC):
         if other:
             self.sizes(other)
         told = ", against ".join(self._told(numbers, of_series) for of_series in found)
-        costs = [np.stack([crossing.cost for crossing in of_series]) for of_series in found]
-        if any(np.isneginf(cost).any() for cost in costs):
+        if any(np.isneginf(crossing.cost).any() for of_series in found for crossing in of_series):
             return Finding("", "not testable", f"{subject}: {told}; one run starts there")
-        slopes = [slopes_of(numbers, cost) for cost in costs]
-        if not np.isfinite(slopes).any(axis=0).any():
-            return Finding("", "not testable", f"{subject}: {told}; the budget is too small")
-        aim = self.aim
-        outcome, effect = results.compare(
-            self._gaps(slopes), aim, self.unit, [*series, *other], self.measurement
-        )
-        shown = f"{plain(effect.estimate)} ({plain(effect.low)} to {plain(effect.high)})"
-        what = "lower than theirs by" if other else f"below {self.expected:g} by"
-        counted = f"{aim.smallest:g} counts" if other else self.counted_told(aim.smallest)
-        evidence = f"{subject}: {told}; slope {what} {shown}; {counted}"
-        seconds = results.seconds_of_a_seed([*series, *other]) if outcome == "undecided" else None
-        finding = Finding("", outcome, evidence, effect, seconds=seconds)
-        # The highest slope of ours against the lowest of theirs, and the other way round.
-        gaps = [
-            self._gaps(
-                [
-                    extreme_slopes(numbers, of_series, (place == 0) == lowest)
-                    for place, of_series in enumerate(found)
-                ]
-            )
-            for lowest in (False, True)
-        ]
-        return as_far_as_resolved(results, finding, gaps, aim)
-
-    def _gaps(self, slopes: Sequence[np.ndarray]) -> np.ndarray:
-        """(seeds,) how much lower the first slopes are than the others, or than is expected."""
-        if len(slopes) == 1:
-            return self.expected - slopes[0]
-        return advantages(slopes[0], slopes[1])
+        return self.sloping(results, [*series, *other], numbers, found, f"{subject}: {told}")
 
     def _told(self, numbers: np.ndarray, found: Sequence[Crossings]) -> str:
         one, many = self.sized_by
@@ -158,7 +180,7 @@ def rising(traces: Sequence[Trace], numbers: Sequence[int], what: str) -> np.nda
 
 
 def slopes_of(numbers: np.ndarray, logarithms: np.ndarray) -> np.ndarray:
-    """(seeds,) slopes of log time (runs, seeds) over log parties; +inf: a target was missed."""
+    """(seeds,) slopes of log costs (sizes, seeds) over log sizes; +inf: a target was missed."""
     whole = np.isfinite(logarithms).all(axis=0)
     slopes = np.full(logarithms.shape[1], np.inf)
     if whole.any():
@@ -167,12 +189,12 @@ def slopes_of(numbers: np.ndarray, logarithms: np.ndarray) -> np.ndarray:
 
 
 def _weights(numbers: np.ndarray) -> np.ndarray:
-    """(runs,) by which logarithms of times make a slope of least squares."""
+    """(sizes,) by which logarithms of costs make a slope of least squares."""
     x = np.log10(numbers) - np.log10(numbers).mean()
     return x / (x @ x)
 
 
-def extreme_slopes(numbers: np.ndarray, found: Sequence[Crossings], lowest: bool) -> np.ndarray:
+def _extreme(numbers: np.ndarray, found: Sequence[Crossings], lowest: bool) -> np.ndarray:
     """(seeds,) the lowest or highest slope, if targets were met anywhere between two records."""
     sooner = (_weights(numbers) > 0) == lowest
     ends = [

@@ -23,21 +23,18 @@ def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
     )
 
 
-def varied(candidates: Sequence[Candidate]) -> set[str]:
-    """Hyper-parameters of which the candidates have several values."""
-    stated = [flat(one["hyper_parameters"]) for one in candidates]
-    return {
-        key
-        for one in stated
-        for key in one
-        if any(key not in other or other[key] != one[key] for other in stated)
-    }
-
-
 def agreeing(candidates: Sequence[Candidate], stated: Mapping[str, Any]) -> list[Candidate]:
     """Those that have the stated values, as far as candidates differ in them."""
-    wanted = {key: value for key, value in flat(stated).items() if key in varied(candidates)}
-    return [one for one in candidates if wanted.items() <= flat(one["hyper_parameters"]).items()]
+    tried = [flat(one["hyper_parameters"]) for one in candidates]
+
+    def varies(key: str) -> bool:
+        with_it = [own[key] for own in tried if key in own]
+        return len(with_it) not in (0, len(tried)) or any(one != with_it[0] for one in with_it)
+
+    wanted = {key: value for key, value in flat(stated).items() if varies(key)}
+    return [
+        one for one, own in zip(candidates, tried, strict=True) if wanted.items() <= own.items()
+    ]
 
 
 class Selection(Model):

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from fedatlas.evaluation.comparison import Direction
 from fedatlas.evaluation.costs import Trace, specification
-from fedatlas.evaluation.slopes import SlopeTest, rising
+from fedatlas.evaluation.slopes import SeriesTest, rising
 from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.partitions import VerticalPartition
@@ -15,7 +15,7 @@ from fedatlas.schema.partitions import VerticalPartition
 COUNTING_POWER = 0.1
 
 
-class GrowthTest(SlopeTest):
+class GrowthTest(SeriesTest):
     """The cost to a target grows no faster than the number of clients to a power.
 
     With `compare_with`: it grows more slowly than theirs. The statistic is how much lower the slope
@@ -44,9 +44,6 @@ class GrowthTest(SlopeTest):
     @property
     def expected(self) -> float:
         return self.power
-
-    def counted_told(self, smallest: float) -> str:
-        return f"{smallest:g} counts"
 
     def sizes(self, traces: Sequence[Trace]) -> np.ndarray:
         numbers = [specification(trace)["partition"]["clients"] for trace in traces]

@@ -8,7 +8,7 @@ from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import spent
 from fedatlas.evaluation.leads import Lead, LeadTest
 from fedatlas.evaluation.levels import common_budget, common_start
-from fedatlas.evaluation.relations import SHARES, judged_again, losses_by
+from fedatlas.evaluation.relations import judged_by, losses_by
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.cost_names import Cost
@@ -55,12 +55,7 @@ class LeadGrowsWithStepTest(LeadTest):
             return Finding("", "not testable", "every seed of both diverged")
         if budget <= start:
             return Finding("", "not testable", "one run has no record before another ends")
-        again = {
-            words: partial(self._at, results, at, share * budget)
-            for words, share in SHARES.items()
-            if share * budget > start
-        }
-        return judged_again(self._at(results, at, budget), again)
+        return judged_by(budget, partial(self._at, results, at), start=start)
 
     def _at(self, results: Results, at: Sequence[_AtStep], budget: float) -> Finding:
         return self.widened(

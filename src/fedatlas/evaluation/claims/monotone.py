@@ -10,9 +10,8 @@ from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import spent
 from fedatlas.evaluation.levels import common_budget
 from fedatlas.evaluation.relations import (
-    SHARES,
     ComparisonTest,
-    judged_again,
+    judged_by,
     loss_told,
     losses_by,
     starting_losses,
@@ -57,11 +56,7 @@ class MonotoneTest(ComparisonTest, RunTest):
                 continue
             if smaller is not None:
                 pair = {step: trace, smaller: by_step[smaller]}
-                again = {
-                    words: partial(self._by, results, pair, share * budget)
-                    for words, share in SHARES.items()
-                }
-                finding = judged_again(self._by(results, pair, budget), again)
+                finding = judged_by(budget, partial(self._by, results, pair))
                 finding = results.at_points(finding, {self.run: points[step]})
                 yield replace(finding, case=f"step {step:g} against {smaller:g}")
             smaller = step

@@ -7,12 +7,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import spent
 from fedatlas.evaluation.levels import common_budget, common_start
-from fedatlas.evaluation.relations import (
-    SHARES,
-    RelationTest,
-    judged_again,
-    losses_by,
-)
+from fedatlas.evaluation.relations import RelationTest, judged_by, losses_by
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.experiments import Experiment
@@ -54,12 +49,7 @@ class OrderTest(RelationTest):
                     f"'{self.first}' and '{self.second}' both spent"
                 )
             budget = self.at
-        again = {
-            words: partial(self._at, results, traces, share * budget)
-            for words, share in SHARES.items()
-            if share * budget > start
-        }
-        return judged_again(self._at(results, traces, budget), again)
+        return judged_by(budget, partial(self._at, results, traces), start=start)
 
     def _at(self, results: Results, traces: list[Trace], budget: float) -> Finding:
         named = [

@@ -6,21 +6,21 @@ import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.evaluation.comparison import Direction
-from fedatlas.evaluation.evidence import level, plain, unit_of
+from fedatlas.evaluation.evidence import level, unit_of
 from fedatlas.evaluation.levels import crossings, log_target
-from fedatlas.evaluation.relations import FACTORS, ComparisonTest, as_far_as_resolved, judged_again
+from fedatlas.evaluation.relations import FACTORS, judged_again
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.slopes import extreme_slopes, slopes_of
+from fedatlas.evaluation.slopes import SlopeTest
 from fedatlas.schema.claims import Finding, RunTest
 from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.measurements import Level, check_target
 
 
-class RateTest(ComparisonTest, RunTest):
+class RateTest(SlopeTest, RunTest):
     """The cost to a level ε grows no faster than 1/ε to a power, as ε falls along `targets`.
 
     The statistic is how much lower the slope of log cost over log 1/ε is than `power`. Theorems
-    bound from above: a lower slope reproduces. A seed that missed a target has an infinite slope.
+    bound from above: a lower slope reproduces.
     """
 
     kind: Literal["rate"]
@@ -32,16 +32,20 @@ class RateTest(ComparisonTest, RunTest):
     cost: Cost = "round"
 
     @property
-    def unit(self) -> str:
-        return "slope"
-
-    @property
     def direction(self) -> Direction:
         return "not worse"
 
     @property
     def default_effect(self) -> float:
         return 0.1
+
+    @property
+    def spent(self) -> str:
+        return self.cost
+
+    @property
+    def expected(self) -> float:
+        return self.power
 
     @model_validator(mode="after")
     def _targets_fall_and_can_be_reached(self) -> Self:
@@ -65,25 +69,11 @@ class RateTest(ComparisonTest, RunTest):
             crossings(trace, self.measurement, self.cost, log_target(self.measurement, target))
             for target in targets
         ]
-        costs = np.stack([crossing.cost for crossing in found])
-        told = ", ".join(
+        crossed = ", ".join(
             level(f"ε = {target:g}", crossing.cost)
             for target, crossing in zip(targets, found, strict=True)
         )
-        subject = f"{unit_of(self.cost)} to {self.measurement} ε: {told}"
-        if np.isneginf(costs).any():
-            return Finding("", "not testable", f"{subject}; it starts there")
-        accuracies = 1 / np.array(targets)
-        slopes = slopes_of(accuracies, costs)
-        if not np.isfinite(slopes).any():
-            return Finding("", "not testable", f"{subject}; the budget is too small")
-        aim = self.aim
-        outcome, effect = results.compare(
-            self.power - slopes, aim, self.unit, [trace], self.measurement
-        )
-        shown = f"{plain(effect.estimate)} ({plain(effect.low)} to {plain(effect.high)})"
-        evidence = f"{subject}; slope below {self.power:g} by {shown}; {aim.smallest:g} counts"
-        seconds = results.seconds_of_a_seed([trace]) if outcome == "undecided" else None
-        finding = Finding("", outcome, evidence, effect, seconds=seconds)
-        gaps = [self.power - extreme_slopes(accuracies, found, lowest) for lowest in (False, True)]
-        return as_far_as_resolved(results, finding, gaps, aim)
+        told = f"{unit_of(self.cost)} to {self.measurement} ε: {crossed}"
+        if any(np.isneginf(crossing.cost).any() for crossing in found):
+            return Finding("", "not testable", f"{told}; it starts there")
+        return self.sloping(results, [trace], 1 / np.array(targets), [found], told)

@@ -7,7 +7,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import Direction
 from fedatlas.evaluation.costs import Trace, specification
 from fedatlas.evaluation.levels import cost_to_reach, log_target
-from fedatlas.evaluation.slopes import SlopeTest, rising
+from fedatlas.evaluation.slopes import SeriesTest, rising
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.partitions import VerticalPartition
 
@@ -19,7 +19,7 @@ NEAR = 0.2
 MUCH_LOWER = 0.1
 
 
-class ScalingTest(SlopeTest):
+class ScalingTest(SeriesTest):
     """Simulated time to a target falls near linearly with the number of parties.
 
     With `compare_with`: it falls faster than theirs. The statistic is the slope of log time over
