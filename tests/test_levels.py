@@ -89,7 +89,22 @@ def test_auroc_counts_wherever_the_objective_is():
     """A short run may leave a constant's loss of 1 upwards, and rank better than it did."""
     trace = auroc_trace([[0.5, 0.9, 0.99]], objective=[[1.0, 0.4, 1.2]])
     assert log_measurement(trace, "test_auroc")[0].tolist()[1:] == pytest.approx([-1, -2])
-    assert log_measurement(trace, "objective")[0, 2] == INF
+    assert reached(trace, "test_auroc", "round", 20, 0.1)[0] < -1
+    assert reached(trace, "objective", "round", 20, 0.1)[0] == INF
+
+
+def test_a_record_above_the_start_is_no_better_than_the_start():
+    norms, objective = [[1.0, 0.1, 0.01, 10.0, 1e-3]], [[1.0, 1.5, 0.5, 2.0, 0.4]]
+    trace = make_trace(norms, objective=objective)
+    assert log_measurement(trace, "gradient_norm")[0].tolist() == pytest.approx([0, 0, -2, 1, -3])
+    # It is lost only where it stands there at the end of what is judged.
+    ends = [reached(trace, "gradient_norm", "round", budget, 1)[0] for budget in (10, 20, 30, 40)]
+    assert ends == pytest.approx([INF, -0.5, INF, (0 / 2 + 0 - 2 + 1 - 3 / 2) / 4])
+    # Half way from 1.5 to 0.5 the objective is that of the start, and just before it is above.
+    assert reached(trace, "gradient_norm", "round", 15.0, 1)[0] == pytest.approx(-1 / 6)
+    assert reached(trace, "gradient_norm", "round", 14.9, 1)[0] == INF
+    # It crosses no level on the way.
+    assert cost_to_reach(trace, "gradient_norm", "round", -0.5)[0] == pytest.approx(12.5)
 
 
 @given(pair=st.tuples(st.floats(0, 1), st.floats(0, 1)), measurement=st.sampled_from(LEVELS))

@@ -668,7 +668,9 @@ def test_fedavg_and_scaffold_see_the_same_clients_and_samples() -> None:
 
 
 def bounds_at(method: Algorithm, clients: int, smoothness: float) -> dict[str, StepBound]:
-    problem: Any = SimpleNamespace(clients=clients, smoothness=smoothness)
+    problem: Any = SimpleNamespace(
+        clients=clients, smoothness=smoothness, average_smoothness=smoothness
+    )
     return {bound.step: bound for bound in method.step_bounds(problem)}
 
 
@@ -747,7 +749,10 @@ def test_the_corrected_bound_of_theorem_4_1_and_the_others() -> None:
     assert bounds_at(many, 3250, 1.0)["η_l"].bound == pytest.approx(5.7e-6, abs=5e-8)
     assert bounds_at(many, 4800, 1.0)["η_l"].bound == pytest.approx(3.9e-6, abs=5e-8)
     fedavg = FedAvg(clients_per_round=20, local_steps=10, local_step_size=1e9)
-    assert fedavg.step_bounds(SimpleNamespace(clients=3250, smoothness=1.0)) == []
+    assert (
+        fedavg.step_bounds(SimpleNamespace(clients=3250, smoothness=1.0, average_smoothness=1.0))
+        == []
+    )
 
 
 @pytest.mark.parametrize(("clients", "bound"), [(3250, 1.40e-3), (4800, 1.08e-3)])

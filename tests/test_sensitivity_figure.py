@@ -430,7 +430,9 @@ def test_stated_bounds_are_those_of_the_theorems(name: str):
             found = THEOREMS[theorem](method, p, smoothness)
             assert value == pytest.approx(found, rel=5e-4)
             # So says the method itself, of the step that is drawn.
-            problem = SimpleNamespace(clients=clients, smoothness=smoothness)
+            problem = SimpleNamespace(
+                clients=clients, smoothness=smoothness, average_smoothness=smoothness
+            )
             own = {bound.theorem.split(" (")[0]: bound for bound in method.step_bounds(problem)}
             assert own[theorem].bound == pytest.approx(found)
             local = experiment.figure.hyper_parameter == "local_step_size"

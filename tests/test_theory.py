@@ -19,6 +19,7 @@ from fedatlas.evaluation.theory_table import (
     running_means,
 )
 from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.theory import rates
 from fedatlas.theory.constants import Constants, constants_of
@@ -285,3 +286,14 @@ def test_gradients_per_client_are_rounds_times_the_gradients_of_a_round(rate):
     """Table 3 from Table 1: S(M + K)/N of FedPAGE, SK/N of FedAvg and SCAFFOLD, in each round."""
     of_a_round = 4 * (50 + 10) / 100 if rate.method == "FedPAGE" else 4 * 10 / 100
     assert total(rate.gradients) == pytest.approx(total(rate.rounds) * of_a_round)
+
+
+def test_a_run_with_one_local_step_is_warned_by_the_average_smoothness():
+    data, objective = clients(), OBJECTIVES["robust_regression"]
+    problem = CompiledEngine(data, objective)
+    found = constants_of(data, objective)
+    assert problem.average_smoothness == found.average_smoothness < problem.smoothness
+    page = FedPage(clients_per_round=2, local_steps=1, global_step_size=1.0)
+    (bound,) = page.step_bounds(problem)
+    (_, corrected) = theorems_on(page, found)
+    assert corrected.steps == (bound,)

@@ -22,7 +22,7 @@ class FedAvg(LocalStepsAlgorithm):
     title: ClassVar[str] = "FedAvg"
     source: ClassVar[str] = (
         "McMahan et al. 2017; two step sizes as in Karimireddy et al. 2020. The FedPAGE paper "
-        "gives only the product K·η_g·η_l: η_g = 1 is our choice"
+        "gives only the product K·η_g·η_l. Where an experiment does not choose, η_g = 1 is ours"
     )
 
     def start(self, problem: HorizontalProblem, network: StarNetwork, x0: Any) -> State:

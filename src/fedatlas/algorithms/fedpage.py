@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.algorithm import StepBound
+from fedatlas.federations.algorithm import Smoothness, StepBound
 from fedatlas.federations.horizontal.algorithm import HorizontalAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.star_network import StarNetwork
@@ -43,7 +43,8 @@ class FedPage(HorizontalAlgorithm):
     title: ClassVar[str] = "FedPAGE"
     source: ClassVar[str] = (
         "Zhao, Li, Richtárik 2021, Algorithm 1. η_l is chosen 'heuristically' in the paper and not "
-        "stated: η_g/K is our choice, by which K local steps span one global step"
+        "stated. Where an experiment does not choose it either it is η_g/K, our choice, by which K "
+        "local steps span one global step"
     )
 
     local_steps: PositiveInt
@@ -105,15 +106,15 @@ class FedPage(HorizontalAlgorithm):
     def _local_step_size(self) -> float:
         return self.local_step_size or self.global_step_size / self.local_steps
 
-    def _probability(self, problem: HorizontalProblem, number: int) -> float:
+    def _probability(self, problem: Smoothness, number: int) -> float:
         """p_r; S/N in rounds before the first that is stated."""
         stated = self.full_round_probability
         if isinstance(stated, dict):
             stated = stated.get(max((first for first in stated if first <= number), default=-1))
         return self.clients_per_round / problem.clients if stated is None else stated
 
-    def step_bounds(self, problem: HorizontalProblem) -> list[StepBound]:
-        """Theorems 4.1 (K = 1) and 4.2, with a constant that suffices for their proofs.
+    def step_bounds(self, problem: Smoothness, *, printed: bool = False) -> list[StepBound]:
+        """Theorems 4.1 (K = 1, average smoothness) and 4.2, as proved or as printed.
 
         As printed, both global bounds are up to √2 too large: 1/(pS) suffices for the proofs where
         the statements have 1/(2pS). They are about one probability for all rounds.
@@ -121,13 +122,14 @@ class FedPage(HorizontalAlgorithm):
         if isinstance(self.full_round_probability, dict):
             return []
         p, s, k = self._probability(problem, 0), self.clients_per_round, self.local_steps
-        smoothness = problem.smoothness
+        halves, version = (2, "as printed") if printed else (1, "corrected")
         if k == 1:
-            bound = 1 / (smoothness * (1 + sqrt((1 - p) / (p * s))))
-            return [StepBound("η_g", self.global_step_size, bound, "Theorem 4.1, corrected")]
-        bound = 1 / (smoothness * (1 + sqrt(3 * (1 - p / 3) / (p * s))))
+            bound = 1 / (problem.average_smoothness * (1 + sqrt((1 - p) / (halves * p * s))))
+            return [StepBound("η_g", self.global_step_size, bound, f"Theorem 4.1, {version}")]
+        smoothness = problem.smoothness
+        bound = 1 / (smoothness * (1 + sqrt(3 * (1 - p / 3) / (halves * p * s))))
         local = sqrt(2) * p / (24 * sqrt(s) * k * smoothness)
         return [
-            StepBound("η_g", self.global_step_size, bound, "Theorem 4.2, corrected"),
+            StepBound("η_g", self.global_step_size, bound, f"Theorem 4.2, {version}"),
             StepBound("η_l", self._local_step_size, local, "Theorem 4.2"),
         ]

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.algorithm import StepBound
+from fedatlas.federations.algorithm import Smoothness, StepBound
 from fedatlas.federations.horizontal.algorithm import LocalStepsAlgorithm
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.star_network import StarNetwork
@@ -29,7 +29,8 @@ class Scaffold(LocalStepsAlgorithm):
     title: ClassVar[str] = "SCAFFOLD"
     source: ClassVar[str] = (
         "Karimireddy et al. 2020, Algorithm 1. The FedPAGE paper gives only the product K·η_g·η_l "
-        "and names no option: η_g = 1, option II and zero control variates are our choice"
+        "and names no option. Where an experiment chooses neither, η_g = 1 and option II are our "
+        "choice; control variates start at zero, our choice too"
     )
 
     option: Literal["I", "II"] = "II"
@@ -60,7 +61,7 @@ class Scaffold(LocalStepsAlgorithm):
             client_c=state.client_c.replace(clients, c_i_new),
         )
 
-    def step_bounds(self, problem: HorizontalProblem) -> list[StepBound]:
+    def step_bounds(self, problem: Smoothness) -> list[StepBound]:
         """Nonconvex theory: η̃ ≤ (S/N)^(2/3) / (24 L), stated for η_g ≥ 1."""
         share = self.clients_per_round / problem.clients
         bound = share ** (2 / 3) / (24 * problem.smoothness)

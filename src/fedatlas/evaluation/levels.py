@@ -3,6 +3,10 @@
 A level is the decimal logarithm of a measurement's distance to its best value, 0 or 1; smaller is
 better. A diverged seed has level +inf. Between records curves are straight lines; nothing is
 extrapolated: a cost beyond a seed's last record has no level.
+
+Some measurements hide that a run left: the gradient of the robust loss is small far away. So a
+record whose objective stands above its start is no better than the start, and a seed that stands
+there at the end of what is judged is lost.
 """
 
 from collections.abc import Sequence
@@ -44,10 +48,10 @@ def _distance(measurement: str, values: Any) -> Any:
 
 
 def log_measurement(trace: Trace, measurement: str) -> np.ndarray:
-    """Levels by record, (seeds, records); smaller is better, +inf where deceptive."""
+    """Levels by record, (seeds, records); smaller is better, that of the start where deceptive."""
     distances = _distance(measurement, column(trace, measurement))
     levels = np.log10(np.maximum(distances, smallest(measurement)))
-    return np.where(deceptive(trace, measurement), np.inf, levels)
+    return np.where(deceptive(trace, measurement), np.maximum(levels, levels[:, :1]), levels)
 
 
 def drawn_values(trace: Trace, measurement: str) -> np.ndarray:
@@ -59,8 +63,7 @@ def drawn_values(trace: Trace, measurement: str) -> np.ndarray:
 def deceptive(trace: Trace, measurement: str) -> np.ndarray:
     """(seeds, records) where the measurement hides that the objective is above its start.
 
-    A run that left has not converged, however small its gradient (the robust loss is flat far
-    away). Accuracy and AUROC say themselves how good a model is, wherever it is.
+    Accuracy and AUROC say themselves how good a model is, wherever it is.
     """
     return above_start(trace) & (measurement not in LARGER_IS_BETTER)
 
@@ -105,9 +108,12 @@ def reached(trace: Trace, measurement: str, cost: str, budget: float, window: fl
     """
     start = max((1 - window) * budget, common_start([trace], cost))
     levels = log_measurement(trace, measurement)
-    with np.errstate(invalid="ignore"):  # lines to an infinite level
-        means = _means(trace, cost, levels, min(start, budget), budget)
-    return np.where(np.isnan(means), np.inf, means)
+    means = _means(trace, cost, levels, min(start, budget), budget)
+    lost = np.isnan(means)
+    if measurement not in LARGER_IS_BETTER:
+        objective = column(trace, "objective")
+        lost |= _means(trace, cost, objective, budget, budget) > objective[:, 0]
+    return np.where(lost, np.inf, means)
 
 
 def _means(trace: Trace, cost: str, values: np.ndarray, start: float, end: float) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
@@ -13,6 +13,21 @@ from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
 
 
+class Smoothness(Protocol):
+    """What step bounds depend on.
+
+    clients: N. smoothness: L of every sample's gradient. average_smoothness: the L of FedPAGE's
+    Assumption 2.2, 1/N Σ_i ‖∇f_i(x) − ∇f_i(y)‖² ≤ L² ‖x − y‖².
+    """
+
+    @property
+    def clients(self) -> int: ...
+    @property
+    def smoothness(self) -> float: ...
+    @property
+    def average_smoothness(self) -> float: ...
+
+
 @dataclass(frozen=True)
 class StepBound:
     """A step size beside the largest one that a theorem covers."""
@@ -21,6 +36,11 @@ class StepBound:
     value: float
     bound: float
     theorem: str
+
+    @property
+    def factor(self) -> float:
+        """By what factor the step exceeds the bound; at most 1 where it is covered."""
+        return self.value / self.bound
 
     @property
     def exceeded(self) -> bool:
@@ -64,7 +84,7 @@ class Algorithm(Model, ABC):
     def effective_step_size(self) -> float:
         """The step by which methods of its paper are compared."""
 
-    def step_bounds(self, problem: Any) -> list[StepBound]:
+    def step_bounds(self, problem: Smoothness) -> list[StepBound]:
         """Theorems' step bounds at this problem's smoothness; none by default."""
         return []
 

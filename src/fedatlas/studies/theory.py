@@ -51,7 +51,7 @@ def _row(spec: RunSpec, trace: Trace, theorem: Theorem, constants: Constants) ->
     for step, prefix in zip(theorem.steps, ("", "local_"), strict=False):
         numbers |= {
             f"{prefix}step": step.value,
-            f"largest_{prefix}step": step.largest,
+            f"largest_{prefix}step": step.bound,
             f"{prefix}step_factor": step.factor,
         }
     if theorem.constant is not None:

@@ -9,16 +9,15 @@ from math import sqrt
 
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.evaluation.theory_table import SQUARED_GRADIENT, SUBOPTIMALITY
+from fedatlas.federations.algorithm import StepBound
 from fedatlas.theory.constants import Constants
-from fedatlas.theory.theorems import Step, Theorem
+from fedatlas.theory.theorems import Theorem
 
 
 def theorems(method: FedPage, constants: Constants) -> list[Theorem]:
     """All that are about its number of local steps, and of convex objectives those of section 5."""
     lacks = _lacks(method, constants)
-    found = []
-    for version, halves in (("as printed", 2.0), ("corrected", 1.0)):
-        found.append(_nonconvex(method, constants, lacks, version, halves))
+    found = [_nonconvex(method, constants, lacks, printed=printed) for printed in (True, False)]
     if constants.convex:
         found.append(_convex(method, constants, lacks))
     return found
@@ -37,33 +36,25 @@ def _lacks(method: FedPage, constants: Constants) -> str:
     return ", ".join(wrong)
 
 
-def _nonconvex(
-    method: FedPage, constants: Constants, lacks: str, version: str, halves: float
-) -> Theorem:
+def _nonconvex(method: FedPage, constants: Constants, lacks: str, *, printed: bool) -> Theorem:
     """Theorems 4.1 (K = 1) and 4.2: the mean of ‖∇f(xʳ)‖² over R rounds is at most c Δ₀/(η_g R).
 
     c = 2 (Li et al. 2021, Theorem 1, which 4.1 quotes), and 4 by the proof of 4.2.
     """
-    p = method.clients_per_round / constants.clients
-    s, k = method.clients_per_round, method.local_steps
-    if k == 1:
-        smoothness = constants.average_smoothness
-        largest = 1 / (smoothness * (1 + sqrt((1 - p) / (halves * p * s))))
-        steps: tuple[Step, ...] = (Step("η_g", method.global_step_size, largest),)
-        name, factor = "Theorem 4.1", 2
-    else:
-        smoothness = constants.smoothness
-        largest = 1 / (smoothness * (1 + sqrt(3 * (1 - p / 3) / (halves * p * s))))
-        local = method.local_step_size or method.global_step_size / k
-        largest_local = sqrt(2) * p / (24 * sqrt(s) * k * smoothness)
-        steps = (
-            Step("η_g", method.global_step_size, largest),
-            Step("η_l", local, largest_local),
-        )
-        name, factor = "Theorem 4.2", 4
-    step = min(method.global_step_size, largest)
+    single = method.local_steps == 1
+    steps = tuple(method.step_bounds(constants, printed=printed))
+    constant = None
+    if steps:
+        step = min(method.global_step_size, steps[0].bound)
+        constant = (2 if single else 4) * constants.gap / step
     return Theorem(
-        name, version, smoothness, steps, lacks, SQUARED_GRADIENT, factor * constants.gap / step
+        "Theorem 4.1" if single else "Theorem 4.2",
+        "as printed" if printed else "corrected",
+        constants.average_smoothness if single else constants.smoothness,
+        steps,
+        lacks,
+        SQUARED_GRADIENT,
+        constant,
     )
 
 
@@ -93,7 +84,7 @@ def _convex(method: FedPage, constants: Constants, lacks: str) -> Theorem:
         "Theorem 5.1",
         "constants of its proof",
         smoothness,
-        (Step("η_g", method.global_step_size, largest),),
+        (StepBound("η_g", method.global_step_size, largest, "Theorem 5.1"),),
         lacks,
         SUBOPTIMALITY,
         constant,

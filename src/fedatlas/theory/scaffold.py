@@ -2,24 +2,18 @@
 
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.theory.constants import Constants
-from fedatlas.theory.theorems import Step, Theorem
+from fedatlas.theory.theorems import Theorem
 
 
 def theorems(method: Scaffold, constants: Constants) -> list[Theorem]:
     """η̃ = K η_g η_l ≤ (S/N)^(2/3)/(24 L) with η_g ≥ 1, quoted from memory, without its constant."""
-    share = method.clients_per_round / constants.clients
-    step = Step(
-        "K η_g η_l",
-        method.effective_step_size,
-        share ** (2 / 3) / (24 * constants.smoothness),
-    )
     lacks = "" if method.server_step_size >= 1 else "η_g ≥ 1"
     return [
         Theorem(
             "SCAFFOLD's nonconvex theorem",
             "quoted from memory",
             constants.smoothness,
-            (step,),
+            tuple(method.step_bounds(constants)),
             lacks,
         )
     ]

@@ -2,19 +2,7 @@
 
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Step:
-    """A step size, or a product of some, and the largest that a theorem covers."""
-
-    symbol: str
-    value: float
-    largest: float
-
-    @property
-    def factor(self) -> float:
-        """By what factor it exceeds the bound; at most 1 where it is covered."""
-        return self.value / self.largest
+from fedatlas.federations.algorithm import StepBound
 
 
 @dataclass(frozen=True)
@@ -31,7 +19,7 @@ class Theorem:
     name: str
     version: str
     smoothness: float
-    steps: tuple[Step, ...]
+    steps: tuple[StepBound, ...]
     lacks: str = ""
     bounds: str = ""
     constant: float | None = None

@@ -20,6 +20,13 @@ class OrderTest(RelationTest):
     at: PositiveFloat | None = Field(
         default=None, description="cost at which to compare; None: the largest that both reached"
     )
+    window: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="share of that cost, at its end, over which levels are means; None: as points "
+        "are selected",
+    )
 
     def check(self, experiment: Experiment) -> None:
         if self.cost != "round" or self.at is None:
@@ -52,8 +59,9 @@ class OrderTest(RelationTest):
         return judged_by(budget, partial(self._at, results, traces), start=start)
 
     def _at(self, results: Results, traces: list[Trace], budget: float) -> Finding:
+        window = self.window or results.window
         named = [
-            (run, losses_by(trace, self.measurement, self.cost, budget, results.window))
+            (run, losses_by(trace, self.measurement, self.cost, budget, window))
             for run, trace in zip(self.runs, traces, strict=True)
         ]
         return self.compared(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +50,14 @@ class HorizontalProblem(FederatedEngine):
         self._offsets, self._test, self._row_weights = data.offsets, data.test, data.row_weights
         row_norms = np.sqrt((data.samples.features**2).sum(axis=1))
         self.smoothness = objective.smoothness(float(row_norms.max(initial=0.0)))
+        self._rows_on_host = data.samples.features
+
+    @cached_property
+    def average_smoothness(self) -> float:
+        """That of Assumption 2.2 of FedPAGE; found when asked for."""
+        from fedatlas.arithmetic.smoothness import average_smoothness
+
+        return average_smoothness(self._rows_on_host, self._offsets, self.objective)
 
     @abstractmethod
     def zeros(self, *shape: int) -> Any:
