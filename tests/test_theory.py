@@ -132,23 +132,23 @@ def test_global_steps_of_theorem_4_2(n, s, printed, corrected):
         ("Theorem 4.2", "as printed"),
         ("Theorem 4.2", "corrected"),
     ]
-    assert [each.steps[0].largest for each in found] == pytest.approx(
+    assert [each.steps[0].bound for each in found] == pytest.approx(
         [printed, corrected], abs=5e-5
     )
     # The proof needs 1/(2η) − L/2 − 3η/(2pS) (1 − p/3) L² ≥ 0.
     p = s / n
     for each, holds in zip(found, (False, True), strict=True):
-        eta = each.steps[0].largest
+        eta = each.steps[0].bound
         assert (1 / (2 * eta) - 1 / 2 - 3 * eta / (2 * p * s) * (1 - p / 3) >= 0) == holds
-    assert found[0].steps[1].largest == pytest.approx(sqrt(2) * p / (24 * sqrt(s) * 10))
+    assert found[0].steps[1].bound == pytest.approx(sqrt(2) * p / (24 * sqrt(s) * 10))
     assert found[1].constant == pytest.approx(4 * 0.4 / 1e-3)
 
 
 def test_global_steps_of_theorem_4_1():
     printed, corrected = theorems_on(fedpage(10, 1), constants(3250))
     assert (printed.name, corrected.name) == ("Theorem 4.1",) * 2
-    assert printed.steps[0].largest == pytest.approx(0.199, abs=5e-4)
-    assert corrected.steps[0].largest == pytest.approx(0.149, abs=5e-4)
+    assert printed.steps[0].bound == pytest.approx(0.199, abs=5e-4)
+    assert corrected.steps[0].bound == pytest.approx(0.149, abs=5e-4)
     assert len(corrected.steps) == 1  # η_l plays no part
     assert corrected.bounds == SQUARED_GRADIENT
     assert corrected.constant == pytest.approx(2 * 0.4 / 1e-3)
@@ -157,7 +157,7 @@ def test_global_steps_of_theorem_4_1():
 def test_the_step_of_theorem_5_1_meets_its_proof_with_equality():
     *_, found = theorems_on(fedpage(10, 1), constants(3250, convex=True))
     assert (found.name, found.bounds) == ("Theorem 5.1", SUBOPTIMALITY)
-    eta, p, s = found.steps[0].largest, 10 / 3250, 10
+    eta, p, s = found.steps[0].bound, 10 / 3250, 10
     delta, lam, c = 1 / (s**0.25 * p**0.75), 1 / sqrt(s * p), sqrt(s * p)
     # w of section E.1, the factor of Σ ‖xʳ⁺¹ − xʳ‖², which must not be positive.
     of_errors = eta * (1 + delta) / (2 * lam) + eta * (1 - p) * c / (2 * p)
@@ -195,14 +195,14 @@ def test_conditions_besides_steps_are_named(more, lacks):
 def test_steps_beyond_a_bound_are_promised_what_the_bound_gives():
     _, found = theorems_on(fedpage(10, 1, global_step_size=0.3), constants(3250))
     (step,) = found.steps
-    assert step.factor == pytest.approx(0.3 / step.largest) and not found.covers
-    assert found.constant == pytest.approx(2 * 0.4 / step.largest)
+    assert step.factor == pytest.approx(0.3 / step.bound) and not found.covers
+    assert found.constant == pytest.approx(2 * 0.4 / step.bound)
 
 
 def test_scaffolds_bound_is_on_the_product_of_its_steps():
     method = Scaffold(clients_per_round=20, local_steps=10, local_step_size=1e-5)
     (found,) = theorems_on(method, constants(3250))
-    assert found.steps[0].largest == pytest.approx((20 / 3250) ** (2 / 3) / 24)
+    assert found.steps[0].bound == pytest.approx((20 / 3250) ** (2 / 3) / 24)
     assert found.covers and found.constant is None
     slow = Scaffold(
         clients_per_round=20, local_steps=10, local_step_size=1e-5, global_step_size=0.5
