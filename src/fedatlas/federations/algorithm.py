@@ -14,18 +14,22 @@ from fedatlas.schema.runs import RunSpec
 
 
 class Smoothness(Protocol):
-    """What step bounds depend on.
-
-    clients: N. smoothness: L of every sample's gradient. average_smoothness: the L of FedPAGE's
-    Assumption 2.2, 1/N Σ_i ‖∇f_i(x) − ∇f_i(y)‖² ≤ L² ‖x − y‖².
-    """
+    """What step bounds depend on."""
 
     @property
-    def clients(self) -> int: ...
+    def clients(self) -> int:
+        """N."""
+        ...
+
     @property
-    def smoothness(self) -> float: ...
+    def smoothness(self) -> float:
+        """L of the gradient of every sample."""
+        ...
+
     @property
-    def average_smoothness(self) -> float: ...
+    def average_smoothness(self) -> float:
+        """An L with 1/N Σ_i ‖∇f_i(x) − ∇f_i(y)‖² ≤ L² ‖x − y‖² (FedPAGE, Assumption 2.2)."""
+        ...
 
 
 @dataclass(frozen=True)
