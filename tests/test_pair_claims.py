@@ -70,6 +70,14 @@ def test_order_by_relation(relation, ratio, expected):
     assert verdict(order(relation), a=a, b=b).outcome == expected
 
 
+def test_a_claim_on_the_end_looks_at_the_end_only():
+    """First behind along nearly all rounds, then far ahead."""
+    a = make_trace(np.outer(SPREAD, [1.0] + [0.9] * 36 + [1e-3] * 4))
+    b = make_trace(np.outer(SPREAD[::-1], [1.0] + [0.3] * 40))
+    assert verdict(order("faster", window=0.1), a=a, b=b).outcome == "reproduced"
+    assert verdict(order("faster", window=1), a=a, b=b).outcome == "contradicted"
+
+
 def test_the_smallest_effect_is_declared():
     a, b = levels_trace(0.01 * 0.7 * SIX), levels_trace(0.01 * SIX)
     assert verdict(order("faster"), a=a, b=b).outcome == "reproduced"

@@ -132,9 +132,7 @@ def test_global_steps_of_theorem_4_2(n, s, printed, corrected):
         ("Theorem 4.2", "as printed"),
         ("Theorem 4.2", "corrected"),
     ]
-    assert [each.steps[0].bound for each in found] == pytest.approx(
-        [printed, corrected], abs=5e-5
-    )
+    assert [each.steps[0].bound for each in found] == pytest.approx([printed, corrected], abs=5e-5)
     # The proof needs 1/(2η) − L/2 − 3η/(2pS) (1 − p/3) L² ≥ 0.
     p = s / n
     for each, holds in zip(found, (False, True), strict=True):
