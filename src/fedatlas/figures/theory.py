@@ -64,7 +64,7 @@ def compose(
             trace = points[of_run[0].point if of_run else next(iter(points))]
             colour = colour_of[run_titles[run]]
             _draw_measured(place, trace, quantity, cost, optimum, colour)
-            label = run_titles[run] + ("" if of_run else "\n(no theorem covers it)")
+            label = run_titles[run] + ("" if of_run else "\n(no bound covers it)")
             handles.append(Line2D([], [], color=colour, label=label))
             handles += [
                 _draw_bound(place, row, colour) for row in _bounds_of(of_run, trace.attrs["point"])
