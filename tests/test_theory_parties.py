@@ -2,6 +2,7 @@
 
 import random
 from fractions import Fraction
+from itertools import pairwise
 from math import log, sqrt
 from types import SimpleNamespace
 
@@ -23,6 +24,7 @@ from fedatlas.evaluation.theory_table import (
 from fedatlas.federations.vertical.shards import PartyRows
 from fedatlas.figures.theory import compose
 from fedatlas.schema.objectives import LinearObjective
+from fedatlas.schema.runs import RunSpec
 from fedatlas.studies import theory as study
 from fedatlas.theory.constants import PartyConstants, constants_of
 from fedatlas.theory.covered_steps import largest_step
@@ -86,15 +88,16 @@ def test_constants_hold_at_random_points(name):
         if constants.convexity is not None:
             assert moved @ (v - w) >= constants.convexity * (v - w) @ (v - w) - 1e-9
         inside = constants.convexity is None or value(name, rows, w) <= start
-        for party, (first, end) in enumerate(zip(STARTS[:-1], STARTS[1:], strict=True)):
+        for party, (first, end) in enumerate(pairwise(STARTS)):
             u = w.copy()
             u[first:end] += draw.normal(size=end - first) * 10 ** draw.uniform(-3, 0)
             turned = (sample_gradient(name, rows, sample, u) - gradient)[first:end]
             steepest[party] = max(steepest[party], np.linalg.norm(turned) / np.linalg.norm(u - w))
             if inside:
                 largest = max(largest, float(gradient[first:end] @ gradient[first:end]))
-    assert changes <= constants.smoothness
-    assert (steepest <= constants.block_smoothness).all()
+    assert changes <= constants.smoothness * (1 + 1e-6)
+    # Reached exactly, up to rounding, where a party has one column.
+    assert (steepest <= np.array(constants.block_smoothness) * (1 + 1e-6)).all()
     assert largest <= constants.gradient_bound
     # Not far above what there is.
     assert constants.smoothness < 3 * changes
@@ -176,7 +179,8 @@ def test_delays_bound_those_of_simulated_networks():
             slowdown=[1] * (q - 1) + [Fraction(random.choice([1, 3, 10]))],
         )
         reads, communication, window, spread, epochs = measured_delays(result, q)
-        trace = vertical_trace([[1.0, 0.5]], parties=q, read_delay_max=float(result.read_delay_max))
+        lacked = np.full((1, 2), float(result.read_delay_max))
+        trace = vertical_trace([[1.0, 0.5]], parties=q, read_delay_max=lacked)
         delays = delays_of(trace)
         assert reads <= delays.reads and communication <= delays.communication
         assert spread == communication <= delays.spread
@@ -192,7 +196,7 @@ def test_one_party_has_no_delays():
 
 
 def test_a_network_by_hand():
-    """Two parties of equal speed, one dominator, no latency: at t = 1 the sum, at 2 both updates."""
+    """Two parties of equal speed, one dominator, no latency: sums at 1, 3, …, updates at 2, 4, …"""
     result = reference.simulate(
         "sgd", np.ones((3, 2)), np.ones(3), [[0], [1]], [0] * 4, 4, 0.1, "logistic"
     )
@@ -365,11 +369,23 @@ def test_the_table_and_the_figure_of_parties(tmp_path, monkeypatch):
     rows = party_rows()
     monkeypatch.setattr(study, "read_party_shards", lambda files: SimpleNamespace(train=rows))
     falling = np.geomspace(0.3, 0.01, 11) * np.array([[1.0], [1.1]])
-    objective = {"name": "logistic_nonconvex", "weight": 0.05}
-    trace = vertical_trace(
-        falling, parties=3, algorithm="vfb2_sgd", run="a", objective=objective,
+    trace = vertical_trace(falling, parties=3, run="a")
+    spec = RunSpec(
+        paper="ours",
+        experiment="e",
+        run="a",
+        point="p",
+        dataset="d",
+        split="train",
+        partition={"kind": "vertical", "parties": 3, "active": 3, "seed": 0},
+        objective={"name": "logistic_nonconvex", "weight": 0.05},
+        algorithm="vfb2_sgd",
         hyper_parameters={"step_size": 1e-5},
-    )  # fmt: skip
+        rounds=100,
+        record_every=10,
+        seeds=(0, 1),
+    )
+    trace.attrs["specification"] = spec.model_dump_json()
     table = study.tabulate_theory({"a": {"p": trace}}, tmp_path)
     path = tmp_path / "theory.csv"
     path.write_text(to_csv(table, COLUMNS))
@@ -383,7 +399,7 @@ def test_the_table_and_the_figure_of_parties(tmp_path, monkeypatch):
     assert proved.bound(np.array([proved.spent])) == pytest.approx(proved.promised)
     assert proved.at_start == pytest.approx(falling[:, 0].mean())  # of ‖∇f‖²
     canvas = compose("title", {"a": "A"}, {"a": {"p": trace}}, [printed, proved])
-    (place,) = canvas.axes
+    *_, place = canvas.axes
     assert place.get_xlabel() == "dominated updates per training sample"
     assert len(place.lines) == 2  # what was measured, and the bound
     np.testing.assert_allclose(place.lines[1].get_ydata()[-1], proved.promised)
