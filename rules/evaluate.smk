@@ -57,6 +57,7 @@ rule judge_claims:
         landscape=of_experiment(results.judged_file, "landscape.json"),
         budgets=of_experiment(results.judged_file, "budgets.nc"),
         attacks=of_experiment(results.judged_file, "privacy-audit.csv"),
+        leaks=of_experiment(results.judged_file, "leaks.csv"),
         code=lambda wildcards: code_of(*results.judging_code(PLAN, wildcards.experiment)),
     output:
         "results/experiments/{experiment}/claims.csv",
@@ -67,9 +68,11 @@ rule judge_claims:
         landscape=option("landscape"),
         budgets=option("budgets"),
         attacks=option("attacks"),
+        leaks=option("leaks"),
     shell:
         "fedatlas judge --spec {params.spec:q} --selection {input.selection:q} {params.landscape}"
-        " {params.budgets} {params.attacks} --output {output:q} {input.traces:q} > {log:q} 2>&1"
+        " {params.budgets} {params.attacks} {params.leaks} --output {output:q} {input.traces:q}"
+        " > {log:q} 2>&1"
 
 
 rule collect_claims:

@@ -5,8 +5,10 @@ import pytest
 from pydantic import ValidationError
 
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.best_points import best_by_others
 from fedatlas.evaluation.claims.growth import GrowthTest
 from fedatlas.evaluation.claims.rate import RateTest
+from fedatlas.evaluation.levels import Crossings
 from judging import verdict
 from trace_factory import make_trace
 
@@ -109,3 +111,52 @@ def test_targets_must_fall_and_be_met():
     never = falling(1e6 * SPREAD)
     assert "the budget is too small" in verdict(rate(1), a=never).evidence
     assert "it starts there" in verdict(rate(1, (2.0, 0.5)), a=falling(SPREAD)).evidence
+
+
+def swept(steps=(0.04, 0.02, 0.01, 0.005)):
+    """At step γ the level falls as exp(−γ r) to a floor of 5 γ: ε needs γ ∝ ε."""
+    schedule = np.arange(2001)
+    return [
+        make_trace(
+            np.exp(-step * schedule * SPREAD[:, None]) + 5 * step,
+            schedule=schedule,
+            step=step,
+            point=f"step-{step}",
+        )
+        for step in steps
+    ]
+
+
+def test_each_target_may_have_its_own_best_step():
+    """Rounds are 1/γ log(1/ε) with γ ∝ ε."""
+    stated = rate(1, (0.4, 0.2, 0.1)) | {"points": "best", "logarithm": True}
+    found = verdict(stated, a=swept())
+    assert found.outcome == "reproduced" and "not tuned" not in found.evidence
+    # 5 γ must lie below ε, and by as much as costs least.
+    assert "with step 0.04, an edge of its grid" in found.evidence
+    assert "with step 0.02, ε" in found.evidence and "with step 0.01;" in found.evidence
+    # One step for all targets misses the lowest, or takes its time.
+    (best,) = [best for best in swept() if best.attrs["point"] == "step-0.04"]
+    assert "the budget is too small" in verdict(rate(1, (0.4, 0.2, 0.1)), a=best).evidence
+
+
+def test_no_seed_chooses_its_own_point():
+    costs = {
+        "fast but for one": np.array([0.0, 0.0, 0.0, 9.0]),
+        "slow": np.array([1.0, 1.0, 1.0, 1.0]),
+        "never": np.full(4, np.inf),
+    }
+    found, chosen = best_by_others(
+        {name: Crossings(cost, cost, cost) for name, cost in costs.items()}
+    )
+    assert chosen.tolist() == [0, 0, 0, 0] and found.cost.tolist() == [0, 0, 0, 9]
+
+
+def test_averaged_levels_are_root_mean_squares_so_far():
+    """‖∇f‖² = 1 until r = 10 and 0 from there on: its mean is 10/r."""
+    schedule = np.arange(2001)
+    squares = np.where(schedule < 10, 1.0, 0.0)
+    trace = make_trace(np.sqrt(squares) * np.ones((6, 1)), schedule=schedule)
+    found = verdict(rate(2, (0.4, 0.2, 0.1)) | {"averaged": True}, a=trace)
+    assert found.effect.estimate == pytest.approx(0, abs=0.01)
+    assert "mean gradient_norm" in found.evidence

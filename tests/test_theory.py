@@ -15,15 +15,16 @@ from fedatlas.evaluation.theory_table import (
     COLUMNS,
     SQUARED_GRADIENT,
     SUBOPTIMALITY,
+    bounded_values,
     read_theory,
-    running_means,
 )
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.theory import rates
 from fedatlas.theory.constants import Constants, constants_of
-from fedatlas.theory.methods import theorems_on
+from fedatlas.theory.methods import theorems_on as all_theorems_on
+from fedatlas.theory.theorems import Course
 from trace_factory import make_trace
 
 ROOT = Path(__file__).parents[1]
@@ -107,6 +108,10 @@ def test_clients_of_unequal_size_are_refused():
         constants_of(clients((2, 3, 3)), OBJECTIVES["robust_regression"])
 
 
+def theorems_on(method, constants: Constants):
+    return all_theorems_on(method, constants, Course(rounds=100))
+
+
 def constants(n: int, *, convex: bool = False) -> Constants:
     return Constants(n, 10, 1.0, 1.0, 0.4, 2.0 if convex else None, 0.1 if convex else None)
 
@@ -139,7 +144,7 @@ def test_global_steps_of_theorem_4_2(n, s, printed, corrected):
         eta = each.steps[0].bound
         assert (1 / (2 * eta) - 1 / 2 - 3 * eta / (2 * p * s) * (1 - p / 3) >= 0) == holds
     assert found[0].steps[1].bound == pytest.approx(sqrt(2) * p / (24 * sqrt(s) * 10))
-    assert found[1].constant == pytest.approx(4 * 0.4 / 1e-3)
+    assert found[1].bound.constant == pytest.approx(4 * 0.4 / 1e-3)
 
 
 def test_global_steps_of_theorem_4_1():
@@ -148,13 +153,13 @@ def test_global_steps_of_theorem_4_1():
     assert printed.steps[0].bound == pytest.approx(0.199, abs=5e-4)
     assert corrected.steps[0].bound == pytest.approx(0.149, abs=5e-4)
     assert len(corrected.steps) == 1  # η_l plays no part
-    assert corrected.bounds == SQUARED_GRADIENT
-    assert corrected.constant == pytest.approx(2 * 0.4 / 1e-3)
+    assert corrected.bound.of == SQUARED_GRADIENT
+    assert corrected.bound.constant == pytest.approx(2 * 0.4 / 1e-3)
 
 
 def test_the_step_of_theorem_5_1_meets_its_proof_with_equality():
     *_, found = theorems_on(fedpage(10, 1), constants(3250, convex=True))
-    assert (found.name, found.bounds) == ("Theorem 5.1", SUBOPTIMALITY)
+    assert (found.name, found.bound.of) == ("Theorem 5.1", SUBOPTIMALITY)
     eta, p, s = found.steps[0].bound, 10 / 3250, 10
     delta, lam, c = 1 / (s**0.25 * p**0.75), 1 / sqrt(s * p), sqrt(s * p)
     # w of section E.1, the factor of Σ ‖xʳ⁺¹ − xʳ‖², which must not be positive.
@@ -165,12 +170,12 @@ def test_the_step_of_theorem_5_1_meets_its_proof_with_equality():
         + of_errors * (1 - p) / (p * s)
     )
     assert w == pytest.approx(0, abs=1e-12 * (1 + delta))
-    assert found.constant == pytest.approx(2.0**2 / (2 * 1e-3) + delta * 0.4)
+    assert found.bound.constant == pytest.approx(2.0**2 / (2 * 1e-3) + delta * 0.4)
 
 
 def test_theorem_5_2_has_no_constants():
     *_, found = theorems_on(fedpage(10, 10), constants(3250, convex=True))
-    assert found.name == "Theorem 5.2" and found.constant is None and not found.covers
+    assert found.name == "Theorem 5.2" and found.bound is None and not found.covers
 
 
 @pytest.mark.parametrize(
@@ -194,14 +199,14 @@ def test_steps_beyond_a_bound_are_promised_what_the_bound_gives():
     _, found = theorems_on(fedpage(10, 1, global_step_size=0.3), constants(3250))
     (step,) = found.steps
     assert step.factor == pytest.approx(0.3 / step.bound) and not found.covers
-    assert found.constant == pytest.approx(2 * 0.4 / step.bound)
+    assert found.bound.constant == pytest.approx(2 * 0.4 / step.bound)
 
 
 def test_scaffolds_bound_is_on_the_product_of_its_steps():
     method = Scaffold(clients_per_round=20, local_steps=10, local_step_size=1e-5)
     (found,) = theorems_on(method, constants(3250))
     assert found.steps[0].bound == pytest.approx((20 / 3250) ** (2 / 3) / 24)
-    assert found.covers and found.constant is None
+    assert found.covers and found.bound is None
     slow = Scaffold(
         clients_per_round=20, local_steps=10, local_step_size=1e-5, global_step_size=0.5
     )
@@ -212,10 +217,10 @@ def test_running_means_are_areas_between_records():
     trace = make_trace([[1.0, 0.5, 0.1], [2.0, np.nan, np.nan]], schedule=[0, 10, 40])
     squares = np.array([1.0, 0.25, 0.01])
     by_hand = [1.0, 10 * 0.625 / 10, (10 * 0.625 + 30 * 0.13) / 40]
-    means = running_means(trace, SQUARED_GRADIENT, None)
+    means = bounded_values(trace, SQUARED_GRADIENT)
     np.testing.assert_allclose(means[0], by_hand)
     assert np.isinf(means[1]).all()
-    above = running_means(trace, SUBOPTIMALITY, 0.1)
+    above = bounded_values(trace, SUBOPTIMALITY, 0.1)
     np.testing.assert_allclose(above[0, 0], trace["objective"].values[0, 0] - 0.1)
     assert squares[0] == means[0, 0]
 

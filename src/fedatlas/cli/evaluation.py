@@ -74,11 +74,15 @@ def judge(
     attacks: Annotated[
         Path | None, typer.Option(help="Attacks on budgets (.csv), if a claim is about them.")
     ] = None,
+    leaks: Annotated[
+        Path | None, typer.Option(help="What parties learn (.csv), if a claim is about it.")
+    ] = None,
 ) -> None:
     """Judge an experiment's claims."""
     from fedatlas.evaluation import verdicts as judging
     from fedatlas.evaluation.budgets import read_budgets
     from fedatlas.evaluation.claims.audit_stands import read_audit
+    from fedatlas.evaluation.claims.leak_stands import read_leaks
     from fedatlas.evaluation.results import Results
     from fedatlas.evaluation.selection import choices
     from fedatlas.evaluation.stationary_points import read_surface
@@ -101,6 +105,7 @@ def judge(
             landscape=read_surface(landscape) if landscape else None,
             budgets=read_budgets(budgets) if budgets else None,
             attacks=read_audit(attacks) if attacks else None,
+            leaks=read_leaks(leaks) if leaks else None,
         ),
     )
     write_text(output, verdicts_to_csv(verdicts))

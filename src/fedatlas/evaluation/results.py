@@ -38,6 +38,7 @@ class Results:
     landscape: Surface | None = None
     budgets: xr.Dataset | None = None
     attacks: Sequence[Mapping[str, str]] | None = None
+    leaks: Sequence[Mapping[str, str]] | None = None
 
     def selected(self, *runs: str) -> list[Trace]:
         """The traces of the runs' chosen points."""

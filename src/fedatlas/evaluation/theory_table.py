@@ -12,8 +12,10 @@ from fedatlas.evaluation.comma_separated import read_rows
 from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.levels import diverged
 
-#: What theorems bound the mean of, along the rounds.
-SQUARED_GRADIENT, SUBOPTIMALITY = "squared gradient norm", "sub-optimality"
+#: What theorems bound: means along all rounds so far, and sub-optimality where a run stands.
+SQUARED_GRADIENT, GRADIENT = "squared gradient norm", "gradient norm"
+SUBOPTIMALITY, LAST_SUBOPTIMALITY = "sub-optimality", "sub-optimality at the end"
+QUANTITIES = (SQUARED_GRADIENT, GRADIENT, SUBOPTIMALITY, LAST_SUBOPTIMALITY)
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,15 @@ class Row:
     """A run at a point, and a theorem; None where there is no number.
 
     covered: whether the run meets all conditions. lacks: those besides steps that it does not.
-    step, largest_step, step_factor: the global step, or of SCAFFOLD the product K η_g η_l, the
-    largest that is covered, and their ratio. local_…: likewise η_l. bounds: of what the mean along
-    the rounds is bounded. promised: by what after the run's rounds, with its steps or the largest
-    covered ones. measured: that mean of the run, averaged over seeds. slack: promised/measured.
-    constant: promised times the rounds, as bounds fall with one over them. optimum: f* that
-    sub-optimality is measured from.
+    note: where the statement does not follow from its proof, or what was taken for a constant.
+    step, largest_step, step_factor: the step (of FedPAGE the global one, of SCAFFOLD the product
+    K η_g η_l), the largest that is covered, and their ratio. local_…: likewise η_l. bounds: what is
+    bounded. cost, spent: how much the run spent of what. counted, epochs: what the theorem counts,
+    and how many of these the run made. promised: the bound then, at the run's step, or at covered
+    ones if it is larger. at_start, measured: what is bounded, at the start and at the end, averaged
+    over seeds. slack: promised/measured. constant, start, contraction, floor: the bound after x
+    epochs is constant/x + start · contraction^x + floor. optimum: f* that sub-optimality is
+    measured from, where records do not say it.
     """
 
     run: str
@@ -35,6 +40,7 @@ class Row:
     version: str
     covered: bool
     lacks: str
+    note: str
     smoothness: float
     step: float | None = None
     largest_step: float | None = None
@@ -43,32 +49,56 @@ class Row:
     largest_local_step: float | None = None
     local_step_factor: float | None = None
     bounds: str = ""
-    rounds: int = 0
+    cost: str = ""
+    spent: float | None = None
+    counted: str = ""
+    epochs: float | None = None
     promised: float | None = None
+    at_start: float | None = None
     measured: float | None = None
     slack: float | None = None
     constant: float | None = None
+    start: float | None = None
+    contraction: float | None = None
+    floor: float | None = None
     optimum: float | None = None
+
+    def bound(self, costs: np.ndarray) -> np.ndarray:
+        """What is promised at these costs; its epochs rise with the cost."""
+        assert self.promised is not None and self.epochs and self.spent
+        epochs = costs * (self.epochs / self.spent)
+        shape = self.constant or 0.0, self.start or 0.0, self.contraction or 0.0, self.floor or 0.0
+        constant, start, contraction, floor = shape
+        bounds: np.ndarray = constant / epochs + start * contraction**epochs + floor
+        return bounds
 
 
 COLUMNS = [field.name for field in fields(Row)]
 
 
-def running_means(trace: Trace, quantity: str, optimum: float | None) -> np.ndarray:
-    """(seeds, records) means of what theorems bound, over the rounds up to each record.
+def bounded_values(trace: Trace, quantity: str, optimum: float | None = None) -> np.ndarray:
+    """(seeds, records) of what theorems bound: means along the rounds up to each record, or values.
 
     Between records by straight lines. The first record's is its value; infinite for a lost seed.
+    Without an `optimum` the trace records its sub-optimality.
     """
-    if quantity == SQUARED_GRADIENT:
-        values = column(trace, "gradient_norm") ** 2
+    if quantity in (SQUARED_GRADIENT, GRADIENT):
+        values = column(trace, "gradient_norm") ** (2 if quantity == SQUARED_GRADIENT else 1)
+    elif optimum is None:
+        values = column(trace, "suboptimality")
     else:
-        assert optimum is not None
         values = column(trace, "objective") - optimum
-    rounds = column(trace, "round")
+    if quantity != LAST_SUBOPTIMALITY:
+        values = running_means(column(trace, "round"), values)
+    return np.where(diverged(trace)[:, None], np.inf, values)
+
+
+def running_means(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """(seeds, records) means along the rounds up to each record, by straight lines."""
     pieces = np.diff(rounds, axis=1) * (values[:, 1:] + values[:, :-1]) / 2
     means = values.copy()
     means[:, 1:] = np.cumsum(pieces, axis=1) / (rounds[:, 1:] - rounds[:, :1])
-    return np.where(diverged(trace)[:, None], np.inf, means)
+    return means
 
 
 def read_theory(path: Path) -> list[Row]:
@@ -77,7 +107,7 @@ def read_theory(path: Path) -> list[Row]:
 
 
 def _read(path: Path, rows: Sequence[Mapping[str, str]]) -> Iterator[Row]:
-    texts = {"run", "point", "theorem", "version", "lacks", "bounds"}
+    texts = {"run", "point", "theorem", "version", "lacks", "note", "bounds", "cost", "counted"}
     for row in rows:
         try:
             values: dict[str, Any] = {
@@ -85,7 +115,6 @@ def _read(path: Path, rows: Sequence[Mapping[str, str]]) -> Iterator[Row]:
                 for name in COLUMNS
                 if name != "covered"
             }
-            values["rounds"] = int(values["rounds"])
             yield Row(**values, covered=row["covered"] == "True")
         except (TypeError, ValueError) as error:
             raise FedatlasError(f"{path}: {error}. Delete the file and run again.") from None

@@ -11,12 +11,25 @@ from matplotlib.lines import Line2D
 
 from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.levels import diverged
-from fedatlas.evaluation.theory_table import SQUARED_GRADIENT, SUBOPTIMALITY, Row, running_means
+from fedatlas.evaluation.theory_table import (
+    GRADIENT,
+    LAST_SUBOPTIMALITY,
+    SQUARED_GRADIENT,
+    SUBOPTIMALITY,
+    Row,
+    bounded_values,
+)
 from fedatlas.figures.style import DASHED, colours, legend_beside, put_title
 
 _LABELS = {
     SQUARED_GRADIENT: "mean of ‖∇f(x)‖² over all rounds so far",
+    GRADIENT: "mean of ‖∇f(x)‖ over all rounds so far",
     SUBOPTIMALITY: "mean of f(x) − f* over all rounds so far",
+    LAST_SUBOPTIMALITY: "f(x) − f*",
+}
+_AXES = {
+    "round": "communication rounds R",
+    "update_epoch": "dominated updates per training sample",
 }
 
 
@@ -30,59 +43,62 @@ def compose(
 
     Lines of runs are medians with the range of seeds, at the run's first point that a theorem
     covers. Bounds of theorems as printed are dotted, corrected ones and those with constants of
-    their proofs dashed. rows: as `studies.theory.tabulate_theory` makes them.
+    their proofs dashed. Runs that theorems bound in another panel only are left out of a panel.
+    rows: as `studies.theory.tabulate_theory` makes them.
     """
-    drawn = [row for row in rows if row.covered and row.constant is not None]
+    drawn = [row for row in rows if row.covered and row.promised is not None]
     quantities = list(dict.fromkeys(row.bounds for row in drawn)) or [SQUARED_GRADIENT]
     colour_of = colours(dict(run_titles), {})
     canvas = Canvas(figsize=(8.0, 0.8 + 3.4 * len(quantities)), layout="constrained")
     places = canvas.subplots(len(quantities), squeeze=False).flat
+    cost = next((row.cost for row in drawn), "round")
     for quantity, place in zip(quantities, places, strict=True):
         own = [row for row in drawn if row.bounds == quantity]
         optimum = next((row.optimum for row in own), None)
         handles = []
         for run, points in traces.items():
             of_run = [row for row in own if row.run == run]
+            bounded = {row.bounds for row in rows if row.run == run and row.bounds}
+            if bounded and quantity not in bounded:
+                continue
             trace = points[of_run[0].point if of_run else next(iter(points))]
             colour = colour_of[run_titles[run]]
-            _draw_measured(place, trace, quantity, optimum, colour)
-            label = run_titles[run] + ("" if of_run else "\n(no theorem promises its rounds)")
+            _draw_measured(place, trace, quantity, cost, optimum, colour)
+            label = run_titles[run] + ("" if of_run else "\n(no bound covers it)")
             handles.append(Line2D([], [], color=colour, label=label))
             handles += [
                 _draw_bound(place, row, colour) for row in _bounds_of(of_run, trace.attrs["point"])
             ]
         if not drawn:
             place.text(0.5, 0.5, "no theorem covers a run", transform=place.transAxes, ha="center")
-        place.set(xscale="log", yscale="log", xlabel="communication rounds R")
+        place.set(xscale="log", yscale="log", xlabel=_AXES[cost])
         place.set_ylabel(_LABELS[quantity])
         legend_beside(place, handles)
     first = next(iter(next(iter(traces.values())).values()))
     seeds = first.sizes["seed"]
-    put_title(
-        canvas, title, f"measured: median and range of {seeds} seeds; broken lines: bounds C/R"
-    )
+    put_title(canvas, title, f"measured: median and range of {seeds} seeds; broken lines: bounds")
     return canvas
 
 
 def _draw_measured(
-    place: Axes, trace: xr.Dataset, quantity: str, optimum: float | None, colour: str
+    place: Axes, trace: xr.Dataset, quantity: str, cost: str, optimum: float | None, colour: str
 ) -> None:
-    """The running mean: median and range of the seeds that did not diverge."""
+    """What is bounded: median and range of the seeds that did not diverge."""
     healthy = ~diverged(trace)
     if not healthy.any():
         return
-    rounds = column(trace, "round")[healthy][0, 1:]  # a logarithmic axis has no 0
-    means = running_means(trace, quantity, optimum)[healthy, 1:]
-    place.fill_between(rounds, means.min(0), means.max(0), color=colour, alpha=0.15, lw=0)
-    place.plot(rounds, np.median(means, axis=0), color=colour, lw=1.5)
+    costs = column(trace, cost)[healthy][0, 1:]  # a logarithmic axis has no 0
+    values = bounded_values(trace, quantity, optimum)[healthy, 1:]
+    place.fill_between(costs, values.min(0), values.max(0), color=colour, alpha=0.15, lw=0)
+    place.plot(costs, np.median(values, axis=0), color=colour, lw=1.5)
 
 
 def _draw_bound(place: Axes, row: Row, colour: str) -> Line2D:
-    """C/R, and its entry in a legend."""
-    assert row.constant is not None  # as no other is drawn
+    """The bound from the first round or hundredth of the run on, and its entry in a legend."""
+    assert row.spent is not None  # as no other is drawn
     look: Any = {"color": colour, "ls": ":" if row.version == "as printed" else DASHED}
-    rounds = np.geomspace(1, row.rounds, 50)
-    place.plot(rounds, row.constant / rounds, lw=1.2, **look)
+    costs = np.geomspace(min(1.0, row.spent / 100), row.spent, 100)
+    place.plot(costs, row.bound(costs), lw=1.2, **look)
     return Line2D([], [], label=f"{row.theorem}, {row.version}", **look)
 
 

@@ -102,7 +102,7 @@ def first_shards(plan: Plan, name: str) -> list[str]:
     return shards(experiment.dataset, experiment.split, partition)
 
 
-def client_shards(plan: Plan, name: str) -> list[str]:
+def trial_shards(plan: Plan, name: str) -> list[str]:
     """The shards of every partition that runs of an experiment have in their first trial."""
     found: dict[str, None] = {}
     for spec in plan.runs_of(name):

@@ -65,7 +65,7 @@ class Experiment(Model):
         Verdicts, tables and figures show `seeds` only.
     point_seconds: about how long a point trains on one core, with all its seeds; short points share
         jobs. Without it every point has a job of its own.
-    theory: tabulate and draw theorems beside the runs of linear models over clients.
+    theory: tabulate and draw theorems beside the runs of linear models over clients or parties.
     audit: tabulate what parties learn from each other's messages.
     landscape: draw the loss surface of a network with two parameters.
     """
@@ -150,10 +150,12 @@ class Experiment(Model):
             raise ValueError(
                 "'trained: false' needs 'budgets' or 'privacy_audit', and runs of its own"
             )
-        clients = {self.partition_of(run).kind for run in self.runs} == {"horizontal"}
-        if self.theory and not (clients and isinstance(self.objective, LinearObjective)):
+        kinds = {self.partition_of(run).kind for run in self.runs}
+        known = kinds in ({"horizontal"}, {"vertical"})
+        if self.theory and not (known and isinstance(self.objective, LinearObjective)):
             raise ValueError(
-                "'theory' belongs to linear models over horizontal partitions; remove it"
+                "'theory' belongs to linear models over horizontal or over vertical partitions; "
+                "remove it"
             )
         if self.landscape is not None and not isinstance(self.objective, AucObjective):
             raise ValueError(

@@ -4,18 +4,23 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError, named
-from fedatlas.evaluation.costs import Trace, specification
-from fedatlas.evaluation.theory_table import Row, running_means
+from fedatlas.evaluation.costs import Trace, column, specification
+from fedatlas.evaluation.theory_table import QUANTITIES, Row, bounded_values
 from fedatlas.federations.client_shards import read_shard
 from fedatlas.federations.setting import shard_files
+from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.runs import RunSpec
-from fedatlas.theory.constants import Constants, constants_of
+from fedatlas.theory.constants import Constants, PartyConstants, constants_of
+from fedatlas.theory.delays import delays_of
 from fedatlas.theory.methods import theorems_on
-from fedatlas.theory.theorems import Theorem
+from fedatlas.theory.theorems import Course, Theorem
 
 
 def tabulate_theory(
@@ -31,38 +36,72 @@ def tabulate_theory(
     for points in traces.values():
         for trace in points.values():
             spec = RunSpec.model_validate(specification(trace))
-            slug = spec.partition.of_trial(spec.seeds[0]).slug
+            partition = spec.partition.of_trial(spec.seeds[0])
             if not isinstance(spec.objective, LinearObjective):
                 raise FedatlasError(f"{spec.name}: theorems are about linear models only")
             with named(spec.name):
-                constants = known(shards / spec.dataset / spec.split / slug, spec.objective)
-            found = theorems_on(build_algorithm(spec), constants)
-            rows += [asdict(_row(spec, trace, theorem, constants)) for theorem in found]
+                folder = shards / spec.dataset / spec.split / partition.slug
+                constants = known(partition.kind, folder, partition.silos, spec.objective)
+            optimum = None if "suboptimality" in trace else constants.optimum
+            course = _course(trace, spec, optimum)
+            found = theorems_on(build_algorithm(spec), constants, course)
+            rows += [asdict(_row(spec, trace, theorem, course, optimum)) for theorem in found]
     return rows
 
 
-def _constants(folder: Path, objective: LinearObjective) -> Constants:
-    (file,) = shard_files(folder, 1)
+def _constants(
+    kind: str, folder: Path, silos: int, objective: LinearObjective
+) -> Constants | PartyConstants:
+    files = shard_files(folder, silos)
+    if kind == "vertical":
+        return constants_of(read_party_shards(files).train, objective)
+    (file,) = files
     return constants_of(read_shard(file), objective)
 
 
-def _row(spec: RunSpec, trace: Trace, theorem: Theorem, constants: Constants) -> Row:
-    numbers: dict[str, float | None] = {}
+def _course(trace: Trace, spec: RunSpec, optimum: float | None) -> Course:
+    reached = {
+        quantity: float(bounded_values(trace, quantity, optimum)[:, -1].mean())
+        for quantity in QUANTITIES
+        if "gradient" in quantity or "suboptimality" in trace or optimum is not None
+    }
+    if spec.partition.kind != "vertical":
+        return Course(spec.rounds, reached)
+    updates, iterations = (
+        int(np.nanmax(column(trace, name))) for name in ("iteration", "block_updates")
+    )
+    return Course(spec.rounds, reached, updates, iterations, delays_of(trace))
+
+
+def _row(
+    spec: RunSpec, trace: Trace, theorem: Theorem, course: Course, optimum: float | None
+) -> Row:
+    found: dict[str, Any] = {}
     for step, prefix in zip(theorem.steps, ("", "local_"), strict=False):
-        numbers |= {
+        found |= {
             f"{prefix}step": step.value,
             f"largest_{prefix}step": step.bound,
             f"{prefix}step_factor": step.factor,
         }
-    if theorem.constant is not None:
-        promised = theorem.constant / spec.rounds
-        measured = float(running_means(trace, theorem.bounds, constants.optimum)[:, -1].mean())
-        numbers |= {
+    bound = theorem.bound
+    if bound is not None:
+        cost = "round" if course.delays is None else "update_epoch"
+        promised, measured = bound.after(theorem.epochs), course.reached[bound.of]
+        found |= {
+            "bounds": bound.of,
+            "cost": cost,
+            "counted": bound.counted,
+            "spent": float(np.nanmax(column(trace, cost))),
+            "epochs": theorem.epochs,
             "promised": promised,
+            "at_start": float(bounded_values(trace, bound.of, optimum)[:, 0].mean()),
             "measured": measured,
             "slack": promised / measured,
-            "constant": theorem.constant,
-            "optimum": constants.optimum,
+            "constant": bound.constant,
+            "start": bound.start,
+            "contraction": bound.contraction,
+            "floor": bound.floor,
+            "optimum": optimum,
         }
     return Row(
         run=spec.run,
@@ -71,8 +110,7 @@ def _row(spec: RunSpec, trace: Trace, theorem: Theorem, constants: Constants) ->
         version=theorem.version,
         covered=theorem.covers,
         lacks=theorem.lacks,
+        note=theorem.note,
         smoothness=theorem.smoothness,
-        bounds=theorem.bounds,
-        rounds=spec.rounds,
-        **numbers,
+        **found,
     )

@@ -1,6 +1,9 @@
 """The constants of a federated problem that theorems are stated in."""
 
 from dataclasses import dataclass
+from functools import singledispatch
+from math import inf, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -8,8 +11,12 @@ from fedatlas.arithmetic.linear import LinearModel
 from fedatlas.arithmetic.smoothness import average_smoothness
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.client_shards import ClientSamples
-from fedatlas.federations.vertical.shards import PartyRows
-from fedatlas.schema.objectives import LinearObjective, Regulariser
+from fedatlas.federations.vertical.shards import Features, PartyRows
+from fedatlas.schema.objectives import LinearObjective, Loss, Regulariser
+from fedatlas.training.solver import solve
+
+#: The steepest slope of w²/(1 + w²), at w² = 1/3.
+_STEEPEST = 3 * sqrt(3) / 8
 
 
 @dataclass(frozen=True)
@@ -35,8 +42,44 @@ class Constants:
         return self.distance is not None
 
 
-def constants_of(data: ClientSamples, objective: LinearObjective) -> Constants:
-    """Computed from the clients' samples; FedatlasError where clients hold unequally many."""
+@dataclass(frozen=True)
+class PartyConstants:
+    """Of f = 1/n Σ_i f_i over parties with columns, and the start w⁰ = 0 (VFB², section 5).
+
+    parties, samples: q and n. smoothness: L of every f_i (Assumption 1.1). block_smoothness: L_ℓ of
+    each party (1.2). regulariser_smoothness: L_g of g (Assumption 2), without the weight λ that
+    (P) puts before it. gradient_bound: G ≥ ‖∇_ℓ f_i(w)‖² (1.3) where f(w) ≤ f(w⁰), and without an
+    l2 regulariser at all w. convexity: μ of every f_i (Assumption 4), the weight λ of an l2
+    regulariser, as a single loss may be flat; None of others. gap, optimum: as of `Constants`.
+    """
+
+    parties: int
+    samples: int
+    smoothness: float
+    block_smoothness: tuple[float, ...]
+    regulariser_smoothness: float
+    gradient_bound: float
+    convexity: float | None
+    gap: float
+    optimum: float | None
+
+    @property
+    def largest_smoothness(self) -> float:
+        """L_*, the largest of L, all L_ℓ and L_g."""
+        return max(self.smoothness, *self.block_smoothness, self.regulariser_smoothness)
+
+
+@singledispatch
+def constants_of(data: Any, objective: LinearObjective) -> Constants | PartyConstants:
+    """Computed from samples of clients or columns of parties.
+
+    FedatlasError where clients hold unequally many.
+    """
+    raise TypeError(type(data))
+
+
+@constants_of.register
+def _of_clients(data: ClientSamples, objective: LinearObjective) -> Constants:
     sizes = np.unique(np.diff(data.offsets))
     if len(sizes) > 1:
         raise FedatlasError(
@@ -44,22 +87,87 @@ def constants_of(data: ClientSamples, objective: LinearObjective) -> Constants:
             "that hold equally many"
         )
     features = data.samples.features
-    model = LinearModel(features, data.samples.label, objective)
-    gap = model.value_and_gradient(np.zeros(model.dimension))[0]
-    distance = optimum = None
-    if objective.regulariser is Regulariser.L2:
-        from fedatlas.training.solver import solve
-
-        rows = PartyRows(features, data.samples.label, np.array([0, model.dimension]))
-        best, found = solve(rows, objective)
-        distance, optimum = float(np.linalg.norm(best)), found.objective
-        gap -= optimum
+    rows = PartyRows(features, data.samples.label, np.array([0, features.shape[1]]))
+    start, smoothness = _at_start(rows, objective)
+    distance, optimum = _optimum(rows, objective)
     return Constants(
         clients=data.clients,
         samples=int(sizes[0]),
-        smoothness=model.smoothness,
+        smoothness=smoothness,
         average_smoothness=average_smoothness(features, data.offsets, objective),
-        gap=gap,
+        gap=start - (optimum or 0.0),
         distance=distance,
         optimum=optimum,
     )
+
+
+@constants_of.register
+def _of_parties(rows: PartyRows, objective: LinearObjective) -> PartyConstants:
+    start, smoothness = _at_start(rows, objective)
+    _, optimum = _optimum(rows, objective)
+    largest = _largest_norms(rows)
+    regulariser = objective.regulariser
+    return PartyConstants(
+        parties=rows.parties,
+        samples=len(rows),
+        smoothness=smoothness,
+        block_smoothness=tuple(map(objective.smoothness, largest.tolist())),
+        # g is ½ ‖w‖², or half of Σ w²/(1 + w²): the paper's λ/2 is our weight of the latter.
+        regulariser_smoothness=0.0 if regulariser is Regulariser.NONE else 1.0,
+        gradient_bound=_gradient_bound(rows, objective, start),
+        convexity=objective.regularisation_weight if regulariser is Regulariser.L2 else None,
+        gap=start - (optimum or 0.0),
+        optimum=optimum,
+    )
+
+
+def _at_start(rows: PartyRows, objective: LinearObjective) -> tuple[float, float]:
+    """f(0), and L of every f_i."""
+    model = LinearModel(rows.features, rows.label, objective)
+    return model.value_and_gradient(np.zeros(model.dimension))[0], model.smoothness
+
+
+def _optimum(rows: PartyRows, objective: LinearObjective) -> tuple[float | None, float | None]:
+    """‖x*‖ and f* of a convex objective."""
+    if objective.regulariser is not Regulariser.L2:
+        return None, None
+    best, found = solve(rows, objective)
+    return float(np.linalg.norm(best)), found.objective
+
+
+def _largest_norms(rows: PartyRows) -> np.ndarray:
+    """(q,) the largest ‖x_{i,ℓ}‖ of each party."""
+    blocks = (rows.features[:, first:end] for first, end in _blocks(rows))
+    return np.array([_norms(block).max(initial=0.0) for block in blocks])
+
+
+def _norms(features: Features) -> np.ndarray:
+    """(n,) of the rows."""
+    return np.sqrt(np.asarray((features**2).sum(axis=1)).ravel())
+
+
+def _blocks(rows: PartyRows) -> list[tuple[int, int]]:
+    return list(zip(rows.starts[:-1].tolist(), rows.starts[1:].tolist(), strict=True))
+
+
+def _gradient_bound(rows: PartyRows, objective: LinearObjective, start: float) -> float:
+    """G of all w with f(w) ≤ start = f(0): the largest |ϑ| ‖x_{i,ℓ}‖ and ‖∇_ℓ of the regulariser‖.
+
+    There λ/2 ‖w‖² ≤ f(0), and (z_i − y_i)² ≤ n f(0) of the square loss.
+    """
+    weight, regulariser = objective.regularisation_weight, objective.regulariser
+    radius = sqrt(2 * start / weight) if regulariser is Regulariser.L2 else inf
+    slopes = np.full(len(rows), 1.0)  # of the logistic loss
+    if objective.loss is Loss.ROBUST:
+        slopes[:] = sqrt(0.5)
+    if objective.loss is Loss.SQUARE:
+        farthest = radius * _norms(rows.features) + np.abs(rows.label)
+        slopes = 2 * np.minimum(farthest, sqrt(len(rows) * start))
+    largest = 0.0
+    for first, end in _blocks(rows):
+        pull = weight * radius if regulariser is Regulariser.L2 else 0.0
+        if regulariser is Regulariser.NONCONVEX:
+            pull = weight * _STEEPEST * sqrt(end - first)
+        of_losses = (slopes * _norms(rows.features[:, first:end])).max(initial=0.0)
+        largest = max(largest, float(of_losses) + pull)
+    return largest**2

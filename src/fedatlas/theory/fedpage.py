@@ -11,15 +11,17 @@ from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.evaluation.theory_table import SQUARED_GRADIENT, SUBOPTIMALITY
 from fedatlas.federations.algorithm import StepBound
 from fedatlas.theory.constants import Constants
-from fedatlas.theory.theorems import Theorem
+from fedatlas.theory.theorems import Bound, Course, Theorem
 
 
-def theorems(method: FedPage, constants: Constants) -> list[Theorem]:
+def theorems(method: FedPage, constants: Constants, course: Course) -> list[Theorem]:
     """All that are about its number of local steps, and of convex objectives those of section 5."""
-    lacks = _lacks(method, constants)
-    found = [_nonconvex(method, constants, lacks, printed=printed) for printed in (True, False)]
+    lacks, rounds = _lacks(method, constants), course.rounds
+    found = [
+        _nonconvex(method, constants, rounds, lacks, printed=printed) for printed in (True, False)
+    ]
     if constants.convex:
-        found.append(_convex(method, constants, lacks))
+        found.append(_convex(method, constants, rounds, lacks))
     return found
 
 
@@ -36,29 +38,33 @@ def _lacks(method: FedPage, constants: Constants) -> str:
     return ", ".join(wrong)
 
 
-def _nonconvex(method: FedPage, constants: Constants, lacks: str, *, printed: bool) -> Theorem:
+def _nonconvex(
+    method: FedPage, constants: Constants, rounds: int, lacks: str, *, printed: bool
+) -> Theorem:
     """Theorems 4.1 (K = 1) and 4.2: the mean of ‖∇f(xʳ)‖² over R rounds is at most c Δ₀/(η_g R).
 
     c = 2 (Li et al. 2021, Theorem 1, which 4.1 quotes), and 4 by the proof of 4.2.
     """
     single = method.local_steps == 1
     steps = tuple(method.step_bounds(constants, printed=printed))
-    constant = None
+    bound = None
     if steps:
         step = min(method.global_step_size, steps[0].bound)
-        constant = (2 if single else 4) * constants.gap / step
+        bound = Bound(
+            SQUARED_GRADIENT, "rounds", constant=(2 if single else 4) * constants.gap / step
+        )
     return Theorem(
         "Theorem 4.1" if single else "Theorem 4.2",
         "as printed" if printed else "corrected",
         constants.average_smoothness if single else constants.smoothness,
         steps,
         lacks,
-        SQUARED_GRADIENT,
-        constant,
+        bound,
+        rounds,
     )
 
 
-def _convex(method: FedPage, constants: Constants, lacks: str) -> Theorem:
+def _convex(method: FedPage, constants: Constants, rounds: int, lacks: str) -> Theorem:
     """Theorem 5.1 (K = 1): the mean of f(xʳ⁺¹) − f* is at most (D₀²/(2η_g) + δ Δ₀)/R.
 
     It has Θ(·) in place of a constant; its proof needs A + B + C + D ≤ 1/2 (section E.1), all of
@@ -86,6 +92,6 @@ def _convex(method: FedPage, constants: Constants, lacks: str) -> Theorem:
         smoothness,
         (StepBound("η_g", method.global_step_size, largest, "Theorem 5.1"),),
         lacks,
-        SUBOPTIMALITY,
-        constant,
+        Bound(SUBOPTIMALITY, "rounds", constant=constant),
+        rounds,
     )

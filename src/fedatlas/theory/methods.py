@@ -5,17 +5,33 @@ from typing import Any
 
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
-from fedatlas.theory import fedpage, scaffold
-from fedatlas.theory.constants import Constants
-from fedatlas.theory.theorems import Theorem
+from fedatlas.algorithms.vfb2_saga import Vfb2Saga
+from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
+from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
+from fedatlas.theory import fedpage, scaffold, vfb2_convex, vfb2_nonconvex
+from fedatlas.theory.constants import Constants, PartyConstants
+from fedatlas.theory.theorems import Course, Theorem
 
-_THEORIES: dict[type, Callable[[Any, Constants], list[Theorem]]] = {
+_OF_CLIENTS: dict[type, Callable[[Any, Constants, Course], list[Theorem]]] = {
     FedPage: fedpage.theorems,
     Scaffold: scaffold.theorems,
 }
+#: On strongly convex objectives, and on others.
+_OF_PARTIES: dict[type, tuple[Callable[[Any, PartyConstants, Course], list[Theorem]], ...]] = {
+    Vfb2Sgd: (vfb2_convex.theorem_1, vfb2_nonconvex.theorem_4),
+    Vfb2Svrg: (vfb2_convex.theorem_2, vfb2_nonconvex.theorem_5),
+    Vfb2Saga: (vfb2_convex.theorem_3, vfb2_nonconvex.theorem_6),
+}
 
 
-def theorems_on(method: Any, constants: Constants) -> list[Theorem]:
-    """The theorems on a method with its hyper-parameters; none on methods without any here."""
-    theory = _THEORIES.get(type(method))
-    return theory(method, constants) if theory else []
+def theorems_on(
+    method: Any, constants: Constants | PartyConstants, course: Course
+) -> list[Theorem]:
+    """The theorems on a run of a method; none on methods without any here."""
+    if isinstance(constants, Constants):
+        of_clients = _OF_CLIENTS.get(type(method))
+        return of_clients(method, constants, course) if of_clients else []
+    if type(method) not in _OF_PARTIES:
+        return []
+    convex, nonconvex = _OF_PARTIES[type(method)]
+    return (nonconvex if constants.convexity is None else convex)(method, constants, course)

@@ -2,10 +2,10 @@
 
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.theory.constants import Constants
-from fedatlas.theory.theorems import Theorem
+from fedatlas.theory.theorems import Course, Theorem
 
 
-def theorems(method: Scaffold, constants: Constants) -> list[Theorem]:
+def theorems(method: Scaffold, constants: Constants, course: Course) -> list[Theorem]:
     """η̃ = K η_g η_l ≤ (S/N)^(2/3)/(24 L) with η_g ≥ 1, quoted from memory, without its constant."""
     lacks = "" if method.server_step_size >= 1 else "η_g ≥ 1"
     return [
