@@ -16,15 +16,26 @@ Attacks on VFB² (arXiv:2103.00958), Theorem 7, mounted on a small problem of re
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from fedatlas.evaluation.recovery_table import (
+    FIRST,
+    KNOWN,
+    LATE,
+    MASKED,
+    REPEATS,
+    SHARES,
+    SUMS,
+    UNKNOWN,
+    Row,
+)
 from fedatlas.federations.vertical.ring import Ring
 from fedatlas.schema.network_model import RealMasks, RingMasks
 from fedatlas.schema.objectives import Loss
 from fedatlas.studies.histories import History, SmallProblem, first_slopes, recover, train
-from fedatlas.studies.leaks import labels_at_zero
+from fedatlas.studies.leaks import Finding, labels_at_zero
 
 MaskLaw: TypeAlias = RealMasks | RingMasks
 #: Laws of masks that are compared, by their names in tables.
@@ -33,41 +44,13 @@ LAWS: dict[str, MaskLaw] = {
     "ring, 32 fraction bits": RingMasks(kind="ring", fraction_bits=32),
     "ring, 40 fraction bits": RingMasks(kind="ring", fraction_bits=40),
 }
-SHARES, SUMS, MASKED = "shares", "sums", "masked shares"
-REPEATS, FIRST, LATE = "masked shares, model at rest", "first ϑ", "ϑ from the fourth snapshot on"
-KNOWN, UNKNOWN = "known", "unknown"
 _OBSERVED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # snapshots
 _REPEATED = (1, 10, 100, 1000, 10_000)  # sums over one sample
 _WIDTHS = (1, 2, 4, 8)  # features of the victim; and all that it has
 _MISSED = 3  # snapshots, by who arrives late
-
-
-class Row(NamedTuple):
-    """One attack on one history.
-
-    sees: see above. who: attacks. order: whether the attacker knows in which order updates are
-    applied. features: of the victim, or of all other parties; they span rank dimensions. observed:
-    snapshots, or sums over one sample. found_rank: of what was seen, above noise; it is what the
-    attacker can solve for. error: of the Gram matrix, relative in the Frobenius norm; of shares and
-    labels, the root mean square over their standard deviation. Answers of zeros, or of the mean,
-    give 1. feature_error: relative, of all other rows' features where those of known_rows rows that
-    span them are known, too. weight_error: relative, of w_ℓ from the last shares of those rows.
-    """
-
-    sees: str
-    who: str
-    masks: str
-    order: str
-    features: int
-    rank: int
-    observed: int
-    equations: int
-    unknowns: int
-    found_rank: int
-    error: float
-    known_rows: int | None = None
-    feature_error: float | None = None
-    weight_error: float | None = None
+_RECOVERED = 1e-3  # a relative error below it is a recovery
+_NOTHING_MORE = "Theorem 7: even unmasked shares do not determine w_ℓ and x_ℓ"
+_ALONE = "Theorem 7: a party without allies cannot access another's share"
 
 
 def tabulate_recovery(problem: SmallProblem) -> list[Row]:
@@ -126,7 +109,9 @@ def _on_sums(problem: SmallProblem, history: History, name: str, order: str) -> 
     others = problem.features[:, blocks[0].start :]
     for observed in _OBSERVED:
         points = recover(seen[:, :observed], history.coefficients[:, :observed], noise).points
-        yield _recovered((SUMS, "one party", name, order), others, points, observed)
+        row = _recovered((SUMS, "one party", name, order), others, points, observed)
+        w = history.w[blocks[0].start :, observed - 1]
+        yield _with_known_rows(row, others, points, w, seen[:, observed - 1])
 
 
 def _recovered(
@@ -155,7 +140,7 @@ def _with_known_rows(
     order = qr(own.T, pivoting=True, mode="r")[1]
     known, others = order[: row.rank], order[row.rank :]
     feature_error = weight_error = 1.0
-    if row.found_rank:
+    if row.found_rank and len(others):
         turn = np.linalg.lstsq(points[known], own[known], rcond=None)[0]
         feature_error = _relative(points[others] @ turn, own[others])
         weight_error = _relative(np.linalg.lstsq(own[known], shares[known], rcond=None)[0], w)
@@ -242,4 +227,79 @@ def _seen(
         ring.from_ring(hidden),
         0.5 / ring.steps,
         2.0**63 / 3**0.5 / ring.steps,
+    )
+
+
+def summarised(rows: list[Row]) -> list[Finding]:
+    """The longest histories as findings of the audit, with real masks where masks matter."""
+    last = {(row.sees, row.masks, row.order, row.features): row for row in rows}
+    real, ring, _ = LAWS
+    widest = {sees: max((r.features for r in rows if r.sees == sees), default=0)
+              for sees in (SHARES, SUMS, REPEATS, LATE)}  # fmt: skip
+    single = last[SHARES, real, KNOWN, 1]
+    whole = last[SHARES, real, KNOWN, widest[SHARES]]
+    sums = last[SUMS, real, KNOWN, widest[SUMS]]
+    findings = [
+        _finding(
+            f"the history of unmasked shares, {single.observed} snapshots, one feature",
+            single, "a party's only feature, up to its sign", "γ and λ", "Gram matrix",
+            single.error, _NOTHING_MORE,
+        ),
+        _finding(
+            f"the history of unmasked shares, {whole.observed} snapshots, some rows known", whole,
+            f"all {whole.features} features of a party",
+            f"γ, λ and the features of {whole.known_rows} samples", "features of other samples",
+            whole.feature_error, _NOTHING_MORE,
+        ),
+        _finding(
+            f"the history of sums, {sums.observed} snapshots, some rows known", sums,
+            f"all {sums.features} features of all other parties",
+            f"γ, λ, the loss, and the features of {sums.known_rows} samples",
+            f"features of other samples; of the Gram matrix, without known samples, "
+            f"{sums.error:.2g}", sums.feature_error,
+            "Theorem 7: a party without allies cannot infer features",
+        ),
+    ]  # fmt: skip
+    for name, kind in ((real, "real masks"), (ring, "masks in a ring")):
+        rest = last[REPEATS, name, KNOWN, widest[REPEATS]]
+        findings.append(
+            _finding(
+                f"masked shares of one sample while the model rests, {kind}",
+                rest,
+                "another party's share w_ℓ·x_ℓ",
+                f"the scale of masks; {rest.observed} sums",
+                "shares",
+                rest.error,
+                _ALONE,
+            )
+        )
+    if widest[LATE]:
+        late = last[LATE, "any", KNOWN, widest[LATE]]
+        findings.append(
+            _finding(
+                f"the history of ϑ, {late.observed} snapshots after the third",
+                late,
+                "labels",
+                "γ, λ and the loss",
+                "labels",
+                late.error,
+                "Theorem 7: it is impossible to exactly infer the labels",
+            )
+        )
+    return findings
+
+
+def _finding(
+    attack: str, row: Row, learns: str, assumes: str, of: str, value: float | None, claim: str
+) -> Finding:
+    assert value is not None
+    return Finding(
+        attack=attack,
+        who=row.who,
+        learns=learns,
+        assumes=assumes,
+        measured=f"relative error of {of} (answers of zeros, or of the mean, give 1)",
+        value=value,
+        paper_claim=claim,
+        verdict="does not stand" if value < _RECOVERED else "stands",
     )
