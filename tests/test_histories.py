@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.errors import FedatlasError
@@ -255,6 +256,26 @@ def test_the_audit_sums_the_table_up(table):
                if finding.attack.startswith("masked")}  # fmt: skip
     assert masked
     assert by_kind["masks in a ring"].verdict == "stands"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["logistic_nonconvex", "robust_regression"])
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_other_objectives_and_layouts_are_attacked_too(name, layout):
+    """Two parties, of which the victim has one feature; some rows are empty."""
+    random = np.random.default_rng(0)
+    features = np.where(random.random((30, 4)) < 0.6, random.normal(size=(30, 4)), 0.0)
+    labels = np.where(random.random(30) < 0.5, 1.0, -1.0)
+    given = sparse.csr_array(features) if layout == "sparse" else features
+    weight = None if name == "robust_regression" else 1e-4
+    objective = LinearObjective(name=name, weight=weight)
+    problem = SmallProblem.of(PartyRows(given, labels, np.array([0, 3, 4])), objective)
+    rows = tabulate_recovery(problem)
+    # The nonconvex regulariser is taken for its quadratic part.
+    assert of(rows, SHARES, REAL)[64].error < (1e-10 if weight is None else 1e-3)
+    found = {finding.attack.split(",")[0]: finding for finding in summarised(rows)}
+    assert found["the history of unmasked shares"].verdict == "does not stand"
+    assert found["the history of sums"].learns == "all 1 features of all other parties"
 
 
 def test_the_table_is_read_back(table, tmp_path):

@@ -438,8 +438,9 @@ def assert_as_by_events(
     alone = Run(case, data).round(rounds)
 
     def by_events(blocks, rule, timing, scratch, draws, *state):
-        trees, key = np.empty((1, 2, 0, 2), np.int64), np.uint64(0)
-        job = blocks, rule, timing, scratch, draws, -math.inf, trees, key, 0.0
+        trees = np.empty((1, 2, 0, 2), np.int64)
+        law = at.MaskLaw(np.uint64(0), 0.0, 0.0, math.inf)
+        job = blocks, rule, timing, scratch, draws, -math.inf, trees, law
         assert events.advance(*job, *state)
 
     monkeypatch.setattr(events, "decide_alone", by_events)
