@@ -32,7 +32,7 @@ from fedatlas.data.formats import read_raw
 from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
 from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
-from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.network_model import NetworkModel, RealMasks, RingMasks
 from fedatlas.schema.objectives import LinearObjective
 
 PARTIES, ACTIVE = 8, 3
@@ -44,7 +44,9 @@ METHODS = {
     "VFB²-SAGA": ("vfb2_saga", {}, OBJECTIVE),
     "VFB-SGD": ("vfb2_sgd", {"synchronous": True}, OBJECTIVE),
     "VFB²-SGD, nonconvex": ("vfb2_sgd", {}, NONCONVEX),
+    "VFB²-SGD, ring": ("vfb2_sgd", {}, OBJECTIVE),
 }
+RING = {"VFB²-SGD, ring": RingMasks(kind="ring", fraction_bits=40)}  # others have real masks
 YARDSTICK = "scikit-learn's SGD"
 GOALS = {"dense": 2.0, "sparse": 4.0}  # of VFB²-SGD, times the yardstick
 REDUCED_VARIANCE, REDUCED_VARIANCE_GOAL = ("VFB²-SVRG", "VFB²-SAGA"), 1.5  # times VFB²-SGD
@@ -72,9 +74,8 @@ def epoch_of(name: str, rows: PartyRows) -> Callable[[], float]:
     algorithm_name, values, objective = METHODS[name]
     algorithm = algorithm_class(algorithm_name)(step_size=0.01, **values)
     problem = PartyProblem(PartySamples(rows, None, {}), objective)
-    network = PartyNetwork(
-        rows, objective, ACTIVE, NetworkModel(straggler=1.4), PartyCounters(), seed=0
-    )
+    model = NetworkModel(straggler=1.4, masks=RING.get(name, RealMasks()))
+    network = PartyNetwork(rows, objective, ACTIVE, model, PartyCounters(), seed=0)
     random = RoundRandom(0)
     state = algorithm.start(problem, network, np.zeros(problem.dimension))
     done = 0
@@ -137,6 +138,8 @@ def main() -> None:
             if name in REDUCED_VARIANCE:
                 own = middle[name] / middle["VFB²-SGD"]
                 ratio += f", {own:.2f} × VFB²-SGD (goal: {REDUCED_VARIANCE_GOAL:g})"
+            if name in RING:
+                ratio += f", {middle[name] / middle['VFB²-SGD']:.2f} × VFB²-SGD"
             span = f"({min(values):.3f} to {max(values):.3f})"
             print(f"  {name:<20}{middle[name]:>8.3f}  {span}   {ratio}")
 

@@ -6,12 +6,14 @@ rule tabulate_leaks:
         rows=of_experiment(results.first_shards),
         code=code_of(
             "fedatlas.studies.leaks",
+            "fedatlas.studies.recovery",
             "fedatlas.evaluation.comma_separated",
             "fedatlas.training.solver",
             "fedatlas.federations.vertical.shards",
         ),
     output:
-        reported("leaks.csv"),
+        leaks=reported("leaks.csv"),
+        recovery=reported("recovery.csv"),
     log:
         "logs/leaks/{experiment}.log",
     resources:
@@ -19,8 +21,36 @@ rule tabulate_leaks:
     params:
         objective=of_experiment(specifications.value, "objective"),
     shell:
-        "fedatlas leaks {input.rows:q} --spec {params.objective:q} --output {output:q}"
-        " > {log:q} 2>&1"
+        "fedatlas leaks {input.rows:q} --spec {params.objective:q} --output {output.leaks:q}"
+        " --recovery {output.recovery:q} > {log:q} 2>&1"
+
+
+rule draw_recovery:
+    input:
+        recovery="results/experiments/{experiment}/recovery.csv",
+        code=code_of("fedatlas.figures.recovery"),
+    output:
+        svg=reported("recovery.svg"),
+        png="results/experiments/{experiment}/recovery.png",
+    log:
+        "logs/recovery-figure/{experiment}.log",
+    params:
+        title=of_experiment(specifications.title),
+    shell:
+        "fedatlas recovery-figure {input.recovery:q} --title {params.title:q}"
+        " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
+
+
+rule tabulate_collusion:
+    input:
+        code=code_of("fedatlas.studies.collusion", "fedatlas.evaluation.comma_separated"),
+    output:
+        groups=reported("collusion.csv"),
+        pairs=reported("tree-pairs.csv"),
+    log:
+        "logs/collusion/{experiment}.log",
+    shell:
+        "fedatlas collusion --output {output.groups:q} --pairs {output.pairs:q} > {log:q} 2>&1"
 
 
 rule draw_trees:

@@ -51,7 +51,7 @@ def test_targets_are_papers_and_what_is_ours_but_not_the_demo(plan):
     ("experiment", "made"),
     [
         ("demo-fedpage", {"figure.svg", "figure.png", "table.csv"}),
-        ("demo-vfb2", {"leaks.csv", "trees.svg", "trees.png", "table.csv"}),
+        ("demo-vfb2", {"leaks.csv", "recovery.png", "collusion.csv", "trees.svg", "table.csv"}),
         ("dpgt-audit", {"privacy-audit.csv"}),
         ("fmgda-fig1", {"landscape.json", "landscape.svg", "landscape.png"}),
     ],

@@ -32,7 +32,7 @@ from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork, P
 from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.secure_sum import AggregationTree, two_trees
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples
-from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.network_model import Masks, NetworkModel, RealMasks, RingMasks
 from fedatlas.schema.objectives import LinearObjective
 
 METHODS: dict[str, Callable[..., VerticalAlgorithm]] = {
@@ -51,6 +51,7 @@ ACTIVE = {1: [1], 2: [1, 2], 3: [1, 2, 3], 5: [1, 4, 5], 8: [1, 5, 8]}
 TOPOLOGIES = [(parties, active) for parties, found in ACTIVE.items() for active in found]
 
 UNIT = 105.0  # s: 3 · 5 · 7
+NO_MASKS, ONES, HUGE_MASKS = (RealMasks(scale=scale) for scale in (0.0, 1.0, 1e10))
 
 every_method = pytest.mark.parametrize("method", METHODS)
 every_objective = pytest.mark.parametrize("objective", PARTS)
@@ -80,7 +81,7 @@ class Case:
     seconds_per_feature: float = 0.5
     latency: float = 0.25
     straggler: float = 1.0
-    mask_scale: float = 1.0
+    masks: Masks = ONES
     seed: int = 0
 
     @property
@@ -113,7 +114,7 @@ class Case:
             seconds_per_feature=UNIT * self.seconds_per_feature,
             latency=UNIT * self.latency,
             straggler=self.straggler,
-            mask_scale=self.mask_scale,
+            masks=self.masks,
         )
 
 
@@ -437,8 +438,9 @@ def assert_as_by_events(
     alone = Run(case, data).round(rounds)
 
     def by_events(blocks, rule, timing, scratch, draws, *state):
-        trees, key = np.empty((1, 2, 0, 2), np.int64), np.uint64(0)
-        job = blocks, rule, timing, scratch, draws, -math.inf, trees, key, 0.0
+        trees = np.empty((1, 2, 0, 2), np.int64)
+        law = at.MaskLaw(np.uint64(0), 0.0, 0.0, math.inf)
+        job = blocks, rule, timing, scratch, draws, -math.inf, trees, law
         assert events.advance(*job, *state)
 
     monkeypatch.setattr(events, "decide_alone", by_events)
@@ -607,8 +609,11 @@ def test_parties_have_tables_of_their_own_and_agree_at_a_barrier_of_one_dominato
 @both_layouts
 @both_modes
 def test_masks_leave_rounding_errors_only(method, layout, synchronous):
-    case = Case(method, layout=layout, synchronous=synchronous, mask_scale=0.0)
-    runs = {scale: Run(replace(case, mask_scale=scale)).round(9) for scale in (0.0, 1.0, 1e3, 1e8)}
+    case = Case(method, layout=layout, synchronous=synchronous)
+    runs = {
+        scale: Run(replace(case, masks=RealMasks(scale=scale))).round(9)
+        for scale in (0.0, 1.0, 1e3, 1e8)
+    }
     unit, depth, q = 2.0**-53, 3, case.parties
     shares = 20.0  # more than the sum of any row's |shares|
     for scale, run in runs.items():
@@ -621,10 +626,54 @@ def test_masks_leave_rounding_errors_only(method, layout, synchronous):
     assert 100 < runs[1e3].counters.mask_error / runs[1.0].counters.mask_error < 1e4
 
 
+def ring_masks(fraction_bits: int) -> RingMasks:
+    return RingMasks(kind="ring", fraction_bits=fraction_bits)
+
+
+@every_method
+@both_layouts
+@both_modes
+@pytest.mark.parametrize("fraction_bits", [32, 40])
+def test_masks_in_a_ring_leave_the_rounding_of_shares_only(
+    method, layout, synchronous, fraction_bits
+):
+    case = Case(method, layout=layout, synchronous=synchronous, masks=ring_masks(fraction_bits))
+    run, plain = Run(case).round(9), Run(replace(case, masks=NO_MASKS)).round(9)
+    rounding = case.parties * 2.0 ** -(fraction_bits + 1)
+    assert 0.01 * rounding < run.counters.mask_error <= rounding + 1e-14
+    assert_close(run.x, plain.x, 20 * rounding)
+    assert asdict(run.counters) | {"mask_error": 0} == asdict(plain.counters) | {"mask_error": 0}
+
+
+@pytest.mark.parametrize("method", ["sgd", "svrg"])
+def test_shares_that_do_not_fit_into_the_ring_end_in_no_number_and_a_warning(method, caplog):
+    # Below 2^(63 - 52) / 5 = 409.6.
+    for size, fits in ((100.0, True), (500.0, False)):
+        case = Case(method, sizes=(1,) * 5, masks=ring_masks(52), step_size=1e-6)
+        data = make_data(case)
+        data.x0[:], data.X[:] = 1.0, size
+        run = Run(case, data)
+        margins = run.network.secure_margins(run.state)
+        assert np.isfinite(run.problem.derivatives(margins)).all() == fits
+        run.round(2)
+        assert np.isfinite(run.counters.mask_error) == np.isfinite(run.x).all() == fits
+        assert bool(caplog.messages) != fits
+    assert caplog.messages == [
+        "masks: a share does not fit: it must stay below 409.6 in size, and the sum counts as not "
+        "a number; lower fraction_bits, or the step size if the run diverges"
+    ]
+
+
+def test_one_party_alone_encodes_nothing():
+    case = Case(masks=ring_masks(1), sizes=(5,), active=1)
+    alone, plain = Run(case).round(3), Run(replace(case, masks=NO_MASKS)).round(3)
+    assert (alone.x == plain.x).all()
+
+
 def test_without_masks_only_the_order_of_the_sum_differs():
-    alone = Run(Case(mask_scale=0.0, sizes=(5,), active=1)).round(3)
+    alone = Run(Case(masks=NO_MASKS, sizes=(5,), active=1)).round(3)
     assert alone.counters.mask_error == 0.0
-    pair = Run(Case(mask_scale=0.0, sizes=(5, 2), active=1)).round(3)
+    pair = Run(Case(masks=NO_MASKS, sizes=(5, 2), active=1)).round(3)
     assert pair.counters.mask_error == 0.0  # a + b either way
 
 
@@ -640,12 +689,12 @@ def test_sums_go_up_the_trees_of_the_dominator_that_asked():
     # At 0, with labels 0, a derivative is twice what the masks' rounding leaves of a sum of zeros.
     case = Case(
         "sgd", "ridge_regression", sizes=(1,) * 5, active=3, samples=15, rounds_per_epoch=5,
-        mask_scale=1e10,
+        masks=HUGE_MASKS,
     )  # fmt: skip
     data = make_data(case)
     data.x0[:] = data.y[:] = 0.0
     run = Run(case, data).round()
-    masks = np.array([1e10 * sums.mask(run.network._mask_keys[0], k) for k in range(15)])
+    masks = np.array([1e10 * sums.mask(run.network._mask_laws[0].key, k) for k in range(15)])
     for dominator, theta in enumerate(run.state.queues.own[:, at.SLOPE]):
         own = masks[5 * dominator : 5 * dominator + 5]
         climbs = {root: [climbed(tree, own) for tree in two_trees(5, root)] for root in range(3)}
@@ -656,7 +705,7 @@ def test_sums_go_up_the_trees_of_the_dominator_that_asked():
 
 def test_every_seed_has_masks_of_its_own():
     # Masks so large that their rounding is seen; the samples are the same.
-    data = make_data(case := Case(mask_scale=1e10))
+    data = make_data(case := Case(masks=HUGE_MASKS))
     errors, points = set(), set()
     for seed in range(5):
         run = Run(case, data, seed)
@@ -669,7 +718,7 @@ def test_every_seed_has_masks_of_its_own():
 
 def test_no_two_sums_share_their_masks():
     # At 0 every share is 0: a sum is what its masks' rounding leaves, and would repeat with them.
-    case = Case("svrg", mask_scale=1.0, sizes=(2,) * 8, active=1, samples=32)
+    case = Case("svrg", sizes=(2,) * 8, active=1, samples=32)
     data = make_data(case)
     data.x0[:] = 0.0
     run = Run(case, data)

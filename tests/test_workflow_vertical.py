@@ -16,7 +16,7 @@ title: "A small experiment over parties"
 source: "a test"
 dataset: breast-cancer
 partition: {kind: vertical, parties: 4, active: 2, test: 0.2, standardise: true}
-network: {latency: 2.0e-6, straggler: 1.4}
+network: {latency: 2.0e-6, straggler: 1.4, masks: {kind: ring, fraction_bits: 40}}
 objective: {name: logistic_l2, weight: 1.0e-2}
 rounds: 20
 record_every: 5
@@ -38,7 +38,9 @@ claims:
            smallest_effect: 0.2}
 """
 # Not the atlas and its pages, which other tests make.
-TARGETS = targets(small="claims.csv figure.svg leaks.csv trees.svg")
+TARGETS = targets(
+    small="claims.csv figure.svg leaks.csv recovery.svg collusion.csv tree-pairs.csv trees.svg"
+)
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +61,8 @@ def test_every_trial_has_its_own_parties_and_optimum(finished):
     assert (trace["suboptimality"][:, -1] < trace["suboptimality"][:, 0]).all()
     assert (trace["suboptimality"] > 0).all()
     assert list(trace["full_passes"][0].to_numpy()) == [0, 1, 1, 2, 2]
+    error = trace["mask_error"].to_numpy()[:, -1]  # of four shares, in a ring with 40 digits
+    assert ((error > 2**-43) & (error <= 4 * 2**-41 + 1e-14)).all()
 
 
 def test_the_audit_tells_that_labels_are_not_safe(finished):
@@ -67,7 +71,14 @@ def test_the_audit_tells_that_labels_are_not_safe(finished):
         findings = list(csv.DictReader(stream))
     told = {row["attack"]: row for row in findings}["the sign of ϑ, at the optimum"]
     assert (float(told["value"]), told["verdict"]) == (1.0, "does not stand")
-    assert (folder / "trees.svg").stat().st_size > 0
+    history = {row["attack"].split(",")[0]: row for row in findings}["the history of sums"]
+    assert (history["who"], history["verdict"]) == ("one party", "does not stand")
+    with (folder / "collusion.csv").open(encoding="utf-8") as stream:
+        groups = list(csv.DictReader(stream))
+    alone = [row for row in groups if row["parties"] == "4" and row["colluders"] == "1"]
+    assert {row["unmasking"] for row in alone if row["masks"] == "fresh"} == {"0"}
+    for name in ("trees.svg", "recovery.svg", "tree-pairs.csv"):
+        assert (folder / name).stat().st_size > 0
 
 
 def test_second_run_does_nothing_and_edits_rerun_what_they_touch(workflow):

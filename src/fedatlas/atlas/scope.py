@@ -34,6 +34,8 @@ _FILES = {
     "theory.csv": "theorems and runs",
     "privacy-audit.csv": "attacks on claimed budgets",
     "leaks.csv": "what parties learn from each other",
+    "recovery.png": "what histories of messages reveal",
+    "collusion.csv": "groups of parties that unmask shares",
     "landscape.png": "loss surface",
 }
 

@@ -46,6 +46,19 @@ def trees(
     draw(output, compose, two_trees(parties), titles)
 
 
+def recovery_figure(
+    recovery: Annotated[Path, typer.Argument(help="Attacks on histories (.csv).", exists=True)],
+    title: Annotated[str, typer.Option(help="Title of the figure.")],
+    output: Drawings,
+) -> None:
+    """Draw how much histories of shares reveal against their length."""
+    from fedatlas.evaluation.recovery_table import read_recovery
+    from fedatlas.figures.recovery import compose
+    from fedatlas.figures.style import draw
+
+    draw(output, compose, title, read_recovery(recovery))
+
+
 def landscape_figure(
     surface: Annotated[Path, typer.Argument(help="Landscape (.json).", exists=True)],
     title: Annotated[str, typer.Option(help="Title of the figure.")],
@@ -101,4 +114,4 @@ def graphs(spec: Annotated[Any, json_with("title", "graphs", "agents")], output:
     draw(output, compose, spec["title"], weights)
 
 
-COMMANDS = (figure, trees, landscape_figure, budgets_figure, theory_figure, graphs)
+COMMANDS = (figure, trees, recovery_figure, landscape_figure, budgets_figure, theory_figure, graphs)

@@ -24,12 +24,15 @@ def leaks(
     shards: Annotated[list[Path], typer.Argument(help="Files of all parties, in order.")],
     spec: ObjectiveSpecification,
     output: Output,
+    recovery: Annotated[Path, typer.Option(help="Table of attacks on histories to write.")],
 ) -> None:
     """Tabulate what curious or colluding parties learn from a vertical method's messages."""
     from fedatlas.evaluation.comma_separated import to_csv
     from fedatlas.federations.vertical.shards import read_party_shards
     from fedatlas.schema.objectives import LinearObjective
+    from fedatlas.studies.histories import SmallProblem
     from fedatlas.studies.leaks import find_leaks
+    from fedatlas.studies.recovery import summarised, tabulate_recovery
     from fedatlas.training.solver import solve
 
     objective = validated(LinearObjective, spec, "--spec")
@@ -39,7 +42,22 @@ def leaks(
     findings = find_leaks(
         objective, rows.label, 0 * rows.label, rows.features @ w, rows.parties, active
     )
+    recovered = tabulate_recovery(SmallProblem.of(rows, objective))
+    write_text(recovery, to_csv([row._asdict() for row in recovered]))
+    findings += summarised(recovered)
     write_text(output, to_csv([asdict(finding) for finding in findings]))
+
+
+def collusion(
+    output: Output,
+    pairs: Annotated[Path, typer.Option(help="Table of pairs of trees to write.")],
+) -> None:
+    """Tabulate which groups of parties unmask shares, and what Definition 4 of VFB² is worth."""
+    from fedatlas.evaluation.comma_separated import to_csv
+    from fedatlas.studies.collusion import tabulate_groups, tabulate_pairs
+
+    write_text(output, to_csv([row._asdict() for row in tabulate_groups()]))
+    write_text(pairs, to_csv([row._asdict() for row in tabulate_pairs()]))
 
 
 def landscape(
@@ -109,4 +127,4 @@ def _study(spec: dict[str, Any], key: str, model: Any) -> tuple[list[Any], Any]:
     return runs, validated(model, spec[key], f"--spec: {key}")
 
 
-COMMANDS = (leaks, landscape, budgets, attacks, theory)
+COMMANDS = (leaks, collusion, landscape, budgets, attacks, theory)

@@ -21,6 +21,10 @@ REPORTED = {
     "theory.csv": ("Theory", "theorems and runs"),
     "theory.svg": ("Theory", "bounds"),
     "leaks.csv": ("Privacy", "what parties learn"),
+    "recovery.csv": ("Privacy", "what histories reveal, as numbers"),
+    "recovery.svg": ("Privacy", "what histories reveal"),
+    "collusion.csv": ("Privacy", "groups that unmask shares"),
+    "tree-pairs.csv": ("Privacy", "pairs of trees that expose shares"),
     "trees.svg": ("Privacy", "trees of secure sums"),
 }
 
@@ -49,7 +53,8 @@ def experiment_files(plan: Plan, name: str) -> list[str]:
     if experiment.privacy_audit:
         files += ["privacy-audit.csv"]
     if experiment.audit:
-        files += ["leaks.csv", "trees.svg", "trees.png"]
+        files += ["leaks.csv", "recovery.csv", "recovery.svg", "recovery.png"]
+        files += ["collusion.csv", "tree-pairs.csv", "trees.svg", "trees.png"]
     if experiment.theory:
         files += ["theory.csv", "theory.svg", "theory.png"]
     if experiment.landscape:

@@ -1,6 +1,6 @@
 """What an experiment declares of the simulated machines and links."""
 
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, PositiveInt
 
@@ -16,6 +16,30 @@ def _whole_nanoseconds(seconds: float) -> float:
 Seconds = Annotated[float, Field(ge=0), AfterValidator(_whole_nanoseconds)]
 
 
+class RealMasks(Model):
+    """Masks of Algorithm 1 that are uniform on [−scale, scale].
+
+    Shares that differ by more than twice the scale can be told apart; a larger one costs digits.
+    """
+
+    kind: Literal["real"] = "real"
+    scale: float = Field(default=1.0, ge=0)
+
+
+class RingMasks(Model):
+    """Masks that are uniform on the integers modulo 2^64, see `federations.vertical.ring`.
+
+    fraction_bits: f; shares are rounded to multiples of 2^-f. A larger f rounds less and leaves
+    room for smaller shares only: below 2^(63 − f) / q.
+    """
+
+    kind: Literal["ring"]
+    fraction_bits: int = Field(ge=1, le=52)
+
+
+Masks: TypeAlias = Annotated[RealMasks | RingMasks, Field(discriminator="kind")]
+
+
 class NetworkModel(Model):
     """Speeds of parties and links; all choices of ours, as no paper states its own.
 
@@ -23,12 +47,11 @@ class NetworkModel(Model):
     latency: seconds from sender to receiver, of any message.
     threads: of each party, to apply collaborative updates; null is one per dominator, as the paper.
     straggler: how many times slower the last of several parties computes; 1 is as fast as others.
-    mask_scale: masks of Algorithm 1 are uniform on [−mask_scale, mask_scale]. Shares that differ by
-        more than twice that can be told apart; a larger scale costs digits.
+    masks: the law of the random numbers that hide shares in Algorithm 1.
     """
 
     seconds_per_feature: Annotated[Seconds, Field(gt=0)] = 1e-6
     latency: Seconds = 1e-6
     threads: PositiveInt | None = None
     straggler: float = Field(default=1.0, ge=1)
-    mask_scale: float = Field(default=1.0, ge=0)
+    masks: Masks = RealMasks()

@@ -6,9 +6,8 @@ z = w·x of every sample. The attacks here turn ϑ into labels and margins.
 `federations.vertical.secure_sum.collusion` tells what the secure sum reveals. Labels, margins and ϑ
 are (n,) in one order.
 
-Lemma 1 assumes that the loss is secret; findings name the attacks that know it. Unmasked shares of
-all samples reveal more: with the ϑ that were sent, a party's only feature up to its sign. A test
-mounts that attack; the table leaves it out, since it needs the updates.
+Lemma 1 assumes that the loss is secret; findings name the attacks that know it. Histories of shares
+and of ϑ reveal more, see `studies.recovery`.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,8 @@ from fedatlas.federations.vertical.secure_sum import collusion, two_trees
 from fedatlas.schema.objectives import LinearObjective, Loss
 
 _RECOVERED = 1e-9  # a label within this of the truth is recovered
-_LARGEST_GROUP = 3  # colluders
+_ALL_GROUPS = 8  # parties, up to which groups of any number are looked at
+_LARGEST_GROUP = 3  # colluders among more
 # What attackers know, and what the paper claims against several attacks.
 _FALLING = "a loss that falls with the margin"
 _FORM = "the form of the loss"
@@ -111,10 +111,13 @@ class Groups(NamedTuple):
 
 
 def collusion_table(parties: int, active: int = 1) -> list[Groups]:
-    """What groups of 1 to 3 colluders unmask from the sums of all dominators."""
+    """What groups of any number of colluders, or of 1 to 3 among more than 8 parties, unmask from
+    the sums of all dominators.
+    """
+    most = parties - 1 if parties <= _ALL_GROUPS else _LARGEST_GROUP
     pairs = [two_trees(parties, root) for root in range(active)]
     table = []
-    for size in range(1, min(_LARGEST_GROUP, parties - 1) + 1):
+    for size in range(1, most + 1):
         unmasked = {
             group: sorted({share for trees in pairs for share in collusion(trees, group).shares})
             for group in combinations(range(parties), size)

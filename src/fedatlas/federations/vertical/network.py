@@ -33,6 +33,7 @@ numbers each, and one to every other party that updates its block. Indices that 
 request for shares are not counted (parties can derive them from a shared seed), their latency is.
 """
 
+import logging
 from dataclasses import dataclass
 from math import ceil, inf, log2
 from typing import NamedTuple
@@ -48,6 +49,7 @@ from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.kernels.state import (
     REFERENCE_CODES,
     Blocks,
+    MaskLaw,
     Queues,
     Rule,
     Scratch,
@@ -55,10 +57,13 @@ from fedatlas.federations.vertical.kernels.state import (
     Timing,
 )
 from fedatlas.federations.vertical.problem import UpdateRule
+from fedatlas.federations.vertical.ring import Ring
 from fedatlas.federations.vertical.secure_sum import two_trees
 from fedatlas.federations.vertical.shards import PartyRows
-from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.network_model import NetworkModel, RealMasks, RingMasks
 from fedatlas.schema.objectives import LinearObjective, Regulariser
+
+log = logging.getLogger(__name__)
 
 _NUMBER_BYTES = 8
 _NANOSECONDS = 1e9  # of a second
@@ -134,9 +139,8 @@ class PartyNetwork:
             # Both end at the party that asked.
             trees = (two_trees(rows.parties, root) for root in range(active))
             self._trees = np.array([[tree.arrays() for tree in pair] for pair in trees])
-        # One party has nothing to hide from itself.
-        self._mask_scale = model.mask_scale if rows.parties > 1 else 0.0
-        self._mask_keys = np.random.SeedSequence([seed, 1]).generate_state(2, np.uint64)
+        keys = np.random.SeedSequence([seed, 1]).generate_state(2, np.uint64)
+        self._mask_laws = [_mask_law(model.masks, rows.parties, key) for key in keys]
 
     def start(self, x0: np.ndarray) -> PartyState:
         """All clocks at 0, nothing under way, no reference."""
@@ -193,8 +197,8 @@ class PartyNetwork:
         margins = np.empty(self.samples)
         first_mask = self._counters.full_passes * self.samples * self.parties
         error = sums.secure_margins(
-            self._blocks, self._trees[0], self._mask_keys[1], first_mask, self._mask_scale,
-            self._scratch(state), state.x, margins,
+            self._blocks, self._trees[0], self._mask_laws[1], first_mask, self._scratch(state),
+            state.x, margins,
         )  # fmt: skip
         numbers = state.tally.values
         numbers[at.MASK_ERROR] = max(numbers[at.MASK_ERROR], error)
@@ -239,7 +243,7 @@ class PartyNetwork:
         if self.parties == 1 and len(samples):
             events.decide_alone(*job, *given)
             return state
-        secrets = self._trees, self._mask_keys[0], self._mask_scale
+        secrets = self._trees, self._mask_laws[0]
         if not events.advance(*job, until, *secrets, *given):
             raise FedatlasError(
                 f"network: with {self._threads} threads updates pile up at a party faster than it "
@@ -254,7 +258,9 @@ class PartyNetwork:
         if self._blocks.dense.shape[0] == 0 and nonconvex:
             applied = state.queues.position[:, at.APPLIED]
             touched = np.repeat(applied, np.diff(self._blocks.starts))
-        return Scratch(np.ones(q), np.zeros(q), touched, np.empty(q), np.empty(q))
+        real = np.empty(q), np.empty(q)
+        ring = np.empty(q, np.uint64), np.empty(q, np.uint64)
+        return Scratch(np.ones(q), np.zeros(q), touched, *real, *ring)
 
     def _rule(self, rule: UpdateRule) -> Rule:
         weight = self._objective.regularisation_weight
@@ -286,7 +292,23 @@ class PartyNetwork:
         counters.read_delay_max = float(numbers[at.LARGEST_READ_DELAY])
         counters.update_delay_mean = float(numbers[at.UPDATE_DELAYS] / updates)
         counters.update_delay_max = float(numbers[at.LARGEST_UPDATE_DELAY])
+        if numbers[at.MASK_ERROR] == inf and counters.mask_error < inf:
+            log.warning(
+                "masks: a share does not fit: it must stay below %g in size, and the sum counts as "
+                "not a number; lower fraction_bits, or the step size if the run diverges",
+                self._mask_laws[0].limit,
+            )
         counters.mask_error = float(numbers[at.MASK_ERROR])
+
+
+def _mask_law(masks: RealMasks | RingMasks, parties: int, key: np.uint64) -> MaskLaw:
+    """The masks as kernels want them; one party has nothing to hide from itself."""
+    if parties == 1:
+        return MaskLaw(key, 0.0, 0.0, inf)
+    if isinstance(masks, RealMasks):
+        return MaskLaw(key, masks.scale, 0.0, inf)
+    ring = Ring(masks.fraction_bits, parties)
+    return MaskLaw(key, 0.0, ring.steps, ring.limit)
 
 
 def _copied(state: PartyState, reference: str | None) -> PartyState:

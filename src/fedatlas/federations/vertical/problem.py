@@ -57,8 +57,10 @@ class PartyProblem:
         return self._model.smoothness
 
     def derivatives(self, margins: np.ndarray) -> np.ndarray:
-        """ϑ_i = ∂L/∂z at the margins z_i of all samples, (n,)."""
-        return self._model.losses(margins)[1]
+        """ϑ_i = ∂L/∂z at the margins z_i of all samples, (n,); NaN where a margin is."""
+        slopes = self._model.losses(margins)[1]
+        # The compiled logistic loss bounds its exponent, and would take NaN for the bound.
+        return np.where(np.isnan(margins), np.nan, slopes)
 
     def data_gradient(self, derivatives: np.ndarray) -> np.ndarray:
         """1/n Σ_i ϑ_i x_i, (d,): every party forms its own block of it."""

@@ -4,11 +4,14 @@ Source: VFB² (arXiv:2103.00958), Algorithm 1, Definition 4 and appendix B. Part
 mask δ_ℓ to its share o_ℓ = w_ℓ·x_ℓ; Σ(o_ℓ + δ_ℓ) goes up one tree, Σδ_ℓ another, and the
 difference of the two is the sum of the shares.
 
-The paper states no law of the masks. Ours is uniform on [-scale, scale], independent for every
-party and sum. Shares a and b then give masked shares whose laws are |a - b| / (2 scale) apart in
-total variation: a larger scale hides more and costs digits, since the rounding error grows with it,
-but no law hides a real number perfectly; masks in a finite ring would. This simulates the messages
-of the protocol, it does not protect anything.
+The paper states no law of the masks. Ours are independent for every party and sum. Real ones are
+uniform on [-scale, scale]: shares a and b then give masked shares whose laws are
+|a - b| / (2 scale) apart in total variation. A larger scale hides more and costs digits, since the
+rounding error grows with it, but no law hides a real number perfectly. Masks in a finite ring do
+(`vertical.ring`). What colluders can compute is the same for both: the parties below the nodes of
+two trees are the rows of a totally unimodular matrix (Edmonds 1970), so elimination needs no
+division (tested modulo 2). This simulates the messages of the protocol, it does not protect
+anything.
 
 Parties are counted from 0; the paper counts from 1.
 """
@@ -132,8 +135,11 @@ class Collusion:
     sums: frozenset[frozenset[int]]
 
 
-def collusion(trees: Trees, colluders: Iterable[int]) -> Collusion:
+def collusion(trees: Trees, colluders: Iterable[int], *, reused_masks: bool = False) -> Collusion:
     """What `colluders` unmask when they pool their shares and masks and what they saw.
+
+    reused_masks: where two sums have the same masks, which a difference of messages is rid of;
+    unmasked is then by how much shares changed from one sum to the other.
 
     The sum of all shares counts as known to everyone: the root has it, and the derivative that is
     sent to the others tells them (exactly, for the logistic loss). So one share is always unmasked
@@ -143,6 +149,8 @@ def collusion(trees: Trees, colluders: Iterable[int]) -> Collusion:
     others = sorted(set(range(trees[0].parties)) - pool)
     # A combination of masked sums is rid of its masks if the same combination of masks was seen.
     masked, masks = (_span(_indicators(_received(tree, pool), others)) for tree in trees)
+    if reused_masks:
+        masks = np.eye(len(others))
     left, cosines, _ = np.linalg.svd(masked @ masks.T)
     unmasked = left.T[: len(cosines)][cosines > 1 - _TOLERANCE] @ masked
     known = _span(np.vstack([unmasked, np.ones((1, len(others)))]))

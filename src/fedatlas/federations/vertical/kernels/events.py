@@ -8,7 +8,7 @@ from fedatlas.arithmetic.kernels.compilation import compiled
 from fedatlas.arithmetic.kernels.formulas import loss_derivative
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.kernels.state import PLAIN, TABLE
-from fedatlas.federations.vertical.kernels.sums import mask, unmasked_sum
+from fedatlas.federations.vertical.kernels.sums import hide, revealed_sum
 from fedatlas.federations.vertical.kernels.updates import settle_block, share, update
 
 
@@ -71,7 +71,7 @@ def decide_alone(blocks, rule, timing, scratch, draws, w, mean, reference, queue
 
 @compiled(allocates=False)
 def advance(
-    blocks, rule, timing, scratch, draws, until, trees, mask_key, mask_scale,
+    blocks, rule, timing, scratch, draws, until, trees, law,
     w, mean, reference, queues, tally,
 ):  # fmt: skip
     """Run until `len(draws)` more dominated updates have been decided, on those samples, and then
@@ -86,10 +86,10 @@ def advance(
     counts, numbers = tally
     work = timing.work
     parties, capacity = len(position), ring.shape[1]
-    scale, drift, touched, masked, masks = scratch
+    scale, drift, touched, masked, masks, ring_masked, ring_masks = scratch
     for event in range(len(draws) + 1):
         deciding = event < len(draws)
-        row, dominator, asked, plain = 0, 0, 0.0, 0.0
+        row, dominator, asked, plain, fits = 0, 0, 0.0, 0.0, True
         number = counts[at.DECIDED]
         if deciding:
             row = draws[event]
@@ -143,8 +143,10 @@ def advance(
                 scale, drift, touched, now, w, mean,
             )  # fmt: skip
             plain += part
-            masks[party] = mask_scale * mask(mask_key, number * parties + party)
-            masked[party] = part + masks[party]
+            if not hide(
+                law, number * parties + party, party, part, masked, masks, ring_masked, ring_masks
+            ):
+                fits = False
             lacking = waiting
             if alone < math.inf:
                 lacking += 1
@@ -153,9 +155,12 @@ def advance(
             numbers[at.LARGEST_READ_DELAY] = max(numbers[at.LARGEST_READ_DELAY], lacking)
         if not deciding:
             break
-        margin = unmasked_sum(trees[dominator], masked, masks)
-        numbers[at.MASK_ERROR] = max(numbers[at.MASK_ERROR], abs(margin - plain))
-        slope = loss_derivative(rule.loss, margin, labels[row])
+        slope, error = math.nan, math.inf  # where a share does not fit into the ring
+        if fits:
+            margin = revealed_sum(law, trees[dominator], masked, masks, ring_masked, ring_masks)
+            slope = loss_derivative(rule.loss, margin, labels[row])
+            error = abs(margin - plain)
+        numbers[at.MASK_ERROR] = max(numbers[at.MASK_ERROR], error)
         sum_time = asked + timing.slowest + timing.aggregation
         finished = sum_time + work[dominator]
         own[dominator, at.TIME] = finished

@@ -79,9 +79,23 @@ class Tally(NamedTuple):
     values: np.ndarray
 
 
+class MaskLaw(NamedTuple):
+    """How shares are hidden: by real masks, uniform on [−scale, scale], or by masks in a ring.
+
+    key: of the pseudo-random numbers. steps: integers per unit in the ring, 0 for real masks.
+    limit: shares of this size or more do not fit into the ring, inf for real masks.
+    """
+
+    key: np.uint64
+    scale: float
+    steps: float
+    limit: float
+
+
 class Scratch(NamedTuple):
     """Room for one call, which allocates nothing: see `updates` for scale, drift (q,) and touched
-    (d,), or (0,) where it is not needed; masked, masks (q,).
+    (d,), or (0,) where it is not needed; masked, masks (q,) float64; ring_masked,
+    ring_masks (q,) uint64, the same in the ring.
     """
 
     scale: np.ndarray
@@ -89,3 +103,5 @@ class Scratch(NamedTuple):
     touched: np.ndarray
     masked: np.ndarray
     masks: np.ndarray
+    ring_masked: np.ndarray
+    ring_masks: np.ndarray

@@ -1,4 +1,9 @@
-"""Masked sums of parties' shares (VFB², Algorithm 1), and where parties' columns begin."""
+"""Masked sums of parties' shares (VFB², Algorithm 1), and where parties' columns begin.
+
+Masks are real, or integers modulo 2^64, which wrap around; `vertical.ring` states the latter.
+"""
+
+import math
 
 import numpy as np
 
@@ -6,18 +11,48 @@ from fedatlas.arithmetic.kernels.compilation import compiled
 
 
 @compiled(inline="always")
-def mask(key, number):
-    """A pseudo-random number in [−1, 1) of a counter (SplitMix64, Steele et al. 2014)."""
+def random_bits(key, number):
+    """64 pseudo-random bits of a counter (SplitMix64, Steele et al. 2014)."""
     z = key + np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return np.float64(z >> np.uint64(11)) * (2.0 / 9007199254740992.0) - 1.0
+    return z ^ (z >> np.uint64(31))
+
+
+@compiled(inline="always")
+def mask(key, number):
+    """A pseudo-random number in [−1, 1) of a counter."""
+    return np.float64(random_bits(key, number) >> np.uint64(11)) * (2.0 / 9007199254740992.0) - 1.0
+
+
+@compiled(inline="always")
+def hide(law, number, party, share, masked, masks, ring_masked, ring_masks):
+    """Algorithm 1, step 2: a party draws its mask and adds it to its share.
+
+    False for a share that does not fit into the ring, or is not a number: it has no sum.
+    """
+    if not abs(share) < law.limit:
+        return False
+    if law.steps == 0.0:
+        masks[party] = law.scale * mask(law.key, number)
+        masked[party] = share + masks[party]
+    else:
+        ring_masks[party] = random_bits(law.key, number)
+        ring_masked[party] = np.uint64(np.int64(np.rint(share * law.steps))) + ring_masks[party]
+    return True
+
+
+@compiled(inline="always")
+def revealed_sum(law, trees, masked, masks, ring_masked, ring_masks):
+    """Algorithm 1, steps 4 to 6: the sum of shares that `hide` has hidden."""
+    if law.steps == 0.0:
+        return unmasked_sum(trees, masked, masks)
+    return np.float64(np.int64(unmasked_sum(trees, ring_masked, ring_masks))) / law.steps
 
 
 @compiled(inline="always")
 def unmasked_sum(trees, masked, masks):
-    """Algorithm 1, steps 4 to 6: both sums along their trees, and their difference."""
+    """Both sums along their trees, and their difference; in the ring all of it wraps around."""
     steps = trees.shape[1]
     for step in range(steps):
         masked[trees[0, step, 0]] += masked[trees[0, step, 1]]
@@ -28,17 +63,23 @@ def unmasked_sum(trees, masked, masks):
 
 
 @compiled(allocates=False)
-def secure_margins(blocks, trees, mask_key, first_mask, mask_scale, scratch, w, margins):
-    """Algorithm 1 for every sample at w: fills margins (n,), gives the largest error of masks.
+def secure_margins(blocks, trees, law, first_mask, scratch, w, margins):
+    """Algorithm 1 for every sample at w: fills margins (n,), gives the largest error of masks, inf
+    where a share does not fit into the ring; that margin is NaN.
 
     trees: (2, q − 1, 2) aggregation steps (receiver, sender). first_mask: number of the first mask,
     so that no two sums of a run share one.
     """
     starts, dense, bounds, columns, values, _ = blocks
-    masked, masks = scratch.masked, scratch.masks
+    masked, masks, ring_masked, ring_masks = (
+        scratch.masked,
+        scratch.masks,
+        scratch.ring_masked,
+        scratch.ring_masks,
+    )
     parties, error = len(masks), 0.0
     for row in range(len(margins)):
-        plain = 0.0
+        plain, fits = 0.0, True
         for party in range(parties):
             share = 0.0
             if dense.shape[0]:
@@ -51,9 +92,12 @@ def secure_margins(blocks, trees, mask_key, first_mask, mask_scale, scratch, w, 
                     share += values[entry] * w[np.uint32(columns[entry])]
             plain += share
             number = first_mask + row * parties + party
-            masks[party] = mask_scale * mask(mask_key, number)
-            masked[party] = share + masks[party]
-        margins[row] = unmasked_sum(trees, masked, masks)
+            if not hide(law, number, party, share, masked, masks, ring_masked, ring_masks):
+                fits = False
+        if not fits:
+            margins[row], error = math.nan, math.inf
+            continue
+        margins[row] = revealed_sum(law, trees, masked, masks, ring_masked, ring_masks)
         error = max(error, abs(margins[row] - plain))
     return error
 

@@ -1,0 +1,305 @@
+"""How much of features, weights, shares and labels the history of a training reveals: a table.
+
+Attacks on VFB² (arXiv:2103.00958), Theorem 7, mounted on a small problem of real rows, see
+`studies.histories`. By what is seen:
+
+- Shares of a party that colluders unmasked: features up to a rotation from r snapshots on.
+- Sums, which need no collusion. Every party knows z = w·x from ϑ and the loss, or as dominator, and
+  subtracts its own share: what is left is the share of all others together, with their d features.
+- Masked shares of a party, sent to the one above it in the tree. Real masks are noise that
+  averages out. In the ring a masked share is a uniform number.
+- Masked shares of one sample while the model rests. Real masks are bounded: the middle of the
+  largest and the smallest masked share is off by about scale / k after k sums.
+- ϑ of the square loss, ϑ/2 = z − y. At w = 0 it is the label. Who arrives later sees changes of z
+  exactly, which tell G; and as shrinkage by γλ changes what is left of the unknown z at the
+  arrival, that follows as well, and the label with it.
+"""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+
+from fedatlas.evaluation.recovery_table import (
+    FIRST,
+    KNOWN,
+    LATE,
+    MASKED,
+    REPEATS,
+    SHARES,
+    SUMS,
+    UNKNOWN,
+    Row,
+)
+from fedatlas.federations.vertical.ring import Ring
+from fedatlas.schema.network_model import RealMasks, RingMasks
+from fedatlas.schema.objectives import Loss
+from fedatlas.studies.histories import History, SmallProblem, first_slopes, recover, train
+from fedatlas.studies.leaks import Finding, labels_at_zero
+
+MaskLaw: TypeAlias = RealMasks | RingMasks
+#: Laws of masks that are compared, by their names in tables.
+LAWS: dict[str, MaskLaw] = {
+    "real, scale 1": RealMasks(),
+    "ring, 32 fraction bits": RingMasks(kind="ring", fraction_bits=32),
+    "ring, 40 fraction bits": RingMasks(kind="ring", fraction_bits=40),
+}
+_OBSERVED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # snapshots
+_REPEATED = (1, 10, 100, 1000, 10_000)  # sums over one sample
+_WIDTHS = (1, 2, 4, 8)  # features of the victim; and all that it has
+_MISSED = 3  # snapshots, by who arrives late
+_RECOVERED = 1e-3  # a relative error below it is a recovery
+_NOTHING_MORE = "Theorem 7: even unmasked shares do not determine w_ℓ and x_ℓ"
+_ALONE = "Theorem 7: a party without allies cannot access another's share"
+
+
+def tabulate_recovery(problem: SmallProblem) -> list[Row]:
+    """Every attack, for several lengths of the history and, where they matter, laws of masks.
+
+    The victim is the last party, which has no labels; the attacker on sums is the first.
+    """
+    rows: list[Row] = []
+    histories = {
+        KNOWN: train(problem, _OBSERVED[-1]),
+        UNKNOWN: train(problem, _OBSERVED[-1], reordered=True),
+    }
+    for order, history in histories.items():
+        for name, law in LAWS.items():
+            if order == UNKNOWN and not isinstance(law, RealMasks):
+                continue
+            for features in _widths(problem):
+                rows += _on_a_party(problem, history, name, order, features)
+            rows += _on_sums(problem, history, name, order)
+        rows += _on_late_labels(problem, history, order)
+    for name in LAWS:
+        rows += _on_repeats(problem, histories[KNOWN], name)
+    return [*rows, *_on_first_labels(problem)]
+
+
+def _widths(problem: SmallProblem) -> list[int]:
+    block = problem.block(problem.parties - 1)
+    own = block.stop - block.start
+    return [*(width for width in _WIDTHS if width < own), own]
+
+
+def _on_a_party(
+    problem: SmallProblem, history: History, name: str, order: str, features: int
+) -> Iterator[Row]:
+    """Shares that colluders unmasked, and masked ones that one party sees."""
+    start = problem.block(problem.parties - 1).start
+    own = problem.features[:, start : start + features]
+    w = history.w[start : start + features]
+    unmasked, masked, rounding, noise = _seen(own @ w, LAWS[name], problem.parties, features)
+    views = [(SHARES, "colluding parties", unmasked, rounding)]
+    if order == KNOWN and features in (1, _widths(problem)[-1]):
+        views.append((MASKED, "one party", masked, noise))
+    for sees, who, seen, error in views:
+        for observed in _OBSERVED:
+            points = recover(seen[:, :observed], history.coefficients[:, :observed], error).points
+            row = _recovered((sees, who, name, order), own, points, observed)
+            yield _with_known_rows(row, own, points, w[:, observed - 1], seen[:, observed - 1])
+
+
+def _on_sums(problem: SmallProblem, history: History, name: str, order: str) -> Iterator[Row]:
+    """What any party has: sums, less its own share."""
+    blocks = [problem.block(party) for party in range(1, problem.parties)]
+    shares = np.array([problem.features[:, block] @ history.w[block] for block in blocks])
+    unmasked, _, rounding, _ = _seen(shares, LAWS[name], problem.parties, 0)
+    seen, noise = unmasked.sum(axis=0), rounding * problem.parties**0.5
+    others = problem.features[:, blocks[0].start :]
+    for observed in _OBSERVED:
+        points = recover(seen[:, :observed], history.coefficients[:, :observed], noise).points
+        row = _recovered((SUMS, "one party", name, order), others, points, observed)
+        w = history.w[blocks[0].start :, observed - 1]
+        yield _with_known_rows(row, others, points, w, seen[:, observed - 1])
+
+
+def _recovered(
+    names: tuple[str, str, str, str], own: np.ndarray, points: np.ndarray, observed: int
+) -> Row:
+    gram, (n, features) = own @ own.T, own.shape
+    rank = int(np.linalg.matrix_rank(own))
+    return Row(
+        *names,
+        features=features,
+        rank=rank,
+        observed=observed,
+        equations=n * observed,
+        unknowns=n * rank - rank * (rank - 1) // 2,
+        found_rank=points.shape[1],
+        error=float(np.linalg.norm(points @ points.T - gram) / np.linalg.norm(gram)),
+    )
+
+
+def _with_known_rows(
+    row: Row, own: np.ndarray, points: np.ndarray, w: np.ndarray, shares: np.ndarray
+) -> Row:
+    """What the features of some rows that span them add; of noise alone nothing is inferred."""
+    from scipy.linalg import qr
+
+    order = qr(own.T, pivoting=True, mode="r")[1]
+    known, others = order[: row.rank], order[row.rank :]
+    feature_error = weight_error = 1.0
+    if row.found_rank and len(others):
+        turn = np.linalg.lstsq(points[known], own[known], rcond=None)[0]
+        feature_error = _relative(points[others] @ turn, own[others])
+        weight_error = _relative(np.linalg.lstsq(own[known], shares[known], rcond=None)[0], w)
+    return row._replace(known_rows=row.rank, feature_error=feature_error, weight_error=weight_error)
+
+
+def _relative(told: np.ndarray, truth: np.ndarray) -> float:
+    return float(np.linalg.norm(told - truth) / np.linalg.norm(truth))
+
+
+def _on_repeats(problem: SmallProblem, history: History, name: str) -> Iterator[Row]:
+    """Fresh masks of one share, which training no longer changes."""
+    block, law = problem.block(problem.parties - 1), LAWS[name]
+    n, features = len(problem.labels), block.stop - block.start
+    spread = float((problem.features[:, block] @ history.w[block, -1]).std())
+    random = np.random.default_rng(1)
+    for observed in _REPEATED:
+        error = 1.0
+        if isinstance(law, RealMasks):
+            masks = random.uniform(-law.scale, law.scale, (n, observed))
+            middle = (masks.max(axis=1) + masks.min(axis=1)) / 2
+            error = min(1.0, float(np.sqrt(np.mean(middle**2))) / spread)
+        yield Row(
+            REPEATS, "one party", name, KNOWN, features, 1, observed, observed, 1,
+            int(error < 1.0), error,
+        )  # fmt: skip
+
+
+def _on_first_labels(problem: SmallProblem) -> Iterator[Row]:
+    """Labels from the ϑ with which SGD first draws a sample, taken for ϑ at z = 0."""
+    if problem.objective.loss is Loss.LOGISTIC:
+        return  # the sign of any ϑ tells it
+    told = labels_at_zero(problem.objective.loss, first_slopes(problem))
+    drawn = np.isfinite(told)
+    count, features = int(drawn.sum()), problem.features.shape[1]
+    yield Row(
+        FIRST, "a passive party", "any", KNOWN, features, 1, 1, count, count, 1,
+        _label_error(told[drawn], problem.labels[drawn]),
+    )  # fmt: skip
+
+
+def _on_late_labels(problem: SmallProblem, history: History, order: str) -> Iterator[Row]:
+    """Labels of the square loss, by a party that missed the start."""
+    if problem.objective.loss is not Loss.SQUARE:
+        return
+    labels, rank = problem.labels, int(np.linalg.matrix_rank(problem.features))
+    n, features = problem.features.shape
+    residuals = history.slopes[:, _MISSED:] / 2
+    updates = n * np.arange(1, residuals.shape[1])
+    kept = (1 - problem.shrinkage) ** updates
+    missed, later = history.coefficients[:, [_MISSED]], history.coefficients[:, _MISSED + 1 :]
+    for observed in (count for count in _OBSERVED if 1 < count <= residuals.shape[1]):
+        used = observed - 1
+        found = recover(
+            residuals[:, 1:observed] - residuals[:, [0]],
+            (later - kept * missed)[:, :used],
+            kept=kept[:used] - 1,
+        )
+        yield Row(
+            LATE, "a passive party", "any", order, features, rank, observed, n * observed,
+            n + n + n * rank - rank * (rank - 1) // 2, found.points.shape[1],
+            _label_error(found.constant - residuals[:, 0], labels),
+        )  # fmt: skip
+
+
+def _label_error(told: np.ndarray, labels: np.ndarray) -> float:
+    return float(np.sqrt(np.mean((told - labels) ** 2)) / labels.std())
+
+
+def _seen(
+    shares: np.ndarray, law: MaskLaw, parties: int, seed: int
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Unmasked shares as they arrive, masked shares, and the size of either's errors."""
+    random = np.random.default_rng([seed, 3])
+    if isinstance(law, RealMasks):
+        masks = random.uniform(-law.scale, law.scale, shares.shape)
+        masked = shares + masks
+        return masked - masks, masked, 2.0**-53 * law.scale, law.scale / 3**0.5
+    ring = Ring(law.fraction_bits, parties)
+    uniform = ring.masks(random, *shares.shape)
+    hidden = ring.to_ring(shares) + uniform
+    return (
+        ring.from_ring(hidden - uniform),
+        ring.from_ring(hidden),
+        0.5 / ring.steps,
+        2.0**63 / 3**0.5 / ring.steps,
+    )
+
+
+def summarised(rows: list[Row]) -> list[Finding]:
+    """The longest histories as findings of the audit, with real masks where masks matter."""
+    last = {(row.sees, row.masks, row.order, row.features): row for row in rows}
+    real, ring, _ = LAWS
+    widest = {sees: max((r.features for r in rows if r.sees == sees), default=0)
+              for sees in (SHARES, SUMS, REPEATS, LATE)}  # fmt: skip
+    single = last[SHARES, real, KNOWN, 1]
+    whole = last[SHARES, real, KNOWN, widest[SHARES]]
+    sums = last[SUMS, real, KNOWN, widest[SUMS]]
+    findings = [
+        _finding(
+            f"the history of unmasked shares, {single.observed} snapshots, one feature",
+            single, "a party's only feature, up to its sign", "γ and λ", "Gram matrix",
+            single.error, _NOTHING_MORE,
+        ),
+        _finding(
+            f"the history of unmasked shares, {whole.observed} snapshots, some rows known", whole,
+            f"all {whole.features} features of a party",
+            f"γ, λ and the features of {whole.known_rows} samples", "features of other samples",
+            whole.feature_error, _NOTHING_MORE,
+        ),
+        _finding(
+            f"the history of sums, {sums.observed} snapshots, some rows known", sums,
+            f"all {sums.features} features of all other parties",
+            f"γ, λ, the loss, and the features of {sums.known_rows} samples",
+            f"features of other samples; of the Gram matrix, without known samples, "
+            f"{sums.error:.2g}", sums.feature_error,
+            "Theorem 7: a party without allies cannot infer features",
+        ),
+    ]  # fmt: skip
+    for name, kind in ((real, "real masks"), (ring, "masks in a ring")):
+        rest = last[REPEATS, name, KNOWN, widest[REPEATS]]
+        findings.append(
+            _finding(
+                f"masked shares of one sample while the model rests, {kind}",
+                rest,
+                "another party's share w_ℓ·x_ℓ",
+                f"the scale of masks; {rest.observed} sums",
+                "shares",
+                rest.error,
+                _ALONE,
+            )
+        )
+    if widest[LATE]:
+        late = last[LATE, "any", KNOWN, widest[LATE]]
+        findings.append(
+            _finding(
+                f"the history of ϑ, {late.observed} snapshots after the third",
+                late,
+                "labels",
+                "γ, λ and the loss",
+                "labels",
+                late.error,
+                "Theorem 7: it is impossible to exactly infer the labels",
+            )
+        )
+    return findings
+
+
+def _finding(
+    attack: str, row: Row, learns: str, assumes: str, of: str, value: float | None, claim: str
+) -> Finding:
+    assert value is not None
+    return Finding(
+        attack=attack,
+        who=row.who,
+        learns=learns,
+        assumes=assumes,
+        measured=f"relative error of {of} (answers of zeros, or of the mean, give 1)",
+        value=value,
+        paper_claim=claim,
+        verdict="does not stand" if value < _RECOVERED else "stands",
+    )
