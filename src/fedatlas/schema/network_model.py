@@ -1,6 +1,6 @@
 """What an experiment declares of the simulated machines and links."""
 
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, PositiveInt
 
@@ -14,6 +14,10 @@ def _whole_nanoseconds(seconds: float) -> float:
 
 
 Seconds = Annotated[float, Field(ge=0), AfterValidator(_whole_nanoseconds)]
+
+
+#: Whether parties are simulated, or are processes that talk to each other.
+Backend: TypeAlias = Literal["simulated", "processes"]
 
 
 class NetworkModel(Model):
