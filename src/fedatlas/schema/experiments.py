@@ -16,7 +16,6 @@ from fedatlas.schema.partitions import Partition
 from fedatlas.schema.selection import Selection
 from fedatlas.schema.studies import BudgetStudy, Landscape, PrivacyAudit
 
-
 #: What only parties with columns count.
 PARTIES_COSTS = ("simulated_time", "elapsed_time", "update_epoch")
 
@@ -28,8 +27,8 @@ class RunConfig(Model):
     grid: hyper-parameter → values; all combinations are run.
     tuned_in: an experiment that chooses, for its run of the same name, what is not stated. With a
         grid, it does so for every point of it.
-    backend: of parties with columns: `simulated`, or `processes`, see docs/parties.md. The network's
-        times are then added to what the processes need; without a network nothing is added.
+    backend: of parties with columns: `simulated`, or `processes`, see docs/parties.md. To the times
+        that processes need those of the network are added; without a network nothing is.
     partition, objective, graphs, rounds, record_every: the experiment's by default.
     """
 

@@ -22,7 +22,7 @@ from fedatlas.schema.selection import agreeing, best_candidate
 class RunSpec(Model):
     """One (experiment, run, grid point) with all its seeds.
 
-    network, backend: of vertical runs; see Experiment and RunConfig. graphs: of runs without a server.
+    network, backend: of vertical runs. graphs: of runs without a server.
     tuning_seeds: the seeds on which a point of the run is chosen; no verdict looks at them.
     optimum: whether sub-optimality is measured, which needs f*.
     tuned_in: experiment whose run of the same name gives the hyper-parameters that are not stated.

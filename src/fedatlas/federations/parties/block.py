@@ -7,6 +7,7 @@ from scipy import sparse
 
 from fedatlas.arithmetic.kernels.formulas import LOSS_CODES
 from fedatlas.arithmetic.linear import LinearModel
+from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties.kernels.own_block import own_share, own_update, settle, slope_of
 from fedatlas.federations.vertical.kernel_arguments import kernel_blocks, kernel_rule
 from fedatlas.federations.vertical.kernels.state import Rule
@@ -61,7 +62,11 @@ class OwnBlock:
         self._touched = np.full(len(self.w) if lazy else 0, self.applied)
 
     def follow(self, rule: UpdateRule) -> None:
-        """Make updates by this rule from now on; the block must be settled."""
+        """Make updates by this rule from now on; the block must be settled.
+
+        A rule with a reference needs one of all samples before the first update.
+        """
+        self._refers = rule.reference != "none"
         self._rule = kernel_rule(rule, self._objective, is_sparse=self._sparse)
 
     def share(self, row: int) -> float:
@@ -76,6 +81,8 @@ class OwnBlock:
 
     def update(self, row: int, slope: float) -> None:
         """One update by ϑ of a sample."""
+        if self._refers and not len(self._reference):
+            raise FedatlasError("an update needs a reference: make a full pass before it")
         own_update(row, slope, self._reference, self.samples, *self._rows, *self._moving)
         self.applied += 1
 

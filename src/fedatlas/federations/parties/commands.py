@@ -25,16 +25,20 @@ class Hello(NamedTuple):
 
     party: int
     process: int
-    samples: int
     address: tuple[str, int] | None
 
 
+class Meet(NamedTuple):
+    """Connect to each other; where all parties listen. Answered by "ready"."""
+
+    addresses: Sequence[tuple[str, int]]
+
+
 class Setup(NamedTuple):
-    """What is to be minimised, what the network adds, and where parties listen."""
+    """What is to be minimised, and what the network adds. Answered by "ready"."""
 
     objective: LinearObjective
     network: NetworkModel | None
-    addresses: Sequence[tuple[str, int]]
 
 
 class Load(NamedTuple):
@@ -44,9 +48,10 @@ class Load(NamedTuple):
 
 
 class Round(NamedTuple):
-    """A round by this rule is about to begin. Answered by "ready"."""
+    """A round of so many dominated updates is about to begin. Answered by "ready"."""
 
     rule: UpdateRule
+    updates: int
 
 
 class Samples(NamedTuple):
@@ -73,19 +78,31 @@ class Failed(NamedTuple):
     reason: str
 
 
-class Report(NamedTuple):
-    """A party at the end of a round.
+class Traffic(NamedTuple):
+    """What was sent so far, counted where it was sent.
 
-    finished: when, in seconds of its clock. payload: bytes of counted numbers that it has sent "up"
-    and "down" so far. handed_bytes, handed_messages: see `Transport`.
+    numbers_up, numbers_down: bytes of the numbers that the paper counts, towards dominators by the
+    trees, and ϑ with its sample. socket_bytes, socket_messages: all that was handed to sockets,
+    with requests, headers and framing.
     """
+
+    numbers_up: int = 0
+    numbers_down: int = 0
+    socket_bytes: int = 0
+    socket_messages: int = 0
+
+    def plus(self, other: "Traffic", times: int = 1) -> "Traffic":
+        """With so many times the other added."""
+        return Traffic(*(a + times * b for a, b in zip(self, other, strict=True)))
+
+
+class Report(NamedTuple):
+    """A party at the end of a round; finished: when, in seconds of its clock."""
 
     state: BlockState
     log: RoundLog
     finished: float
-    payload: dict[str, int]
-    handed_bytes: int
-    handed_messages: int
+    traffic: Traffic
 
 
 def key_of_group() -> bytes:

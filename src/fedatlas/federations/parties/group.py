@@ -16,12 +16,14 @@ from fedatlas.federations.parties.commands import (
     Failed,
     Hello,
     Load,
+    Meet,
     Pass,
     Report,
     Round,
     Samples,
     Settle,
     Setup,
+    Traffic,
 )
 from fedatlas.federations.parties.launch import Processes, carrier_of
 from fedatlas.federations.vertical.problem import UpdateRule
@@ -34,12 +36,15 @@ Answer = TypeVar("Answer")
 
 
 class PartyGroup:
-    """q processes. pids: theirs, in the order of the parties. carrier: see `Processes`."""
+    """q processes. pids: theirs, in the order of the parties. carrier: see `Processes`.
 
-    def __init__(
-        self, shards: Sequence[Path], objective: LinearObjective, network: NetworkModel | None
-    ) -> None:
-        """Start all parties; network: what it adds to their times, see `InjectedTimes`."""
+    holds: the state that the processes have, of whoever gave it to them last; None if nobody did.
+    """
+
+    holds: object = None
+
+    def __init__(self, shards: Sequence[Path]) -> None:
+        """Start all parties, each with its file."""
         compile_kernels()
         self._processes = Processes(shards, carrier_of(os.environ))
         # Whoever forgets the group ends it.
@@ -57,10 +62,17 @@ class PartyGroup:
         hellos = [found[party][1] for party in range(len(shards))]
         self._channels = self._processes.channels = [found[party][0] for party in sorted(found)]
         self.pids = [hello.process for hello in hellos]
-        self.parties, self._handed = len(shards), 0
+        self.parties, self._sent = len(shards), Traffic()
         addresses = [hello.address for hello in hellos if hello.address is not None]
-        self._tell(Setup(objective, network, addresses))
+        self._tell(Meet(addresses))
         self._hear_all(str)
+
+    def set_up(self, objective: LinearObjective, network: NetworkModel | None) -> None:
+        """Say what is to be minimised; network: what it adds to times, see `InjectedTimes`."""
+        self.holds = None
+        self._tell(Setup(objective, network))
+        self._hear_all(str)
+        self._sent = Traffic()
 
     def _hello(self, channel: Connection) -> Hello:
         try:
@@ -86,7 +98,7 @@ class PartyGroup:
 
         When it began, in seconds of this machine's clock, and what the parties report.
         """
-        self._tell(Round(rule))
+        self._tell(Round(rule, len(samples)))
         self._hear_all(str)
         made = [0] * active
         began = time.time()
@@ -119,11 +131,12 @@ class PartyGroup:
         self._tell(Pass(rule))
         return began, self._hear_all(Report)
 
-    def newly_handed(self, reports: Sequence[Report]) -> int:
-        """Bytes that parties have handed to their sockets since this was asked last."""
-        handed = sum(report.handed_bytes for report in reports)
-        new, self._handed = handed - self._handed, handed
-        return new
+    def newly_sent(self, reports: Sequence[Report]) -> Traffic:
+        """What all parties have sent since this was asked last."""
+        before, self._sent = self._sent, Traffic()
+        for report in reports:
+            self._sent = self._sent.plus(report.traffic)
+        return self._sent.plus(before, -1)
 
     @staticmethod
     def _hand(left: list[int], active: int) -> list[int]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedatlas.federations.parties.block import BlockState
-from fedatlas.federations.parties.commands import Report
+from fedatlas.federations.parties.commands import Report, Traffic
 from fedatlas.federations.parties.group import PartyGroup
 from fedatlas.federations.parties.measured import Measured
 from fedatlas.federations.parties.staleness import staleness
@@ -68,7 +68,10 @@ class ProcessState(NamedTuple):
 
 
 class ProcessNetwork:
-    """q processes, the first m of them dominators, and what they have spent."""
+    """q processes, the first m of them dominators, and what they have spent.
+
+    traffic: what the parties counted where they sent.
+    """
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class ProcessNetwork:
         """starts: (q + 1,) first column of each block, and d."""
         self._group, self._starts, self._active = group, starts, active
         self.parties, self.samples, self._counters = group.parties, samples, counters
-        self._held: ProcessState | None = None  # what the processes have
+        self.traffic = Traffic()
 
     def start(self, x0: np.ndarray) -> ProcessState:
         """Nothing under way, no reference."""
@@ -138,7 +141,7 @@ class ProcessNetwork:
 
     def _load(self, state: ProcessState) -> None:
         """Give the processes a state that is not the one that they have."""
-        if state is self._held:
+        if state is self._group.holds:
             return
         parts = zip(self._starts, self._starts[1:], state.reference, state.applied, strict=False)
         self._group.load(
@@ -166,7 +169,7 @@ class ProcessNetwork:
 
     def _report(self, state: ProcessState, reports: list[Report]) -> None:
         """Carry over what was measured to the counters; the processes have this state now."""
-        self._held = state
+        self._group.holds = state
         counters, measured = self._counters, state.measured
         counters.update_epoch = state.decided / self.samples
         counters.block_updates = int(state.applied.sum())
@@ -176,4 +179,6 @@ class ProcessNetwork:
         counters.update_delay_mean = measured.mean("update")
         counters.update_delay_max = measured.largest("update")
         counters.tau_1, counters.tau_2 = measured.largest("tau_1"), measured.largest("tau_2")
-        counters.socket_bytes += self._group.newly_handed(reports)
+        new = self._group.newly_sent(reports)
+        self.traffic = self.traffic.plus(new)
+        counters.socket_bytes += new.socket_bytes

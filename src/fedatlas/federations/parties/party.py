@@ -7,8 +7,9 @@ one piece; blocks of different parties are read at different times. The paper ha
 shared memory: here k is how many injected updates run at a time.
 
 Synchronous methods: a dominator begins an iteration when all updates of the last one are in its own
-block, and a party answers a request when they are in its. That is a barrier without messages of its
-own: no share is computed before its block has all earlier updates.
+block; a party answers a request when they are in its, and updates when it has answered all requests
+of the iteration. That is a barrier without messages of its own: every share is of a block that has
+all earlier updates and no other.
 """
 
 import heapq
@@ -37,8 +38,7 @@ _PASS = (1 << 32) - 1
 class Party:
     """One of q parties; the first m are dominators.
 
-    notes: of the round under way. payload: bytes of numbers that were sent "up", towards dominators
-    by the trees, and "down", ϑ and its sample; as the paper counts, without headers and requests.
+    notes: of the round under way. numbers_up, numbers_down: bytes that were sent, see `Traffic`.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class Party:
             self._sums = TreeSums(party, parties, active, self._pass_on, self._summed)
         self._free = [0.0] * times.threads  # when each thread is, by time.monotonic
         self._rule: UpdateRule
-        self.payload = {"up": 0, "down": 0}
+        self.numbers_up = self.numbers_down = 0
         self.notes = Notes()
 
-    def begin_round(self, rule: UpdateRule) -> None:
-        """Make updates by this rule; nothing is under way."""
+    def begin_round(self, rule: UpdateRule, updates: int) -> None:
+        """So many dominated updates by this rule are to come; nothing is under way."""
         self.block.follow(rule)
         self._rule, self.notes, self.referred = rule, Notes(), False
         self._seen: dict[tuple[int, int], int] = {}  # updates of the block when it was read
@@ -77,7 +77,10 @@ class Party:
         self._drawn: dict[int, int] = {}
         self._iteration, self._before = 0, self.block.applied
         self._resting, self._asked, self._last, self._done = True, False, False, False
-        self._held: list[tuple[int, int, int, float]] = []
+        self._updates = updates
+        # Requests and updates of synchronous methods that have come too early.
+        self._requests: list[tuple[int, int, int, float]] = []
+        self._early: list[tuple[int, int, int, float, float]] = []
 
     @property
     def applied(self) -> int:
@@ -167,7 +170,7 @@ class Party:
 
     def _asked_for(self, dominator: int, iteration: int, row: int, since: float) -> None:
         if self._rule.synchronous and self.applied < self._due(iteration):
-            self._held.append((dominator, iteration, row, since))
+            self._requests.append((dominator, iteration, row, since))
         else:
             self.timers.after(
                 self._times.share(), self._answer, dominator, iteration, row, time.time()
@@ -185,18 +188,25 @@ class Party:
         mask = self._masks.one()
         self._sums.add((0, dominator, iteration), self._party, share + mask)
         self._sums.add((1, dominator, iteration), self._party, mask)
+        early, self._early = self._early, []
+        for update in early:
+            self._apply(*update)
 
     def _apply(self, dominator: int, iteration: int, row: int, slope: float, since: float) -> None:
         """One update of the own block; a dominator then begins again."""
+        answered = min((iteration + 1) * self._active, self._updates)
+        if self._rule.synchronous and len(self.notes.reads) < answered:
+            self._early.append((dominator, iteration, row, slope, since))
+            return
         delay = self.block.applied - self._seen.pop((dominator, iteration))
         self.block.update(row, slope)
         now = time.time()
         self.notes.applications.append((dominator, iteration, now, delay))
         self.notes.seconds["update"].append(now - since)
         if self._rule.synchronous:
-            waiting, self._held = self._held, []
-            for held in waiting:
-                self._asked_for(*held)
+            waiting, self._requests = self._requests, []
+            for request in waiting:
+                self._asked_for(*request)
             if self._resting and self._party < self._active:
                 self._begin()
         if dominator == self._party:
@@ -226,7 +236,7 @@ class Party:
 
     def begin_pass(self, rule: UpdateRule) -> None:
         """Add the shares of all samples to a sum at the first dominator; nothing is under way."""
-        self.begin_round(rule)
+        self.begin_round(rule, 0)
         self.timers.after(self._times.whole_pass(self.block.samples), self._answer_all)
         if not rule.backward and self._party >= self._active:
             self.referred = True  # it updates nothing and is sent nothing
@@ -260,7 +270,7 @@ class Party:
         """Hand a message to the transport, after the latency of the declared network."""
         size = len(message) - messages.HEADER_BYTES
         if kind in messages.UPWARDS:
-            self.payload["up"] += size
+            self.numbers_up += size
         elif kind in messages.DOWNWARDS:
-            self.payload["down"] += size
+            self.numbers_down += size
         self.timers.after(self._times.message(), self._transport.send, other, message)

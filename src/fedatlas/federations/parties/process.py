@@ -20,12 +20,14 @@ from fedatlas.federations.parties.commands import (
     Failed,
     Hello,
     Load,
+    Meet,
     Pass,
     Report,
     Round,
     Samples,
     Settle,
     Setup,
+    Traffic,
     connected,
     key_of_group,
 )
@@ -56,7 +58,7 @@ def main() -> None:
         own = read_own_rows(told.shard)
         if own.party != told.party:
             raise FedatlasError(f"{told.shard}: is of party {own.party}, not {told.party}")
-        _serve(control, *_set_up(control, own, told.mpi))
+        _serve(control, own, _met(control, own, told.mpi))
     except (EOFError, ConnectionError):  # the launching process has ended
         os._exit(0)
     except FedatlasError as error:
@@ -67,38 +69,43 @@ def main() -> None:
         os._exit(1)
 
 
-def _set_up(control: Connection, own: OwnRows, mpi: bool) -> tuple[Party, Transport]:
-    """Say hello, hear what is to be done, and connect to the others."""
-    transport: Transport
+def _met(control: Connection, own: OwnRows, mpi: bool) -> Transport:
+    """Say hello, and connect to the others."""
     if mpi:
         from fedatlas.federations.parties.mpi_transport import MpiTransport
 
         if MpiTransport.rank() != own.party:
             raise FedatlasError(f"party {own.party} was started as rank {MpiTransport.rank()}")
-        control.send(Hello(own.party, os.getpid(), len(own.rows), None))
-        setup: Setup = control.recv()
-        transport = MpiTransport()
+        control.send(Hello(own.party, os.getpid(), None))
+        control.recv()
+        transport: Transport = MpiTransport()
     else:
         server = socket.create_server(("127.0.0.1", 0))
-        address = server.getsockname()
-        control.send(Hello(own.party, os.getpid(), len(own.rows), address))
-        setup = control.recv()
-        transport = TcpTransport(own.party, server, setup.addresses, key_of_group())
+        control.send(Hello(own.party, os.getpid(), server.getsockname()))
+        meet: Meet = control.recv()
+        transport = TcpTransport(own.party, server, meet.addresses, key_of_group())
+    control.send("ready")
+    return transport
+
+
+def _set_up(control: Connection, own: OwnRows, transport: Transport, setup: Setup) -> Party:
+    """A party that knows what is to be minimised."""
     block = OwnBlock(own.rows, setup.objective)
     scale = (setup.network or NetworkModel()).mask_scale
-    party = Party(
+    return Party(
         *(own.party, own.parties, own.active, block, transport),
         InjectedTimes(setup.network, block.width, own.party, own.parties, own.active),
         PrivateMasks(scale),
         control.send,
     )
-    control.send("ready")
-    return party, transport
 
 
-def _serve(control: Connection, party: Party, transport: Transport) -> None:
+def _serve(control: Connection, own: OwnRows, transport: Transport) -> None:
     """One loop: messages, what is due, commands; until the channel is closed."""
     descriptor = control.fileno()
+    setup: Setup = control.recv()
+    party = _set_up(control, own, transport, setup)
+    control.send("ready")
     updates: int | None = None  # in this round, at which a report is due
     passing = False
     while True:
@@ -111,15 +118,18 @@ def _serve(control: Connection, party: Party, transport: Transport) -> None:
                 party.give(command.rows)
             elif isinstance(command, Settle):
                 updates = command.updates
-            elif isinstance(command, Round):
-                party.begin_round(command.rule)
-                control.send("ready")
-            elif isinstance(command, Load):
-                party.block.load(command.state)
-                control.send("ready")
             elif isinstance(command, Pass):
                 passing = True
                 party.begin_pass(command.rule)
+            else:
+                if isinstance(command, Round):
+                    party.begin_round(*command)
+                elif isinstance(command, Load):
+                    party.block.load(command.state)
+                elif isinstance(command, Setup):
+                    transport.forget_counts()
+                    party = _set_up(control, own, transport, command)
+                control.send("ready")
         if party.applied_all(updates) or (passing and party.referred):
             updates, passing = None, False
             control.send(_report(party, transport))
@@ -129,8 +139,10 @@ def _serve(control: Connection, party: Party, transport: Transport) -> None:
 def _report(party: Party, transport: Transport) -> Report:
     log = party.notes.log
     finished = log.applications[-1, 2] if len(log.applications) else time.time()
-    handed = transport.handed_bytes, transport.handed_messages
-    return Report(party.block.state, log, float(finished), dict(party.payload), *handed)
+    traffic = Traffic(
+        party.numbers_up, party.numbers_down, transport.handed_bytes, transport.handed_messages
+    )
+    return Report(party.block.state, log, float(finished), traffic)
 
 
 if __name__ == "__main__":

@@ -46,4 +46,5 @@ class _Parties(NumpyArrays):
     ) -> None:
         self.data = read_party_shards(files)
         self.problem = PartyProblem(self.data, objective)
-        self.group = PartyGroup(files, objective, network)
+        self.group = PartyGroup(files)
+        self.group.set_up(objective, network)

@@ -27,6 +27,10 @@ class Transport(ABC):
         """Nothing has been sent."""
         self.handed_bytes = self.handed_messages = 0
 
+    def forget_counts(self) -> None:
+        """Count from 0 again."""
+        self.handed_bytes = self.handed_messages = 0
+
     def send(self, party: int, message: bytes) -> None:
         """Hand a message over; never waits for the receiver."""
         self.handed_bytes += self._hand_over(party, message)
