@@ -10,15 +10,15 @@ from fedatlas.federations.parties.staleness import Staleness
 
 KEPT = 256  # times of one kind and party that are kept
 LONGEST = 256  # delays from here on are counted as one
-DELAYS = ("read", "update", "tau_1", "tau_2")
+DELAYS = ("read", "update", "tau_1", "tau_2", "sum")
 
 
 class Measured(NamedTuple):
     """Of all rounds so far; named arrays, as checkpoints keep them.
 
     seconds (kinds, q, KEPT): times by `TIMED` and party, every party's drawn evenly from all that
-    it noted, NaN where there are fewer; noted (kinds, q): how many there were. delays (4, LONGEST):
-    how often each delay of `DELAYS` came; most (4,): the longest; total (4,): their sums.
+    it noted, NaN where there are fewer; noted (kinds, q): how many there were. delays (5, LONGEST):
+    how often each delay of `DELAYS` came; most (5,): the longest; total (5,): their sums.
     """
 
     seconds: np.ndarray

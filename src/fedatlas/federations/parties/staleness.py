@@ -20,13 +20,15 @@ class Staleness(NamedTuple):
     tau_1 (dominated updates,), tau_2 (collaborative updates,): in global iterations as VFB² numbers
     them, "after read": one for every sum that a dominator finishes and one for every collaborative
     update that begins. tau_1: earlier iterations whose updates a dominator's reads lacked. tau_2:
-    iterations from a dominator's sum to a collaborative update by its ϑ.
+    iterations from a dominator's sum to a collaborative update by its ϑ. sum_delays (dominated
+    updates,): read delays of all shares of a sum together.
     """
 
     read_delays: np.ndarray
     update_delays: np.ndarray
     tau_1: np.ndarray
     tau_2: np.ndarray
+    sum_delays: np.ndarray
 
 
 def staleness(logs: Sequence[RoundLog], before: Sequence[int], backward: bool) -> Staleness:
@@ -38,15 +40,13 @@ def staleness(logs: Sequence[RoundLog], before: Sequence[int], backward: bool) -
         [np.full(len(log.decisions), party) for party, log in enumerate(logs)]
     )
     iterations, times = np.concatenate([log.decisions for log in logs]).T
-    # (dominator, iteration) → place in the order of time, and when.
-    order = np.lexsort((dominators, times))
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
+    # (dominator, iteration) → place in `times`.
     places = {
         (int(dominator), int(iteration)): place
         for place, (dominator, iteration) in enumerate(zip(dominators, iterations, strict=True))
     }
-    read_delays, lacked = [], np.zeros(len(order), np.int64)
+    read_delays, lacked = [], np.zeros(len(times), np.int64)
+    of_sums = np.zeros(len(times), np.int64)
     collaborative = []
     for party, log in enumerate(logs):
         own = dominators == party
@@ -54,6 +54,7 @@ def staleness(logs: Sequence[RoundLog], before: Sequence[int], backward: bool) -
         found = np.array([places[int(a), int(b)] for a, b in log.reads[:, :2]], dtype=np.int64)
         had = log.reads[:, 2] - before[party]
         read_delays.append(np.searchsorted(meant, times[found]) - had)
+        np.add.at(of_sums, found, read_delays[-1])
         applied = np.array([places[int(a), int(b)] for a, b in log.applications[:, :2]], np.int64)
         by_others = dominators[applied] != party if len(applied) else np.zeros(0, bool)
         collaborative.append((times[applied[by_others]], log.applications[by_others, 2]))
@@ -67,4 +68,5 @@ def staleness(logs: Sequence[RoundLog], before: Sequence[int], backward: bool) -
         np.concatenate([log.applications[:, 3] for log in logs]).astype(np.int64),
         lacked,
         np.searchsorted(numbered, begun) - np.searchsorted(numbered, summed),
+        of_sums,
     )
