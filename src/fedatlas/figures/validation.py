@@ -71,6 +71,9 @@ def _draw_delays(place: Axes, pair: Pair, colour: str) -> None:
         for run in (pair.real, pair.simulated)
     ]
     real, simulated = (counts / counts.sum() for counts in found)
-    place.bar(np.arange(longest), real, color=colour, alpha=0.45, width=0.9)
-    place.plot(np.arange(longest), simulated, color=colour, ls=DASHED, marker="s", ms=3)
+    place.bar(np.arange(longest), real, color=colour, alpha=0.45, width=0.9, label="processes")
+    place.plot(
+        np.arange(longest), simulated, color=colour, ls="", marker="s", ms=4, label="simulated"
+    )
+    place.legend(fontsize=8, frameon=False)
     place.set(xlabel="updates that the reads of a sum lacked", ylabel="share of sums")

@@ -4,8 +4,7 @@ VFB²-SGD runs on the same samples twice for every number of parties, asynchrono
 first by processes, whose shares, updates and messages are timed; then simulated, in a network that
 is fitted to these times. Nothing else is fitted. Every run starts at w = 0.
 
-A round of processes ends with nothing under way, one of the simulation does not: with N updates in
-a round that adds about m/N to real times.
+A round ends with nothing under way, as processes end it; here the simulation rests then, too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -130,7 +129,7 @@ def tabulate(pairs: Sequence[Pair]) -> list[Compared]:
         ratios = [
             a / b for a, b in zip(by_form[parties, False], by_form[parties, True], strict=True)
         ]
-        rows.append(_row("time, asynchronous / synchronous", parties, "both", *ratios))
+        rows.append(_row("time asynchronous / synchronous", parties, "both", *ratios))
     return rows
 
 
@@ -211,7 +210,9 @@ def _simulated(
             now = float(state.tally.values[at.READ_DELAYS])
             lacked.append(round(now - before))
             before = now
-        values.append(problem.measure(network.settled(state, rule))["objective"])
+        state = network.barrier(state, rule)
+        state.queues.begin[:] = state.tally.values[at.LAST_SUM]  # all begin anew
+        values.append(problem.measure(state.x)["objective"])
         seconds.append(counters.simulated_time)
     return Run(
         *(tuple(seconds), tuple(values), tuple(np.bincount(lacked).tolist())),
