@@ -38,6 +38,7 @@ rule train_run:
     wildcard_constraints:
         experiment=one_of(set(PLAN.experiments).difference(job.experiment for job in SHARED)),
     priority: 1000  # what takes long begins first
+    threads: lambda wildcards: training.cores(PLAN.run(*wildcards))
     resources:
         **needs(gigabytes=2, minutes=240),
         gpu=1 if CONFIG.device.startswith("cuda") else 0,
@@ -62,6 +63,7 @@ for job in SHARED:
         benchmark:
             f"results/experiments/{job.experiment}/benchmarks/{job.number}.jsonl"
         priority: job.seconds
+        threads: training.cores(*job.specs)
         resources:
             **needs(gigabytes=2, minutes=60),
             gpu=1 if CONFIG.device.startswith("cuda") else 0,

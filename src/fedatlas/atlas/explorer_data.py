@@ -35,6 +35,7 @@ _SHOWN_COSTS = {
     "bytes": "bytes communicated",
     "epsilon": "",
     "simulated_time": "simulated time by the run's own clock (s)",
+    "elapsed_time": "time that processes took (s)",
     "wall_time": "",
 }
 # Costs from which the page computes the time under a declared network.

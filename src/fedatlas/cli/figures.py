@@ -72,6 +72,19 @@ def landscape_figure(
     draw(output, compose, title, read_surface(surface))
 
 
+def validation_figure(
+    curves: Annotated[Path, typer.Argument(help="Curves of validate-parties.", exists=True)],
+    title: Annotated[str, typer.Option(help="Title of the figure.")],
+    output: Drawings,
+) -> None:
+    """Draw the simulated network beside processes."""
+    from fedatlas.figures.style import draw
+    from fedatlas.figures.validation import compose
+    from fedatlas.studies.validation import read_pairs
+
+    draw(output, compose, title, read_pairs(curves))
+
+
 def budgets_figure(
     budgets: Annotated[Path, typer.Argument(help="Budgets (.nc).", exists=True)],
     spec: Annotated[Any, json_with("title", "runs")],
@@ -114,4 +127,13 @@ def graphs(spec: Annotated[Any, json_with("title", "graphs", "agents")], output:
     draw(output, compose, spec["title"], weights)
 
 
-COMMANDS = (figure, trees, recovery_figure, landscape_figure, budgets_figure, theory_figure, graphs)
+COMMANDS = (
+    figure,
+    trees,
+    recovery_figure,
+    landscape_figure,
+    validation_figure,
+    budgets_figure,
+    theory_figure,
+    graphs,
+)

@@ -60,6 +60,24 @@ def collusion(
     write_text(pairs, to_csv([row._asdict() for row in tabulate_pairs()]))
 
 
+def validate_parties(
+    shards: Annotated[list[Path], typer.Argument(help="Folders of partitions, one for each q.")],
+    spec: Annotated[Any, json_with("objective", "network", "step_size", "rounds", "updates")],
+    output: Output,
+    curves: Annotated[Path, typer.Option(help="What was measured, as JSON, to write.")],
+) -> None:
+    """Compare the simulated network with processes: times, staleness, speed-up."""
+    from fedatlas.evaluation.comma_separated import to_csv
+    from fedatlas.files import canonical_json
+    from fedatlas.schema.studies import PartyValidation
+    from fedatlas.studies.validation import compare_backends, tabulate
+
+    study = validated(PartyValidation, spec, "--spec")
+    pairs = compare_backends(shards, study)
+    write_text(output, to_csv([asdict(row) for row in tabulate(pairs)]))
+    write_text(curves, canonical_json([asdict(pair) for pair in pairs]))
+
+
 def landscape(
     shard: Annotated[Path, typer.Argument(help="Shard file of all clients.")],
     spec: Annotated[Any, json_with("objective", "landscape")],
@@ -127,4 +145,4 @@ def _study(spec: dict[str, Any], key: str, model: Any) -> tuple[list[Any], Any]:
     return runs, validated(model, spec[key], f"--spec: {key}")
 
 
-COMMANDS = (leaks, collusion, landscape, budgets, attacks, theory)
+COMMANDS = (leaks, collusion, validate_parties, landscape, budgets, attacks, theory)

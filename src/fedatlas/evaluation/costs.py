@@ -61,7 +61,7 @@ def cost_axis(trace: Trace, cost: str) -> np.ndarray:
         counted = [name for name in BYTES if name in trace] or ["bytes"]
         return np.sum([column(trace, name) for name in counted], axis=0)
     if cost == "exchanges":
-        return column(trace, "iteration" if has_own_clock(trace) else "round")
+        return column(trace, "iteration" if "update_epoch" in trace else "round")
     return column(trace, cost)
 
 

@@ -23,6 +23,7 @@ _SPENT = (
     "full_passes",
     "block_updates",
     "simulated_time",
+    "elapsed_time",
     "wall_time",
 )
 Statistic = Callable[[np.ndarray], Any]

@@ -38,6 +38,7 @@ _COSTS: dict[str, tuple[str, str | None]] = {
     "bytes": ("bytes communicated", "B"),
     "gradient_evaluations": ("per-sample gradients", ""),
     "simulated_time": ("simulated time in seconds", None),
+    "elapsed_time": ("time elapsed in seconds", None),
     "epsilon": ("privacy spent, ε", ""),
 }
 # How many letters fit along the height and the width of a panel.

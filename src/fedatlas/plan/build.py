@@ -162,7 +162,8 @@ def _specification(name: str, experiment: Experiment, run_name: str, run: RunCon
     """What all points of a run have in common."""
     partition = experiment.partition_of(run_name)
     network = experiment.network
-    if partition.kind == "vertical" and network is None:
+    simulated = partition.kind == "vertical" and run.backend == "simulated"
+    if simulated and network is None:
         network = NetworkModel()
     tuning_seeds = experiment.tuning_seeds if experiment.chooses(run_name) else ()
     graphs = run.graphs
@@ -177,6 +178,7 @@ def _specification(name: str, experiment: Experiment, run_name: str, run: RunCon
         split=experiment.split,
         partition=partition,
         network=network,
+        backend=run.backend,
         graphs=graphs,
         objective=experiment.objective_of(run_name),
         optimum=experiment.measures_suboptimality,

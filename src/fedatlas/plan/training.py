@@ -60,6 +60,11 @@ def _about_equal(specs: Sequence[RunSpec], most: float) -> list[Sequence[RunSpec
     return [specs[begin:end] for begin, end in pairwise(ends)]
 
 
+def cores(*specs: RunSpec) -> int:
+    """How many cores a job of these points can use: one for every process of a party."""
+    return max(spec.processes for spec in specs)
+
+
 def told(*specs: RunSpec) -> str:
     """What a job of these points is told, as canonical JSON."""
     return canonical_json(Points.of(specs).model_dump(mode="json"))

@@ -36,6 +36,8 @@ COSTS = {
     "hub_hub_trips": Counted("sequential round trips between hubs"),
     "full_participations": Counted("rounds in which every client took part"),
     "simulated_time": Counted("simulated time", "s", "simulated seconds"),
+    "elapsed_time": Counted("time that parties' processes took", "s", "seconds elapsed"),
+    "socket_bytes": Counted("bytes handed to sockets, with headers and requests", "byte"),
     "epsilon": Counted("privacy spent, ε", unit="of ε"),
     "delta": Counted("privacy spent, δ"),
     "wall_time": Counted("time spent in rounds, evaluation excluded", "s"),

@@ -10,11 +10,14 @@ from fedatlas.schema.cost_names import declared_network, link_latencies
 from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model
-from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.network_model import Backend, NetworkModel
 from fedatlas.schema.objectives import AucObjective, LinearObjective, Objective
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.selection import Selection
 from fedatlas.schema.studies import BudgetStudy, Landscape, PrivacyAudit
+
+#: What only parties with columns count.
+PARTIES_COSTS = ("simulated_time", "elapsed_time", "update_epoch")
 
 
 class RunConfig(Model):
@@ -24,6 +27,8 @@ class RunConfig(Model):
     grid: hyper-parameter → values; all combinations are run.
     tuned_in: an experiment that chooses, for its run of the same name, what is not stated. With a
         grid, it does so for every point of it.
+    backend: of parties with columns: `simulated`, or `processes`, see docs/parties.md. To the times
+        that processes need those of the network are added; without a network nothing is.
     partition, objective, graphs, rounds, record_every: the experiment's by default.
     """
 
@@ -32,6 +37,7 @@ class RunConfig(Model):
     hyper_parameters: dict[str, Any] = Field(default={})
     grid: dict[str, list[Any]] = Field(default={})
     tuned_in: str | None = None
+    backend: Backend = "simulated"
     partition: Partition | None = None
     objective: Objective | None = None
     graphs: Graphs | None = None
@@ -143,6 +149,11 @@ class Experiment(Model):
         vertical = "vertical" in {self.partition_of(run).kind for run in self.runs}
         if self.network is not None and not vertical:
             raise ValueError("'network' belongs to vertical partitions; remove it")
+        for name, run in self.runs.items():
+            if run.backend == "processes" and self.partition_of(name).kind != "vertical":
+                raise ValueError(
+                    f"runs.{name}: 'backend: processes' belongs to vertical partitions; remove it"
+                )
         if self.audit and self.partition.kind != "vertical":
             raise ValueError("'audit' belongs to a vertical 'partition'; remove it")
         computed = self.budgets or self.privacy_audit
@@ -278,8 +289,13 @@ class Experiment(Model):
         network = declared_network(cost)
         if link_latencies(cost) is not None and kind != "tiered":
             return "it has no silos"
-        if cost in ("simulated_time", "update_epoch") and kind != "vertical":
+        if cost in PARTIES_COSTS and kind != "vertical":
             return "it has no parties"
+        is_real = self.runs[run].backend == "processes"
+        if cost == "simulated_time" and is_real:
+            return "its time is real: name elapsed_time"
+        if cost == "elapsed_time" and not is_real:
+            return "its time is simulated: name simulated_time, or say 'backend: processes'"
         if cost == "epsilon" and not (on_graphs and kind == "horizontal"):
             return "it is not private"
         if network is not None and kind == "vertical":

@@ -16,6 +16,10 @@ def _whole_nanoseconds(seconds: float) -> float:
 Seconds = Annotated[float, Field(ge=0), AfterValidator(_whole_nanoseconds)]
 
 
+#: Whether parties are simulated, or are processes that talk to each other.
+Backend: TypeAlias = Literal["simulated", "processes"]
+
+
 class RealMasks(Model):
     """Masks of Algorithm 1 that are uniform on [−scale, scale].
 

@@ -13,7 +13,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model
-from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.network_model import Backend, NetworkModel
 from fedatlas.schema.objectives import NetworkObjective, Objective
 from fedatlas.schema.partitions import Partition, pooled_rows
 from fedatlas.schema.selection import agreeing, best_candidate
@@ -22,7 +22,7 @@ from fedatlas.schema.selection import agreeing, best_candidate
 class RunSpec(Model):
     """One (experiment, run, grid point) with all its seeds.
 
-    network: of vertical runs. graphs: of runs without a server.
+    network, backend: of vertical runs. graphs: of runs without a server.
     tuning_seeds: the seeds on which a point of the run is chosen; no verdict looks at them.
     optimum: whether sub-optimality is measured, which needs f*.
     tuned_in: experiment whose run of the same name gives the hyper-parameters that are not stated.
@@ -36,6 +36,7 @@ class RunSpec(Model):
     split: str
     partition: Partition
     network: NetworkModel | None = None
+    backend: Backend = "simulated"
     graphs: Graphs | None = None
     objective: Objective
     optimum: bool = False
@@ -76,7 +77,14 @@ class RunSpec(Model):
         """The folder of `fedatlas.federations` in which the run takes place."""
         if self.graphs is not None:
             return "decentralised"
+        if self.backend == "processes":
+            return "parties"
         return "min_max" if self.objective.min_max else self.partition.kind
+
+    @property
+    def processes(self) -> int:
+        """How many processes compute at a time."""
+        return self.partition.silos if self.backend == "processes" else 1
 
     @property
     def code(self) -> tuple[str, ...]:

@@ -2,9 +2,11 @@
 
 from typing import Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from fedatlas.schema.models import Model
+from fedatlas.schema.network_model import NetworkModel
+from fedatlas.schema.objectives import LinearObjective
 
 
 class Landscape(Model):
@@ -36,6 +38,21 @@ class BudgetStudy(Model):
     samples: PositiveInt
     dimension: PositiveInt
     last_horizon: PositiveInt
+
+
+class PartyValidation(Model):
+    """How the simulated network is compared with processes, see `studies.validation`.
+
+    network: times that are injected into the processes. step_size: γ of VFB²-SGD. rounds: how often
+    models are measured. updates: dominated updates between two of them. seed: of the samples.
+    """
+
+    objective: LinearObjective
+    network: NetworkModel
+    step_size: PositiveFloat
+    rounds: PositiveInt
+    updates: PositiveInt
+    seed: NonNegativeInt = 0
 
 
 class PrivacyAudit(Model):

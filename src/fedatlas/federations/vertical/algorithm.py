@@ -78,6 +78,4 @@ def full_pass(
 
     Behind a barrier: the parties need one common model (our reading; the paper shows none).
     """
-    state = network.barrier(state, rule)
-    derivatives = problem.derivatives(network.secure_margins(state))
-    return network.distribute(state, rule, derivatives, problem.data_gradient(derivatives))
+    return network.full_pass(state, rule, problem)

@@ -39,24 +39,19 @@ from math import ceil, inf, log2
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from fedatlas.arithmetic.kernels.compilation import frozen
-from fedatlas.arithmetic.kernels.formulas import LOSS_CODES, REGULARISER_CODES
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.vertical.kernel_arguments import kernel_blocks, kernel_rule
 from fedatlas.federations.vertical.kernels import events, sums
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.kernels.state import (
-    REFERENCE_CODES,
-    Blocks,
     MaskLaw,
     Queues,
-    Rule,
     Scratch,
     Tally,
     Timing,
 )
-from fedatlas.federations.vertical.problem import UpdateRule
+from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
 from fedatlas.federations.vertical.ring import Ring
 from fedatlas.federations.vertical.secure_sum import two_trees
 from fedatlas.federations.vertical.shards import PartyRows
@@ -125,7 +120,7 @@ class PartyNetwork:
         self._counters, self._objective, self._active = counters, objective, active
         self._threads = model.threads or active
         self.parties, self.samples = rows.parties, len(rows)
-        self._blocks, widths = _blocks(rows)
+        self._blocks, widths = kernel_blocks(rows)
         slowdown = np.ones(rows.parties)
         if rows.parties > 1:
             slowdown[-1] = model.straggler
@@ -183,6 +178,12 @@ class PartyNetwork:
         self._report(state)
         return state.x
 
+    def full_pass(self, state: PartyState, rule: UpdateRule, problem: PartyProblem) -> PartyState:
+        """ϑ of all samples at one model, found and given to all parties; behind a barrier."""
+        state = self.barrier(state, rule)
+        derivatives = problem.derivatives(self.secure_margins(state))
+        return self.distribute(state, rule, derivatives, problem.data_gradient(derivatives))
+
     def barrier(self, state: PartyState, rule: UpdateRule) -> PartyState:
         """Wait until everything under way is applied; no dominator begins meanwhile."""
         state = self._advanced(state, rule, _NO_SAMPLES, inf)
@@ -238,7 +239,8 @@ class PartyNetwork:
     ) -> PartyState:
         """The state with more dominated updates, and then with every update due by `until`."""
         state = _copied(state, rule.reference)
-        job = self._blocks, self._rule(rule), self._timing, self._scratch(state), samples
+        codes = kernel_rule(rule, self._objective, is_sparse=not self._blocks.dense.shape[0])
+        job = self._blocks, codes, self._timing, self._scratch(state), samples
         given = state._replace(reference=state.reference.T)
         if self.parties == 1 and len(samples):
             events.decide_alone(*job, *given)
@@ -261,24 +263,6 @@ class PartyNetwork:
         real = np.empty(q), np.empty(q)
         ring = np.empty(q, np.uint64), np.empty(q, np.uint64)
         return Scratch(np.ones(q), np.zeros(q), touched, *real, *ring)
-
-    def _rule(self, rule: UpdateRule) -> Rule:
-        weight = self._objective.regularisation_weight
-        lazy = self._blocks.dense.shape[0] == 0 and self._objective.regulariser is Regulariser.L2
-        if lazy and rule.step_size * weight >= 1:
-            raise FedatlasError(
-                f"step_size {rule.step_size:g} times the regularisation weight {weight:g} is 1 or "
-                "more: no such step converges; lower step_size"
-            )
-        return Rule(
-            LOSS_CODES[self._objective.loss],
-            REGULARISER_CODES[self._objective.regulariser],
-            weight,
-            rule.step_size,
-            REFERENCE_CODES[rule.reference],
-            rule.backward,
-            rule.synchronous,
-        )
 
     def _report(self, state: PartyState) -> None:
         """Carry the simulation's own numbers over to the counters."""
@@ -318,21 +302,3 @@ def _copied(state: PartyState, reference: str | None) -> PartyState:
         mean, table = mean.copy(), table.copy("K")
     queues, tally = Queues(*map(np.copy, state.queues)), Tally(*map(np.copy, state.tally))
     return PartyState(state.x.copy(), mean, table, queues, tally)
-
-
-def _blocks(rows: PartyRows) -> tuple[Blocks, np.ndarray]:
-    """The rows as kernels want them, and every party's number of features, per row if sparse."""
-    starts = rows.starts.astype(np.int64)
-    if isinstance(rows.features, np.ndarray):
-        dense = np.ascontiguousarray(rows.features)
-        nothing = np.zeros((0, 0), np.int64)
-        parts: tuple[np.ndarray, ...]
-        parts = (starts, dense, nothing, np.zeros(0, np.int32), np.zeros(0), rows.label)
-        return Blocks(*map(frozen, parts)), np.diff(starts).astype(np.float64)
-    features = sparse.csr_array(rows.features)
-    features.sort_indices()
-    indptr = features.indptr.astype(np.int64)
-    columns = features.indices.astype(np.int32, copy=False)
-    bounds = sums.party_bounds(indptr, columns, starts)
-    parts = (starts, np.zeros((0, 0)), bounds, columns, features.data, rows.label)
-    return Blocks(*map(frozen, parts)), np.diff(bounds, axis=1).mean(axis=0)

@@ -1,0 +1,39 @@
+"""Times that a declared network adds: sleeps that make few cores behave like many machines.
+
+A sleep keeps no core busy. A machine is what a declared `network` says: a share and an update of a
+party take r_ℓ = seconds_per_feature · d_ℓ, the straggler longer, and a message the latency Λ. They
+come on top of what the processes need by themselves. This is the only place that says how long a
+sleep is: laws of times other than constants belong here.
+"""
+
+from fedatlas.schema.network_model import NetworkModel
+
+
+class InjectedTimes:
+    """Seconds of one party. threads: how many collaborative updates it makes at a time."""
+
+    def __init__(
+        self, model: NetworkModel | None, width: float, party: int, parties: int, active: int
+    ) -> None:
+        """model: None adds nothing. width: features of the party's block, per row if sparse."""
+        self.threads = (model.threads if model is not None else None) or active
+        self._work = self._latency = 0.0
+        if model is not None:
+            slow = model.straggler if party == parties - 1 and parties > 1 else 1.0
+            self._work, self._latency = model.seconds_per_feature * width * slow, model.latency
+
+    def share(self) -> float:
+        """Of a share of one sample."""
+        return self._work
+
+    def update(self) -> float:
+        """Of an update of the block."""
+        return self._work
+
+    def message(self) -> float:
+        """From sender to receiver."""
+        return self._latency
+
+    def whole_pass(self, samples: int) -> float:
+        """Of all samples, shared by the threads."""
+        return self._work * samples / self.threads

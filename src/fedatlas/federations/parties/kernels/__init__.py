@@ -1,0 +1,1 @@
+"""Compiled steps of one party on its own block."""
