@@ -30,12 +30,14 @@ class BudgetStudy(Model):
     """What privacy budgets depend on besides hyper-parameters and graphs, stated without any data.
 
     samples: D, of each agent. dimension: d, of the model. last_horizon: budgets of whole runs are
-    computed for every horizon up to it.
+    computed for every horizon up to it. without: accountings that are left out, by name; claims and
+    figures go by the first that is left of a run.
     """
 
     samples: PositiveInt
     dimension: PositiveInt
     last_horizon: PositiveInt
+    without: tuple[str, ...] = ()
 
 
 class PrivacyAudit(Model):
