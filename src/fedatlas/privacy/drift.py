@@ -46,12 +46,13 @@ class NoiseModel:
             covariance = self.transition @ covariance @ self.transition.T
             for each, variance in zip(entering, variances, strict=True):
                 covariance = covariance + variance * each
-            gathered.append(float(mean @ covariance @ mean))
-        # Rounding leaves a trace below 0 where noise cancels.
-        return np.sqrt(np.maximum(gathered, 0.0)).round(_DECIMALS)
+            of_mean = float(mean @ covariance @ mean)
+            # Where noise cancels in the mean, rounding leaves a trace.
+            gathered.append(of_mean if of_mean > _ROUNDING * np.trace(covariance) else 0.0)
+        return np.sqrt(gathered)
 
 
-_DECIMALS = 9
+_ROUNDING = 1e-13
 
 
 def tracking_noise(

@@ -23,9 +23,6 @@ from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.measurements import LargerIsBetter
 
 
-_LEARNT = 0.05  # above chance
-
-
 class HighestTest(ComparisonTest):
     """One run is better than each of its rivals: one case per rival, and all of them together.
 
@@ -146,6 +143,9 @@ class HighestTest(ComparisonTest):
         )
         closest = min(cases, key=lambda case: case.effect.estimate if case.effect else np.inf)
         return Finding("", outcome, f"{subject}: {self.run} {told}", closest.effect)
+
+
+_LEARNT = 0.05  # above chance
 
 
 def _typical_end(trace: Trace, measurement: str) -> float:

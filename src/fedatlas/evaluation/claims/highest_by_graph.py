@@ -23,8 +23,8 @@ class OverGraph(Model):
 class HighestByGraphTest(ClaimTest):
     """As `highest`, once for each choice of graphs, where a paper does not say which it has.
 
-    One case for each choice, and one for each of its rivals. Evidence says how much noise gathers in
-    the mean of the agents' models, by graphs, steps and noise alone: what is otherwise equal may
+    One case for each choice, and one for each of its rivals. Evidence says how much noise gathers
+    in the mean of the agents' models, by graphs, steps and noise alone: what is otherwise equal may
     differ by that.
     """
 
