@@ -20,7 +20,7 @@ _PANELS = (
     ("epsilon", "iteration", "iteration of the run", "privacy spent, ε"),
     ("final_epsilon", "horizon", "horizon K of a whole run", "privacy spent in all, ε"),
     ("delta", "iteration", "iteration of the run", "privacy spent, δ"),
-    ("drift", "iteration", "iteration of the run", "noise gathered in x̄, std of a number"),
+    ("drift", "iteration", "iteration of the run", "noise gathered in x̄"),
 )
 #: Panels that are drawn only where there is something to draw.
 _OPTIONAL = ("delta", "drift")
@@ -73,8 +73,12 @@ def compose(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> C
         for case in (budgets.isel(case=number) for number in range(budgets.sizes["case"]))
         if bool((case["drift"].dropna("iteration") == 0).all()) and bool(case["drift"].count())
     ]
+    if bool(budgets["drift"].count()):
+        note += (
+            "\nnoise gathered in x̄: the standard deviation of each of its numbers at gradients of 0"
+        )
     if still:
-        note += f"\nno noise gathers in x̄: {', '.join(dict.fromkeys(titles[run] for run in still))}"
+        note += f"; none with {', '.join(dict.fromkeys(titles[run] for run in still))}"
     put_title(canvas, title, note)
     return canvas
 
