@@ -107,7 +107,8 @@ def tabulate_conditions(specs: Sequence[RunSpec], study: BudgetStudy) -> list[di
         rows += [{"run": spec.run, **asdict(found)} for found in algorithm.conditions(exposure)]
         drift = _drift(spec)[-1]
         if np.isfinite(drift):
-            rows.append({"run": spec.run, "name": _DRIFT, "value": drift, "source": "ours"})
+            known = {"run": spec.run, "name": _DRIFT, "value": drift, "source": "ours"}
+            rows.append(dict.fromkeys(CONDITION_COLUMNS) | known)
     return rows
 
 
