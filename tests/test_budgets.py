@@ -276,7 +276,7 @@ def test_figure_has_a_line_for_every_budget_that_is_spent():
     assert len(delta.lines) == with_delta
     still = {"chen-wang-2025", "chen-wang-2025-one", "wang-basar-2023"}
     assert len(drift.lines) == len(titles) - len(still)
-    assert "no noise gathers in x̄" in canvas.get_suptitle()
+    assert "none with Ternary messages [39], Online" in canvas.get_suptitle().replace("\n", " ")
     # No two runs look alike.
     first_cases = np.flatnonzero(of_figure()["first"].to_numpy())
     legend = canvas.legends[0].get_lines()[: len(first_cases)]
