@@ -183,7 +183,7 @@ rule draw_graphs:
 
 rule attack_budgets:
     input:
-        code=code_of("fedatlas.studies.attacks", "fedatlas.evaluation.comma_separated"),
+        code=code_of("fedatlas.studies.lemma_3", "fedatlas.evaluation.comma_separated"),
     output:
         reported("privacy-audit.csv"),
     log:

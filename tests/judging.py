@@ -12,7 +12,12 @@ from fedatlas.schema.selection import Selection
 
 
 def verdicts(
-    test: dict[str, Any], *, selected_by: str = "gradient_norm", looks: int = 1, **runs: Any
+    test: dict[str, Any],
+    *,
+    selected_by: str = "gradient_norm",
+    looks: int = 1,
+    budgets: Any = None,
+    **runs: Any,
 ) -> list[Verdict]:
     """Of the sentence and its cases; a run is one trace or a list of traces, one per step size."""
     traces = {
@@ -28,7 +33,9 @@ def verdicts(
         statement="It holds.",
         test=TypeAdapter(ClaimTest).validate_python(test),
     )
-    results = Results(traces, choices(select(traces, rule)), rule.window, looks=looks)
+    results = Results(
+        traces, choices(select(traces, rule)), rule.window, looks=looks, budgets=budgets
+    )
     return judge("paper-figure", "paper", [claim], results)
 
 

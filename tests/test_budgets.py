@@ -84,6 +84,7 @@ def test_methods_that_follow_no_horizon_have_no_budget_of_one():
     ("run", "published"),
     [
         ("kang-2021", 392.3),
+        ("kang-2021-matched", 277.4),
         ("yan-2024", 815.34),
         ("wang-zhang-2024", 80.6),
         ("wang-zhang-2024-growing", 857.9),
@@ -190,6 +191,33 @@ def test_a_single_rise_refutes_a_fall():
     assert finding.outcome == "reproduced" and "horizons 30 to 40" in finding.evidence
 
 
+def test_without_the_floor_only_the_law_is_left():
+    """Remark 22's samples, a4 K^p + 1, and p^K + 1."""
+    for run, samples in (
+        ("s1-0.1", lambda horizon: 7e-5 * horizon**1.78 + 1),
+        ("s2-0.9996", lambda horizon: 1.002**horizon + 1),
+    ):
+        floored, whole = first(run, "final_epsilon"), first(run, "unfloored_epsilon")
+        horizons = np.arange(1, 61)
+        drawn = np.floor(samples(horizons) - 1) + 1
+        assert whole == pytest.approx(floored * drawn / samples(horizons))
+    assert np.isnan(first("provable", "unfloored_epsilon")).all()
+    test = BudgetFallsTest(kind="budget_falls", run="s2-0.9996", from_horizon=30, floor=False)
+    (finding,) = judged(test, of_figure())
+    assert "samples not rounded down" in finding.evidence
+
+
+def test_a_study_may_leave_accountings_out():
+    study = STUDY.model_copy(update={"without": ("Lemmas 2 and 3",)})
+    literal = [spec for spec in runs() if spec.run in ("s2-literal", "yan-2024")]
+    budgets = compute_budgets(literal, study)
+    assert budgets["accounting"].values[0] == "form (4)/(6), by parts" and budgets["first"].all()
+    (finding,) = judged(
+        BudgetOrderTest(kind="budget_order", smaller="s2-literal", than=("yan-2024",)), budgets
+    )
+    assert finding.outcome == "reproduced" and "315.0" in finding.evidence
+
+
 def test_a_run_without_a_budget_is_refused():
     test = BudgetFallsTest(kind="budget_falls", run="nobody", from_horizon=30)
     with pytest.raises(FedatlasError, match="'nobody' accounts for no privacy"):
@@ -222,10 +250,14 @@ def test_conditions_are_listed_for_tracking_only():
         run: {str(row["source"]) for row in rows if row["run"] == run}
         for run in ("s1-0.1", "s2-0.9996", "s2-literal", "provable")
     }
-    assert {row["run"] for row in rows} == set(sources)
-    assert sources["s1-0.1"] == {"Lemma 1", "Assumption 4", "Theorem 4"}
-    assert sources["s2-literal"] == {"Lemma 1", "Theorem 5"}
-    assert sources["provable"] == {"Lemma 1"}
+    others = {row["run"] for row in rows if row["source"] != "ours"}
+    assert others == {*sources, "s1-literal"}
+    assert sources["s1-0.1"] == {"Lemma 1", "Assumption 4", "Theorem 4", "ours"}
+    assert sources["s2-literal"] == {"Lemma 1", "Theorem 5", "ours"}
+    assert sources["provable"] == {"Lemma 1", "ours"}
+    drift = {row["run"]: row["value"] for row in rows if row["source"] == "ours"}
+    assert set(drift) == {spec.run for spec in runs()}
+    assert drift["s2-0.9996"] == pytest.approx(1.02, abs=5e-3) and drift["chen-wang-2025"] == 0
     unmet = {(row["run"], row["name"]) for row in rows if row["holds"] is False}
     assert ("s1-0.1", "a1 < min_i 1/Σ_j R_ij") in unmet
     assert any(run == "s2-0.9996" and name.startswith("α < √(330n)") for run, name in unmet)
@@ -234,7 +266,7 @@ def test_conditions_are_listed_for_tracking_only():
 def test_figure_has_a_line_for_every_budget_that_is_spent():
     titles = plan_of_all().run_titles("dpgt-fig6")
     canvas = compose("title", titles, of_figure())
-    by_iteration, by_horizon, delta = canvas.axes
+    by_iteration, by_horizon, delta, drift = canvas.axes
     cases = of_figure().sizes["case"]
     spends_none = {"wang-basar-2023"}  # of ε
     of_none = sum(run in spends_none for run in of_figure()["run"].to_numpy())
@@ -242,6 +274,9 @@ def test_figure_has_a_line_for_every_budget_that_is_spent():
     assert len(by_horizon.lines) == np.isfinite(of_figure()["final_epsilon"]).any("horizon").sum()
     with_delta = (of_figure()["delta"].fillna(0) > 0).any("iteration").sum()
     assert len(delta.lines) == with_delta
+    still = {"chen-wang-2025", "chen-wang-2025-one", "wang-basar-2023"}
+    assert len(drift.lines) == len(titles) - len(still)
+    assert "none with Ternary messages [39], Online" in canvas.get_suptitle().replace("\n", " ")
     # No two runs look alike.
     first_cases = np.flatnonzero(of_figure()["first"].to_numpy())
     legend = canvas.legends[0].get_lines()[: len(first_cases)]

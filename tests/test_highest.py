@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -154,3 +155,37 @@ def test_highest_with_seeds_that_are_lost(more):
 def test_claims_of_highest_that_make_no_sense_are_refused(test, message):
     with pytest.raises(ValidationError, match=message):
         HighestTest.model_validate(test)
+
+
+def test_runs_that_end_where_guessing_does_have_not_trained():
+    runs = {"a": rising([0.9] * 6), "b": rising([0.52] * 6), "c": rising([0.8] * 6)}
+    found = verdicts(highest("b", "c", chance=0.5), selected_by="train_auroc", **runs)
+    assert [case.outcome for case in found] == ["reproduced", "not testable", "reproduced"]
+    assert found[1].evidence.startswith(
+        "training not reproduced: b ends at 0.520, and guessing gives 0.5; test_auroc at the end"
+    )
+    own = judged(highest("a", run="b", chance=0.5), a=runs["a"], b=runs["b"])
+    assert own == {"": "not testable", "against a": "not testable"}
+    assert judged(highest("b"), **runs)["against b"] == "reproduced"
+
+
+def test_every_choice_of_graphs_has_a_verdict_with_its_drift():
+    runs = {"a": rising([0.9] * 6), "b": rising([0.8] * 6), "c": rising([0.7] * 6)}
+    drift = np.array([[0.5, 1.0], [0.0, 0.0], [np.nan, np.nan]])
+    budgets = xr.Dataset({"drift": (("case", "iteration"), drift)}, {"run": ("case", list("abc"))})
+    test = {
+        "kind": "highest_by_graph",
+        "graphs": {
+            "one pair": {"run": "a", "among": ["b", "c"]},
+            "rings": {"run": "c", "among": ["b"]},
+        },
+        "measurement": "test_auroc",
+    }
+    found = verdicts(test, selected_by="train_auroc", budgets=budgets, **runs)
+    assert [(case.case, case.outcome) for case in found[-4:]] == [
+        ("over one pair", "reproduced"),
+        ("over one pair, against b", "reproduced"),
+        ("over one pair, against c", "reproduced"),
+        ("over rings", "contradicted"),
+    ]
+    assert found[-4].evidence.endswith("noise gathered in x̄: a 1.00, b 0.00, c not known")

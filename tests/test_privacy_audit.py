@@ -10,7 +10,8 @@ from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import PrivacyAudit
-from fedatlas.studies.attacks import attack, tabulate_attacks
+from fedatlas.studies.attacks import attack
+from fedatlas.studies.lemma_3 import tabulate_pairs
 
 STATES = np.array([[0, 1.0, 0], [1, 0, 0], [0, 1, 0]])
 TRACKERS = np.array([[0, 0, 1.0], [1, 0, 0], [0, 1, 0]])
@@ -127,17 +128,71 @@ def specification(form):
     )
 
 
+def rows_of(form, **study):
+    return tabulate_pairs([specification(form)], PrivacyAudit(**study))
+
+
+@pytest.mark.parametrize("form", ["literal", "compact", "provable"])
+def test_an_attack_never_shows_more_than_the_sum(form):
+    rows = rows_of(form, samples=1, curvatures=(0.0, -3.0), runs=4000)
+    for row in rows:
+        assert row["known"] == "exact" and row["audited_epsilon"] <= row["pair_epsilon"]
+    if form != "provable":  # and where a run of so many can show it, not much less
+        assert rows[-1]["audited_epsilon"] > 0.3 * min(rows[-1]["pair_epsilon"], 7)
+
+
+def test_the_provable_form_loses_what_it_claims_and_no_more():
+    for samples, known in ((1, 20 / 80), (4, 20 * np.log1p(np.expm1(1 / 80) / 4))):
+        for row in rows_of("provable", samples=samples, curvatures=(0.0, -6.0)):
+            assert row["pair_epsilon"] == pytest.approx(known) and row["known"] == "exact"
+            assert row["verdict"] == "not refuted" and row["refuted_below"] is None
+        assert row["runs"] is None and row["audited_epsilon"] is None
+
+
+def test_from_which_curvature_on_claims_fail():
+    for form, expected in (("literal", -2.7), ("compact", -0.5)):
+        (row,) = (
+            row for row in rows_of(form, curvatures=(0.0,)) if row["accounting"] == "Lemmas 2 and 3"
+        )
+        limit = row["refuted_below"]
+        assert limit == pytest.approx(expected, abs=0.1) and row["refuted_above"] > 5
+        for curvature, verdict in ((limit * 0.999, "not refuted"), (limit * 1.001, "does not")):
+            first, *_ = rows_of(form, curvatures=(curvature,))
+            assert first["verdict"].startswith(verdict)
+
+
+def test_sampling_hides_little_where_states_gather_what_was_drawn():
+    (whole, *_), (sampled, *_) = (
+        rows_of("compact", samples=samples, curvatures=(-3.0,)) for samples in (1, 10)
+    )
+    # Nearly all of the loss comes of a few draws: what is saved is their ln 10 each.
+    assert sampled["claimed_epsilon"] == whole["claimed_epsilon"]
+    assert 0.98 * whole["pair_epsilon"] < sampled["pair_epsilon"] < whole["pair_epsilon"]
+    assert (sampled["samples"], sampled["drawn"], sampled["known"]) == (10, 1, "exact")
+
+
 def test_table_and_verdicts(tmp_path):
-    study = PrivacyAudit(samples=1, curvatures=(0.0, -2.0), runs=4000)
-    rows = tabulate_attacks([specification("compact")], study)
-    assert len(rows) == 2 * 2  # curvatures by accountings
+    study = PrivacyAudit(samples=1, curvatures=(0.0, -2.0), remark_4=True, runs=4000)
+    rows = tabulate_pairs([specification("compact")], study)
+    assert len(rows) == 3 * 2  # losses by accountings
     path = tmp_path / "privacy-audit.csv"
     path.write_text(to_csv(rows))
     results = Results({}, {}, 0.1, attacks=read_audit(path))
-    flat, curved = AuditStandsTest(kind="audit_stands", run="compact").judge(results)
+    flat, curved, nonconvex = AuditStandsTest(kind="audit_stands", run="compact").judge(results)
     assert flat.case == "curvature 0" and flat.outcome == "not testable"
     assert curved.case == "curvature -2" and curved.outcome == "contradicted"
-    assert "Lemmas 2 and 3" in curved.evidence and "true ε ≥" in curved.evidence
+    assert "Lemmas 2 and 3" in curved.evidence and "2000 runs" in curved.evidence
+    assert "refute it at curvatures below -0." in flat.evidence
+    assert nonconvex.case == "x² + 3 sin² x" and "at least" in nonconvex.evidence
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(FedatlasError, match="expected the columns run, curvature"):
+    with pytest.raises(FedatlasError, match="expected the columns run, case"):
         read_audit(path)
+
+
+def test_more_samples_drawn_than_there_are_are_refused():
+    study = PrivacyAudit(samples=1, curvatures=(0.0,))
+    spec = specification("compact")
+    drawn = spec.hyper_parameters["scheme"] | {"samples": 2}
+    spec = spec.model_copy(update={"hyper_parameters": spec.hyper_parameters | {"scheme": drawn}})
+    with pytest.raises(FedatlasError, match="draws 2 of 1 samples"):
+        tabulate_pairs([spec], study)

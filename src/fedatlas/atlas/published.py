@@ -55,7 +55,7 @@ def published_numbers(
             case DeltaReachesOneTest() as test:
                 quantity, stated = "iterations to δ = 1", f"{test.after} ± {test.tolerance}"
                 ours = _delta_reaches_one(test.run, budgets)
-            case BudgetFallsTest() as test:
+            case BudgetFallsTest(floor=True) as test:
                 quantity, stated = "K from which ε falls", f"{test.from_horizon}"
                 ours = _last_rise(test.run, test.from_horizon, budgets)
             case _:

@@ -32,7 +32,7 @@ _FILES = {
     "conditions.csv": "conditions of theorems",
     "theory.png": "bounds of theorems",
     "theory.csv": "theorems and runs",
-    "privacy-audit.csv": "attacks on claimed budgets",
+    "privacy-audit.csv": "claimed budgets and pairs of data sets",
     "leaks.csv": "what parties learn from each other",
     "recovery.png": "what histories of messages reveal",
     "collusion.csv": "groups of parties that unmask shares",

@@ -115,13 +115,13 @@ def budgets(
 
 
 def attacks(spec: Annotated[Any, json_with("privacy_audit", "runs")], output: Output) -> None:
-    """Attack what runs claim of privacy, on a tiny problem."""
+    """Hold what runs claim of privacy against pairs of data sets of a tiny problem."""
     from fedatlas.evaluation.comma_separated import to_csv
     from fedatlas.schema.studies import PrivacyAudit
-    from fedatlas.studies.attacks import tabulate_attacks
+    from fedatlas.studies.lemma_3 import tabulate_pairs
 
     runs, study = _study(spec, "privacy_audit", PrivacyAudit)
-    write_text(output, to_csv(tabulate_attacks(runs, study)))
+    write_text(output, to_csv(tabulate_pairs(runs, study)))
 
 
 def theory(

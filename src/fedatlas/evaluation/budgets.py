@@ -15,7 +15,7 @@ from fedatlas.schema.claims import ClaimTest
 if TYPE_CHECKING:
     import xarray as xr
 
-FORMAT = "fedatlas budgets 1"
+FORMAT = "fedatlas budgets 2"
 
 
 def read_budgets(path: Path) -> xr.Dataset:

@@ -1,4 +1,7 @@
-"""Privacy budgets: ε by iteration and by horizon, and δ of methods that spend it."""
+"""Privacy budgets: ε by iteration and by horizon, δ of methods that spend it, and what noise does.
+
+The last panel shows the noise that gathers in the agents' mean, whatever the gradients.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,16 +20,22 @@ _PANELS = (
     ("epsilon", "iteration", "iteration of the run", "privacy spent, ε"),
     ("final_epsilon", "horizon", "horizon K of a whole run", "privacy spent in all, ε"),
     ("delta", "iteration", "iteration of the run", "privacy spent, δ"),
+    ("drift", "iteration", "iteration of the run", "noise gathered in x̄"),
 )
+#: Panels that are drawn only where there is something to draw.
+_OPTIONAL = ("delta", "drift")
 
 
 def compose(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> Canvas:
-    """A panel by iteration and one by horizon; a third for δ if a run spends any.
+    """A panel by iteration and one by horizon; one for δ if a run spends any, one for drift.
 
     budgets: as `studies.budgets.compute_budgets` returns them.
     """
-    spends_delta = bool((budgets["delta"].fillna(0) > 0).any())
-    panels = _PANELS if spends_delta else _PANELS[:2]
+    panels = [
+        panel
+        for panel in _PANELS
+        if panel[0] not in _OPTIONAL or bool((budgets[panel[0]].fillna(0) > 0).any())
+    ]
     canvas = Canvas(figsize=(3.6 * len(panels), 4.8), layout="constrained")
     places = canvas.subplots(1, len(panels))
     titles = {run: run_titles[run] for run in dict.fromkeys(budgets["run"].values.tolist())}
@@ -36,6 +45,8 @@ def compose(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> C
             case = budgets.isel(case=number)
             spent = case[variable].where(case[variable] > 0).to_numpy()
             if np.isnan(spent).all():  # nothing is spent, or nothing is known
+                continue
+            if variable == "drift" and not case["first"]:  # the same by all accountings
                 continue
             look = looks[titles[str(case["run"].item())]]
             if not case["first"]:
@@ -57,6 +68,17 @@ def compose(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> C
         of = budgets["run"].values[budgets["statement"].values == statement].tolist()
         whose = "ε and δ" if len(set(of)) == len(titles) else _listed(of, titles)
         note += f"\n{whose}: {statement}"
+    still = [
+        str(case["run"].item())
+        for case in (budgets.isel(case=number) for number in range(budgets.sizes["case"]))
+        if bool((case["drift"].dropna("iteration") == 0).all()) and bool(case["drift"].count())
+    ]
+    if bool(budgets["drift"].count()):
+        note += (
+            "\nnoise gathered in x̄: the standard deviation of each of its numbers at gradients of 0"
+        )
+    if still:
+        note += f"; none with {', '.join(dict.fromkeys(titles[run] for run in still))}"
     put_title(canvas, title, note)
     return canvas
 

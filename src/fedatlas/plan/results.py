@@ -17,7 +17,7 @@ REPORTED = {
     "graphs.svg": ("Experiments", "who sends to whom"),
     "budgets.svg": ("Privacy", "privacy budgets"),
     "conditions.csv": ("Privacy", "conditions of theorems"),
-    "privacy-audit.csv": ("Privacy", "attacks on claimed budgets"),
+    "privacy-audit.csv": ("Privacy", "claimed budgets and pairs of data sets"),
     "theory.csv": ("Theory", "theorems and runs"),
     "theory.svg": ("Theory", "bounds"),
     "leaks.csv": ("Privacy", "what parties learn"),

@@ -32,12 +32,14 @@ class BudgetStudy(Model):
     """What privacy budgets depend on besides hyper-parameters and graphs, stated without any data.
 
     samples: D, of each agent. dimension: d, of the model. last_horizon: budgets of whole runs are
-    computed for every horizon up to it.
+    computed for every horizon up to it. without: accountings that are left out, by name; claims and
+    figures go by the first that is left of a run.
     """
 
     samples: PositiveInt
     dimension: PositiveInt
     last_horizon: PositiveInt
+    without: tuple[str, ...] = ()
 
 
 class PartyValidation(Model):
@@ -56,13 +58,17 @@ class PartyValidation(Model):
 
 
 class PrivacyAudit(Model):
-    """How claimed budgets are attacked, see `fedatlas.studies.attacks`; no data set is used.
+    """What claimed budgets are held against, see `fedatlas.studies.lemma_3`; no data set is used.
 
-    samples: D of every agent of the tiny problem. curvatures: h, for each of which it is attacked.
-    runs: on either of two adjacent data sets. seed: of all of them.
+    samples: D of every agent of the tiny problem; by default as many as an iteration draws.
+    curvatures: h of quadratic losses, for each of which a pair of adjacent data sets is taken.
+    remark_4: also the nonconvex loss of the paper's Remark 4, x² + 3 sin² x, tilted.
+    runs: on either data set, of an attack that ranks sampled runs; by default there is none.
+    seed: of all of them.
     """
 
-    samples: PositiveInt
+    samples: PositiveInt | None = None
     curvatures: tuple[float, ...] = Field(min_length=1)
-    runs: int = Field(ge=100)
+    remark_4: bool = False
+    runs: int | None = Field(default=None, ge=100)
     seed: NonNegativeInt = 0

@@ -17,18 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedatlas.algorithms import build_algorithm
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.claims.audit_stands import REFUTED
 from fedatlas.evaluation.comparison import CONFIDENCE
-from fedatlas.federations.decentralised.network import GraphCounters, Links, graph_weights
+from fedatlas.federations.decentralised.network import GraphCounters, Links
 from fedatlas.privacy.accountants import Exposure
 from fedatlas.privacy.sensitivity import smooth_lemma_2
-from fedatlas.schema.runs import RunSpec
-from fedatlas.schema.studies import PrivacyAudit
 
 _DECIMALS = 9  # of likelihood ratios
 _QUANTILES = np.linspace(0.01, 0.9999, 200)
@@ -37,7 +33,7 @@ _QUANTILES = np.linspace(0.01, 0.9999, 200)
 class Attack(NamedTuple):
     """The outcome of one attack.
 
-    claimed: ε by accounting, as in `DecentralisedAlgorithm.budgets`. lower_bound: of the true ε, 0
+    claimed: see `claimed_epsilon`. lower_bound: of the true ε, 0
     if the attack shows nothing. detected, mistaken: shares of runs on the first and on the second
     data set that the attacker assigns to the first.
     """
@@ -48,46 +44,21 @@ class Attack(NamedTuple):
     mistaken: float
 
 
-def tabulate_attacks(specs: Sequence[RunSpec], study: PrivacyAudit) -> list[dict[str, object]]:
-    """A row for each run, curvature and accounting, the first accounting of a run first.
+def claimed_epsilon(
+    algorithm: DpGradientTracking, exposure: Exposure, iterations: int, smoothness: float
+) -> dict[str, float]:
+    """ε of the run by accounting, as in `DecentralisedAlgorithm.budgets`.
 
-    audited_epsilon is a lower bound of the true ε. A claimed ε below it `does not stand`; others
-    are `not refuted`.
+    Of the literal form, too, what Lemmas 2 and 3 would be with the gradients' dependence on states.
+    smoothness: L of every sample's gradient.
     """
-    rows: list[dict[str, object]] = []
-    for spec in specs:
-        algorithm = build_algorithm(spec)
-        states, trackers = graph_weights(spec)
-        if not isinstance(algorithm, DpGradientTracking) or trackers is None:
-            raise FedatlasError(f"{spec.name}: only dp_gradient_tracking can be attacked")
-        for curvature in study.curvatures:
-            found = attack(
-                algorithm,
-                states,
-                trackers,
-                iterations=spec.rounds,
-                samples=study.samples,
-                curvature=curvature,
-                runs=study.runs,
-                # Shared among all curvatures of a run.
-                confidence=1 - (1 - CONFIDENCE) / len(study.curvatures),
-                seed=study.seed,
-            )
-            rows += [
-                {
-                    "run": spec.run,
-                    "curvature": curvature,
-                    "accounting": accounting,
-                    "claimed_epsilon": claimed,
-                    "audited_epsilon": found.lower_bound,
-                    "detected": found.detected,
-                    "mistaken": found.mistaken,
-                    "runs": study.runs,
-                    "verdict": REFUTED if found.lower_bound > claimed else "not refuted",
-                }
-                for accounting, claimed in found.claimed.items()
-            ]
-    return rows
+    budgets = algorithm.budgets(exposure, iterations)
+    if algorithm.form == "literal":
+        budgets["Lemmas 2 and 3, with the curvature"] = algorithm.budget_by(
+            partial(smooth_lemma_2, smoothness=smoothness),
+            *(exposure, iterations, algorithm.gradient_bound),
+        )
+    return {name: budget.final[0] for name, budget in budgets.items()}
 
 
 def attack(
@@ -132,13 +103,7 @@ def attack(
         evidence = training.of_fresh_samples if provable else training.of_replays
         # Rounding errors also distinguish the data sets, but they are not under attack.
         ratios.append(evidence(tape, worlds).round(_DECIMALS))
-    claimed = {
-        name: budget.final[0] for name, budget in algorithm.budgets(exposure, iterations).items()
-    }
-    if algorithm.form == "literal":
-        with_curvature = partial(smooth_lemma_2, smoothness=abs(curvature))
-        budget = algorithm.budget_by(with_curvature, exposure, iterations, algorithm.gradient_bound)
-        claimed["Lemmas 2 and 3, with the curvature"] = budget.final[0]
+    claimed = claimed_epsilon(algorithm, exposure, iterations, abs(curvature))
     return Attack(claimed, *_lower_bound(ratios[0], ratios[1], confidence))
 
 

@@ -2,21 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from fedatlas.algorithms import build_algorithm
+from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budgets import FORMAT
 from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
 from fedatlas.federations.decentralised.network import graph_weights
 from fedatlas.privacy.accountants import Budget, Exposure
 from fedatlas.privacy.conditions import Condition
+from fedatlas.privacy.schemes import S1, S2
 from fedatlas.schema.runs import RunSpec
 from fedatlas.schema.studies import BudgetStudy
+from fedatlas.studies.drift import noise_model
 
 CONDITION_COLUMNS = ["run", *(field.name for field in fields(Condition))]
+_DRIFT = "noise gathered in x̄ by the end, standard deviation of a number"
 
 
 def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
@@ -25,35 +30,65 @@ def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
     Variables: epsilon, delta (case, iteration) after each iteration of the run as it is;
     final_epsilon, final_delta (case, horizon) of a whole run of k = 0 … K with the steps, samples
     and noise of the horizon K. These are NaN for methods that do not follow the horizon, and where
-    it asks for more samples than there are. Coordinates of a case: run, accounting, statement (what
-    the budget rests on), first (whether the accounting is the run's first, see
+    it asks for more samples than there are. unfloored_epsilon (case, horizon) is final_epsilon with
+    samples that are not rounded down, NaN of accountings that are not proportional to 1/m. drift
+    (case, iteration) is the standard deviation of a number of x̄ that noise alone causes, NaN where
+    it is not known. Coordinates of a case: run, accounting, statement (what the budget rests on),
+    first (whether the accounting is the run's first that the study does not leave out, see
     `DecentralisedAlgorithm.budgets`).
     """
     rounds = max(spec.rounds for spec in specs)
     unknown = Budget(*np.full((2, study.last_horizon), np.nan))
-    rows: list[tuple[str, str, bool, str, Budget, Budget]] = []
+    cases: list[dict[str, Any]] = []
     for spec in specs:
         algorithm, exposure = _private(spec, study)
-        by_iteration = algorithm.budgets(exposure, spec.rounds)
+        kept = {
+            name: budget
+            for name, budget in algorithm.budgets(exposure, spec.rounds).items()
+            if name not in study.without
+        }
         by_horizon = algorithm.budgets_by_horizon(exposure, study.last_horizon)
-        for place, (accounting, budget) in enumerate(by_iteration.items()):
-            case = (spec.run, accounting, place == 0, algorithm.privacy_statement)
-            rows.append((*case, budget, by_horizon.get(accounting, unknown)))
-    if not rows:
+        drift = _drift(spec)
+        for place, (accounting, budget) in enumerate(kept.items()):
+            final = by_horizon.get(accounting, unknown)
+            cases.append(
+                {
+                    "run": spec.run,
+                    "accounting": accounting,
+                    "first": place == 0,
+                    "statement": algorithm.privacy_statement,
+                    "epsilon": budget.epsilon,
+                    "delta": budget.delta,
+                    "drift": drift,
+                    "final_epsilon": final.epsilon,
+                    "final_delta": final.delta,
+                    "unfloored_epsilon": final.epsilon
+                    * _floor(algorithm, accounting, study.last_horizon),
+                }
+            )
+    if not cases:
         raise FedatlasError("budgets: no run of the experiment accounts for privacy")
-    names, accountings, own, statements, budgets, finals = zip(*rows, strict=True)
+
+    def column(name: str) -> list[Any]:
+        return [case[name] for case in cases]
+
+    def by_iteration(name: str) -> tuple[tuple[str, str], np.ndarray]:
+        rows = column(name)
+        lengths = [(0, rounds - len(row)) for row in rows]
+        padded = [np.pad(*each, constant_values=np.nan) for each in zip(rows, lengths, strict=True)]
+        return ("case", "iteration"), np.array(padded)
+
+    def of_horizon(name: str) -> tuple[tuple[str, str], np.ndarray]:
+        return ("case", "horizon"), np.array(column(name))
+
     return xr.Dataset(
-        {
-            "epsilon": (("case", "iteration"), _padded([b.epsilon for b in budgets], rounds)),
-            "delta": (("case", "iteration"), _padded([b.delta for b in budgets], rounds)),
-            "final_epsilon": (("case", "horizon"), np.array([b.epsilon for b in finals])),
-            "final_delta": (("case", "horizon"), np.array([b.delta for b in finals])),
+        {name: by_iteration(name) for name in ("epsilon", "delta", "drift")}
+        | {
+            name: of_horizon(name) for name in ("final_epsilon", "final_delta", "unfloored_epsilon")
         },
-        coords={
-            "run": ("case", list(names)),
-            "accounting": ("case", list(accountings)),
-            "first": ("case", list(own)),
-            "statement": ("case", list(statements)),
+        coords={name: ("case", column(name)) for name in ("run", "accounting", "first")}
+        | {
+            "statement": ("case", column("statement")),
             "iteration": np.arange(1, rounds + 1),
             "horizon": np.arange(1, study.last_horizon + 1),
         },
@@ -62,12 +97,49 @@ def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
 
 
 def tabulate_conditions(specs: Sequence[RunSpec], study: BudgetStudy) -> list[dict[str, object]]:
-    """Conditions of theorems on the runs, a row for each; a missing value is unknown."""
+    """Conditions of theorems on the runs, a row for each; a missing value is unknown.
+
+    The last row of a run is no condition: what its graphs, steps and noise leave in x̄.
+    """
     rows: list[dict[str, object]] = []
     for spec in specs:
         algorithm, exposure = _private(spec, study)
         rows += [{"run": spec.run, **asdict(found)} for found in algorithm.conditions(exposure)]
+        drift = _drift(spec)[-1]
+        if np.isfinite(drift):
+            known = {"run": spec.run, "name": _DRIFT, "value": drift, "source": "ours"}
+            rows.append(dict.fromkeys(CONDITION_COLUMNS) | known)
     return rows
+
+
+def _drift(spec: RunSpec) -> np.ndarray:
+    """(rounds,)."""
+    algorithm, (states, trackers) = build_algorithm(spec), graph_weights(spec)
+    assert isinstance(algorithm, DecentralisedAlgorithm)
+    model = noise_model(algorithm, states, trackers, spec.rounds)
+    return np.full(spec.rounds, np.nan) if model is None else model.drift()
+
+
+def _floor(algorithm: DecentralisedAlgorithm, accounting: str, last: int) -> np.ndarray:
+    """(last,) m_K over what it would be if it were not rounded down, for K = 1 … last.
+
+    NaN unless the accounting's ε is proportional to 1/m, and the scheme rounds.
+    """
+    if (
+        not isinstance(algorithm, DpGradientTracking)
+        or algorithm.form == "provable"
+        or accounting.endswith("at any points")  # C/m of every one of m samples
+    ):
+        return np.full(last, np.nan)
+    scheme, horizons = algorithm.scheme, np.arange(1, last + 1)
+    if isinstance(scheme, S1):
+        whole = scheme.samples_factor * horizons**scheme.p_m
+    elif isinstance(scheme, S2):
+        whole = scheme.samples_base**horizons
+    else:
+        return np.full(last, np.nan)
+    drawn = np.array([scheme.steps(horizon).samples for horizon in horizons.tolist()])
+    return np.asarray(drawn / (whole + 1))
 
 
 def _private(spec: RunSpec, study: BudgetStudy) -> tuple[DecentralisedAlgorithm, Exposure]:
@@ -75,7 +147,3 @@ def _private(spec: RunSpec, study: BudgetStudy) -> tuple[DecentralisedAlgorithm,
     algorithm = build_algorithm(spec)
     assert isinstance(algorithm, DecentralisedAlgorithm)  # as the run has graphs
     return algorithm, Exposure(study.samples, study.dimension, *graph_weights(spec))
-
-
-def _padded(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
-    return np.array([np.pad(row, (0, length - len(row)), constant_values=np.nan) for row in rows])

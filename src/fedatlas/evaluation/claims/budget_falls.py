@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budgets import BudgetTest
@@ -18,17 +18,22 @@ class BudgetFallsTest(BudgetTest, RunTest):
 
     kind: Literal["budget_falls"]
     from_horizon: PositiveInt
+    floor: bool = Field(
+        default=True, description="whether samples are whole numbers, as they are in a run"
+    )
 
     def judge(self, results: Results) -> Iterator[Finding]:
         case = self.cases(results, self.run)[0]
-        horizons, epsilon = case["horizon"].to_numpy(), case["final_epsilon"].to_numpy()
+        variable = "final_epsilon" if self.floor else "unfloored_epsilon"
+        horizons, epsilon = case["horizon"].to_numpy(), case[variable].to_numpy()
         late = (horizons >= self.from_horizon) & np.isfinite(epsilon)
         if late.sum() < 2:
             raise FedatlasError(f"run '{self.run}' has no budgets of such horizons")
         rises = horizons[late][1:][np.diff(epsilon[late]) >= 0]
         highest = horizons[late][epsilon[late].argmax()]
         evidence = (
-            f"{self.run}, horizons {self.from_horizon} to {horizons[late][-1]}: ε is largest at "
+            f"{self.run}{'' if self.floor else ', samples not rounded down'}, horizons "
+            f"{self.from_horizon} to {horizons[late][-1]}: ε is largest at "
             f"K = {highest} ({epsilon[late].max():.5g}), {epsilon[late][0]:.5g} at the first and "
             f"{epsilon[late][-1]:.5g} at the last; it rises at {len(rises)} of {late.sum() - 1} "
             "steps"

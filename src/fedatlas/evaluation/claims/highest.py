@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fedatlas.evaluation.comparison import together_of
-from fedatlas.evaluation.costs import Trace
+from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.evidence import spent
 from fedatlas.evaluation.levels import common_budget, common_start, until
 from fedatlas.evaluation.relations import (
@@ -39,6 +39,11 @@ class HighestTest(ComparisonTest):
         default=None, description="may be stated where no `cost` is: compare where runs end"
     )
     cost: Cost | None = Field(default=None, description="compare means along this cost")
+    chance: float | None = Field(
+        default=None,
+        description="the measurement of guessing: a run that the paper trains and that ends less "
+        "than 0.05 above it is not compared, as its training is not reproduced",
+    )
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -110,7 +115,23 @@ class HighestTest(ComparisonTest):
             what=self.measurement,
             measurement=self.measurement,
         )
-        return replace(finding, case=f"against {rival}")
+        finding = replace(finding, case=f"against {rival}")
+        ends = {
+            run: _typical_end(traces[at], self.measurement)
+            for run, at in ((self.run, 0), (rival, place))
+        }
+        untrained = [
+            f"{run} ends at {end:.3f}"
+            for run, end in ends.items()
+            if self.chance is not None and end < self.chance + _LEARNT
+        ]
+        if not untrained:
+            return finding
+        evidence = (
+            f"training not reproduced: {', '.join(untrained)}, and guessing gives {self.chance:g}; "
+            f"{finding.evidence}"
+        )
+        return Finding(finding.case, "not testable", evidence)
 
     def _together(self, subject: str, cases: Sequence[Finding]) -> Finding:
         outcome = together_of(cases)
@@ -122,6 +143,15 @@ class HighestTest(ComparisonTest):
         )
         closest = min(cases, key=lambda case: case.effect.estimate if case.effect else np.inf)
         return Finding("", outcome, f"{subject}: {self.run} {told}", closest.effect)
+
+
+_LEARNT = 0.05  # above chance
+
+
+def _typical_end(trace: Trace, measurement: str) -> float:
+    """The median over seeds, lost ones being lowest."""
+    ends = column(trace, measurement)[:, -1]
+    return float(np.median(np.where(np.isfinite(ends), ends, -np.inf)))
 
 
 def _at(findings: Sequence[Finding], place: int) -> Finding:

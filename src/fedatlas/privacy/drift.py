@@ -1,0 +1,109 @@
+"""How much of the noise that agents add gathers in their mean x̄.
+
+Updates are linear in states, trackers and noise. With gradients of 0 what is left is noise:
+z_{k+1} = A z_k + Σ_s B_s n_{s,k}, z = (x, y), so that its covariance follows by
+P_{k+1} = A P_k Aᵀ + Σ_s v_{s,k} B_s B_sᵀ from 0, exactly, for every number of the model alike.
+Laplace noise of scale σ has the variance 2σ². Graphs enter as weights, see `schema.graphs`.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from fedatlas.privacy.schemes import TrackingSteps
+from fedatlas.schema.graphs import in_laplacian, out_laplacian
+
+
+class NoiseSource(NamedTuple):
+    """Independent noises of all agents: B, (rows of z, n), and their variance, (iterations,)."""
+
+    enters: np.ndarray
+    variance: np.ndarray
+
+
+#: Where noise lies: on what is sent, own value included; on what is received of others only; or on
+#: gradients.
+Place: TypeAlias = Literal["sent", "received", "gradient"]
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """A, (rows, rows), and the sources; the first n rows of z are agents' states."""
+
+    transition: np.ndarray
+    sources: tuple[NoiseSource, ...]
+
+    def drift(self) -> np.ndarray:
+        """(iterations,) standard deviation of a number of x̄ after each iteration."""
+        agents = self.sources[0].enters.shape[1]
+        mean = np.zeros(len(self.transition))
+        mean[:agents] = 1 / agents
+        covariance = np.zeros_like(self.transition)
+        gathered = []
+        entering = [source.enters @ source.enters.T for source in self.sources]
+        for variances in zip(*(source.variance for source in self.sources), strict=True):
+            covariance = self.transition @ covariance @ self.transition.T
+            for each, variance in zip(entering, variances, strict=True):
+                covariance = covariance + variance * each
+            of_mean = float(mean @ covariance @ mean)
+            # Where noise cancels in the mean, rounding leaves a trace.
+            gathered.append(of_mean if of_mean > _ROUNDING * np.trace(covariance) else 0.0)
+        return np.sqrt(gathered)
+
+
+_ROUNDING = 1e-13
+
+
+def tracking_noise(
+    form: Literal["literal", "compact", "provable"],
+    steps: TrackingSteps,
+    states: np.ndarray,
+    trackers: np.ndarray,
+    state_noise: np.ndarray,
+    tracker_noise: np.ndarray,
+) -> NoiseModel:
+    """DP-GT by (4)/(6), (7)/(8), or by the form that steps along trackers as sent.
+
+    states, trackers: R and C, (n, n). state_noise, tracker_noise: scales σ_k, (iterations,).
+    """
+    n = len(states)
+    none, alpha, beta = np.zeros((n, n)), steps.state_coupling, steps.tracker_coupling
+    step = steps.step_size * np.eye(n)
+    kept = in_laplacian(trackers) if form == "literal" else out_laplacian(trackers)
+    transition = np.block(
+        [[np.eye(n) - alpha * in_laplacian(states), -step], [none, np.eye(n) - beta * kept]]
+    )
+    # An agent that counts its exact value receives the noise of others only.
+    of_states = alpha * states if form == "literal" else -alpha * in_laplacian(states)
+    of_trackers = beta * trackers if form == "literal" else -beta * kept
+    if form == "provable":  # states are sent exactly
+        sources = [(np.vstack([-step, of_trackers]), tracker_noise)]
+    else:
+        sources = [
+            (np.vstack([of_states, none]), state_noise),
+            (np.vstack([none, of_trackers]), tracker_noise),
+        ]
+    return NoiseModel(
+        transition, tuple(NoiseSource(enters, 2 * np.square(sigma)) for enters, sigma in sources)
+    )
+
+
+def single_noise(
+    weights: np.ndarray,
+    coupling: float,
+    enters: Place,
+    variance: np.ndarray,
+    step_size: float,
+) -> NoiseModel:
+    """Methods that send models: x_i ← x_i + κ Σ_j w_ij (x_j − x_i) − γ g_i.
+
+    variance: of a number of one agent's noise, (iterations,).
+    """
+    laplacian, n = in_laplacian(weights), len(weights)
+    by: dict[Place, np.ndarray] = {
+        "sent": -coupling * laplacian,
+        "received": coupling * weights,
+        "gradient": -step_size * np.eye(n),
+    }
+    return NoiseModel(np.eye(n) - coupling * laplacian, (NoiseSource(by[enters], variance),))
