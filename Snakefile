@@ -1,8 +1,18 @@
 """fedatlas: from raw files to figures, tables, verdicts and a report. Targets are at the end."""
 
+import os
+
+from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 min_version("9.20")
+
+
+if not os.path.exists("config/config.yaml"):
+    raise WorkflowError(
+        f"config/config.yaml is not in {os.getcwd()}: run from the repository root, or give "
+        f"--directory {workflow.basedir}"
+    )
 
 
 configfile: "config/config.yaml"

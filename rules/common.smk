@@ -13,7 +13,7 @@ from fedatlas.plan.code import code_of, write_stamps
 from fedatlas.plan.selected import Selected, targets
 from fedatlas.plan.stored import load_plan
 from fedatlas.plan.wildcards import CONSTRAINTS, one_of
-from fedatlas.schema.config import export_to_jobs, load_config
+from fedatlas.schema.config import check_command, export_to_jobs, load_config
 
 # A graph of jobs has many objects and little garbage: looking for it takes a fifth of a dry run.
 gc.freeze()
@@ -23,6 +23,7 @@ atexit.register(gc.freeze)
 sys.modules.setdefault("pandas", None)
 
 try:
+    check_command(sys.argv[1:])
     CONFIG = load_config(config)
     PLAN = load_plan(Path("config"))
     SELECTED = Selected(PLAN, CONFIG.experiments)
@@ -30,6 +31,9 @@ try:
     export_to_jobs(CONFIG)
 except FedatlasError as error:
     raise WorkflowError(str(error)) from None
+
+for fault in PLAN.faults:
+    logger.warning(f"Left out: {fault.name}: {fault.message}")
 
 
 wildcard_constraints:

@@ -177,7 +177,11 @@ def test_the_legend_names_every_run_its_step_and_its_losses():
     by_row = grid_of(composed(by_step(), Figure(rows="effective_step_size")))
     assert legend(by_row[0, -1]) == ["FedPAGE", "FedAvg", "full rounds"]
     selected = grid_of(composed(by_step(), Figure(points="selected")))
-    assert legend(selected[0, -1]) == ["FedPAGE, step size 0.1", "FedAvg, step size 0.1", "full rounds"]
+    assert legend(selected[0, -1]) == [
+        "FedPAGE, step size 0.1",
+        "FedAvg, step size 0.1",
+        "full rounds",
+    ]
     everything = grid_of(composed(by_step()))
     assert legend(everything[0, -1])[:2] == ["FedPAGE, step size 0.1", "FedPAGE, step size 0.03"]
     lost = {"page": {"p": levels_trace([0.1, NAN, NAN])}, "avg": {"p": falling_trace([0.5] * 3)}}
@@ -218,7 +222,10 @@ def test_runs_of_one_title_share_a_colour_across_rows():
 def test_runs_may_have_rows_of_their_own():
     axes = grid_of(composed(by_step(), Figure(rows="run")))
     assert [row[0].get_ylabel().splitlines()[0] for row in axes] == ["FedPAGE", "FedAvg"]
-    assert [legend(row[-1])[0] for row in axes] == ["FedPAGE, step size 0.1", "FedAvg, step size 0.1"]
+    assert [legend(row[-1])[0] for row in axes] == [
+        "FedPAGE, step size 0.1",
+        "FedAvg, step size 0.1",
+    ]
 
 
 def test_no_panel_hides_data():

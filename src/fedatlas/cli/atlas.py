@@ -49,9 +49,9 @@ def report(
     """Write what was run, published numbers beside ours, verdicts and errata, as Markdown."""
     from fedatlas.atlas.report import write_report
     from fedatlas.atlas.scope import read_scope
-    from fedatlas.plan.build import build_plan
+    from fedatlas.plan.build import build_sound_plan
 
-    write_report(read_scope(build_plan(config), experiments), results, output, atlas)
+    write_report(read_scope(build_sound_plan(config), experiments), results, output, atlas)
 
 
 def explorer(
