@@ -43,6 +43,11 @@ onstart:
         workflow.scheduler.job_rate_limiter = None
 
 
+# Whatever is quiet: Snakemake shows no log at all with --quiet, and whole ones without.
+onerror:
+    print(told_of_failures(workflow), file=sys.stderr)
+
+
 # What is made across experiments.
 ACROSS = [
     "results/claims.csv",

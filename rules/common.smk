@@ -9,6 +9,7 @@ from snakemake.exceptions import WorkflowError
 
 from fedatlas.errors import FedatlasError
 from fedatlas.plan import data, results, specifications, training
+from fedatlas.plan.failures import failed_jobs, failures_told, repeat_options
 from fedatlas.plan.code import code_of, write_stamps
 from fedatlas.plan.selected import Selected, targets
 from fedatlas.plan.stored import load_plan
@@ -38,6 +39,13 @@ for fault in PLAN.faults:
 
 wildcard_constraints:
     **CONSTRAINTS,
+
+
+def told_of_failures(workflow):
+    """The jobs that failed, for the terminal."""
+    settings = workflow.config_settings
+    options = repeat_options(settings.config, settings.configfiles, workflow.overwrite_workdir)
+    return "\n" + failures_told(failed_jobs(workflow.scheduler.failed), options)
 
 
 def of_experiment(function, *more):

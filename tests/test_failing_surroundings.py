@@ -66,7 +66,10 @@ JOINED: dict[str, Any] = {
             "name": "small",
             **dict.fromkeys(("title", "source", "notes", "dataset"), "a test"),
             "runs": [
-                {"name": "scaffold", "title": "x", "selected_in": "small", "points": ["only"]}
+                {
+                    **{"name": "scaffold", "title": "x", "code": "fedatlas.errors"},
+                    **{"selected_in": "small", "points": ["only"]},
+                }
             ],
         }
     ],
