@@ -194,6 +194,8 @@ def test_groups_are_in_the_order_of_files_and_say_what_they_are(opened):
     assert atlas["fedpage/demo-fedpage/scaffold"].attrs == {
         "title": "Run scaffold",
         "selected": "step_size-0.1",
+        "code": "fedatlas.errors",
+        "stale": "no",
     }
 
 
@@ -299,7 +301,7 @@ def test_a_wrong_file_is_refused_by_name_and_nothing_is_merged(tmp_path, damage,
     output = tmp_path / "atlas" / "fedpage.nc"
     before, file = output.read_bytes(), file_of(tmp_path, PLACES[3])
     DAMAGES[damage](file)
-    with pytest.raises(FedatlasError, match="Delete it and run again|run snakemake to") as refusal:
+    with pytest.raises(FedatlasError, match=r"Delete it and run again|run snakemake to") as refusal:
         join_traces(*described("fedpage", PLACES), tmp_path, output)
     assert str(file) in str(refusal.value) and said in str(refusal.value)
     assert output.read_bytes() == before

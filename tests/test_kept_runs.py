@@ -54,8 +54,8 @@ def test_other_runs_are_kept_and_those_of_changed_code_are_stale(kept):
 
 
 def test_nothing_is_kept_without_traces_or_without_an_atlas(kept):
-    assert kept({"demo-b/avg": FRESH}, traces=False) == {}
     assert kept({"demo-b/avg": FRESH}, atlas=False) == {}
+    assert kept({"demo-a/avg": FRESH}, traces=False) == {}
 
 
 def test_a_list_that_is_none_is_named(kept):

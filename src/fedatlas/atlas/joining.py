@@ -155,6 +155,8 @@ def join_papers(
                 for run, found in runs.items():
                     place = make_group(target, run)
                     copier.copy(found, place)
+                    # Overwritten, an attribute leaves a random name in the file.
+                    place.attrs.pop("stale", None)
                     place.attrs["stale"] = "yes" if waiting.pop(f"{name}/{run}", False) else "no"
                     listed[f"{name}/{run}"] = _made_by(found)
         seal(temporary)
