@@ -112,8 +112,8 @@ def test_a_fault_stops_only_what_selects_it(config, tmp_path, monkeypatch):
         *(f"demo-{of}" for of in ("broken", "copied", "method", "shown")),
     }
     for name, expected in {
-        "demo-broken": r"broken\.yaml, line 2: is not valid YAML",
-        "demo-copied": r"'demo-broken' is no other experiment, since it cannot be used: .*line 2",
+        "demo-broken": r"broken\.yaml, line [23]: is not valid YAML: .* from line 1 on: ",
+        "demo-copied": r"'demo-broken' is no other experiment, since it cannot be used: .*YAML",
         "demo-method": r"mine\.py, line 2: invalid syntax: def round\(:",
         "demo-shown": r"shown\.yaml: needs runs of demo-method, since it cannot be used: .*mine",
         "family-fig-*": r"figure\.yaml, line 3: .*'lists' stands twice, first in line 2",
@@ -151,7 +151,8 @@ SCAFFOLD = "batch_size: 4, local_step_size: 0.02}\n  fedavg"
     ("old", "new", "message"),
     [
         ("rounds: 40", "rounds: 40\nround: 3", r"small\.yaml.*unknown key 'round'.*rounds"),
-        ("rounds: 40", "rounds: 40\nrounds: 5", r"small\.yaml, line 9: .*'rounds' stands twice, first in line 8"),
+        ("rounds: 40", "rounds: 40\nrounds: 5",
+         r"small\.yaml, line 9: .*'rounds' stands twice, first in line 8"),
         ("\nseeds: [0, 1]", "\nseeds: [0, 0]", r"small\.yaml: seeds: a seed is listed twice$"),
         ("[100, 101]", "[7, 7]", r"small\.yaml: tuning_seeds: a seed is listed twice$"),
         ("[100, 101]", "[1, 2]", r"small\.yaml: tuning_seeds: \[1\] are in .*name others"),

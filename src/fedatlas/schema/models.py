@@ -82,7 +82,9 @@ def read_yaml(path: Path) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f", line {mark.line + 1}" if mark else ""
-        told = ": ".join(part for part in (error.context, error.problem) if part)
+        told = str(error.problem)
+        if error.context and error.context_mark:
+            told = f"{error.context} from line {error.context_mark.line + 1} on: {told}"
         raise FedatlasError(f"{path}{line}: is not valid YAML: {told}") from error
     # PyYAML passes on Python's own errors for `!!bool x`, `!!int ''` or the date 2001-99-99.
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
