@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-import re
 import os
 import pickle
+import re
 import shutil
 import subprocess
 from collections import Counter
