@@ -159,7 +159,8 @@ def test_a_trace_that_was_damaged_later_stops_the_workflow_by_name(workflow):
     outcome = workflow.run(ATLAS)
     assert outcome.returncode != 0
     assert "error:" in outcome.stderr and "demo-small/traces/fedavg/only.nc" in outcome.stderr
-    assert "Failed: rule join_traces" in outcome.stderr
-    assert "log: logs/atlas/fedpage.log" in outcome.stderr
-    assert "alone again: snakemake results/atlas/fedpage.nc --cores 1" in outcome.stderr
+    assert "Failed: rule select_points" in outcome.stderr
+    assert "log: logs/select/demo-small.log" in outcome.stderr
+    made = "results/experiments/demo-small/selection.json"
+    assert f"alone again: snakemake {made} --cores 1" in outcome.stderr
     assert (workflow.folder / ATLAS).read_bytes() == atlas
