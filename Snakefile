@@ -1,8 +1,18 @@
 """fedatlas: from raw files to figures, tables, verdicts and a report. Targets are at the end."""
 
+import os
+
+from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 min_version("9.20")
+
+
+if not os.path.exists("config/config.yaml"):
+    raise WorkflowError(
+        f"config/config.yaml is not in {os.getcwd()}: run from the repository root, or give "
+        f"--directory {workflow.basedir}"
+    )
 
 
 configfile: "config/config.yaml"
@@ -31,6 +41,11 @@ onstart:
     limit = getattr(workflow.scheduler, "job_rate_limiter", None)
     if limit is not None and (limit.max_jobs, limit.timespan) == (100, 1):
         workflow.scheduler.job_rate_limiter = None
+
+
+# Whatever is quiet: Snakemake shows no log at all with --quiet, and whole ones without.
+onerror:
+    print(told_of_failures(workflow), file=sys.stderr)
 
 
 # What is made across experiments.

@@ -45,7 +45,9 @@ def runs_of(traces: int) -> range:
 def paper_of(name: str, traces: int) -> JoinedPaper:
     points = tuple(f"step_size-{point}" for point in range(POINTS))
     runs = tuple(
-        JoinedRun(name=f"run{run}", title=f"run {run}", selected_in=f"{name}-made", points=points)
+        JoinedRun(
+            name=f"run{run}", title=f"run {run}", code="", selected_in=f"{name}-made", points=points
+        )
         for run in runs_of(traces)
     )
     made = JoinedExperiment(

@@ -1,4 +1,4 @@
-"""The atlas: all traces of the selected experiments in one file, per paper and then all."""
+"""The atlas: traces of the selected experiments in a file per paper, then beside all others."""
 
 from os.path import relpath
 
@@ -31,13 +31,18 @@ rule join_papers:
         papers=[f"results/atlas/{paper}.nc" for paper in SELECTED.joined_papers],
         code=code_of("fedatlas.atlas.joining"),
     output:
-        "results/atlas/atlas.nc",
+        # Not deleted before the job, which keeps the runs of earlier selections.
+        atlas=update("results/atlas/atlas.nc"),
+        contents=update("results/atlas/contents.json"),
     log:
         "logs/atlas/atlas.log",
     resources:
         **needs(gigabytes=2, minutes=30),
+    params:
+        kept=lambda wildcards: SELECTED.kept_runs(),
     shell:
-        "fedatlas join-papers --output {output:q} {input.papers:q} > {log:q} 2>&1"
+        "fedatlas join-papers --output {output.atlas:q} --contents {output.contents:q}"
+        " --kept {params.kept:q} {input.papers:q} 2>&1 | tee {log:q}"
 
 
 rule write_summary:

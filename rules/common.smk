@@ -9,11 +9,12 @@ from snakemake.exceptions import WorkflowError
 
 from fedatlas.errors import FedatlasError
 from fedatlas.plan import data, results, specifications, training
+from fedatlas.plan.failures import failed_jobs, failures_told, repeat_options
 from fedatlas.plan.code import code_of, write_stamps
 from fedatlas.plan.selected import Selected, targets
 from fedatlas.plan.stored import load_plan
 from fedatlas.plan.wildcards import CONSTRAINTS, one_of
-from fedatlas.schema.config import export_to_jobs, load_config
+from fedatlas.schema.config import check_command, export_to_jobs, load_config
 
 # A graph of jobs has many objects and little garbage: looking for it takes a fifth of a dry run.
 gc.freeze()
@@ -23,6 +24,7 @@ atexit.register(gc.freeze)
 sys.modules.setdefault("pandas", None)
 
 try:
+    check_command(sys.argv[1:])
     CONFIG = load_config(config)
     PLAN = load_plan(Path("config"))
     SELECTED = Selected(PLAN, CONFIG.experiments)
@@ -31,9 +33,19 @@ try:
 except FedatlasError as error:
     raise WorkflowError(str(error)) from None
 
+for fault in PLAN.faults:
+    logger.warning(f"Left out: {fault.name}: {fault.message}")
+
 
 wildcard_constraints:
     **CONSTRAINTS,
+
+
+def told_of_failures(workflow):
+    """The jobs that failed, for the terminal."""
+    settings = workflow.config_settings
+    options = repeat_options(settings.config, settings.configfiles, workflow.overwrite_workdir)
+    return "\n" + failures_told(failed_jobs(workflow.scheduler.failed), options)
 
 
 def of_experiment(function, *more):

@@ -66,7 +66,13 @@ def described(paper, places):
             notes="first line\nsecond",
             dataset="a9a",
             runs=tuple(
-                JoinedRun(name=run, title=f"Run {run}", selected_in=experiment, points=points)
+                JoinedRun(
+                    name=run,
+                    title=f"Run {run}",
+                    code="fedatlas.errors",
+                    selected_in=experiment,
+                    points=points,
+                )
                 for run, points in runs.items()
             ),
         )
@@ -188,6 +194,8 @@ def test_groups_are_in_the_order_of_files_and_say_what_they_are(opened):
     assert atlas["fedpage/demo-fedpage/scaffold"].attrs == {
         "title": "Run scaffold",
         "selected": "step_size-0.1",
+        "code": "fedatlas.errors",
+        "stale": "no",
     }
 
 
@@ -285,7 +293,7 @@ DAMAGES = {
         ("other text", "not a readable netCDF file"),
         ("of another run", "holds the trace fedpage/demo-fedpage/other/only, but stands where"),
         ("of an older version", "'fedatlas trace 0'"),
-        ("missing", "No such file"),
+        ("missing", "there is no such file"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name_and_nothing_is_merged(tmp_path, damage, said):
@@ -293,7 +301,7 @@ def test_a_wrong_file_is_refused_by_name_and_nothing_is_merged(tmp_path, damage,
     output = tmp_path / "atlas" / "fedpage.nc"
     before, file = output.read_bytes(), file_of(tmp_path, PLACES[3])
     DAMAGES[damage](file)
-    with pytest.raises(FedatlasError, match="Delete it and run again") as refusal:
+    with pytest.raises(FedatlasError, match=r"Delete it and run again|run snakemake to") as refusal:
         join_traces(*described("fedpage", PLACES), tmp_path, output)
     assert str(file) in str(refusal.value) and said in str(refusal.value)
     assert output.read_bytes() == before
@@ -603,3 +611,41 @@ def test_a_hole_in_a_measurement_is_not_crossed(opened):
 def test_grids_are_lists_of_finite_costs(opened, grid):
     with pytest.raises(FedatlasError, match="list of finite costs"):
         fedatlas.interpolate(opened(ONE), "objective", "round", grid)
+
+
+# ------------------------------------------------------------------ what earlier selections made
+
+
+def test_the_atlas_keeps_runs_of_earlier_selections(tmp_path):
+    path = join(tmp_path, EVERYWHERE)
+    contents, parts = path.with_name("contents.json"), path.parent
+    first, second = (parts / f"{paper}.nc" for paper in ("fedpage", "vfb2"))
+    joined = join_papers([first], path, contents=contents)
+    assert joined.told() == "added nothing new" and set(joined.kept) == set()
+    names = set(json.loads(contents.read_text()))
+    assert all(
+        made["code"] == "fedatlas.errors" for made in json.loads(contents.read_text()).values()
+    )
+    kept = dict.fromkeys(names, False) | {min(names): True, "demo-gone/run": False}
+    joined = join_papers([second], path, kept, contents)
+    assert set(json.loads(contents.read_text())) > names
+    assert joined.stale == [min(names)] and joined.lost == ["demo-gone/run"]
+    assert (
+        joined.told().startswith("added ")
+        and "of earlier selections, of them stale: " in joined.told()
+    )
+    with fedatlas.open_atlas(path) as atlas:
+        runs = list(atlas_runs(atlas))
+        assert list(atlas) == ["vfb2", "fedpage"]  # this selection comes first
+        marked = {f"{run.experiment}/{run.run}" for run in runs if run.title.endswith("(stale)")}
+        assert marked == {min(names)}
+    before = path.read_bytes()
+    assert join_papers([second], path, kept, contents).added == []
+    assert path.read_bytes() == before
+    # One that cannot be read is not replaced by an atlas that has forgotten.
+    flip = bytearray(before)
+    flip[100] ^= 1
+    path.write_bytes(flip)
+    with pytest.raises(FedatlasError, match="its seal does not match"):
+        join_papers([second], path, kept, contents)
+    assert path.read_bytes() == flip

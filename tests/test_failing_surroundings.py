@@ -66,7 +66,10 @@ JOINED: dict[str, Any] = {
             "name": "small",
             **dict.fromkeys(("title", "source", "notes", "dataset"), "a test"),
             "runs": [
-                {"name": "scaffold", "title": "x", "selected_in": "small", "points": ["only"]}
+                {
+                    **{"name": "scaffold", "title": "x", "code": "fedatlas.errors"},
+                    **{"selected_in": "small", "points": ["only"]},
+                }
             ],
         }
     ],
@@ -227,7 +230,7 @@ def test_a_read_only_folder_is_one_line(world, mount, tmp_path, command):
     disk = mount("ro")
     output = disk / "new"
     outcome = run(world, command(world.folder, output), tmp_path / "log.txt")
-    remedy = f"Make the folder {output} writable or choose another results folder."
+    remedy = f"Make the folder {output} writable and run again."
     one_line(outcome, f"cannot write {output}/", "Read-only file system", remedy)
     assert list(disk.iterdir()) == []
 

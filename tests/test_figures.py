@@ -177,14 +177,32 @@ def test_the_legend_names_every_run_its_step_and_its_losses():
     by_row = grid_of(composed(by_step(), Figure(rows="effective_step_size")))
     assert legend(by_row[0, -1]) == ["FedPAGE", "FedAvg", "full rounds"]
     selected = grid_of(composed(by_step(), Figure(points="selected")))
-    assert legend(selected[0, -1]) == ["FedPAGE, step 0.1", "FedAvg, step 0.1", "full rounds"]
+    assert legend(selected[0, -1]) == [
+        "FedPAGE, step size 0.1",
+        "FedAvg, step size 0.1",
+        "full rounds",
+    ]
     everything = grid_of(composed(by_step()))
-    assert legend(everything[0, -1])[:2] == ["FedPAGE, step 0.1", "FedPAGE, step 0.03"]
+    assert legend(everything[0, -1])[:2] == ["FedPAGE, step size 0.1", "FedPAGE, step size 0.03"]
     lost = {"page": {"p": levels_trace([0.1, NAN, NAN])}, "avg": {"p": falling_trace([0.5] * 3)}}
     assert legend(grid_of(composed(lost))[0, -1]) == [
         "FedPAGE\n2 of 3 seeds diverged",
         "FedAvg",
     ]
+
+
+def test_legends_name_what_the_grid_states():
+    """Not a step that follows from it, which may be another value of the grid."""
+    stated = {"local_steps": 10, "noise": {"kind": "normal", "scale": 0.5}}
+
+    def at(**own: Any):
+        # Ten local steps of 0.03 make an effective step of 0.3.
+        return noisy(0.6, step=0.3, hyper_parameters=stated | own)
+
+    steps = {"a": at(local_step_size=0.3), "b": at(local_step_size=0.03)}
+    noises = {"a": at(noise={"kind": "normal", "scale": 1.5}), "b": at()}
+    for points, told in ((steps, "local step size 0.3"), (noises, "noise.scale 1.5")):
+        assert legend(grid_of(composed({"page": points}))[0, -1])[0] == f"FedPAGE, {told}"
 
 
 def test_points_of_one_run_differ_in_their_line():
@@ -204,7 +222,10 @@ def test_runs_of_one_title_share_a_colour_across_rows():
 def test_runs_may_have_rows_of_their_own():
     axes = grid_of(composed(by_step(), Figure(rows="run")))
     assert [row[0].get_ylabel().splitlines()[0] for row in axes] == ["FedPAGE", "FedAvg"]
-    assert [legend(row[-1])[0] for row in axes] == ["FedPAGE, step 0.1", "FedAvg, step 0.1"]
+    assert [legend(row[-1])[0] for row in axes] == [
+        "FedPAGE, step size 0.1",
+        "FedAvg, step size 0.1",
+    ]
 
 
 def test_no_panel_hides_data():

@@ -165,11 +165,11 @@ RING = {"kind": "ring", "weights": "received"}
             "edges': the edge from 3 to 1 stands twice; keep one",
         ),
         ({"kind": "edges", "edges": []}, "edges': lists no edge; state [sender, receiver, weight]"),
-        ({"kind": "edges", "edges": [[0, 1, 0]]}, "edges.0.2', value 0: Input should be greater"),
+        ({"kind": "edges", "edges": [[0, 1, 0]]}, "edges.0.2', value 0: must be greater"),
         ({"kind": "edges", "edges": [[0, 1]]}, "edges.0.2'"),
         (
             {"kind": "exponential", "weights": "metropolis"},
-            "weights', value 'metropolis': Input should be 'received' or 'sent'",
+            "weights', value 'metropolis': must be 'received' or 'sent'",
         ),
         ({"kind": "ring", "weights": "sent", "seed": 1}, "seed'; allowed keys: kind, weights"),
         ({"kind": "torus", "weights": "sent"}, "kind', value 'torus': must be one of 'edges', "),

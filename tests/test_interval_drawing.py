@@ -113,6 +113,17 @@ def test_effects_in_short(given, told):
     assert in_short(given) == told
 
 
+@pytest.mark.parametrize(
+    ("estimate", "low", "high", "told"),
+    [(-1e-5, -2e-5, 1e-5, "1.00002 times (0.999977 to 1.00005)"),
+     (-1e-9, -1e-9, -1e-9, "1.000000002 times (1.000000002 to 1.000000002)"),
+     (0.0, 0.0, 0.0, "exactly 1 times (the same under every seed)"),
+     (0.0, -1e-4, 0.0, "1 times (1 to 1.0002)")],
+)  # fmt: skip
+def test_a_ratio_never_rounds_to_one(estimate, low, high, told):
+    assert in_short(effect(estimate=estimate, low=low, high=high)) == told
+
+
 def test_published_numbers_are_told_by_where_ours_lies():
     number = points(-0.03, -0.02, 0.01, 0.0)
     assert in_short(number) == "0.02 below the printed (-0.01 to 0.03)"

@@ -158,7 +158,7 @@ def test_what_is_written_is_read(tmp_path, gap):
         (b"\xff\xfe\x00", "cannot be read as JSON"),
         (None, "cannot be read as JSON: .*No such file"),
         (b'{"objective": 1}', "missing key 'gap'"),
-        (b"[]", ".*valid dictionary"),
+        (b"[]", ".*must be a mapping"),
         (b'{"objective": NaN, "gradient_norm": 0, "gap": null, "solver": ""}', ".*value nan"),
     ],
 )

@@ -1,12 +1,14 @@
 """What is refused, and what is made alike, when experiment files are expanded into jobs."""
 
 import json
+import re
 import shutil
 
 import pytest
 
+from fedatlas import algorithms
 from fedatlas.errors import FedatlasError
-from fedatlas.plan.build import build_plan, group_of
+from fedatlas.plan.build import build_plan, build_sound_plan, group_of
 from workflow_copy import EXPERIMENT, ROOT
 
 
@@ -84,6 +86,56 @@ def test_whoever_shows_runs_has_their_seeds_that_tune(config):
         build_plan(config)
 
 
+def test_a_fault_stops_only_what_selects_it(config, tmp_path, monkeypatch):
+    methods = tmp_path / "methods"
+    methods.mkdir()
+    (methods / "mine.py").write_text("x = 1\ndef round(:\n", encoding="utf-8")
+    monkeypatch.setattr(algorithms, "__path__", [*algorithms.__path__, str(methods)])
+    start = EXPERIMENT.partition("claims:")[0]
+    faulty = {
+        "demo/broken": "paper: [\nruns: 3\n",
+        "demo/copied": "like: demo-broken\n",
+        "demo/method": start.replace("algorithm: fedavg", "algorithm: mine"),
+        "demo/shown": 'paper: ours\ntitle: "t"\nsource: "s"\nruns_of: demo-method\n',
+        "family/figure": 'name: "fig-{of}"\nlists: {of: [1, 2]}\nlists: {}\n',
+    }
+    for name, text in faulty.items():
+        file = config / "experiments" / f"{name}.yaml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    plan = build_sound_plan(config)
+    assert [*plan.experiments] == ["demo-small"]
+    assert plan.select(["demo-small"]) == plan.select(["demo-s*ll"]) == ["demo-small"]
+    said = {fault.name: fault.message for fault in plan.faults}
+    assert set(said) == {
+        "family-fig-*",
+        *(f"demo-{of}" for of in ("broken", "copied", "method", "shown")),
+    }
+    for name, expected in {
+        "demo-broken": r"broken\.yaml, line [23]: is not valid YAML: .* from line 1 on: ",
+        "demo-copied": r"'demo-broken' is no other experiment, since it cannot be used: .*YAML",
+        "demo-method": r"mine\.py, line 2: invalid syntax: def round\(:",
+        "demo-shown": r"shown\.yaml: needs runs of demo-method, since it cannot be used: .*mine",
+        "family-fig-*": r"figure\.yaml, line 3: .*'lists' stands twice, first in line 2",
+    }.items():
+        assert re.search(expected, said[name]), said[name]
+        with pytest.raises(FedatlasError, match=expected):
+            plan.select([name.replace("*", "1")])
+    for pattern in ("demo-*", "*", "family-*"):
+        with pytest.raises(FedatlasError, match=r"\.yaml, line"):
+            plan.select([pattern])
+
+
+def test_a_misspelt_experiment_gets_similar_names_first(config):
+    with pytest.raises(FedatlasError, match=r"'demo-smal' matches no experiment; similar: demo-sm"):
+        build_plan(config).select(["demo-smal"])
+
+
+def test_a_folder_that_is_not_here_says_where_to_run(tmp_path):
+    with pytest.raises(FedatlasError, match="no such folder: run from the repository root"):
+        build_plan(tmp_path / "config")
+
+
 def test_runs_may_have_rounds_of_their_own(config):
     change(config, "algorithm: scaffold", "algorithm: scaffold\n    rounds: 7\n    record_every: 3")
     rounds = {
@@ -99,7 +151,8 @@ SCAFFOLD = "batch_size: 4, local_step_size: 0.02}\n  fedavg"
     ("old", "new", "message"),
     [
         ("rounds: 40", "rounds: 40\nround: 3", r"small\.yaml.*unknown key 'round'.*rounds"),
-        ("rounds: 40", "rounds: 40\nrounds: 5", r"small\.yaml.*'rounds' stands twice"),
+        ("rounds: 40", "rounds: 40\nrounds: 5",
+         r"small\.yaml, line 9: .*'rounds' stands twice, first in line 8"),
         ("\nseeds: [0, 1]", "\nseeds: [0, 0]", r"small\.yaml: seeds: a seed is listed twice$"),
         ("[100, 101]", "[7, 7]", r"small\.yaml: tuning_seeds: a seed is listed twice$"),
         ("[100, 101]", "[1, 2]", r"small\.yaml: tuning_seeds: \[1\] are in .*name others"),

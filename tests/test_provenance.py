@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -363,6 +364,15 @@ def test_leftovers_of_an_older_configuration_are_told(copy):
     found = drift(copy)
     assert {path.split("/")[0] for path in found} == {"experiments", "optima", "shards"}
     assert set.union(*found.values()) == {(State.STALE, "configuration")}
+
+    def told():
+        files = verify(copy / "results", copy / "config")
+        return next(file.findings[0].detail for file in files if file.path == BEST)
+
+    assert told() == "its experiment is gone: the configuration has no demo-tuned"
+    (copy / "config/experiments/demo/tuned.yaml").write_text("paper: [\n")
+    assert re.search(r"since it cannot be used: .*tuned\.yaml, line 2: is not valid YAML", told())
+    (copy / "config/experiments/demo/tuned.yaml").unlink()
     gone = build_plan(copy / "config").catalogue["small"].model_copy(update={"name": "gone"})
     raw, output = copy / "results/raw/set/small", copy / "results/data/gone/train.parquet"
     prepare(gone, "train", [raw], output)

@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 import fedatlas
+from fedatlas.atlas.reading import atlas_runs
 from fedatlas.traces.trace import read_trace
 from workflow_copy import WorkflowCopy, runs_in
 
@@ -116,6 +117,26 @@ def test_an_edited_method_joins_its_papers_only(workflow):
     assert ATLAS in made and set(PAGES) <= set(made)
 
 
+def test_the_atlas_keeps_what_is_no_longer_selected(workflow):
+    only = (ATLAS, "--config", 'experiments=["demo-small"]')
+    outcome = workflow.run(*only)
+    assert outcome.returncode == 0, outcome.stderr
+    told = "results/atlas/atlas.nc: added nothing new; kept 3 runs of earlier selections\n"
+    assert told in outcome.stdout
+    assert "Nothing to be done" in workflow.ask("--cores", "2", "--dry-run", *only)[1]
+    # An edit makes what is kept stale, and nothing else.
+    workflow.edit_code("algorithms/tdcd")
+    status, planned = workflow.ask("--cores", "2", "--dry-run", *only)
+    assert status == 0 and planned.count("    output: ") == 1
+    assert f"output: {ATLAS} (update)" in planned
+    assert workflow.run(*only).returncode == 0
+    assert "Nothing to be done" in workflow.ask("--cores", "2", "--dry-run", *only)[1]
+    with fedatlas.open_atlas(workflow.folder / ATLAS) as atlas:
+        titles = [run.title for run in atlas_runs(atlas)]
+        assert [title for title in titles if title.endswith("(stale)")] == ["TDCD (stale)"]
+        assert len(titles) == 3 + 3
+
+
 def test_another_network_trains_nothing(workflow):
     workflow.edit("config/experiments/demo/across.yaml", "bandwidth=1e6", "bandwidth=1e3")
     planned = workflow.planned()
@@ -138,4 +159,8 @@ def test_a_trace_that_was_damaged_later_stops_the_workflow_by_name(workflow):
     outcome = workflow.run(ATLAS)
     assert outcome.returncode != 0
     assert "error:" in outcome.stderr and "demo-small/traces/fedavg/only.nc" in outcome.stderr
+    assert "Failed: rule select_points" in outcome.stderr
+    assert "log: logs/select/demo-small.log" in outcome.stderr
+    made = "results/experiments/demo-small/selection.json"
+    assert f"alone again: snakemake {made} --cores 1" in outcome.stderr
     assert (workflow.folder / ATLAS).read_bytes() == atlas

@@ -1,6 +1,7 @@
 """The one exception that users see."""
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 
@@ -10,6 +11,12 @@ class FedatlasError(Exception):
     The message names the file, the key and the value at fault and says what to do; the command
     line prints it without a traceback and exits with status 1.
     """
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """ "; similar: …", of the known names that are most like an unknown one; empty if none is."""
+    close = difflib.get_close_matches(name, known, n=5, cutoff=0.5)
+    return f"; similar: {', '.join(close)}" if close else ""
 
 
 @contextmanager

@@ -89,16 +89,19 @@ def _explaining(path: Path, temporary: Path | None = None) -> Iterator[None]:
 def _explained(error: Exception, path: Path, temporary: Path | None) -> FedatlasError | None:
     """What a user can do about a failed write; None if it failed for another reason."""
     number = error.errno if isinstance(error, OSError) else None
-    if number in _DENIED:
-        remedy = f"Make the folder {path.parent} writable or choose another results folder."
-        return FedatlasError(f"cannot write {path}: {os.strerror(number)}. {remedy}")
-    # netCDF, HDF5 and others raise errors without the number.
+    vanished = temporary is not None and not temporary.exists()
+    # HDF5 and others raise errors without the number, and netCDF calls any failure on a full disk
+    # "Permission denied": the system is asked before an error is believed.
     if number not in _FULL and temporary is not None and isinstance(error, OSError | RuntimeError):
-        number = _refusal(temporary)
+        refusal = _refusal(temporary)
+        number = refusal if refusal in _FULL or number is None else number
     if number in _FULL:
         remedy = "Free some space and run again."
         return FedatlasError(f"cannot write {path}: {os.strerror(number)}. {remedy}")
-    if temporary is not None and not temporary.exists():
+    if number in _DENIED:
+        remedy = f"Make the folder {path.parent} writable and run again."
+        return FedatlasError(f"cannot write {path}: {os.strerror(number)}. {remedy}")
+    if vanished and temporary is not None:
         return FedatlasError(
             f"cannot write {path}: its temporary file {temporary.name} has vanished. Run again "
             "when no other process writes to the folder or clears it."
@@ -107,10 +110,12 @@ def _explained(error: Exception, path: Path, temporary: Path | None) -> Fedatlas
 
 
 def _refusal(temporary: Path) -> int | None:
-    """The error number with which the system refuses more bytes of a file, if it does."""
+    """The error number with which the system refuses more bytes of a file, if it does.
+
+    The file may have been removed by the library that failed to write it: it is made again.
+    """
     try:
-        with temporary.open("r+b") as stream:
-            stream.seek(0, os.SEEK_END)
+        with temporary.open("ab") as stream:
             stream.write(bytes(_PROBE_BYTES))
             stream.flush()
             os.fsync(stream.fileno())

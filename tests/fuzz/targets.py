@@ -512,7 +512,7 @@ def joined(folder: Path, hostile: bool = False) -> Case:
     path = folder / "paper-figure" / "traces" / "first" / "x.nc"
     made = make_trace(np.geomspace(1, 0.1, 6).reshape(2, 3), point="x")
     write_trace(made[["gradient_norm", "round", "status"]], path)
-    run = JoinedRun(name="first", title="First", selected_in="paper-figure", points=("x",))
+    run = JoinedRun(name="first", title="First", code="", selected_in="paper-figure", points=("x",))
     of_paper = JoinedExperiment(
         name="paper-figure", title="t", source="s", notes="", dataset="d", runs=(run,)
     )

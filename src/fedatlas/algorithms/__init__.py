@@ -4,13 +4,13 @@
 no method.
 """
 
-import importlib
 import pkgutil
 import sys
 from functools import cache
 from types import ModuleType
 
 from fedatlas.errors import FedatlasError, named
+from fedatlas.extensions import import_extension
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.models import only_subclass, validated
 from fedatlas.schema.runs import RunSpec
@@ -34,7 +34,7 @@ def algorithm_class(name: str) -> type[Algorithm]:
             f"unknown algorithm '{name}'; there are: {', '.join(algorithm_names())}"
         )
     full_name = f"{__name__}.{name}"
-    return _class_in(sys.modules.get(full_name) or importlib.import_module(full_name))
+    return _class_in(sys.modules.get(full_name) or import_extension(full_name))
 
 
 def build_algorithm(spec: RunSpec, where: str | None = None) -> Algorithm:

@@ -7,7 +7,6 @@ The module is not random in its forward pass, treats each sample on its own and 
 Methods over silos alone allow BatchNorm and its running statistics.
 """
 
-import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from fedatlas.errors import FedatlasError
+from fedatlas.extensions import import_extension
 
 if TYPE_CHECKING:  # the plan needs names, not torch
     import torch
@@ -37,7 +37,7 @@ def architecture(name: str) -> "Callable[..., nn.Module]":
         raise FedatlasError(
             f"unknown network '{name}'; there are: {', '.join(architecture_names())}"
         )
-    module = importlib.import_module(f"{__name__}.{name}")
+    module = import_extension(f"{__name__}.{name}")
     if not hasattr(module, "build"):
         raise FedatlasError(f"{module.__file__}: must define build(shape, outputs)")
     build: Callable[..., nn.Module] = module.build

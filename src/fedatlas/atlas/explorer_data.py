@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fedatlas.atlas.reading import Atlas
+from fedatlas.atlas.reading import Atlas, run_title
 from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.interval_drawing import HEIGHT, KEY, WIDTH, drawing, ticks
 from fedatlas.evaluation.levels import diverged, drawn_values
@@ -191,7 +191,7 @@ def _describe_run(atlas: Atlas, experiment: str, name: str, keep: Keep) -> dict[
     files = {which: keep(stores[which].planes()) for which in {x["selected"] for x in points}}
     for described in points:
         described["file"] = files[described["selected"]]
-    return {"name": name, "title": str(stated["title"]), "points": points}
+    return {"name": name, "title": run_title(stated), "points": points}
 
 
 def _label(point: str, traces: Mapping[str, xr.Dataset]) -> str:

@@ -2,19 +2,23 @@
 
 An atlas is a netCDF-4 file with the groups /<paper>/<experiment>/<run>/<point>; the group of a
 point holds its trace bit for bit. An atlas is written whole or not at all. The largest trace bounds
-the memory.
+the memory. The atlas keeps runs that it held before, where that is asked for.
 """
 
+import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import h5py
+from h5py import h5g
 
 from fedatlas.atlas import FORMAT
 from fedatlas.atlas.groups import GroupCopier, make_group, text_of
 from fedatlas.errors import FedatlasError
-from fedatlas.files import write_atomically
+from fedatlas.files import write_atomically, write_text
 from fedatlas.schema.models import Model
 from fedatlas.traces.contents import checked_children, opened_hdf5
 from fedatlas.traces.netcdf import check_format
@@ -22,6 +26,8 @@ from fedatlas.traces.seal import check_seal, seal
 from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
 
 _LOG = logging.getLogger(__name__)
+# What an experiment's file says of it.
+_STATED = ("title", "source", "notes", "dataset")
 
 
 class JoinedRun(Model):
@@ -29,6 +35,7 @@ class JoinedRun(Model):
 
     name: str
     title: str
+    code: str  # its modules, with a + between them
     selected_in: str  # the experiment whose selection chose the point
     points: tuple[str, ...]
 
@@ -63,7 +70,7 @@ def join_traces(
     traces: dict[str, Path] = {}
     for experiment in paper.experiments:
         place, own = f"/{paper.paper}/{experiment.name}", folder / experiment.name / "traces"
-        attributes[place] = experiment.model_dump(include={"title", "source", "notes", "dataset"})
+        attributes[place] = experiment.model_dump(include=set(_STATED))
         for run in experiment.runs:
             selected = chosen.get((run.selected_in, run.name))
             if selected not in run.points:
@@ -71,7 +78,11 @@ def join_traces(
                     f"{run.selected_in}: its selection has no run '{run.name}' at one of its "
                     f"points (but {selected}). Delete its selection.json and run again."
                 )
-            attributes[f"{place}/{run.name}"] = {"title": run.title, "selected": selected}
+            attributes[f"{place}/{run.name}"] = {
+                "title": run.title,
+                "selected": selected,
+                "code": run.code,
+            }
             for point in run.points:
                 traces[f"{place}/{run.name}/{point}"] = own / run.name / f"{point}.nc"
         # Hidden files are being written, or were when their job was interrupted.
@@ -82,12 +93,110 @@ def join_traces(
                 "of an older configuration.",
                 file,
             )
-    _write(output, attributes, traces, _checked_trace)
+    _write(output, attributes, traces)
 
 
-def join_papers(files: Sequence[Path], output: Path) -> None:
-    """Write one atlas of the papers' atlas files; FedatlasError names a damaged or foreign one."""
-    _write(output, {}, {f"/{file.stem}": file for file in files}, _checked_paper)
+class Joined(NamedTuple):
+    """What a joining did: experiments whose runs are new in the atlas, and runs that it kept."""
+
+    added: list[str]
+    kept: list[str]
+    stale: list[str]
+    lost: list[str]
+
+    def told(self) -> str:
+        """In one line."""
+        parts = [f"added {', '.join(self.added) or 'nothing new'}"]
+        if self.kept:
+            stale = f", of them stale: {', '.join(self.stale)}" if self.stale else ""
+            parts.append(f"kept {len(self.kept)} runs of earlier selections{stale}")
+        if self.lost:
+            parts.append(f"lost {', '.join(self.lost)}, which the former atlas lacks")
+        return "; ".join(parts)
+
+
+def join_papers(
+    files: Sequence[Path],
+    output: Path,
+    kept: Mapping[str, bool] | None = None,
+    contents: Path | None = None,
+) -> Joined:
+    """Write one atlas of the papers' atlas files, and of runs of the atlas that it replaces.
+
+    kept: experiment/run of those → whether it is stale, which a reader is told. contents: where to
+    list experiment/run → modules and digest of the code that made it. FedatlasError names a damaged
+    or foreign file; the former atlas is left as it was then.
+    """
+    waiting, listed = dict(kept or {}), {}
+    former: set[str] = set()
+    with ExitStack() as opened, write_atomically(output) as temporary:
+        experiments: dict[tuple[str, str], tuple[h5py.Group, dict[str, h5py.Group]]] = {}
+        for file in files:
+            check_seal(file)
+            paper = _checked_paper(opened.enter_context(opened_hdf5(file)), file)
+            for name, group in _groups(paper).items():
+                experiments[file.stem, name] = group, _groups(group)
+        before = _former(output, opened, needed=bool(waiting))
+        for paper_name, paper in _groups(before).items() if before else ():
+            for name, group in _groups(paper).items():
+                former.add(name)
+                _, runs = experiments.get((paper_name, name), (group, {}))
+                for run, found in _groups(group).items():
+                    if f"{name}/{run}" in waiting and run not in runs:
+                        runs[run] = found
+                        experiments.setdefault((paper_name, name), (group, runs))
+        copier = GroupCopier()
+        with h5py.File(temporary, "w", track_order=True) as joined:
+            joined.attrs["format"] = FORMAT
+            # Those of this selection come first, in its order.
+            for (paper_name, name), (group, runs) in experiments.items():
+                target = make_group(joined, f"{paper_name}/{name}")
+                target.attrs.update({key: str(text_of(group, key)) for key in _STATED})
+                for run, found in runs.items():
+                    place = make_group(target, run)
+                    copier.copy(found, place)
+                    # Overwritten, an attribute leaves a random name in the file.
+                    place.attrs.pop("stale", None)
+                    place.attrs["stale"] = "yes" if waiting.pop(f"{name}/{run}", False) else "no"
+                    listed[f"{name}/{run}"] = _made_by(found)
+        seal(temporary)
+    if contents is not None:
+        write_text(contents, json.dumps(listed, indent=2, sort_keys=True) + "\n")
+    new = {name for _, name in experiments} - former
+    stayed = [name for name in kept or {} if name not in waiting]
+    stale = [name for name in stayed if (kept or {})[name]]
+    return Joined(sorted(new), stayed, stale, sorted(waiting))
+
+
+def _former(atlas: Path, opened: ExitStack, needed: bool) -> h5py.File | None:
+    """The atlas that is there, if it can be read; FedatlasError if it cannot but is needed."""
+    if not atlas.exists():
+        return None
+    try:
+        check_seal(atlas)
+        before: h5py.File = opened.enter_context(opened_hdf5(atlas))
+        check_format(atlas, text_of(before, "format"), FORMAT, "an atlas")
+    except FedatlasError:
+        if needed:
+            raise
+        return None
+    return before
+
+
+def _groups(group: h5py.Group) -> dict[str, h5py.Group]:
+    children = checked_children(group.id, {}).items()
+    return {
+        name.decode(): h5py.Group(child)
+        for name, child in children
+        if isinstance(child, h5g.GroupID)
+    }
+
+
+def _made_by(run: h5py.Group) -> dict[str, str]:
+    """The code of a run, and its digest when the traces were made, which all agree."""
+    traces = list(_groups(run).values())
+    digest = text_of(traces[0], "source_digest") if traces else None
+    return {"code": text_of(run, "code") or "", "digest": digest or ""}
 
 
 def _checked_trace(trace: h5py.File, place: str, file: Path) -> h5py.Group:
@@ -102,9 +211,9 @@ def _checked_trace(trace: h5py.File, place: str, file: Path) -> h5py.Group:
     return trace
 
 
-def _checked_paper(atlas: h5py.File, place: str, file: Path) -> h5py.Group:
-    """The group to copy: the paper that gives the file its name."""
-    name, papers = place.removeprefix("/"), checked_children(atlas.id, {})
+def _checked_paper(atlas: h5py.File, file: Path) -> h5py.Group:
+    """The paper that gives the file its name."""
+    name, papers = file.stem, checked_children(atlas.id, {})
     check_format(file, text_of(atlas, "format"), FORMAT, "an atlas")
     if list(papers) != [name.encode()]:
         raise FedatlasError(
@@ -117,18 +226,17 @@ def _checked_paper(atlas: h5py.File, place: str, file: Path) -> h5py.Group:
 def _write(
     output: Path,
     attributes: Mapping[str, Mapping[str, str]],
-    sources: Mapping[str, Path],
-    checked: Callable[[h5py.File, str, Path], h5py.Group],
+    traces: Mapping[str, Path],
 ) -> None:
-    """attributes, sources: by place in the atlas. checked: the group of a source to copy."""
+    """attributes, traces: by place in the atlas."""
     copier = GroupCopier()
     with write_atomically(output) as temporary:
         with h5py.File(temporary, "w", track_order=True) as joined:
             joined.attrs["format"] = FORMAT
             for place, values in attributes.items():
                 make_group(joined, place).attrs.update(values)
-            for place, file in sources.items():
+            for place, file in traces.items():
                 check_seal(file)
                 with opened_hdf5(file) as source:
-                    copier.copy(checked(source, place, file), make_group(joined, place))
+                    copier.copy(_checked_trace(source, place, file), make_group(joined, place))
         seal(temporary)

@@ -168,4 +168,9 @@ def _points(
         selected = stated["selected"] == point
         if selected or all_points:
             trace = judged(atlas.dataset(f"{place}/{point}"))
-            yield AtlasRun(paper, experiment, run, point, stated["title"], selected, trace)
+            yield AtlasRun(paper, experiment, run, point, run_title(stated), selected, trace)
+
+
+def run_title(stated: Mapping[str, Any]) -> str:
+    """How figures name a run with these attributes; one whose code has changed since is marked."""
+    return f"{stated['title']}{' (stale)' if stated.get('stale') == 'yes' else ''}"

@@ -93,7 +93,10 @@ def _overview(
 ) -> Iterator[str]:
     every = [verdict for own in outcomes.values() for each in own for verdict in each.verdicts]
     run = counted(sum(map(len, outcomes.values())), "experiment")
-    yield paragraph(f"{run}; {verdict_summary(every)}.")
+    yield paragraph(
+        f"This selection: {run}; {verdict_summary(every)}. Of all that was judged in the results "
+        "folder, whenever it was selected, `fedatlas summary` tells."
+    )
     yield paragraph(_OPENING)
     yield "\n".join(item(f"*{kind}*: {text(means)}.") for kind, means in OUTCOMES.items())
     rows = [

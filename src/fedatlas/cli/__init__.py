@@ -7,12 +7,14 @@ import gc
 import logging
 import signal
 import sys
+import traceback
 from typing import Annotated
 
 import typer
 
 from fedatlas.cli import atlas, data, evaluation, figures, provenance, studies, training
 from fedatlas.errors import FedatlasError
+from fedatlas.extensions import place_told
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for stage in (data, training, evaluation, studies, figures, atlas, provenance):
@@ -46,6 +48,14 @@ def main() -> None:
         app()
     except FedatlasError as error:
         print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except Exception as error:
+        # Whoever wrote the method looks for its line, not for those of the loop that called it.
+        place = place_told(error)
+        if place is None:
+            raise
+        print(f"error: {place}\n\nThe way there:", file=sys.stderr)
+        traceback.print_exc()
         sys.exit(1)
     finally:
         # Skip the last garbage collection, which takes half a second. The work is done: a signal

@@ -30,11 +30,18 @@ def join_traces(
 def join_papers(
     output: Output,
     papers: Annotated[list[Path] | None, typer.Argument(help="Files of papers (.nc).")] = None,
+    kept: Annotated[
+        str, typer.Option(help="JSON: experiment/run that the atlas keeps → whether it is stale.")
+    ] = "{}",
+    contents: Annotated[
+        Path | None, typer.Option(help="Where to list the atlas's runs with their code (.json).")
+    ] = None,
 ) -> None:
-    """Join papers' files into the atlas."""
+    """Join papers' files into the atlas, which keeps runs of earlier selections."""
     from fedatlas.atlas import joining
 
-    joining.join_papers(papers or [], output)
+    joined = joining.join_papers(papers or [], output, read_json(kept), contents)
+    typer.echo(f"{output}: {joined.told()}")
 
 
 def report(
@@ -49,9 +56,9 @@ def report(
     """Write what was run, published numbers beside ours, verdicts and errata, as Markdown."""
     from fedatlas.atlas.report import write_report
     from fedatlas.atlas.scope import read_scope
-    from fedatlas.plan.build import build_plan
+    from fedatlas.plan.build import build_sound_plan
 
-    write_report(read_scope(build_plan(config), experiments), results, output, atlas)
+    write_report(read_scope(build_sound_plan(config), experiments), results, output, atlas)
 
 
 def explorer(

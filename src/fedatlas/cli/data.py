@@ -5,8 +5,8 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from fedatlas.cli.options import Catalogue, Output, Specification, similar
-from fedatlas.errors import FedatlasError
+from fedatlas.cli.options import Catalogue, Output, Specification
+from fedatlas.errors import FedatlasError, similar
 from fedatlas.schema.config import MIRROR_VARIABLE
 from fedatlas.schema.models import validated
 
@@ -35,7 +35,7 @@ def download(
     by_local_path = load_catalogue(catalogue).raw_files()
     files = {raw.path: raw for raw in by_local_path.values()} | by_local_path
     if file not in files:
-        raise FedatlasError(f"{catalogue}: no raw file '{file}'; {similar(file, files)}")
+        raise FedatlasError(f"{catalogue}: no raw file '{file}'{similar(file, files)}")
     destination = output or Path("results/raw") / files[file].local_path
     fetch(files[file], destination, Fetching(mirror, lock, archives))
 

@@ -141,8 +141,7 @@ def summary(results: ResultsFolder = Path("results")) -> None:
 
     from fedatlas.evaluation.summary import print_summary
 
-    if not results.is_dir():
-        raise FedatlasError(f"{results}: is not a folder; run snakemake first")
+    _check_folder(results)
     print_summary(results, Console())
 
 
@@ -154,9 +153,16 @@ def power(
 
     from fedatlas.evaluation.power import print_power
 
-    if not results.is_dir():
-        raise FedatlasError(f"{results}: is not a folder; run snakemake first")
+    _check_folder(results)
     print_power(results, Console())
+
+
+def _check_folder(results: Path) -> None:
+    if not results.is_dir():
+        raise FedatlasError(
+            f"{results}: there is no such folder in {Path.cwd()}: run snakemake first, go to the "
+            "repository root, or name the folder"
+        )
 
 
 COMMANDS = (select, judge, table, claims, summary, power)

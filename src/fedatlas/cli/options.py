@@ -1,8 +1,6 @@
 """Options that several commands have, and how their values are read."""
 
-import difflib
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,12 +48,6 @@ Configuration = Annotated[Path, typer.Option(help="Configuration folder.")]
 Drawings = Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")]
 ResultsFolder = Annotated[Path, typer.Argument(help="Results folder.")]
 SelectionRecord = Annotated[Path, typer.Option("--selection", help="Selection record.")]
-
-
-def similar(name: str, known: Iterable[str]) -> str:
-    """The end of an error about an unknown name."""
-    close = difflib.get_close_matches(name, known, n=5, cutoff=0.3)
-    return f"similar: {', '.join(close) or 'none'}"
 
 
 def read_choices(selection: Path) -> Any:

@@ -12,9 +12,8 @@ from fedatlas.cli.options import (
     Output,
     Specification,
     json_with,
-    similar,
 )
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, similar
 from fedatlas.schema.config import DEVICE_VARIABLE
 from fedatlas.schema.models import read_json, validated
 
@@ -34,20 +33,24 @@ def spec(
 ) -> None:
     """Print a run's specification for `train --spec`, or what an experiment's file expands to."""
     from fedatlas.files import canonical_json
-    from fedatlas.plan.build import build_plan
-    from fedatlas.schema.experiment_files import read_experiments
+    from fedatlas.plan.build import build_sound_plan
+    from fedatlas.schema.experiment_files import read_sound_experiments
     from fedatlas.schema.models import as_yaml
 
     if "/" not in name:
-        experiments = read_experiments(config / "experiments")
+        experiments, faults = read_sound_experiments(config / "experiments")
         if name not in experiments:
-            raise FedatlasError(f"there is no experiment '{name}'; {similar(name, experiments)}")
+            raise FedatlasError(
+                f"there is no experiment '{name}'{faults.why(name) or similar(name, experiments)}"
+            )
         where, content = experiments[name]
         typer.echo(f"# {where}\n{as_yaml(content)}", nl=False)
         return
-    runs = {run.name: run for run in build_plan(config).runs.values()}
+    plan = build_sound_plan(config)
+    runs = {run.name: run for run in plan.runs.values()}
     if name not in runs:
-        raise FedatlasError(f"there is no run '{name}'; {similar(name, runs)}")
+        why = plan.faults.why(name.partition("/")[0])
+        raise FedatlasError(f"there is no run '{name}'{why or similar(name, runs)}")
     typer.echo(canonical_json(runs[name].model_dump(mode="json")))
 
 

@@ -28,7 +28,9 @@ def numeric_labels(labels: Mapping[str, float] | None, where: object) -> dict[fl
     keys = {raw: label_key(raw) for raw in labels}
     for raw, key in keys.items():
         if isinstance(key, str):
-            raise FedatlasError(f"{where}: its labels are numbers, the catalogue maps '{raw}'")
+            raise FedatlasError(
+                f"{where}: key 'labels': maps '{raw}', but the labels of the file are numbers"
+            )
     return {float(keys[raw]): value for raw, value in labels.items()}
 
 

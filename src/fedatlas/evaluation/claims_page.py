@@ -48,10 +48,11 @@ th {{ border-bottom: 2px solid #555; }}
 .undecided, .not-testable {{ color: #4f4f4f; }}
 {style}
 </style></head><body>
-<h1>Claims</h1>
-<p>{summary}. What a sentence claims is compared seed by seed: the interval of the median difference
-is held against zero and against the smallest effect that counts, which is declared before any run.
-A lost seed counts as infinitely bad. Of a sentence with several cases the worst case counts, unless
+<h1>Claims of one selection</h1>
+<p>Of {selection}: {summary}.
+What a sentence claims is compared seed by seed: the interval of the median difference is held
+against zero and against the smallest effect that counts, which is declared before any run. A lost
+seed counts as infinitely bad. Of a sentence with several cases the worst case counts, unless
 it speaks of most of them.</p>
 <dl>
 {outcomes}
@@ -78,8 +79,10 @@ def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:
     tallies = {family: tally(own) for family, own in families(verdicts).items()}
     occurring = [kind for kind in OUTCOMES if any(each.outcomes[kind] for each in tallies.values())]
     heads = [f'<th scope="col">{name}</th>' for name in ("sentences", *occurring)]
+    held = dict.fromkeys(verdict.claim.partition("/")[0] for verdict in verdicts)
     return _PAGE.format(
         style=STYLE,
+        selection=html.escape(", ".join(held) or "no experiment"),
         summary=html.escape(_capital(verdict_summary(verdicts))),
         outcomes="\n".join(
             f'<dt class="{_class(kind)}">{MARKS[kind]} {kind}</dt><dd>{meaning}</dd>'

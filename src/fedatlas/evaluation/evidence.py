@@ -18,15 +18,32 @@ def effect_told(effect: Effect, what: str, smaller: str, larger: str) -> str:
     advantage of a difference, such as "higher" and "lower"; ratios are always told as ratios.
     """
     if effect.unit == "decades":
-        return f"{_times(-effect.estimate)} the {what} {ratio_bounds(effect)}"
+        ratio, bounds = ratios_told(effect)
+        return f"{_named(-effect.estimate) or ratio} the {what} {bounds}"
     if np.isnan(effect.estimate):
         return f"{what}: unknown"
     return f"{what} {difference_told(effect, smaller, larger)}"
 
 
-def ratio_bounds(effect: Effect) -> str:
-    """The interval of an effect in decades, as a ratio."""
-    return f"({number(-effect.high)} to {number(-effect.low)})"
+def ratios_told(effect: Effect) -> tuple[str, str]:
+    """An effect in decades as a ratio, "1.02 times", and its interval, "(1.01 to 1.03)".
+
+    Three digits, and more where the interval would be told as one number although it is wider, or
+    what is not 1 as 1: "1 times (1 to 1)" says nothing.
+    """
+    low, middle, high = (-effect.high, -effect.estimate, -effect.low)
+    if low == middle == high == 0:
+        return "exactly 1 times", "(the same under every seed)"
+    told: list[str] = []
+    for digits in range(3, _MOST_DIGITS + 1):
+        told = [number(value, digits) for value in (low, middle, high)]
+        rounded = [
+            text == "1" and abs(value) > _ROUNDING
+            for text, value in zip(told, (low, middle, high), strict=True)
+        ]
+        if not any(rounded) and (told[0] != told[2] or high - low < _ROUNDING):
+            break
+    return f"{told[1]} times", f"({told[0]} to {told[2]})"
 
 
 def difference_told(effect: Effect, positive: str, negative: str) -> str:
@@ -48,14 +65,17 @@ _NAMED = {
     "twice": 2.0,
 }
 _NAMED_WITHIN = 0.03
+# Digits of a ratio at most, and decades that rounding may add or take away.
+_MOST_DIGITS = 12
+_ROUNDING = 1e-12
 
 
-def _times(logarithm: float) -> str:
-    """A ratio in words that "the rounds" can follow."""
+def _named(logarithm: float) -> str:
+    """The name of a ratio that has one, in words that "the rounds" can follow."""
     for words, ratio in _NAMED.items():
         if abs(10**logarithm / ratio - 1) < _NAMED_WITHIN:
             return f"about {words}"
-    return f"{number(logarithm)} times"
+    return ""
 
 
 def counts(effect: Effect) -> str:
@@ -88,14 +108,14 @@ def mean_of(name: str, values: np.ndarray, shown: Callable[[float], str] = "{:.4
     return f"{name} {shown(found.mean())}{few}"
 
 
-def number(logarithm: float) -> str:
+def number(logarithm: float, digits: int = 3) -> str:
     """Ten to the power of a level."""
     if np.isnan(logarithm):
         return "unknown"
     if np.isinf(logarithm):
         return "∞" if logarithm > 0 else "0"
     value = 10**logarithm
-    return f"{value:.0f}" if 1000 <= value < 100000 else f"{value:.3g}"
+    return f"{value:.0f}" if digits == 3 and 1000 <= value < 100000 else f"{value:.{digits}g}"
 
 
 def plain(value: float) -> str:

@@ -51,11 +51,16 @@ def number_at(trace: Trace, name: str) -> float:
 
 
 def varied_hyper_parameters(point: str, points: Mapping[str, Trace]) -> dict[str, Any]:
-    """The hyper-parameters of a grid point that another point of the run states otherwise."""
-    stated = [hyper_parameters(trace) for trace in points.values()]
-    own = hyper_parameters(points[point])
+    """The hyper-parameters of a grid point that another point of the run states otherwise.
+
+    Those in a mapping have its name before theirs, as in a grid: `noise.variance`.
+    """
+    stated = [flat(hyper_parameters(trace)) for trace in points.values()]
+    own = flat(hyper_parameters(points[point]))
     return {
-        key: value for key, value in own.items() if any(other.get(key) != value for other in stated)
+        key: value
+        for key, value in own.items()
+        if not isinstance(value, Mapping) and any(other.get(key) != value for other in stated)
     }
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 from fedatlas.evaluation.comparison import MOST_SEEDS
-from fedatlas.evaluation.evidence import counts, difference_told, number, ratio_bounds
+from fedatlas.evaluation.evidence import counts, difference_told, ratios_told
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.schema.claims import OUTCOMES, Effect
 
@@ -37,7 +37,7 @@ def in_short(effect: Effect) -> str:
     if math.isnan(effect.estimate):
         return UNKNOWN
     if effect.unit == "decades":
-        return f"{number(-effect.estimate)} times {ratio_bounds(effect)}"
+        return " ".join(ratios_told(effect))
     words = ("ahead", "behind") if effect.smallest else ("above the printed", "below the printed")
     return difference_told(effect, *words)
 

@@ -20,6 +20,7 @@ from fedatlas.figures.style import (
     Shown,
     colours,
     diverged_note,
+    hyper_parameters_told,
     legend_beside,
     put_title,
     row_title,
@@ -130,11 +131,11 @@ def _described(cost: str) -> tuple[str, str | None]:
 
 
 def _differs_by(point: str, points: Mapping[str, xr.Dataset]) -> str:
-    """The step of a grid point if only steps differ, otherwise all hyper-parameters that differ."""
-    varied = varied_hyper_parameters(point, points)
-    if all(key.endswith("step_size") for key in varied):
-        return f"step {points[point].attrs['effective_step_size']:g}"
-    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in varied.items())
+    """The hyper-parameters in which a grid point differs, as the experiment's file states them.
+
+    An effective step that follows from them may be another value of the same grid.
+    """
+    return hyper_parameters_told(varied_hyper_parameters(point, points))
 
 
 def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) -> None:

@@ -15,8 +15,16 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from fedatlas.evaluation.costs import specification
 from fedatlas.evaluation.levels import reached
 from fedatlas.evaluation.selection import hyper_parameters, number_at, varied_hyper_parameters
-from fedatlas.figures.style import Shown, colours, legend_beside, put_title, row_title
+from fedatlas.figures.style import (
+    Shown,
+    colours,
+    hyper_parameters_told,
+    legend_beside,
+    put_title,
+    row_title,
+)
 from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
+from fedatlas.schema.hyper_parameters import flat
 from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
 
 _END = 0.1  # share of the rounds that counts as early, and as late
@@ -173,15 +181,9 @@ def _on_lines(
             varied |= dict.fromkeys(varied_hyper_parameters(point, alike))
     on_lines: dict[str, list[str]] = {}
     for point, trace in traces.items():
-        stated = hyper_parameters(trace)
-        told = (
-            f"{key.replace('_', ' ')} {value:g}"
-            if isinstance(value := stated[key], float)
-            else f"{key.replace('_', ' ')} {value}"
-            for key in varied
-            if key in stated
-        )
-        on_lines.setdefault(", ".join(told), []).append(point)
+        stated = flat(hyper_parameters(trace))
+        told = hyper_parameters_told({key: stated[key] for key in varied if key in stated})
+        on_lines.setdefault(told, []).append(point)
     return {told: sorted(points, key=value_of.__getitem__) for told, points in on_lines.items()}
 
 

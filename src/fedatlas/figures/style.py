@@ -82,6 +82,14 @@ def row_title(figure: Figure, trace: xr.Dataset, run_title: str) -> str:
     return run_title if figure.rows == "run" else ""
 
 
+def hyper_parameters_told(values: Mapping[str, Any]) -> str:
+    """Hyper-parameters by name with their values, in words."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {f'{value:g}' if isinstance(value, float) else value}"
+        for name, value in values.items()
+    )
+
+
 def legend_beside(place: Axes, handles: list[Line2D]) -> None:
     """A legend to the right of its axes."""
     place.legend(

@@ -3,17 +3,17 @@
 Imported when the workflow is parsed: light, no network, no data.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedatlas.algorithms import algorithm_class, algorithm_names, build_algorithm
 from fedatlas.data.catalogue import Catalogue, load_catalogue
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, similar
 from fedatlas.plan.checks import (
     check_dataset,
     check_graphs,
@@ -24,7 +24,7 @@ from fedatlas.plan.checks import (
     check_tuning,
     check_tuning_seeds,
 )
-from fedatlas.schema.experiment_files import load_experiments
+from fedatlas.schema.experiment_files import Fault, Faults, load_sound_experiments
 from fedatlas.schema.experiments import Experiment, RunConfig
 from fedatlas.schema.hyper_parameters import at_point, flat
 from fedatlas.schema.network_model import NetworkModel
@@ -58,6 +58,7 @@ class Plan:
     partitions: dict[str, Partition]  # of every trial, by slug
     pooled: dict[str, VerticalPartition]  # rows on which an optimum is found, by rows_slug
     objectives: dict[str, LinearObjective]  # by slug, of which optima may be found
+    faults: Faults  # of experiments that are left out
 
     def run(self, experiment: str, run: str, point: str) -> RunSpec:
         """The specification of a training job."""
@@ -103,59 +104,122 @@ class Plan:
         }
 
     def select(self, patterns: Sequence[str]) -> list[str]:
-        """Experiments whose name matches one of the patterns; a pattern without any is an error."""
+        """Experiments whose name matches one of the patterns.
+
+        FedatlasError for a pattern without any, and for one that selects an experiment that has a
+        fault, or may select it.
+        """
+        selected = [fault for fault in self.faults if any(map(fault.is_meant_by, patterns))]
+        if selected:
+            raise FedatlasError("\n".join(fault.message for fault in selected))
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in self.experiments):
                 raise FedatlasError(
-                    f"config key 'experiments': '{pattern}' matches no experiment; there are: "
+                    f"config key 'experiments': '{pattern}' matches no experiment"
+                    f"{similar(pattern, self.experiments)}; there are: "
                     f"{', '.join(self.experiments)}"
                 )
         return [name for name in self.experiments if any(fnmatchcase(name, p) for p in patterns)]
 
 
 def build_plan(config_folder: Path) -> Plan:
-    """Read and validate data sets, papers and every experiment of the configuration folder."""
+    """Read and validate data sets, papers and every experiment of the configuration folder.
+
+    FedatlasError for the first fault.
+    """
+    plan = build_sound_plan(config_folder)
+    plan.faults.raise_first()
+    return plan
+
+
+def build_sound_plan(config_folder: Path) -> Plan:
+    """As `build_plan`, of the experiments that are sound; the plan tells the faults of others."""
+    if not config_folder.is_dir():
+        raise FedatlasError(
+            f"{config_folder.absolute()}: there is no such folder: run from the repository root, "
+            "or name it (snakemake --directory ROOT, fedatlas … --config ROOT/config)"
+        )
     catalogue = load_catalogue(config_folder / "datasets.yaml")
     papers = load_papers(config_folder / "papers.yaml")
-    experiments = load_experiments(config_folder / "experiments")
-    runs: dict[tuple[str, str, str], RunSpec] = {}
-    partitions: dict[str, Partition] = {}
-    pooled: dict[str, VerticalPartition] = {}
-    objectives: dict[str, LinearObjective] = {}
-    for name, experiment in experiments.items():
-        where = experiment.where
-        check_paper(experiment, papers, where)
-        check_dataset(experiment, catalogue, where)
-        check_tuning_seeds(experiment, where)
-        if experiment.runs_of is not None:
-            needs = experiment.measures_suboptimality
-            if needs and not experiments[experiment.runs_of].measures_suboptimality:
-                raise FedatlasError(
-                    f"{where}: looks at suboptimality, which {experiment.runs_of} does not measure"
-                )
-            continue
-        check_graphs(experiment, where)
-        for run_name, run in experiment.runs.items():
-            check_name(run_name, f"{where}: run")
-            stated = _specification(name, experiment, run_name, run)
-            check_partition(stated, catalogue, f"{where}: runs.{run_name}")
-            for seed in stated.seeds:
-                partition = stated.partition.of_trial(seed)
-                partitions[partition.slug] = partition
-                if stated.optimum:
-                    rows = pooled_rows(partition)
-                    pooled[rows.rows_slug] = partitions[rows.slug] = rows
-            if isinstance(stated.objective, LinearObjective):
-                objectives[stated.objective.slug] = stated.objective
-            for combination in product(*run.grid.values()):
-                chosen = dict(zip(run.grid, combination, strict=True))
-                spec = _at_point(stated, chosen, experiments, catalogue)
-                if (name, run_name, spec.point) in runs:
-                    raise FedatlasError(
-                        f"{where}: runs.{run_name}.grid: lists '{spec.point}' twice"
-                    )
-                runs[name, run_name, spec.point] = spec
-    return Plan(catalogue, papers, experiments, runs, partitions, pooled, objectives)
+    stated, faults = load_sound_experiments(config_folder / "experiments")
+    planned: dict[str, _Jobs] = {}
+    for name, experiment in stated.items():
+        with faults.of(name):
+            planned[name] = _planned(name, experiment, stated, catalogue, papers)
+    for name in [name for name in stated if name not in planned]:
+        _drop_dependents(name, stated, planned, faults)
+    whole = _Jobs({}, {}, {}, {})
+    for jobs in planned.values():
+        whole.runs.update(jobs.runs)
+        whole.partitions.update(jobs.partitions)
+        whole.pooled.update(jobs.pooled)
+        whole.objectives.update(jobs.objectives)
+    return Plan(catalogue, papers, {name: stated[name] for name in planned}, *whole, faults)
+
+
+class _Jobs(NamedTuple):
+    """One experiment's share of a plan."""
+
+    runs: dict[tuple[str, str, str], RunSpec]
+    partitions: dict[str, Partition]
+    pooled: dict[str, VerticalPartition]
+    objectives: dict[str, LinearObjective]
+
+
+def _drop_dependents(
+    broken: str, stated: Mapping[str, Experiment], planned: dict[str, _Jobs], faults: Faults
+) -> None:
+    """Drop what shows, or is tuned by, the runs of an experiment that cannot be used."""
+    for name in list(planned):
+        tuned_in = {run.tuned_in for run in stated[name].runs.values()}
+        if name in planned and broken in (stated[name].runs_of, *tuned_in):
+            del planned[name]
+            where = stated[name].where
+            faults.append(Fault(name, f"{where}: needs runs of {broken}{faults.why(broken)}"))
+            _drop_dependents(name, stated, planned, faults)
+
+
+def _planned(
+    name: str,
+    experiment: Experiment,
+    experiments: dict[str, Experiment],
+    catalogue: Catalogue,
+    papers: Mapping[str, Paper],
+) -> _Jobs:
+    """FedatlasError for what does not fit the catalogue, the papers or other experiments."""
+    jobs, where = _Jobs({}, {}, {}, {}), experiment.where
+    check_paper(experiment, papers, where)
+    check_dataset(experiment, catalogue, where)
+    check_tuning_seeds(experiment, where)
+    if experiment.runs_of is not None:
+        owner = experiments.get(experiment.runs_of)
+        if owner is None:
+            raise FedatlasError(f"{where}: needs runs of {experiment.runs_of}, which has a fault")
+        if experiment.measures_suboptimality and not owner.measures_suboptimality:
+            raise FedatlasError(
+                f"{where}: looks at suboptimality, which {experiment.runs_of} does not measure"
+            )
+        return jobs
+    check_graphs(experiment, where)
+    for run_name, run in experiment.runs.items():
+        check_name(run_name, f"{where}: run")
+        stated = _specification(name, experiment, run_name, run)
+        check_partition(stated, catalogue, f"{where}: runs.{run_name}")
+        for seed in stated.seeds:
+            partition = stated.partition.of_trial(seed)
+            jobs.partitions[partition.slug] = partition
+            if stated.optimum:
+                rows = pooled_rows(partition)
+                jobs.pooled[rows.rows_slug] = jobs.partitions[rows.slug] = rows
+        if isinstance(stated.objective, LinearObjective):
+            jobs.objectives[stated.objective.slug] = stated.objective
+        for combination in product(*run.grid.values()):
+            chosen = dict(zip(run.grid, combination, strict=True))
+            spec = _at_point(stated, chosen, experiments, catalogue)
+            if (name, run_name, spec.point) in jobs.runs:
+                raise FedatlasError(f"{where}: runs.{run_name}.grid: lists '{spec.point}' twice")
+            jobs.runs[name, run_name, spec.point] = spec
+    return jobs
 
 
 def _specification(name: str, experiment: Experiment, run_name: str, run: RunConfig) -> RunSpec:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
+from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest, text_digest
 
 _READABLE = 100  # characters of a stamp's name that list modules
@@ -102,7 +103,11 @@ class SourceTree:
             source = self._indexed.get(file)
             if source is None or source.content != digest:
                 self._indexed.pop(file, None)
-                tree = ast.parse(content)
+                try:
+                    tree = ast.parse(content)
+                except SyntaxError as error:
+                    place = f"{self._package / file}, line {error.lineno}"
+                    raise FedatlasError(f"{place}: {error.msg}") from error
                 package = [self._package.name, *file.split("/")[:-1]]
                 source = _Source(digest, _meaning(tree), sorted(set(_imports(tree, package))))
             self._known[file] = source

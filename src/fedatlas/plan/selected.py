@@ -6,6 +6,7 @@ from pathlib import Path
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.plan.build import Plan, group_of
+from fedatlas.plan.kept import kept_runs
 from fedatlas.plan.results import experiment_files, traces
 from fedatlas.schema.papers import DEMO, OURS
 
@@ -127,11 +128,18 @@ class Selected:
         experiments = []
         for owner, chosen_in in self.joined_of(paper).items():
             points: dict[str, list[str]] = {run: [] for run in chosen_in}
+            code = {spec.run: "+".join(spec.code) for spec in self._plan.runs_of(owner)}
             for spec in self._plan.runs_of(owner):
                 if spec.run in points:
                     points[spec.run].append(spec.point)
             runs = [
-                {"name": run, "title": title, "selected_in": chosen_in[run], "points": points[run]}
+                {
+                    "name": run,
+                    "title": title,
+                    "code": code[run],
+                    "selected_in": chosen_in[run],
+                    "points": points[run],
+                }
                 for run, title in self._plan.run_titles(owner).items()
                 if run in chosen_in
             ]
@@ -139,6 +147,10 @@ class Selected:
             stated = self._plan.experiments[owner].model_dump(mode="json", include=kept)
             experiments.append({"name": owner, **stated, "runs": runs})
         return canonical_json({"paper": paper, "experiments": experiments})
+
+    def kept_runs(self) -> str:
+        """See `fedatlas.plan.kept.kept_runs`."""
+        return kept_runs(self._plan, self.joined_runs)
 
     def atlas_across_papers(self) -> list[str]:
         """The atlas, if a selected experiment compares runs across papers."""

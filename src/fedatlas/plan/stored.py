@@ -19,14 +19,14 @@ import yaml
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest, write_atomically
-from fedatlas.plan.build import Plan, build_plan
+from fedatlas.plan.build import Plan, build_sound_plan
 
 _PACKAGE = Path(__file__).parents[1]
 _DIGEST = sha256().digest_size
 
 
 def load_plan(config_folder: Path, package: Path = _PACKAGE) -> Plan:
-    """`build_plan`, or what it gave before. package: whose code is running."""
+    """`build_sound_plan`, or what it gave before. package: whose code is running."""
     stored = Path(cache_from_source(str(package / "__init__.py"))).with_name("plan.pickle")
     key = _key(config_folder, package)
     with suppress(OSError):
@@ -35,8 +35,10 @@ def load_plan(config_folder: Path, package: Path = _PACKAGE) -> Plan:
         if key and content[: 2 * _DIGEST] == key + sha256(plan).digest():
             found: Plan = pickle.loads(plan)
             return found
-    built = build_plan(config_folder)
-    if key and key == _key(config_folder, package):  # else somebody has edited a file meanwhile
+    built = build_sound_plan(config_folder)
+    # A fault may lie in what no digest covers, such as a library that is not installed yet. And
+    # somebody may have edited a file meanwhile.
+    if key and not built.faults and key == _key(config_folder, package):
         plan = pickle.dumps(built)
         with suppress(FedatlasError, OSError), write_atomically(stored) as temporary:
             temporary.write_bytes(key + sha256(plan).digest() + plan)

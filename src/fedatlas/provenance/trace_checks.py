@@ -64,7 +64,7 @@ class Traces:
         yield from _check_environment(trace)
         planned = self._inputs.plan.runs.get(place)
         if planned is None:
-            yield stale("configuration", "there is no such run", LEFTOVER)
+            yield self._unplanned(*place)
             return
         stated = trace.attributes.get("specification", {})
         if planned.tuned_in is not None:
@@ -84,6 +84,17 @@ class Traces:
         yield from self._check_shards(trace, planned)
         if planned.optimum:
             yield from self._check_optima(trace, planned)
+
+    def _unplanned(self, experiment: str, run: str, point: str) -> Finding:
+        """Why the plan has no such run."""
+        plan = self._inputs.plan
+        if experiment in plan.experiments:
+            detail = f"the experiment {experiment} has no run '{run}' at the point '{point}' now"
+        elif why := plan.faults.why(experiment):
+            return stale("configuration", f"its experiment cannot be checked{why}", "repair that")
+        else:
+            detail = f"its experiment is gone: the configuration has no {experiment}"
+        return stale("configuration", detail, LEFTOVER)
 
     def _check_shards(self, trace: StoredTrace, spec: RunSpec) -> Iterator[Finding]:
         folder = self._inputs.results / "shards" / spec.dataset / spec.split

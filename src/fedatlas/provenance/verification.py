@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from fedatlas.errors import FedatlasError
-from fedatlas.plan.build import Plan, build_plan
+from fedatlas.plan.build import Plan, build_sound_plan
 from fedatlas.provenance.findings import MAKE_AGAIN, Checked, Finding, State
 from fedatlas.provenance.inputs import Inputs
 from fedatlas.provenance.trace_checks import Traces
@@ -23,7 +23,7 @@ def verify(
     checksums. progress: yields the checks, and may show how many are done.
     Raises FedatlasError if the configuration cannot be read, or if there is nothing to check.
     """
-    checks = list(_checks(results, config, build_plan(config)))
+    checks = list(_checks(results, config, build_sound_plan(config)))
     if not checks:
         raise FedatlasError(f"{results}: holds no traces, shards, data or atlas; run snakemake")
     return [_checked(results, check) for check in progress(checks)]

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Self, cast, get_args
 from pydantic import Field, ModelWrapValidatorHandler, SerializeAsAny
 from pydantic import model_validator as validator
 
+from fedatlas.extensions import import_extension
 from fedatlas.schema.models import Model, only_subclass
 
 #: What a verdict says, and what that means; the only place that explains it.
@@ -196,5 +197,5 @@ def claim_module(kind: str) -> str:
 
 @cache
 def _class_of(kind: str) -> type[ClaimTest]:
-    module = importlib.import_module(claim_module(kind))
+    module = import_extension(claim_module(kind))
     return only_subclass(module, ClaimTest)  # type: ignore[type-abstract]

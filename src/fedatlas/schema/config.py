@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,16 @@ class WorkflowConfig(Model):
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
             raise ValueError("use auto, cpu, cuda or cuda:N")
         return device
+
+
+def check_command(arguments: Sequence[str]) -> None:
+    """Refuse a command of Snakemake with two options --config: it heeds the last one only."""
+    stated = [each for each in arguments if re.match(r"(--config$|--config=|-C)", each)]
+    if len(stated) > 1:
+        raise FedatlasError(
+            "--config stands twice, and Snakemake heeds only the last: put all values behind one, "
+            "such as --config device=cpu mirror=/data/raw"
+        )
 
 
 def load_config(config: Mapping[str, Any]) -> WorkflowConfig:

@@ -6,8 +6,11 @@ is `like` another takes over all keys that it does not state.
 """
 
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.experiments import Experiment
@@ -30,47 +33,134 @@ _OF_RUNS = (
 )
 
 
+#: Where an experiment is stated, and its content.
+Stated = tuple[str, dict[str, Any]]
+
+
+class Fault(NamedTuple):
+    """Experiments that cannot be used, and why.
+
+    name: of the experiment; has a `*` in place of each part that a file fills in from its lists, as
+    one that cannot be read does not tell.
+    """
+
+    name: str
+    message: str
+
+    def is_meant_by(self, pattern: str) -> bool:
+        """Whether a name or glob selects it, or may."""
+        if "*" not in self.name:
+            return fnmatchcase(self.name, pattern)
+        first, second = self.name.partition("*")[0], re.split(r"[*?[]", pattern)[0]
+        return first.startswith(second) or second.startswith(first)
+
+
+class Faults(list[Fault]):
+    """What is wrong with experiments; the others are sound."""
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        """Keep the FedatlasError with which this block ends as the experiment's fault."""
+        try:
+            yield
+        except FedatlasError as error:
+            self.append(Fault(name, str(error)))
+
+    def why(self, name: object) -> str:
+        """ "; …", where an experiment cannot be used; empty otherwise."""
+        found = [fault.message for fault in self if fault.name == name]
+        return f", since it cannot be used: {found[0]}" if found else ""
+
+    def raise_first(self) -> None:
+        """Raise FedatlasError if there is any."""
+        if self:
+            raise FedatlasError(self[0].message)
+
+
 def load_experiments(folder: Path) -> dict[str, Experiment]:
     """All experiments by name, `<folder>-<name>`; FedatlasError names file, key and value."""
-    experiments = {}
-    for name, (where, content) in read_experiments(folder).items():
-        experiments[name] = validated(Experiment, content, where).stated_in(where)
+    experiments, faults = load_sound_experiments(folder)
+    faults.raise_first()
     return experiments
 
 
-def read_experiments(folder: Path) -> dict[str, tuple[str, dict[str, Any]]]:
+def load_sound_experiments(folder: Path) -> tuple[dict[str, Experiment], Faults]:
+    """The experiments that can be read, and what is wrong with the others."""
+    experiments = {}
+    contents, faults = read_sound_experiments(folder)
+    for name, (where, content) in contents.items():
+        with faults.of(name):
+            experiments[name] = validated(Experiment, content, where).stated_in(where)
+    return experiments, faults
+
+
+def read_experiments(folder: Path) -> dict[str, Stated]:
     """By name, where each experiment is stated and its content: expanded, but not yet validated."""
-    stated: dict[str, tuple[str, dict[str, Any]]] = {}
+    contents, faults = read_sound_experiments(folder)
+    faults.raise_first()
+    return contents
+
+
+def read_sound_experiments(folder: Path) -> tuple[dict[str, Stated], Faults]:
+    """As `read_experiments`, of those that can be read, and what is wrong with the others."""
+    stated: dict[str, Stated] = {}
+    faults = Faults()
     for path in [*folder.glob("*/*.yaml"), *folder.glob("*/*.yml")]:
-        content = read_yaml(path)
-        if not isinstance(content, dict):
-            raise FedatlasError(f"{path}: must be a mapping of keys to values")
-        for stem, expanded in expand(content, path.stem, str(path)).items():
-            if not re.fullmatch(
-                r"[a-z0-9]+/[a-z0-9-]+\.yaml", f"{path.parent.name}/{stem}{path.suffix}"
-            ):
-                raise FedatlasError(
-                    f"{path}: '{stem}': experiments are named <group>/<name>.yaml in small letters "
-                    "and digits, with hyphens in the name only: rename it"
-                )
-            name = f"{path.parent.name}-{stem}"
-            where = f"{path} ({name})" if "lists" in content else str(path)
-            if name in stated:
-                raise FedatlasError(f"{where}: '{name}' is stated in {stated[name][0]}, too")
-            stated[name] = where, expanded
-    if not stated:
+        with faults.of(_names_in(path)):
+            for name, one in _read_file(path).items():
+                with faults.of(name):
+                    if name in stated:
+                        raise FedatlasError(
+                            f"{one[0]}: '{name}' is stated in {stated[name][0]}, too"
+                        )
+                    stated[name] = one
+    if not stated and not faults:
         raise FedatlasError(f"{folder}: holds no experiment (expected <group>/<name>.yaml)")
+    for fault in faults:
+        stated.pop(fault.name, None)
     # In the order that files of their own would have, whichever file states them.
     contents = {name: stated[name] for name in sorted(stated, key=lambda name: f"{name}.yaml")}
-    complete = {name: (where, _complete(name, contents)) for name, (where, _) in contents.items()}
-    return {
-        name: (where, _with_runs(where, content, complete))
-        for name, (where, content) in complete.items()
-    }
+    complete: dict[str, Stated] = {}
+    for name, (where, _) in contents.items():
+        with faults.of(name):
+            complete[name] = where, _complete(name, contents, faults)
+    found: dict[str, Stated] = {}
+    for name, (where, content) in complete.items():
+        with faults.of(name):
+            found[name] = where, _with_runs(where, content, complete, faults)
+    return found, faults
+
+
+def _read_file(path: Path) -> dict[str, Stated]:
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise FedatlasError(f"{path}: must be a mapping of keys to values")
+    found = {}
+    for stem, expanded in expand(content, path.stem, str(path)).items():
+        if not re.fullmatch(
+            r"[a-z0-9]+/[a-z0-9-]+\.yaml", f"{path.parent.name}/{stem}{path.suffix}"
+        ):
+            raise FedatlasError(
+                f"{path}: '{stem}': experiments are named <group>/<name>.yaml in small letters "
+                "and digits, with hyphens in the name only: rename it"
+            )
+        name = f"{path.parent.name}-{stem}"
+        found[name] = f"{path} ({name})" if "lists" in content else str(path), expanded
+    return found
+
+
+def _names_in(path: Path) -> str:
+    """Of the experiments in a file that may not be readable; see `Fault`."""
+    name = path.stem
+    with suppress(OSError, UnicodeDecodeError):
+        stated = re.search(r"^name:[ \t]*([^#\n]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        if stated is not None:
+            name = re.sub(r"\{[^{}]*\}", "*", stated[1].strip().strip("'\""))
+    return f"{path.parent.name}-{name}"
 
 
 def _complete(
-    name: str, contents: dict[str, tuple[str, dict[str, Any]]], passed: tuple[str, ...] = ()
+    name: str, contents: Mapping[str, Stated], faults: Faults, passed: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The content, with what it takes over from the experiment that it is `like`."""
     where, content = contents[name]
@@ -78,16 +168,18 @@ def _complete(
     if model is None:
         return content
     if not isinstance(model, str) or model not in contents or model in (*passed, name):
-        raise FedatlasError(f"{where}: key 'like': '{model}' is no other experiment")
+        raise FedatlasError(
+            f"{where}: key 'like': '{model}' is no other experiment{faults.why(model)}"
+        )
     stated = {key: value for key, value in content.items() if key != "like"}
-    taken = _complete(model, contents, (*passed, name))
+    taken = _complete(model, contents, faults, (*passed, name))
     if "runs_of" in stated:
         taken = {key: value for key, value in taken.items() if key not in _OF_RUNS}
     return taken | stated
 
 
 def _with_runs(
-    where: str, content: dict[str, Any], contents: dict[str, tuple[str, dict[str, Any]]]
+    where: str, content: dict[str, Any], contents: Mapping[str, Stated], faults: Faults
 ) -> dict[str, Any]:
     """The content with what decides the runs, which may be another experiment's."""
     other = content.get("runs_of")
@@ -102,6 +194,7 @@ def _with_runs(
     if not known or "runs_of" in contents[other][1]:
         raise FedatlasError(
             f"{where}: key 'runs_of': '{other}' is no experiment with runs of its own"
+            f"{faults.why(other)}"
         )
     taken = {key: value for key, value in contents[other][1].items() if key in _OF_RUNS}
     runs, only = taken.get("runs"), content.get("only")

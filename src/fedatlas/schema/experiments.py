@@ -1,7 +1,7 @@
 """Experiments: a figure or table of a paper, typed and validated."""
 
 from itertools import product
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, PrivateAttr, model_validator
 
@@ -105,6 +105,9 @@ class Experiment(Model):
     landscape: Landscape | None = None
     theory: bool = False
 
+    #: See `fedatlas.schema.experiment_files`.
+    resolved_before: ClassVar[tuple[str, ...]] = ("like", "lists", "name")
+
     _where: str = PrivateAttr(default="")
 
     @property
@@ -196,8 +199,9 @@ class Experiment(Model):
             if self.runs[run].grid != self.runs[other].grid:
                 raise ValueError(f"selection.shared: '{run}' and '{other}' must have the same grid")
         identifiers = [claim.id for claim in self.claims]
-        if len(set(identifiers)) != len(identifiers):
-            raise ValueError("two claims share an id")
+        for identifier in identifiers:
+            if identifiers.count(identifier) > 1:
+                raise ValueError(f"two claims have the id '{identifier}'")
         self._check_seeds()
         return self
 

@@ -4,18 +4,22 @@ import json
 from collections.abc import Hashable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, similar
+from fedatlas.schema.wording import in_words
 
 
 class Model(BaseModel):
     """Frozen and strict about unknown keys: a misspelt key is an error, not a default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    #: Keys that files may have besides the fields, as they are gone when a model is validated.
+    resolved_before: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def variant(cls, value: Any) -> type["Model"]:
@@ -43,16 +47,18 @@ class _UniqueKeyLoader(_SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         # `<<` takes over another mapping's keys, which may be stated anew.
         stated = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-        seen = set()
+        seen: dict[Any, int] = {}
         for key_node in stated:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable):
                 break  # refused by what builds the mapping
+            line = key_node.start_mark.line + 1
             if key in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key '{key}' stands twice", node.start_mark
+                    problem=f"the key '{key}' stands twice, first in line {seen[key]}",
+                    problem_mark=key_node.start_mark,
                 )
-            seen.add(key)
+            seen[key] = line
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
 
@@ -73,6 +79,13 @@ def read_yaml(path: Path) -> Any:
         raise FedatlasError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise FedatlasError(f"{path}: is not UTF-8 text: {error}") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f", line {mark.line + 1}" if mark else ""
+        told = str(error.problem)
+        if error.context and error.context_mark:
+            told = f"{error.context} from line {error.context_mark.line + 1} on: {told}"
+        raise FedatlasError(f"{path}{line}: is not valid YAML: {told}") from error
     # PyYAML passes on Python's own errors for `!!bool x`, `!!int ''` or the date 2001-99-99.
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise FedatlasError(f"{path}: is not valid YAML: {error}") from error
@@ -171,7 +184,8 @@ def _explain(model: Any, item: Any, where: str, value: Any) -> str:
     path, parent = _keys(model, item["loc"], value)
     key = ".".join(path) or "(top level)"
     if item["type"] == "extra_forbidden":
-        hint = f"; allowed keys: {', '.join(parent)}" if parent else ""
+        alike = similar(path[-1], parent)
+        hint = f"{alike}; allowed keys: {', '.join(parent)}" if parent else ""
         return f"{where}: unknown key '{key}'{hint}"
     if item["type"] == "missing":
         return f"{where}: missing key '{key}'"
@@ -182,7 +196,7 @@ def _explain(model: Any, item: Any, where: str, value: Any) -> str:
         tag, known = item["ctx"]["tag"], item["ctx"]["expected_tags"]
         key = ".".join([*path, item["ctx"]["discriminator"].strip("'")])
         return f"{where}: key '{key}', value '{tag}': must be one of {known}"
-    message = item["msg"].removeprefix("Value error, ")
+    message = in_words(item)
     if isinstance(item["input"], dict | list):
         return f"{where}: {f'key {key!r}: ' if path else ''}{message}"
     return f"{where}: key '{key}', value {item['input']!r}: {message}"
@@ -199,8 +213,10 @@ def _keys(model: Any, location: tuple[Any, ...], value: Any) -> tuple[list[str],
         if tagged and len(models) > 1:
             models = tagged
             continue
-        path.append(str(part))
-        allowed = sorted(field for one in models for field in one.model_fields)
+        path.append(_name_of(value, part))
+        allowed = sorted(
+            field for one in models for field in (*one.model_fields, *one.resolved_before)
+        )
         within = [one.model_fields[part].annotation for one in models if part in one.model_fields]
         if within:  # other parts are items of lists and mappings, whose models these are
             models = [inner for annotation in within for inner in _models(annotation)]
@@ -209,6 +225,15 @@ def _keys(model: Any, location: tuple[Any, ...], value: Any) -> tuple[list[str],
         except (LookupError, TypeError):
             value = None
     return path, allowed
+
+
+def _name_of(value: Any, part: Any) -> str:
+    """How people find a part: that of a list by its own id, such as a claim's, if it has one."""
+    try:
+        own = value[part].get("id") if isinstance(part, int) else None
+    except (AttributeError, LookupError, TypeError):
+        own = None
+    return str(part if own is None else own)
 
 
 def _models(annotation: Any) -> list[type[Model]]:

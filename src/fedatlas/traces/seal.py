@@ -30,6 +30,10 @@ def readable(path: Path, *errors: type[Exception]) -> Iterator[None]:
     """Name the file where one of these errors shows that it cannot be read."""
     try:
         yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise FedatlasError(f"{path}: there is no such file; run snakemake to make it") from None
+    except (IsADirectoryError, PermissionError) as error:
+        raise FedatlasError(f"{path}: cannot be read: {error.strerror}") from None
     except errors as error:
         raise FedatlasError(
             f"{path}: not a readable netCDF file ({error}). Delete it and run again."

@@ -5,7 +5,6 @@ adds a format. Catalogues import all modules, so these import scipy, scikit-lear
 Pillow only where they read.
 """
 
-import importlib
 import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError
+from fedatlas.extensions import import_extension
 from fedatlas.schema.models import only_subclass, validated
 
 FORMATS = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
@@ -32,7 +32,7 @@ def dataset_of(entry: Mapping[str, Any], where: str) -> Dataset:
     for key in entry:
         if key in FORMATS and key != name:
             raise FedatlasError(f"{where}: '{key}' goes with 'format: {key}', and only with it")
-    module = importlib.import_module(f"{__name__}.{name}")
+    module = import_extension(f"{__name__}.{name}")
     model = only_subclass(module, Dataset)  # type: ignore[type-abstract]
     return validated(model, entry, where)
 

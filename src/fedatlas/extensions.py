@@ -1,0 +1,62 @@
+"""Files that users add to the package, such as methods: importing them, and where they fail."""
+
+import importlib
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from fedatlas.errors import FedatlasError
+
+_PACKAGE = Path(__file__).parent
+# Folders of the package in which a file adds a method, a network, a kind of claims or a format.
+_FOLDERS = [
+    _PACKAGE / folder
+    for folder in ("algorithms", "architectures", "evaluation/claims", "data/formats")
+]
+
+
+def import_extension(name: str) -> ModuleType:
+    """The module of that full name; FedatlasError names the file and the line that fails."""
+    try:
+        return importlib.import_module(name)
+    except FedatlasError:
+        raise
+    except SyntaxError as error:
+        raise FedatlasError(syntax_told(error)) from error
+    except Exception as error:
+        raise FedatlasError(place_told(error) or f"{name}: {_in_short(error)}") from error
+
+
+def syntax_told(error: SyntaxError) -> str:
+    """File, line and text of a syntax error."""
+    shown = f": {error.text.strip()}" if error.text else ""
+    return f"{_relative(str(error.filename))}, line {error.lineno}: {error.msg}{shown}"
+
+
+def place_told(error: BaseException) -> str | None:
+    """Where in a file that users add an exception began, with what it says; None if in none.
+
+    That is the innermost such place: what fails deeper, in a library, was asked for there.
+    """
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename).parent in _FOLDERS and Path(frame.filename).stem != "__init__"
+    ]
+    if not frames:
+        return None
+    last = frames[-1]
+    place = f"{_relative(last.filename)}, line {last.lineno}, in {last.name}"
+    return f"{place}: {_in_short(error)}\n    {last.line}"
+
+
+def _in_short(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def _relative(file: Path | str) -> str:
+    """A path as short as it can be written here."""
+    try:
+        return str(Path(file).relative_to(Path.cwd()))
+    except ValueError:
+        return str(file)

@@ -1,0 +1,96 @@
+"""What the terminal shows of jobs that failed: rule, log, how to repeat one, the end of its log."""
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# One data set that cannot be had fails many jobs, all with the same log.
+_SHOWN, _NAMED = 3, 20
+_LINES = 12  # of a log without a line that begins with "error:"
+_LONGEST = 30  # lines of an error
+
+
+class FailedJob(NamedTuple):
+    """target: a file that it should have made."""
+
+    rule: str
+    target: str
+    log: Path
+
+
+def failed_jobs(jobs: Iterable[Any]) -> list[FailedJob]:
+    """Of Snakemake's jobs, among which groups are, those that have a log, by rule and target."""
+    single = (member for job in jobs for member in getattr(job, "jobs", [job]))
+    found = {
+        FailedJob(job.rule.name, str(job.output[0]), Path(job.log[0]))
+        for job in single
+        if job.log and job.output
+    }
+    return sorted(found)
+
+
+def repeat_options(
+    config: Mapping[str, Any], config_files: Sequence[Path], folder: Path | None
+) -> list[str]:
+    """Options of the command that ran the workflow without which a job would be another."""
+    told = ["--directory", str(folder)] if folder else []
+    if config_files:
+        told += ["--configfile", *map(_short, config_files)]
+    if config:
+        texts = {
+            key: value if isinstance(value, str) else json.dumps(value)
+            for key, value in config.items()
+        }
+        told += ["--config", *(f"{key}={text}" for key, text in texts.items())]
+    return told
+
+
+def failures_told(jobs: Sequence[FailedJob], options: Sequence[str]) -> str:
+    """A block for each of the first failed jobs; the others by rule and log."""
+    blocks = [_block(job, options) for job in jobs[:_SHOWN]]
+    others = [f"  {job.rule}: {job.log}" for job in jobs[_SHOWN : _SHOWN + _NAMED]]
+    if others:
+        more = len(jobs) - _SHOWN - len(others)
+        others += [f"  and {more} more"] if more else []
+        blocks.append("\n".join([f"{len(jobs) - _SHOWN} other jobs failed:", *others]))
+    return "\n\n".join(blocks)
+
+
+def _block(job: FailedJob, options: Sequence[str]) -> str:
+    # The target stands first, as --config and --configfile take all words behind them.
+    command = shlex.join(["snakemake", job.target, "--cores", "1", *options])
+    return "\n".join(
+        [
+            f"Failed: rule {job.rule}",
+            f"  makes: {job.target}",
+            f"  log: {job.log}",
+            f"  alone again: {command}",
+            *(f"  | {line}" for line in excerpt(job.log)),
+        ]
+    )
+
+
+def excerpt(log: Path) -> list[str]:
+    """The last error of a log up to an empty line; without one its last lines."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        return [f"(the log cannot be read: {error.strerror})"]
+    if not lines:
+        return ["(the log is empty: the job was ended from outside, or never began)"]
+    errors = [number for number, line in enumerate(lines) if line.startswith("error:")]
+    if not errors:
+        return lines[-_LINES:]
+    told = list(takewhile(str.strip, lines[errors[-1] :]))
+    rest = len(lines) - errors[-1] - len(told[:_LONGEST])
+    return [*told[:_LONGEST], *([f"({rest} more lines in the log)"] if rest else [])]
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

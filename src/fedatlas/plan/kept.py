@@ -1,0 +1,57 @@
+"""Runs that the atlas keeps although they are not selected: those of earlier selections.
+
+The atlas holds what is in the results folder. But a rule whose inputs were all traces there would
+run anew whenever another selection adds one, and would wait for jobs that nobody asked for. So the
+inputs of the joining rule are the selected experiments' files, and what the atlas held before is
+handed on from it. A parameter of the rule says which runs those are, and which are stale: it
+follows from the list of contents that lies beside the atlas, and does not change by joining.
+"""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from fedatlas.errors import FedatlasError
+from fedatlas.files import canonical_json
+from fedatlas.plan.build import Plan
+from fedatlas.plan.closure import code_digest
+from fedatlas.schema.models import read_json
+
+ATLAS = Path("results/atlas/atlas.nc")
+CONTENTS = Path("results/atlas/contents.json")
+
+
+def kept_runs(plan: Plan, selected: Mapping[str, Collection[str]]) -> str:
+    """experiment/run → whether it is stale, of runs in the atlas that have traces, as JSON.
+
+    Stale are runs that no experiment states any more, and those whose code has changed. selected:
+    experiment → runs that are joined anew.
+    """
+    kept = {}
+    for name, made in _contents().items():
+        experiment, _, run = name.partition("/")
+        traces = Path("results/experiments", experiment, "traces", run)
+        if run not in selected.get(experiment, ()) and traces.is_dir():
+            stated = plan.experiments.get(experiment)
+            gone = stated is None or run not in stated.runs
+            kept[name] = gone or _digest(made["code"]) != made["digest"]
+    return canonical_json(kept)
+
+
+def _contents() -> Mapping[str, Mapping[str, str]]:
+    """Of the atlas that is there; of none, and of one from before it was listed, nothing."""
+    if not (ATLAS.exists() and CONTENTS.exists()):
+        return {}
+    found = read_json(CONTENTS)
+    if not isinstance(found, dict) or not all(
+        isinstance(made, dict) and {"code", "digest"} <= made.keys() for made in found.values()
+    ):
+        raise FedatlasError(f"{CONTENTS}: holds no contents of an atlas. Delete it and run again.")
+    return found
+
+
+def _digest(modules: str) -> str:
+    """That of code that is there; empty where a module, such as a method, is gone."""
+    try:
+        return code_digest(*modules.split("+"))
+    except (FedatlasError, ValueError):
+        return ""

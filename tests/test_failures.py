@@ -1,0 +1,171 @@
+"""What a person sees of jobs and files that fail: which one, where, and how to repeat it."""
+
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import get_args
+
+import pytest
+from pydantic_core.core_schema import ErrorType
+
+from fedatlas import cli, extensions
+from fedatlas.errors import FedatlasError
+from fedatlas.extensions import import_extension
+from fedatlas.plan.failures import FailedJob, excerpt, failed_jobs, failures_told, repeat_options
+from fedatlas.schema.config import check_command
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.models import read_yaml, validated
+from fedatlas.schema.wording import in_words
+from fedatlas.traces.seal import check_seal
+from workflow_copy import ROOT
+
+
+def job(name: str, log: Path | str = "", **more):
+    return SimpleNamespace(
+        rule=SimpleNamespace(name=name), log=[log] if log else [], output=[f"{name}.nc"], **more
+    )
+
+
+def test_a_failed_job_is_told_with_its_log_and_how_to_repeat_it(tmp_path):
+    log = tmp_path / "train.log"
+    log.write_text("INFO round 1\nerror: x.py, line 3, in round: KeyError: 'a'\n    a[b]\n\nmore\n")
+    group = SimpleNamespace(jobs=[job("train", log), job("all")])
+    found = failed_jobs([group, job("draw", tmp_path / "missing.log")])
+    options = repeat_options(
+        {"experiments": ["demo-*"], "device": "cpu"}, [Path("/config/paper.yaml")], Path("/there")
+    )
+    told = failures_told(found, options)
+    assert told.splitlines() == [
+        "Failed: rule draw",
+        "  makes: draw.nc",
+        f"  log: {tmp_path / 'missing.log'}",
+        "  alone again: snakemake draw.nc --cores 1 --directory /there --configfile "
+        "/config/paper.yaml --config 'experiments=[\"demo-*\"]' device=cpu",
+        "  | (the log cannot be read: No such file or directory)",
+        "",
+        "Failed: rule train",
+        "  makes: train.nc",
+        f"  log: {log}",
+        "  alone again: snakemake train.nc --cores 1 --directory /there --configfile "
+        "/config/paper.yaml --config 'experiments=[\"demo-*\"]' device=cpu",
+        "  | error: x.py, line 3, in round: KeyError: 'a'",
+        "  |     a[b]",
+        "  | (2 more lines in the log)",
+    ]
+
+
+def test_many_failed_jobs_are_not_all_told_in_full(tmp_path):
+    many = [FailedJob("prepare", f"{n}.nc", tmp_path / f"{n}.log") for n in range(30)]
+    told = failures_told(many, [])
+    assert told.count("Failed:") == 3
+    assert "27 other jobs failed:\n  prepare:" in told and told.endswith("  and 7 more")
+
+
+def test_a_log_without_an_error_is_told_by_its_end(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("".join(f"line {n}\n" for n in range(40)))
+    assert excerpt(log) == [f"line {n}" for n in range(28, 40)]
+    log.write_text("")
+    assert "the log is empty" in excerpt(log)[0]
+
+
+@pytest.fixture
+def method(tmp_path, monkeypatch):
+    """Makes a module `mine` of the text as if it lay among the methods."""
+    monkeypatch.setattr(extensions, "_FOLDERS", [tmp_path])
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+
+    def write(text: str) -> None:
+        (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("x = 1\ndef round(:\n", r"mine\.py, line 2: invalid syntax: def round\(:"),
+     ("x = 1\ny = z\n", r"mine\.py, line 2, in <module>: NameError: .*\n    y = z"),
+     ("import no_such_package\n", r"mine\.py, line 1, in <module>: ModuleNotFoundError")],
+)  # fmt: skip
+def test_a_file_that_cannot_be_imported_is_named_with_its_line(method, text, message):
+    method(text)
+    with pytest.raises(FedatlasError, match=message):
+        import_extension("mine")
+
+
+def test_an_exception_in_a_method_shows_the_methods_line_first(method, monkeypatch, capsys):
+    method("import json\n\n\ndef round():\n    return json.loads('no')\n")
+    monkeypatch.setattr(cli, "app", lambda: import_extension("mine").round())
+    for undone in ("signal", "freeze", "set_threshold"):
+        monkeypatch.setattr(cli.signal if undone == "signal" else cli.gc, undone, lambda *_: None)
+    with pytest.raises(SystemExit):
+        cli.main()
+    first, second, *_, last = capsys.readouterr().err.splitlines()
+    assert re.match(r"error: .*mine\.py, line 5, in round: JSONDecodeError: Expecting", first)
+    assert second == "    return json.loads('no')" and last.startswith("json.decoder.JSON")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["--config", "a=1", "--config", "b=2"], ["-C", "a=1", "--config=b=2"]],
+)
+def test_two_options_config_are_refused(command):
+    with pytest.raises(FedatlasError, match="--config stands twice"):
+        check_command(command)
+    check_command(["--configfile", "x.yaml", "--config", "a=1", "b=2", "--cores", "2"])
+
+
+def test_an_equal_key_is_told_with_both_lines(tmp_path):
+    (tmp_path / "x.yaml").write_text("a: 1\nb: {c: 2}\na: 3\n")
+    with pytest.raises(
+        FedatlasError, match=r"x\.yaml, line 3: .*'a' stands twice, first in line 1"
+    ):
+        read_yaml(tmp_path / "x.yaml")
+    (tmp_path / "x.yaml").write_text("a: 1\nb: [1, 2\nc: 3\n")
+    with pytest.raises(FedatlasError, match=r"x\.yaml, line 3: is not valid YAML: "):
+        read_yaml(tmp_path / "x.yaml")
+
+
+CLAIM = {"id": "faster", "source": "s", "statement": "t"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ({"claims": [CLAIM | {"test": {"kind": "rate", "run": 3}}]}, r"key 'claims\.faster\.test"),
+        ({"seeds": 3}, "key 'seeds', value 3: must be a list, such as"),
+        (
+            {"lik": "demo-x"},
+            "unknown key 'lik'; similar: like.*; allowed keys: .*like, .*lists, .*name",
+        ),
+        ({"rounds": "many"}, "key 'rounds', value 'many': must be a whole number"),
+    ],
+)
+def test_messages_name_keys_in_plain_words(stated, message):
+    with pytest.raises(FedatlasError, match=message) as caught:
+        validated(Experiment, stated, "small.yaml")
+    assert "Input should" not in str(caught.value) and "valid" not in str(caught.value)
+
+
+def test_pydantics_words_are_never_printed():
+    names = ("expected", "gt", "ge", "lt", "le", "pattern", "max_length", "min_length")
+    context = dict.fromkeys((*names, "actual_length"), 1)
+    for kind in get_args(ErrorType):
+        words = in_words({"type": kind, "msg": "Value error, ours", "ctx": context})
+        assert "nput" not in words and not words.startswith("Value"), kind
+
+
+def test_a_file_that_does_not_exist_is_not_called_damaged(tmp_path):
+    with pytest.raises(FedatlasError, match=r"x\.nc: there is no such file") as caught:
+        check_seal(tmp_path / "x.nc")
+    assert "Delete" not in str(caught.value)
+    with pytest.raises(FedatlasError, match="cannot be read: Is a directory"):
+        check_seal(tmp_path)
+
+
+def test_the_demo_shows_failures_as_any_run_does():
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ndemo:")[2]
+    assert "tail" not in recipe.partition("\n\n")[0] and "|| {" not in recipe.partition("\n\n")[0]
+    assert "onerror:" in (ROOT / "Snakefile").read_text(encoding="utf-8")

@@ -1,0 +1,64 @@
+"""Which runs the atlas keeps from earlier selections, and which of them are stale."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from fedatlas.errors import FedatlasError
+from fedatlas.plan.closure import code_digest
+from fedatlas.plan.kept import kept_runs
+
+PLAN = SimpleNamespace(
+    experiments={name: SimpleNamespace(runs={"avg": 1, "page": 2}) for name in ("demo-a", "demo-b")}
+)
+FRESH = {"code": "fedatlas.errors+fedatlas.files"}
+FRESH["digest"] = code_digest(*FRESH["code"].split("+"))
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """What is kept of an atlas with these contents, all of which have traces."""
+    monkeypatch.chdir(tmp_path)
+
+    def of(contents, selected=(), *, traces=True, atlas=True):
+        (tmp_path / "results/atlas").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "results/atlas/contents.json").write_text(json.dumps(contents))
+        if atlas:
+            (tmp_path / "results/atlas/atlas.nc").touch()
+        for name in contents if traces else ():
+            experiment, run = name.split("/")
+            folder = tmp_path / "results/experiments" / experiment / "traces" / run
+            folder.mkdir(parents=True, exist_ok=True)
+        return json.loads(kept_runs(PLAN, dict(selected)))
+
+    return of
+
+
+def test_other_runs_are_kept_and_those_of_changed_code_are_stale(kept):
+    contents = {
+        "demo-a/avg": FRESH,
+        "demo-b/avg": FRESH,
+        "demo-b/page": FRESH | {"digest": "that of other code"},
+        "demo-b/gone": FRESH,
+        "demo-c/avg": FRESH,
+        "demo-a/page": {"code": "fedatlas.algorithms.no_such", "digest": "of a method"},
+    }
+    assert kept(contents, {"demo-a": {"avg": "demo-a"}}) == {
+        "demo-a/page": True,
+        "demo-b/avg": False,
+        "demo-b/gone": True,
+        "demo-b/page": True,
+        "demo-c/avg": True,
+    }
+
+
+def test_nothing_is_kept_without_traces_or_without_an_atlas(kept):
+    assert kept({"demo-b/avg": FRESH}, atlas=False) == {}
+    assert kept({"demo-a/avg": FRESH}, traces=False) == {}
+
+
+def test_a_list_that_is_none_is_named(kept):
+    for wrong in ([], {"demo-a/avg": 3}):
+        with pytest.raises(FedatlasError, match=r"contents\.json: holds no contents"):
+            kept(wrong, traces=False)
