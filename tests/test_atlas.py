@@ -639,11 +639,17 @@ def test_the_atlas_keeps_runs_of_earlier_selections(tmp_path):
         assert list(atlas) == ["vfb2", "fedpage"]  # this selection comes first
         marked = {f"{run.experiment}/{run.run}" for run in runs if run.title.endswith("(stale)")}
         assert marked == {min(names)}
-    before = path.read_bytes()
+    listed = contents.read_text()
     assert join_papers([second], path, kept, contents).added == []
-    assert path.read_bytes() == before
+    assert contents.read_text() == listed
+    with fedatlas.open_atlas(path) as atlas:
+        again = list(atlas_runs(atlas))
+        assert [run[:6] for run in again] == [run[:6] for run in runs]
+        for place, trace in EVERYWHERE.items():
+            found = atlas.dataset(place).load()
+            xr.testing.assert_identical(found, placed(trace, place))
     # One that cannot be read is not replaced by an atlas that has forgotten.
-    flip = bytearray(before)
+    flip = bytearray(path.read_bytes())
     flip[100] ^= 1
     path.write_bytes(flip)
     with pytest.raises(FedatlasError, match="its seal does not match"):

@@ -750,7 +750,7 @@ def test_what_errata_name_exists():
         ("\nfedpage:\n", "\npaper:\n", "key 'paper': a paper's key names a target"),
         ('"arXiv:2108.04755"', '"2108.04755"', r"fedpage: key 'identifier'.*arXiv:<number>"),
         ("id: FP-2", "id: FP-1", "fedpage: key 'errata': two have the id 'FP-1'"),
-        ('instead: "Line 24."', 'insted: "Line 24."', "unknown key 'errata.0.insted'"),
+        ('instead: "Line 24."', 'insted: "Line 24."', "unknown key 'errata.FP-1.insted'"),
     ],
 )
 def test_faults_of_the_papers_file_are_named(case, old, new, match):

@@ -28,6 +28,7 @@ from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
 _LOG = logging.getLogger(__name__)
 # What an experiment's file says of it.
 _STATED = ("title", "source", "notes", "dataset")
+_STATED_OF_RUNS = ("title", "selected", "code")
 
 
 class JoinedRun(Model):
@@ -153,19 +154,21 @@ def join_papers(
                 target = make_group(joined, f"{paper_name}/{name}")
                 target.attrs.update({key: str(text_of(group, key)) for key in _STATED})
                 for run, found in runs.items():
+                    # Written anew, as an attribute that is overwritten leaves traces in the file.
+                    stated = {key: str(text_of(found, key)) for key in _STATED_OF_RUNS}
+                    stale = "yes" if waiting.pop(f"{name}/{run}", False) else "no"
                     place = make_group(target, run)
-                    copier.copy(found, place)
-                    # Overwritten, an attribute leaves a random name in the file.
-                    place.attrs.pop("stale", None)
-                    place.attrs["stale"] = "yes" if waiting.pop(f"{name}/{run}", False) else "no"
+                    place.attrs.update(stated | {"stale": stale})
+                    for point, trace in _groups(found).items():
+                        copier.copy(trace, make_group(place, point))
                     listed[f"{name}/{run}"] = _made_by(found)
         seal(temporary)
     if contents is not None:
         write_text(contents, json.dumps(listed, indent=2, sort_keys=True) + "\n")
     new = {name for _, name in experiments} - former
     stayed = [name for name in kept or {} if name not in waiting]
-    stale = [name for name in stayed if (kept or {})[name]]
-    return Joined(sorted(new), stayed, stale, sorted(waiting))
+    old = [name for name in stayed if (kept or {})[name]]
+    return Joined(sorted(new), stayed, old, sorted(waiting))
 
 
 def _former(atlas: Path, opened: ExitStack, needed: bool) -> h5py.File | None:
