@@ -8,10 +8,9 @@ import pytest
 
 from experiment_files import plan_of_all
 from fedatlas.algorithms import build_algorithm
-from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
-from fedatlas.algorithms.gaussian_gradient_descent import GaussianGradientDescent
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork, graph_weights
+from fedatlas.studies import drift
 from fedatlas.studies.drift import noise_model
 
 NUMBERS = 4000  # of a model, each of which is a run of its own
@@ -48,7 +47,7 @@ def simulated(algorithm, graphs, iterations):
 def test_it_is_what_runs_of_the_method_gather(run):
     spec, iterations = runs()[run], 25
     algorithm, graphs = build_algorithm(spec), graph_weights(spec)
-    expected = noise_model(algorithm, *graphs, iterations).drift()[-1]
+    expected = noise_model(spec, iterations).drift()[-1]
     # The spread of a standard deviation over 4000 numbers, four times.
     assert simulated(algorithm, graphs, iterations) == pytest.approx(
         expected, rel=4 / np.sqrt(2 * NUMBERS), abs=1e-12
@@ -59,9 +58,10 @@ def test_it_is_what_runs_of_the_method_gather(run):
 def test_every_form_gathers_as_it_updates(form):
     scheme = {"name": "constant", "alpha": 0.3, "beta": 0.2, "gamma": 0.4, "samples": 1}
     scheme |= {"state_noise_scale": 0.7, "tracker_noise_scale": 1.3}
-    algorithm = DpGradientTracking(scheme=scheme, horizon=30, form=form)
-    graphs = graph_weights(runs()["s2-0.9996"])
-    found = noise_model(algorithm, *graphs, 12).drift()[-1]
+    values = {"scheme": scheme, "horizon": 2000, "form": form}
+    spec = runs()["s2-0.9996"].model_copy(update={"hyper_parameters": values})
+    algorithm, graphs = build_algorithm(spec), graph_weights(spec)
+    found = noise_model(spec, 12).drift()[-1]
     # Steps along trackers as sent are noisy by themselves; so is the mean of weights that differ.
     assert simulated(algorithm, graphs, 12) == pytest.approx(found, rel=4 / np.sqrt(2 * NUMBERS))
 
@@ -69,7 +69,7 @@ def test_every_form_gathers_as_it_updates(form):
 def test_drift_of_the_runs_of_figures_4_and_5():
     """After 2000 iterations; of [36] γ s √(K/n), of [43] κ σ √(2K/n)."""
     found = {
-        name: noise_model(build_algorithm(spec), *graph_weights(spec), spec.rounds).drift()[-1]
+        name: noise_model(spec, spec.rounds).drift()[-1]
         for name, spec in runs().items()
         if name in ("s1-0.1", "s1-0.1-unbalanced", "s1-0.1-rings", "s2-0.9996", "unbalanced",
                     "rings", "kang-2021", "kang-2021-matched", "chen-wang-2025", "wang-zhang-2024")
@@ -92,8 +92,9 @@ def test_drift_of_the_runs_of_figures_4_and_5():
 
 
 def test_other_methods_are_not_known():
-    algorithm = GaussianGradientDescent(
-        clipping="none", coupling=0.1, step_size=0.1, samples=1, noise=1
-    )
-    other: Any = SimpleNamespace(**algorithm.model_dump())
-    assert noise_model(other, np.eye(2), None, 5) is None
+    specs = plan_of_all().runs_of("dpgt-mnist-cpu")
+    assert all(noise_model(spec, 3) is not None for spec in specs)
+    unlisted = runs()["kang-2021"].model_copy()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delitem(drift._SINGLE, unlisted.algorithm)
+        assert noise_model(unlisted, 3) is None

@@ -114,9 +114,7 @@ def tabulate_conditions(specs: Sequence[RunSpec], study: BudgetStudy) -> list[di
 
 def _drift(spec: RunSpec) -> np.ndarray:
     """(rounds,)."""
-    algorithm, (states, trackers) = build_algorithm(spec), graph_weights(spec)
-    assert isinstance(algorithm, DecentralisedAlgorithm)
-    model = noise_model(algorithm, states, trackers, spec.rounds)
+    model = noise_model(spec, spec.rounds)
     return np.full(spec.rounds, np.nan) if model is None else model.drift()
 
 
