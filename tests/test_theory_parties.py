@@ -386,6 +386,7 @@ def test_the_table_and_the_figure_of_parties(tmp_path, monkeypatch):
         seeds=(0, 1),
     )
     trace.attrs["specification"] = spec.model_dump_json()
+    trace.attrs["point"] = spec.point
     table = study.tabulate_theory({"a": {"p": trace}}, tmp_path)
     path = tmp_path / "theory.csv"
     path.write_text(to_csv(table, COLUMNS))
