@@ -1,7 +1,7 @@
 """Convergence figures: a measurement against what runs have spent."""
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,13 +75,16 @@ def compose(title: str, shown: Shown) -> Canvas:
         # Unequal partitions differ a thousandfold in what a round costs.
         sharex="none" if figure.rows == "partition" else "col",
     )
+    logarithmic = {
+        cost: any(_ends_far_apart(cost, row.curves) for row in rows) for cost in figure.costs
+    }
     for row, places in zip(rows, axes, strict=True):
         for place, cost in zip(places, figure.costs, strict=True):
-            _draw_panel(place, row.measurement, cost, row.curves)
+            _draw_panel(place, row.measurement, cost, row.curves, logarithmic[cost])
             if _is_logarithmic(row.measurement, row.curves):
                 place.set_yscale("log")
         if row.measurement in LARGER_IS_BETTER:
-            places[0].set_ylim(_heights(row, figure.costs))  # the row shares them
+            places[0].set_ylim(_heights(row, logarithmic))  # the row shares them
             places[0].ticklabel_format(axis="y", useOffset=False)
         label = textwrap.fill(MEASUREMENTS[row.measurement].long_name, _LETTERS_OF_LABEL)
         places[0].set_ylabel(f"{row.title}\n{label}" if row.title else label)
@@ -138,8 +141,9 @@ def _differs_by(point: str, points: Mapping[str, xr.Dataset]) -> str:
     return hyper_parameters_told(varied_hyper_parameters(point, points))
 
 
-def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) -> None:
-    logarithmic = _ends_far_apart(cost, curves)
+def _draw_panel(
+    place: Axes, measurement: str, cost: str, curves: list[_Curve], logarithmic: bool
+) -> None:
     thicker = min(0.7, 1.4 / max(len(curves) - 1, 1))
     for above, curve in enumerate(reversed(curves)):
         # Later curves are drawn first and wider, so that coinciding ones are both seen.
@@ -169,19 +173,18 @@ def _draw_panel(place: Axes, measurement: str, cost: str, curves: list[_Curve]) 
         place.xaxis.set_major_formatter(EngFormatter(unit, sep=""))
 
 
-def _heights(row: _Row, costs: Sequence[str]) -> tuple[float | None, float | None]:
+def _heights(row: _Row, logarithmic: Mapping[str, bool]) -> tuple[float | None, float | None]:
     """Limits of a row's y axis, without the values in the first tenth of a linear x axis.
 
     Curves start at the score of a constant and end close together; the start would squeeze the
-    ends.
+    ends. logarithmic: by cost, whether the x axis is.
     """
     kept = [np.empty(0)]
-    for cost in costs:
-        logarithmic = _ends_far_apart(cost, row.curves)
+    for cost, is_logarithmic in logarithmic.items():
         for curve in row.curves:
-            x, y = _healthy_seeds(curve, row.measurement, cost, logarithmic)
+            x, y = _healthy_seeds(curve, row.measurement, cost, is_logarithmic)
             if len(y):
-                kept.append(y[:, x >= (0 if logarithmic else x[-1] / 10)].ravel())
+                kept.append(y[:, x >= (0 if is_logarithmic else x[-1] / 10)].ravel())
     values = np.concatenate(kept)
     if not len(values):
         return None, None
