@@ -125,7 +125,9 @@ def test_labels_are_compared_as_numbers_and_regression_labels_pass(tmp_path):
 
 
 def test_a_text_label_in_the_catalogue_is_refused_for_libsvm(tmp_path):
-    with pytest.raises(FedatlasError, match="labels are numbers, the catalogue maps 'yes'"):
+    with pytest.raises(
+        FedatlasError, match="key 'labels': maps 'yes', but the labels of the file are numbers"
+    ):
         read_libsvm(written(tmp_path / "a", "1 1:1\n"), 1, {"yes": 1.0, "no": -1.0})
 
 

@@ -98,7 +98,7 @@ def test_the_atlas_keeps_all_seeds_and_shows_the_judged_ones(tmp_path):
     folder = tmp_path / "paper-figure" / "traces" / "first"
     folder.mkdir(parents=True)
     write_trace(tuned([0.1, 0.2, 0.3], [2], point="p"), folder / "p.nc")
-    run = JoinedRun(name="first", title="t", selected_in="paper-figure", points=("p",))
+    run = JoinedRun(name="first", title="t", code="", selected_in="paper-figure", points=("p",))
     texts = dict.fromkeys(("title", "source", "notes", "dataset"), "")
     experiment = JoinedExperiment(name="paper-figure", runs=(run,), **texts)
     paper = JoinedPaper(paper="paper", experiments=(experiment,))

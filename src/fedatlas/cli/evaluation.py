@@ -158,6 +158,8 @@ def power(
 
 
 def _check_folder(results: Path) -> None:
+    if results.exists() and not results.is_dir():
+        raise FedatlasError(f"{results}: is not a folder; name the folder of results")
     if not results.is_dir():
         raise FedatlasError(
             f"{results}: there is no such folder in {Path.cwd()}: run snakemake first, go to the "
