@@ -17,7 +17,7 @@ import heapq
 import itertools
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -27,6 +27,9 @@ import numpy as np
 Vector = np.ndarray
 Matrix = np.ndarray
 Seconds = float | Fraction
+
+#: See `simulate`.
+Factor = Callable[[int, int, int, str, Seconds], float] | None
 
 LOSSES = ("logistic", "square", "robust")
 REGULARISERS = ("none", "l2", "nonconvex")
@@ -177,15 +180,17 @@ class Iteration:
     """One iteration of a dominator: Algorithm 2, lines 2–7."""
 
     dominator: int
-    epoch: int
     begun: Seconds
+    sample: int
+    round: int
+    """Of its dominator: how many iterations it had decided before."""
+    answered: dict[int, Seconds] = field(default_factory=dict)
     blocks_read: dict[int, Vector] = field(default_factory=dict)
     applied_at_read: dict[int, int] = field(default_factory=dict)
     """Per party: how many updates its block had seen when it answered."""
     meant_before: list[int] = field(default_factory=list)
     """Per party: how many of the iterations 0..number−1 are for its block."""
     number: int = -1
-    sample: int = -1
     theta: float = math.nan
     summed: Seconds = math.nan
 
@@ -232,6 +237,12 @@ class Result:
     """iterations × parties: the updates of earlier iterations that are missing in the answer."""
     starts: list[Seconds]
     """When the dominators began after each snapshot (or pass, or at 0)."""
+    tau_1: int
+    """Earlier global iterations that the shares of a sum lack, at most."""
+    tau_2: int
+    """Global iterations from a sum to a collaborative update of it, at most."""
+    eta_1: int
+    """Of successive global iterations that visit every block, the most that it takes."""
     longest_wait: Seconds
     """The longest time that a message waited for a thread."""
 
@@ -254,7 +265,7 @@ class UpdateApplied:
     def happen(self, world: _World) -> None:
         world.apply(self.time, self.iteration, self.party)
         if self.party == self.iteration.dominator:
-            if not world.synchronous and not world.closed:
+            if not world.synchronous:
                 world.plan(IterationBegins(self.time, self.party, world.epoch))
         else:
             world.idle_threads[self.party] += 1
@@ -294,7 +305,7 @@ class PartyAnswers:
         return (self.iteration.dominator, self.party)
 
     def happen(self, world: _World) -> None:
-        # The sample is named when the sum is known, so the whole block is kept until then.
+        # The whole block is kept until the sum is there.
         self.iteration.blocks_read[self.party] = world.blocks[self.party].copy()
         self.iteration.applied_at_read[self.party] = world.updates_seen[self.party]
 
@@ -311,8 +322,6 @@ class SumArrives:
         return (self.iteration.dominator,)
 
     def happen(self, world: _World) -> None:
-        if world.closed or self.iteration.epoch != world.epoch:
-            return  # begun, but the epoch has enough without it
         world.decide(self.time, self.iteration)
 
 
@@ -331,12 +340,17 @@ class IterationBegins:
     def happen(self, world: _World) -> None:
         if world.closed or self.epoch != world.epoch:
             return
-        iteration = Iteration(self.dominator, self.epoch, self.time)
+        sample, number = int(world.samples[world.begun]), world.rounds[self.dominator]
+        iteration = Iteration(self.dominator, self.time, sample, number)
+        world.begin(iteration)
+        asked = self.time + world.latency
+        answered = [
+            asked + world.duration(iteration, party, "share", asked) for party in range(world.q)
+        ]
         for party in range(world.q):
-            answered = self.time + world.latency + world.share_time[party]
-            world.plan(PartyAnswers(answered, iteration, party))
-        summed = self.time + world.latency + max(world.share_time) + world.depth * world.latency
-        world.plan(SumArrives(summed, iteration))
+            iteration.answered[party] = answered[party]
+            world.plan(PartyAnswers(answered[party], iteration, party))
+        world.plan(SumArrives(max(answered) + world.depth * world.latency, iteration))
 
 
 class _World:
@@ -362,6 +376,7 @@ class _World:
         slowdown: Sequence[Seconds],
         w0: Vector,
         threads: int,
+        factor: Factor,
     ) -> None:
         self.method, self.X, self.y, self.samples = method, X, y, order
         self.n, self.q, self.m = len(y), len(blocks), dominators
@@ -378,6 +393,9 @@ class _World:
             for columns, slow in zip(self.columns, slowdown, strict=True)
         ]
         self.update_time = list(self.share_time)
+        self.factor = factor
+        self.rounds = [0] * self.m  # decided, per dominator
+        self.begun = 0  # iterations
 
         self.blocks = [np.array(w0[columns], dtype=np.float64) for columns in self.columns]
         self.updates_seen = [0] * self.q  # applied, per block
@@ -389,9 +407,9 @@ class _World:
         self.mean = [np.zeros(len(columns)) for columns in self.columns]
 
         self.epoch = 0
-        self.decided_in_epoch = 0
-        self.closed = False  # no iteration may begin or be decided until the next epoch
-        self.under_way = 0  # decided updates of blocks that are not applied yet
+        self.begun_in_epoch = 0
+        self.closed = False  # no iteration may begin until the next epoch
+        self.under_way = 0  # iterations that are not decided, updates that are not applied yet
         self.agenda: list[tuple[Seconds, int, tuple[int, ...], int, Any]] = []
         self.tickets = itertools.count()
 
@@ -416,7 +434,7 @@ class _World:
 
     def start_epoch(self, now: Seconds) -> None:
         self.epoch += 1
-        self.decided_in_epoch = 0
+        self.begun_in_epoch = 0
         self.closed = False
         self.starts.append(now)
         self.start_round(now)
@@ -424,6 +442,21 @@ class _World:
     def start_round(self, now: Seconds) -> None:
         for dominator in range(self.m):
             self.plan(IterationBegins(now, dominator, self.epoch))
+
+    def begin(self, iteration: Iteration) -> None:
+        self.begun += 1
+        self.begun_in_epoch += 1
+        self.under_way += 1
+        if self.begun_in_epoch == self.inner or self.begun == len(self.samples):
+            self.closed = True
+
+    def duration(self, iteration: Iteration, party: int, what: str, begins: Seconds) -> Seconds:
+        """Of a share or an update."""
+        work = self.share_time[party] if what == "share" else self.update_time[party]
+        if self.factor is None:
+            return work
+        varied = work * self.factor(iteration.dominator, iteration.round, party, what, begins)
+        return max(1, round(varied))
 
     def pass_over_the_data(self, now: Seconds) -> Seconds:
         """ϑ of every sample, to every party: Algorithm 4, lines 3–4; Algorithm 6, line 2."""
@@ -446,7 +479,8 @@ class _World:
     def decide(self, now: Seconds, iteration: Iteration) -> None:
         """One more dominated update: Algorithms 2, 4 and 6, from the index to its own update."""
         iteration.number = len(self.iterations)
-        iteration.sample = int(self.samples[iteration.number])
+        self.rounds[iteration.dominator] += 1
+        self.under_way -= 1
         iteration.summed = now
         iteration.meant_before = list(self.updates_meant)
         z = 0.0
@@ -459,7 +493,8 @@ class _World:
 
         for party in range(self.q):
             if party == iteration.dominator:
-                self.plan(UpdateApplied(now + self.update_time[party], iteration, party))
+                took = self.duration(iteration, party, "update", now)
+                self.plan(UpdateApplied(now + took, iteration, party))
             elif self.method == "afsvrg-vp":
                 continue  # nobody else hears of it
             else:
@@ -467,11 +502,7 @@ class _World:
             self.updates_meant[party] += 1
             self.under_way += 1
 
-        self.decided_in_epoch += 1
-        if self.inner is not None and self.decided_in_epoch == self.inner:
-            self.closed = True
         if len(self.iterations) == self.updates:
-            self.closed = True
             blocks = [block.copy() for block in self.blocks]
             self.report = (now, blocks, len(self.applications))
 
@@ -481,7 +512,7 @@ class _World:
             message = self.queues[party].popleft()
             self.idle_threads[party] -= 1
             self.longest_wait = max(self.longest_wait, now - message.time)
-            done = now + self.update_time[party]
+            done = now + self.duration(message.iteration, party, "update", now)
             self.plan(UpdateApplied(done, message.iteration, party))
 
     def apply(self, now: Seconds, iteration: Iteration, party: int) -> None:
@@ -504,12 +535,49 @@ class _World:
 
     def everything_applied(self, now: Seconds) -> None:
         """A barrier, if one is due."""
-        if self.report is not None:
+        if self.begun == len(self.samples):
             return
         if self.closed:
             self.start_epoch(self.pass_over_the_data(now))
         elif self.synchronous:
             self.start_round(now)
+
+
+def _global_delays(
+    iterations: Sequence[Iteration],
+    applications: Sequence[Application],
+    work: Sequence[Seconds],
+) -> dict[str, int]:
+    """By their definitions, from everything that happened.
+
+    Global iterations are sums, each for its dominator's block, and collaborative updates; those of
+    equal times by their sums, then by how long parties work; sums last.
+    """
+    of_work = {p: k for k, p in enumerate(sorted(range(len(work)), key=lambda p: work[p]))}
+    happened = [(i.summed, 1, i.number, 0, i.dominator) for i in iterations]
+    happened += [
+        (a.time, 0, a.iteration, of_work[a.party], a.party)
+        for a in applications
+        if a.party != iterations[a.iteration].dominator
+    ]
+    label = {(number, party): t for t, (_, _, number, _, party) in enumerate(sorted(happened))}
+    tau_1 = tau_2 = eta_1 = 0
+    for iteration in iterations:
+        own = label[iteration.number, iteration.dominator]
+        lacking = [
+            a
+            for a in applications
+            if label[a.iteration, a.party] < own and a.time > iteration.answered[a.party]
+        ]
+        tau_1 = max(tau_1, len(lacking))
+        reached = [
+            label[a.iteration, a.party] for a in applications if a.iteration == iteration.number
+        ]
+        tau_2 = max(tau_2, max(reached) - own)
+    for party in range(len(work)):
+        visits = [-1, *sorted(label[a.iteration, party] for a in applications if a.party == party)]
+        eta_1 = max([eta_1, *(after - before for before, after in itertools.pairwise(visits))])
+    return {"tau_1": tau_1, "tau_2": tau_2, "eta_1": eta_1}
 
 
 def assemble(blocks: Sequence[Vector], columns: Sequence[Sequence[int]]) -> Vector:
@@ -540,6 +608,7 @@ def simulate(
     slowdown: Sequence[Seconds] | None = None,
     w0: Vector | None = None,
     threads: int | None = None,
+    factor: Factor = None,
 ) -> Result:
     """VFB²-SGD, -SVRG or -SAGA (Algorithms 2–7), or AFSVRG-VP, in simulated seconds.
 
@@ -548,10 +617,14 @@ def simulate(
     update of its block τ_ℓ = r_ℓ. A message takes L = latency seconds, 0 if q = 1; a sum over the
     parties climbs a tree of D = ⌈log2 q⌉ levels. Parties 0..m−1 are the dominators.
 
-    - Every dominator begins an iteration at time 0. For one of dominator a that begins at t, party
-      ℓ answers from its block as it is at t + L + r_ℓ, updates due at that time included; the sum
-      arrives at S = t + L + max r_ℓ + D·L. Iterations are numbered, and take the next sample of
-      ``order``, in the order of S (then dominator). ϑ = ∂L/∂z at the sum.
+    - Every dominator begins an iteration at time 0, in the order of the dominators, and takes the
+      next sample of ``order``; none begins when there is none left. For one of dominator a that
+      begins at t, party ℓ answers from its block as it is at t + L + r_ℓ, updates due at that time
+      included; the sum arrives at S = t + L + max r_ℓ + D·L. Iterations are numbered in the order
+      of S (then dominator). ϑ = ∂L/∂z at the sum.
+    - ``factor`` (dominator, how many iterations it had decided, party, "share" or "update", time at
+      which the party begins) multiplies r_ℓ or τ_ℓ; times are then whole numbers, at least 1. The
+      r_ℓ of a snapshot stay as they are.
     - The dominator updates its own block at S + τ_a and begins its next iteration then. (ϑ, i)
       arrives at every other party ℓ at S + L, waits in a first-in first-out queue for one of k = m
       threads (``threads``), and is applied τ_ℓ after it was taken.
@@ -562,17 +635,16 @@ def simulate(
       one block due at the same time are applied in the order of their numbers.
     - ``synchronous``: the m dominators begin together, and again when every party has applied
       every update.
-    - SVRG: exactly ``inner`` iterations between two snapshots. Those that have begun but whose
-      sums come later are dropped: they draw no sample and change nothing. At the last application
+    - SVRG: exactly ``inner`` iterations begin between two snapshots. At the last application
       the snapshot is taken, a party's m threads sharing its work; it takes n · max r_ℓ / m + L +
       D·L for the sums and L + n · max τ_ℓ / m for the gradient; then all dominators begin. The
       first begins at time 0. SAGA's first pass: the same, once.
     - AFSVRG-VP: SVRG, but an iteration updates its dominator's block only and sends nothing.
 
-    The run ends with the sum of iteration ``updates`` − 1. The read delay of iteration j at party
-    ℓ: the updates by iterations 0..j−1 that are meant for block ℓ (all of them; AFSVRG-VP: those
-    that ℓ dominates) minus those applied at the answer. The update delay of an application: the
-    updates of the block between the answer and the application, itself not counted.
+    The run is reported at the sum of iteration ``updates`` − 1. The read delay of iteration j at
+    party ℓ: the updates by iterations 0..j−1 that are meant for block ℓ (all of them; AFSVRG-VP:
+    those that ℓ dominates) minus those applied at the answer. The update delay of an application:
+    the updates of the block between the answer and the application, itself not counted.
 
     Times may be `fractions.Fraction`; then ties are exact.
     """
@@ -607,13 +679,14 @@ def simulate(
         slowdown,
         np.zeros(X.shape[1]) if w0 is None else w0,
         dominators if threads is None else threads,
+        factor,
     )
     world.run()
 
     assert world.report is not None
     seconds, reported, applied = world.report
     read_delays = np.zeros((updates, q), dtype=np.int64)
-    for iteration in world.iterations:
+    for iteration in world.iterations[:updates]:
         for party in range(q):
             meant = iteration.meant_before[party]
             read_delays[iteration.number, party] = meant - iteration.applied_at_read[party]
@@ -636,4 +709,5 @@ def simulate(
         read_delays=read_delays,
         starts=world.starts,
         longest_wait=world.longest_wait,
+        **_global_delays(world.iterations, world.applications, world.update_time),
     )

@@ -8,7 +8,7 @@ exactly, and so does the work of a pass that up to eight threads share.
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -82,6 +82,11 @@ class Case:
     latency: float = 0.25
     straggler: float = 1.0
     masks: Masks = ONES
+    compute: dict[str, Any] = field(default_factory=lambda: {"kind": "constant"})
+    drift: dict[str, Any] | None = None
+    straggler_party: int | None = None
+    threads: int | None = None
+    unit: float = UNIT
     seed: int = 0
 
     @property
@@ -111,9 +116,13 @@ class Case:
     @property
     def network(self) -> NetworkModel:
         return NetworkModel(
-            seconds_per_feature=UNIT * self.seconds_per_feature,
-            latency=UNIT * self.latency,
+            seconds_per_feature=self.unit * self.seconds_per_feature,
+            latency=self.unit * self.latency,
             straggler=self.straggler,
+            straggler_party=self.straggler_party,
+            compute=self.compute,
+            drift=self.drift,
+            threads=self.threads,
             masks=self.masks,
         )
 
@@ -161,12 +170,25 @@ class RecordingRandom(RoundRandom):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.order: list[int] = []
+        self._drawn: dict[int, list[int]] = {}
+        self._round = 0
+
+    def at(self, round_number: int) -> "RecordingRandom":
+        self._round = round_number
+        super().at(round_number)
+        return self
 
     def indices(self, population: int, size: int) -> np.ndarray:
         drawn = super().indices(population, size)
-        self.order += drawn.tolist()
+        known, new = self._drawn.get(self._round, []), drawn.tolist()
+        assert known[:size] == new[: len(known)]  # those that dominators knew before
+        self._drawn[self._round] = max(known, new, key=len)
         return drawn
+
+    @property
+    def order(self) -> list[int]:
+        """Those of all rounds so far, and those ahead."""
+        return [sample for number in sorted(self._drawn) for sample in self._drawn[number]]
 
 
 class Run:
@@ -204,8 +226,11 @@ class Run:
         return np.split(x, np.cumsum(self.case.sizes)[:-1])
 
 
-def replayed(run: Run) -> reference.Result:
-    """The reference on the samples that a run has drawn so far."""
+def replayed(run: Run, factor: reference.Factor = None, ticks: int = 1) -> reference.Result:
+    """The reference on the samples that a run has drawn so far.
+
+    ticks: of its clock in a second.
+    """
     case, data = run.case, run.data
     loss, regulariser = PARTS[case.objective]
     slowdown = [Fraction(1)] * case.parties
@@ -214,15 +239,18 @@ def replayed(run: Run) -> reference.Result:
             Fraction(np.count_nonzero(data.X[:, block]), case.samples * len(block))
             for block in data.blocks
         ]
-    if case.parties > 1:
+    if case.straggler_party is not None:
+        slowdown[case.straggler_party] *= Fraction(case.straggler)
+    elif case.parties > 1:
         slowdown[-1] *= Fraction(case.straggler)
+    decided = run.state.dominated_updates
     return reference.simulate(
         case.method,
         data.X,
         data.y,
         data.blocks,
-        run.random.order,
-        len(run.random.order),
+        run.random.order[: decided + run.state.iterations_under_way],
+        decided,
         case.step_size,
         loss,
         regulariser,
@@ -230,10 +258,12 @@ def replayed(run: Run) -> reference.Result:
         dominators=case.active,
         synchronous=case.synchronous,
         inner=case.inner,
-        seconds_per_feature=Fraction(UNIT * case.seconds_per_feature),
-        latency=Fraction(UNIT * case.latency),
+        seconds_per_feature=Fraction(case.unit * case.seconds_per_feature) * ticks,
+        latency=Fraction(case.unit * case.latency) * ticks,
         slowdown=slowdown,
         w0=data.x0,
+        threads=case.threads,
+        factor=factor,
     )
 
 
@@ -242,20 +272,24 @@ def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float = 1e
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
 
 
-def assert_replayed(run: Run) -> reference.Result:
+def assert_replayed(run: Run, factor: reference.Factor = None, ticks: int = 1) -> reference.Result:
     """Blocks, times and delays of both sides agree, at the last sum and when nothing waits."""
-    result, counters = replayed(run), run.counters
-    assert result.longest_wait == 0  # as many threads as dominators always suffice
+    result, counters = replayed(run, factor, ticks), run.counters
+    if factor is None and run.case.threads is None:
+        assert result.longest_wait == 0  # as many threads as dominators suffice
     assert_close(run.x, np.concatenate(result.blocks))  # settles, and tells of what is due
     assert counters.block_updates == result.applied
     assert counters.update_delay_mean == pytest.approx(result.update_delay_mean, rel=1e-12)
-    assert counters.simulated_time == float(result.seconds)
+    assert counters.simulated_time == float(result.seconds) / ticks
     assert counters.read_delay_max == result.read_delay_max
     assert counters.read_delay_mean == pytest.approx(result.read_delay_mean, rel=1e-12)
     assert_close(run.barrier(), np.concatenate(result.drained_blocks))
-    assert counters.simulated_time == float(result.drained_seconds)
+    assert counters.simulated_time == float(result.drained_seconds) / ticks
     delays = [application.delay for application in result.applications]
     assert counters.block_updates == len(delays)
+    assert counters.tau_1 == result.tau_1
+    assert counters.tau_2 == result.tau_2
+    assert counters.eta_1 == result.eta_1
     assert counters.update_delay_max == max(delays)
     assert counters.update_delay_mean == pytest.approx(np.mean(delays), rel=1e-12)
     return result
@@ -437,10 +471,10 @@ def assert_as_by_events(
     """The loop of one party and that of several leave the same bits everywhere."""
     alone = Run(case, data).round(rounds)
 
-    def by_events(blocks, rule, timing, scratch, draws, *state):
+    def by_events(blocks, rule, timing, laws, scratch, draws, *state):
         trees = np.empty((1, 2, 0, 2), np.int64)
         law = at.MaskLaw(np.uint64(0), 0.0, 0.0, math.inf)
-        job = blocks, rule, timing, scratch, draws, -math.inf, trees, law
+        job = blocks, rule, timing, laws, scratch, draws, len(draws), -math.inf, trees, law
         assert events.advance(*job, *state)
 
     monkeypatch.setattr(events, "decide_alone", by_events)
@@ -452,7 +486,9 @@ def assert_as_by_events(
 
 
 def arrays_of(state: PartyState) -> list[np.ndarray]:
-    return [state.x, state.mean, state.reference, *state.queues, *state.tally]
+    """All that says how the run goes on: of what is asked for, only how often it was decided."""
+    queues = state.queues._replace(asked=state.queues.asked[:, at.ITERATION], reads=np.zeros(0))
+    return [state.x, state.mean, state.reference, *queues, *state.tally]
 
 
 def test_afsvrg_of_active_parties_only_has_the_optimum_on_their_columns():
@@ -751,7 +787,7 @@ def test_costs_are_those_of_the_papers(method, synchronous, layout, parties, act
         passes = {"sgd": 0, "saga": 1}.get(method, -(-number // 3))
         backward = method != "afsvrg-vp"
         counters = run.counters
-        assert counters.iteration == updates == len(run.random.order)
+        assert counters.iteration == updates == run.state.dominated_updates
         assert counters.update_epoch == updates / n
         assert counters.full_passes == passes
         assert counters.gradient_evaluations == updates + passes * n
@@ -760,7 +796,9 @@ def test_costs_are_those_of_the_papers(method, synchronous, layout, parties, act
         spread = (others if backward else active - 1) * passes
         assert counters.bytes_down == 16 * others * updates * backward + 8 * n * spread
         assert counters.messages == others * ((2 + backward) * updates + 2 * passes) + spread
+    updates += run.state.iterations_under_way
     run.barrier()
+    assert run.counters.iteration == updates
     assert run.counters.block_updates == (parties if backward else 1) * updates
 
 
@@ -768,9 +806,12 @@ def test_costs_are_those_of_the_papers(method, synchronous, layout, parties, act
 def test_rounds_share_an_epoch_as_evenly_as_can_be(rounds_per_epoch):
     n, run = 16, Run(Case(rounds_per_epoch=min(rounds_per_epoch, 16)))
     for number in range(1, 3 * rounds_per_epoch + 1):
-        before = len(run.random.order)
+        before = run.state.dominated_updates
         run.round()
-        assert len(run.random.order) - before in {n // rounds_per_epoch, -(-n // rounds_per_epoch)}
+        assert run.state.dominated_updates - before in {
+            n // rounds_per_epoch,
+            -(-n // rounds_per_epoch),
+        }
         if number % rounds_per_epoch == 0:
             assert run.counters.update_epoch == number // rounds_per_epoch
 

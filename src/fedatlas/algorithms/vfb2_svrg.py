@@ -45,3 +45,8 @@ class Vfb2Svrg(VerticalAlgorithm):
         if state.dominated_updates % (self.inner_passes * problem.samples) == 0:
             state = full_pass(state, self.rule, problem, network)
         return super().round(state, problem, network, random)
+
+    def next_barrier(self, decided: int, samples: int) -> float:
+        """The end of the inner loop."""
+        inner = self.inner_passes * samples
+        return inner * (decided // inner + 1)

@@ -2,11 +2,12 @@
 
 from matplotlib.figure import Figure as Canvas
 
-from fedatlas.figures import convergence, final, scaling, sensitivity
+from fedatlas.figures import convergence, final, region, scaling, sensitivity
 from fedatlas.figures.style import Shown
 
 _KINDS = {
     "convergence": convergence.compose,
+    "region": region.compose,
     "scaling": scaling.compose,
     "final": final.compose,
     "sensitivity": sensitivity.compose,

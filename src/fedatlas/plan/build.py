@@ -27,7 +27,6 @@ from fedatlas.plan.checks import (
 from fedatlas.schema.experiment_files import Fault, Faults, load_sound_experiments
 from fedatlas.schema.experiments import Experiment, RunConfig
 from fedatlas.schema.hyper_parameters import at_point, flat
-from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.papers import Paper, load_papers
 from fedatlas.schema.partitions import (
@@ -225,10 +224,6 @@ def _planned(
 def _specification(name: str, experiment: Experiment, run_name: str, run: RunConfig) -> RunSpec:
     """What all points of a run have in common."""
     partition = experiment.partition_of(run_name)
-    network = experiment.network
-    simulated = partition.kind == "vertical" and run.backend == "simulated"
-    if simulated and network is None:
-        network = NetworkModel()
     tuning_seeds = experiment.tuning_seeds if experiment.chooses(run_name) else ()
     graphs = run.graphs
     if run.algorithm in algorithm_names() and algorithm_class(run.algorithm).on_graphs:
@@ -241,7 +236,7 @@ def _specification(name: str, experiment: Experiment, run_name: str, run: RunCon
         dataset=experiment.dataset,
         split=experiment.split,
         partition=partition,
-        network=network,
+        network=experiment.network_of(run_name),
         backend=run.backend,
         graphs=graphs,
         objective=experiment.objective_of(run_name),

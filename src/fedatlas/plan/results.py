@@ -96,7 +96,8 @@ def judged_file(plan: Plan, experiment: str, file: str) -> list[str]:
 
 def judging_code(plan: Plan, experiment: str) -> list[str]:
     """The modules that judge an experiment's claims: of the kinds only those that it states."""
-    kinds = {claim.test.kind for claim in plan.experiments[experiment].claims}
+    claims = plan.experiments[experiment].claims
+    kinds = {kind for claim in claims for kind in claim.test.kinds}
     return ["fedatlas.evaluation.verdicts", *(claim_module(kind) for kind in sorted(kinds))]
 
 

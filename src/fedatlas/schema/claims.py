@@ -102,6 +102,11 @@ class ClaimTest(Model, ABC):
         """Runs that the test looks at."""
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds whose modules judge it."""
+        return (self.kind,)
+
+    @property
     def measured(self) -> tuple[str, ...]:
         """What the runs must measure: by default the key `measurement`, if there is one."""
         measurement = getattr(self, "measurement", None)

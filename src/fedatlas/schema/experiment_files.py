@@ -2,7 +2,7 @@
 
 A folder of `config/experiments` is a group; `config/experiments/fedpage/tuned-a9a.yaml` is the
 experiment `fedpage-tuned-a9a`. A file may state several, see `fedatlas.schema.families`. One that
-is `like` another takes over all keys that it does not state.
+is `like` another takes over all keys that it does not state; `network` may name an experiment, too.
 """
 
 import re
@@ -127,7 +127,8 @@ def read_sound_experiments(folder: Path) -> tuple[dict[str, Stated], Faults]:
     found: dict[str, Stated] = {}
     for name, (where, content) in complete.items():
         with faults.of(name):
-            found[name] = where, _with_runs(where, content, complete, faults)
+            with_runs = _with_runs(where, content, complete, faults)
+            found[name] = where, _with_network(where, with_runs, complete)
     return found, faults
 
 
@@ -176,6 +177,21 @@ def _complete(
     if "runs_of" in stated:
         taken = {key: value for key, value in taken.items() if key not in _OF_RUNS}
     return taken | stated
+
+
+def _with_network(
+    where: str, content: dict[str, Any], contents: Mapping[str, Stated]
+) -> dict[str, Any]:
+    """The content with the network of another experiment, where it names one in place of it."""
+    other = content.get("network")
+    if not isinstance(other, str):
+        return content
+    network = contents[other][1].get("network") if other in contents else None
+    if not isinstance(network, dict):
+        raise FedatlasError(
+            f"{where}: key 'network': '{other}' is no other experiment that states a network"
+        )
+    return content | {"network": network}
 
 
 def _with_runs(

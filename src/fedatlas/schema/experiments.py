@@ -12,7 +12,7 @@ from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model
 from fedatlas.schema.network_model import Backend, NetworkModel
 from fedatlas.schema.objectives import AucObjective, LinearObjective, Objective
-from fedatlas.schema.partitions import Partition
+from fedatlas.schema.partitions import Partition, VerticalPartition
 from fedatlas.schema.selection import Selection
 from fedatlas.schema.studies import BudgetStudy, Landscape, PrivacyAudit
 
@@ -29,7 +29,7 @@ class RunConfig(Model):
         grid, it does so for every point of it.
     backend: of parties with columns: `simulated`, or `processes`, see docs/parties.md. To the times
         that processes need those of the network are added; without a network nothing is.
-    partition, objective, graphs, rounds, record_every: the experiment's by default.
+    partition, network, objective, graphs, rounds, record_every: the experiment's by default.
     """
 
     algorithm: str
@@ -39,6 +39,7 @@ class RunConfig(Model):
     tuned_in: str | None = None
     backend: Backend = "simulated"
     partition: Partition | None = None
+    network: NetworkModel | None = None
     objective: Objective | None = None
     graphs: Graphs | None = None
     rounds: PositiveInt | None = None
@@ -130,6 +131,17 @@ class Experiment(Model):
         """The partition that a run works on."""
         return self.runs[run].partition or self.partition
 
+    def network_of(self, run: str) -> NetworkModel | None:
+        """Speeds of parties and links of a run over parties; None of any other run.
+
+        None, too, of parties that are processes, if nothing is stated: nothing is added to their
+        times.
+        """
+        if self.partition_of(run).kind != "vertical":
+            return None
+        usual = NetworkModel() if self.runs[run].backend == "simulated" else None
+        return self.runs[run].network or self.network or usual
+
     def objective_of(self, run: str) -> Objective:
         """The objective that a run minimises."""
         return self.runs[run].objective or self.objective
@@ -152,10 +164,30 @@ class Experiment(Model):
         vertical = "vertical" in {self.partition_of(run).kind for run in self.runs}
         if self.network is not None and not vertical:
             raise ValueError("'network' belongs to vertical partitions; remove it")
-        for name, run in self.runs.items():
-            if run.backend == "processes" and self.partition_of(name).kind != "vertical":
+        for run, stated in self.runs.items():
+            partition = self.partition_of(run)
+            if not isinstance(partition, VerticalPartition):
+                if stated.backend == "processes":
+                    raise ValueError(
+                        f"runs.{run}: 'backend: processes' belongs to vertical partitions; remove "
+                        "it"
+                    )
+                if stated.network is not None:
+                    raise ValueError(
+                        f"runs.{run}: 'network' belongs to vertical partitions; remove it"
+                    )
+                continue
+            network = self.network_of(run) or NetworkModel()
+            place = network.straggler_party or 0
+            if place >= partition.parties:
                 raise ValueError(
-                    f"runs.{name}: 'backend: processes' belongs to vertical partitions; remove it"
+                    f"runs.{run}: straggler_party: {place} is none of its {partition.parties} "
+                    "parties, counted from 0"
+                )
+            if stated.backend == "processes" and network.varies:
+                raise ValueError(
+                    f"runs.{run}: 'backend: processes' adds times that are constant: its network "
+                    "states no 'compute', 'drift' or 'cores'"
                 )
         if self.audit and self.partition.kind != "vertical":
             raise ValueError("'audit' belongs to a vertical 'partition'; remove it")
@@ -303,7 +335,8 @@ class Experiment(Model):
         if cost == "epsilon" and not (on_graphs and kind == "horizontal"):
             return "it is not private"
         if network is not None and kind == "vertical":
-            own = (self.network or NetworkModel()).latency
+            clock = self.network_of(run)
+            own = clock.latency if clock else network.latency
             if own != network.latency:
                 return f"its own clock has the latency {own:g} s; state 'network: {{latency: …}}'"
         return ""

@@ -18,7 +18,8 @@ _KINDS_OF_KEY = {
     "points": ("convergence",),
     "dashed": ("convergence", "scaling"),
     "groups": ("scaling",),
-    "target": ("scaling",),
+    "target": ("scaling", "region"),
+    "pairs": ("region",),
     "published": ("final",),
     "hyper_parameter": ("sensitivity",),
     "bounds": ("sensitivity",),
@@ -31,17 +32,19 @@ class Figure(Model):
     kind:
         `convergence`: small panels, a column for each cost, a row for each measurement.
         `scaling`: speed-up against the number of parties, a line for each group of runs.
+        `region`: maps over networks of one run's time over another's, and of speed-up.
         `final`: where the seeds of each run's selected point ended.
         `sensitivity`: the levels by which points are chosen against a hyper-parameter of grids.
     also: further measurements, each in a row of its own.
     dashed: run drawn in dashes → the run whose colour it takes.
     groups: label → runs by rising number of parties. target: value to which time is taken.
+    pairs: run → the run with which its time is compared, on the same network.
     published: run → the number that the paper prints.
     hyper_parameter: on the x axis; `effective_step_size` is each method's own.
     bounds: run → theorem → the largest value of the hyper-parameter that it covers.
     """
 
-    kind: Literal["convergence", "scaling", "final", "sensitivity"] = "convergence"
+    kind: Literal["convergence", "scaling", "region", "final", "sensitivity"] = "convergence"
     measurement: Measurement = "gradient_norm"
     also: tuple[Measurement, ...] = ()
     costs: tuple[Cost, ...] = Field(
@@ -52,6 +55,7 @@ class Figure(Model):
     dashed: dict[str, str] = Field(default={})
     groups: dict[str, tuple[str, ...]] = Field(default={})
     target: PositiveFloat = 1e-3
+    pairs: dict[str, str] = Field(default={})
     published: dict[str, float] = Field(default={})
     hyper_parameter: str | None = None
     bounds: dict[str, dict[str, PositiveFloat]] = Field(default={})
@@ -65,7 +69,9 @@ class Figure(Model):
     def runs(self) -> tuple[str, ...]:
         """Runs that the figure names."""
         grouped = (run for runs in self.groups.values() for run in runs)
-        return (*self.dashed, *self.dashed.values(), *grouped, *self.published, *self.bounds)
+        compared = (*self.dashed.items(), *self.pairs.items())
+        named = (run for pair in compared for run in pair)
+        return (*named, *grouped, *self.published, *self.bounds)
 
     @model_validator(mode="after")
     def _keys_belong_to_the_kind(self) -> Self:
@@ -88,16 +94,18 @@ class Figure(Model):
             raise ValueError("dashed needs points: selected, as lines tell points apart otherwise")
         if self.kind == "scaling" and not self.groups:
             raise ValueError("kind scaling needs groups: a label and its runs by number of parties")
+        if self.kind == "region" and not self.pairs:
+            raise ValueError("kind region needs pairs: a run and the one that it is compared with")
         if self.kind == "sensitivity" and self.hyper_parameter in (None, self.rows):
             raise ValueError(
                 "kind sensitivity needs a hyper_parameter, such as local_step_size, of which a row "
                 "has several values"
             )
-        if self.kind in ("scaling", "sensitivity") and self.measurement not in LEVELS:
+        if self.kind in ("scaling", "region", "sensitivity") and self.measurement not in LEVELS:
             raise ValueError(
                 f"kind {self.kind} needs a measurement with a best value, not {self.measurement}: "
                 f"{', '.join(LEVELS)}"
             )
-        if self.kind == "scaling":
+        if self.kind in ("scaling", "region"):
             check_target(self, self.measurement, self.target)
         return self

@@ -46,6 +46,7 @@ _OF_UPDATES = {
     "update_delay_max": Measured("updates of a block between read and application, largest so far"),
     "tau_1": Measured("global iterations that a dominator's reads lacked, largest so far (τ₁)"),
     "tau_2": Measured("global iterations from ϑ to a collaborative update, largest so far (τ₂)"),
+    "eta_1": Measured("successive global iterations that visit every block, most so far (η₁)"),
     "mask_error": Measured("largest rounding error left by masks in a sum so far"),
 }
 MEASUREMENTS = _OF_MODELS | _OF_UPDATES

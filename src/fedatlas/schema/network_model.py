@@ -2,7 +2,14 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, PositiveInt
+from pydantic import (
+    AfterValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
 
 from fedatlas.schema.models import Model
 
@@ -44,18 +51,90 @@ class RingMasks(Model):
 Masks: TypeAlias = Annotated[RealMasks | RingMasks, Field(discriminator="kind")]
 
 
+class ConstantTimes(Model):
+    """Every share and every update of a party takes equally long."""
+
+    kind: Literal["constant"] = "constant"
+
+
+class LognormalTimes(Model):
+    """Times of mean 1 whose logarithms are normal."""
+
+    kind: Literal["lognormal"]
+    spread: NonNegativeFloat = Field(description="standard deviation of the natural logarithm")
+
+
+class ShiftedExponentialTimes(Model):
+    """Times of mean 1: a share that is always needed, and an exponential rest."""
+
+    kind: Literal["shifted_exponential"]
+    fixed: float = Field(ge=0, le=1, description="share of the mean that is always needed")
+
+
+class MeasuredTimes(Model):
+    """Times drawn with replacement from a list, divided by its mean (a bootstrap)."""
+
+    kind: Literal["measured"]
+    times: tuple[PositiveFloat, ...] = Field(
+        min_length=1, description="measured times, in any unit: only their ratios count"
+    )
+
+
+ComputeTimes = Annotated[
+    ConstantTimes | LognormalTimes | ShiftedExponentialTimes | MeasuredTimes,
+    Field(discriminator="kind"),
+]
+
+
+class Drift(Model):
+    """A party's speed over time: a lognormal factor of mean 1, the same for a whole period."""
+
+    spread: PositiveFloat = Field(description="standard deviation of the natural logarithm")
+    period: Annotated[Seconds, Field(gt=0)] = Field(
+        description="simulated seconds after which every party draws its factor anew"
+    )
+
+
 class NetworkModel(Model):
-    """Speeds of parties and links; all choices of ours, as no paper states its own.
+    """Speeds of parties and links; all choices of ours, as no paper states its own."""
 
-    seconds_per_feature: of one pass of one sample's features over a processor.
-    latency: seconds from sender to receiver, of any message.
-    threads: of each party, to apply collaborative updates; null is one per dominator, as the paper.
-    straggler: how many times slower the last of several parties computes; 1 is as fast as others.
-    masks: the law of the random numbers that hide shares in Algorithm 1.
-    """
+    seconds_per_feature: Annotated[Seconds, Field(gt=0)] = Field(
+        default=1e-6,
+        description="of one pass of a sample's features over a processor, on average",
+    )
+    compute: ComputeTimes = Field(
+        default=ConstantTimes(),
+        description="how single shares and updates vary about the average, each on its own",
+    )
+    drift: Drift | None = Field(default=None, description="how the speed of a party varies slowly")
+    latency: Seconds = Field(
+        default=1e-6, description="seconds from sender to receiver, of any message"
+    )
+    threads: PositiveInt | None = Field(
+        default=None,
+        description="of each party, to apply collaborative updates; null is one per dominator, as "
+        "the paper",
+    )
+    cores: PositiveInt | None = Field(
+        default=None,
+        description="of each party, shared by all that it computes at once; null is one for each",
+    )
+    straggler: float = Field(
+        default=1.0, ge=1, description="how many times slower one party computes; 1: none does"
+    )
+    straggler_party: NonNegativeInt | None = Field(
+        default=None,
+        description="which party that is, counted from 0, dominators first; null is the last of "
+        "several",
+    )
+    masks: Masks = Field(
+        default=RealMasks(),
+        description="the law of the random numbers that hide shares in Algorithm 1",
+    )
 
-    seconds_per_feature: Annotated[Seconds, Field(gt=0)] = 1e-6
-    latency: Seconds = 1e-6
-    threads: PositiveInt | None = None
-    straggler: float = Field(default=1.0, ge=1)
-    masks: Masks = RealMasks()
+    @property
+    def varies(self) -> bool:
+        """Whether equal work may take different times."""
+        return not (
+            isinstance(self.compute, ConstantTimes) and self.drift is None and self.cores is None
+        )

@@ -19,7 +19,9 @@ class InjectedTimes:
         self.threads = (model.threads if model is not None else None) or active
         self._work = self._latency = 0.0
         if model is not None:
-            slow = model.straggler if party == parties - 1 and parties > 1 else 1.0
+            place = parties - 1 if model.straggler_party is None else model.straggler_party
+            is_slow = party == place and (parties > 1 or model.straggler_party is not None)
+            slow = model.straggler if is_slow else 1.0
             self._work, self._latency = model.seconds_per_feature * width * slow, model.latency
 
     def share(self) -> float:

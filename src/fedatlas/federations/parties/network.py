@@ -21,6 +21,7 @@ from fedatlas.federations.parties.measured import Measured
 from fedatlas.federations.parties.staleness import staleness
 from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
 
+_NO_SAMPLES = np.zeros(0, np.int64)
 _NUMBER_BYTES = 8
 
 
@@ -94,10 +95,22 @@ class ProcessNetwork:
             *(0, 0.0, Measured.nothing(q)),
         )
 
+    @property
+    def looks_ahead(self) -> int:
+        """How many samples dominators know beyond the end of a round."""
+        return 0
+
     def dominated_updates(
-        self, state: ProcessState, rule: UpdateRule, samples: np.ndarray
+        self,
+        state: ProcessState,
+        rule: UpdateRule,
+        samples: np.ndarray,
+        ahead: np.ndarray = _NO_SAMPLES,
     ) -> ProcessState:
-        """Make `len(samples)` more dominated updates, on these samples, and all that follow."""
+        """Make `len(samples)` more dominated updates, on these samples, and all that follow.
+
+        ahead: none, as a round ends when every iteration is decided; see `looks_ahead`.
+        """
         self._load(state)
         began, reports = self._group.round(rule, samples, self._active)
         logs = [report.log for report in reports]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 from pydantic import PositiveFloat, PositiveInt
 
 from fedatlas.arithmetic.randomness import RoundRandom
@@ -13,8 +15,6 @@ from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
-    import numpy as np
-
     from fedatlas.federations.vertical.network import PartyNetwork, PartyState
 
 
@@ -57,18 +57,31 @@ class VerticalAlgorithm(Algorithm):
         self, state: PartyState, problem: PartyProblem, network: PartyNetwork, random: RoundRandom
     ) -> PartyState:
         """Dominated updates on samples drawn uniformly, with replacement."""
-        samples = random.indices(problem.samples, self._updates(state, problem))
-        return network.dominated_updates(state, self.rule, samples)
-
-    def _updates(self, state: PartyState, problem: PartyProblem) -> int:
-        """Dominated updates of the coming round: rounds_per_epoch rounds make n, exactly."""
-        n, rounds = problem.samples, self.rounds_per_epoch
+        n, rounds, decided = problem.samples, self.rounds_per_epoch, state.dominated_updates
         if rounds > n:
             raise FedatlasError(
                 f"'rounds_per_epoch' is {rounds}, but there are only {n} training samples; lower it"
             )
-        finished = -(-state.dominated_updates * rounds // n)
-        return n * (finished + 1) // rounds - state.dominated_updates
+        number = -(-decided * rounds // n)
+        samples = random.indices(n, self._last(number, n) - decided)
+        # Dominators that have begun when the round ends know samples of those that follow.
+        known = decided + len(samples)
+        wanted = min(known + network.looks_ahead, self.next_barrier(decided, n))
+        ahead = [samples[:0]]
+        while known < wanted:
+            number += 1
+            size = int(min(self._last(number, n), wanted)) - known
+            ahead.append(random.at(number).indices(n, size))
+            known += size
+        return network.dominated_updates(state, self.rule, samples, np.concatenate(ahead))
+
+    def next_barrier(self, decided: int, samples: int) -> float:
+        """After how many dominated updates, more than `decided`, no dominator goes on at once."""
+        return math.inf
+
+    def _last(self, number: int, samples: int) -> int:
+        """Dominated updates by the end of a round: rounds_per_epoch rounds make n, exactly."""
+        return samples * (number + 1) // self.rounds_per_epoch
 
 
 def full_pass(

@@ -2,30 +2,45 @@
 
 The model of time, in simulated seconds, of whole nanoseconds; all of it our choice, as the paper
 measures and models none. Party ℓ has d_ℓ features (if rows are sparse: non-zeros per row, on
-average) and takes r_ℓ = seconds_per_feature · d_ℓ, the straggler longer, for a share w_ℓ·x_{i,ℓ},
-and as long for an update of its block. A message takes the latency Λ (none with one party), a sum
-⌈log2 q⌉ messages one after the other.
+average) and takes r_ℓ = seconds_per_feature · d_ℓ on average, the straggler longer, for a share
+w_ℓ·x_{i,ℓ}, and as long for an update of its block. A message takes the latency Λ (none with one
+party), a sum ⌈log2 q⌉ messages one after the other.
 
-- An iteration of a dominator that begins at t asks all parties for their shares of one sample; ℓ
-  answers with its block as it stands at t + Λ + r_ℓ, which keeps none of its threads from their
-  work. The sum is there at S = t + Λ + max_ℓ r_ℓ + ⌈log2 q⌉ Λ, and ϑ = ∂L/∂z with it. The
-  dominator updates its own block at S + r_a and begins its next iteration at that moment: it waits
-  for nobody.
+- Every single share and update takes r_ℓ times a factor of its own, of mean 1, by the law
+  `compute`, and times the party's `drift` in the period in which it begins. Factors are numbers of
+  counters: of the seed, the dominator, how many iterations it has decided, the party, and whether
+  it is the share or the update. So a form that waits and one that does not draw the same times.
+- Threads that share `cores`: what begins while b other things are under way at the party takes
+  (b + 1) / cores times as long, if that is more than 1. This looks at the beginning only: what
+  begins or ends later changes nothing, and an own update that begins while a message travels is
+  not seen by what that message starts. Of each thread the latest work counts.
+- An iteration of a dominator that begins at t draws a sample and asks all parties for their shares;
+  ℓ answers with its block as it stands at t + Λ + r, which keeps none of its threads from their
+  work. The sum is there at S, the time of the last answer and ⌈log2 q⌉ Λ, and ϑ = ∂L/∂z with it.
+  The dominator updates its own block at S + r and begins its next iteration at that moment: it
+  waits for nobody.
 - (ϑ, i) reaches the collaborators at S + Λ and waits, first in, first out, for one of k threads,
-  which applies the update r_ℓ later; with k = m, as in the paper, it never has to wait. Both kinds
-  of update are made of the block as it then stands, in one piece: the paper takes the regulariser
-  of a dominator where the share was computed.
+  which applies the update r later; with k = m, as in the paper, and equal times it never has to
+  wait. Both kinds of update are made of the block as it then stands, in one piece: the paper takes
+  the regulariser of a dominator where the share was computed.
 - Of equal times the earlier sum, then the lower dominator, comes first; an update due at the time
   of a read is seen by it.
 - Synchronous methods: all dominators begin together, and again when the last update is applied;
   the barrier itself costs nothing, in their favour.
-- A pass over all samples (a snapshot of SVRG, the first table of SAGA) waits for all updates that
-  are decided; iterations without a sum are given up at no cost. The k threads of a party share its
-  work. It takes n max_ℓ r_ℓ / k + Λ + ⌈log2 q⌉ Λ for the sums, and Λ + n max_ℓ r_ℓ / k until ϑ is
-  spread and the mean is formed.
+- A pass over all samples (a snapshot of SVRG, the first table of SAGA) waits until every iteration
+  that has begun is decided and applied; none begins beyond the last of the inner loop. The k
+  threads of a party share its work, on its cores. It takes n max_ℓ r_ℓ / k + Λ + ⌈log2 q⌉ Λ for the
+  sums, and Λ + n max_ℓ r_ℓ / k until ϑ is spread and the mean is formed: over n samples factors
+  average out; drifts are those of its beginning.
 
-Stale ϑ and inconsistent reads follow from these times. No clock but the parties' own is needed: all
-sums take equally long, so a block can be brought up to the time of each read when it is read.
+Stale ϑ and inconsistent reads follow from these times.
+
+Delays are told twice. A read lacks, at its block, updates of earlier sums; an update meets others
+that its block has seen since the read. And in the paper's global iterations (its appendix E), which
+are sums, each for the update of the dominator's block, and collaborative updates, each when it is
+applied, as that is when it reads: τ1 (Assumption 3) is how many earlier ones the shares of a sum
+lack, the size of D(t), at most; τ2 how far it is from a sum to the last of its collaborative
+updates, which is η2 as well; η1 how many successive ones it takes to visit every block.
 
 Counted is what Algorithm 1 and the updates need: 2(q − 1) numbers per sum towards the dominator;
 one number and one index to each collaborator, per dominated update; for all samples, 2(q − 1)
@@ -35,22 +50,22 @@ request for shares are not counted (parties can derive them from a shared seed),
 
 import logging
 from dataclasses import dataclass
-from math import ceil, inf, log2
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.kernel_arguments import kernel_blocks, kernel_rule
-from fedatlas.federations.vertical.kernels import events, sums
+from fedatlas.federations.vertical.kernels import events, sums, times
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.kernels.state import (
     MaskLaw,
     Queues,
     Scratch,
     Tally,
-    Timing,
 )
+from fedatlas.federations.vertical.machines import NANOSECONDS, laws_of, timing_of
 from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
 from fedatlas.federations.vertical.ring import Ring
 from fedatlas.federations.vertical.secure_sum import two_trees
@@ -61,7 +76,6 @@ from fedatlas.schema.objectives import LinearObjective, Regulariser
 log = logging.getLogger(__name__)
 
 _NUMBER_BYTES = 8
-_NANOSECONDS = 1e9  # of a second
 _NO_SAMPLES = np.zeros(0, np.int64)
 
 
@@ -82,6 +96,9 @@ class PartyCounters:
     read_delay_max: float = 0.0
     update_delay_mean: float = 0.0
     update_delay_max: float = 0.0
+    tau_1: float = 0.0  # in global iterations, as the next two
+    tau_2: float = 0.0
+    eta_1: float = 0.0
     mask_error: float = 0.0
 
 
@@ -103,6 +120,11 @@ class PartyState(NamedTuple):
         """How many have been decided."""
         return int(self.tally.counts[at.DECIDED])
 
+    @property
+    def iterations_under_way(self) -> int:
+        """How many have begun and are not decided."""
+        return int(np.isfinite(self.queues.asked[:, at.SUM]).sum())
+
 
 class PartyNetwork:
     """q parties, the first m of them dominators, and what they have spent."""
@@ -116,19 +138,15 @@ class PartyNetwork:
         counters: PartyCounters,
         seed: int,
     ) -> None:
-        """seed: of the masks, whose only traces are rounding errors."""
+        """seed: of times, and of the masks, whose only traces are rounding errors.
+
+        FedatlasError if the straggler is none of the parties.
+        """
         self._counters, self._objective, self._active = counters, objective, active
         self._threads = model.threads or active
         self.parties, self.samples = rows.parties, len(rows)
         self._blocks, widths = kernel_blocks(rows)
-        slowdown = np.ones(rows.parties)
-        if rows.parties > 1:
-            slowdown[-1] = model.straggler
-        work = np.rint(model.seconds_per_feature * widths * slowdown * _NANOSECONDS)
-        work = np.maximum(work, 1.0)  # a party may have nothing but zeros
-        latency = float(np.rint(model.latency * _NANOSECONDS)) if rows.parties > 1 else 0.0
-        depth = ceil(log2(rows.parties))
-        self._timing = Timing(work, float(work.max()), latency, depth * latency)
+        self._timing, self._laws = timing_of(model, widths), laws_of(model, seed)
         self._trees = np.empty((active, 2, 0, 2), np.int64)
         if rows.parties > 1:
             # Both end at the party that asked.
@@ -140,32 +158,47 @@ class PartyNetwork:
     def start(self, x0: np.ndarray) -> PartyState:
         """All clocks at 0, nothing under way, no reference."""
         q, m = self.parties, self._active
-        own = np.zeros((m, 5))
-        own[:, at.TIME] = inf
+        own, asked = np.zeros((m, 5)), np.zeros((m, 4))
+        own[:, at.TIME] = asked[:, at.SUM] = inf
+        position = np.zeros((q, 5), np.int64)
+        position[:, at.VISITED] = -1
+        reads = np.zeros((q, m, 4))
+        reads[:, :, at.PENDING] = inf
         queues = Queues(
-            # With k = m threads a dominator has at most three updates under way, at any latency.
+            # With k = m threads and equal times a dominator has at most three updates under way, at
+            # any latency.
             ring=np.zeros((q, 64 * m, 5)),
             own=own,
-            position=np.zeros((q, 3), np.int64),
-            threads=np.zeros((q, self._threads)),
+            position=position,
+            threads=np.zeros((q, self._threads, 2)),
             begin=np.zeros(m),
+            asked=asked,
+            reads=reads,
+            upcoming=np.zeros((64 * m * q, 3)),
         )
-        tally = Tally(np.zeros(3, np.int64), np.zeros(7))
+        tally = Tally(np.zeros(6, np.int64), np.zeros(10))
         return PartyState(x0.copy(), np.zeros(len(x0)), np.zeros((0, 0)), queues, tally)
 
+    @property
+    def looks_ahead(self) -> int:
+        """How many samples dominators know beyond the end of a round: they do not stop there."""
+        return self._active - 1
+
     def dominated_updates(
-        self, state: PartyState, rule: UpdateRule, samples: np.ndarray
+        self,
+        state: PartyState,
+        rule: UpdateRule,
+        samples: np.ndarray,
+        ahead: np.ndarray = _NO_SAMPLES,
     ) -> PartyState:
-        """Run until `len(samples)` more dominated updates are decided, on these samples."""
-        state = self._advanced(state, rule, samples, -inf)
-        counters, others = self._counters, self.parties - 1
-        counters.iteration += len(samples)
-        counters.gradient_evaluations += len(samples)
-        counters.bytes_up += len(samples) * 2 * others * _NUMBER_BYTES
-        counters.messages += len(samples) * 2 * others
-        if rule.backward:
-            counters.bytes_down += len(samples) * others * 2 * _NUMBER_BYTES
-            counters.messages += len(samples) * others
+        """Run until `len(samples)` more dominated updates are decided.
+
+        Iterations take samples in the order in which they begin. ahead: those that follow, for
+        iterations that begin before and are decided later: `looks_ahead` of them, or as many as are
+        left before the next barrier. Where there are none, no iteration begins.
+        """
+        begun = np.concatenate([samples, ahead])[state.iterations_under_way :]
+        state = self._advanced(state, rule, begun, len(samples), -inf)
         self._report(state)
         return state
 
@@ -174,7 +207,8 @@ class PartyNetwork:
 
         The counters then tell of these updates, too.
         """
-        state = self._advanced(state, rule, _NO_SAMPLES, float(state.tally.values[at.LAST_SUM]))
+        last = float(state.tally.values[at.LAST_SUM])
+        state = self._advanced(state, rule, _NO_SAMPLES, 0, last)
         self._report(state)
         return state.x
 
@@ -185,8 +219,8 @@ class PartyNetwork:
         return self.distribute(state, rule, derivatives, problem.data_gradient(derivatives))
 
     def barrier(self, state: PartyState, rule: UpdateRule) -> PartyState:
-        """Wait until everything under way is applied; no dominator begins meanwhile."""
-        state = self._advanced(state, rule, _NO_SAMPLES, inf)
+        """Wait until everything under way is decided and applied; no dominator begins meanwhile."""
+        state = self._advanced(state, rule, _NO_SAMPLES, state.iterations_under_way, inf)
         numbers = state.tally.values
         numbers[at.LAST_SUM] = max(numbers[at.LAST_SUM], numbers[at.LAST_APPLICATION])
         self._report(state)
@@ -219,8 +253,8 @@ class PartyNetwork:
         # Numbers of all parties for a sample lie side by side.
         reference = np.repeat(derivatives[:, np.newaxis], rows, axis=1).T
         state = _copied(state._replace(mean=mean, reference=reference), reference=None)
-        timing = self._timing
-        work = float(np.rint(self.samples * timing.slowest / self._threads))
+        timing, begins = self._timing, float(state.tally.values[at.LAST_SUM])
+        work = float(np.rint(self.samples * self._slowest(begins) / self._at_once))
         sums = work + timing.latency + timing.aggregation
         spread = timing.latency + work
         state.tally.values[at.LAST_SUM] += sums + spread
@@ -235,23 +269,55 @@ class PartyNetwork:
         return state
 
     def _advanced(
-        self, state: PartyState, rule: UpdateRule, samples: np.ndarray, until: float
+        self,
+        state: PartyState,
+        rule: UpdateRule,
+        begun: np.ndarray,
+        wanted: int,
+        until: float,
     ) -> PartyState:
-        """The state with more dominated updates, and then with every update due by `until`."""
+        """The state with more dominated updates, and then with every update due by `until`.
+
+        begun: samples of iterations that may begin. Counts what was decided.
+        """
         state = _copied(state, rule.reference)
         codes = kernel_rule(rule, self._objective, is_sparse=not self._blocks.dense.shape[0])
-        job = self._blocks, codes, self._timing, self._scratch(state), samples
+        job = self._blocks, codes, self._timing, self._laws, self._scratch(state), begun
         given = state._replace(reference=state.reference.T)
-        if self.parties == 1 and len(samples):
+        if self.parties == 1 and wanted:
             events.decide_alone(*job, *given)
-            return state
-        secrets = self._trees, self._mask_laws[0]
-        if not events.advance(*job, until, *secrets, *given):
-            raise FedatlasError(
-                f"network: with {self._threads} threads updates pile up at a party faster than it "
-                "applies them; raise threads, up to the number of active parties"
-            )
+        else:
+            secrets = self._trees, self._mask_laws[0]
+            if not events.advance(*job, wanted, until, *secrets, *given):
+                raise FedatlasError(
+                    f"network: with {self._threads} threads updates pile up at a party faster than "
+                    "it applies them; raise threads, up to the number of active parties, or cores"
+                )
+        counters, others = self._counters, self.parties - 1
+        counters.iteration += wanted
+        counters.gradient_evaluations += wanted
+        counters.bytes_up += wanted * 2 * others * _NUMBER_BYTES
+        counters.messages += wanted * 2 * others
+        if rule.backward:
+            counters.bytes_down += wanted * others * 2 * _NUMBER_BYTES
+            counters.messages += wanted * others
         return state
+
+    @property
+    def _at_once(self) -> float:
+        """How many threads of a party compute at full speed in a pass over all samples."""
+        return self._threads if self._laws is None else min(self._threads, self._laws.cores)
+
+    def _slowest(self, begins: float) -> float:
+        """The average work of the slowest party, in ns, at the speeds of that moment."""
+        laws, parties = self._laws, self.parties
+        if laws is None:
+            return self._timing.slowest
+        drifts = [
+            times.drifted(laws.drift, laws.period, laws.keys[1], party, parties, begins)
+            for party in range(parties)
+        ]
+        return float((self._timing.work * drifts).max())
 
     def _scratch(self, state: PartyState) -> Scratch:
         """Blocks that are settled: sparse coordinates have missed nothing."""
@@ -271,11 +337,14 @@ class PartyNetwork:
         counters = self._counters
         counters.update_epoch = float(counts[at.DECIDED] / self.samples)
         counters.block_updates = int(counts[at.BLOCK_UPDATES])
-        counters.simulated_time = float(numbers[at.LAST_SUM] / _NANOSECONDS)
+        counters.simulated_time = float(numbers[at.LAST_SUM] / NANOSECONDS)
         counters.read_delay_mean = float(numbers[at.READ_DELAYS] / reads)
         counters.read_delay_max = float(numbers[at.LARGEST_READ_DELAY])
         counters.update_delay_mean = float(numbers[at.UPDATE_DELAYS] / updates)
         counters.update_delay_max = float(numbers[at.LARGEST_UPDATE_DELAY])
+        counters.tau_1 = float(numbers[at.TAU_1])
+        counters.tau_2 = float(numbers[at.TAU_2])
+        counters.eta_1 = float(numbers[at.ETA_1])
         if numbers[at.MASK_ERROR] == inf and counters.mask_error < inf:
             log.warning(
                 "masks: a share does not fit: it must stay below %g in size, and the sum counts as "

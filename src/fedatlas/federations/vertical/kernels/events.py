@@ -1,4 +1,9 @@
-"""Dominated updates in order of time; `vertical.network` states the model of time."""
+"""What parties do in order of time; `vertical.network` states the model of time.
+
+Beginnings and sums of dominators are handled in order of time, so that every update is known that
+is due by the next of them. A block has no clock but its own: it is brought up to the time of a read
+when the sum is handled for which it was read, or that of a later read of the same block.
+"""
 
 import math
 
@@ -9,6 +14,13 @@ from fedatlas.arithmetic.kernels.formulas import loss_derivative
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.kernels.state import PLAIN, TABLE
 from fedatlas.federations.vertical.kernels.sums import hide, revealed_sum
+from fedatlas.federations.vertical.kernels.times import (
+    SHARE,
+    UPDATE,
+    busy_with,
+    duration,
+    number_of,
+)
 from fedatlas.federations.vertical.kernels.updates import settle_block, share, update
 
 
@@ -25,16 +37,18 @@ def _difference(rule, party, row, slope, reference):
 
 
 @compiled(allocates=False)
-def decide_alone(blocks, rule, timing, scratch, draws, w, mean, reference, queues, tally):
+def decide_alone(blocks, rule, timing, laws, scratch, draws, w, mean, reference, queues, tally):
     """`advance` where there is one party: it has everything it needs when it decides, so that
     nothing waits but its own last update, and hides nothing from itself.
     """
     starts, dense, bounds, columns, values, labels = blocks
-    own, position, begin = queues.own, queues.position, queues.begin
+    own, position, begin, asked = queues.own, queues.position, queues.begin, queues.asked
     counts, numbers = tally
     scale, drift, touched = scratch.scale, scratch.drift, scratch.touched
     applied = position[0, at.APPLIED]
     row, slope = np.int64(own[0, at.SAMPLE]), own[0, at.SLOPE]
+    iteration, clock = np.int64(asked[0, at.ITERATION]), begin[0]
+    sum_time = clock
     for event in range(len(draws)):
         if event > 0 or own[0, at.TIME] < math.inf:
             difference = _difference(rule, 0, row, slope, reference)
@@ -43,113 +57,223 @@ def decide_alone(blocks, rule, timing, scratch, draws, w, mean, reference, queue
                 scale, drift, touched, applied, w, mean,
             )  # fmt: skip
             applied += 1
+            numbers[at.LAST_APPLICATION] = max(numbers[at.LAST_APPLICATION], clock)
         row = draws[event]
         margin = share(
             0, row, starts, dense, bounds, columns, values, rule,
             scale, drift, touched, applied, w, mean,
         )  # fmt: skip
         slope = loss_derivative(rule.loss, margin, labels[row])
-    # Times are whole numbers: one product equals the sum over iterations, exactly.
-    took = timing.slowest + timing.work[0]
-    began = begin[0] + (len(draws) - 1) * took
+        if laws is None:
+            sum_time = clock + timing.work[0]
+            clock = sum_time + timing.work[0]
+        else:
+            number = number_of(iteration, 0, 1, 0, 1, SHARE)
+            sum_time = clock + duration(timing.work, laws, 0, clock, number, 0.0)
+            number = number_of(iteration, 0, 1, 0, 1, UPDATE)
+            clock = sum_time + duration(timing.work, laws, 0, sum_time, number, 0.0)
+        iteration += 1
     counts[at.DECIDED] += len(draws)
     counts[at.READS] += len(draws)
+    counts[at.GLOBAL] += len(draws)
     counts[at.BLOCK_UPDATES] += applied - position[0, at.APPLIED]
-    numbers[at.LAST_SUM] = began + timing.slowest
-    if applied > position[0, at.APPLIED]:
-        numbers[at.LAST_APPLICATION] = max(numbers[at.LAST_APPLICATION], began)
+    numbers[at.LAST_SUM] = sum_time
+    numbers[at.ETA_1] = 1.0
     position[0, at.APPLIED] = applied
-    begin[0] = began + took
-    own[0, at.TIME] = began + took
+    position[0, at.VISITED] = counts[at.GLOBAL] - 1
+    asked[0, at.ITERATION] = iteration
+    begin[0] = clock
+    own[0, at.TIME] = clock
     own[0, at.SLOPE] = slope
     own[0, at.SAMPLE] = row
-    own[0, at.ORDER] = counts[at.DECIDED] - 1
+    own[0, at.ORDER] = counts[at.GLOBAL] - 1
     own[0, at.READ] = applied
     if dense.shape[0] == 0:
         settle_block(starts[0], starts[1], applied, rule, scale[0], drift[0], touched, w, mean)
 
 
+@compiled(inline="always")
+def _begin(dominator, row, timing, laws, queues):
+    """A dominator asks for shares of a sample: when they are read, and when it has their sum."""
+    own, begin, asked, reads = queues.own, queues.begin, queues.asked, queues.reads
+    work = timing.work
+    parties, dominators = len(work), len(begin)
+    since = begin[dominator] + timing.latency
+    last = since + timing.slowest
+    if laws is not None:
+        last = 0.0
+        iteration = np.int64(asked[dominator, at.ITERATION])
+        for party in range(parties):
+            number = number_of(iteration, dominator, dominators, party, parties, SHARE)
+            busy = 0.0
+            if laws.cores < math.inf:
+                busy = busy_with(party, since, own, asked, reads, queues.threads)
+            read = since + duration(work, laws, party, since, number, busy)
+            reads[party, dominator, at.PENDING] = reads[party, dominator, at.WHEN] = read
+            last = max(last, read)
+    asked[dominator, at.SUM] = last + timing.aggregation
+    asked[dominator, at.ROW] = row
+    asked[dominator, at.SINCE] = since
+    begin[dominator] = math.inf
+
+
+@compiled(inline="always")
+def _announce(due, label, party, upcoming, counts):
+    """Note a collaborative update of the sum `label`, in order of time: most come last."""
+    room = len(upcoming)
+    place = counts[at.NEXT] + counts[at.UPCOMING]
+    if place >= room:
+        place -= room
+    moves = counts[at.UPCOMING]
+    while moves > 0:
+        before = place - 1 if place > 0 else room - 1
+        if upcoming[before, 0] <= due:
+            break
+        for item in range(3):
+            upcoming[place, item] = upcoming[before, item]
+        place = before
+        moves -= 1
+    upcoming[place, 0] = due
+    upcoming[place, 1] = label
+    upcoming[place, 2] = party
+    counts[at.UPCOMING] += 1
+
+
+@compiled(inline="always")
+def _label(until, upcoming, position, counts, numbers):
+    """Give collaborative updates that are due at `until` or before their global iterations."""
+    place, left, now = counts[at.NEXT], counts[at.UPCOMING], counts[at.GLOBAL]
+    while left > 0 and upcoming[place, 0] <= until:
+        party = np.int64(upcoming[place, 2])
+        numbers[at.TAU_2] = max(numbers[at.TAU_2], now - upcoming[place, 1])
+        numbers[at.ETA_1] = max(numbers[at.ETA_1], now - position[party, at.VISITED])
+        position[party, at.VISITED] = now
+        position[party, at.LABELLED] += 1
+        now += 1
+        left -= 1
+        place = place + 1 if place + 1 < len(upcoming) else 0
+    counts[at.NEXT] = place
+    counts[at.UPCOMING] = left
+    counts[at.GLOBAL] = now
+
+
 @compiled(allocates=False)
 def advance(
-    blocks, rule, timing, scratch, draws, until, trees, law,
+    blocks, rule, timing, laws, scratch, draws, wanted, until, trees, masking,
     w, mean, reference, queues, tally,
 ):  # fmt: skip
-    """Run until `len(draws)` more dominated updates have been decided, on those samples, and then
-    apply every update that is due at `until` or before; changes w, mean, reference, queues, tally.
+    """Run until `wanted` more dominated updates have been decided, beginning iterations on the
+    samples `draws`, and then apply every update that is due at `until` or before; changes w, mean,
+    reference, queues, tally. Iterations that are under way count among those wanted.
 
-    trees: (m, 2, q − 1, 2) aggregation steps (receiver, sender) of Algorithm 1's two trees, for
-    each dominator. reference: (n, 0, 1 or q). Returns False if a queue overflowed.
+    laws: of times that vary; None where every time is that of `timing`, for which this is compiled
+    apart. trees: (m, 2, q − 1, 2) aggregation steps (receiver, sender) of Algorithm 1's two trees,
+    for each dominator. reference: (n, 0, 1 or q). Returns False if a queue overflowed.
     """
     # Arrays out of their tuples, once: to look one up costs more than an update.
     starts, dense, bounds, columns, values, labels = blocks
-    ring, own, position, threads, begin = queues
+    ring, own, position, threads, begin, asked, reads, upcoming = queues
     counts, numbers = tally
     work = timing.work
-    parties, capacity = len(position), ring.shape[1]
+    parties, capacity, dominators = len(position), ring.shape[1], len(begin)
     scale, drift, touched, masked, masks, ring_masked, ring_masks = scratch
-    for event in range(len(draws) + 1):
-        deciding = event < len(draws)
-        row, dominator, asked, plain, fits = 0, 0, 0.0, 0.0, True
-        number = counts[at.DECIDED]
+    begun = 0
+    while True:
+        deciding = wanted > 0
+        dominator, beginner = 0, 0
+        limit = until
         if deciding:
-            row = draws[event]
-            # All sums take equally long: who began first has the next one.
-            for other in range(1, len(begin)):
-                if begin[other] < begin[dominator]:
+            for other in range(1, dominators):
+                if asked[other, at.SUM] < asked[dominator, at.SUM]:
                     dominator = other
-            asked = begin[dominator] + timing.latency
+                if begin[other] < begin[beginner]:
+                    beginner = other
+            if begun < len(draws) and begin[beginner] < asked[dominator, at.SUM]:
+                _begin(beginner, draws[begun], timing, laws, queues)
+                begun += 1
+                continue
+            limit = asked[dominator, at.SUM]
+        _label(limit, upcoming, position, counts, numbers)
+        row, number = np.int64(asked[dominator, at.ROW]), counts[at.DECIDED]
+        plain, missed, fits = 0.0, 0.0, True
         for party in range(parties):
-            # What is due before this read may be applied only now: nobody else saw the block.
-            limit = asked + work[party] if deciding else until
+            # What is due before a read may be applied only now: nobody else saw the block.
             now = position[party, at.APPLIED]
             place, waiting = position[party, at.HEAD], position[party, at.WAITING]
             alone = own[party, at.TIME] if party < len(own) else math.inf
-            while True:
-                queued = ring[party, place, at.TIME] if waiting else math.inf
-                due = min(alone, queued)
-                if due > limit or due == math.inf:
-                    break
-                if alone < queued or (
-                    alone == queued and own[party, at.ORDER] < ring[party, place, at.ORDER]
-                ):
-                    slope, sample = own[party, at.SLOPE], np.int64(own[party, at.SAMPLE])
-                    seen = own[party, at.READ]
-                    own[party, at.TIME] = alone = math.inf
-                else:
-                    slope, sample = (
-                        ring[party, place, at.SLOPE],
-                        np.int64(ring[party, place, at.SAMPLE]),
+            missing = True
+            if laws is not None and deciding:
+                missing = reads[party, dominator, at.PENDING] < math.inf
+            while missing:
+                reader = dominator
+                if deciding:
+                    limit = asked[dominator, at.SINCE] + work[party]
+                    if laws is not None:
+                        # Shares of later sums may have been read before.
+                        for other in range(dominators):
+                            if reads[party, other, at.PENDING] < reads[party, reader, at.PENDING]:
+                                reader = other
+                        limit = reads[party, reader, at.PENDING]
+                while True:
+                    queued = ring[party, place, at.TIME] if waiting else math.inf
+                    due = min(alone, queued)
+                    if due > limit or due == math.inf:
+                        break
+                    if alone < queued or (
+                        alone == queued and own[party, at.ORDER] < ring[party, place, at.ORDER]
+                    ):
+                        slope, sample = own[party, at.SLOPE], np.int64(own[party, at.SAMPLE])
+                        seen = own[party, at.READ]
+                        own[party, at.TIME] = alone = math.inf
+                    else:
+                        slope, sample = (
+                            ring[party, place, at.SLOPE],
+                            np.int64(ring[party, place, at.SAMPLE]),
+                        )
+                        seen = ring[party, place, at.READ]
+                        place = place + 1 if place + 1 < capacity else 0
+                        waiting -= 1
+                        position[party, at.LABELLED] -= 1
+                    counts[at.BLOCK_UPDATES] += 1
+                    numbers[at.UPDATE_DELAYS] += now - seen
+                    numbers[at.LARGEST_UPDATE_DELAY] = max(
+                        numbers[at.LARGEST_UPDATE_DELAY], now - seen
                     )
-                    seen = ring[party, place, at.READ]
-                    place = place + 1 if place + 1 < capacity else 0
-                    waiting -= 1
-                counts[at.BLOCK_UPDATES] += 1
-                numbers[at.UPDATE_DELAYS] += now - seen
-                numbers[at.LARGEST_UPDATE_DELAY] = max(numbers[at.LARGEST_UPDATE_DELAY], now - seen)
-                numbers[at.LAST_APPLICATION] = max(numbers[at.LAST_APPLICATION], due)
-                difference = _difference(rule, party, sample, slope, reference)
-                update(
-                    party, sample, difference, starts, dense, bounds, columns, values, rule,
-                    len(labels), scale, drift, touched, now, w, mean,
+                    numbers[at.LAST_APPLICATION] = max(numbers[at.LAST_APPLICATION], due)
+                    difference = _difference(rule, party, sample, slope, reference)
+                    update(
+                        party, sample, difference, starts, dense, bounds, columns, values, rule,
+                        len(labels), scale, drift, touched, now, w, mean,
+                    )  # fmt: skip
+                    now += 1
+                if not deciding:
+                    break
+                reads[party, reader, at.PART] = share(
+                    party, np.int64(asked[reader, at.ROW]), starts, dense, bounds, columns, values,
+                    rule, scale, drift, touched, now, w, mean,
                 )  # fmt: skip
-                now += 1
+                reads[party, reader, at.PENDING] = math.inf
+                reads[party, reader, at.SEEN] = now
+                missing = reader != dominator
             position[party, at.APPLIED] = now
             position[party, at.HEAD] = place
             position[party, at.WAITING] = waiting
             if not deciding:
                 continue
-            part = share(
-                party, row, starts, dense, bounds, columns, values, rule,
-                scale, drift, touched, now, w, mean,
-            )  # fmt: skip
+            part = reads[party, dominator, at.PART]
             plain += part
             if not hide(
-                law, number * parties + party, party, part, masked, masks, ring_masked, ring_masks
-            ):
+                masking, number * parties + party, party, part, masked, masks, ring_masked,
+                ring_masks,
+            ):  # fmt: skip
                 fits = False
-            lacking = waiting
+            lacking, unseen = waiting, position[party, at.LABELLED]
             if alone < math.inf:
                 lacking += 1
+                unseen += 1
+            applied_since = now - reads[party, dominator, at.SEEN]
+            lacking += applied_since
+            missed += unseen + applied_since
             counts[at.READS] += 1
             numbers[at.READ_DELAYS] += lacking
             numbers[at.LARGEST_READ_DELAY] = max(numbers[at.LARGEST_READ_DELAY], lacking)
@@ -157,48 +281,87 @@ def advance(
             break
         slope, error = math.nan, math.inf  # where a share does not fit into the ring
         if fits:
-            margin = revealed_sum(law, trees[dominator], masked, masks, ring_masked, ring_masks)
+            margin = revealed_sum(masking, trees[dominator], masked, masks, ring_masked, ring_masks)
             slope = loss_derivative(rule.loss, margin, labels[row])
             error = abs(margin - plain)
         numbers[at.MASK_ERROR] = max(numbers[at.MASK_ERROR], error)
-        sum_time = asked + timing.slowest + timing.aggregation
-        finished = sum_time + work[dominator]
+        sum_time, iteration = asked[dominator, at.SUM], np.int64(asked[dominator, at.ITERATION])
+        label = counts[at.GLOBAL]
+        numbers[at.TAU_1] = max(numbers[at.TAU_1], missed)
+        numbers[at.ETA_1] = max(numbers[at.ETA_1], label - position[dominator, at.VISITED])
+        position[dominator, at.VISITED] = label
+        asked[dominator, at.SUM] = math.inf
+        asked[dominator, at.ITERATION] += 1
+        took = work[dominator]
+        if laws is not None:
+            busy = 0.0
+            if laws.cores < math.inf:
+                busy = busy_with(dominator, sum_time, own, asked, reads, threads)
+            drawn = number_of(iteration, dominator, dominators, dominator, parties, UPDATE)
+            took = duration(work, laws, dominator, sum_time, drawn, busy)
+        finished = sum_time + took
         own[dominator, at.TIME] = finished
         own[dominator, at.SLOPE] = slope
         own[dominator, at.SAMPLE] = row
-        own[dominator, at.ORDER] = number
-        # Nothing was applied to any block since it was read.
-        own[dominator, at.READ] = position[dominator, at.APPLIED]
+        own[dominator, at.ORDER] = label
+        own[dominator, at.READ] = reads[dominator, dominator, at.SEEN]
         if rule.backward:
             arrival = sum_time + timing.latency
-            for party in range(parties):
+            for place in range(parties):
+                party = timing.order[place]
                 if party == dominator:
                     continue
                 thread = 0
                 for other in range(1, threads.shape[1]):
-                    if threads[party, other] < threads[party, thread]:
+                    if threads[party, other, at.UNTIL] < threads[party, thread, at.UNTIL]:
                         thread = other
-                due = max(arrival, threads[party, thread]) + work[party]
-                threads[party, thread] = due
-                if position[party, at.WAITING] == capacity:
+                taken = threads[party, thread, at.UNTIL]
+                if taken <= arrival:
+                    taken = threads[party, thread, at.FROM] = arrival
+                took = work[party]
+                if laws is not None:
+                    busy = 0.0
+                    if laws.cores < math.inf:
+                        busy = busy_with(party, taken, own, asked, reads, threads)
+                    drawn = number_of(iteration, dominator, dominators, party, parties, UPDATE)
+                    took = duration(work, laws, party, taken, drawn, busy)
+                due = taken + took
+                threads[party, thread, at.UNTIL] = due
+                _announce(due, label, party, upcoming, counts)
+                waiting = position[party, at.WAITING]
+                if waiting == capacity:
                     return False
-                place = (position[party, at.HEAD] + position[party, at.WAITING]) % capacity
+                place = position[party, at.HEAD] + waiting
+                if place >= capacity:
+                    place -= capacity
+                # In order of time: services differ.
+                while waiting > 0:
+                    before = place - 1 if place > 0 else capacity - 1
+                    if ring[party, before, at.TIME] <= due:
+                        break
+                    for item in range(ring.shape[2]):
+                        ring[party, place, item] = ring[party, before, item]
+                    place = before
+                    waiting -= 1
                 ring[party, place, at.TIME] = due
                 ring[party, place, at.SLOPE] = slope
                 ring[party, place, at.SAMPLE] = row
-                ring[party, place, at.ORDER] = number
-                ring[party, place, at.READ] = position[party, at.APPLIED]
+                ring[party, place, at.ORDER] = label
+                ring[party, place, at.READ] = reads[party, dominator, at.SEEN]
                 position[party, at.WAITING] += 1
         counts[at.DECIDED] += 1
+        counts[at.GLOBAL] += 1
+        wanted -= 1
         numbers[at.LAST_SUM] = sum_time
         if not rule.barrier:
             begin[dominator] = finished
             continue
-        begin[dominator] = math.inf
         # By loops: NumPy's `min` and `max` take as long to compile as all of an update.
-        first, latest = math.inf, own[0, at.TIME]
-        for other in range(len(begin)):
-            first, latest = min(first, begin[other]), max(latest, own[other, at.TIME])
+        first, latest = math.inf, numbers[at.LAST_APPLICATION]
+        for other in range(dominators):
+            first = min(first, begin[other], asked[other, at.SUM])
+            if own[other, at.TIME] < math.inf:
+                latest = max(latest, own[other, at.TIME])
         if first == math.inf:
             # The barrier: all begin when the last update of all will have been applied.
             for party in range(parties):

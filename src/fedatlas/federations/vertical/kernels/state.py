@@ -8,10 +8,14 @@ PLAIN, SNAPSHOT, TABLE = 0, 1, 2
 REFERENCE_CODES = {"none": PLAIN, "snapshot": SNAPSHOT, "table": TABLE}
 
 TIME, SLOPE, SAMPLE, ORDER, READ = 0, 1, 2, 3, 4  # of an update that waits
-HEAD, WAITING, APPLIED = 0, 1, 2  # of a position
-DECIDED, BLOCK_UPDATES, READS = 0, 1, 2  # of counts
+HEAD, WAITING, APPLIED, LABELLED, VISITED = 0, 1, 2, 3, 4  # of a position
+SUM, ROW, SINCE, ITERATION = 0, 1, 2, 3  # of what a dominator has asked for
+PENDING, WHEN, PART, SEEN = 0, 1, 2, 3  # of a read
+UNTIL, FROM = 0, 1  # of a thread
+DECIDED, BLOCK_UPDATES, READS, GLOBAL, NEXT, UPCOMING = 0, 1, 2, 3, 4, 5  # of counts
 READ_DELAYS, LARGEST_READ_DELAY, UPDATE_DELAYS, LARGEST_UPDATE_DELAY = 0, 1, 2, 3  # of values
 LAST_SUM, LAST_APPLICATION, MASK_ERROR = 4, 5, 6
+TAU_1, TAU_2, ETA_1 = 7, 8, 9
 
 
 class Blocks(NamedTuple):
@@ -29,16 +33,32 @@ class Blocks(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """Whole nanoseconds: work (q,) of each party for a share or an update; slowest, the most of
-    these; latency of a message; aggregation, of the messages up a tree.
+    """Whole nanoseconds: work (q,) of each party for a share or an update, on average; order (q,)
+    of parties by it; slowest, the most; latency of a message; aggregation, of those up a tree.
 
     As float64, whose sums are then exact (up to 100 days): times that ought to be equal are equal.
     """
 
     work: np.ndarray
+    order: np.ndarray
     slowest: float
     latency: float
     aggregation: float
+
+
+class Laws(NamedTuple):
+    """How times vary, see `times`: law, parameter and measured (times,) of `factor`; drift and
+    period (ns) of `drifted`; cores of each party, inf if as many as it needs; keys (2,) uint64 of
+    factors and of drifts.
+    """
+
+    law: int
+    parameter: float
+    measured: np.ndarray
+    drift: float
+    period: float
+    cores: float
+    keys: np.ndarray
 
 
 class Rule(NamedTuple):
@@ -54,15 +74,24 @@ class Rule(NamedTuple):
 
 
 class Queues(NamedTuple):
-    """Decided updates that wait for their time, and all clocks; see `vertical.network`.
+    """What is under way, and all clocks; see `vertical.network`. Whole numbers are exact.
 
-    An update that waits is five numbers: its time, inf if there is none; ϑ; the sample; the number
-    of the dominated update; how many updates the block had when it was read. Whole numbers are
-    exact in float64. ring (q, capacity, 5): of every party, the collaborative updates in order of
-    their time; position (q, 3): where the ring starts, how many wait in it, and how many updates
-    the block has had. own (m, 5): the one update that a dominator makes itself. threads (q, k):
-    when each is free; begin (m,): when each dominator began its iteration, inf while it waits at a
-    barrier.
+    An update that waits is five numbers: its time, inf if there is none; ϑ; the sample; the global
+    iteration of the dominated update; how many updates the block had when it was read.
+
+    ring (q, capacity, 5): of every party, the collaborative updates in order of their time.
+    own (m, 5): the one update that a dominator makes itself.
+    position (q, 5) int64: where the ring starts; how many wait in it, and how many of these have
+        had their global iteration; how many updates the block has had; its last global iteration.
+    threads (q, k, 2): when each is free, and since when it has not been.
+    begin (m,): when each dominator begins its next iteration; inf while one is under way, and at a
+        barrier.
+    asked (m, 4): of the iteration under way: the time of its sum, inf if there is none; the sample;
+        when parties begin its shares; how many iterations the dominator has decided.
+    reads (q, m, 4): of that iteration at each party: the time of the read, inf once it is done; the
+        time of the read; the share; how many updates the block had.
+    upcoming (q · capacity, 3): collaborative updates that have had no global iteration yet, in
+        order of time: when they are due, the global iteration of their sum, the party. A ring, too.
     """
 
     ring: np.ndarray
@@ -70,10 +99,13 @@ class Queues(NamedTuple):
     position: np.ndarray
     threads: np.ndarray
     begin: np.ndarray
+    asked: np.ndarray
+    reads: np.ndarray
+    upcoming: np.ndarray
 
 
 class Tally(NamedTuple):
-    """Numbers so far, by the constants above: counts (3,) int64, values (7,) float64."""
+    """Numbers so far, by the constants above: counts (6,) int64, values (10,) float64."""
 
     counts: np.ndarray
     values: np.ndarray

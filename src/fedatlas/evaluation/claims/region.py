@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from pydantic import Field, SerializeAsAny, model_validator
+
+from fedatlas.evaluation.results import Results
+from fedatlas.schema.claims import ClaimTest, Finding
+from fedatlas.schema.experiments import Experiment
+
+
+class RegionTest(ClaimTest):
+    """A sentence that is claimed of part of a map: another test, in each of its cells.
+
+    A case per cell: the sentence comes out as its worst cell does, and its evidence counts how
+    many came out how. What the cells have in common is stated once, in `test`.
+    """
+
+    kind: Literal["region"]
+    cells: dict[str, SerializeAsAny[ClaimTest]] = Field(
+        min_length=2, description="name of a cell → what its test states beside `test`"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _cells_share_a_test(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or "test" not in value:
+            return value
+        shared, cells = value["test"], value.get("cells")
+        if not isinstance(shared, Mapping) or not isinstance(cells, Mapping):
+            raise ValueError("'test' states what 'cells', a mapping of names to tests, share")
+        whole = {
+            name: {**shared, **cell} if isinstance(cell, Mapping) else cell
+            for name, cell in cells.items()
+        }
+        return {key: of for key, of in value.items() if key != "test"} | {"cells": whole}
+
+    @model_validator(mode="after")
+    def _cells_have_one_case(self) -> RegionTest:
+        nested = [name for name, test in self.cells.items() if isinstance(test, RegionTest)]
+        if nested:
+            raise ValueError(f"cells: '{nested[0]}' is a region itself")
+        return self
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(run for test in self.cells.values() for run in test.runs))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return (self.kind, *sorted({kind for test in self.cells.values() for kind in test.kinds}))
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one for test in self.cells.values() for one in test.measured))
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one for test in self.cells.values() for one in test.counted))
+
+    @property
+    def of_choice(self) -> bool:
+        return any(test.of_choice for test in self.cells.values())
+
+    def check(self, experiment: Experiment) -> None:
+        for name, test in self.cells.items():
+            try:
+                test.check(experiment)
+            except ValueError as error:
+                raise ValueError(f"cell '{name}': {error}") from None
+
+    def judge(self, results: Results) -> Iterator[Finding]:
+        for name, test in self.cells.items():
+            for finding in test.judge(results):
+                case = f"{name}, {finding.case}" if finding.case else name
+                yield replace(finding, case=case)

@@ -1,0 +1,83 @@
+"""How long a share or an update takes: `vertical.network` states the model.
+
+Numbers are those of counters: of a dominator's iteration, a party, and whether it is the share or
+the update. So methods that wait and methods that do not draw the same times.
+"""
+
+import math
+
+import numpy as np
+
+from fedatlas.arithmetic.kernels.compilation import compiled
+from fedatlas.arithmetic.kernels.splitmix import normal, uniform
+from fedatlas.federations.vertical.kernels import state as at
+
+CONSTANT, LOGNORMAL, SHIFTED_EXPONENTIAL, MEASURED = 0, 1, 2, 3
+LAW_CODES = {
+    "constant": CONSTANT,
+    "lognormal": LOGNORMAL,
+    "shifted_exponential": SHIFTED_EXPONENTIAL,
+    "measured": MEASURED,
+}
+SHARE, UPDATE = 0, 1
+
+
+@compiled(allocates=False)
+def factor(law, parameter, measured, key, number):
+    """A time of mean 1. parameter: of the law; measured: (times,) of mean 1 to draw from."""
+    if law == LOGNORMAL:
+        return math.exp(parameter * (normal(key, number) - 0.5 * parameter))
+    if law == SHIFTED_EXPONENTIAL:
+        return parameter - (1.0 - parameter) * math.log(1.0 - uniform(key, number))
+    if law == MEASURED:
+        return measured[np.int64(uniform(key, number) * len(measured))]
+    return 1.0
+
+
+@compiled(allocates=False)
+def drifted(spread, period, key, party, parties, time):
+    """The factor of a party in the period in which `time` lies; 1 without drift."""
+    if spread == 0.0:
+        return 1.0
+    number = np.int64(time // period) * parties + party
+    return math.exp(spread * (normal(key, number) - 0.5 * spread))
+
+
+@compiled(allocates=False)
+def duration(work, laws, party, begins, number, busy):
+    """Whole nanoseconds, at least one, of a share or an update.
+
+    work: (q,) on average. number: see `number_of`. busy: how much else the party computes when it
+    begins.
+    """
+    took = work[party] * factor(laws.law, laws.parameter, laws.measured, laws.keys[0], number)
+    took *= drifted(laws.drift, laws.period, laws.keys[1], party, len(work), begins)
+    return max(1.0, np.rint(took * max(1.0, (1.0 + busy) / laws.cores)))
+
+
+@compiled(inline="always")
+def number_of(iteration, dominator, dominators, party, parties, what):
+    """The counter of what a party does in a dominator's iteration, SHARE or UPDATE."""
+    return ((iteration * dominators + dominator) * parties + party) * 2 + what
+
+
+@compiled(allocates=False)
+def busy_with(party, begins, own, asked, reads, threads):
+    """How much a party computes at the moment at which something begins there, as far as is known.
+
+    Its own update, shares, and of each thread the latest work.
+    """
+    found = 0.0
+    if party < len(own) and begins < own[party, at.TIME] < math.inf:
+        found += 1.0
+    for dominator in range(len(asked)):
+        if (
+            asked[dominator, at.SUM] < math.inf
+            and asked[dominator, at.SINCE] <= begins
+            and reads[party, dominator, at.WHEN] > begins
+        ):
+            found += 1.0
+    for thread in range(threads.shape[1]):
+        if threads[party, thread, at.FROM] <= begins < threads[party, thread, at.UNTIL]:
+            found += 1.0
+    return found
