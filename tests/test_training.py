@@ -51,6 +51,7 @@ def test_trace_holds_every_axis_and_measurement(shard, tmp_path, algorithm):
         counted = {"update_epoch", "full_passes", "block_updates", "simulated_time"}
         assert set(trace.coords) == {*always, *counted}
         delays = {f"{kind}_delay_{of}" for kind in ("read", "update") for of in ("mean", "max")}
+        delays |= {"tau_1", "tau_2", "eta_1"}
         assert set(trace.data_vars) == {*measured, *delays, "test_accuracy", "mask_error"}
     assert list(trace["seed"].to_numpy()) == [3, 8]
     assert list(trace["status"].to_numpy()) == ["ok", "ok"]
