@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from fedatlas.arithmetic.kernels import splitmix
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.kernels import sums
 from fedatlas.federations.vertical.kernels.state import MaskLaw
@@ -111,7 +112,7 @@ def hidden(law: MaskLaw, shares: np.ndarray) -> tuple[list[bool], list[np.ndarra
 @pytest.fixture(autouse=True)
 def inlined(monkeypatch):
     """Compiled loops inline these; here they run as Python."""
-    for name in ("mask", "random_bits", "unmasked_sum"):
+    for name in ("bits", "unmasked_sum"):
         monkeypatch.setattr(sums, name, getattr(sums, name).py_func)
 
 
@@ -138,7 +139,21 @@ def test_compiled_loops_tell_what_does_not_fit():
 
 def bits_of_counters(count: int) -> np.ndarray:
     with np.errstate(over="ignore"):
-        return np.array([sums.random_bits(KEY, number) for number in range(count)], np.uint64)
+        return np.array([splitmix.bits.py_func(KEY, number) for number in range(count)], np.uint64)
+
+
+def test_numbers_of_counters_are_those_of_splitmix64():
+    # The generator's first outputs of the seed 1234567, as other implementations test for.
+    words = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    seed, drawn = np.uint64(1234567), range(1, 4)
+    with np.errstate(over="ignore"):
+        assert [splitmix.bits.py_func(seed, number) for number in drawn] == words
+    assert [splitmix.uniform(seed, number) for number in drawn] == [
+        (word >> 11) / 2**53 for word in words
+    ]
+    assert [splitmix.mask(seed, number) for number in drawn] == [
+        (word >> 11) / 2**52 - 1 for word in words
+    ]
 
 
 # ------------------------------------------------------------------------------------- secrecy

@@ -8,21 +8,7 @@ import math
 import numpy as np
 
 from fedatlas.arithmetic.kernels.compilation import compiled
-
-
-@compiled(inline="always")
-def random_bits(key, number):
-    """64 pseudo-random bits of a counter (SplitMix64, Steele et al. 2014)."""
-    z = key + np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-@compiled(inline="always")
-def mask(key, number):
-    """A pseudo-random number in [−1, 1) of a counter."""
-    return np.float64(random_bits(key, number) >> np.uint64(11)) * (2.0 / 9007199254740992.0) - 1.0
+from fedatlas.arithmetic.kernels.splitmix import bits, mask
 
 
 @compiled(inline="always")
@@ -37,7 +23,7 @@ def hide(law, number, party, share, masked, masks, ring_masked, ring_masks):
         masks[party] = law.scale * mask(law.key, number)
         masked[party] = share + masks[party]
     else:
-        ring_masks[party] = random_bits(law.key, number)
+        ring_masks[party] = bits(law.key, number)
         ring_masked[party] = np.uint64(np.int64(np.rint(share * law.steps))) + ring_masks[party]
     return True
 
