@@ -35,12 +35,13 @@ from fedatlas.federations.parties.launch import TRANSPORT_VARIABLE, carrier_of
 from fedatlas.federations.parties.log import TIMED, RoundLog
 from fedatlas.federations.parties.masks import PrivateMasks
 from fedatlas.federations.parties.messages import HEADER_BYTES
-from fedatlas.federations.parties.network import ProcessCounters, ProcessNetwork
+from fedatlas.federations.parties.network import ProcessNetwork
 from fedatlas.federations.parties.party import Party
 from fedatlas.federations.parties.staleness import staleness
 from fedatlas.federations.parties.transport import Transport
 from fedatlas.federations.parties.tree_sums import place_in
-from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
+from fedatlas.federations.vertical.counters import PartyCounters, ProcessCounters
+from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
 from fedatlas.federations.vertical.ring import Ring
 from fedatlas.federations.vertical.secure_sum import two_trees

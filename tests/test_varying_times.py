@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.kernels import times
-from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
+from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.schema.network_model import NetworkModel
 from test_vertical_methods import Case, Run, assert_replayed, make_data, replayed
 

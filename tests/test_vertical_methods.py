@@ -27,9 +27,10 @@ from fedatlas.arithmetic.kernels import splitmix
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.vertical.algorithm import VerticalAlgorithm
+from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.federations.vertical.kernels import events, updates
 from fedatlas.federations.vertical.kernels import state as at
-from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork, PartyState
+from fedatlas.federations.vertical.network import PartyNetwork, PartyState
 from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.secure_sum import AggregationTree, two_trees
 from fedatlas.federations.vertical.shards import PartyRows, PartySamples

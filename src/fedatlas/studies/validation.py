@@ -19,10 +19,11 @@ from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties.fitted import fitted_network
 from fedatlas.federations.parties.group import PartyGroup
 from fedatlas.federations.parties.measured import DELAYS
-from fedatlas.federations.parties.network import ProcessCounters, ProcessNetwork
+from fedatlas.federations.parties.network import ProcessNetwork
 from fedatlas.federations.setting import shard_files
+from fedatlas.federations.vertical.counters import PartyCounters, ProcessCounters
 from fedatlas.federations.vertical.kernels import state as at
-from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
+from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
 from fedatlas.federations.vertical.shards import PartySamples, read_party_shards
 from fedatlas.schema.models import read_json

@@ -9,7 +9,6 @@ Counted is, by formulas, what the simulated network counts; and, at the sockets,
 them, with headers, requests for shares and framing.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,32 +18,10 @@ from fedatlas.federations.parties.commands import Report, Traffic
 from fedatlas.federations.parties.group import PartyGroup
 from fedatlas.federations.parties.measured import Measured
 from fedatlas.federations.parties.staleness import staleness
+from fedatlas.federations.vertical.counters import ProcessCounters
 from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
 
 _NO_SAMPLES = np.zeros(0, np.int64)
-_NUMBER_BYTES = 8
-
-
-@dataclass
-class ProcessCounters:
-    """Running totals of one seed."""
-
-    gradient_evaluations: int = 0  # derivatives ϑ
-    iteration: int = 0  # dominated updates
-    update_epoch: float = 0.0  # dominated updates per sample
-    full_passes: int = 0
-    block_updates: int = 0
-    bytes_up: int = 0  # shares and masks towards dominators
-    bytes_down: int = 0  # ϑ and indices from dominators
-    messages: int = 0
-    socket_bytes: int = 0
-    elapsed_time: float = 0.0  # s
-    read_delay_mean: float = 0.0
-    read_delay_max: float = 0.0
-    update_delay_mean: float = 0.0
-    update_delay_max: float = 0.0
-    tau_1: float = 0.0
-    tau_2: float = 0.0
 
 
 class ProcessState(NamedTuple):
@@ -120,14 +97,7 @@ class ProcessNetwork:
             decided=state.decided + len(samples),
             measured=state.measured.with_round(logs, stale),
         )
-        counters, others = self._counters, self.parties - 1
-        counters.iteration += len(samples)
-        counters.gradient_evaluations += len(samples)
-        counters.bytes_up += len(samples) * 2 * others * _NUMBER_BYTES
-        counters.messages += len(samples) * 2 * others
-        if rule.backward:
-            counters.bytes_down += len(samples) * others * 2 * _NUMBER_BYTES
-            counters.messages += len(samples) * others
+        self._counters.count_updates(len(samples), self.parties - 1, rule.backward)
         self._report(new, reports)
         return new
 
@@ -142,13 +112,9 @@ class ProcessNetwork:
         self._load(state)
         began, reports = self._group.full_pass(rule)
         new = self._after(state, began, reports)
-        counters, others = self._counters, self.parties - 1
         told = (self.parties if rule.backward else self._active) - 1
-        counters.full_passes += 1
-        counters.gradient_evaluations += self.samples
-        counters.bytes_up += self.samples * 2 * others * _NUMBER_BYTES
-        counters.bytes_down += told * self.samples * _NUMBER_BYTES
-        counters.messages += 2 * others + told
+        self._counters.count_sums(self.samples, self.parties - 1)
+        self._counters.count_full_pass(self.samples, told)
         self._report(new, reports)
         return new
 

@@ -7,8 +7,9 @@ import numpy as np
 
 from fedatlas.federations.engine import NumpyArrays
 from fedatlas.federations.parties.group import PartyGroup
-from fedatlas.federations.parties.network import ProcessCounters, ProcessNetwork
+from fedatlas.federations.parties.network import ProcessNetwork
 from fedatlas.federations.setting import Setting, Trial
+from fedatlas.federations.vertical.counters import ProcessCounters
 from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.schema.network_model import NetworkModel

@@ -49,13 +49,13 @@ request for shares are not counted (parties can derive them from a shared seed),
 """
 
 import logging
-from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.federations.vertical.kernel_arguments import kernel_blocks, kernel_rule
 from fedatlas.federations.vertical.kernels import events, sums, times
 from fedatlas.federations.vertical.kernels import state as at
@@ -75,31 +75,7 @@ from fedatlas.schema.objectives import LinearObjective, Regulariser
 
 log = logging.getLogger(__name__)
 
-_NUMBER_BYTES = 8
 _NO_SAMPLES = np.zeros(0, np.int64)
-
-
-@dataclass
-class PartyCounters:
-    """Running totals of one seed."""
-
-    gradient_evaluations: int = 0  # derivatives ϑ
-    iteration: int = 0  # dominated updates
-    update_epoch: float = 0.0  # dominated updates per sample
-    full_passes: int = 0
-    block_updates: int = 0
-    bytes_up: int = 0  # shares and masks towards dominators
-    bytes_down: int = 0  # ϑ and indices from dominators
-    messages: int = 0
-    simulated_time: float = 0.0  # s
-    read_delay_mean: float = 0.0
-    read_delay_max: float = 0.0
-    update_delay_mean: float = 0.0
-    update_delay_max: float = 0.0
-    tau_1: float = 0.0  # in global iterations, as the next two
-    tau_2: float = 0.0
-    eta_1: float = 0.0
-    mask_error: float = 0.0
 
 
 class PartyState(NamedTuple):
@@ -228,7 +204,6 @@ class PartyNetwork:
 
     def secure_margins(self, state: PartyState) -> np.ndarray:
         """w·x_i of all samples, (n,), by Algorithm 1; behind a barrier."""
-        others = self.parties - 1
         margins = np.empty(self.samples)
         first_mask = self._counters.full_passes * self.samples * self.parties
         error = sums.secure_margins(
@@ -237,8 +212,7 @@ class PartyNetwork:
         )  # fmt: skip
         numbers = state.tally.values
         numbers[at.MASK_ERROR] = max(numbers[at.MASK_ERROR], error)
-        self._counters.bytes_up += self.samples * 2 * others * _NUMBER_BYTES
-        self._counters.messages += 2 * others
+        self._counters.count_sums(self.samples, self.parties - 1)
         return margins
 
     def distribute(
@@ -259,12 +233,8 @@ class PartyNetwork:
         spread = timing.latency + work
         state.tally.values[at.LAST_SUM] += sums + spread
         state.queues.begin[:] = state.tally.values[at.LAST_SUM]
-        counters = self._counters
-        others = (self.parties if rule.backward else self._active) - 1
-        counters.full_passes += 1
-        counters.gradient_evaluations += self.samples
-        counters.bytes_down += others * self.samples * _NUMBER_BYTES
-        counters.messages += others
+        told = (self.parties if rule.backward else self._active) - 1
+        self._counters.count_full_pass(self.samples, told)
         self._report(state)
         return state
 
@@ -293,14 +263,7 @@ class PartyNetwork:
                     f"network: with {self._threads} threads updates pile up at a party faster than "
                     "it applies them; raise threads, up to the number of active parties, or cores"
                 )
-        counters, others = self._counters, self.parties - 1
-        counters.iteration += wanted
-        counters.gradient_evaluations += wanted
-        counters.bytes_up += wanted * 2 * others * _NUMBER_BYTES
-        counters.messages += wanted * 2 * others
-        if rule.backward:
-            counters.bytes_down += wanted * others * 2 * _NUMBER_BYTES
-            counters.messages += wanted * others
+        self._counters.count_updates(wanted, self.parties - 1, rule.backward)
         return state
 
     @property

@@ -7,7 +7,8 @@ import numpy as np
 
 from fedatlas.federations.engine import NumpyArrays
 from fedatlas.federations.setting import Setting, Trial
-from fedatlas.federations.vertical.network import PartyCounters, PartyNetwork
+from fedatlas.federations.vertical.counters import PartyCounters
+from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.schema.network_model import NetworkModel
