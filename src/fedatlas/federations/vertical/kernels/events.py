@@ -17,9 +17,9 @@ from fedatlas.federations.vertical.kernels.sums import hide, revealed_sum
 from fedatlas.federations.vertical.kernels.times import (
     SHARE,
     UPDATE,
-    busy_with,
     duration,
     number_of,
+    time_taken,
 )
 from fedatlas.federations.vertical.kernels.updates import settle_block, share, update
 
@@ -97,18 +97,16 @@ def _begin(dominator, row, timing, laws, queues):
     """A dominator asks for shares of a sample: when they are read, and when it has their sum."""
     own, begin, asked, reads = queues.own, queues.begin, queues.asked, queues.reads
     work = timing.work
-    parties, dominators = len(work), len(begin)
     since = begin[dominator] + timing.latency
     last = since + timing.slowest
     if laws is not None:
         last = 0.0
         iteration = np.int64(asked[dominator, at.ITERATION])
-        for party in range(parties):
-            number = number_of(iteration, dominator, dominators, party, parties, SHARE)
-            busy = 0.0
-            if laws.cores < math.inf:
-                busy = busy_with(party, since, own, asked, reads, queues.threads)
-            read = since + duration(work, laws, party, since, number, busy)
+        for party in range(len(work)):
+            read = since + time_taken(
+                work, laws, party, since, iteration, dominator, SHARE,
+                own, asked, reads, queues.threads,
+            )  # fmt: skip
             reads[party, dominator, at.PENDING] = reads[party, dominator, at.WHEN] = read
             last = max(last, read)
     asked[dominator, at.SUM] = last + timing.aggregation
@@ -292,14 +290,10 @@ def advance(
         position[dominator, at.VISITED] = label
         asked[dominator, at.SUM] = math.inf
         asked[dominator, at.ITERATION] += 1
-        took = work[dominator]
-        if laws is not None:
-            busy = 0.0
-            if laws.cores < math.inf:
-                busy = busy_with(dominator, sum_time, own, asked, reads, threads)
-            drawn = number_of(iteration, dominator, dominators, dominator, parties, UPDATE)
-            took = duration(work, laws, dominator, sum_time, drawn, busy)
-        finished = sum_time + took
+        finished = sum_time + time_taken(
+            work, laws, dominator, sum_time, iteration, dominator, UPDATE,
+            own, asked, reads, threads,
+        )  # fmt: skip
         own[dominator, at.TIME] = finished
         own[dominator, at.SLOPE] = slope
         own[dominator, at.SAMPLE] = row
@@ -318,14 +312,10 @@ def advance(
                 taken = threads[party, thread, at.UNTIL]
                 if taken <= arrival:
                     taken = threads[party, thread, at.FROM] = arrival
-                took = work[party]
-                if laws is not None:
-                    busy = 0.0
-                    if laws.cores < math.inf:
-                        busy = busy_with(party, taken, own, asked, reads, threads)
-                    drawn = number_of(iteration, dominator, dominators, party, parties, UPDATE)
-                    took = duration(work, laws, party, taken, drawn, busy)
-                due = taken + took
+                due = taken + time_taken(
+                    work, laws, party, taken, iteration, dominator, UPDATE,
+                    own, asked, reads, threads,
+                )  # fmt: skip
                 threads[party, thread, at.UNTIL] = due
                 _announce(due, label, party, upcoming, counts)
                 waiting = position[party, at.WAITING]

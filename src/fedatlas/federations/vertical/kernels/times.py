@@ -81,3 +81,19 @@ def busy_with(party, begins, own, asked, reads, threads):
         if threads[party, thread, at.FROM] <= begins < threads[party, thread, at.UNTIL]:
             found += 1.0
     return found
+
+
+@compiled(inline="always")
+def time_taken(work, laws, party, begins, iteration, dominator, what, own, asked, reads, threads):
+    """How long a party takes for a SHARE or an UPDATE of a dominator's iteration.
+
+    laws: None where it is the average. own to threads: the queues, by which work shares cores.
+    """
+    took = work[party]
+    if laws is not None:
+        busy = 0.0
+        if laws.cores < math.inf:
+            busy = busy_with(party, begins, own, asked, reads, threads)
+        number = number_of(iteration, dominator, len(asked), party, len(work), what)
+        took = duration(work, laws, party, begins, number, busy)
+    return took
