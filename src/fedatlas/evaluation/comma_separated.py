@@ -2,10 +2,13 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from fedatlas.errors import FedatlasError
+
+R = TypeVar("R")
 
 
 def to_csv(rows: Sequence[Mapping[str, object]], columns: Sequence[str] | None = None) -> str:
@@ -38,3 +41,13 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[dict[str
             return rows
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FedatlasError(f"{path}: cannot be read: {error}. Delete it and run again.") from None
+
+
+def parse_rows(
+    path: Path, columns: Sequence[str], parse: Callable[[Mapping[str, str]], R]
+) -> list[R]:
+    """What `parse` makes of each row; FedatlasError names a file of which it raises ValueError."""
+    try:
+        return [parse(row) for row in read_rows(path, columns)]
+    except ValueError as error:
+        raise FedatlasError(f"{path}: {error}. Delete the file and run again.") from None

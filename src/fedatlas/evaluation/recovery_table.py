@@ -1,10 +1,10 @@
 """The table of what histories of shares and of ϑ reveal, recovery.csv."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comma_separated import read_rows
+from fedatlas.evaluation.comma_separated import parse_rows
 
 #: What attackers see.
 SHARES, SUMS, MASKED = "shares", "sums", "masked shares"
@@ -48,14 +48,12 @@ _ERRORS = ("error", "feature_error", "weight_error")
 
 def read_recovery(path: Path) -> list[Row]:
     """The table back; FedatlasError names a file with other columns or contents."""
-    rows = []
-    for row in read_rows(path, Row._fields):
-        try:
-            values: dict[str, Any] = {name: row[name] for name in _TEXTS}
-            for name in Row._fields[len(_TEXTS) :]:
-                kind = float if name in _ERRORS else int
-                values[name] = kind(row[name]) if row[name] else None
-            rows.append(Row(**values))
-        except ValueError as error:
-            raise FedatlasError(f"{path}: {error}. Delete the file and run again.") from None
-    return rows
+    return parse_rows(path, Row._fields, _row)
+
+
+def _row(row: Mapping[str, str]) -> Row:
+    values: dict[str, Any] = {name: row[name] for name in _TEXTS}
+    for name in Row._fields[len(_TEXTS) :]:
+        kind = float if name in _ERRORS else int
+        values[name] = kind(row[name]) if row[name] else None
+    return Row(**values)

@@ -1,14 +1,13 @@
 """The table of theorems and runs, theory.csv, and what of traces theorems bound."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comma_separated import read_rows
+from fedatlas.evaluation.comma_separated import parse_rows
 from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.levels import diverged
 
@@ -103,18 +102,14 @@ def running_means(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def read_theory(path: Path) -> list[Row]:
     """The table back; FedatlasError names a file with other columns or contents."""
-    return list(_read(path, read_rows(path, COLUMNS)))
+    return parse_rows(path, COLUMNS, _row)
 
 
-def _read(path: Path, rows: Sequence[Mapping[str, str]]) -> Iterator[Row]:
+def _row(row: Mapping[str, str]) -> Row:
     texts = {"run", "point", "theorem", "version", "lacks", "note", "bounds", "cost", "counted"}
-    for row in rows:
-        try:
-            values: dict[str, Any] = {
-                name: row[name] if name in texts else float(row[name]) if row[name] else None
-                for name in COLUMNS
-                if name != "covered"
-            }
-            yield Row(**values, covered=row["covered"] == "True")
-        except (TypeError, ValueError) as error:
-            raise FedatlasError(f"{path}: {error}. Delete the file and run again.") from None
+    values: dict[str, Any] = {
+        name: row[name] if name in texts else float(row[name]) if row[name] else None
+        for name in COLUMNS
+        if name != "covered"
+    }
+    return Row(**values, covered=row["covered"] == "True")

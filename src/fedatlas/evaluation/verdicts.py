@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import get_args
 
-from fedatlas.errors import FedatlasError, named
-from fedatlas.evaluation.comma_separated import read_rows, to_csv
+from fedatlas.errors import named
+from fedatlas.evaluation.comma_separated import parse_rows, to_csv
 from fedatlas.evaluation.comparison import SIGNIFICANCE, holm, together_of
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import OUTCOMES, Claim, Effect, Finding, Outcome, Quantifier
@@ -111,20 +111,15 @@ def verdicts_to_csv(verdicts: Sequence[Verdict]) -> str:
 
 def read_verdicts(path: Path) -> list[Verdict]:
     """Verdicts of one claims.csv; FedatlasError names a file with other columns or contents."""
-    verdicts = []
-    for row in read_rows(path, _COLUMNS):
-        if row["outcome"] not in get_args(Outcome):
-            raise FedatlasError(
-                f"{path}: outcome '{row['outcome']}' is none of {', '.join(OUTCOMES)}. Delete the "
-                "file and run again."
-            )
-        try:
-            own = {name: row[name] for name in _OWN}
-            hours = _number(own.pop("needed_hours"))
-            verdicts.append(Verdict(**own, needed_hours=hours, effect=_effect(row)))  # type: ignore[arg-type]
-        except ValueError as error:
-            raise FedatlasError(f"{path}: {error}. Delete the file and run again.") from None
-    return verdicts
+    return parse_rows(path, _COLUMNS, _verdict)
+
+
+def _verdict(row: Mapping[str, str]) -> Verdict:
+    if row["outcome"] not in get_args(Outcome):
+        raise ValueError(f"outcome '{row['outcome']}' is none of {', '.join(OUTCOMES)}")
+    own = {name: row[name] for name in _OWN}
+    hours = _number(own.pop("needed_hours"))
+    return Verdict(**own, needed_hours=hours, effect=_effect(row))  # type: ignore[arg-type]
 
 
 def _effect(row: Mapping[str, str]) -> Effect | None:

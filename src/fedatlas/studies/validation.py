@@ -54,14 +54,20 @@ class Run:
         below = np.flatnonzero(np.array(self.objective) <= target)
         if not len(below):
             return float("nan")
-        last = max(int(below[0]), 1)
-        values, times = self.objective[last - 1 : last + 1], self.seconds[last - 1 : last + 1]
-        return float(np.interp(-target, [-value for value in values], times))
+        last = int(below[0])
+        if last == 0:
+            return self.seconds[0]
+        before, after = self.objective[last - 1 : last + 1]
+        earlier, later = self.seconds[last - 1 : last + 1]
+        return earlier + (before - target) / (before - after) * (later - earlier)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The same run by processes and simulated in the network that was fitted to them."""
+    """The same run by processes and simulated in the network that was fitted to them.
+
+    carrier: what messages of processes travel by. fitted: that network, as an experiment states it.
+    """
 
     parties: int
     synchronous: bool
