@@ -9,15 +9,19 @@ import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comparison import advantages
+from fedatlas.evaluation.comparison import Direction, advantages
 from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import level, plain, target_name, unit_of
 from fedatlas.evaluation.levels import Crossings, crossings, log_target
 from fedatlas.evaluation.relations import FACTORS, ComparisonTest, as_far_as_resolved, judged_again
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding
+from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.measurements import Level, check_target
+
+#: From which difference of powers counts: a fifth of the cost at 9 times the size. Our choice.
+COUNTING_POWER = 0.1
 
 
 class SlopeTest(ComparisonTest, ABC):
@@ -89,6 +93,29 @@ class SlopeTest(ComparisonTest, ABC):
         if len(slopes) == 1:
             return self.expected - slopes[0]
         return advantages(slopes[0], slopes[1])
+
+
+class PowerTest(SlopeTest, ABC):
+    """A test that a cost grows no faster than a size to a power."""
+
+    cost: Cost = "round"
+    power: float
+
+    @property
+    def direction(self) -> Direction:
+        return "not worse"
+
+    @property
+    def default_effect(self) -> float:
+        return COUNTING_POWER
+
+    @property
+    def spent(self) -> str:
+        return self.cost
+
+    @property
+    def expected(self) -> float:
+        return self.power
 
 
 class SeriesTest(SlopeTest, ABC):

@@ -6,16 +6,12 @@ from pydantic import Field
 
 from fedatlas.evaluation.comparison import Direction
 from fedatlas.evaluation.costs import Trace, specification
-from fedatlas.evaluation.slopes import SeriesTest, rising
-from fedatlas.schema.cost_names import Cost
+from fedatlas.evaluation.slopes import PowerTest, SeriesTest, rising
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.partitions import VerticalPartition
 
-#: From which difference of powers counts: a fifth of the cost at 9 times the clients. Our choice.
-COUNTING_POWER = 0.1
 
-
-class GrowthTest(SeriesTest):
+class GrowthTest(SeriesTest, PowerTest):
     """The cost to a target grows no faster than the number of clients to a power.
 
     With `compare_with`: it grows more slowly than theirs. The statistic is how much lower the slope
@@ -26,24 +22,11 @@ class GrowthTest(SeriesTest):
     sized_by: ClassVar[tuple[str, str]] = ("client", "clients")
 
     kind: Literal["growth"]
-    cost: Cost = "round"
     power: float = Field(default=1.0, description="of the number of clients, in the theorem")
 
     @property
     def direction(self) -> Direction:
-        return "better" if self.compare_with else "not worse"
-
-    @property
-    def default_effect(self) -> float:
-        return COUNTING_POWER
-
-    @property
-    def spent(self) -> str:
-        return self.cost
-
-    @property
-    def expected(self) -> float:
-        return self.power
+        return "better" if self.compare_with else super().direction
 
     def sizes(self, traces: Sequence[Trace]) -> np.ndarray:
         numbers = [specification(trace)["partition"]["clients"] for trace in traces]

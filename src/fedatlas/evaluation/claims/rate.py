@@ -6,21 +6,19 @@ import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.evaluation.best_points import best_by_others, best_told
-from fedatlas.evaluation.comparison import Direction
 from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.evidence import level, unit_of
 from fedatlas.evaluation.levels import crossings, log_target
 from fedatlas.evaluation.relations import FACTORS, judged_again
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.slopes import SlopeTest
+from fedatlas.evaluation.slopes import PowerTest
 from fedatlas.evaluation.theory_table import running_means
 from fedatlas.schema.claims import Finding, RunTest
-from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.measurements import Level, check_target
 
 
-class RateTest(SlopeTest, RunTest):
+class RateTest(PowerTest, RunTest):
     """The cost to a level ε grows no faster than 1/ε to a power, as ε falls along `targets`.
 
     The statistic is how much lower the slope of log cost over log 1/ε is than `power`. Theorems
@@ -41,27 +39,10 @@ class RateTest(SlopeTest, RunTest):
     averaged: bool = False
     points: Literal["selected", "best"] = "selected"
     measurement: Level = "gradient_norm"
-    cost: Cost = "round"
-
-    @property
-    def direction(self) -> Direction:
-        return "not worse"
-
-    @property
-    def default_effect(self) -> float:
-        return 0.1
 
     @property
     def of_choice(self) -> bool:
         return self.points == "selected"
-
-    @property
-    def spent(self) -> str:
-        return self.cost
-
-    @property
-    def expected(self) -> float:
-        return self.power
 
     @model_validator(mode="after")
     def _targets_fall_and_can_be_reached(self) -> Self:
