@@ -431,7 +431,7 @@ def test_costs_to_a_target_are_those_of_a_plain_loop(opened, seed):
     traces[PLACES[2]] = traces[PLACES[2]].assign_coords(seed=[7, 2, 3])
     atlas = opened(traces)
     costs, target = ["round", "bytes", NETWORK, "gradient_evaluations"], 10**-1.5
-    compared = fedatlas.compare(atlas, "gradient_norm", costs, target, all_points=True)
+    compared = fedatlas.compare(atlas, "gradient_norm", costs, target, all_points=True).dataset
     assert compared["seed"].values.tolist() == [0, 1, 2, 3, 7]
     assert compared.attrs["left_out"] == []
     for i, place in enumerate(PLACES[1:4]):
@@ -467,7 +467,7 @@ def test_only_selected_points_of_wanted_experiments_are_compared(opened):
     atlas = opened({place: make_trace(np.array([[1.0, 0.1, 0.01]] * 2)) for place in PLACES})
 
     def names(**options):
-        compared = fedatlas.compare(atlas, "gradient_norm", "round", 0.05, **options)
+        compared = fedatlas.compare(atlas, "gradient_norm", "round", 0.05, **options).dataset
         keys = ("paper", "experiment", "run", "point")
         return ["/".join(row) for row in zip(*(compared[k].values for k in keys), strict=True)]
 
@@ -486,7 +486,7 @@ def test_never_reached_free_and_single_seeds(opened):
     free["bytes_up"][:], free["bytes_down"][:] = 0.0, 0.0
     places = [f"ours/figure-a/{name}/only" for name in ("plateau", "one", "never", "free")]
     atlas = opened(dict(zip(places, (plateau, one, never, free), strict=True)))
-    compared = fedatlas.compare(atlas, "gradient_norm", "bytes", 0.05).sel(cost="bytes")
+    compared = fedatlas.compare(atlas, "gradient_norm", "bytes", 0.05).dataset.sel(cost="bytes")
     bounds = {
         run: [compared[key].sel(run=run).item() for key in ("centre", "low", "high")]
         for run in compared["run"].values
@@ -512,7 +512,7 @@ def test_own_clocks_need_the_declared_latency(opened):
     }
     atlas = opened(traces)
     with pytest.warns(UserWarning, match=r"figure-a/other/only: .* 1e-06 s, not 0\.05 s"):
-        compared = fedatlas.compare(atlas, "objective", [NETWORK, "latency(10)"], 0.35)
+        compared = fedatlas.compare(atlas, "objective", [NETWORK, "latency(10)"], 0.35).dataset
     times = compared["cost_to_target"].sel(cost=NETWORK)
     trace = traces["vfb2/figure-a/same/only"]
     clock, values = trace["simulated_time"].values, trace["objective"].values
@@ -540,7 +540,7 @@ def test_targets_of_accuracies_are_in_their_own_units(opened):
     place = "fmgda/figure-a/fmgda/only"
     values = [[0.5, 0.8, 0.93, 0.97], [0.5, 0.92, 0.92, 0.92]]
     atlas = opened({place: auroc_trace(values)})
-    compared = fedatlas.compare(atlas, "test_auroc", "round", 0.93)
+    compared = fedatlas.compare(atlas, "test_auroc", "round", 0.93).dataset
     assert compared["cost_to_target"].values.ravel() == pytest.approx([20.0, math.inf])
     assert compared["reached"].values.tolist() == [[True, False]]
 

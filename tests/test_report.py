@@ -24,7 +24,7 @@ from markdown_it.token import Token
 
 from atlas_factory import write_atlas
 from fedatlas.algorithms import algorithm_class, algorithm_names
-from fedatlas.atlas.cost_tables import cell
+from fedatlas.atlas.cells import cost_cell
 from fedatlas.atlas.markdown import WIDTH, code, item, paragraph, prose, table, text
 from fedatlas.atlas.report import write_report
 from fedatlas.atlas.scope import STUDIES, PaperScope, read_scope
@@ -860,7 +860,7 @@ def test_costs_to_a_target_are_those_of_the_records(case):
     ],
 )
 def test_a_cost_without_bound_is_not_a_target_that_was_missed(numbers, told):
-    assert cell(*numbers) == told
+    assert cost_cell(*numbers) == told
 
 
 def test_without_a_stated_target_it_is_what_all_runs_reach(case):

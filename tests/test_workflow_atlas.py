@@ -86,7 +86,7 @@ def test_all_kinds_of_partitions_have_one_optimum_and_start_from_one_objective(f
 
 def test_runs_are_compared_by_what_they_spend(finished):
     with fedatlas.open_atlas(finished.folder / ATLAS) as atlas:
-        found = fedatlas.compare(atlas, "suboptimality", ["exchanges", "bytes"], target=0.5)
+        found = fedatlas.compare(atlas, "suboptimality", ["exchanges", "bytes"], target=0.5).dataset
         assert set(found["title"].values) >= {"FedAvg", "TDCD", "VFB²-SVRG"}
         trace = read_trace(
             finished.results / "experiments" / "demo-across" / "traces" / "tdcd" / "only.nc"

@@ -1,7 +1,8 @@
 """fedatlas: an atlas of convergence for federated and distributed optimisation.
 
-`open_atlas` opens the file that the workflow joins all traces in; `compare` and `interpolate` put
-its runs on common axes.
+`open_atlas` opens the file that the workflow joins all traces in; `Atlas.sel` gives a run's trace.
+`compare` and `interpolate` put all runs on common axes, `along` the seeds of one; `plot` draws what
+figures draw.
 """
 
 from importlib import import_module
@@ -9,16 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedatlas.atlas.comparison import compare, interpolate
+    from fedatlas.atlas.costs import along
+    from fedatlas.atlas.plotting import plot
     from fedatlas.atlas.reading import open_atlas
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "compare", "interpolate", "open_atlas"]
+__all__ = ["__version__", "along", "compare", "interpolate", "open_atlas", "plot"]
 
 # Imported when first asked for: every step of the workflow imports this package, few need xarray.
 _HOMES = {
+    "along": "fedatlas.atlas.costs",
     "compare": "fedatlas.atlas.comparison",
     "interpolate": "fedatlas.atlas.comparison",
     "open_atlas": "fedatlas.atlas.reading",
+    "plot": "fedatlas.atlas.plotting",
 }
 
 
@@ -26,3 +31,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -6,12 +6,14 @@ records of a seed has no measurement. Costs that a run does not count are NaN an
 
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from fedatlas.atlas.reading import Atlas, AtlasRun, atlas_runs
+from fedatlas.atlas.compared import Comparison
+from fedatlas.atlas.reading import Atlas, AtlasRun, atlas_runs, opened
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.levels import cost_to_reach, log_target, mean_interval
@@ -20,38 +22,32 @@ from fedatlas.schema.measurements import LARGER_IS_BETTER, LEVELS, MEASUREMENTS
 
 
 def compare(
-    atlas: Atlas,
+    atlas: Atlas | Path | str,
     metric: str,
     cost: str | Sequence[str],
     target: float,
     *,
     experiments: Sequence[str] | None = None,
     all_points: bool = False,
-) -> xr.Dataset:
+) -> Comparison:
     """What every run that measures the metric spends until it reaches the target.
 
+    atlas: open, or the path of its file.
     metric: a measurement that has a best value, such as "suboptimality" or "test_auroc".
     cost: one or several of those that traces count, "bytes", "exchanges", "latency(100)" or
         "network(latency=0.05, bandwidth=1e6, gradient=1e-5)".
     target: in units of the metric.
-    experiments, all_points: as `reading.atlas_runs` takes them.
-
-    Returns a Dataset over run, seed and cost:
-
-    - `cost_to_target` (run, seed, cost): cost at which the seed first reaches the target, between
-      two records on a straight line of logarithms; +inf if it never does or diverged, NaN for seeds
-      that the run does not have;
-    - `reached` (run, seed): whether the seed did; `seeds`, `seeds_reached` (run,): how many;
-    - `centre`, `low`, `high` (run, cost): geometric mean of the seeds that reached it and the 95 %
-      t-interval of its logarithm. The upper bound is +inf if a seed never reached the target; a
-      single seed has the bounds 0 and +inf. If none reached it, the centre is +inf, and so is the
-      lower bound of several seeds.
-
-    Coordinates along run are paper, experiment, run, point, title and algorithm; `clock` (run,
-    cost) is "own" if a time under a network is that of the run's own simulation, otherwise
-    "counted". The attribute `left_out` lists the costs that runs do not have, and why.
+    experiments: names or patterns such as "vfb2-*", all by default.
+    all_points: whether runs are at all points of their grids, not at the selected one only.
 
     Raises FedatlasError for unknown names and for a metric that no run measures.
+
+    >>> fedatlas.compare(ATLAS, "gradient_norm", ["round", "bytes"], 0.1, experiments=["vfb2-*"])
+    cost to gradient_norm ≤ 0.1: geometric mean (95 % interval)
+                           round                bytes   seeds
+    run
+    VFB²-SVRG  49.8 (41.7 to 59.3)  3.9M (3.27M to 4.65M)  2 of 2
+    FedPAGE    46.8 (41.1 to 53.4)  51.4k (37.1k to 71.1k)  3 of 3
     """
     if metric not in LEVELS:
         raise FedatlasError(
@@ -61,7 +57,14 @@ def compare(
         bound = "below 1" if metric in LARGER_IS_BETTER else "above 0"
         raise FedatlasError(f"target: {target:g}, but a target of {metric} must be {bound}")
     costs = [_known(name) for name in ([cost] if isinstance(cost, str) else cost)]
-    runs, seeds = _measuring(atlas, metric, experiments, all_points)
+    with opened(atlas) as tree:
+        runs, seeds = _measuring(tree, metric, experiments, all_points)
+        return Comparison(_costs_to_target(runs, seeds, metric, costs, target))
+
+
+def _costs_to_target(
+    runs: list[AtlasRun], seeds: np.ndarray, metric: str, costs: list[str], target: float
+) -> xr.Dataset:
     level = log_target(metric, target)
     spent = np.full((len(runs), len(seeds), len(costs)), np.nan)
     intervals = np.full((3, len(runs), len(costs)), np.nan)
@@ -91,7 +94,7 @@ def compare(
 
 
 def interpolate(
-    atlas: Atlas,
+    atlas: Atlas | Path | str,
     metric: str,
     cost: str,
     at: Sequence[float] | np.ndarray,
@@ -106,6 +109,14 @@ def interpolate(
     that the run does not have, and for runs that do not count the cost, which the attribute
     `left_out` lists. Any measurement will do; other arguments and coordinates are those of
     `compare`.
+
+    >>> star = ["fedpage-first"]
+    >>> at = fedatlas.interpolate(ATLAS, "gradient_norm", "bytes", [5e4, 1e5], experiments=star)
+    >>> at.median("seed", skipna=False).to_series().unstack("cost").round(4)
+    cost  50000.0   100000.0
+    run
+    page     0.345    0.1568
+    avg      0.196       NaN
     """
     if metric not in MEASUREMENTS:
         raise FedatlasError(f"metric: '{metric}' is none of {', '.join(MEASUREMENTS)}")
@@ -113,7 +124,14 @@ def interpolate(
     if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all():
         raise FedatlasError("at: must be a list of finite costs: [0, 100, 200]")
     _known(cost)
-    runs, seeds = _measuring(atlas, metric, experiments, all_points)
+    with opened(atlas) as tree:
+        runs, seeds = _measuring(tree, metric, experiments, all_points)
+        return _measured_at(runs, seeds, metric, cost, grid)
+
+
+def _measured_at(
+    runs: list[AtlasRun], seeds: np.ndarray, metric: str, cost: str, grid: np.ndarray
+) -> xr.DataArray:
     left_out: list[str] = []
     values = np.full((len(runs), len(seeds), len(grid)), np.nan)
     for i, run in enumerate(runs):
@@ -177,7 +195,7 @@ def _lacks(run: AtlasRun, cost: str, left_out: list[str]) -> bool:
     elif network and has_own_clock(run.trace) and own_latency(run.trace) != network.latency:
         own = own_latency(run.trace)
         reason = f"its own clock has the latency {own:g} s, not {network.latency:g} s"
-        warnings.warn(f"{run.name}: has no time on this network: {reason}", stacklevel=3)
+        warnings.warn(f"{run.name}: has no time on this network: {reason}", stacklevel=4)
     if reason:
         left_out.append(f"{run.name}: {cost}: {reason}")
     return bool(reason)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from fedatlas.atlas.cells import cost_cell
 from fedatlas.atlas.comparison import compare
 from fedatlas.atlas.markdown import code, item, paragraph, table, text
 from fedatlas.atlas.reading import Atlas, atlas_runs, open_atlas
@@ -72,7 +73,7 @@ def _table(
     with warnings.catch_warnings():
         # A line under the table says the same.
         warnings.simplefilter("ignore", UserWarning)
-        found = compare(atlas, measurement, costs, target, experiments=[experiment.runs_of])
+        found = compare(atlas, measurement, costs, target, experiments=[experiment.runs_of]).dataset
     shown = found.isel(run=[run in experiment.runs for run in found["run"].to_numpy()])
     goal = text(target_name(measurement, log_target(measurement, target)))
     why = "" if stated else ", the best that the medians of all runs reach"
@@ -105,27 +106,6 @@ def _cells(run: xr.Dataset) -> Iterator[str]:
     seeds, reached = int(run["seeds"]), int(run["seeds_reached"])
     for place, clock in enumerate(run["clock"].to_numpy()):
         centre, low, high = (float(run[name][place]) for name in ("centre", "low", "high"))
-        yield cell(centre, low, high, reached, seeds) + (" own clock" if clock == "own" else "")
+        told = cost_cell(centre, low, high, reached, seeds)
+        yield f"{told} own clock" if clock == "own" else told
     yield f"{reached} of {seeds}"
-
-
-def cell(centre: float, low: float, high: float, reached: int, seeds: int) -> str:
-    """A cost with its interval over seeds; reached: how many of them reached the target."""
-    if math.isnan(centre):
-        return "–"
-    if not reached:
-        return "never"
-    if seeds == 1 or low == high:
-        return _number(centre)
-    # If one seed of several reached it, there is no lower bound either.
-    return f"{_number(centre)} ({_number(low) if low > 0 else '–'} to {_number(high)})"
-
-
-def _number(value: float) -> str:
-    """Three digits."""
-    if math.isinf(value):
-        return "∞"  # an unbounded cost, such as ε without noise
-    for size, letter in ((1e6, "M"), (1e3, "k")):
-        if 0.9995 * size <= value < 1000 * size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.3g}"

@@ -1,20 +1,25 @@
 """Open an atlas and walk over its runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import h5py
 import xarray as xr
 from h5py import h5g, h5i, h5o
 
 from fedatlas.atlas import FORMAT
+from fedatlas.atlas.costs import with_costs
 from fedatlas.atlas.store import attributes_of, open_group
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, similar
 from fedatlas.traces.contents import checked_children, naming, opened_child
 from fedatlas.traces.seal import check_seal
 from fedatlas.traces.trace import judged
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def open_atlas(path: Path | str) -> "Atlas":
@@ -23,8 +28,26 @@ def open_atlas(path: Path | str) -> "Atlas":
     The file stays open until the atlas is closed: `with fedatlas.open_atlas(path) as atlas: …`.
     FedatlasError names a file that is damaged or no atlas; the seal of the whole file is checked
     here, what a group holds when it is opened.
+
+    >>> atlas = fedatlas.open_atlas(ATLAS)
+    >>> atlas.runs()[["experiment", "run", "point", "selected"]].head(3)
+          experiment   run          point  selected
+    0  fedpage-first  page  step_size-0.1      True
+    1  fedpage-first  page  step_size-0.3     False
+    2  fedpage-first   avg           only      True
+    >>> atlas.close()
     """
     return Atlas(Path(path))
+
+
+@contextmanager
+def opened(atlas: "Atlas | Path | str") -> Iterator["Atlas"]:
+    """An open atlas as it is; a file's is closed at the end."""
+    if isinstance(atlas, Atlas):
+        yield atlas
+        return
+    with open_atlas(atlas) as own:
+        yield own
 
 
 class Atlas(Mapping[str, xr.DataTree]):
@@ -108,6 +131,49 @@ class Atlas(Mapping[str, xr.DataTree]):
                 raise KeyError(place)
         return group
 
+    def runs(self) -> "pd.DataFrame":
+        """All runs at all points of their grids, a row each."""
+        import pandas as pd
+
+        rows = [
+            (paper, experiment, run, point, stated["selected"] == point, run_title(stated))
+            for paper in self
+            for experiment in self.names(paper)
+            for run in self.names(f"{paper}/{experiment}")
+            for stated in [self.attributes(f"{paper}/{experiment}/{run}")]
+            for point in self.names(f"{paper}/{experiment}/{run}")
+        ]
+        columns = ("paper", "experiment", "run", "point", "selected", "title")
+        return pd.DataFrame(rows, columns=columns)
+
+    def sel(self, experiment: str, run: str, point: str | None = None) -> xr.Dataset:
+        """A run's trace of the judged seeds, with all its costs as coordinates.
+
+        point: of the run's grid, the selected one by default. Costs are what the trace counts,
+        "bytes" of all directions and "exchanges". Those that all seeds share lie along `record`
+        only, so that `median("seed")` keeps them; `fedatlas.along` puts seeds whose costs differ on
+        one axis. FedatlasError for an experiment, run or point that is not there.
+
+        >>> with fedatlas.open_atlas(ATLAS) as atlas:
+        ...     trace = atlas.sel("fedpage-first", "page").load()
+        >>> trace.gradient_norm.dims, trace.bytes.dims, trace["round"].dims
+        (('seed', 'record'), ('seed', 'record'), ('record',))
+        >>> lines = trace.gradient_norm.plot.line(x="bytes", hue="seed", yscale="log")
+        >>> lines = trace.median("seed").gradient_norm.plot(x="round", yscale="log")
+        """
+        papers = {name: paper for paper in self for name in self.names(paper)}
+        _check_known("experiment", experiment, papers)
+        place = f"{papers[experiment]}/{experiment}"
+        _check_known("run", run, self.names(place))
+        place += f"/{run}"
+        chosen = self.attributes(place)["selected"] if point is None else point
+        _check_known("point", chosen, self.names(place))
+        return with_costs(judged(self.dataset(f"{place}/{chosen}")))
+
+    def __repr__(self) -> str:
+        told = [f"{paper}: {', '.join(self.names(paper))}" for paper in self]
+        return "\n".join([f"atlas {self.path}", *told])
+
     def close(self) -> None:
         """Close the file; values that were not read are lost."""
         self._file.close()
@@ -117,6 +183,12 @@ class Atlas(Mapping[str, xr.DataTree]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _check_known(kind: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        close = similar(name, known) or f"; there are {', '.join(known)}"
+        raise FedatlasError(f"{kind}: '{name}' is not in the atlas{close}")
 
 
 class AtlasRun(NamedTuple):

@@ -92,6 +92,19 @@ def common_start(traces: list[Trace], cost: str) -> float:
     return float(starts.max()) if len(starts) else 0.0
 
 
+def common_costs(trace: Trace, cost: str) -> np.ndarray:
+    """Costs at which every healthy seed has a value: medians over seeds by record.
+
+    Clipped to the cost at which the first of these seeds ends. Empty if no seed is healthy, or if
+    the cost is unbounded, such as the ε of a run without noise.
+    """
+    costs = cost_axis(trace, cost)[~diverged(trace)]
+    if not len(costs) or np.isinf(costs[:, -1]).any():
+        return np.empty(0)
+    clipped: np.ndarray = np.minimum(np.median(costs, axis=0), costs[:, -1].min())
+    return clipped
+
+
 def mean_along(trace: Trace, measurement: str, cost: str, start: float, end: float) -> np.ndarray:
     """(seeds,) mean of the measurement over costs from start to end; NaN for a diverged seed.
 

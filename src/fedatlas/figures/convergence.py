@@ -13,7 +13,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from fedatlas.evaluation.costs import column, cost_axis, is_counted
-from fedatlas.evaluation.levels import diverged, drawn_values
+from fedatlas.evaluation.levels import common_costs, diverged, drawn_values
 from fedatlas.evaluation.selection import varied_hyper_parameters
 from fedatlas.figures.style import (
     DASHED,
@@ -197,15 +197,12 @@ def _healthy_seeds(
     curve: _Curve, measurement: str, cost: str, logarithmic: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Costs (points,) and values (seeds, points) to draw; empty if every seed diverged."""
+    x = common_costs(curve.trace, cost) if is_counted(curve.trace, cost) else np.empty(0)
+    if not len(x):
+        return np.empty(0), np.empty((0, 0))
     healthy = ~diverged(curve.trace)
-    if not healthy.any() or not is_counted(curve.trace, cost):
-        return np.empty(0), np.empty((0, 0))
     costs = cost_axis(curve.trace, cost)[healthy]
-    if np.isinf(costs[:, -1]).any():  # ε of a run without noise
-        return np.empty(0), np.empty((0, 0))
     values = drawn_values(curve.trace, measurement)[healthy]
-    # Common costs, up to where every seed has one.
-    x = np.minimum(np.median(costs, axis=0), costs[:, -1].min())
     y = np.stack([np.interp(x, *seed) for seed in zip(costs, values, strict=True)])
     # A logarithmic axis has no place for a cost of 0.
     return (x[x > 0], y[:, x > 0]) if logarithmic else (x, y)

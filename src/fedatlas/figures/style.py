@@ -34,6 +34,7 @@ STYLE: Any = {
     "svg.hashsalt": "fedatlas",  # equal figures give equal files
     "svg.fonttype": "path",
 }
+DOTS_PER_INCH = 150
 _LETTERS_PER_INCH = 13  # in a title
 
 
@@ -57,9 +58,11 @@ class Shown:
 
     def seeds(self, spread: str = "") -> str:
         """How many seeds each run has; spread: what is drawn of several seeds."""
-        first = next(iter(next(iter(self.traces.values())).values()))
-        seeds = first.sizes["seed"]
-        return f"{spread}{seeds} seeds" if seeds > 1 else "one seed"
+        sizes = {one.sizes["seed"] for points in self.traces.values() for one in points.values()}
+        if max(sizes) == 1:
+            return "one seed"
+        told = f"{min(sizes)} to {max(sizes)}" if len(sizes) > 1 else max(sizes)
+        return f"{spread}{told} seeds"
 
 
 def colours(titles: Mapping[str, str], dashed: Mapping[str, str]) -> dict[str, str]:
@@ -126,7 +129,7 @@ def draw(outputs: list[Path], compose: Callable[..., Canvas], *content: Any) -> 
         for output in outputs:
             with write_atomically(output) as temporary:
                 metadata = {"Date": None} if output.suffix == ".svg" else None
-                canvas.savefig(temporary, dpi=150, metadata=metadata)
+                canvas.savefig(temporary, dpi=DOTS_PER_INCH, metadata=metadata)
 
 
 def diverged_note(gone: np.ndarray) -> str:

@@ -44,11 +44,13 @@ COSTS = {
 }
 #: Bytes of all kinds are one axis; "exchanges" are rounds, or updates of parties that never wait.
 BYTES = ("bytes_up", "bytes_down", "bytes_sent")
-#: Axis → what it is counted in.
-AXES = {name: cost.unit for name, cost in COSTS.items() if cost.unit} | {
-    "exchanges": "exchanges",
-    "bytes": "bytes",
+#: Axes that a trace does not hold but its counts add up to.
+SUMMED_COSTS = {
+    "exchanges": Counted("communication rounds, or dominated updates", unit="exchanges"),
+    "bytes": Counted("bytes of all directions", "byte", "bytes"),
 }
+#: Axis → what it is counted in.
+AXES = {name: cost.unit for name, cost in (COSTS | SUMMED_COSTS).items() if cost.unit}
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)"
 _LATENCY = re.compile(rf"latency\( *{_NUMBER} *(?:, *{_NUMBER} *)?\)")
 _NETWORK = re.compile(

@@ -1,0 +1,91 @@
+"""What a comparison found, as data and as tables."""
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from fedatlas.atlas.cells import cost_cell
+from fedatlas.evaluation.evidence import target_name
+from fedatlas.evaluation.levels import log_target
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """What runs spend until they reach a target; printed, a table of the runs and their costs.
+
+    dataset: over run, seed and cost.
+
+    - `cost_to_target` (run, seed, cost): cost at which the seed first reaches the target, between
+      two records on a straight line of logarithms; +inf if it never does or diverged, NaN for seeds
+      that the run does not have;
+    - `reached` (run, seed): whether the seed did; `seeds`, `seeds_reached` (run,): how many;
+    - `centre`, `low`, `high` (run, cost): geometric mean of the seeds that reached it and the 95 %
+      t-interval of its logarithm. The upper bound is +inf if a seed never reached the target; a
+      single seed has the bounds 0 and +inf. If none reached it, the centre is +inf, and so is the
+      lower bound of several seeds.
+
+    Coordinates along run are paper, experiment, run, point, title and algorithm; `clock` (run,
+    cost) is "own" if a time under a network is that of the run's own simulation, otherwise
+    "counted". The attribute `left_out` lists the costs that runs do not have, and why.
+    """
+
+    dataset: xr.Dataset
+
+    def to_dataframe(self) -> "pd.DataFrame":
+        """One row per run and cost."""
+        return self.dataset.drop_dims("seed").to_dataframe().reset_index()
+
+    def table(self) -> "pd.DataFrame":
+        """One row per run: the centre of each cost with its interval, and how many seeds got there.
+
+        A dash stands where a run does not count a cost, "never" where no seed reached the target.
+        """
+        import pandas as pd
+
+        found = self.dataset
+        columns: dict[str, list[str]] = {"run": _row_names(found)}
+        for cost in found["cost"].to_numpy():
+            own = found.sel(cost=cost)
+            cells = zip(
+                *(own[name].to_numpy() for name in ("centre", "low", "high")),
+                *(own[name].to_numpy() for name in ("seeds_reached", "seeds")),
+                strict=True,
+            )
+            columns[str(cost)] = [cost_cell(*cell) for cell in cells]
+        columns["seeds"] = [
+            f"{reached} of {seeds}"
+            for reached, seeds in zip(
+                found["seeds_reached"].to_numpy(), found["seeds"].to_numpy(), strict=True
+            )
+        ]
+        return pd.DataFrame(columns).set_index("run")
+
+    def __repr__(self) -> str:
+        return f"{self._heading()}\n{self.table().to_string()}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self._heading())}</p>{self.table().to_html()}"
+
+    def _heading(self) -> str:
+        metric, target = self.dataset.attrs["metric"], self.dataset.attrs["target"]
+        goal = target_name(metric, log_target(metric, target))
+        return f"cost to {goal}: geometric mean (95 % interval)"
+
+
+def _row_names(found: xr.Dataset) -> list[str]:
+    """Titles of runs, with what tells those of equal titles apart."""
+    titles = [str(title) for title in found["title"].to_numpy()]
+    experiments = [str(name) for name in found["experiment"].to_numpy()]
+    points = [str(point) for point in found["point"].to_numpy()]
+    names = list(titles)
+    if len(set(experiments)) > 1:
+        names = [": ".join(pair) for pair in zip(experiments, names, strict=True)]
+    return [
+        f"{name}, {point}" if names.count(name) > 1 else name
+        for name, point in zip(names, points, strict=True)
+    ]

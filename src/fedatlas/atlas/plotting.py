@@ -1,0 +1,87 @@
+"""Figures of any runs of an atlas, as the workflow draws them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import matplotlib
+import xarray as xr
+from matplotlib.figure import Figure as Canvas
+
+from fedatlas.atlas.reading import Atlas, atlas_runs, opened
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.selection import Choice
+from fedatlas.figures.convergence import compose
+from fedatlas.figures.style import DOTS_PER_INCH, STYLE, Shown, draw
+from fedatlas.schema.figures import Figure
+from fedatlas.schema.models import validated
+
+
+@dataclass(frozen=True, repr=False)
+class Plot:
+    """A figure, which notebooks show; figure: matplotlib's own."""
+
+    figure: Canvas
+
+    def save(self, path: Path | str) -> None:
+        """Write it to a file, .png or .svg, whole or not at all."""
+        draw([Path(path)], lambda: self.figure)
+
+    def _repr_png_(self) -> bytes:
+        picture = BytesIO()
+        with matplotlib.rc_context(STYLE):
+            self.figure.savefig(picture, format="png", dpi=DOTS_PER_INCH)
+        return picture.getvalue()
+
+
+def plot(
+    atlas: Atlas | Path | str,
+    metric: str,
+    cost: str | Sequence[str] = ("round", "bytes", "gradient_evaluations"),
+    *,
+    experiments: Sequence[str] | None = None,
+    runs: Sequence[str] | None = None,
+    all_points: bool = False,
+    title: str = "",
+) -> Plot:
+    """Draw a measurement of runs against what they spent, a panel for each cost.
+
+    atlas: open, or the path of its file. Lines are medians over seeds at equal cost, bands reach
+    from the lowest to the highest seed. metric, cost: as figures of experiments name them.
+    experiments: names or patterns. runs: names; both are all by default. all_points: whether runs
+    are drawn at all points of their grids. FedatlasError for names that the atlas does not have.
+
+    >>> drawn = fedatlas.plot(ATLAS, "gradient_norm", "round", experiments=["fedpage-first"])
+    >>> drawn.save("figure.png")
+    """
+    stated = {
+        "measurement": metric,
+        "costs": [cost] if isinstance(cost, str) else list(cost),
+        "points": "all" if all_points else "selected",
+    }
+    figure = validated(Figure, stated, "plot")
+    traces: dict[str, dict[str, xr.Dataset]] = {}
+    titles: dict[str, str] = {}
+    chosen: dict[str, Choice] = {}
+    with opened(atlas) as tree:
+        found = list(atlas_runs(tree, experiments=experiments, all_points=all_points))
+        unknown = set(runs or ()) - {one.run for one in found}
+        if unknown:
+            known = dict.fromkeys(one.run for one in found)
+            raise FedatlasError(
+                f"runs: {', '.join(sorted(unknown))} not found; there are {', '.join(known)}"
+            )
+        several = len({one.experiment for one in found}) > 1
+        for one in found:
+            if metric not in one.trace or (runs is not None and one.run not in runs):
+                continue
+            name = f"{one.experiment}/{one.run}"
+            titles[name] = f"{one.experiment}: {one.title}" if several else one.title
+            traces.setdefault(name, {})[one.point] = one.trace.load()
+            if one.selected:
+                chosen[name] = Choice(one.point, {})
+    if not traces:
+        raise FedatlasError(f"plot: none of the runs measures '{metric}'")
+    with matplotlib.rc_context(STYLE):
+        return Plot(compose(title, Shown(figure, titles, traces, chosen)))
