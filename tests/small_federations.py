@@ -84,11 +84,15 @@ DIRECTED = {
     "trackers": {"kind": "complete", "weights": "sent"},
 }
 LOCAL = {"clients_per_round": 4, "local_steps": 3, "batch_size": 2, "local_step_size": 0.05}
-NOISY = {"coupling": 0.3, "step_size": 0.15, "samples": 3, "gradient_bound": 0.6, "noise": 0.4}
+NOISY = {
+    "coupling": 0.3, "step_size": 0.15, "samples": 3, "gradient_bound": 0.6, "clipping": "l1",
+    "noise": 0.4,
+}  # fmt: skip
 STEPS = {"local_steps": 2, "batch_size": 4, "primal_step_size": 0.05, "dual_step_size": 0.05}
 STAGES = {"proximal_weight": 0.4, "first_stage_rounds": 2, "stage_growth": 2}
 TRACKING = {
     "horizon": 20,
+    "clipping": "l1",
     "scheme": {
         "name": "constant", "alpha": 0.3, "beta": 0.2, "gamma": 0.15, "samples": 3,
         "state_noise_scale": 0.7, "tracker_noise_scale": 0.4,

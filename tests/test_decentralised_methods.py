@@ -359,7 +359,7 @@ def test_full_batches_without_noise(form, objective):
     """Nothing is drawn, neither noise nor samples; agents have equally many."""
     toy = Toy(objective, np.full(AGENTS, 6))
     scheme = CONSTANT | {"samples": 6, "state_noise_scale": 0, "tracker_noise_scale": 0}
-    method = DpGradientTracking(scheme=scheme, horizon=40, form=form)
+    method = DpGradientTracking(scheme=scheme, horizon=40, form=form, clipping="l1")
     run = Run(method, toy, GivenDraws(toy)).rounds(40)
     silence = np.zeros((40, *toy.x0.shape))
     whole = [list(range(6 * agent, 6 * agent + 6)) for agent in range(AGENTS)]
@@ -379,6 +379,7 @@ SHARED: dict[str, Any] = {
     "step_size": 0.15,
     "samples": 3,
     "gradient_bound": 0.6,
+    "clipping": "l1",
 }
 COMPARED = {
     "gaussian": (GaussianGradientDescent, {"noise": 0.4}),
@@ -491,7 +492,8 @@ def matrices(draw: st.DrawFn) -> np.ndarray:
 
 def noisy(form: str, state_noise: float, tracker_noise: float, **changes: Any) -> Algorithm:
     noise = {"state_noise_scale": state_noise, "tracker_noise_scale": tracker_noise}
-    return DpGradientTracking(scheme=CONSTANT | noise | changes, horizon=5000, form=form)
+    scheme = CONSTANT | noise | changes
+    return DpGradientTracking(scheme=scheme, horizon=5000, form=form, clipping="l1")
 
 
 @pytest.mark.parametrize("form", ["compact", "provable"])
@@ -626,7 +628,7 @@ def edges(weights: np.ndarray) -> dict[str, Any]:
 DIRECTED = {"states": edges(R), "trackers": edges(C)}  # 8 and 7 edges
 UNDIRECTED = {"states": {"kind": "ring", "weights": "metropolis"}}  # 10 edges
 METHODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    TRACKING: (DIRECTED, {"scheme": S2, "horizon": 20}),
+    TRACKING: (DIRECTED, {"scheme": S2, "horizon": 20, "clipping": "l1"}),
     "gaussian_gradient_descent": (UNDIRECTED, SHARED | {"noise": 0.4}),
     "ternary_gradient_descent": (UNDIRECTED, SHARED | {"quantiser_range": 9.5}),
     "binomial_gradient_descent": (UNDIRECTED, SHARED | {"noise": 0.4}),

@@ -189,6 +189,10 @@ def test_the_legend_names_every_run_its_step_and_its_losses():
         "FedPAGE\n2 of 3 seeds diverged",
         "FedAvg",
     ]
+    worse = {"page": {"p": levels_trace([0.1, NAN, 1.2])}, "avg": {"p": falling_trace([0.5] * 3)}}
+    assert legend(grid_of(composed(worse))[0, -1])[0] == (
+        "FedPAGE\n1 of 3 seeds diverged\n1 of 3 seeds end above the start"
+    )
 
 
 def test_legends_name_what_the_grid_states():

@@ -170,6 +170,13 @@ SCAFFOLD = "batch_size: 4, local_step_size: 0.02}\n  fedavg"
         ("clients: 56", "clients: 5", r"clients_per_round.*only 5 clients"),
         ("clients: 56, samples: 560", "clients: 600", r"600 rows or clients.*has 569 rows"),
         ("second: fedavg", "second: fedavgg", r"fedavgg.*fedpage, scaffold, fedavg"),
+        ("record_every: 10", "record_every: 50",
+         r"small\.yaml: record_every: 50 is more than the 40 rounds, .*or state 40"),
+        ("algorithm: scaffold", "algorithm: scaffold\n    rounds: 7",
+         r"small\.yaml: runs\.scaffold\.record_every: 10 is more than the 7 rounds"),
+        (SCAFFOLD, SCAFFOLD.replace("}", "}\n    grid: {global_step_size: [0.5]}"),
+         r"runs\.scaffold\.grid\.global_step_size: lists one value, 0\.5, where run 'fedpage' lists"
+         r" 2: list as many, or state 'global_step_size: 0\.5' in hyper_parameters"),
         ("relation: faster", "relation: faster, at: 41", r"'order'.*at.*40 rounds"),
         ("costs: [round]", 'costs: ["latency(10)"]',
          r"latency\(10\), which run 'fedpage' does not count"),

@@ -35,7 +35,7 @@ runs:
   quantised:
     algorithm: quantised_gradient_descent
     graphs: {{states: {{kind: ring, weights: metropolis}}}}
-    hyper_parameters: {{coupling: 0.1, step_size: 0.1, samples: 6, noise: 0.1}}
+    hyper_parameters: {{clipping: l1, coupling: 0.1, step_size: 0.1, samples: 6, noise: 0.1}}
 selection: {{measurement: train_accuracy}}
 figure: {{measurement: test_accuracy, costs: [round, epsilon], points: selected}}
 """,

@@ -30,7 +30,7 @@ def import_extension(name: str) -> ModuleType:
 def syntax_told(error: SyntaxError) -> str:
     """File, line and text of a syntax error."""
     shown = f": {error.text.strip()}" if error.text else ""
-    return f"{_relative(str(error.filename))}, line {error.lineno}: {error.msg}{shown}"
+    return f"{relative_path(str(error.filename))}, line {error.lineno}: {error.msg}{shown}"
 
 
 def place_told(error: BaseException) -> str | None:
@@ -46,7 +46,7 @@ def place_told(error: BaseException) -> str | None:
     if not frames:
         return None
     last = frames[-1]
-    place = f"{_relative(last.filename)}, line {last.lineno}, in {last.name}"
+    place = f"{relative_path(last.filename)}, line {last.lineno}, in {last.name}"
     return f"{place}: {_in_short(error)}\n    {last.line}"
 
 
@@ -54,7 +54,7 @@ def _in_short(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
-def _relative(file: Path | str) -> str:
+def relative_path(file: Path | str) -> str:
     """A path as short as it can be written here."""
     try:
         return str(Path(file).relative_to(Path.cwd()))

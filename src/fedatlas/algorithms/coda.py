@@ -14,10 +14,10 @@ from fedatlas.federations.star_network import StarNetwork
 
 @dataclass(frozen=True)
 class State:
-    """The averages θ, (d,), and w, (1,); the sums of both over the steps of the stage so far.
+    """The averages θ, (d,), and w, (1,); every worker's sums of both, (N, d) and (N, 1).
 
-    summed: how many steps that are. stage: where the schedule stands; theta_ref: θ at the start of
-    the stage, (d,).
+    summed: over how many steps, those of the stage so far. stage: where the schedule stands;
+    theta_ref: θ at the start of the stage, (d,).
     """
 
     theta: Any
@@ -51,7 +51,7 @@ class Coda(StagedMinMaxAlgorithm):
 
     def start(self, problem: MinMaxProblem, network: StarNetwork, x0: PrimalDual) -> State:
         """θ_0 and w_0, the reference θ_0."""
-        return self._begin_stage(x0, self.first_stage)
+        return self._begin_stage(x0, self.first_stage, problem)
 
     def round(
         self, state: State, problem: MinMaxProblem, network: StarNetwork, random: RoundRandom
@@ -66,21 +66,20 @@ class Coda(StagedMinMaxAlgorithm):
             pull = self.proximal_weight * (theta - state.theta_ref)
             theta = theta - primal_step * (gradient.theta + pull)
             w = w + dual_step * gradient.w
-            # Workers keep sums of their own until the stage ends; their mean is all that matters.
-            theta_sum, w_sum = theta_sum + theta.mean(0), w_sum + w.mean(0)
+            theta_sum, w_sum = theta_sum + theta, w_sum + w
             problem.step_done()
         stage = self.after_round(state.stage)
         summed = state.summed + self.local_steps
         if stage.begins:
             # The last iterates are not needed any more, and not sent.
-            theta, w = problem.copies(theta_sum / summed), problem.copies(w_sum / summed)
+            theta, w = theta_sum / summed, w_sum / summed
         theta, w = network.gather(theta, w)
         theta, w = network.broadcast(theta.mean(0), w.mean(0), to=problem.workers)
         if not stage.begins:
             return State(theta, w, theta_sum, w_sum, summed, state.theta_ref, stage)
         if self.restarts_dual:
             w = self._restarted(PrimalDual(theta, w), problem, network, random)
-        return self._begin_stage(PrimalDual(theta, w), stage)
+        return self._begin_stage(PrimalDual(theta, w), stage, problem)
 
     def _restarted(
         self, point: PrimalDual, problem: MinMaxProblem, network: StarNetwork, random: RoundRandom
@@ -96,7 +95,8 @@ class Coda(StagedMinMaxAlgorithm):
         (restarted,) = network.broadcast(restarted, to=problem.workers)
         return point.w if restarted.isnan().any() else restarted
 
-    def _begin_stage(self, point: PrimalDual, stage: Stage) -> State:
+    def _begin_stage(self, point: PrimalDual, stage: Stage, problem: MinMaxProblem) -> State:
         """The first state of a stage."""
         theta, w = point
-        return State(theta, w, 0 * theta, 0 * w, 0, theta, stage)
+        sums = problem.worker_zeros(theta), problem.worker_zeros(w)
+        return State(theta, w, *sums, 0, theta, stage)

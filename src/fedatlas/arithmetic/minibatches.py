@@ -7,6 +7,7 @@ import numpy as np
 
 from fedatlas.arithmetic.drawing import IN_PYTHON, Drawing, sum_and_largest
 from fedatlas.arithmetic.randomness import RoundRandom
+from fedatlas.errors import FedatlasError
 
 _ALL_ROWS = np.empty((0, 0, 0), np.int64)
 # In Python these take 0.2 to 1 s, with 4 to 50 samples each; the compiled loop loads for 0.5 s.
@@ -62,9 +63,23 @@ class Minibatches:
         return replace(part, rows=rows, steps=self.steps)
 
     def at(self, step: int) -> Self:
-        """The minibatches of one step."""
+        """The minibatches of one step, 0 ≤ step < steps."""
+        if not 0 <= step < self.steps:
+            raise FedatlasError(f"a batch of {self.steps} steps has no step {step}, counted from 0")
         rows = self.rows[:, step : step + 1] if self.rows.size else self.rows
         return replace(self, rows=rows, steps=1)
+
+    def require_one_step(self, asked: str) -> None:
+        """Refuse, with a FedatlasError that says what to write, the samples of several steps.
+
+        asked: the function that was given them.
+        """
+        if self.steps != 1:
+            raise FedatlasError(
+                f"{asked} is taken at one point, over the samples of one step, but the batch has "
+                f"those of {self.steps}: give it batch.at(step), step = 0 … {self.steps - 1}, or "
+                "draw minibatches with steps=1"
+            )
 
 
 def loop_for(minibatches: int) -> Drawing:

@@ -86,11 +86,12 @@ def train(
     checkpoint: Annotated[Path | None, typer.Option(help="Where to resume from.")] = None,
     checkpoint_every: CheckpointEvery = 60.0,
 ) -> None:
-    """Train one run with all its seeds and write its trace."""
+    """Rehearse the run's method, train the run with all its seeds and write its trace."""
     from fedatlas.arithmetic.out_of_memory import memory_explained
     from fedatlas.schema.runs import RunSpec
     from fedatlas.training.loop import CheckpointPolicy
     from fedatlas.training.loop import train as train_run
+    from fedatlas.training.rehearsal import rehearse
 
     run = validated(RunSpec, spec, "--spec")
     if (tuning is None) != (run.tuned_in is None):
@@ -100,6 +101,7 @@ def train(
         )
     if tuning is not None:
         run = run.tuned(read_json(tuning))
+    rehearse(run, shards)
     policy = CheckpointPolicy(checkpoint, checkpoint_every) if checkpoint else None
     with memory_explained(run.name, device):
         train_run(run, shards, output, optima=optima, device=device, checkpoint=policy)

@@ -1,5 +1,6 @@
 """Raw files → one Parquet file per split, which says of itself what it holds."""
 
+import logging
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,8 @@ from fedatlas.data.scaling import ChannelScaling, channel_scaling_of, scaled
 from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError, named
 from fedatlas.files import canonical_json, tree_digest, write_atomically
+
+log = logging.getLogger(__name__)
 
 # Above this share of non-zeros CSR rows take more bytes (12 each) than dense ones (8 each).
 DENSE_FROM = 0.5
@@ -49,7 +52,10 @@ def prepare(
     (None, or the minimum and maximum that became 0 and 1).
     Raises FedatlasError when the raw files cannot be read as the catalogue describes them.
     """
-    samples, non_zeros = _laid_out(read_raw(dataset, split, raw))
+    samples = read_raw(dataset, split, raw)
+    if dataset.format == "libsvm":
+        _warn_of_empty_columns(dataset, split, raw, samples)
+    samples, non_zeros = _laid_out(samples)
     rows, features = samples.features.shape
     with named(f"data set '{dataset.name}', split '{split}'"):
         scaling = _scaling(dataset, split, samples, train)
@@ -95,6 +101,18 @@ def read_prepared(path: Path) -> tuple[Samples, dict[str, Any]]:
     with open_parquet(path) as file:
         metadata = read_metadata(file, path, PREPARED_KEYS)
         return from_table(read_rows(file), metadata["features"]), metadata
+
+
+def _warn_of_empty_columns(dataset: Dataset, split: str, raw: list[Path], samples: Samples) -> None:
+    """Rows of a LIBSVM file do not say how many columns there are, so only the entry does."""
+    rows: Any = samples.features
+    used = int(rows.indices.max(initial=-1)) + 1
+    if used < dataset.features:
+        log.warning(
+            "%s: has values in columns 1 to %d only: key '%s.features' of datasets.yaml, value %d, "
+            "is to be %d unless another split than '%s' has more",
+            *(", ".join(map(str, raw)), used, dataset.name, dataset.features, used, split),
+        )
 
 
 def _laid_out(samples: Samples) -> tuple[Samples, int]:

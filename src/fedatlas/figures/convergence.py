@@ -19,9 +19,9 @@ from fedatlas.figures.style import (
     DASHED,
     Shown,
     colours,
-    diverged_note,
     hyper_parameters_told,
     legend_beside,
+    lost_note,
     put_title,
     row_title,
 )
@@ -251,7 +251,7 @@ def _mark_full_rounds(place: Axes, cost: str, curves: list[_Curve]) -> bool:
 def _legend(curves: list[_Curve], marked: bool) -> list[Line2D]:
     handles = []
     for curve in curves:
-        label = curve.label + diverged_note(diverged(curve.trace))
+        label = curve.label + lost_note(curve.trace)
         handles.append(Line2D([], [], color=curve.colour, ls=curve.style, label=label))
     if marked:
         handles.append(Line2D([], [], color="grey", marker="|", ls="", label="full rounds"))

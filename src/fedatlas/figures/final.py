@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.levels import diverged, mean_interval, smallest
-from fedatlas.figures.style import Shown, colours, diverged_note, legend_beside, put_title
+from fedatlas.figures.style import Shown, colours, legend_beside, lost_note, put_title
 from fedatlas.schema.measurements import MEASUREMENTS
 
 _OFFSET = 0.22  # of seeds above the mean of their run, in rows
@@ -84,7 +84,7 @@ def _rows(shown: Shown, logarithmic: bool) -> Iterator[_Row]:
         interval = np.array(mean_interval(np.log10(ends) if logarithmic else ends))
         mean, low, high = (10**interval if logarithmic else interval).tolist()
         yield _Row(
-            label=label + diverged_note(gone),
+            label=label + lost_note(trace),
             colour=colour_of[label],
             ends=ends,
             mean=mean if len(ends) else None,

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
+from fedatlas.evaluation.costs import Trace
+from fedatlas.evaluation.levels import above_start, diverged
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.files import write_atomically
 from fedatlas.schema.figures import Figure
@@ -132,6 +133,11 @@ def draw(outputs: list[Path], compose: Callable[..., Canvas], *content: Any) -> 
                 canvas.savefig(temporary, dpi=DOTS_PER_INCH, metadata=metadata)
 
 
-def diverged_note(gone: np.ndarray) -> str:
-    """A label's line about diverged seeds, empty if there are none; gone: (seeds,) booleans."""
-    return f"\n{gone.sum()} of {len(gone)} seeds diverged" if gone.any() else ""
+def lost_note(trace: Trace) -> str:
+    """A label's lines about seeds that diverged, or end above their start; empty without any."""
+    gone = diverged(trace)
+    worse = above_start(trace)[:, -1] & ~gone
+    told = {"diverged": gone, "end above the start": worse}
+    return "".join(
+        f"\n{of.sum()} of {len(of)} seeds {what}" for what, of in told.items() if of.any()
+    )

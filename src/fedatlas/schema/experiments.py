@@ -211,6 +211,31 @@ class Experiment(Model):
         return self
 
     @model_validator(mode="after")
+    def _runs_record_and_vary_as_meant(self) -> Self:
+        longest: dict[str, tuple[int, str]] = {}
+        for run, stated in self.runs.items():
+            every, rounds = self.record_every_of(run), self.rounds_of(run)
+            if every > rounds:
+                own = stated.record_every is not None or stated.rounds is not None
+                raise ValueError(
+                    f"{f'runs.{run}.' if own else ''}record_every: {every} is more than the "
+                    f"{rounds} rounds, so that only the start and the end would be recorded; lower "
+                    f"it, or state {rounds} if that is meant"
+                )
+            for key, values in stated.grid.items():
+                longest[key] = max(longest.get(key, (0, "")), (len(values), run))
+        for run, stated in self.runs.items():
+            for key, values in stated.grid.items():
+                most, other = longest[key]
+                if len(values) == 1 < most:
+                    raise ValueError(
+                        f"runs.{run}.grid.{key}: lists one value, {values[0]}, where run '{other}' "
+                        f"lists {most}: list as many, or state '{key}: {values[0]}' in "
+                        "hyper_parameters if it is not to be tuned"
+                    )
+        return self
+
+    @model_validator(mode="after")
     def _names_are_known_and_unique(self) -> Self:
         named = [(f"claim '{claim.id}'", claim.test.runs) for claim in self.claims]
         named.append(("the figure", self.figure.runs))

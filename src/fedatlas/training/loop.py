@@ -27,6 +27,7 @@ from fedatlas.training.optimum import read_optima
 from fedatlas.training.restart import (
     CheckpointPolicy,
     Position,
+    Records,
     Restart,
     environment,
     run_identity,
@@ -112,6 +113,7 @@ def train_in(
         run.train()
         if setting.engine.memory is not None:
             warnings += setting.engine.memory.warnings.values()
+        warnings += _ends_above_start(spec, run.records)
         attributes = {
             "paper": spec.paper,
             "experiment": spec.experiment,
@@ -139,6 +141,26 @@ def train_in(
         write_trace(trace, output)
         restart.discard()
     return trace
+
+
+def _ends_above_start(spec: RunSpec, records: Records) -> list[str]:
+    """A warning for the log and the trace, if seeds end worse than they began."""
+    objective = records.variables["objective"]
+    found = [
+        number
+        for number, status in enumerate(records.status)
+        if status == "ok" and objective[number, -1] > objective[number, 0]
+    ]
+    if not found:
+        return []
+    seeds = ", ".join(str(spec.seeds[number]) for number in found)
+    start, end = (float(np.median(objective[found, at])) for at in (0, -1))
+    warning = (
+        f"the objective ends above its start, at {end:.4g} from {start:.4g}, of the seeds {seeds}: "
+        "the step size, noise or clipping may be too large"
+    )
+    log.warning("%s: %s", spec.name, warning)
+    return [warning]
 
 
 class _Progress:

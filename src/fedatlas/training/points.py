@@ -13,6 +13,7 @@ from fedatlas.schema.runs import RunSpec
 from fedatlas.training.kept import finished_seeds, is_whole
 from fedatlas.training.loop import train_in
 from fedatlas.training.optimum import read_optima
+from fedatlas.training.rehearsal import rehearse_once
 from fedatlas.training.restart import CheckpointPolicy, trace_identity
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,8 @@ def train_points(
     specs: Sequence[RunSpec], results: Path, *, device: str, checkpoint_every: float
 ) -> None:
     """Train, one after the other, the runs whose traces do not lie below `results` yet.
+
+    Before a method trains it is rehearsed, once for its code and options; see `rehearsal`.
 
     results: has shards, optima, selections, checkpoints and traces where the workflow keeps them.
     A trace of the same specification, code, shards and optima is kept, with a new time stamp. Where
@@ -65,6 +68,7 @@ def train_points(
             waiting.unlink(missing_ok=True)
             log.info("%s: is kept", spec.name)
         else:
+            rehearse_once(spec, results / "shards" / split, results / "rehearsals")
             policy = CheckpointPolicy(waiting.with_suffix(".npz"), checkpoint_every)
             with memory_explained(spec.name, device):
                 train_in(setting, spec, waiting, best, policy, kept)

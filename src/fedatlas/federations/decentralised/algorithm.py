@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import log2, sqrt
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import PositiveFloat, PositiveInt, model_validator
 
 from fedatlas.arithmetic.clipping import Clipping
 from fedatlas.arithmetic.randomness import RoundRandom
@@ -34,14 +34,25 @@ class DecentralisedAlgorithm(Algorithm):
 
     gradient_bound: C, by which the gradients of two samples at one point differ at most.
     clipping: the norm in which every sample's gradient is cut to C/2, which makes C true; with
-        "none" C is assumed, as in the papers, and so is every ε that it enters.
+        "none" C is assumed, as in the papers, and so is every ε that it enters. Methods that have
+        an ε, by `budgets`, must be told; others do not clip unless they are.
     """
 
     partition_kind: ClassVar[str] = "horizontal"
     on_graphs: ClassVar[bool] = True
 
     gradient_bound: PositiveFloat = 1.0
-    clipping: Literal["l1", "l2", "none"] = "l1"
+    clipping: Literal["l1", "l2", "none"] = "none"
+
+    @model_validator(mode="after")
+    def _clipping_is_stated_where_privacy_rests_on_it(self) -> Self:
+        if self._has_budgets and "clipping" not in self.model_fields_set:
+            raise ValueError(
+                "'clipping' is not stated, on which every ε of this method rests: say 'clipping: "
+                "l1' or 'l2', which cuts every sample's gradient to gradient_bound/2 in that norm, "
+                "or 'clipping: none', which only assumes the bound"
+            )
+        return self
 
     def point(self, state: Any, network: GraphNetwork) -> Any:
         """Every agent's model, (n, d)."""
@@ -75,8 +86,14 @@ class DecentralisedAlgorithm(Algorithm):
         return ()
 
     @property
+    def _has_budgets(self) -> bool:
+        return type(self).budgets is not DecentralisedAlgorithm.budgets
+
+    @property
     def privacy_statement(self) -> str:
-        """What its ε and δ rest on."""
+        """What its ε and δ rest on; empty without any."""
+        if not self._has_budgets:
+            return ""
         bound = f"C = {self.gradient_bound:g}"
         if self.clipping == "none":
             stated = f"assumes {bound}, though nothing bounds the gradients"

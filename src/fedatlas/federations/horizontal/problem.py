@@ -78,7 +78,11 @@ class HorizontalProblem(FederatedEngine):
         return draw(self._drawing, random, self._offsets, clients, size, steps)
 
     def gradient(self, x: Any, batch: Minibatches) -> Any:
-        """∇f_i over each client's minibatch, at x (d,) or at a point per client (S, d)."""
+        """∇f_i over each client's minibatch, at x (d,) or at a point per client (S, d).
+
+        batch: of one step; `.at(step)` of one that was drawn for several.
+        """
+        batch.require_one_step("problem.gradient")
         self._count(batch)
         return self._by_clients(self.client_gradients, x, batch=batch)
 
@@ -87,7 +91,8 @@ class HorizontalProblem(FederatedEngine):
         """As `gradient`, all at once and not counted."""
 
     def gradient_difference(self, x: Any, previous: Any, batch: Minibatches) -> Any:
-        """∇f_i(x) − ∇f_i(previous), both over the same minibatch, (S, d)."""
+        """∇f_i(x) − ∇f_i(previous), both over the same minibatch of one step, (S, d)."""
+        batch.require_one_step("problem.gradient_difference")
         self._count(batch, points=2)
         gradients = self.client_gradients
         return self._by_clients(

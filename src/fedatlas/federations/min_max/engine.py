@@ -87,6 +87,7 @@ class AucEngine(TorchArrays, MinMaxProblem):
     def class_means(
         self, theta: torch.Tensor, batch: Minibatches
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        batch.require_one_step("problem.class_means")
         rows, share = (self.array(part) for part in batch.padded())
         positive, drawn = self._positive[rows], share > 0
         # Worker by worker: all local samples at once may be most of the memory.

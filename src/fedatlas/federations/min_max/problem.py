@@ -52,6 +52,7 @@ class MinMaxProblem(FederatedEngine):
 
     def gradients(self, theta: torch.Tensor, w: torch.Tensor, batch: Minibatches) -> PrimalDual:
         """∇_θ f_i (N, d) and ∇_w f_i (N, 1) over each worker's minibatch of one step."""
+        batch.require_one_step("problem.gradients")
         self._counters.count_gradients(batch)
         return self._gradients(theta, w, batch)
 
@@ -70,5 +71,5 @@ class MinMaxProblem(FederatedEngine):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Mean scores of the negatives and of the positives of each worker's minibatch, (N, 1).
 
-        Forward passes only; NaN where a worker's minibatch lacks the class.
+        Forward passes only; NaN where a worker's minibatch, of one step, lacks the class.
         """

@@ -1,0 +1,332 @@
+"""A rehearsal: what a method promises, checked in a few rounds before it trains.
+
+On a tiny federation, so that it costs tenths of a second. No number of a trace depends on it, and
+training does not import it: an edit here rehearses methods again and trains nothing anew.
+
+A method is rehearsed again and again under one seed, each time but for one thing:
+
+- with its state read back from a checkpoint after every round. Nothing may change: what a method
+  keeps elsewhere, or draws by itself, is lost or differs.
+- with other features of all clients, while whatever comes to the server is that of the first time.
+  The server's model may not change: it knows only what came over the network. On graphs and for
+  parties' and silos' models likewise, where a client's own row may depend on its own features.
+- with other features of every second client. Rows that the other clients send may not change.
+- with another start of the first agent. Only agents that its messages can have reached may change.
+- with another start, while clients are sent what they were sent the first time. What they send may
+  not change.
+"""
+
+import logging
+import math
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from fedatlas.algorithms import algorithm_class, build_algorithm
+from fedatlas.arithmetic.client_rows import ClientRows
+from fedatlas.errors import FedatlasError
+from fedatlas.extensions import relative_path
+from fedatlas.federations.decentralised.network import graph_weights
+from fedatlas.federations.setting import Setting
+from fedatlas.files import canonical_json, text_digest, write_text
+from fedatlas.plan.closure import code_digest
+from fedatlas.schema.runs import RunSpec
+from fedatlas.training.checkpoints import restore_state, state_arrays
+from fedatlas.training.observation import (
+    INWARDS,
+    OUTWARDS,
+    Carried,
+    Finding,
+    NotComparable,
+    Observation,
+    flat,
+)
+from fedatlas.training.tiny_federation import TinyFederation
+
+log = logging.getLogger(__name__)
+
+_ROUNDS = 4  # of FedPAGE, say, a full round and others
+# By federation, the functions of which a method must call one, and what is wrong if it calls none.
+_NEEDED = {
+    "horizontal": (
+        (("gather",), "the server is sent nothing: call network.gather with the clients' rows"),
+        (("broadcast",), "clients are sent nothing: call network.broadcast with the model"),
+    ),
+    "min_max": ((("gather",), "the server is sent nothing: call network.gather"),),
+    "decentralised": (
+        (("send", "release"), "agents are sent nothing: call network.states.send or .release"),
+    ),
+    "vertical": (
+        (("dominated_updates",), "parties update nothing: call network.dominated_updates"),
+    ),
+    "tiered": ((("collect_models",), "hubs are sent nothing: call network.collect_models"),),
+}
+
+
+def rehearse_once(spec: RunSpec, shards: Path, records: Path) -> None:
+    """Rehearse the run's method, unless that was done: once for its code and its options.
+
+    Options are all hyper-parameters but numbers. records: the folder that holds what was done.
+    """
+    known = [
+        [code_digest(*spec.code), code_digest(__name__)],
+        [spec.federation, spec.objective.name, _options(spec.hyper_parameters)],
+    ]
+    record = records / f"{spec.algorithm}-{text_digest(canonical_json(known), 16)}.txt"
+    if not record.exists():
+        write_text(record, f"{rehearse(spec, shards)}\n")
+
+
+def rehearse(spec: RunSpec, shards: Path) -> str:
+    """What was found, in words; FedatlasError names the method's file, a fault and what to do.
+
+    shards: the folder of the run's partitions. A method that cannot be rehearsed is trained: what
+    it raises, training shows.
+    """
+    began = time.perf_counter()
+    try:
+        with np.errstate(all="ignore"), TemporaryDirectory() as folder:
+            _Rehearsal(TinyFederation(spec, shards), Path(folder)).check()
+    except Finding as finding:
+        raise FedatlasError(f"{_file_of(spec.algorithm)}: {finding}") from None
+    except Exception as error:
+        told = f"could not be rehearsed: {type(error).__name__}: {error}"
+        log.warning("%s: %s %s", spec.name, spec.algorithm, told)
+        return told
+    told = "keeps what a method promises"
+    log.info("%s: %s %s (%.2f s)", spec.name, spec.algorithm, told, time.perf_counter() - began)
+    return told
+
+
+@dataclass(frozen=True)
+class _Played:
+    """What one rehearsal showed. points: after each round, as numpy arrays."""
+
+    points: list[list[np.ndarray]]
+    carried: list[Carried]
+    counted: dict[str, Any]
+
+
+class _Rehearsal:
+    """A method on a tiny federation."""
+
+    def __init__(self, federation: TinyFederation, folder: Path) -> None:
+        self._federation, self._folder = federation, folder
+        self._spec = federation.spec
+        self._method = build_algorithm(self._spec)
+        self._opened: dict[str, Setting] = {}
+
+    def check(self) -> None:
+        """Raise a Finding for the first promise that is broken."""
+        first = self._played(watched=True)
+        again = self._played(resumed=True)
+        same = all(map(_alike, first.points, again.points)) and first.counted == again.counted
+        if not same:
+            raise Finding(
+                "two rehearsals under one seed differ, the second of which went on from a "
+                "checkpoint after each round: keep all that lasts in the state that `round` "
+                "returns, and draw by `random` alone"
+            )
+        kind = self._spec.federation
+        if kind == "decentralised":
+            self._check_edges(first)
+        if kind == "vertical":  # only the network computes, and it moves all data
+            return
+        with suppress(NotComparable):
+            self._check_inwards(first)
+        if kind in ("horizontal", "min_max"):
+            with suppress(NotComparable):
+                self._check_rows(first)
+        if kind == "horizontal":
+            with suppress(NotComparable):
+                self._check_outwards(first)
+
+    def _check_inwards(self, first: _Played) -> None:
+        on_graphs = self._spec.graphs is not None
+        others = "odd" if on_graphs else "all"
+        other = self._played(others, answers=first.carried, answered=INWARDS)
+        for number, (mine, now) in enumerate(zip(first.points, other.points, strict=True)):
+            if on_graphs:  # an agent's model depends on its own samples, and those did not change
+                mine, now = ([array[::2] for array in part] for part in (mine, now))
+            if not _alike(mine, now):
+                whose = "an agent's model" if on_graphs else "the server's model"
+                by = "network.states.send" if on_graphs else "network.gather"
+                raise Finding(
+                    f"after round {number} {whose} depends on samples of others in a way that the "
+                    f"network did not carry: compute it from what {by} returns, not from what was "
+                    "given to it"
+                )
+
+    def _check_edges(self, first: _Played) -> None:
+        other = self._played(moved=1.0)
+        states, trackers = graph_weights(self._spec)
+        linked = (states > 0) if trackers is None else (states > 0) | (trackers > 0)
+        reached = np.arange(len(linked)) == 0
+        for number, (mine, now) in enumerate(zip(first.points, other.points, strict=True)):
+            reached = reached | (linked @ reached > 0)
+            if not _alike([of[~reached] for of in mine], [of[~reached] for of in now]):
+                raise Finding(
+                    f"after round {number} an agent's model depends on an agent from which no edge "
+                    "leads to it: weigh what was sent by network.states.weights, .in_laplacian or "
+                    ".out_laplacian"
+                )
+
+    def _check_rows(self, first: _Played) -> None:
+        other = self._played("odd", answers=first.carried, answered=INWARDS)
+        for mine, now in zip(first.carried, other.carried, strict=True):
+            if mine.by != "gather" or mine.clients is None:
+                continue
+            even = mine.clients % 2 == 0
+            if not _alike([of[even] for of in mine.given], [of[even] for of in now.given]):
+                raise Finding(
+                    "a row that a client sends depends on other clients' samples: compute means "
+                    "and sums from what network.gather returns, and use `rows[clients]` of these "
+                    "clients alone"
+                )
+
+    def _check_outwards(self, first: _Played) -> None:
+        other = self._played(moved=1.0, answers=first.carried, answered=OUTWARDS)
+        for mine, now in zip(first.carried, other.carried, strict=True):
+            if mine.by == "gather" and not _alike(mine.given, now.given):
+                raise Finding(
+                    "what clients send depends on the server's state in a way that the network "
+                    "did not carry: compute from what network.broadcast returns"
+                )
+
+    def _played(
+        self,
+        others: str = "nobody",
+        *,
+        watched: bool = False,
+        resumed: bool = False,
+        moved: float = 0.0,
+        answers: list[Carried] | None = None,
+        answered: tuple[str, ...] = (),
+    ) -> _Played:
+        """A rehearsal; see `TinyFederation.opened` and `Observation`.
+
+        watched: look after states and calls. resumed: read the state back after every round.
+        moved: added to the start, on graphs to that of the first agent.
+        """
+        if others not in self._opened:
+            self._opened[others] = self._federation.opened(self._folder / others, others)
+        setting, method = self._opened[others], self._method
+        trial, engine = setting.trial(0), setting.engine
+        workers = getattr(trial.problem, "workers", None)
+        seen = Observation(
+            trial.counters, engine.numpy, workers, answers or (), answered, not resumed
+        )
+        problem, network = seen.of(trial.problem, "problem"), seen.of(trial.network, "network")
+        random = setting.random(0)
+        x0 = trial.x0
+        if moved:
+            start = engine.numpy(x0).copy()
+            start[: 1 if self._spec.graphs is not None else None] += moved
+            x0 = engine.array(start)
+        state = method.start(problem, network, x0)
+        points = []
+        for number in range(min(_ROUNDS, self._spec.rounds)):
+            if watched:
+                _check_kinds(state)
+            before = _leaves(state)
+            copies = {name: engine.numpy(array).copy() for name, array in before.items()}
+            following = method.round(state, problem, network, random.at(number))
+            seen.check_counters()
+            if watched:
+                _check_untouched(before, copies, engine.numpy)
+            state = following
+            if resumed:
+                arrays = state_arrays(state, engine.numpy)
+                copied = {name: np.array(array) for name, array in arrays.items()}
+                counted = dict(vars(trial.counters))
+                template = method.start(trial.problem, trial.network, x0)
+                vars(trial.counters).update(counted)  # the start has counted, too
+                state = restore_state(template, copied, engine.array)
+            point = method.point(state, trial.network)
+            points.append([engine.numpy(array).copy() for array in flat(point)])
+        if watched:
+            for functions, told in _NEEDED[self._spec.federation]:
+                if not seen.called & {*functions}:
+                    raise Finding(f"in {len(points)} rounds {told}")
+        return _Played(points, seen.carried, dict(vars(trial.counters)))
+
+
+def _check_kinds(state: Any) -> None:
+    """A state is immutable, and a checkpoint can keep it."""
+    kind: Any = type(state)
+    if is_dataclass(state) and not kind.__dataclass_params__.frozen:
+        raise Finding(f"{kind.__name__} can be changed: write @dataclass(frozen=True)")
+    for name, value in _parts(state):
+        known = value is None or isinstance(value, int | float | ClientRows)
+        if not known and not _is_array(value):
+            raise Finding(
+                f"the state's {name} is a {type(value).__name__}, which no checkpoint keeps: use "
+                "arrays, problem.client_zeros(), numbers, None, and tuples or frozen dataclasses "
+                "of these"
+            )
+
+
+def _check_untouched(before: dict[str, Any], copies: dict[str, np.ndarray], to_numpy: Any) -> None:
+    """A round has left the arrays of its state as they were."""
+    for name, array in before.items():
+        if not np.array_equal(to_numpy(array), copies[name], equal_nan=True):
+            raise Finding(
+                f"round changes the state's {name} in place: return a new array, as by "
+                f"{name} + …, in a new state"
+            )
+
+
+def _parts(value: Any, name: str = "state") -> Iterator[tuple[str, Any]]:
+    """What a state holds, by its dotted name, below tuples and dataclasses."""
+    if is_dataclass(value):
+        for of in fields(value):
+            yield from _parts(getattr(value, of.name), of.name)
+    elif isinstance(value, tuple):
+        for place, part in enumerate(value):
+            yield from _parts(part, f"{name}[{place}]")
+    else:
+        yield name, value
+
+
+def _leaves(state: Any) -> dict[str, Any]:
+    """Arrays of a state by name; rows of clients are handed on, and say so themselves."""
+    return {name: value for name, value in _parts(state) if _is_array(value)}
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "nbytes") and hasattr(value, "dtype")
+
+
+def _alike(first: Any, second: Any) -> bool:
+    """Whether arrays are equal, up to what other orders of summation may do."""
+    return all(
+        one.shape == other.shape
+        and np.allclose(one, other, rtol=0, atol=_rounding(one), equal_nan=True)
+        for one, other in zip(first, second, strict=True)
+    )
+
+
+def _rounding(array: np.ndarray) -> float:
+    finite = np.abs(array[np.isfinite(array)])
+    smallest = np.finfo(array.dtype).eps if array.dtype.kind == "f" else 0.0
+    return float(4 * smallest * finite.max(initial=0.0)) if math.isfinite(smallest) else 0.0
+
+
+def _options(value: Any) -> Any:
+    """Hyper-parameters without their numbers, which decide no way through a method."""
+    if isinstance(value, dict):
+        return {str(key): _options(of) for key, of in value.items()}
+    if isinstance(value, list | tuple):
+        return [_options(of) for of in value]
+    return 0 if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _file_of(algorithm: str) -> str:
+    return relative_path(str(sys.modules[algorithm_class(algorithm).__module__].__file__))

@@ -1,0 +1,137 @@
+"""A federation of made-up samples as a run configures it, small enough to rehearse a method on.
+
+It has the run's clients (around a server, some of them), agents, parties or silos, its graphs, loss
+and times, and few features. A
+network is replaced by a linear one. No number depends on the run's data, but for how many samples a
+client has where methods refuse fewer than they draw.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from fedatlas.arithmetic.samples import Samples
+from fedatlas.data.parquet import METADATA_KEY
+from fedatlas.data.tables import to_table
+from fedatlas.federations.client_shards import client_sizes
+from fedatlas.federations.setting import Setting, open_setting, shard_files
+from fedatlas.files import canonical_json
+from fedatlas.schema.objectives import LinearObjective, NetworkObjective
+from fedatlas.schema.partitions import AXES, TieredPartition, VerticalPartition
+from fedatlas.schema.runs import RunSpec
+from fedatlas.shards.writing import write_shards
+
+_FEW = 6  # samples of a client that may have any number, and features
+_ROWS_OF_PARTIES = 200
+_CLIENTS = 30  # around a server, if no more take part in a round
+
+
+class TinyFederation:
+    """What a run is rehearsed on. spec: of the rehearsal, with one seed, 0."""
+
+    def __init__(self, spec: RunSpec, shards: Path) -> None:
+        """shards: the folder of the run's partitions, of which only client sizes are read."""
+        partition, objective = spec.partition, spec.objective
+        changes: dict[str, Any] = {"samples": None, "test": None, "seed": None}
+        if isinstance(partition, VerticalPartition):
+            self._clients = 1
+            # Methods refuse more rounds in an epoch than there are samples.
+            rounds = int(spec.hyper_parameters.get("rounds_per_epoch", 1))
+            self._rows = max(_ROWS_OF_PARTIES, rounds)
+            changes |= {"standardise": False, "seed": 0}
+        else:
+            folder = shards / partition.of_trial(spec.seeds[0]).slug
+            sizes = client_sizes(shard_files(folder, partition.silos)[0])
+            self._clients, each = len(sizes), max(1, int(sizes.min()))
+            if spec.federation == "horizontal":  # a hundred thousand would take seconds to write
+                taking = int(spec.hyper_parameters.get("clients_per_round", 1))
+                self._clients = changes["clients"] = min(len(sizes), max(_CLIENTS, 2 * taking))
+            draws_exactly = spec.graphs is not None or isinstance(partition, TieredPartition)
+            self._rows = self._clients * (each if draws_exactly else min(each, _FEW))
+            changes["binary"] = None
+            if isinstance(partition, TieredPartition):
+                self._rows, changes["seed"] = int(sizes.sum()), 0
+            else:
+                changes |= {"assignment": "consecutive", "concentration": None}
+        if isinstance(objective, NetworkObjective):
+            linear = {"model": "linear"} | ({"hidden": None} if "hidden" in vars(objective) else {})
+            objective = objective.model_copy(update=linear)
+        self.spec = spec.model_copy(
+            update={
+                "dataset": "rehearsal",
+                "partition": partition.model_copy(update=changes),
+                "objective": objective,
+                "backend": "simulated",
+                "optimum": False,
+                "tuned_in": None,
+                "seeds": (0,),
+                "tuning_seeds": (),
+            }
+        )
+
+    def opened(self, folder: Path, others: str) -> Setting:
+        """The federation on the CPU.
+
+        folder: to write shards to. others: whose features are others than those of "nobody":
+        those of "odd" clients, counted from 0, or of "all".
+        """
+        samples, shape = self._samples(others)
+        metadata: dict[str, Any] = {
+            "dataset": self.spec.dataset,
+            "split": self.spec.split,
+            "rows": len(samples),
+            "features": samples.features.shape[1],
+            "layout": samples.layout,
+            "shape": shape,
+        }
+        folder.mkdir()
+        prepared = folder / "prepared.parquet"
+        own = {METADATA_KEY: canonical_json(metadata)}
+        pq.write_table(to_table(samples, shape).replace_schema_metadata(own), prepared)
+        partition = self.spec.partition.of_trial(0)
+        target = folder / partition.slug
+        target.mkdir()
+        files = shard_files(target, partition.silos)
+        write_shards(prepared, partition, files, target / "manifest.json")
+        return open_setting(self.spec, folder, "cpu")
+
+    def _samples(self, others: str) -> tuple[Samples, tuple[int, ...] | None]:
+        """The samples, and the shape of one if networks take them."""
+        shape = self._shape
+        columns = int(np.prod(shape)) if shape else self._columns
+        rows = np.arange(self._rows)
+        client = rows * self._clients // self._rows
+        # Small, so that no step size makes a rehearsal overflow.
+        features, changed = 0.1 * np.random.default_rng(0).standard_normal((2, self._rows, columns))
+        if others != "nobody":
+            taken = client % 2 == 1 if others == "odd" else client >= 0
+            features[taken] = changed[taken]
+        if shape is not None:
+            features = features.astype(np.float32)
+        # Every client has both, as far as it has two samples.
+        label = np.where(rows % 2, 1.0, -1.0)
+        if self.spec.objective.name == "cross_entropy":
+            label = (rows % 2).astype(np.float64)
+        return Samples(rows, label, features), shape
+
+    @property
+    def _columns(self) -> int:
+        """Of rows without a shape: each party or silo has two."""
+        partition = self.spec.partition
+        if isinstance(partition, VerticalPartition):
+            return max(_FEW, 2 * partition.parties)
+        if isinstance(partition, TieredPartition):
+            return 2 * partition.silos
+        return _FEW
+
+    @property
+    def _shape(self) -> tuple[int, ...] | None:
+        """Of a network's sample; the axes that are cut have two places for each block."""
+        partition = self.spec.partition
+        if isinstance(self.spec.objective, LinearObjective):
+            return None
+        cut = partition.cut if isinstance(partition, TieredPartition) else {"width": 1}
+        axes = next(axes for axes in AXES.values() if set(cut) <= set(axes))
+        return tuple(2 * cut.get(axis, 1) if axis in cut else 1 for axis in axes)
