@@ -30,6 +30,7 @@ Seconds = float | Fraction
 
 #: See `simulate`.
 Factor = Callable[[int, int, int, str, Seconds], float] | None
+Move = Callable[[int, Vector, Vector], Vector] | None
 
 LOSSES = ("logistic", "square", "robust")
 REGULARISERS = ("none", "l2", "nonconvex")
@@ -377,6 +378,7 @@ class _World:
         w0: Vector,
         threads: int,
         factor: Factor,
+        move: Move,
     ) -> None:
         self.method, self.X, self.y, self.samples = method, X, y, order
         self.n, self.q, self.m = len(y), len(blocks), dominators
@@ -394,6 +396,7 @@ class _World:
         ]
         self.update_time = list(self.share_time)
         self.factor = factor
+        self.move = move
         self.rounds = [0] * self.m  # decided, per dominator
         self.begun = 0  # iterations
 
@@ -525,7 +528,10 @@ class _World:
             + self.mean[party]
             + regulariser_gradient(self.regulariser, self.weight, self.blocks[party])
         )
-        self.blocks[party] = self.blocks[party] - self.step * v
+        if self.move is None:
+            self.blocks[party] = self.blocks[party] - self.step * v
+        else:
+            self.blocks[party] = self.move(party, self.blocks[party], v)
         if self.method == "saga":
             self.mean[party] = self.mean[party] + (iteration.theta - reference) * x / self.n
             self.reference[party][i] = iteration.theta
@@ -609,6 +615,7 @@ def simulate(
     w0: Vector | None = None,
     threads: int | None = None,
     factor: Factor = None,
+    move: Move = None,
 ) -> Result:
     """VFB²-SGD, -SVRG or -SAGA (Algorithms 2–7), or AFSVRG-VP, in simulated seconds.
 
@@ -633,6 +640,7 @@ def simulate(
       1/n Σ_j ϑ0_j x_{j,ℓ}. SAGA: each party has its own table of n scalars, ref is its entry at
       that moment, and after the step mean_ℓ += (ϑ − ref) x_{i,ℓ}/n and the entry is ϑ. Updates of
       one block due at the same time are applied in the order of their numbers.
+    - ``move`` (party, w_ℓ, v), if there is one, gives the new block in place of w_ℓ − γ v.
     - ``synchronous``: the m dominators begin together, and again when every party has applied
       every update.
     - SVRG: exactly ``inner`` iterations begin between two snapshots. At the last application
@@ -680,6 +688,7 @@ def simulate(
         np.zeros(X.shape[1]) if w0 is None else w0,
         dominators if threads is None else threads,
         factor,
+        move,
     )
     world.run()
 

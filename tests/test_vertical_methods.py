@@ -228,7 +228,9 @@ class Run:
         return np.split(x, np.cumsum(self.case.sizes)[:-1])
 
 
-def replayed(run: Run, factor: reference.Factor = None, ticks: int = 1) -> reference.Result:
+def replayed(
+    run: Run, factor: reference.Factor = None, ticks: int = 1, move: reference.Move = None
+) -> reference.Result:
     """The reference on the samples that a run has drawn so far.
 
     ticks: of its clock in a second.
@@ -266,6 +268,7 @@ def replayed(run: Run, factor: reference.Factor = None, ticks: int = 1) -> refer
         w0=data.x0,
         threads=case.threads,
         factor=factor,
+        move=move,
     )
 
 
@@ -274,9 +277,11 @@ def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: float = 1e
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale)
 
 
-def assert_replayed(run: Run, factor: reference.Factor = None, ticks: int = 1) -> reference.Result:
+def assert_replayed(
+    run: Run, factor: reference.Factor = None, ticks: int = 1, move: reference.Move = None
+) -> reference.Result:
     """Blocks, times and delays of both sides agree, at the last sum and when nothing waits."""
-    result, counters = replayed(run, factor, ticks), run.counters
+    result, counters = replayed(run, factor, ticks, move), run.counters
     if factor is None and run.case.threads is None:
         assert result.longest_wait == 0  # as many threads as dominators suffice
     assert_close(run.x, np.concatenate(result.blocks))  # settles, and tells of what is due
@@ -473,10 +478,10 @@ def assert_as_by_events(
     """The loop of one party and that of several leave the same bits everywhere."""
     alone = Run(case, data).round(rounds)
 
-    def by_events(blocks, rule, timing, laws, scratch, draws, *state):
+    def by_events(blocks, rule, timing, laws, step, scratch, draws, *state):
         trees = np.empty((1, 2, 0, 2), np.int64)
         law = at.MaskLaw(np.uint64(0), 0.0, 0.0, math.inf)
-        job = blocks, rule, timing, laws, scratch, draws, len(draws), -math.inf, trees, law
+        job = blocks, rule, timing, laws, step, scratch, draws, len(draws), -math.inf, trees, law
         assert events.advance(*job, *state)
 
     monkeypatch.setattr(events, "decide_alone", by_events)
@@ -490,7 +495,7 @@ def assert_as_by_events(
 def arrays_of(state: PartyState) -> list[np.ndarray]:
     """All that says how the run goes on: of what is asked for, only how often it was decided."""
     queues = state.queues._replace(asked=state.queues.asked[:, at.ITERATION], reads=np.zeros(0))
-    return [state.x, state.mean, state.reference, *queues, *state.tally]
+    return [state.x, state.mean, state.reference, state.memory, *queues, *state.tally]
 
 
 def test_afsvrg_of_active_parties_only_has_the_optimum_on_their_columns():

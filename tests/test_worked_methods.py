@@ -14,7 +14,8 @@ from fedatlas.federations.setting import open_setting
 from fedatlas.training import loop
 from fedatlas.training.loop import train
 from fedatlas.training.rehearsal import rehearse
-from small_federations import AGENTS, CLIENTS, LINEAR, LOCAL, RING, small, small_shards
+from resuming import killed_and_resumed, without_times
+from small_federations import AGENTS, CLIENTS, LINEAR, LOCAL, PARTIES, RING, small, small_shards
 from small_federations import specification as stated
 
 PAGE = Path(__file__).parent.parent / "docs" / "methods.md"
@@ -47,14 +48,26 @@ def dsgd(**hyper):
     return stated("dsgd", **values, hyper_parameters=steps | hyper)
 
 
+def momentum(hyper=None, **changes):
+    values = {"partition": PARTIES, "objective": LINEAR, "graphs": None}
+    steps = {"step_size": 0.02, "momentum": 0.6}
+    return stated("vfb2_momentum", **values, hyper_parameters=steps | (hyper or {}), **changes)
+
+
 def test_the_page_has_the_methods():
-    assert set(FILES) >= {"fedprox", "dsgd"}
+    assert set(FILES) == {"fedprox", "dsgd", "vfb2_momentum"}
 
 
-def test_they_keep_what_a_method_promises(folder):
-    for spec, like in ((fedprox(proximal_weight=0.5), "fedavg"), (dsgd(), "vfb2_svrg")):
-        shards = small_shards(folder, "gaussian_gradient_descent" if like != "fedavg" else like)
-        assert rehearse(spec, shards) == "keeps what a method promises"
+@pytest.mark.parametrize(
+    ("spec", "like"),
+    [
+        (fedprox(proximal_weight=0.5), "fedavg"),
+        (dsgd(), "gaussian_gradient_descent"),
+        (momentum(), "vfb2_sgd"),
+    ],
+)
+def test_they_keep_what_a_method_promises(spec, like, folder):
+    assert rehearse(spec, small_shards(folder, like)) == "keeps what a method promises"
 
 
 def test_fedprox_without_its_weight_is_fedavg(folder, tmp_path):
@@ -154,3 +167,32 @@ def test_a_run_that_ends_above_its_start_says_so(folder, tmp_path, caplog):
     assert f"{noisy.name}: {told}" in caplog.text
     calm = train(small("gaussian_gradient_descent", {"noise": 0.01}), shards, tmp_path / "calm.nc")
     assert told not in calm.attrs["warnings"]
+
+
+def test_momentum_at_every_block(folder, tmp_path):
+    """test_block_steps.py has it against the reference."""
+    shards = small_shards(folder, "vfb2_sgd")
+    plain = train(small("vfb2_sgd"), shards, tmp_path / "plain.nc")
+    without = train(momentum({"momentum": 0.0}), shards, tmp_path / "without.nc")
+    for name in ("objective", "gradient_norm"):
+        np.testing.assert_allclose(without[name], plain[name], rtol=0, atol=1e-15)
+    for name in ("simulated_time", "bytes_up", "update_delay_mean", "tau_1"):
+        np.testing.assert_array_equal(without[name], plain[name])
+    faster = train(momentum(), shards, tmp_path / "faster.nc")
+    assert (faster["objective"][:, -1] < plain["objective"][:, -1]).all()
+    (one,) = [train(momentum(seeds=(8,)), shards, tmp_path / "8.nc")]
+    np.testing.assert_array_equal(one["objective"][0], faster["objective"][1])
+
+
+def test_a_momentum_run_goes_on_where_it_was_killed(folder, tmp_path):
+    shards = small_shards(folder, "vfb2_sgd")
+    whole = train(momentum(), shards, tmp_path / "whole.nc")
+    resumed = killed_and_resumed((3, 12), momentum(), shards, tmp_path)
+    assert without_times(resumed).identical(without_times(whole))
+
+
+def test_parties_as_processes_refuse_a_step_of_ones_own():
+    with pytest.raises(
+        FedatlasError, match=r"moves blocks by 'heavy_ball', .*remove 'backend: pro"
+    ):
+        build_algorithm(momentum(backend="processes"))

@@ -13,6 +13,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
+from fedatlas.schema.runs import RunSpec
 
 if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep compilers out of that
     from fedatlas.federations.vertical.network import PartyNetwork, PartyState
@@ -74,6 +75,14 @@ class VerticalAlgorithm(Algorithm):
             ahead.append(random.at(number).indices(n, size))
             known += size
         return network.dominated_updates(state, self.rule, samples, np.concatenate(ahead))
+
+    def check_run(self, spec: RunSpec) -> None:
+        """Processes keep no memory of blocks between rounds."""
+        if spec.backend == "processes" and self.rule.step is not None:
+            raise FedatlasError(
+                f"{self.title} moves blocks by '{self.rule.step.move.__name__}', a function of its "
+                "own, which parties that are processes do not run: remove 'backend: processes'"
+            )
 
     def next_barrier(self, decided: int, samples: int) -> float:
         """After how many dominated updates, more than `decided`, no dominator goes on at once."""

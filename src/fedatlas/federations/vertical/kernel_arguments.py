@@ -34,7 +34,7 @@ def kernel_blocks(rows: PartyRows) -> tuple[Blocks, np.ndarray]:
 def kernel_rule(rule: UpdateRule, objective: LinearObjective, *, is_sparse: bool) -> Rule:
     """The rule as kernels want it; FedatlasError for a step that sparse rows cannot take."""
     weight = objective.regularisation_weight
-    lazy = is_sparse and objective.regulariser is Regulariser.L2
+    lazy = is_sparse and rule.step is None and objective.regulariser is Regulariser.L2
     if lazy and rule.step_size * weight >= 1:
         raise FedatlasError(
             f"step_size {rule.step_size:g} times the regularisation weight {weight:g} is 1 or "

@@ -65,8 +65,9 @@ from fedatlas.federations.vertical.kernels.state import (
     Scratch,
     Tally,
 )
+from fedatlas.federations.vertical.kernels.steps import Step, compiled_move
 from fedatlas.federations.vertical.machines import NANOSECONDS, laws_of, timing_of
-from fedatlas.federations.vertical.problem import PartyProblem, UpdateRule
+from fedatlas.federations.vertical.problem import BlockStep, PartyProblem, UpdateRule
 from fedatlas.federations.vertical.ring import Ring
 from fedatlas.federations.vertical.secure_sum import two_trees
 from fedatlas.federations.vertical.shards import PartyRows
@@ -82,7 +83,8 @@ class PartyState(NamedTuple):
     """The parties between two rounds; never changed in place.
 
     x: (d,) all blocks, with the updates applied so far; `PartyNetwork.settled` adds those that are
-        due. mean (d,), reference (0, 1 or q rows of n): see UpdateRule.
+        due. mean (d,), reference (0, 1 or q rows of n): see UpdateRule. memory (rows, d): see
+        BlockStep; (0, 0) before the first update by one.
     """
 
     x: np.ndarray
@@ -90,6 +92,7 @@ class PartyState(NamedTuple):
     reference: np.ndarray
     queues: Queues
     tally: Tally
+    memory: np.ndarray
 
     @property
     def dominated_updates(self) -> int:
@@ -153,7 +156,9 @@ class PartyNetwork:
             upcoming=np.zeros((64 * m * q, 3)),
         )
         tally = Tally(np.zeros(6, np.int64), np.zeros(10))
-        return PartyState(x0.copy(), np.zeros(len(x0)), np.zeros((0, 0)), queues, tally)
+        return PartyState(
+            x0.copy(), np.zeros(len(x0)), np.zeros((0, 0)), queues, tally, np.zeros((0, 0))
+        )
 
     @property
     def looks_ahead(self) -> int:
@@ -250,10 +255,10 @@ class PartyNetwork:
 
         begun: samples of iterations that may begin. Counts what was decided.
         """
-        state = _copied(state, rule.reference)
+        state, step = self._stepping(_copied(state, rule.reference), rule.step)
         codes = kernel_rule(rule, self._objective, is_sparse=not self._blocks.dense.shape[0])
-        job = self._blocks, codes, self._timing, self._laws, self._scratch(state), begun
-        given = state._replace(reference=state.reference.T)
+        job = self._blocks, codes, self._timing, self._laws, step, self._scratch(state), begun
+        given = (*state[:2], state.reference.T, state.queues, state.tally)
         if self.parties == 1 and wanted:
             events.decide_alone(*job, *given)
         else:
@@ -265,6 +270,19 @@ class PartyNetwork:
                 )
         self._counters.count_updates(wanted, self.parties - 1, rule.backward)
         return state
+
+    def _stepping(
+        self, state: PartyState, step: BlockStep | None
+    ) -> tuple[PartyState, Step | None]:
+        """The state with room for what blocks remember, which the step then changes."""
+        if step is None:
+            return state, None
+        if state.memory.shape[1] != len(state.x):
+            state = state._replace(memory=np.zeros((step.rows, len(state.x))))
+        widest = int(np.diff(self._blocks.starts).max())
+        numbers = np.array(step.numbers, dtype=np.float64)
+        room = np.empty(widest)
+        return state, Step(compiled_move(step.move), numbers, room, state.memory)
 
     @property
     def _at_once(self) -> float:
@@ -333,4 +351,4 @@ def _copied(state: PartyState, reference: str | None) -> PartyState:
     if reference == "table":
         mean, table = mean.copy(), table.copy("K")
     queues, tally = Queues(*map(np.copy, state.queues)), Tally(*map(np.copy, state.tally))
-    return PartyState(state.x.copy(), mean, table, queues, tally)
+    return PartyState(state.x.copy(), mean, table, queues, tally, state.memory.copy())

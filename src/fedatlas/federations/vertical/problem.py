@@ -6,6 +6,7 @@ f(w) = 1/n Σ_i L(Σ_ℓ w_ℓ·x_{i,ℓ}, y_i) + weight · regulariser(w): samp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +20,22 @@ if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep com
 
 
 @dataclass(frozen=True)
+class BlockStep:
+    """How a block moves along v_ℓ, in place of w_ℓ ← w_ℓ − γ v_ℓ: momentum, clipping, Adam, …
+
+    move: a plain function move(w, v, memory, applied, numbers) of the method's file, which numba
+        compiles. It changes w and memory in place and returns nothing. w, v (d_ℓ,): the block and
+        its v_ℓ. memory (rows, d_ℓ): what the block remembers, zeros at first. applied: how many
+        updates the block has had. numbers: those that are stated here, as an array.
+    rows: of memory. numbers: hyper-parameters, such as (step_size, momentum).
+    """
+
+    move: Callable[..., None]
+    rows: int = 0
+    numbers: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class UpdateRule:
     """w_ℓ ← w_ℓ − γ((ϑ − ϑ_ref) x_{i,ℓ} + mean_ℓ + ∇g(w_ℓ)), by one estimator for all methods.
 
@@ -29,12 +46,14 @@ class UpdateRule:
         table, which every update renews (SAGA).
     backward: whether ϑ goes to all parties; otherwise only the dominator updates its block.
     synchronous: whether the next samples are drawn only when every party has applied its updates.
+    step: how a block moves along what stands in brackets; None: as written, w_ℓ − γ(…).
     """
 
     step_size: float
     reference: Literal["none", "snapshot", "table"] = "none"
     backward: bool = True
     synchronous: bool = False
+    step: BlockStep | None = None
 
 
 class PartyProblem:

@@ -13,6 +13,7 @@ from fedatlas.arithmetic.kernels.compilation import compiled
 from fedatlas.arithmetic.kernels.formulas import loss_derivative
 from fedatlas.federations.vertical.kernels import state as at
 from fedatlas.federations.vertical.kernels.state import PLAIN, TABLE
+from fedatlas.federations.vertical.kernels.steps import update_by
 from fedatlas.federations.vertical.kernels.sums import hide, revealed_sum
 from fedatlas.federations.vertical.kernels.times import (
     SHARE,
@@ -37,7 +38,9 @@ def _difference(rule, party, row, slope, reference):
 
 
 @compiled(allocates=False)
-def decide_alone(blocks, rule, timing, laws, scratch, draws, w, mean, reference, queues, tally):
+def decide_alone(
+    blocks, rule, timing, laws, step, scratch, draws, w, mean, reference, queues, tally
+):
     """`advance` where there is one party: it has everything it needs when it decides, so that
     nothing waits but its own last update, and hides nothing from itself.
     """
@@ -52,10 +55,16 @@ def decide_alone(blocks, rule, timing, laws, scratch, draws, w, mean, reference,
     for event in range(len(draws)):
         if event > 0 or own[0, at.TIME] < math.inf:
             difference = _difference(rule, 0, row, slope, reference)
-            update(
-                0, row, difference, starts, dense, bounds, columns, values, rule, len(labels),
-                scale, drift, touched, applied, w, mean,
-            )  # fmt: skip
+            if step is None:
+                update(
+                    0, row, difference, starts, dense, bounds, columns, values, rule, len(labels),
+                    scale, drift, touched, applied, w, mean,
+                )  # fmt: skip
+            else:
+                update_by(
+                    step, 0, row, difference, starts, dense, bounds, columns, values, rule,
+                    len(labels), touched, applied, w, mean,
+                )  # fmt: skip
             applied += 1
             numbers[at.LAST_APPLICATION] = max(numbers[at.LAST_APPLICATION], clock)
         row = draws[event]
@@ -157,16 +166,17 @@ def _label(until, upcoming, position, counts, numbers):
 
 @compiled(allocates=False)
 def advance(
-    blocks, rule, timing, laws, scratch, draws, wanted, until, trees, masking,
+    blocks, rule, timing, laws, step, scratch, draws, wanted, until, trees, masking,
     w, mean, reference, queues, tally,
 ):  # fmt: skip
     """Run until `wanted` more dominated updates have been decided, beginning iterations on the
     samples `draws`, and then apply every update that is due at `until` or before; changes w, mean,
     reference, queues, tally. Iterations that are under way count among those wanted.
 
-    laws: of times that vary; None where every time is that of `timing`, for which this is compiled
-    apart. trees: (m, 2, q − 1, 2) aggregation steps (receiver, sender) of Algorithm 1's two trees,
-    for each dominator. reference: (n, 0, 1 or q). Returns False if a queue overflowed.
+    laws: of times that vary; None where every time is that of `timing`. step: of a method whose
+    blocks move by a function of its own, else None; for either this is compiled apart.
+    trees: (m, 2, q − 1, 2) aggregation steps (receiver, sender) of Algorithm 1's two trees, for
+    each dominator. reference: (n, 0, 1 or q). Returns False if a queue overflowed.
     """
     # Arrays out of their tuples, once: to look one up costs more than an update.
     starts, dense, bounds, columns, values, labels = blocks
@@ -239,10 +249,16 @@ def advance(
                     )
                     numbers[at.LAST_APPLICATION] = max(numbers[at.LAST_APPLICATION], due)
                     difference = _difference(rule, party, sample, slope, reference)
-                    update(
-                        party, sample, difference, starts, dense, bounds, columns, values, rule,
-                        len(labels), scale, drift, touched, now, w, mean,
-                    )  # fmt: skip
+                    if step is None:
+                        update(
+                            party, sample, difference, starts, dense, bounds, columns, values,
+                            rule, len(labels), scale, drift, touched, now, w, mean,
+                        )  # fmt: skip
+                    else:
+                        update_by(
+                            step, party, sample, difference, starts, dense, bounds, columns,
+                            values, rule, len(labels), touched, now, w, mean,
+                        )  # fmt: skip
                     now += 1
                 if not deciding:
                     break
