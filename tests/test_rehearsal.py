@@ -74,8 +74,30 @@ OF_PARTIES = """
 def round(self, state, problem, network, random):
     return super().round(state, problem, network, random)
 """
-BODIES = {"fedavg": AVERAGING, "gaussian_gradient_descent": ON_GRAPH, "vfb2_sgd": OF_PARTIES}
-PARENTS = {"fedavg": "FedAvg", "gaussian_gradient_descent": "GaussianGradientDescent"}
+STEPPING = """
+def start(self, problem, network, x0):
+    return State(x0.theta, x0.w)
+
+def round(self, state, problem, network, random):
+    theta, w = problem.copies(state.theta), problem.copies(state.w)
+    for step in range(self.local_steps):
+        g = problem.gradients(theta, w, problem.minibatches(random, 4))
+        theta, w = theta - 0.1 * g.theta, w + 0.1 * g.w
+        problem.step_done()
+    theta, w = network.gather(theta, w)
+    return State(theta.mean(0), w.mean(0))
+"""
+BODIES = {
+    "fedavg": AVERAGING,
+    "local_sgda": STEPPING,
+    "gaussian_gradient_descent": ON_GRAPH,
+    "vfb2_sgd": OF_PARTIES,
+}
+PARENTS = {
+    "fedavg": "FedAvg",
+    "local_sgda": "LocalSgda, State",
+    "gaussian_gradient_descent": "GaussianGradientDescent",
+}
 
 # The method that is made wrong, what is replaced by what, and what is found.
 WRONG = {
@@ -141,6 +163,14 @@ WRONG = {
         *("fedavg", "delta.mean(0))", "delta.mean(0) + np.random.normal(size=6))"),
         "two rehearsals under one seed differ",
     ),
+    "no steps": (
+        *("local_sgda", "problem.step_done()", "pass"),
+        r"no step: call problem\.step_done\(\) after each",
+    ),
+    "past gather, by workers": (
+        *("local_sgda", "network.gather(theta, w)", "theta, network.gather(w)[0]"),
+        "the server's model depends on samples of others",
+    ),
     "nothing sent": (
         *("gaussian_gradient_descent", "network.states.send(state.x)", "state.x"),
         "agents are sent nothing: call network.states.send",
@@ -173,6 +203,7 @@ def write(folder, name, base, old, new):
     """The file of a method that is wrong by one replacement."""
     body = BODIES[base]
     source = HEAD.format(base=base, parent=PARENTS.get(base, "Vfb2Sgd"))
+    source = source.replace(", State):", "):")
     source += textwrap.indent(body, "    ")
     source += "\n    def _moved(self, state):\n        return state._replace(x=state.x + 1)\n"
     if base == "fedavg":

@@ -55,6 +55,12 @@ def trace_of(spec, results):
 
 def test_traces_are_those_of_points_that_train_alone(results, tmp_path):
     run(points(), results)
+    records = sorted((results / "rehearsals").iterdir())
+    assert [record.name.partition("-")[0] for record in records] == [
+        "fedavg",
+        "scaffold",
+        "vfb2_saga",
+    ]
     for spec in points():
         alone = train(spec, results / "shards/toy/train", tmp_path / "alone.nc")
         together = read_trace(trace_of(spec, results))

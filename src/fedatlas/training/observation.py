@@ -193,7 +193,7 @@ def _map(value: Any, function: Any) -> Any:
 
 
 def flat(value: Any) -> list[Any]:
-    """The arrays in tuples and lists of them; what has no shape is left out."""
+    """The arrays in tuples and lists of them; single numbers and what is no array are left out."""
     if isinstance(value, tuple | list):
         return [array for part in value for array in flat(part)]
-    return [value] if hasattr(value, "shape") else []
+    return [value] if getattr(value, "ndim", 0) else []

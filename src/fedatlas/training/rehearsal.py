@@ -52,7 +52,9 @@ from fedatlas.training.tiny_federation import TinyFederation
 
 log = logging.getLogger(__name__)
 
-_ROUNDS = 4  # of FedPAGE, say, a full round and others
+# Of FedPAGE, say, a full round and others; fewer over silos, whose networks are computed in turn.
+_ROUNDS = 3
+_ROUNDS_OVER_SILOS = 2
 # By federation, the functions of which a method must call one, and what is wrong if it calls none.
 _NEEDED = {
     "horizontal": (
@@ -232,7 +234,8 @@ class _Rehearsal:
             x0 = engine.array(start)
         state = method.start(problem, network, x0)
         points = []
-        for number in range(min(_ROUNDS, self._spec.rounds)):
+        rounds = _ROUNDS_OVER_SILOS if self._spec.federation == "tiered" else _ROUNDS
+        for number in range(min(rounds, self._spec.rounds)):
             if watched:
                 _check_kinds(state)
             before = _leaves(state)
@@ -255,6 +258,11 @@ class _Rehearsal:
             for functions, told in _NEEDED[self._spec.federation]:
                 if not seen.called & {*functions}:
                     raise Finding(f"in {len(points)} rounds {told}")
+            if trial.counters.gradient_evaluations and not trial.counters.iteration:
+                raise Finding(
+                    "gradients are counted, and no step: call problem.step_done() after each "
+                    "sequential step"
+                )
         return _Played(points, seen.carried, dict(vars(trial.counters)))
 
 

@@ -49,7 +49,7 @@ class TinyFederation:
                 taking = int(spec.hyper_parameters.get("clients_per_round", 1))
                 self._clients = changes["clients"] = min(len(sizes), max(_CLIENTS, 2 * taking))
             draws_exactly = spec.graphs is not None or isinstance(partition, TieredPartition)
-            self._rows = self._clients * (each if draws_exactly else min(each, _FEW))
+            self._rows = self._clients * (each if draws_exactly else max(2, min(each, _FEW)))
             changes["binary"] = None
             if isinstance(partition, TieredPartition):
                 self._rows, changes["seed"] = int(sizes.sum()), 0
