@@ -14,7 +14,7 @@ from small_federations import SMALL, small, small_shards, specification
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-KEPT = "keeps what a method promises"
+KEPT = "does what a method promises"
 
 
 @pytest.fixture(scope="module")

@@ -67,7 +67,7 @@ def test_the_page_has_the_methods():
     ],
 )
 def test_they_keep_what_a_method_promises(spec, like, folder):
-    assert rehearse(spec, small_shards(folder, like)) == "keeps what a method promises"
+    assert rehearse(spec, small_shards(folder, like)) == "does what a method promises"
 
 
 def test_fedprox_without_its_weight_is_fedavg(folder, tmp_path):

@@ -8,12 +8,14 @@ A method is rehearsed again and again under one seed, each time but for one thin
 - with its state read back from a checkpoint after every round. Nothing may change: what a method
   keeps elsewhere, or draws by itself, is lost or differs.
 - with other features of all clients, while whatever comes to the server is that of the first time.
-  The server's model may not change: it knows only what came over the network. On graphs and for
-  parties' and silos' models likewise, where a client's own row may depend on its own features.
+  The server's model may not change: it knows only what came over the network. Hubs of silos
+  likewise, and on graphs, with other features of every second agent, the models of the others.
 - with other features of every second client. Rows that the other clients send may not change.
 - with another start of the first agent. Only agents that its messages can have reached may change.
 - with another start, while clients are sent what they were sent the first time. What they send may
   not change.
+
+Over parties only the first: there the network computes all that is sent.
 """
 
 import logging
@@ -102,7 +104,7 @@ def rehearse(spec: RunSpec, shards: Path) -> str:
         told = f"could not be rehearsed: {type(error).__name__}: {error}"
         log.warning("%s: %s %s", spec.name, spec.algorithm, told)
         return told
-    told = "keeps what a method promises"
+    told = "does what a method promises"
     log.info("%s: %s %s (%.2f s)", spec.name, spec.algorithm, told, time.perf_counter() - began)
     return told
 
