@@ -58,7 +58,7 @@ def test_it_is_what_runs_of_the_method_gather(run):
 def test_every_form_gathers_as_it_updates(form):
     scheme = {"name": "constant", "alpha": 0.3, "beta": 0.2, "gamma": 0.4, "samples": 1}
     scheme |= {"state_noise_scale": 0.7, "tracker_noise_scale": 1.3}
-    values = {"scheme": scheme, "horizon": 2000, "form": form}
+    values = {"scheme": scheme, "horizon": 2000, "form": form, "clipping": "l1"}
     spec = runs()["s2-0.9996"].model_copy(update={"hyper_parameters": values})
     algorithm, graphs = build_algorithm(spec), graph_weights(spec)
     found = noise_model(spec, 12).drift()[-1]
