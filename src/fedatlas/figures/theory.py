@@ -13,6 +13,7 @@ from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.levels import diverged
 from fedatlas.evaluation.theory_table import (
     GRADIENT,
+    LAST_SQUARED_GRADIENT,
     LAST_SUBOPTIMALITY,
     SQUARED_GRADIENT,
     SUBOPTIMALITY,
@@ -26,6 +27,7 @@ _LABELS = {
     GRADIENT: "mean of ‖∇f(x)‖ over all rounds so far",
     SUBOPTIMALITY: "mean of f(x) − f* over all rounds so far",
     LAST_SUBOPTIMALITY: "f(x) − f*",
+    LAST_SQUARED_GRADIENT: "largest ‖∇F(x_i)‖² of an agent",
 }
 _AXES = {
     "round": "communication rounds R",
