@@ -19,10 +19,10 @@ from fedatlas.schema.measurements import Level
 class HorizonRateTest(ComparisonTest):
     """The square of a measurement at the end of runs falls with their horizon K as a theorem says.
 
-    Runs of `series` are whole runs of rising horizons, whose steps follow the horizon. The statistic
-    is the exponent of the fall over the printed one, less 1: with `power` the slope of its logarithm
-    over that of K + 1, with `base` over K, where the theorem has O(base^K). Theorems bound from
-    above: a faster fall reproduces.
+    Runs of `series` are whole runs of rising horizons, whose steps follow the horizon. The
+    statistic is the exponent of the fall over the printed one, less 1: with `power` the slope of
+    its logarithm over that of K + 1, with `base` over K, where the theorem has O(base^K). Theorems
+    bound from above: a faster fall reproduces.
     """
 
     kind: Literal["horizon_rate"]
