@@ -8,12 +8,14 @@ from pydantic import Field, PositiveFloat, model_validator
 from fedatlas.evaluation.comparison import Direction
 from fedatlas.evaluation.costs import Trace, specification
 from fedatlas.evaluation.evidence import plain
-from fedatlas.evaluation.levels import common_budget, reached
+from fedatlas.evaluation.levels import common_budget, mean_along
 from fedatlas.evaluation.relations import ComparisonTest
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.slopes import rising
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.measurements import Level
+
+_LEAST = 1e-150  # of a level, which may be 0
 
 
 class HorizonRateTest(ComparisonTest):
@@ -89,5 +91,7 @@ class HorizonRateTest(ComparisonTest):
         """(seeds,) logarithms of levels at the end."""
         budget = common_budget([trace], "round")
         if not budget:
-            return np.full(trace.sizes["seed"], np.inf)
-        return reached(trace, self.measurement, "round", budget, window)
+            return np.full(trace.sizes["seed"], np.nan)
+        # A run may start where the objective is least: to stand above the start is no loss here.
+        levels = mean_along(trace, self.measurement, "round", (1 - window) * budget, budget)
+        return np.asarray(np.log10(np.maximum(levels, _LEAST)))
