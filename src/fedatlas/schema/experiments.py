@@ -249,7 +249,8 @@ class Experiment(Model):
                 f"tuning_seeds: {both} are in 'seeds', too: what was tuned on a seed must not be "
                 "judged by it; name others"
             )
-        if self.tuning_seeds and not any(map(self.chooses, self.runs)):
+        # Of another experiment's runs, those that choose may be left out.
+        if self.tuning_seeds and not self.runs_of and not any(map(self.chooses, self.runs)):
             raise ValueError("tuning_seeds: no run has a grid of several points; remove them")
 
     def _check_claim(self, claim: Claim) -> None:
