@@ -124,9 +124,9 @@ def _draw_ends(
         assert row.epochs is not None and row.promised is not None
         trace, colour = traces[row.run][row.point], colour_of[run_titles[row.run]]
         is_printed = row.version == "as printed"
-        ends = bounded_values(trace, row.bounds, row.optimum)[~diverged(trace), -1]
-        place.plot([row.epochs] * 2, [ends.min(), ends.max()], color=colour, lw=1)
-        place.plot(row.epochs, ends.mean(), "o", color=colour, ms=5)
+        found = bounded_values(trace, row.bounds, row.optimum)[~diverged(trace), -1]
+        place.plot([row.epochs] * 2, [found.min(), found.max()], color=colour, lw=1)
+        place.plot(row.epochs, found.mean(), "o", color=colour, ms=5)
         face = "none" if is_printed else colour
         place.plot(row.epochs, row.promised, "v", mec=colour, mfc=face, ms=7 if is_printed else 5)
     marks = [("o", "k", "measured: mean, range of seeds"), ("v", "none", "bound, as printed")]
@@ -136,6 +136,9 @@ def _draw_ends(
         for mark, face, label in marks
     ]
     place.set(xscale="log", yscale="log", xlabel="iterations K + 1 of a whole run")
+    ends = sorted({row.epochs for row in drawn if row.epochs})
+    place.set_xticks(ends, [f"{end:g}" for end in ends])
+    place.set_xticks([], minor=True)
     place.set_ylabel("the same at the end")
     legend_beside(place, handles)
 
