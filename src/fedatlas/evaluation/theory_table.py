@@ -11,10 +11,14 @@ from fedatlas.evaluation.comma_separated import parse_rows
 from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.levels import diverged
 
-#: What theorems bound: means along all rounds so far, and sub-optimality where a run stands.
+#: What theorems bound: means along all rounds so far, and values where a run stands.
 SQUARED_GRADIENT, GRADIENT = "squared gradient norm", "gradient norm"
 SUBOPTIMALITY, LAST_SUBOPTIMALITY = "sub-optimality", "sub-optimality at the end"
-QUANTITIES = (SQUARED_GRADIENT, GRADIENT, SUBOPTIMALITY, LAST_SUBOPTIMALITY)
+#: Of agents, of the one for whom it is largest.
+LAST_SQUARED_GRADIENT = "squared gradient norm at the end"
+QUANTITIES = (
+    SQUARED_GRADIENT, GRADIENT, SUBOPTIMALITY, LAST_SUBOPTIMALITY, LAST_SQUARED_GRADIENT
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,13 +85,13 @@ def bounded_values(trace: Trace, quantity: str, optimum: float | None = None) ->
     Between records by straight lines. The first record's is its value; infinite for a lost seed.
     Without an `optimum` the trace records its sub-optimality.
     """
-    if quantity in (SQUARED_GRADIENT, GRADIENT):
-        values = column(trace, "gradient_norm") ** (2 if quantity == SQUARED_GRADIENT else 1)
+    if "gradient" in quantity:
+        values = column(trace, "gradient_norm") ** (1 if quantity == GRADIENT else 2)
     elif optimum is None:
         values = column(trace, "suboptimality")
     else:
         values = column(trace, "objective") - optimum
-    if quantity != LAST_SUBOPTIMALITY:
+    if quantity not in (LAST_SUBOPTIMALITY, LAST_SQUARED_GRADIENT):
         values = running_means(column(trace, "round"), values)
     return np.where(diverged(trace)[:, None], np.inf, values)
 

@@ -8,7 +8,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model
-from fedatlas.schema.objectives import ClassificationObjective, Objective
+from fedatlas.schema.objectives import ClassificationObjective, Objective, PolyakObjective
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
 
@@ -115,6 +115,10 @@ class Algorithm(Model, ABC):
         takes_classes = cls.on_graphs or partition.kind == "tiered"
         if isinstance(objective, ClassificationObjective) and not takes_classes:
             raise FedatlasError(f"{cls.title} does not take the objective {objective.name} here")
+        if isinstance(objective, PolyakObjective) and not cls.on_graphs:
+            raise FedatlasError(
+                f"{cls.title} does not take {objective.name}: only agents on graphs do"
+            )
 
     def check_run(self, spec: RunSpec) -> None:
         """Refuse, with a FedatlasError, a run that these hyper-parameters do not suit."""

@@ -17,7 +17,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.files import text_digest
 from fedatlas.schema.models import only_subclass
-from fedatlas.schema.objectives import LinearObjective
+from fedatlas.schema.objectives import NetworkObjective
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.manifests import vouched_digests
 
@@ -75,7 +75,7 @@ class Setting(ABC):
         self._held: list[Path] = []
         self.engine: Any = None
         self._hold(spec.seeds[0])
-        self.uses_torch = device != "cpu" or not isinstance(spec.objective, LinearObjective)
+        self.uses_torch = device != "cpu" or isinstance(spec.objective, NetworkObjective)
         self.accelerator: dict[str, str] = {}
         if device != "cpu":
             from fedatlas.arithmetic.torch_device import gpu_versions
@@ -131,8 +131,8 @@ def open_setting(spec: RunSpec, shards: Path, device: str) -> Setting:
 
 
 def claimed_for_networks(spec: RunSpec, device: str) -> str:
-    """The device, claimed for this process; linear models always use the CPU, without torch."""
-    if isinstance(spec.objective, LinearObjective):
+    """The device, claimed for this process; all else uses the CPU, without torch."""
+    if not isinstance(spec.objective, NetworkObjective):
         return "cpu"
     from fedatlas.arithmetic.torch_device import claimed
 

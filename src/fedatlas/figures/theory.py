@@ -13,6 +13,7 @@ from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.levels import diverged
 from fedatlas.evaluation.theory_table import (
     GRADIENT,
+    LAST_SQUARED_GRADIENT,
     LAST_SUBOPTIMALITY,
     SQUARED_GRADIENT,
     SUBOPTIMALITY,
@@ -26,6 +27,7 @@ _LABELS = {
     GRADIENT: "mean of ‖∇f(x)‖ over all rounds so far",
     SUBOPTIMALITY: "mean of f(x) − f* over all rounds so far",
     LAST_SUBOPTIMALITY: "f(x) − f*",
+    LAST_SQUARED_GRADIENT: "largest ‖∇F(x_i)‖² of an agent",
 }
 _AXES = {
     "round": "communication rounds R",
@@ -44,13 +46,19 @@ def compose(
     Lines of runs are medians with the range of seeds, at the run's first point that a theorem
     covers. Bounds of theorems as printed are dotted, corrected ones and those with constants of
     their proofs dashed. Runs that theorems bound in another panel only are left out of a panel.
+    Where theorems are about the end of runs, a last panel has all ends against their iterations.
     rows: as `studies.theory.tabulate_theory` makes them.
     """
     drawn = [row for row in rows if row.covered and row.promised is not None]
     quantities = list(dict.fromkeys(row.bounds for row in drawn)) or [SQUARED_GRADIENT]
     colour_of = colours(dict(run_titles), {})
-    canvas = Canvas(figsize=(8.0, 0.8 + 3.4 * len(quantities)), layout="constrained")
-    places = canvas.subplots(len(quantities), squeeze=False).flat
+    of_ends = LAST_SQUARED_GRADIENT in quantities
+    entries = len(traces) + max(sum(row.bounds == one for row in drawn) for one in quantities)
+    height = max(3.4, 0.19 * entries)  # a legend's entry takes this much
+    heights = [height] * len(quantities) + [3.4] * of_ends
+    canvas = Canvas(figsize=(8.0, 0.8 + sum(heights)), layout="constrained")
+    axes = canvas.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
+    places = axes[: len(quantities)]
     cost = next((row.cost for row in drawn), "round")
     for quantity, place in zip(quantities, places, strict=True):
         own = [row for row in drawn if row.bounds == quantity]
@@ -74,6 +82,8 @@ def compose(
         place.set(xscale="log", yscale="log", xlabel=_AXES[cost])
         place.set_ylabel(_LABELS[quantity])
         legend_beside(place, handles)
+    if of_ends:
+        _draw_ends(axes[-1], run_titles, traces, drawn, colour_of)
     first = next(iter(next(iter(traces.values())).values()))
     seeds = first.sizes["seed"]
     put_title(canvas, title, f"measured: median and range of {seeds} seeds; broken lines: bounds")
@@ -100,6 +110,37 @@ def _draw_bound(place: Axes, row: Row, colour: str) -> Line2D:
     costs = np.geomspace(min(1.0, row.spent / 100), row.spent, 100)
     place.plot(costs, row.bound(costs), lw=1.2, **look)
     return Line2D([], [], label=f"{row.theorem}, {row.version}", **look)
+
+
+def _draw_ends(
+    place: Axes,
+    run_titles: Mapping[str, str],
+    traces: Mapping[str, Mapping[str, xr.Dataset]],
+    drawn: Sequence[Row],
+    colour_of: Mapping[str, str],
+) -> None:
+    """Mean and range of the ends of bounded runs, and the bounds there, by number of iterations."""
+    for row in drawn:
+        assert row.epochs is not None and row.promised is not None
+        trace, colour = traces[row.run][row.point], colour_of[run_titles[row.run]]
+        is_printed = row.version == "as printed"
+        found = bounded_values(trace, row.bounds, row.optimum)[~diverged(trace), -1]
+        place.plot([row.epochs] * 2, [found.min(), found.max()], color=colour, lw=1)
+        place.plot(row.epochs, found.mean(), "o", color=colour, ms=5)
+        face = "none" if is_printed else colour
+        place.plot(row.epochs, row.promised, "v", mec=colour, mfc=face, ms=7 if is_printed else 5)
+    marks = [("o", "k", "measured: mean, range of seeds"), ("v", "none", "bound, as printed")]
+    marks += [("v", "k", "bound, corrected")]
+    handles = [
+        Line2D([], [], ls="", marker=mark, color="k", mfc=face, label=label)
+        for mark, face, label in marks
+    ]
+    place.set(xscale="log", yscale="log", xlabel="iterations K + 1 of a whole run")
+    ends = sorted({row.epochs for row in drawn if row.epochs})
+    place.set_xticks(ends, [f"{end:g}" for end in ends])
+    place.set_xticks([], minor=True)
+    place.set_ylabel("the same at the end")
+    legend_beside(place, handles)
 
 
 def _bounds_of(rows: Sequence[Row], point: str) -> list[Row]:

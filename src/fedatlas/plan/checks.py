@@ -16,6 +16,7 @@ from fedatlas.schema.objectives import (
     LinearObjective,
     Loss,
     NetworkObjective,
+    PolyakObjective,
 )
 from fedatlas.schema.papers import OURS
 from fedatlas.schema.partitions import (
@@ -62,6 +63,14 @@ def check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> N
                     f"{where}: key 'objective', value '{objective.name}': needs "
                     f"{'labels ±1' if objective.is_binary else 'classes'}, but "
                     f"{experiment.dataset} is a {dataset.task} data set"
+                )
+            continue
+        if isinstance(objective, PolyakObjective):
+            if dataset.format != "synthetic_noise":
+                raise FedatlasError(
+                    f"{where}: key 'objective', value '{objective.name}': its samples are noise, "
+                    f"but {experiment.dataset} has the format {dataset.format}; use a data set of "
+                    "the format synthetic_noise"
                 )
             continue
         needs_signs = isinstance(objective, AucObjective) or objective.loss is Loss.LOGISTIC

@@ -2,13 +2,14 @@
 
 Equations as printed in Assumptions 4 and 5 and Theorems 4 and 5. Graphs enter as weights R and C,
 (n, n), where [i, j] > 0 iff i receives from j; they must satisfy Assumption 1 (FedatlasError). The
-objective's constants L and μ ≤ L are not known: conditions state the L below which a bound holds.
+objective's constants L and μ ≤ L are known of few objectives: without them conditions state the L
+below which a bound holds.
 """
 
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf, nan, sqrt
 from typing import Literal, Self, TypeAlias
 
 import numpy as np
@@ -36,6 +37,14 @@ class Condition:
     holds: bool | None
     source: str
 
+    @property
+    def factor(self) -> float:
+        """By which factor the bound is missed, 1 at it; NaN if not known, or for bounds of 0."""
+        if self.value is None or self.value <= 0 or self.bound <= 0:
+            return nan
+        ratio = self.value / self.bound
+        return ratio if self.relation in ("<", "≤") else 1 / ratio
+
     def __str__(self) -> str:
         if self.value is None:
             verdict = "cannot hold" if self.holds is False else "is not known"
@@ -44,6 +53,14 @@ class Condition:
             verdict = "holds" if self.holds else "does not hold"
             numbers = f"{self.value:.4g} {self.relation} {self.bound:.4g} {verdict}"
         return f"{self.source}: {self.name}: {numbers}"
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """Of an objective: every f_i is L-smooth (smoothness); μ of the PL condition (polyak)."""
+
+    smoothness: float
+    polyak: float
 
 
 @dataclass(frozen=True)
@@ -146,7 +163,11 @@ def lemma_1(
 
 
 def assumption_4(
-    scheme: S1, horizon: int, states: np.ndarray, trackers: np.ndarray
+    scheme: S1,
+    horizon: int,
+    states: np.ndarray,
+    trackers: np.ndarray,
+    curvature: Curvature | None = None,
 ) -> tuple[Condition, ...]:
     """DP-GT, Assumption 4: convergence under (S1).
 
@@ -168,12 +189,16 @@ def assumption_4(
         _exponents("2p_α − p_β ≥ 1", 2 * a - b, "≥", 1, where),
         _exponents("2p_β − 2p_η ≥ 1", 2 * b - 2 * eta, "≥", 1, where),
         _exponents("p_m − p_β ≥ 1", m - b, "≥", 1, where),
-        _smoothness("a3 < n/(4 v1ᵀv2 L)", scheme.gamma_factor, n / (4 * alignment), where),
+        _smoothness(
+            "a3 < n/(4 v1ᵀv2 L)", scheme.gamma_factor, n / (4 * alignment), where, curvature
+        ),
         *_couplings("a1", scheme.alpha_factor, "a2", scheme.beta_factor, graphs, where),
     )
 
 
-def assumption_5(scheme: S2, states: np.ndarray, trackers: np.ndarray) -> tuple[Condition, ...]:
+def assumption_5(
+    scheme: S2, states: np.ndarray, trackers: np.ndarray, curvature: Curvature | None = None
+) -> tuple[Condition, ...]:
     """DP-GT, Assumption 5: convergence under (S2)."""
     alpha, beta, gamma, where = scheme.alpha, scheme.beta, scheme.gamma, "Assumption 5"
     graphs = GraphQuantities.of(states, trackers, alpha, beta)
@@ -201,17 +226,17 @@ def assumption_5(scheme: S2, states: np.ndarray, trackers: np.ndarray) -> tuple[
         *_couplings("α", alpha, "β", beta, graphs, where),
         _known("α < √(330n) v1ᵀv2 r_L2 β/(66n ‖v1‖ ρ_W2 ρ_L1)", alpha, "<", coupling * beta, where),
         _known("γ < 1", gamma, "<", 1, where),
-        _smoothness("γ < n/(15 v1ᵀv2 L)", gamma, n / (15 * alignment), where),
+        _smoothness("γ < n/(15 v1ᵀv2 L)", gamma, n / (15 * alignment), where, curvature),
         *(
-            _smoothness(f"γ < Q1 α, term {term} of 3", gamma, factor * alpha, where)
+            _smoothness(f"γ < Q1 α, term {term} of 3", gamma, factor * alpha, where, curvature)
             for term, factor in enumerate(q1, start=1)
         ),
-        _smoothness_with_mu("γ < Q1 α, term 3 of 3", gamma, q1_with_mu * alpha, where),
+        _smoothness_with_mu("γ < Q1 α, term 3 of 3", gamma, q1_with_mu * alpha, where, curvature),
         *(
-            _smoothness(f"γ < Q2 β, term {term} of 6", gamma, factor * beta, where)
+            _smoothness(f"γ < Q2 β, term {term} of 6", gamma, factor * beta, where, curvature)
             for term, factor in enumerate(q2, start=1)
         ),
-        _smoothness_with_mu("γ < Q2 β, term 6 of 6", gamma, q2_with_mu * beta, where),
+        _smoothness_with_mu("γ < Q2 β, term 6 of 6", gamma, q2_with_mu * beta, where, curvature),
     )
 
 
@@ -282,13 +307,23 @@ def _received(
     yield _known(f"{name} max_i {total} < 1", float(products.max()), "<", 1, source)
 
 
-def _smoothness(name: str, value: float, factor: float, source: str) -> Condition:
-    """The L with which value < factor/L."""
+def _smoothness(
+    name: str, value: float, factor: float, source: str, curvature: Curvature | None
+) -> Condition:
+    """value < factor/L, or the L with which it holds."""
+    if curvature is not None:
+        return _known(name, value, "<", factor / curvature.smoothness, source)
     return _smoothness_below(name, max(factor / value, 0.0), source)
 
 
-def _smoothness_with_mu(name: str, value: float, factor: float, source: str) -> Condition:
-    """The L with which value < factor/L √(μ/(16L² + 3μ)) for the largest μ there can be, L."""
+def _smoothness_with_mu(
+    name: str, value: float, factor: float, source: str, curvature: Curvature | None
+) -> Condition:
+    """value < factor/L √(μ/(16L² + 3μ)), or the L with which it holds for the largest μ, L."""
+    if curvature is not None:
+        smooth, mu = curvature.smoothness, curvature.polyak
+        bound = factor / smooth * sqrt(mu / (16 * smooth**2 + 3 * mu))
+        return _known(name, value, "<", bound, source)
     # 16 L³ + 3 L² < (factor/value)²
     zeros = np.roots([16, 3, 0, -((max(factor, 0.0) / value) ** 2)])
     return _smoothness_below(name, float(zeros.real[zeros.imag == 0].max()), source)

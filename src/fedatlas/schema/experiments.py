@@ -11,7 +11,7 @@ from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model
 from fedatlas.schema.network_model import Backend, NetworkModel
-from fedatlas.schema.objectives import AucObjective, LinearObjective, Objective
+from fedatlas.schema.objectives import AucObjective, LinearObjective, Objective, PolyakObjective
 from fedatlas.schema.partitions import Partition, VerticalPartition
 from fedatlas.schema.selection import Selection
 from fedatlas.schema.studies import BudgetStudy, Landscape, PrivacyAudit
@@ -72,7 +72,8 @@ class Experiment(Model):
         Verdicts, tables and figures show `seeds` only.
     point_seconds: about how long a point trains on one core, with all its seeds; short points share
         jobs. Without it every point has a job of its own.
-    theory: tabulate and draw theorems beside the runs of linear models over clients or parties.
+    theory: tabulate and draw theorems beside the runs of linear models over clients or parties,
+        or of agents on functions whose constants are known.
     audit: tabulate what parties learn from each other's messages.
     landscape: draw the loss surface of a network with two parameters.
     """
@@ -198,10 +199,11 @@ class Experiment(Model):
             )
         kinds = {self.partition_of(run).kind for run in self.runs}
         known = kinds in ({"horizontal"}, {"vertical"})
-        if self.theory and not (known and isinstance(self.objective, LinearObjective)):
+        computable = isinstance(self.objective, LinearObjective | PolyakObjective)
+        if self.theory and not (known and computable):
             raise ValueError(
-                "'theory' belongs to linear models over horizontal or over vertical partitions; "
-                "remove it"
+                "'theory' belongs to linear models over horizontal or over vertical partitions, "
+                "and to functions whose constants are known; remove it"
             )
         if self.landscape is not None and not isinstance(self.objective, AucObjective):
             raise ValueError(
@@ -272,7 +274,8 @@ class Experiment(Model):
                 f"tuning_seeds: {both} are in 'seeds', too: what was tuned on a seed must not be "
                 "judged by it; name others"
             )
-        if self.tuning_seeds and not any(map(self.chooses, self.runs)):
+        # Of another experiment's runs, those that choose may be left out.
+        if self.tuning_seeds and not self.runs_of and not any(map(self.chooses, self.runs)):
             raise ValueError("tuning_seeds: no run has a grid of several points; remove them")
 
     def _check_claim(self, claim: Claim) -> None:

@@ -1,4 +1,4 @@
-"""Objectives: of linear models, of classifiers, and min–max ones of networks.
+"""Objectives: of linear models, of classifiers, min–max ones of networks, and known functions.
 
 Of linear models: which loss, which regulariser, how smooth. The sum over a client's samples is
 f_i(x) = 1/M_i Σ_j loss(a_ijᵀx, b_ij) + weight · regulariser(x). Formulas live where they are
@@ -13,7 +13,7 @@ maximisation as a min–max problem: FMGDA eq. (2)–(4), after Ying et al. 2016
 from enum import Enum
 from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.schema.models import Model
 
@@ -182,9 +182,52 @@ class ClassificationObjective(Model):
         )
 
 
+class PolyakObjective(Model):
+    """A function that satisfies the Polyak–Łojasiewicz condition, with noisy samples: DP-GT,
+    Remark 4. All of its constants are known.
+
+    name:
+        `sine_square`: ℓ(x, ξ) = x² + (3 + ξ) sin² x + 2ξ cos x of one number x.
+        `noisy_quadratic`: ℓ(x, ξ) = ½ Σ_j c_j (x_j − 1)² + ξ ‖x‖/(1 + ‖x‖), the paper's
+            ‖Ax − d‖²/(2n) with AᵀA = n diag(c) and d = A(1, …, 1).
+    start: of all numbers of x; ours.
+    curvatures: c, of `noisy_quadratic` only; they give it its dimension.
+
+    A sample holds one number, ξ. Over all samples ξ must have the mean 0; agents' means may differ
+    with `sine_square`, and with them the f_i. Sampled gradients are not clipped.
+
+    measurements: `objective` is F of the agents' mean, 0 at best; `gradient_norm` is ‖∇F‖ of the
+        agent for whom it is largest, as DP-GT's Definition 1 speaks of every agent.
+    """
+
+    min_max: ClassVar[bool] = False
+    measurements: ClassVar[tuple[str, ...]] = ("objective", "gradient_norm", "disagreement")
+
+    name: Literal["sine_square", "noisy_quadratic"]
+    start: float
+    curvatures: tuple[PositiveFloat, ...] = ()
+
+    @model_validator(mode="after")
+    def _curvatures_where_they_count(self) -> Self:
+        if (self.name == "noisy_quadratic") != bool(self.curvatures):
+            raise ValueError("'curvatures' goes with noisy_quadratic, and only with it")
+        return self
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return len(self.curvatures) or 1
+
+    @property
+    def slug(self) -> str:
+        """A file-name-safe name that no other objective has."""
+        return "-".join([self.name, *map(repr, (self.start, *self.curvatures))])
+
+
 #: Objectives of networks, which name one as their `model`.
 NetworkObjective: TypeAlias = AucObjective | ClassificationObjective
 
 Objective: TypeAlias = Annotated[
-    LinearObjective | AucObjective | ClassificationObjective, Field(discriminator="name")
+    LinearObjective | AucObjective | ClassificationObjective | PolyakObjective,
+    Field(discriminator="name"),
 ]

@@ -13,14 +13,18 @@ from fedatlas.errors import FedatlasError, named
 from fedatlas.evaluation.costs import Trace, column, specification
 from fedatlas.evaluation.theory_table import QUANTITIES, Row, bounded_values
 from fedatlas.federations.client_shards import read_shard
+from fedatlas.federations.decentralised.network import graph_weights
 from fedatlas.federations.setting import shard_files
 from fedatlas.federations.vertical.shards import read_party_shards
-from fedatlas.schema.objectives import LinearObjective
+from fedatlas.schema.objectives import LinearObjective, PolyakObjective
 from fedatlas.schema.runs import RunSpec
+from fedatlas.theory.agents import AgentConstants, constants_of_agents
 from fedatlas.theory.constants import Constants, PartyConstants, constants_of
 from fedatlas.theory.delays import delays_of
 from fedatlas.theory.methods import theorems_on
 from fedatlas.theory.theorems import Course, Theorem
+
+AnyConstants = Constants | PartyConstants | AgentConstants
 
 
 def tabulate_theory(
@@ -37,16 +41,31 @@ def tabulate_theory(
         for trace in points.values():
             spec = RunSpec.model_validate(specification(trace))
             partition = spec.partition.of_trial(spec.seeds[0])
-            if not isinstance(spec.objective, LinearObjective):
-                raise FedatlasError(f"{spec.name}: theorems are about linear models only")
+            if not isinstance(spec.objective, LinearObjective | PolyakObjective):
+                raise FedatlasError(
+                    f"{spec.name}: theorems are about linear models and known functions only"
+                )
             with named(spec.name):
                 folder = shards / spec.dataset / spec.split / partition.slug
-                constants = known(partition.kind, folder, partition.silos, spec.objective)
+                constants: AnyConstants
+                if isinstance(spec.objective, PolyakObjective):
+                    constants = _of_agents(spec, folder)
+                else:
+                    constants = known(partition.kind, folder, partition.silos, spec.objective)
             optimum = None if "suboptimality" in trace else constants.optimum
             course = _course(trace, spec, optimum)
             found = theorems_on(build_algorithm(spec), constants, course)
             rows += [asdict(_row(spec, trace, theorem, course, optimum)) for theorem in found]
     return rows
+
+
+def _of_agents(spec: RunSpec, folder: Path) -> AgentConstants:
+    assert isinstance(spec.objective, PolyakObjective)
+    states, trackers = graph_weights(spec)
+    if trackers is None:
+        raise FedatlasError("DP-GT's theorems need a second graph: say 'graphs.trackers'")
+    (file,) = shard_files(folder, 1)
+    return constants_of_agents(read_shard(file), spec.objective, states, trackers)
 
 
 def _constants(

@@ -12,7 +12,7 @@ from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwo
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.federations.setting import Privacy, Setting, Trial
 from fedatlas.privacy.accountants import Exposure
-from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
+from fedatlas.schema.objectives import ClassificationObjective, LinearObjective, PolyakObjective
 from fedatlas.schema.runs import RunSpec
 
 
@@ -55,6 +55,10 @@ def _engine(spec: RunSpec, data: ClientSamples, device: str) -> GraphProblem:
         from fedatlas.federations.decentralised.linear_engine import LinearAgents
 
         return LinearAgents(data, spec.objective)
+    if isinstance(spec.objective, PolyakObjective):
+        from fedatlas.federations.decentralised.function_engine import FunctionAgents
+
+        return FunctionAgents(data, spec.objective)
     from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
 
     assert isinstance(spec.objective, ClassificationObjective)
