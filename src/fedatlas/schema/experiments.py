@@ -3,13 +3,21 @@
 from itertools import product
 from typing import Any, ClassVar, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, PrivateAttr, model_validator
+from pydantic import (
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
 
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.cost_names import declared_network, link_latencies
 from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
 from fedatlas.schema.graphs import Graphs
-from fedatlas.schema.models import Model
+from fedatlas.schema.models import Model, in_full
 from fedatlas.schema.network_model import Backend, NetworkModel
 from fedatlas.schema.objectives import AucObjective, LinearObjective, Objective
 from fedatlas.schema.partitions import Partition, VerticalPartition
@@ -67,6 +75,7 @@ class Experiment(Model):
     privacy_audit: attack what runs claim of privacy, on a tiny problem.
     network: speeds of parties and links, of vertical partitions only.
     graphs: who sends to whom, of runs without a server only.
+    seeds: a list, or {from: 0, to: 69}.
     looks: how often verdicts are looked at while seeds are added: every interval pays for it.
     tuning_seeds: seeds on which runs with several points are trained, too, and their points chosen.
         Verdicts, tables and figures show `seeds` only.
@@ -110,6 +119,11 @@ class Experiment(Model):
     resolved_before: ClassVar[tuple[str, ...]] = ("like", "lists", "name")
 
     _where: str = PrivateAttr(default="")
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _range(cls, seeds: Any) -> Any:
+        return in_full(seeds, "seeds")
 
     @property
     def where(self) -> str:
