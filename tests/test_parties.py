@@ -511,3 +511,6 @@ def test_staleness_is_counted_in_the_order_of_time():
     assert found.tau_1.tolist() == [0, 0]
     # Global iterations by time: sums at 1 and 4, collaborative updates at 5 and 6.
     assert found.tau_2.tolist() == [2, 2]
+    # Had the first of these begun at 3, behind the read, the second sum would have lacked it.
+    passive.applications[0, 2] = 3.0
+    assert staleness([own, passive], [0, 7], backward=True).tau_1.tolist() == [0, 1]

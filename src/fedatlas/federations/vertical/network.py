@@ -38,9 +38,10 @@ Stale ϑ and inconsistent reads follow from these times.
 Delays are told twice. A read lacks, at its block, updates of earlier sums; an update meets others
 that its block has seen since the read. And in the paper's global iterations (its appendix E), which
 are sums, each for the update of the dominator's block, and collaborative updates, each when it is
-applied, as that is when it reads: τ1 (Assumption 3) is how many earlier ones the shares of a sum
-lack, the size of D(t), at most; τ2 how far it is from a sum to the last of its collaborative
-updates, which is η2 as well; η1 how many successive ones it takes to visit every block.
+applied, as that is when it reads: τ1 (Assumption 3) is how far before a sum the earliest of D(t)
+lies at most, those whose updates its shares lack; τ2 how far it is from a sum to the last of its
+collaborative updates, which is η2 as well; η1 how many successive ones it takes to visit every
+block.
 
 Counted is what Algorithm 1 and the updates need: 2(q − 1) numbers per sum towards the dominator;
 one number and one index to each collaborator, per dominated update; for all samples, 2(q − 1)
@@ -138,12 +139,12 @@ class PartyNetwork:
         own[:, at.TIME] = asked[:, at.SUM] = inf
         position = np.zeros((q, 5), np.int64)
         position[:, at.VISITED] = -1
-        reads = np.zeros((q, m, 4))
+        reads = np.zeros((q, m, 5))
         reads[:, :, at.PENDING] = inf
         queues = Queues(
             # With k = m threads and equal times a dominator has at most three updates under way, at
             # any latency.
-            ring=np.zeros((q, 64 * m, 5)),
+            ring=np.zeros((q, 64 * m, 6)),
             own=own,
             position=position,
             threads=np.zeros((q, self._threads, 2)),
