@@ -7,9 +7,10 @@ w_ℓ·x_{i,ℓ}, and as long for an update of its block. A message takes the la
 party), a sum ⌈log2 q⌉ messages one after the other.
 
 - Every single share and update takes r_ℓ times a factor of its own, of mean 1, by the law
-  `compute`, and times the party's `drift` in the period in which it begins. Factors are numbers of
-  counters: of the seed, the dominator, how many iterations it has decided, the party, and whether
-  it is the share or the update. So a form that waits and one that does not draw the same times.
+  `compute`, one of 2^14 equally likely quantiles where that is a formula, and times the party's
+  `drift` in the period in which it begins. Which one is a number of counters: of the seed, the
+  dominator, how many iterations it has decided, the party, and whether it is the share or the
+  update. So a form that waits and one that does not draw the same times.
 - Threads that share `cores`: what begins while b other things are under way at the party takes
   (b + 1) / cores times as long, if that is more than 1. This looks at the beginning only: what
   begins or ends later changes nothing, and an own update that begins while a message travels is

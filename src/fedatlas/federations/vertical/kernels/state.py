@@ -47,14 +47,12 @@ class Timing(NamedTuple):
 
 
 class Laws(NamedTuple):
-    """How times vary, see `times`: law, parameter and measured (times,) of `factor`; drift and
+    """How times vary, see `times`: factors (times,) of mean 1, equally likely; drift and
     period (ns) of `drifted`; cores of each party, inf if as many as it needs; keys (2,) uint64 of
     factors and of drifts.
     """
 
-    law: int
-    parameter: float
-    measured: np.ndarray
+    factors: np.ndarray
     drift: float
     period: float
     cores: float
