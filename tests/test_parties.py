@@ -487,6 +487,11 @@ def test_injected_times_are_those_of_the_simulation():
     assert InjectedTimes(model, 5.0, 2, 4, 2).whole_pass(8) == 10.0 * 8 / 2
     none = InjectedTimes(None, 5.0, 0, 4, 2)
     assert not any((none.share(), none.update(), none.message(), none.whole_pass(9)))
+    law = {"kind": "measured", "times": [1.0, 3.0]}
+    varied = InjectedTimes(NetworkModel(seconds_per_feature=2.0, compute=law), 1.0, 0, 4, 2)
+    assert {varied.share() for _ in range(40)} == {varied.update() for _ in range(40)} == {1, 3}
+    with pytest.raises(FedatlasError, match="drift and cores are simulated only"):
+        InjectedTimes(NetworkModel(cores=2), 1.0, 0, 4, 2)
 
 
 def test_staleness_is_counted_in_the_order_of_time():

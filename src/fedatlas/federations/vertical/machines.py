@@ -39,7 +39,7 @@ def laws_of(model: NetworkModel, seed: int) -> Laws | None:
     if not model.varies:
         return None
     return Laws(
-        factors=_factors(model.compute),
+        factors=factors_of(model.compute),
         drift=drift.spread if drift else 0.0,
         period=float(np.rint(drift.period * NANOSECONDS)) if drift else inf,
         cores=float(model.cores or inf),
@@ -47,7 +47,7 @@ def laws_of(model: NetworkModel, seed: int) -> Laws | None:
     )
 
 
-def _factors(law: ComputeTimes) -> np.ndarray:
+def factors_of(law: ComputeTimes) -> np.ndarray:
     """(times,) equally likely times of mean 1: a logarithm and more for each would cost more than
     all that is simulated with it.
     """
