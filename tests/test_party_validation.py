@@ -66,7 +66,7 @@ def run(seconds, lacked):
 
 def pair(parties, synchronous, real, simulated):
     runs = run(real, (4, 0, 6)), run(simulated, (5, 5))
-    return Pair(parties, synchronous, "tcp", {"latency": 1e-3}, *runs)
+    return Pair(parties, synchronous, "tcp", {"latency": 1e-3}, {}, *runs)
 
 
 PAIRS = [

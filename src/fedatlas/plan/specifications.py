@@ -41,6 +41,14 @@ def privacy(plan: Plan, name: str, study: str) -> str:
     return keys(plan, name, study, runs=runs)
 
 
+def validation(plan: Plan, name: str) -> str:
+    """What the comparison of processes with the simulated network depends on besides shards."""
+    stated = plan.experiments[name].validation
+    assert stated is not None
+    runs = stated.model_dump(mode="json", exclude={"parties", "active"})
+    return keys(plan, name, "objective", "network", **runs)
+
+
 def titles(plan: Plan, name: str) -> str:
     """What a figure of a study says."""
     return keys(plan, name, title=title(plan, name), runs=plan.run_titles(name))

@@ -22,7 +22,7 @@ from fedatlas.schema.network_model import Backend, NetworkModel
 from fedatlas.schema.objectives import AucObjective, LinearObjective, Objective
 from fedatlas.schema.partitions import Partition, VerticalPartition
 from fedatlas.schema.selection import Selection
-from fedatlas.schema.studies import BudgetStudy, Landscape, PrivacyAudit
+from fedatlas.schema.studies import BackendComparison, BudgetStudy, Landscape, PrivacyAudit
 
 #: What only parties with columns count.
 PARTIES_COSTS = ("simulated_time", "elapsed_time", "update_epoch")
@@ -82,6 +82,7 @@ class Experiment(Model):
     point_seconds: about how long a point trains on one core, with all its seeds; short points share
         jobs. Without it every point has a job of its own.
     theory: tabulate and draw theorems beside the runs of linear models over clients or parties.
+    validation: compare the simulated network with parties that are processes.
     audit: tabulate what parties learn from each other's messages.
     landscape: draw the loss surface of a network with two parameters.
     """
@@ -114,6 +115,7 @@ class Experiment(Model):
     audit: bool = False
     landscape: Landscape | None = None
     theory: bool = False
+    validation: BackendComparison | None = None
 
     #: See `fedatlas.schema.experiment_files`.
     resolved_before: ClassVar[tuple[str, ...]] = ("like", "lists", "name")
@@ -212,6 +214,15 @@ class Experiment(Model):
             )
         kinds = {self.partition_of(run).kind for run in self.runs}
         known = kinds in ({"horizontal"}, {"vertical"})
+        if self.validation and not (
+            isinstance(self.partition, VerticalPartition)
+            and isinstance(self.objective, LinearObjective)
+            and self.network is not None
+            and self.runs_of is None
+        ):
+            raise ValueError(
+                "'validation' belongs to vertical partitions with a 'network' and runs of their own"
+            )
         if self.theory and not (known and isinstance(self.objective, LinearObjective)):
             raise ValueError(
                 "'theory' belongs to linear models over horizontal or over vertical partitions; "
