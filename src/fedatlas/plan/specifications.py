@@ -43,10 +43,13 @@ def privacy(plan: Plan, name: str, study: str) -> str:
 
 def validation(plan: Plan, name: str) -> str:
     """What the comparison of processes with the simulated network depends on besides shards."""
-    stated = plan.experiments[name].validation
+    experiment = plan.experiments[name]
+    stated = experiment.validation
     assert stated is not None
-    runs = stated.model_dump(mode="json", exclude={"parties", "active"})
-    return keys(plan, name, "objective", "network", **runs)
+    network = stated.network or experiment.network
+    assert network is not None
+    runs = stated.model_dump(mode="json", exclude={"parties", "active", "network"})
+    return keys(plan, name, "objective", network=network.model_dump(mode="json"), **runs)
 
 
 def titles(plan: Plan, name: str) -> str:

@@ -217,7 +217,7 @@ class Experiment(Model):
         if self.validation and not (
             isinstance(self.partition, VerticalPartition)
             and isinstance(self.objective, LinearObjective)
-            and self.network is not None
+            and (self.network or self.validation.network)
             and self.runs_of is None
         ):
             raise ValueError(

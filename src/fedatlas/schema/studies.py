@@ -65,12 +65,13 @@ class ComparedRuns(Model):
 class BackendComparison(ComparedRuns):
     """How an experiment compares the simulated network with processes.
 
-    The data, the objective and the times that are injected are the experiment's. parties: numbers
-    q. active: m of all of them.
+    The data and the objective are the experiment's. parties: numbers q. active: m of all of them.
+    network: what is injected into processes, the experiment's by default.
     """
 
     parties: tuple[Annotated[int, Field(ge=2)], ...] = Field(min_length=2)
     active: PositiveInt = 2
+    network: NetworkModel | None = None
 
     @field_validator("parties")
     @classmethod
