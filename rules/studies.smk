@@ -166,6 +166,43 @@ rule draw_theory:
         " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
 
 
+rule validate_parties:
+    input:
+        shards=of_experiment(results.validated_shards),
+        code=code_of("fedatlas.studies.validation", "fedatlas.evaluation.comma_separated"),
+    output:
+        table=reported("validation.csv"),
+        curves="results/experiments/{experiment}/validation.json",
+        times="results/experiments/{experiment}/validation-times.csv",
+    log:
+        "logs/validation/{experiment}.log",
+    threads: of_experiment(results.validation_cores)
+    resources:
+        **needs(gigabytes=4, minutes=120),
+    params:
+        folders=of_experiment(results.validation_folders),
+        spec=of_experiment(specifications.validation),
+    shell:
+        "fedatlas validate-parties {params.folders:q} --spec {params.spec:q} --output {output.table:q}"
+        " --curves {output.curves:q} --times {output.times:q} > {log:q} 2>&1"
+
+
+rule draw_validation:
+    input:
+        curves="results/experiments/{experiment}/validation.json",
+        code=code_of("fedatlas.figures.validation"),
+    output:
+        svg=reported("validation.svg"),
+        png="results/experiments/{experiment}/validation.png",
+    log:
+        "logs/validation-figure/{experiment}.log",
+    params:
+        title=of_experiment(specifications.title),
+    shell:
+        "fedatlas validation-figure {input.curves:q} --title {params.title:q}"
+        " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
+
+
 rule draw_graphs:
     input:
         code=code_of("fedatlas.figures.graphs"),

@@ -239,7 +239,7 @@ class Result:
     starts: list[Seconds]
     """When the dominators began after each snapshot (or pass, or at 0)."""
     tau_1: int
-    """Earlier global iterations that the shares of a sum lack, at most."""
+    """Global iterations from the first that the shares of a sum lack to that sum, at most."""
     tau_2: int
     """Global iterations from a sum to a collaborative update of it, at most."""
     eta_1: int
@@ -571,11 +571,11 @@ def _global_delays(
     for iteration in iterations:
         own = label[iteration.number, iteration.dominator]
         lacking = [
-            a
+            label[a.iteration, a.party]
             for a in applications
             if label[a.iteration, a.party] < own and a.time > iteration.answered[a.party]
         ]
-        tau_1 = max(tau_1, len(lacking))
+        tau_1 = max(tau_1, own - min(lacking, default=own))
         reached = [
             label[a.iteration, a.party] for a in applications if a.iteration == iteration.number
         ]

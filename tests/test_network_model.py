@@ -814,3 +814,38 @@ def test_a_figures_column_needs_one_run_that_counts_its_cost(mixed):
         r"count: it has no parties",
     ):
         mixed((parties, ""), without[1], ("network: {latency: 0.05}\n", ""))
+
+
+def test_measured_times_may_lie_in_a_file(tmp_path):
+    file = tmp_path / "times.csv"
+    file.write_text(
+        "kind,party,seconds\nshare,0,1.0\nshare,0,3.0\nupdate,1,10\nmessage,0,700\nupdate,1,30\n"
+    )
+    law = {"kind": "measured", "file": str(file)}
+    assert NetworkModel(compute=law).compute.times == (0.5, 0.5, 1.5, 1.5)
+    file.write_text("seconds\n" + "\n".join(str(1 + number) for number in range(4096)))
+    many = NetworkModel(compute=law).compute.times
+    # Each of 512 stands for eight.
+    assert len(many) == 512 and sum(many) / 512 == pytest.approx(1, abs=1e-3)
+    assert np.diff(many) == pytest.approx(8 / 2048.5, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        ("kind,party\nshare,0\n", "must be CSV with a column 'seconds'"),
+        ("seconds\nfast\n", "must be CSV with a column 'seconds'"),
+        ("seconds\n", "there are no measured times"),
+        ("seconds\n1\n-2\n4\n", "must be positive and finite"),
+        ("seconds\n0\n", "division by zero"),
+        (None, "No such file"),
+    ],
+)
+def test_a_bad_file_of_times_is_refused(tmp_path, contents, message):
+    file = tmp_path / "times.csv"
+    if contents is not None:
+        file.write_text(contents)
+    with pytest.raises(ValidationError, match=message):
+        NetworkModel(compute={"kind": "measured", "file": str(file)})
+    with pytest.raises(ValidationError, match="state one"):
+        NetworkModel(compute={"kind": "measured", "file": "a.csv", "times": [1.0]})

@@ -487,6 +487,11 @@ def test_injected_times_are_those_of_the_simulation():
     assert InjectedTimes(model, 5.0, 2, 4, 2).whole_pass(8) == 10.0 * 8 / 2
     none = InjectedTimes(None, 5.0, 0, 4, 2)
     assert not any((none.share(), none.update(), none.message(), none.whole_pass(9)))
+    law = {"kind": "measured", "times": [1.0, 3.0]}
+    varied = InjectedTimes(NetworkModel(seconds_per_feature=2.0, compute=law), 1.0, 0, 4, 2)
+    assert {varied.share() for _ in range(40)} == {varied.update() for _ in range(40)} == {1, 3}
+    with pytest.raises(FedatlasError, match="drift and cores are simulated only"):
+        InjectedTimes(NetworkModel(cores=2), 1.0, 0, 4, 2)
 
 
 def test_staleness_is_counted_in_the_order_of_time():
@@ -511,3 +516,6 @@ def test_staleness_is_counted_in_the_order_of_time():
     assert found.tau_1.tolist() == [0, 0]
     # Global iterations by time: sums at 1 and 4, collaborative updates at 5 and 6.
     assert found.tau_2.tolist() == [2, 2]
+    # Had the first of these begun at 3, behind the read, the second sum would have lacked it.
+    passive.applications[0, 2] = 3.0
+    assert staleness([own, passive], [0, 7], backward=True).tau_1.tolist() == [0, 1]

@@ -41,6 +41,8 @@ def test_a_network_is_fitted_to_what_was_measured():
     assert model.straggler == pytest.approx(1.5)
     assert model.latency == pytest.approx(0.6)
     assert model.threads == 2
+    # Over 3, 3, 6, 9 and 9, the means of a party's shares or updates.
+    assert model.compute.times == pytest.approx((2 / 3, 1, 1, 1, 1, 4 / 3), rel=1e-5)
     with pytest.raises(FedatlasError, match="all of which took part"):
         fitted_network(Measured.nothing(2), np.ones(2), None)
 
@@ -64,7 +66,7 @@ def run(seconds, lacked):
 
 def pair(parties, synchronous, real, simulated):
     runs = run(real, (4, 0, 6)), run(simulated, (5, 5))
-    return Pair(parties, synchronous, "tcp", {"latency": 1e-3}, *runs)
+    return Pair(parties, synchronous, "tcp", {"latency": 1e-3}, {}, *runs)
 
 
 PAIRS = [

@@ -116,7 +116,10 @@ def shown_map(**extra: dict[str, Any]) -> Shown:
                         run = f"{form}-{name}"
                         traces[run] = {"p": on_network(run, seconds, network, parties)}
                         traces[run]["p"].attrs["point"] = "p"
-    figure = Figure(kind="region", measurement="suboptimality", pairs=pairs)
+    short = tuple(run for run in pairs if "l1e-07-s0-None" in run)
+    figure = Figure(
+        kind="region", measurement="suboptimality", pairs=pairs, outlined={"exponents": short}
+    )
     rule = Selection(measurement="objective")
     titles = {run: "VFB²-SVRG" if run.startswith("a") else "VFB-SVRG" for run in traces}
     return Shown(figure, titles, traces, choices(select(traces, rule)), rule)
@@ -137,12 +140,19 @@ def test_the_map_has_a_panel_for_each_straggler_and_number_of_parties():
     assert told == ["0.60\n✓", "0.90\n✓", "1.20\n✗", "0.50\n✓", "0.80\n✓", "1.10\n✗"]
     slopes = [text.get_text() for text in panels[4].texts]
     assert slopes[:3] == ["1.00\n✓", "0.60\n✗", "0.20\n✗"]
+    assert [len(place.lines) for place in panels] == [0, 0, 0, 0, 4, 0]  # sides of one cell
+    assert canvas.legends[0].get_texts()[-1].get_text() == "stated to hold here"
     assert [tick.get_text() for tick in panels[4].get_xticklabels()] == ["0.1", "10", "1000"]
 
 
 def test_times_without_an_axis_are_refused():
     with pytest.raises(FedatlasError, match="constant and lognormal times, not measured"):
         compose("A map", shown_map(compute={"kind": "measured", "times": [1, 2]}))
+
+
+def test_only_pairs_are_outlined():
+    with pytest.raises(ValidationError, match="'c' is not the first run of a pair"):
+        Figure(kind="region", pairs={"a": "b"}, outlined={"ratios": ["c"]})
 
 
 EXPERIMENT = """

@@ -179,14 +179,19 @@ def test_delays_bound_those_of_simulated_networks():
             slowdown=[1] * (q - 1) + [Fraction(random.choice([1, 3, 10]))],
         )
         reads, communication, window, spread, epochs = measured_delays(result, q)
-        lacked = np.full((1, 2), float(result.read_delay_max))
-        trace = vertical_trace([[1.0, 0.5]], parties=q, read_delay_max=lacked)
-        delays = delays_of(trace)
-        assert reads <= delays.reads and communication <= delays.communication
-        assert spread == communication <= delays.spread
+        assert (result.tau_1, result.tau_2) == (reads, communication)
         exact = Delays(q, reads, communication)
-        assert window <= exact.window <= delays.window
+        assert spread == communication == exact.spread
+        assert window <= exact.window
         assert epochs + 1 >= exact.epochs(len(result.applications)) - window
+
+
+def test_delays_are_those_of_the_seed_with_the_longest():
+    rising = {"tau_1": 3.0, "tau_2": 4.0, "eta_1": 5.0}
+    seeds = {name: np.array([[0, n], [0, n + 1], [0, 99]]) for name, n in rising.items()}
+    trace = vertical_trace([[1.0, 0.5], [1.0, 0.5], [1.0, np.nan]], parties=3, **seeds)
+    assert delays_of(trace) == Delays(3, 4, 5, 6)
+    assert delays_of(trace.drop_vars("eta_1")).window == 2 * 5 + 1
 
 
 def test_one_party_has_no_delays():

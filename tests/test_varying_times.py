@@ -4,7 +4,10 @@ Times are drawn here once more, in plain Python, from the keys of the network.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -48,29 +51,36 @@ def normal(key: int, number: int) -> float:
     return math.sqrt(-2 * math.log(1 - first)) * math.cos(2 * math.pi * second)
 
 
+def quantiles(
+    kind: str, spread: float = 0.0, fixed: float = 0.0, times: Sequence[float] = (1.0,)
+) -> list[float]:
+    """Equally likely times of mean 1."""
+    shares = [(2 * number + 1) / 2**15 for number in range(2**14)]
+    if kind == "lognormal":
+        times = [math.exp(spread * z) for z in normal_quantiles()]
+    if kind == "shifted_exponential":
+        times = [fixed - (1 - fixed) * math.log1p(-share) for share in shares]
+    mean = math.fsum(times) / len(times)
+    return [time / mean for time in times]
+
+
+@cache
+def normal_quantiles() -> list[float]:
+    return [NormalDist().inv_cdf((2 * number + 1) / 2**15) for number in range(2**14)]
+
+
 def factor_of(run: Run):
     """What multiplies the time of a share or an update; None where nothing varies."""
     case, laws = run.case, run.network._laws
     if laws is None:
         return None
     key, slow = (int(key) for key in laws.keys)
-    law = case.compute
-
-    def drawn(number: int) -> float:
-        if law["kind"] == "lognormal":
-            spread = law["spread"]
-            return math.exp(spread * (normal(key, number) - 0.5 * spread))
-        if law["kind"] == "shifted_exponential":
-            return law["fixed"] - (1 - law["fixed"]) * math.log(1 - uniform(key, number))
-        if law["kind"] == "measured":
-            values = law["times"]
-            mean = sum(values) / len(values)
-            return values[int(uniform(key, number) * len(values))] / mean
-        return 1.0
+    values = quantiles(**case.compute)
 
     def factor(dominator: int, count: int, party: int, what: str, begins: Any) -> float:
         iteration = count * case.active + dominator
-        found = drawn((iteration * case.parties + party) * 2 + (what == "update"))
+        number = (iteration * case.parties + party) * 2 + (what == "update")
+        found = values[int(uniform(key, number) * len(values))]
         if case.drift:
             period, spread = round(case.drift["period"] * NANOSECONDS), case.drift["spread"]
             number = int(begins // period) * case.parties + party
@@ -155,8 +165,7 @@ def test_moments_of_times(law):
     )
     laws = network._laws
     assert laws is not None
-    rest = laws.law, laws.parameter, laws.measured, laws.keys[0]
-    drawn = np.array([times.factor(*rest, number) for number in range(20_000)])
+    drawn = np.array([times.factor(laws.factors, laws.keys[0], k) for k in range(20_000)])
     spread = {
         "lognormal": lambda: math.sqrt(math.expm1(law["spread"] ** 2)),
         "shifted_exponential": lambda: 1 - law["fixed"],

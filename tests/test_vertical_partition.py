@@ -1,6 +1,7 @@
 """Partitions by features: blocks of columns, rows for training and testing, names."""
 
 import re
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,25 @@ def test_random_blocks_and_rows_stay_what_they_were():
     spec = vertical(3, seed=7, test=0.3)
     assert [b.tolist() for b in feature_blocks(spec, 8)] == [[1, 3, 6], [0, 2, 4], [5, 7]]
     assert train_and_test_rows(spec, 10)[1].tolist() == [0, 7, 8]
+
+
+def test_trials_with_every_choice_meet_each_choice_of_label_holders_once():
+    stated = vertical(5, 2, label_holders="every_choice", seed=3)
+    dealt = [tuple(block) for block in feature_blocks(vertical(5, 2, seed=3), 12)]
+    chosen = []
+    for trial in range(10):
+        spec = stated.of_trial(trial)
+        assert spec.seed == 3
+        blocks = [tuple(block) for block in feature_blocks(spec, 12)]
+        assert sorted(blocks) == sorted(dealt)
+        chosen.append({dealt.index(block) for block in blocks[:2]})
+    assert chosen == [set(pair) for pair in combinations(range(5), 2)]
+    assert stated.of_trial(13) == stated.of_trial(3) != stated.of_trial(4)
+    assert len({stated.of_trial(trial).slug for trial in range(10)}) == 10
+    assert stated.of_trial(4).rows_slug == vertical(5, 2, seed=3).rows_slug
+    assert stated.of_trial(4).pooled == vertical(5, 2, seed=3).pooled
+    with pytest.raises(FedatlasError, match="one choice for each trial"):
+        feature_blocks(stated, 12)
 
 
 def test_every_feature_meets_every_party_equally_often():
@@ -218,6 +238,10 @@ def test_a_trial_has_the_partition_of_its_seed_unless_all_share_one(spec, seed):
         ),
         ({"parties": 3, "active": 1, "test": float("nan")}, "key 'test.*, value nan"),
         ({"parties": 3, "active": 1, "test": ["a"]}, "key 'test"),
+        (
+            {"parties": 4, "active": 2, "label_holders": 6},
+            "'label_holders' is 6, but there are 6 choices of 2 from 4 parties, counted from 0",
+        ),
         ({"parties": 3, "active": 1, "clients": 4}, "unknown key 'clients'; allowed keys: active"),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import build_plan
+from fedatlas.schema.network_model import NetworkModel
 from fedatlas.traces.trace import read_trace
 from workflow_copy import WorkflowCopy, runs_in, targets
 
@@ -28,6 +29,17 @@ runs:
     algorithm: vfb2_svrg
     hyper_parameters: {step_size: 0.05}
     partition: {kind: vertical, parties: 1, active: 1, test: 0.2, standardise: true}
+  real:
+    algorithm: vfb2_sgd
+    backend: processes
+    hyper_parameters: {step_size: 0.05}
+    rounds: 5
+validation:
+  parties: [2, 4]
+  step_size: 0.05
+  rounds: 2
+  updates: 30
+  network: {seconds_per_feature: 1.0e-5, latency: 1.0e-4}
 audit: true
 figure: {measurement: suboptimality, costs: [simulated_time, update_epoch]}
 claims:
@@ -40,6 +52,7 @@ claims:
 # Not the atlas and its pages, which other tests make.
 TARGETS = targets(
     small="claims.csv figure.svg leaks.csv recovery.svg collusion.csv tree-pairs.csv trees.svg"
+    " validation.svg"
 )
 
 
@@ -53,7 +66,8 @@ def test_every_trial_has_its_own_parties_and_optimum(finished):
     slugs = {folder.name for folder in shards.iterdir()}
     rows = "rows-all-standardised-test0.2"
     cuts = [f"vertical-shuffled-q{q}-m{m}" for q, m in ((4, 2), (1, 1))]
-    assert slugs == {f"{cut}-seed{seed}-{rows}" for cut in cuts for seed in (0, 1)}
+    expected = {f"{cut}-seed{seed}-{rows}" for cut in cuts for seed in (0, 1)}
+    assert slugs == expected | {f"vertical-shuffled-q2-m2-seed0-{rows}"}  # of the validation
     optima = list((finished.results / "optima").glob("**/*.json"))
     assert {file.parent.name for file in optima} == {f"seed{seed}-{rows}" for seed in (0, 1)}
     assert all(json.loads(file.read_text())["gap"] < 1e-10 for file in optima)
@@ -63,6 +77,18 @@ def test_every_trial_has_its_own_parties_and_optimum(finished):
     assert list(trace["full_passes"][0].to_numpy()) == [0, 1, 1, 2, 2]
     error = trace["mask_error"].to_numpy()[:, -1]  # of four shares, in a ring with 40 digits
     assert ((error > 2**-43) & (error <= 4 * 2**-41 + 1e-14)).all()
+
+
+def test_four_processes_are_trained_and_compared_with_their_simulation(finished):
+    trace = read_trace(finished.trace("real"))
+    assert list(trace["iteration"][:, -1].to_numpy()) == [227, 227]  # half an epoch of 455 rows
+    assert (trace["socket_bytes"][:, -1] > trace["bytes_up"][:, -1]).all()
+    with (finished.results / "experiments/demo-small/validation.csv").open() as stream:
+        found = {(row["quantity"], row["parties"], row["form"]) for row in csv.DictReader(stream)}
+    assert ("speed-up from 2 parties", "4", "asynchronous") in found
+    times = finished.results / "experiments/demo-small/validation-times.csv"
+    law = NetworkModel(compute={"kind": "measured", "file": str(times)}).compute
+    assert len(law.times) == 2 * 4 * 60  # shares and updates of four parties, by 60 sums
 
 
 def test_the_audit_tells_that_labels_are_not_safe(finished):
@@ -96,7 +122,7 @@ def test_another_number_of_parties_keeps_rows_and_optima(workflow):
     old = "parties: 4, active: 2"
     workflow.edit("config/experiments/demo/small.yaml", old, "parties: 5, active: 2")
     planned = workflow.planned()
-    assert runs_in(planned) == ["saga/only", "svrg/only"]
+    assert runs_in(planned) == ["real/only", "saga/only", "svrg/only"]
     assert not [file for file in planned if "optima" in file or "q1-m1" in file]
 
 

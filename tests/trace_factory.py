@@ -115,6 +115,9 @@ def vertical_trace(
         "test_accuracy": 0.82,
         "read_delay_mean": 1.5,
         "read_delay_max": 7.0,
+        "tau_1": 7.0 * (parties > 1),
+        "tau_2": 5.0 * (parties > 1),
+        "eta_1": 9.0 if parties > 1 else 1.0,
         "mask_error": 1e-13,
     }
     partition = {"kind": "vertical", "parties": parties, "active": min(parties, 3), "seed": 0}

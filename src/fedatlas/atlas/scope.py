@@ -22,7 +22,7 @@ from fedatlas.schema.models import Model
 from fedatlas.schema.papers import DEMO, OURS, Paper
 
 #: Keys of experiments that ask for more than traces.
-STUDIES = ("audit", "budgets", "landscape", "privacy_audit", "theory")
+STUDIES = ("audit", "budgets", "landscape", "privacy_audit", "theory", "validation")
 # Files of an experiment that people look at, with their contents.
 _FILES = {
     "figure.png": "figure",
@@ -36,6 +36,8 @@ _FILES = {
     "leaks.csv": "what parties learn from each other",
     "recovery.png": "what histories of messages reveal",
     "collusion.csv": "groups of parties that unmask shares",
+    "validation.png": "parties that are processes, and their simulation",
+    "validation.csv": "how far the simulation is off",
     "landscape.png": "loss surface",
 }
 

@@ -65,17 +65,22 @@ def validate_parties(
     spec: Annotated[Any, json_with("objective", "network", "step_size", "rounds", "updates")],
     output: Output,
     curves: Annotated[Path, typer.Option(help="What was measured, as JSON, to write.")],
+    times: Annotated[
+        Path, typer.Option(help="Single times of the last q, asynchronous, as CSV, to write.")
+    ],
 ) -> None:
     """Compare the simulated network with processes: times, staleness, speed-up."""
     from fedatlas.evaluation.comma_separated import to_csv
     from fedatlas.files import canonical_json
     from fedatlas.schema.studies import PartyValidation
-    from fedatlas.studies.validation import compare_backends, tabulate
+    from fedatlas.studies.validation import compare_backends, single_times, tabulate
 
     study = validated(PartyValidation, spec, "--spec")
     pairs = compare_backends(shards, study)
     write_text(output, to_csv([asdict(row) for row in tabulate(pairs)]))
     write_text(curves, canonical_json([asdict(pair) for pair in pairs]))
+    last = max((pair for pair in pairs if not pair.synchronous), key=lambda pair: pair.parties)
+    write_text(times, to_csv(single_times(last)))
 
 
 def landscape(

@@ -27,6 +27,7 @@ from fedatlas.schema.network_model import LognormalTimes, NetworkModel
 from fedatlas.schema.partitions import VerticalPartition
 
 _WIDTH, _HEIGHT = 0.62, 0.5  # inches of a cell
+_OUTLINE: Any = {"color": "black", "lw": 2.2, "solid_capstyle": "projecting"}
 _PALE = 0.6  # of the shade above which letters are white
 
 
@@ -42,6 +43,11 @@ class _Place:
     straggler: str
     latency: float
     spread: float
+
+    @property
+    def network(self) -> tuple[str, float, float]:
+        """Without the number of parties."""
+        return self.straggler, self.latency, self.spread
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,9 @@ def compose(title: str, shown: Shown) -> Canvas:
     ]
     if exponents:
         rows.append((f"{numbers[0]} to {numbers[-1]} parties", exponents, numbers[0]))
+    outlined = {
+        kind: {places[run].network for run in runs} for kind, runs in shown.figure.outlined.items()
+    }
     across = sorted({place.latency for place in places.values()})
     up = sorted({place.spread for place in places.values()})
     canvas = Canvas(
@@ -108,6 +117,9 @@ def compose(title: str, shown: Shown) -> Canvas:
                 norm=by_ratio if is_ratio else by_exponent,
             )
             _write(where, panel, across, up, drawn)
+            stated = outlined.get("ratios" if is_ratio else "exponents", set())
+            part = [[(straggler, x, y) in stated for x in across] for y in up]
+            _outline(where, np.array(part))
             where.set_title(f"{name}, {straggler}", fontsize=8)
             where.set_xticks(range(len(across)), [f"{x:g}" for x in across])
             where.set_yticks(range(len(up)), [f"{y:g}" for y in up])
@@ -129,6 +141,8 @@ def compose(title: str, shown: Shown) -> Canvas:
         for outcome, mark in MARKS.items()
         if outcome in found
     ]
+    if outlined:
+        handles.append(Line2D([], [], **_OUTLINE, label="stated to hold here"))
     legend_below(canvas, handles, columns=min(len(handles), 5))
     put_title(canvas, title, _note(shown, bool(exponents)))
     return canvas
@@ -186,7 +200,7 @@ def _exponents(shown: Shown, places: Mapping[str, _Place], results: Results) -> 
     """Of every network on which there are runs with several numbers of parties."""
     series: dict[tuple[str, float, float], dict[int, str]] = {}
     for run, place in places.items():
-        of = series.setdefault((place.straggler, place.latency, place.spread), {})
+        of = series.setdefault(place.network, {})
         of[place.parties] = run
     found = {}
     for runs in series.values():
@@ -238,3 +252,18 @@ def _write(
             fontsize=7,
             color="black" if light > _PALE or np.isnan(cell.value) else "white",
         )
+
+
+def _outline(where: Axes, part: np.ndarray) -> None:
+    """Draw the border of the cells (rows, columns) that are true; the edge of the map is one."""
+    inside = np.pad(part, 1)
+    for y, x in zip(*np.nonzero(inside), strict=True):
+        low, left = y - 1.5, x - 1.5  # of the cell, without the padding
+        for dy, dx, ys, xs in (
+            (-1, 0, (low, low), (left, left + 1)),
+            (1, 0, (low + 1, low + 1), (left, left + 1)),
+            (0, -1, (low, low + 1), (left, left)),
+            (0, 1, (low, low + 1), (left + 1, left + 1)),
+        ):
+            if not inside[y + dy, x + dx]:
+                where.plot(xs, ys, **_OUTLINE, scalex=False, scaley=False, clip_on=False)

@@ -218,7 +218,19 @@ def _planned(
             if (name, run_name, spec.point) in jobs.runs:
                 raise FedatlasError(f"{where}: runs.{run_name}.grid: lists '{spec.point}' twice")
             jobs.runs[name, run_name, spec.point] = spec
+    for partition in validated_partitions(experiment):
+        jobs.partitions[partition.slug] = partition
     return jobs
+
+
+def validated_partitions(experiment: Experiment) -> list[VerticalPartition]:
+    """On which processes are compared with the simulated network, by number of parties."""
+    stated, partition = experiment.validation, experiment.partition
+    if stated is None or not isinstance(partition, VerticalPartition):
+        return []
+    own = partition.of_trial(experiment.seeds[0])
+    changes = [{"parties": parties, "active": stated.active} for parties in stated.parties]
+    return [own.model_copy(update=change) for change in changes]
 
 
 def _specification(name: str, experiment: Experiment, run_name: str, run: RunConfig) -> RunSpec:

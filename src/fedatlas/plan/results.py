@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fedatlas.plan.build import Plan
+from fedatlas.plan.build import Plan, validated_partitions
 from fedatlas.plan.data import shards
 from fedatlas.schema.claims import claim_module
 from fedatlas.schema.runs import RunSpec
@@ -20,6 +20,8 @@ REPORTED = {
     "privacy-audit.csv": ("Privacy", "claimed budgets and pairs of data sets"),
     "theory.csv": ("Theory", "theorems and runs"),
     "theory.svg": ("Theory", "bounds"),
+    "validation.csv": ("Experiments", "processes and simulation, as numbers"),
+    "validation.svg": ("Experiments", "processes and simulation"),
     "leaks.csv": ("Privacy", "what parties learn"),
     "recovery.csv": ("Privacy", "what histories reveal, as numbers"),
     "recovery.svg": ("Privacy", "what histories reveal"),
@@ -57,6 +59,9 @@ def experiment_files(plan: Plan, name: str) -> list[str]:
         files += ["collusion.csv", "tree-pairs.csv", "trees.svg", "trees.png"]
     if experiment.theory:
         files += ["theory.csv", "theory.svg", "theory.png"]
+    if experiment.validation:
+        files += ["validation.csv", "validation.json", "validation-times.csv"]
+        files += ["validation.svg", "validation.png"]
     if experiment.landscape:
         files += ["landscape.json", "landscape.svg", "landscape.png"]
     return [f"results/experiments/{name}/{file}" for file in files] + traces(plan, name)
@@ -115,6 +120,26 @@ def trial_shards(plan: Plan, name: str) -> list[str]:
         partition = spec.partition.of_trial(spec.seeds[0])
         found |= dict.fromkeys(shards(spec.dataset, spec.split, partition))
     return list(found)
+
+
+def validated_shards(plan: Plan, name: str) -> list[str]:
+    """The shards on which processes are compared with the simulated network."""
+    experiment = plan.experiments[name]
+    found = (
+        shards(experiment.dataset, experiment.split, partition)
+        for partition in validated_partitions(experiment)
+    )
+    return [file for files in found for file in files]
+
+
+def validation_folders(plan: Plan, name: str) -> list[str]:
+    """Their folders, by number of parties."""
+    return list(dict.fromkeys(str(Path(file).parent) for file in validated_shards(plan, name)))
+
+
+def validation_cores(plan: Plan, name: str) -> int:
+    """How many processes compute at a time."""
+    return max(partition.parties for partition in validated_partitions(plan.experiments[name]))
 
 
 def landscape_code(plan: Plan, experiment: str) -> list[str]:

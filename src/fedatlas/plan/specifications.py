@@ -41,6 +41,17 @@ def privacy(plan: Plan, name: str, study: str) -> str:
     return keys(plan, name, study, runs=runs)
 
 
+def validation(plan: Plan, name: str) -> str:
+    """What the comparison of processes with the simulated network depends on besides shards."""
+    experiment = plan.experiments[name]
+    stated = experiment.validation
+    assert stated is not None
+    network = stated.network or experiment.network
+    assert network is not None
+    runs = stated.model_dump(mode="json", exclude={"parties", "active", "network"})
+    return keys(plan, name, "objective", network=network.model_dump(mode="json"), **runs)
+
+
 def titles(plan: Plan, name: str) -> str:
     """What a figure of a study says."""
     return keys(plan, name, title=title(plan, name), runs=plan.run_titles(name))

@@ -54,6 +54,7 @@ def _key(config_folder: Path, package: Path) -> bytes:
     stated += [
         *config_folder.glob("experiments/*/*.yaml"),
         *config_folder.glob("experiments/*/*.yml"),
+        *config_folder.glob("experiments/*/*.csv"),  # measured times
     ]
     versions = sys.version, pydantic.VERSION, yaml.__version__, np.__version__
     digest = sha256(repr((versions, str(config_folder))).encode())

@@ -3,18 +3,26 @@
 from itertools import product
 from typing import Any, ClassVar, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, PrivateAttr, model_validator
+from pydantic import (
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
 
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.cost_names import declared_network, link_latencies
 from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
 from fedatlas.schema.graphs import Graphs
-from fedatlas.schema.models import Model
+from fedatlas.schema.models import Model, in_full
 from fedatlas.schema.network_model import Backend, NetworkModel
 from fedatlas.schema.objectives import AucObjective, LinearObjective, Objective, PolyakObjective
 from fedatlas.schema.partitions import Partition, VerticalPartition
 from fedatlas.schema.selection import Selection
-from fedatlas.schema.studies import BudgetStudy, Landscape, PrivacyAudit
+from fedatlas.schema.studies import BackendComparison, BudgetStudy, Landscape, PrivacyAudit
 
 #: What only parties with columns count.
 PARTIES_COSTS = ("simulated_time", "elapsed_time", "update_epoch")
@@ -67,6 +75,7 @@ class Experiment(Model):
     privacy_audit: attack what runs claim of privacy, on a tiny problem.
     network: speeds of parties and links, of vertical partitions only.
     graphs: who sends to whom, of runs without a server only.
+    seeds: a list, or {from: 0, to: 69}.
     looks: how often verdicts are looked at while seeds are added: every interval pays for it.
     tuning_seeds: seeds on which runs with several points are trained, too, and their points chosen.
         Verdicts, tables and figures show `seeds` only.
@@ -74,6 +83,7 @@ class Experiment(Model):
         jobs. Without it every point has a job of its own.
     theory: tabulate and draw theorems beside the runs of linear models over clients or parties,
         or of agents on functions whose constants are known.
+    validation: compare the simulated network with parties that are processes.
     audit: tabulate what parties learn from each other's messages.
     landscape: draw the loss surface of a network with two parameters.
     """
@@ -106,11 +116,17 @@ class Experiment(Model):
     audit: bool = False
     landscape: Landscape | None = None
     theory: bool = False
+    validation: BackendComparison | None = None
 
     #: See `fedatlas.schema.experiment_files`.
     resolved_before: ClassVar[tuple[str, ...]] = ("like", "lists", "name")
 
     _where: str = PrivateAttr(default="")
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _range(cls, seeds: Any) -> Any:
+        return in_full(seeds, "seeds")
 
     @property
     def where(self) -> str:
@@ -199,6 +215,15 @@ class Experiment(Model):
             )
         kinds = {self.partition_of(run).kind for run in self.runs}
         known = kinds in ({"horizontal"}, {"vertical"})
+        if self.validation and not (
+            isinstance(self.partition, VerticalPartition)
+            and isinstance(self.objective, LinearObjective)
+            and (self.network or self.validation.network)
+            and self.runs_of is None
+        ):
+            raise ValueError(
+                "'validation' belongs to vertical partitions with a 'network' and runs of their own"
+            )
         computable = isinstance(self.objective, LinearObjective | PolyakObjective)
         if self.theory and not (known and computable):
             raise ValueError(

@@ -20,6 +20,7 @@ _KINDS_OF_KEY = {
     "groups": ("scaling",),
     "target": ("scaling", "region"),
     "pairs": ("region",),
+    "outlined": ("region",),
     "published": ("final",),
     "hyper_parameter": ("sensitivity",),
     "bounds": ("sensitivity",),
@@ -39,6 +40,8 @@ class Figure(Model):
     dashed: run drawn in dashes → the run whose colour it takes.
     groups: label → runs by rising number of parties. target: value to which time is taken.
     pairs: run → the run with which its time is compared, on the same network.
+    outlined: where a sentence is stated to hold, on maps of ratios and of exponents: first runs of
+        pairs.
     published: run → the number that the paper prints.
     hyper_parameter: on the x axis; `effective_step_size` is each method's own.
     bounds: run → theorem → the largest value of the hyper-parameter that it covers.
@@ -56,6 +59,7 @@ class Figure(Model):
     groups: dict[str, tuple[str, ...]] = Field(default={})
     target: PositiveFloat = 1e-3
     pairs: dict[str, str] = Field(default={})
+    outlined: dict[Literal["ratios", "exponents"], tuple[str, ...]] = Field(default={})
     published: dict[str, float] = Field(default={})
     hyper_parameter: str | None = None
     bounds: dict[str, dict[str, PositiveFloat]] = Field(default={})
@@ -96,6 +100,9 @@ class Figure(Model):
             raise ValueError("kind scaling needs groups: a label and its runs by number of parties")
         if self.kind == "region" and not self.pairs:
             raise ValueError("kind region needs pairs: a run and the one that it is compared with")
+        for runs in self.outlined.values():
+            if unpaired := sorted({*runs} - {*self.pairs}):
+                raise ValueError(f"outlined: '{unpaired[0]}' is not the first run of a pair")
         if self.kind == "sensitivity" and self.hyper_parameter in (None, self.rows):
             raise ValueError(
                 "kind sensitivity needs a hyper_parameter, such as local_step_size, of which a row "

@@ -44,7 +44,9 @@ _OF_UPDATES = {
     "read_delay_max": Measured("updates that a read of a block lacked, largest so far"),
     "update_delay_mean": Measured("updates of a block between read and application, mean so far"),
     "update_delay_max": Measured("updates of a block between read and application, largest so far"),
-    "tau_1": Measured("global iterations that a dominator's reads lacked, largest so far (τ₁)"),
+    "tau_1": Measured(
+        "global iterations since the first that a sum's reads lacked, most so far (τ₁)"
+    ),
     "tau_2": Measured("global iterations from ϑ to a collaborative update, largest so far (τ₂)"),
     "eta_1": Measured("successive global iterations that visit every block, most so far (η₁)"),
     "mask_error": Measured("largest rounding error left by masks in a sum so far"),

@@ -141,6 +141,18 @@ def _check_extent(text: str) -> None:
             raise yaml.YAMLError(f"{problem}{event.start_mark}")
 
 
+def in_full(value: Any, what: str) -> Any:
+    """The numbers of {from: first, to: last}; anything else as it is.
+
+    ValueError for a bad range.
+    """
+    if not isinstance(value, dict):
+        return value
+    if set(value) != {"from", "to"} or not all(isinstance(n, int) for n in value.values()):
+        raise ValueError(f"a range of {what} is {{from: first, to: last}}, in whole numbers")
+    return tuple(range(value["from"], value["to"] + 1))
+
+
 def read_json(path: Path) -> Any:
     """Parse a JSON file; FedatlasError names it."""
     try:

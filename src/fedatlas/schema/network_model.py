@@ -1,6 +1,7 @@
 """What an experiment declares of the simulated machines and links."""
 
-from typing import Annotated, Literal, TypeAlias
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -9,8 +10,10 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    model_validator,
 )
 
+from fedatlas.schema.measured_times import times_in
 from fedatlas.schema.models import Model
 
 
@@ -72,12 +75,25 @@ class ShiftedExponentialTimes(Model):
 
 
 class MeasuredTimes(Model):
-    """Times drawn with replacement from a list, divided by its mean (a bootstrap)."""
+    """Times drawn with replacement from a list, divided by its mean (a bootstrap).
+
+    `file`, a CSV file below the folder of experiments, stands for the list: see `measured_times`.
+    """
 
     kind: Literal["measured"]
     times: tuple[PositiveFloat, ...] = Field(
         min_length=1, description="measured times, in any unit: only their ratios count"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _times_of_a_file(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or "file" not in value:
+            return value
+        if "times" in value:
+            raise ValueError("'times' and 'file' are both stated; state one")
+        rest = {key: of for key, of in value.items() if key != "file"}
+        return rest | {"times": times_in(Path(str(value["file"])))}
 
 
 ComputeTimes = Annotated[

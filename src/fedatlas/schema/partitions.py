@@ -8,7 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import text_digest
-from fedatlas.schema.models import Model
+from fedatlas.schema.models import Model, in_full
 
 # Labels count as classes when there are few of them and each is met repeatedly; otherwise they
 # are the targets of a regression, where "skewed by label" has no meaning.
@@ -37,13 +37,7 @@ class BinaryClasses(Model):
     @field_validator("positive", mode="before")
     @classmethod
     def _range(cls, positive: Any) -> Any:
-        if not isinstance(positive, dict):
-            return positive
-        if set(positive) != {"from", "to"} or not all(
-            isinstance(n, int) for n in positive.values()
-        ):
-            raise ValueError("a range of labels is {from: first, to: last}, in whole numbers")
-        return tuple(range(positive["from"], positive["to"] + 1))
+        return in_full(positive, "labels")
 
     @field_validator("positive")
     @classmethod
@@ -201,6 +195,9 @@ class VerticalPartition(_Partition):
     parties, active: q and m of the VFB² paper; parties 0 to m − 1 are the active ones.
     assignment: blocks of features whose sizes differ by at most one, the first parties having the
         larger: `shuffled` after a uniform random permutation, or `consecutive`.
+    label_holders: which blocks the active parties have: the `first`; or the k-th of all choices of
+        m from q blocks, in lexicographic order, from 0. With `every_choice` trial s (seed of a run)
+        has the choice s modulo their number, so that as many seeds as choices meet each once.
     standardise: numeric columns to zero mean and unit variance by the training rows' statistics,
         each party its own columns; indicator columns stay as they are.
     seed: of everything random here; null lets every trial (seed of a run) have its own partition.
@@ -209,6 +206,7 @@ class VerticalPartition(_Partition):
     kind: Literal["vertical"] = "vertical"
     parties: int = Field(ge=1)
     active: int = Field(ge=1)
+    label_holders: Literal["first", "every_choice"] | Annotated[int, Field(ge=0)] = "first"
     assignment: Literal["shuffled", "consecutive"] = "shuffled"
     samples: int | None = Field(default=None, ge=1)
     standardise: bool = False
@@ -220,7 +218,24 @@ class VerticalPartition(_Partition):
             raise ValueError(
                 f"'active' is {self.active}, but there are only {self.parties} parties"
             )
+        if isinstance(self.label_holders, int) and self.label_holders >= self.choices:
+            raise ValueError(
+                f"'label_holders' is {self.label_holders}, but there are {self.choices} choices of "
+                f"{self.active} from {self.parties} parties, counted from 0"
+            )
         return self
+
+    @property
+    def choices(self) -> int:
+        """How many ways there are to choose the active parties."""
+        return math.comb(self.parties, self.active)
+
+    def of_trial(self, seed: int) -> Self:
+        """With the trial's seed, unless all share one, and with the trial's label holders."""
+        own = super().of_trial(seed)
+        if own.label_holders != "every_choice":
+            return own
+        return own.model_copy(update={"label_holders": seed % self.choices})
 
     @property
     def silos(self) -> int:
@@ -244,14 +259,21 @@ class VerticalPartition(_Partition):
         """The same rows with one party; the same for all partitions that share a `rows_slug`."""
         seed = self.seed if isinstance(self.test, float) else 0
         return self.model_copy(
-            update={"parties": 1, "active": 1, "assignment": "shuffled", "seed": seed}
+            update={
+                "parties": 1,
+                "active": 1,
+                "label_holders": "first",
+                "assignment": "shuffled",
+                "seed": seed,
+            }
         )
 
     @property
     def slug(self) -> str:
         """A file-name-safe name that no other specification has; not meant to be parsed."""
         blocks = [self.kind, self.assignment, f"q{self.parties}", f"m{self.active}"]
-        return "-".join([*blocks, f"seed{self.seed}", *self._rows_parts])
+        chosen = [] if self.label_holders == "first" else [f"holders{self.label_holders}"]
+        return "-".join([*blocks, *chosen, f"seed{self.seed}", *self._rows_parts])
 
 
 #: The axes of a sample that can be cut, by the length of its shape.

@@ -1,8 +1,15 @@
 """What experiments compute besides training: loss surfaces, privacy budgets, attacks on them."""
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
 from fedatlas.schema.models import Model
 from fedatlas.schema.network_model import NetworkModel
@@ -42,19 +49,49 @@ class BudgetStudy(Model):
     without: tuple[str, ...] = ()
 
 
-class PartyValidation(Model):
-    """How the simulated network is compared with processes, see `studies.validation`.
+class ComparedRuns(Model):
+    """Which runs of VFB²-SGD processes and the simulated network make.
 
-    network: times that are injected into the processes. step_size: γ of VFB²-SGD. rounds: how often
-    models are measured. updates: dominated updates between two of them. seed: of the samples.
+    step_size: γ. rounds: how often models are measured. updates: dominated updates between two of
+    them. seed: of the samples.
     """
 
-    objective: LinearObjective
-    network: NetworkModel
     step_size: PositiveFloat
     rounds: PositiveInt
     updates: PositiveInt
     seed: NonNegativeInt = 0
+
+
+class BackendComparison(ComparedRuns):
+    """How an experiment compares the simulated network with processes.
+
+    The data and the objective are the experiment's. parties: numbers q. active: m of all of them.
+    network: what is injected into processes, the experiment's by default.
+    """
+
+    parties: tuple[Annotated[int, Field(ge=2)], ...] = Field(min_length=2)
+    active: PositiveInt = 2
+    network: NetworkModel | None = None
+
+    @field_validator("parties")
+    @classmethod
+    def _rise(cls, parties: tuple[int, ...]) -> tuple[int, ...]:
+        if list(parties) != sorted(set(parties)):
+            raise ValueError("numbers of parties must rise")
+        return parties
+
+    @model_validator(mode="after")
+    def _active_parties_are_parties(self) -> Self:
+        if self.active > self.parties[0]:
+            raise ValueError(f"'active' is {self.active}, more than {self.parties[0]} parties")
+        return self
+
+
+class PartyValidation(ComparedRuns):
+    """The whole comparison, see `studies.validation`; network: what processes have injected."""
+
+    objective: LinearObjective
+    network: NetworkModel
 
 
 class PrivacyAudit(Model):

@@ -1,6 +1,6 @@
 """Which rows and features each client, party and silo of a partition holds."""
 
-from itertools import product
+from itertools import combinations, islice, product
 
 import numpy as np
 
@@ -54,7 +54,9 @@ def train_and_test_rows(spec: Partition, rows: int) -> tuple[np.ndarray, np.ndar
 def feature_blocks(spec: VerticalPartition, features: int) -> list[np.ndarray]:
     """Ascending column numbers of each party; every column is in one block.
 
-    Raises FedatlasError when there are more parties than features.
+    Blocks do not depend on who holds labels; their order does: active parties come first. Raises
+    FedatlasError when there are more parties than features, or for every choice of label holders
+    at once: `VerticalPartition.of_trial` gives one.
     """
     if spec.parties > features:
         raise FedatlasError(
@@ -64,7 +66,15 @@ def feature_blocks(spec: VerticalPartition, features: int) -> list[np.ndarray]:
     order = np.arange(features)
     if spec.assignment == "shuffled":
         order = _generator(spec, _FEATURES).permutation(features)
-    return [np.sort(block) for block in np.array_split(order, spec.parties)]
+    blocks = [np.sort(block) for block in np.array_split(order, spec.parties)]
+    if spec.label_holders == "first":
+        return blocks
+    if spec.label_holders == "every_choice":
+        raise FedatlasError("partition: label_holders: every_choice is one choice for each trial")
+    choices = combinations(range(spec.parties), spec.active)
+    active = next(islice(choices, spec.label_holders, None))
+    passive = [number for number in range(spec.parties) if number not in active]
+    return [blocks[number] for number in (*active, *passive)]
 
 
 def silo_blocks(spec: TieredPartition, shape: tuple[int, ...]) -> list[tuple[slice, ...]]:

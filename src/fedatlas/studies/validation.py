@@ -18,6 +18,7 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.parties.fitted import fitted_network
 from fedatlas.federations.parties.group import PartyGroup
+from fedatlas.federations.parties.log import TIMED
 from fedatlas.federations.parties.measured import DELAYS
 from fedatlas.federations.parties.network import ProcessNetwork
 from fedatlas.federations.setting import shard_files
@@ -67,12 +68,14 @@ class Pair:
     """The same run by processes and simulated in the network that was fitted to them.
 
     carrier: what messages of processes travel by. fitted: that network, as an experiment states it.
+    measured: seconds of shares, updates and messages, of every party.
     """
 
     parties: int
     synchronous: bool
     carrier: str
     fitted: dict[str, Any]
+    measured: dict[str, list[list[float]]]
     real: Run
     simulated: Run
 
@@ -140,6 +143,16 @@ def tabulate(pairs: Sequence[Pair]) -> list[Compared]:
     return rows
 
 
+def single_times(pair: Pair) -> list[dict[str, Any]]:
+    """Rows of single times, as a law of times takes them (`schema.measured_times`)."""
+    return [
+        {"kind": kind, "party": party, "seconds": seconds}
+        for kind, of_kind in pair.measured.items()
+        for party, own in enumerate(of_kind)
+        for seconds in own
+    ]
+
+
 def read_pairs(path: Path) -> list[Pair]:
     """What `validate-parties` wrote; FedatlasError for anything else."""
     try:
@@ -193,7 +206,11 @@ def _pair(group: PartyGroup, data: PartySamples, study: PartyValidation, synchro
     model = fitted_network(measured, widths, study.network.threads)
     simulated = _simulated(data, problem, study, active, rule, drawn, model)
     fitted = model.model_dump(mode="json")
-    return Pair(group.parties, synchronous, group.carrier, fitted, by_processes, simulated)
+    kept = {
+        kind: [own[np.isfinite(own)].tolist() for own in of_kind]
+        for kind, of_kind in zip(TIMED, measured.seconds, strict=True)
+    }
+    return Pair(group.parties, synchronous, group.carrier, fitted, kept, by_processes, simulated)
 
 
 def _simulated(

@@ -11,8 +11,9 @@ by q − 1 collaborative ones. w_t holds all updates of iterations before t.
 - v(t) (Definition 1): how many disjoint K there are up to t. v'(t) (Definition 2): dominated
   updates.
 
-η1 ≤ 2 τ2 + 1: while no dominated iteration comes, all that come use ϑ of earlier ones, so there are
-at most τ2 of them; τ2 after it all blocks are updated.
+Runs record them. Where η1 is not, as of processes, η1 ≤ 2 τ2 + 1 stands for it: while no dominated
+iteration comes, all that come use ϑ of earlier ones, so there are at most τ2 of them; τ2 after it
+all blocks are updated.
 """
 
 from dataclasses import dataclass
@@ -23,16 +24,17 @@ from fedatlas.evaluation.levels import diverged
 
 @dataclass(frozen=True)
 class Delays:
-    """τ1, τ2, η1 and η2 of a run with q parties, or upper bounds of them."""
+    """τ1, τ2 and η1 of a run with q parties; visits: η1, None if it is not known."""
 
     parties: int
     reads: float
     communication: float
+    visits: float | None = None
 
     @property
     def window(self) -> float:
-        """η1, by its bound; one party updates all blocks at once."""
-        return 2 * self.communication + 1
+        """η1, or its bound; one party updates all blocks at once."""
+        return 2 * self.communication + 1 if self.visits is None else self.visits
 
     @property
     def spread(self) -> float:
@@ -55,17 +57,11 @@ class Delays:
 
 
 def delays_of(trace: Trace) -> Delays:
-    """Of the seed with the longest ones, estimated from what a trace counts.
+    """Of the seed with the longest ones."""
+    parties, healthy = int(specification(trace)["partition"]["parties"]), ~diverged(trace)
 
-    Its counters are of single blocks: a read of a block lacked R updates at most. So R + 1
-    dominated updates are under way at most, each of them q global iterations, and both delays are
-    taken to be q (R + 1). That is no proof; no network that the tests simulate exceeds it.
-    """
-    partition = specification(trace)["partition"]
-    parties = int(partition["parties"])
-    if parties == 1:
-        return Delays(1, 0.0, 0.0)
-    healthy = ~diverged(trace)
-    lacked = column(trace, "read_delay_max")[healthy, -1]
-    largest = parties * (float(lacked.max(initial=0.0)) + 1)
-    return Delays(parties, largest, largest)
+    def longest(name: str) -> float:
+        return float(column(trace, name)[healthy, -1].max(initial=0.0))
+
+    visits = max(longest("eta_1"), 1.0) if "eta_1" in trace else None
+    return Delays(parties, longest("tau_1"), longest("tau_2"), visits)

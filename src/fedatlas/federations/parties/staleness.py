@@ -19,9 +19,10 @@ class Staleness(NamedTuple):
     counts. update_delays (updates,): updates of a block between a read and the update by its ϑ.
     tau_1 (dominated updates,), tau_2 (collaborative updates,): in global iterations as VFB² numbers
     them, "after read": one for every sum that a dominator finishes and one for every collaborative
-    update that begins. tau_1: earlier iterations whose updates a dominator's reads lacked. tau_2:
-    iterations from a dominator's sum to a collaborative update by its ϑ. sum_delays (dominated
-    updates,): read delays of all shares of a sum together.
+    update that begins. tau_1: iterations from the first whose update the reads of a sum lacked to
+    that sum, 0 if they lacked none; a block is taken to apply updates in the order of iterations.
+    tau_2: iterations from a dominator's sum to a collaborative update by its ϑ. sum_delays
+    (dominated updates,): read delays of all shares of a sum together.
     """
 
     read_delays: np.ndarray
@@ -45,8 +46,8 @@ def staleness(logs: Sequence[RoundLog], before: Sequence[int], backward: bool) -
         (int(dominator), int(iteration)): place
         for place, (dominator, iteration) in enumerate(zip(dominators, iterations, strict=True))
     }
-    read_delays, lacked = [], np.zeros(len(times), np.int64)
-    of_sums = np.zeros(len(times), np.int64)
+    read_delays, of_sums = [], np.zeros(len(times), np.int64)
+    first_lacked = times.copy()
     collaborative = []
     for party, log in enumerate(logs):
         own = dominators == party
@@ -60,13 +61,14 @@ def staleness(logs: Sequence[RoundLog], before: Sequence[int], backward: bool) -
         collaborative.append((times[applied[by_others]], log.applications[by_others, 2]))
         # Iterations at this block so far: own sums, and others' updates when they begin.
         numbered = np.sort(np.concatenate([times[own], log.applications[by_others, 2]]))
-        np.add.at(lacked, found, np.searchsorted(numbered, times[found]) - had)
+        lacking = np.searchsorted(numbered, times[found]) > had
+        np.minimum.at(first_lacked, found[lacking], numbered[had[lacking].astype(np.int64)])
     summed, begun = (np.concatenate(parts) for parts in zip(*collaborative, strict=True))
     numbered = np.sort(np.concatenate([times, begun]))
     return Staleness(
         np.concatenate(read_delays),
         np.concatenate([log.applications[:, 3] for log in logs]).astype(np.int64),
-        lacked,
+        np.searchsorted(numbered, times) - np.searchsorted(numbered, first_lacked),
         np.searchsorted(numbered, begun) - np.searchsorted(numbered, summed),
         of_sums,
     )

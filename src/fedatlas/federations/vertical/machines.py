@@ -3,11 +3,12 @@
 from math import ceil, inf, log2
 
 import numpy as np
+from scipy import special
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.kernels import times
 from fedatlas.federations.vertical.kernels.state import Laws, Timing
 from fedatlas.schema.network_model import (
+    ComputeTimes,
     LognormalTimes,
     MeasuredTimes,
     NetworkModel,
@@ -15,6 +16,8 @@ from fedatlas.schema.network_model import (
 )
 
 NANOSECONDS = 1e9  # of a second
+#: A law that is a formula is this many quantiles: the largest is 4 deviations of a normal law away.
+QUANTILES = 2**14
 
 
 def timing_of(model: NetworkModel, widths: np.ndarray) -> Timing:
@@ -32,25 +35,32 @@ def timing_of(model: NetworkModel, widths: np.ndarray) -> Timing:
 
 def laws_of(model: NetworkModel, seed: int) -> Laws | None:
     """How times vary, by a seed; None if they do not."""
-    law, drift = model.compute, model.drift
+    drift = model.drift
     if not model.varies:
         return None
-    parameter, measured = 0.0, np.ones(1)
-    if isinstance(law, LognormalTimes):
-        parameter = law.spread
-    elif isinstance(law, ShiftedExponentialTimes):
-        parameter = law.fixed
-    elif isinstance(law, MeasuredTimes):
-        measured = np.array(law.times) / np.mean(law.times)
     return Laws(
-        law=times.LAW_CODES[law.kind],
-        parameter=parameter,
-        measured=measured,
+        factors=factors_of(model.compute),
         drift=drift.spread if drift else 0.0,
         period=float(np.rint(drift.period * NANOSECONDS)) if drift else inf,
         cores=float(model.cores or inf),
         keys=np.random.SeedSequence([seed, 2]).generate_state(2, np.uint64),
     )
+
+
+def factors_of(law: ComputeTimes) -> np.ndarray:
+    """(times,) equally likely times of mean 1: a logarithm and more for each would cost more than
+    all that is simulated with it.
+    """
+    middles = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    if isinstance(law, MeasuredTimes):
+        factors = np.array(law.times)
+    elif isinstance(law, LognormalTimes):
+        factors = np.exp(law.spread * special.ndtri(middles))
+    elif isinstance(law, ShiftedExponentialTimes):
+        factors = law.fixed - (1 - law.fixed) * np.log1p(-middles)
+    else:
+        factors = np.ones(1)
+    return factors / factors.mean()
 
 
 def _slowdown(model: NetworkModel, parties: int) -> np.ndarray:

@@ -7,9 +7,10 @@ w_ℓ·x_{i,ℓ}, and as long for an update of its block. A message takes the la
 party), a sum ⌈log2 q⌉ messages one after the other.
 
 - Every single share and update takes r_ℓ times a factor of its own, of mean 1, by the law
-  `compute`, and times the party's `drift` in the period in which it begins. Factors are numbers of
-  counters: of the seed, the dominator, how many iterations it has decided, the party, and whether
-  it is the share or the update. So a form that waits and one that does not draw the same times.
+  `compute`, one of 2^14 equally likely quantiles where that is a formula, and times the party's
+  `drift` in the period in which it begins. Which one is a number of counters: of the seed, the
+  dominator, how many iterations it has decided, the party, and whether it is the share or the
+  update. So a form that waits and one that does not draw the same times.
 - Threads that share `cores`: what begins while b other things are under way at the party takes
   (b + 1) / cores times as long, if that is more than 1. This looks at the beginning only: what
   begins or ends later changes nothing, and an own update that begins while a message travels is
@@ -38,9 +39,10 @@ Stale ϑ and inconsistent reads follow from these times.
 Delays are told twice. A read lacks, at its block, updates of earlier sums; an update meets others
 that its block has seen since the read. And in the paper's global iterations (its appendix E), which
 are sums, each for the update of the dominator's block, and collaborative updates, each when it is
-applied, as that is when it reads: τ1 (Assumption 3) is how many earlier ones the shares of a sum
-lack, the size of D(t), at most; τ2 how far it is from a sum to the last of its collaborative
-updates, which is η2 as well; η1 how many successive ones it takes to visit every block.
+applied, as that is when it reads: τ1 (Assumption 3) is how far before a sum the earliest of D(t)
+lies at most, those whose updates its shares lack; τ2 how far it is from a sum to the last of its
+collaborative updates, which is η2 as well; η1 how many successive ones it takes to visit every
+block.
 
 Counted is what Algorithm 1 and the updates need: 2(q − 1) numbers per sum towards the dominator;
 one number and one index to each collaborator, per dominated update; for all samples, 2(q − 1)
@@ -141,12 +143,12 @@ class PartyNetwork:
         own[:, at.TIME] = asked[:, at.SUM] = inf
         position = np.zeros((q, 5), np.int64)
         position[:, at.VISITED] = -1
-        reads = np.zeros((q, m, 4))
+        reads = np.zeros((q, m, 5))
         reads[:, :, at.PENDING] = inf
         queues = Queues(
             # With k = m threads and equal times a dominator has at most three updates under way, at
             # any latency.
-            ring=np.zeros((q, 64 * m, 5)),
+            ring=np.zeros((q, 64 * m, 6)),
             own=own,
             position=position,
             threads=np.zeros((q, self._threads, 2)),

@@ -147,14 +147,18 @@ def _announce(due, label, party, upcoming, counts):
 
 
 @compiled(inline="always")
-def _label(until, upcoming, position, counts, numbers):
+def _label(until, upcoming, ring, position, counts, numbers):
     """Give collaborative updates that are due at `until` or before their global iterations."""
+    capacity = ring.shape[1]
     place, left, now = counts[at.NEXT], counts[at.UPCOMING], counts[at.GLOBAL]
     while left > 0 and upcoming[place, 0] <= until:
         party = np.int64(upcoming[place, 2])
         numbers[at.TAU_2] = max(numbers[at.TAU_2], now - upcoming[place, 1])
         numbers[at.ETA_1] = max(numbers[at.ETA_1], now - position[party, at.VISITED])
         position[party, at.VISITED] = now
+        # Of one party both queues have the same order.
+        own = position[party, at.HEAD] + position[party, at.LABELLED]
+        ring[party, own if own < capacity else own - capacity, at.LABEL] = now
         position[party, at.LABELLED] += 1
         now += 1
         left -= 1
@@ -201,9 +205,9 @@ def advance(
                 begun += 1
                 continue
             limit = asked[dominator, at.SUM]
-        _label(limit, upcoming, position, counts, numbers)
+        _label(limit, upcoming, ring, position, counts, numbers)
         row, number = np.int64(asked[dominator, at.ROW]), counts[at.DECIDED]
-        plain, missed, fits = 0.0, 0.0, True
+        plain, lacked, fits = 0.0, math.inf, True
         for party in range(parties):
             # What is due before a read may be applied only now: nobody else saw the block.
             now = position[party, at.APPLIED]
@@ -231,14 +235,14 @@ def advance(
                         alone == queued and own[party, at.ORDER] < ring[party, place, at.ORDER]
                     ):
                         slope, sample = own[party, at.SLOPE], np.int64(own[party, at.SAMPLE])
-                        seen = own[party, at.READ]
+                        seen, visit = own[party, at.READ], own[party, at.ORDER]
                         own[party, at.TIME] = alone = math.inf
                     else:
                         slope, sample = (
                             ring[party, place, at.SLOPE],
                             np.int64(ring[party, place, at.SAMPLE]),
                         )
-                        seen = ring[party, place, at.READ]
+                        seen, visit = ring[party, place, at.READ], ring[party, place, at.LABEL]
                         place = place + 1 if place + 1 < capacity else 0
                         waiting -= 1
                         position[party, at.LABELLED] -= 1
@@ -260,6 +264,11 @@ def advance(
                             values, rule, len(labels), touched, now, w, mean,
                         )  # fmt: skip
                     now += 1
+                    if laws is not None:
+                        for other in range(dominators):
+                            if reads[party, other, at.PENDING] == math.inf:
+                                first = reads[party, other, at.LACKED]
+                                reads[party, other, at.LACKED] = min(first, visit)
                 if not deciding:
                     break
                 reads[party, reader, at.PART] = share(
@@ -268,6 +277,7 @@ def advance(
                 )  # fmt: skip
                 reads[party, reader, at.PENDING] = math.inf
                 reads[party, reader, at.SEEN] = now
+                reads[party, reader, at.LACKED] = math.inf
                 missing = reader != dominator
             position[party, at.APPLIED] = now
             position[party, at.HEAD] = place
@@ -281,13 +291,13 @@ def advance(
                 ring_masks,
             ):  # fmt: skip
                 fits = False
-            lacking, unseen = waiting, position[party, at.LABELLED]
+            lacking = waiting + now - reads[party, dominator, at.SEEN]
+            lacked = min(lacked, reads[party, dominator, at.LACKED])
             if alone < math.inf:
                 lacking += 1
-                unseen += 1
-            applied_since = now - reads[party, dominator, at.SEEN]
-            lacking += applied_since
-            missed += unseen + applied_since
+                lacked = min(lacked, own[party, at.ORDER])
+            if position[party, at.LABELLED] > 0:
+                lacked = min(lacked, ring[party, place, at.LABEL])
             counts[at.READS] += 1
             numbers[at.READ_DELAYS] += lacking
             numbers[at.LARGEST_READ_DELAY] = max(numbers[at.LARGEST_READ_DELAY], lacking)
@@ -301,7 +311,7 @@ def advance(
         numbers[at.MASK_ERROR] = max(numbers[at.MASK_ERROR], error)
         sum_time, iteration = asked[dominator, at.SUM], np.int64(asked[dominator, at.ITERATION])
         label = counts[at.GLOBAL]
-        numbers[at.TAU_1] = max(numbers[at.TAU_1], missed)
+        numbers[at.TAU_1] = max(numbers[at.TAU_1], label - lacked)
         numbers[at.ETA_1] = max(numbers[at.ETA_1], label - position[dominator, at.VISITED])
         position[dominator, at.VISITED] = label
         asked[dominator, at.SUM] = math.inf

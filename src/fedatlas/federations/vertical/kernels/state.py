@@ -7,10 +7,10 @@ import numpy as np
 PLAIN, SNAPSHOT, TABLE = 0, 1, 2
 REFERENCE_CODES = {"none": PLAIN, "snapshot": SNAPSHOT, "table": TABLE}
 
-TIME, SLOPE, SAMPLE, ORDER, READ = 0, 1, 2, 3, 4  # of an update that waits
+TIME, SLOPE, SAMPLE, ORDER, READ, LABEL = 0, 1, 2, 3, 4, 5  # of an update that waits
 HEAD, WAITING, APPLIED, LABELLED, VISITED = 0, 1, 2, 3, 4  # of a position
 SUM, ROW, SINCE, ITERATION = 0, 1, 2, 3  # of what a dominator has asked for
-PENDING, WHEN, PART, SEEN = 0, 1, 2, 3  # of a read
+PENDING, WHEN, PART, SEEN, LACKED = 0, 1, 2, 3, 4  # of a read
 UNTIL, FROM = 0, 1  # of a thread
 DECIDED, BLOCK_UPDATES, READS, GLOBAL, NEXT, UPCOMING = 0, 1, 2, 3, 4, 5  # of counts
 READ_DELAYS, LARGEST_READ_DELAY, UPDATE_DELAYS, LARGEST_UPDATE_DELAY = 0, 1, 2, 3  # of values
@@ -47,14 +47,12 @@ class Timing(NamedTuple):
 
 
 class Laws(NamedTuple):
-    """How times vary, see `times`: law, parameter and measured (times,) of `factor`; drift and
+    """How times vary, see `times`: factors (times,) of mean 1, equally likely; drift and
     period (ns) of `drifted`; cores of each party, inf if as many as it needs; keys (2,) uint64 of
     factors and of drifts.
     """
 
-    law: int
-    parameter: float
-    measured: np.ndarray
+    factors: np.ndarray
     drift: float
     period: float
     cores: float
@@ -79,7 +77,8 @@ class Queues(NamedTuple):
     An update that waits is five numbers: its time, inf if there is none; ϑ; the sample; the global
     iteration of the dominated update; how many updates the block had when it was read.
 
-    ring (q, capacity, 5): of every party, the collaborative updates in order of their time.
+    ring (q, capacity, 6): of every party, the collaborative updates in order of their time; the
+        sixth number is the update's own global iteration, if it has one yet.
     own (m, 5): the one update that a dominator makes itself.
     position (q, 5) int64: where the ring starts; how many wait in it, and how many of these have
         had their global iteration; how many updates the block has had; its last global iteration.
@@ -88,8 +87,9 @@ class Queues(NamedTuple):
         barrier.
     asked (m, 4): of the iteration under way: the time of its sum, inf if there is none; the sample;
         when parties begin its shares; how many iterations the dominator has decided.
-    reads (q, m, 4): of that iteration at each party: the time of the read, inf once it is done; the
-        time of the read; the share; how many updates the block had.
+    reads (q, m, 5): of that iteration at each party: the time of the read, inf once it is done; the
+        time of the read; the share; how many updates the block had; the first global iteration
+        whose update the block has seen since, inf if there is none.
     upcoming (q · capacity, 3): collaborative updates that have had no global iteration yet, in
         order of time: when they are due, the global iteration of their sum, the party. A ring, too.
     """

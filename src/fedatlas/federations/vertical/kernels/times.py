@@ -12,26 +12,13 @@ from fedatlas.arithmetic.kernels.compilation import compiled
 from fedatlas.arithmetic.kernels.splitmix import normal, uniform
 from fedatlas.federations.vertical.kernels import state as at
 
-CONSTANT, LOGNORMAL, SHIFTED_EXPONENTIAL, MEASURED = 0, 1, 2, 3
-LAW_CODES = {
-    "constant": CONSTANT,
-    "lognormal": LOGNORMAL,
-    "shifted_exponential": SHIFTED_EXPONENTIAL,
-    "measured": MEASURED,
-}
 SHARE, UPDATE = 0, 1
 
 
 @compiled(allocates=False)
-def factor(law, parameter, measured, key, number):
-    """A time of mean 1. parameter: of the law; measured: (times,) of mean 1 to draw from."""
-    if law == LOGNORMAL:
-        return math.exp(parameter * (normal(key, number) - 0.5 * parameter))
-    if law == SHIFTED_EXPONENTIAL:
-        return parameter - (1.0 - parameter) * math.log(1.0 - uniform(key, number))
-    if law == MEASURED:
-        return measured[np.int64(uniform(key, number) * len(measured))]
-    return 1.0
+def factor(factors, key, number):
+    """One of `factors`, (times,) of mean 1, which are equally likely."""
+    return factors[np.int64(uniform(key, number) * len(factors))]
 
 
 @compiled(allocates=False)
@@ -50,7 +37,7 @@ def duration(work, laws, party, begins, number, busy):
     work: (q,) on average. number: see `number_of`. busy: how much else the party computes when it
     begins.
     """
-    took = work[party] * factor(laws.law, laws.parameter, laws.measured, laws.keys[0], number)
+    took = work[party] * factor(laws.factors, laws.keys[0], number)
     took *= drifted(laws.drift, laws.period, laws.keys[1], party, len(work), begins)
     return max(1.0, np.rint(took * max(1.0, (1.0 + busy) / laws.cores)))
 
