@@ -11,8 +11,14 @@ from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model
 from fedatlas.schema.network_model import Backend, NetworkModel
-from fedatlas.schema.objectives import AucObjective, LinearObjective, Objective
+from fedatlas.schema.objectives import (
+    AucObjective,
+    ClassificationObjective,
+    LinearObjective,
+    Objective,
+)
 from fedatlas.schema.partitions import Partition, VerticalPartition
+from fedatlas.schema.runs import RecordEvery
 from fedatlas.schema.selection import Selection
 from fedatlas.schema.studies import BudgetStudy, Landscape, PrivacyAudit
 
@@ -43,7 +49,7 @@ class RunConfig(Model):
     objective: Objective | None = None
     graphs: Graphs | None = None
     rounds: PositiveInt | None = None
-    record_every: PositiveInt | None = None
+    record_every: RecordEvery | None = None
 
     @model_validator(mode="after")
     def _grid_is_sound(self) -> Self:
@@ -72,7 +78,7 @@ class Experiment(Model):
         Verdicts, tables and figures show `seeds` only.
     point_seconds: about how long a point trains on one core, with all its seeds; short points share
         jobs. Without it every point has a job of its own.
-    theory: tabulate and draw theorems beside the runs of linear models over clients or parties.
+    theory: tabulate and draw theorems beside the runs of linear models.
     audit: tabulate what parties learn from each other's messages.
     landscape: draw the loss surface of a network with two parameters.
     """
@@ -93,7 +99,7 @@ class Experiment(Model):
     graphs: Graphs | None = None
     objective: Objective
     rounds: PositiveInt
-    record_every: PositiveInt
+    record_every: RecordEvery
     seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
     tuning_seeds: tuple[NonNegativeInt, ...] = ()
     point_seconds: PositiveFloat | None = None
@@ -150,7 +156,7 @@ class Experiment(Model):
         """How many rounds a run takes."""
         return self.runs[run].rounds or self.rounds
 
-    def record_every_of(self, run: str) -> int:
+    def record_every_of(self, run: str) -> RecordEvery:
         """After how many rounds a run is measured again."""
         return self.runs[run].record_every or self.record_every
 
@@ -197,11 +203,10 @@ class Experiment(Model):
                 "'trained: false' needs 'budgets' or 'privacy_audit', and runs of its own"
             )
         kinds = {self.partition_of(run).kind for run in self.runs}
-        known = kinds in ({"horizontal"}, {"vertical"})
+        known = len(kinds) == 1
         if self.theory and not (known and isinstance(self.objective, LinearObjective)):
             raise ValueError(
-                "'theory' belongs to linear models over horizontal or over vertical partitions; "
-                "remove it"
+                "'theory' belongs to linear models over partitions of one kind; remove it"
             )
         if self.landscape is not None and not isinstance(self.objective, AucObjective):
             raise ValueError(
@@ -312,9 +317,16 @@ class Experiment(Model):
             )
 
     def _measured(self, run: str) -> tuple[str, ...]:
-        """What a run measures: only agents have accuracies of their own, and disagree."""
-        known = self.objective_of(run).measurements
-        if self.partition_of(run).kind != "tiered":
+        """What a run measures.
+
+        Only agents have accuracies of their own, and disagree; only silos measure the gradient of
+        networks.
+        """
+        objective, kind = self.objective_of(run), self.partition_of(run).kind
+        known = objective.measurements
+        if kind != "tiered" and isinstance(objective, ClassificationObjective):
+            return tuple(name for name in known if name != "gradient_norm")
+        if kind != "tiered":
             return known
         return tuple(name for name in known if "agent" not in name and name != "disagreement")
 

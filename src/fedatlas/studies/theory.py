@@ -14,6 +14,7 @@ from fedatlas.evaluation.costs import Trace, column, specification
 from fedatlas.evaluation.theory_table import QUANTITIES, Row, bounded_values
 from fedatlas.federations.client_shards import read_shard
 from fedatlas.federations.setting import shard_files
+from fedatlas.federations.tiered.shards import read_tiered_shards
 from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.runs import RunSpec
@@ -21,6 +22,7 @@ from fedatlas.theory.constants import Constants, PartyConstants, constants_of
 from fedatlas.theory.delays import delays_of
 from fedatlas.theory.methods import theorems_on
 from fedatlas.theory.theorems import Course, Theorem
+from fedatlas.theory.tiers import TierConstants
 
 
 def tabulate_theory(
@@ -51,12 +53,17 @@ def tabulate_theory(
 
 def _constants(
     kind: str, folder: Path, silos: int, objective: LinearObjective
-) -> Constants | PartyConstants:
+) -> Constants | PartyConstants | TierConstants:
     files = shard_files(folder, silos)
+    data: Any
     if kind == "vertical":
-        return constants_of(read_party_shards(files).train, objective)
-    (file,) = files
-    return constants_of(read_shard(file), objective)
+        data = read_party_shards(files).train
+    elif kind == "tiered":
+        data = read_tiered_shards(files)
+    else:
+        data = read_shard(files[0])
+    found: Constants | PartyConstants | TierConstants = constants_of(data, objective)
+    return found
 
 
 def _course(trace: Trace, spec: RunSpec, optimum: float | None) -> Course:

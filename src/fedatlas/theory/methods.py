@@ -5,12 +5,14 @@ from typing import Any
 
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
+from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.algorithms.vfb2_saga import Vfb2Saga
 from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
-from fedatlas.theory import fedpage, scaffold, vfb2_convex, vfb2_nonconvex
+from fedatlas.theory import fedpage, scaffold, tdcd, vfb2_convex, vfb2_nonconvex
 from fedatlas.theory.constants import Constants, PartyConstants
 from fedatlas.theory.theorems import Course, Theorem
+from fedatlas.theory.tiers import TierConstants
 
 _OF_CLIENTS: dict[type, Callable[[Any, Constants, Course], list[Theorem]]] = {
     FedPage: fedpage.theorems,
@@ -25,9 +27,11 @@ _OF_PARTIES: dict[type, tuple[Callable[[Any, PartyConstants, Course], list[Theor
 
 
 def theorems_on(
-    method: Any, constants: Constants | PartyConstants, course: Course
+    method: Any, constants: Constants | PartyConstants | TierConstants, course: Course
 ) -> list[Theorem]:
     """The theorems on a run of a method; none on methods without any here."""
+    if isinstance(constants, TierConstants):
+        return tdcd.theorems(method, constants, course) if isinstance(method, Tdcd) else []
     if isinstance(constants, Constants):
         of_clients = _OF_CLIENTS.get(type(method))
         return of_clients(method, constants, course) if of_clients else []
