@@ -151,7 +151,12 @@ def runs(power: float, lost: int = 0):
 
 
 def scaling(power: float, **more):
-    return {"kind": "error_scaling", "series": tuple("abc"), "size": "rounds", "power": power} | more
+    return {
+        "kind": "error_scaling",
+        "series": tuple("abc"),
+        "size": "rounds",
+        "power": power,
+    } | more
 
 
 @pytest.mark.parametrize(

@@ -313,9 +313,7 @@ def test_local_steps_see_their_own_weights_beside_stale_embeddings(drawn, vector
             part + 0.2 * _normal((own, len(part)), noise)
             for own, part in zip(toy.clients, sent.weights, strict=True)
         ),
-        tuple(
-            part.expand(own, -1) for own, part in zip(toy.clients, sent.statistics, strict=True)
-        ),
+        tuple(part.expand(own, -1) for own, part in zip(toy.clients, sent.statistics, strict=True)),
     )
     found, _ = engine.partial_gradients(moved, others, batch)
     embeddings = embeddings_of(toy, sent.weights, samples)
