@@ -1,6 +1,7 @@
 """TDCD's Theorem 1: its constants, its step, its bound, and how errors scale."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def test_constants_bound_gradients_and_deviations_at_all_points(name, layout):
         assert whole <= constants.loss_smoothness * (1 + 1e-9)
         closest = max(closest, whole / constants.loss_smoothness)
         deviations = here - here.mean(0)
-        for silo, (first, end) in enumerate(zip(blocks, blocks[1:], strict=False)):
+        for silo, (first, end) in enumerate(pairwise(blocks)):
             partial = (here - there + extra)[:, first:end]
             assert np.linalg.norm(partial, axis=1).max() / apart <= constants.partial_smoothness
             assert (deviations[:, first:end] ** 2).sum(1).mean() <= constants.deviations[silo]
