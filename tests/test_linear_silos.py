@@ -351,7 +351,7 @@ def run(
     """Blocks of the model after each round, from a start at random, and what was counted."""
     counters = TieredCounters()
     problem = toy.engine(name).counting(counters)
-    network = TieredNetwork(toy.silos, toy.clients, counters)
+    network = TieredNetwork((toy.clients,) * toy.silos, counters)
     random = RoundRandom(seed)
     state = tdcd.start(problem, network, random_models(toy))
     trace = [tdcd.point(state, network).weights]

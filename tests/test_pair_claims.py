@@ -473,3 +473,44 @@ def test_monotone_leaves_out_a_step_that_does_not_converge_and_bridges_it():
 def test_monotone_with_every_step_diverged_still_reports():
     found = verdicts(MONOTONE, a=[levels_trace([NAN] * 6, step=s) for s in (1, 2)])
     assert [v.outcome for v in found] == ["not testable"] * 3
+
+
+def test_a_share_of_the_cost_is_judged_as_that_cost():
+    """The first is ahead for the first half only."""
+    ahead = np.where(np.arange(41) < 20, 0.1, 1.0)
+    a = make_trace(SPREAD[:, None] * ahead)
+    b = make_trace(SPREAD[:, None] * np.full(41, 0.3))
+    assert verdict(order("faster", share=0.4), a=a, b=b).outcome == "reproduced"
+    whole = verdict(order("faster"), a=a, b=b)
+    assert whole.outcome == "contradicted"
+    by_share, by_cost = (
+        verdict(order("faster", **at), a=a, b=b) for at in ({"share": 0.25}, {"at": 100})
+    )
+    assert by_share.effect == by_cost.effect
+    with pytest.raises(ValidationError, match="'at' and 'share' both"):
+        OrderTest.model_validate(order("faster", at=10, share=0.5))
+
+
+def test_a_target_that_is_passed_by_chance_is_not_kept():
+    """One record below the target, and back: only what stays counts."""
+    values = np.repeat(SPREAD[:, None], 21, 1)
+    early, late = values.copy(), values.copy()
+    early[:, 3] = 0.1
+    early[:, 15:] = 0.1
+    late[:, 8:] = 0.1
+    runs = {"a": make_trace(early), "b": make_trace(late)}
+    assert verdict(to_target("faster", 0.3), **runs).outcome == "reproduced"
+    kept = verdict(to_target("faster", 0.3, stays=True), **runs)
+    assert kept.outcome == "contradicted"
+    assert "for good" in kept.evidence
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [(0.4, "reproduced"), (0.999, "smaller than claimed"), (1.5, "contradicted")],
+)
+def test_a_run_falls_by_a_factor_or_does_not(end, expected):
+    test = {"kind": "falls", "run": "a", "measurement": "objective", "smallest_effect": 1.11}
+    trace = levels_trace(np.sqrt(end) * np.ones(6))
+    assert verdict(test, a=trace).outcome == expected
+    assert "at the start" in verdict(test, a=trace).evidence

@@ -127,18 +127,20 @@ def test_every_training_sample_is_at_one_client_of_each_silo(data):
     rows = kept + data.draw(st.sampled_from([0, 5]), "more rows")
     test = data.draw(st.sampled_from([None, 0.3, "test"]), "test")
     training = kept - round(0.3 * kept) if test == 0.3 else kept
+    number, counts = data.draw(st.integers(1, 4), "silos"), st.integers(1, training)
     spec = tiered(
-        {"columns": data.draw(st.integers(1, 4), "silos")},
-        data.draw(st.integers(1, training), "clients"),
+        {"columns": number},
+        data.draw(counts | st.tuples(*[counts] * number), "clients"),
         samples=None if rows == kept else kept,
         test=test,
+        permutation=data.draw(st.sampled_from(["own", "shared"]), "permutation"),
         seed=data.draw(st.integers(0, 99), "seed"),
     )
     silos, held_out = share_out_by_silo(spec, np.zeros(rows))
     assert len(silos) == spec.silos
-    for clients in silos:
+    for clients, expected in zip(silos, spec.clients_by_silo, strict=True):
         sizes = [len(own) for own in clients]
-        assert len(sizes) == spec.clients
+        assert len(sizes) == expected
         assert sizes == sorted(sizes, reverse=True)
         assert max(sizes) - min(sizes) <= 1
         for own in clients:
@@ -172,6 +174,28 @@ def permutations(cut: dict[str, int], rows: int = 40, **rest: Any) -> list[tuple
 
 def test_more_silos_do_not_change_the_permutations_of_the_first():
     assert permutations({"width": 2, "height": 2}) == permutations({"columns": 6})[:4]
+
+
+def test_a_shared_permutation_is_that_of_the_first_silo():
+    """Clients of one number then hold the same samples in every silo."""
+    own = permutations({"columns": 3}, seed=5)
+    assert len(set(own)) == 3
+    assert permutations({"columns": 3}, seed=5, permutation="shared") == [own[0]] * 3
+    silos, _ = share_out_by_silo(
+        tiered({"columns": 2}, (4, 2), permutation="shared", seed=1), np.zeros(20)
+    )
+    halves = [np.sort(np.concatenate(silos[0][first : first + 2])) for first in (0, 2)]
+    for half, held in zip(halves, silos[1], strict=True):
+        np.testing.assert_array_equal(half, held)
+
+
+def test_partitions_of_seeds_differ_and_cover_every_sample_once():
+    spec = tiered({"columns": 2}, (5, 3), permutation="shared")
+    dealt = [share_out_by_silo(spec.of_trial(seed), np.zeros(30))[0] for seed in range(6)]
+    for silos in dealt:
+        for clients in silos:
+            np.testing.assert_array_equal(np.sort(np.concatenate(clients)), np.arange(30))
+    assert len({tuple(silos[0][0].tolist()) for silos in dealt}) == 6
 
 
 def test_permutations_are_uniform():

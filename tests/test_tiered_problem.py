@@ -87,8 +87,8 @@ class Toy:
         return len(self.data)
 
     @property
-    def clients(self) -> int:
-        return len(self.owners[0])
+    def clients(self) -> tuple[int, ...]:
+        return tuple(map(len, self.owners))
 
     @property
     def labels(self) -> np.ndarray:
@@ -157,13 +157,16 @@ def _normal(shape: Any, generator: torch.Generator) -> torch.Tensor:
 def make_toy(
     model: str = "linear",
     silos: int = 2,
-    clients: int = 3,
+    clients: int | tuple[int, ...] = 3,
     samples: int = 11,
     outputs: int = 3,
     seed: int = 0,
     test: int = 0,
 ) -> Toy:
-    """Random samples, of all classes if there are enough; each client has at least one."""
+    """Random samples, of all classes if there are enough; each client has at least one.
+
+    clients: of each silo.
+    """
     random = np.random.default_rng(seed)
     shapes = [NETWORKS[model][1](silo) for silo in range(silos)]
 
@@ -173,8 +176,8 @@ def make_toy(
 
     data, targets = drawn(samples)
     owners = []
-    for _ in range(silos):
-        cuts = np.sort(random.choice(np.arange(1, samples), clients - 1, replace=False))
+    for number in (clients,) * silos if isinstance(clients, int) else clients:
+        cuts = np.sort(random.choice(np.arange(1, samples), number - 1, replace=False))
         parts = np.split(random.permutation(samples), cuts)
         owners.append([np.sort(part) for part in parts])
     return Toy(model, data, targets, owners, outputs, drawn(test) if test else None)
@@ -184,10 +187,11 @@ def make_toy(
 def toys(draw, models=DIFFERENTIABLE, most_silos=3):
     """A toy and sample numbers of a minibatch, in any order."""
     samples = draw(st.integers(7, 12), "samples")
+    silos = draw(st.integers(1, most_silos), "silos")
     toy = make_toy(
         draw(st.sampled_from(models), "model"),
-        draw(st.integers(1, most_silos), "silos"),
-        draw(st.integers(1, 4), "clients"),
+        silos,
+        draw(st.tuples(*[st.integers(1, 4)] * silos), "clients"),
         samples,
         draw(st.sampled_from([1, 2, 3, 7]), "outputs"),
         draw(st.integers(0, 99), "seed"),
@@ -247,8 +251,10 @@ def close(found: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
-def at_clients(models: SiloModels, clients: int) -> SiloModels:
-    return SiloModels(*(tuple(p.expand(clients, -1) for p in parts) for parts in models))
+def at_clients(models: SiloModels, clients: tuple[int, ...]) -> SiloModels:
+    return SiloModels(
+        *(tuple(p.expand(k, -1) for k, p in zip(clients, ps, strict=True)) for ps in models)
+    )
 
 
 # ---------------------------------------------------------------- embeddings and partial gradients
@@ -268,7 +274,7 @@ def test_embeddings_are_in_the_order_of_the_minibatch(drawn, vectorised):
     expected_sizes = [
         [len(np.intersect1d(samples, own)) for own in clients] for clients in toy.owners
     ]
-    np.testing.assert_array_equal(batch.sizes, expected_sizes)
+    assert [sizes.tolist() for sizes in batch.sizes] == expected_sizes
     assert batch.size == len(samples)
 
 
@@ -282,7 +288,7 @@ def test_partial_gradients_are_those_of_the_joint_model_on_a_clients_samples(dra
     others = sums_of_others(engine.embeddings(models, batch))
     found, _ = engine.partial_gradients(at_clients(models, toy.clients), others, batch)
     for silo, clients in enumerate(toy.owners):
-        assert found[silo].shape == (toy.clients, len(models.weights[silo]))
+        assert found[silo].shape == (toy.clients[silo], len(models.weights[silo]))
         for client, owned in enumerate(clients):
             held = samples[np.isin(samples, owned)]
             if len(held) == 0:
@@ -303,8 +309,11 @@ def test_local_steps_see_their_own_weights_beside_stale_embeddings(drawn, vector
     others = sums_of_others(engine.embeddings(sent, batch))
     noise = torch.Generator().manual_seed(2)
     moved = SiloModels(
-        tuple(part + 0.2 * _normal((toy.clients, len(part)), noise) for part in sent.weights),
-        tuple(part.expand(toy.clients, -1) for part in sent.statistics),
+        tuple(
+            part + 0.2 * _normal((own, len(part)), noise)
+            for own, part in zip(toy.clients, sent.weights, strict=True)
+        ),
+        tuple(part.expand(own, -1) for own, part in zip(toy.clients, sent.statistics, strict=True)),
     )
     found, _ = engine.partial_gradients(moved, others, batch)
     embeddings = embeddings_of(toy, sent.weights, samples)
@@ -392,7 +401,7 @@ def test_batch_norm_is_of_a_clients_own_samples(drawn):
     engine = toy.engine()
     start = toy.start(engine)
     noise = torch.Generator().manual_seed(3)
-    statistics = tuple(torch.rand(toy.clients, 4, generator=noise).double() for _ in start.weights)
+    statistics = tuple(torch.rand(own, 4, generator=noise).double() for own in toy.clients)
     before = [part.clone() for part in statistics]
     batch = engine.minibatch_of(samples)
     embeddings = engine.embeddings(start, batch)
@@ -463,15 +472,15 @@ def test_resnet18_halves_keeps_its_running_statistics():
     expected = torch.cat([parameter.grad.ravel() for parameter in module.parameters()])
     others = (torch.zeros(2, 2, dtype=torch.float64),)
     (gradients,), (after,) = engine.partial_gradients(
-        at_clients(models, 1), others, engine.minibatch_of(both)
+        at_clients(models, (1,)), others, engine.minibatch_of(both)
     )
     assert expected.abs().max() > 0.01
     torch.testing.assert_close(gradients[0], expected, rtol=1e-6, atol=1e-8)
     kept = [buffer for buffer in module.buffers() if buffer.dim()]  # not the number of batches
     assert len(kept) == 2 * 20
     close(after[0], torch.cat(kept))
+    moved = engine.measure(SiloModels(models.weights, (after[0],)))["objective"]
     with torch.no_grad():
-        moved = engine.measure(SiloModels(models.weights, (after[0],)))["objective"]
         assert moved == pytest.approx(float(loss_in(False)))
 
 
@@ -505,7 +514,7 @@ def test_minibatches_are_the_same_samples_in_all_silos(size, seed, number):
     problem = engine.counting(TieredCounters())
     batch = problem.minibatch(RoundRandom(seed).at(number), size)
     again = problem.minibatch(RoundRandom(seed).at(number), size)
-    assert batch.sizes.sum(1).tolist() == [size] * 3
+    assert [sizes.sum() for sizes in batch.sizes] == [size] * 3
     samples = RoundRandom(seed).at(number).sample(11, size)
     assert len(set(samples.tolist())) == size
     models = toy.start(engine)
@@ -544,6 +553,7 @@ def test_measurements_of_many_classes():
     assert measured == pytest.approx(
         {
             "objective": objective,
+            "gradient_norm": gradient_norm_of(engine, models),
             "train_accuracy": accuracies[0],
             "train_top5_accuracy": top5[0],
             "test_accuracy": accuracies[1],
@@ -573,7 +583,36 @@ def test_measurements_of_two_classes_with_one_output():
         if name == "train":
             losses = np.log1p(np.exp(-(2 * targets - 1) * logits))
             expected["objective"] = losses.mean()
+    expected["gradient_norm"] = gradient_norm_of(engine, models)
     assert measured == pytest.approx(expected)
+
+
+def gradient_norm_of(engine: NetworkSilos, models: SiloModels) -> float:
+    """By central differences of the objective along every coordinate, 1e-6 apart."""
+    slopes = []
+    for silo, weights in enumerate(models.weights):
+        for place in range(len(weights)):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = weights.clone()
+                moved[place] += step
+                blocks = [*models.weights[:silo], moved, *models.weights[silo + 1 :]]
+                point = SiloModels(tuple(blocks), models.statistics)
+                ends.append(engine.measure(point)["objective"])
+            slopes.append((ends[0] - ends[1]) / 2e-6)
+    return pytest.approx(np.linalg.norm(slopes), rel=1e-6)
+
+
+@pytest.mark.parametrize("model", ["normed", "lstm"])
+def test_gradient_norms_are_of_the_model_as_it_is_measured(model):
+    """Whose BatchNorm normalises by running statistics, and which is left as it was."""
+    toy = make_toy(model, outputs=1, seed=1)
+    engine = toy.engine()
+    start = toy.start(engine)
+    models = SiloModels(start.weights, tuple(1.5 * part for part in start.statistics))
+    found = engine.measure(models)["gradient_norm"]
+    assert found == gradient_norm_of(engine, models)
+    assert found > 0.01
 
 
 def _outputs_on(toy: Toy, weights: PerSilo, data: list[np.ndarray]) -> torch.Tensor:
@@ -587,10 +626,10 @@ def _outputs_on(toy: Toy, weights: PerSilo, data: list[np.ndarray]) -> torch.Ten
 @pytest.mark.parametrize(
     ("outputs", "expected"),
     [
-        (1, {"objective", "train_accuracy", "train_f1", "train_auroc"}),
-        (3, {"objective", "train_accuracy"}),
-        (5, {"objective", "train_accuracy"}),
-        (6, {"objective", "train_accuracy", "train_top5_accuracy"}),
+        (1, {"objective", "gradient_norm", "train_accuracy", "train_f1", "train_auroc"}),
+        (3, {"objective", "gradient_norm", "train_accuracy"}),
+        (5, {"objective", "gradient_norm", "train_accuracy"}),
+        (6, {"objective", "gradient_norm", "train_accuracy", "train_top5_accuracy"}),
     ],
 )
 def test_what_is_measured_goes_by_the_classes_and_the_test_rows(outputs, expected):

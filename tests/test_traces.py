@@ -7,10 +7,12 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.schema.runs import RecordEvery
 from fedatlas.traces.netcdf import write_netcdf
 from fedatlas.traces.trace import FORMAT, build_trace, read_trace, record_schedule, write_trace
 from trace_factory import auroc_trace, falling_trace, linear_trace, make_trace, tiered_trace
@@ -25,6 +27,30 @@ def test_record_schedule_starts_at_zero_ends_at_the_last_round_and_never_skips(r
     assert (steps > 0).all()
     assert (steps[:-1] == every).all()
     assert steps[-1] <= every
+
+
+@given(
+    rounds=st.integers(1, 300),
+    every=st.dictionaries(st.integers(1, 400), st.integers(1, 50), max_size=3),
+    first=st.integers(1, 50),
+)
+def test_record_schedules_by_first_rounds(rounds, every, first):
+    """From a first round on records are as far apart as stated, counted from that round."""
+    stated = {0: first} | dict(sorted(every.items()))
+    expected, due, distance = [], 0, first
+    for number in range(rounds + 1):
+        if number in stated:
+            due, distance = number, stated[number]
+        if number == due:
+            expected.append(number)
+            due += distance
+    assert record_schedule(rounds, stated).tolist() == sorted({*expected, rounds})
+
+
+@pytest.mark.parametrize("every", [{1: 2}, {10: 3, 0: 1}, {0: 0}, {}])
+def test_a_record_schedule_begins_with_round_0_and_rises(every):
+    with pytest.raises(ValidationError, match=r"must begin with round 0|greater than"):
+        TypeAdapter(RecordEvery).validate_python(every)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
 """TDCD: coordinate descent between silos, local SGD inside them."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import PositiveFloat, PositiveInt
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.algorithm import Algorithm
+from fedatlas.federations.algorithm import Algorithm, StepBound
 from fedatlas.federations.tiered.network import (
     PerSilo,
     SharedMinibatch,
@@ -58,6 +58,11 @@ class Tdcd(Algorithm):
     def effective_step_size(self) -> float:
         """η: runs with other Q make as many steps of it in the same number of iterations."""
         return self.step_size
+
+    def step_bounds(self, problem: Any) -> list[StepBound]:
+        """Theorem 1, (14); problem: has `smoothness`, max(L, L_max)."""
+        bound = 1 / (8 * self.local_steps * problem.smoothness)
+        return [StepBound("η", self.step_size, bound, "Theorem 1")]
 
     def check_samples(self, samples: int) -> None:
         """A minibatch has distinct samples."""

@@ -122,6 +122,35 @@ class BatchedNetwork:
         task = self._task("evaluation", 1, chunk, shape[1:], "take a smaller network")
         return self._memory.fit(task, compute)
 
+    def gradient(
+        self,
+        point: torch.Tensor,
+        inputs: Callable[[slice], torch.Tensor],
+        slopes: torch.Tensor,
+        statistics: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The gradient (d,) of ⟨slopes, outputs⟩ over many samples at one point, chunk by chunk.
+
+        inputs, statistics: as of `outputs`. slopes: (n, k).
+        """
+        shape, samples = tuple(inputs(slice(0, 1)).shape), len(slopes)
+        chunk = min(samples, self._chunk(shape))
+        state = self._state(point, statistics)
+
+        def compute(most: int | None) -> torch.Tensor:
+            parameters = leaves(self._parameters.parts(point))
+            total, step = torch.zeros_like(point), most or chunk
+            with self._evaluating():
+                for first in range(0, samples, step):
+                    part = slice(first, min(first + step, samples))
+                    outputs = self._forward(state | parameters, inputs(part))
+                    found = pulled_back(outputs, list(parameters.values()), slopes[part])
+                    total += torch.cat([own.reshape(-1) for own in found])
+            return total
+
+        task = self._task("evaluation", 1, chunk, shape[1:], "take a smaller network")
+        return self._memory.fit(task, compute)
+
     def training_outputs(self, point: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
         """Outputs (b, k) of one minibatch, normalised by its own statistics, without gradients."""
 

@@ -1,5 +1,6 @@
 """How fast the gradients of clients can change on average."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -25,6 +26,28 @@ def average_smoothness(
     scaled = sparse.csr_array(features).multiply(scale[:, None] / np.sqrt(clients))
     of_regulariser = objective.regulariser.value * objective.regularisation_weight
     return objective.loss.value * _spectral_norm(sparse.csr_array(scaled)) + of_regulariser
+
+
+def block_smoothness(
+    features: np.ndarray | sparse.csr_array, starts: Sequence[int], objective: LinearObjective
+) -> tuple[float, float]:
+    """L and L_max of features cut into blocks of columns (TDCD, Assumption 1 and equation 10).
+
+    L is that of the whole gradient: c ‖A‖²/n, where A (n, d) are all rows and c bounds the loss's
+    second derivative. L_max is that of the partial gradient of any block and any samples, with
+    respect to all coordinates: c times the largest ‖a_ij‖ ‖a_i‖. Both with what the regulariser
+    adds. starts: (blocks + 1,) where blocks begin.
+    """
+    squares = features**2
+    whole = np.asarray(squares.sum(axis=1)).ravel()
+    largest = max(
+        float(np.sqrt(np.asarray(squares[:, first:end].sum(axis=1)).ravel() * whole).max(initial=0))
+        for first, end in pairwise(starts)
+    )
+    of_regulariser = objective.regulariser.value * objective.regularisation_weight
+    curvature = objective.loss.value
+    of_mean = curvature * _spectral_norm(features) ** 2 / max(features.shape[0], 1)
+    return of_mean + of_regulariser, curvature * largest + of_regulariser
 
 
 def _spectral_norm(rows: np.ndarray | sparse.csr_array) -> float:

@@ -187,7 +187,8 @@ def _holders(kind: str, on_graphs: bool, partitions: Sequence[Any]) -> str:
     if kind == "vertical":
         return f"{span('parties', 'party', 'parties')}, {span('active')} with labels"
     if kind == "tiered":
-        return f"{span('silos', 'silo')}, {span('clients', 'client')} in each"
+        clients = _span((own for each in partitions for own in each.clients_by_silo), "client", "")
+        return f"{span('silos', 'silo')}, {clients} in each"
     assignments = dict.fromkeys(each.assignment.replace("_", " ") for each in partitions)
     return f"{span('clients', 'agent' if on_graphs else 'client')}, {' or '.join(assignments)}"
 

@@ -160,10 +160,17 @@ class Crossings(NamedTuple):
     after: np.ndarray
 
 
-def crossings(trace: Trace, measurement: str, cost: str, target: float) -> Crossings:
-    """When each seed first reached the target level; a seed that diverged has reached nothing."""
+def crossings(
+    trace: Trace, measurement: str, cost: str, target: float, *, stays: bool = False
+) -> Crossings:
+    """When each seed first reached the target level; a seed that diverged has reached nothing.
+
+    stays: from when on all its records are at the level.
+    """
     levels, costs = log_measurement(trace, measurement), cost_axis(trace, cost)
     below = (levels <= target) & ~diverged(trace)[:, None]
+    if stays:
+        below = np.logical_and.accumulate(below[:, ::-1], axis=1)[:, ::-1]
     found = np.full((3, len(levels)), np.inf)
     arrives = below.any(axis=1)
     ends = ~arrives & ~diverged(trace)

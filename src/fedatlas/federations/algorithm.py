@@ -14,7 +14,7 @@ from fedatlas.schema.runs import RunSpec
 
 
 class Smoothness(Protocol):
-    """What step bounds depend on."""
+    """What step bounds over clients depend on."""
 
     @property
     def clients(self) -> int:
@@ -88,8 +88,8 @@ class Algorithm(Model, ABC):
     def effective_step_size(self) -> float:
         """The step by which methods of its paper are compared."""
 
-    def step_bounds(self, problem: Smoothness) -> list[StepBound]:
-        """Theorems' step bounds at this problem's smoothness; none by default."""
+    def step_bounds(self, problem: Any) -> list[StepBound]:
+        """Theorems' step bounds at a problem's or its constants' smoothness; none by default."""
         return []
 
     @classmethod

@@ -82,7 +82,8 @@ def row_title(figure: Figure, trace: xr.Dataset, run_title: str) -> str:
     if figure.rows == "effective_step_size":
         return f"effective step {trace.attrs['effective_step_size']:g}"
     if figure.rows == "partition":
-        return f"{json.loads(trace.attrs['specification'])['partition']['clients']} clients"
+        clients = json.loads(trace.attrs["specification"])["partition"]["clients"]
+        return f"{clients if isinstance(clients, int) else ' + '.join(map(str, clients))} clients"
     return run_title if figure.rows == "run" else ""
 
 

@@ -142,6 +142,13 @@ def _check_equal_clients(partition: HorizontalPartition, rows: int | None) -> No
         )
 
 
+def _most_clients(partition: HorizontalPartition | TieredPartition) -> int:
+    """Clients of the silo that has most."""
+    if isinstance(partition, TieredPartition):
+        return max(partition.clients_by_silo)
+    return partition.clients
+
+
 def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
     """The data set has enough rows and features, as far as the catalogue knows them.
 
@@ -153,7 +160,7 @@ def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
         _check_optimum(spec, rows, where)
     wanted = partition.samples or 0
     if not isinstance(partition, VerticalPartition):
-        wanted = max(wanted, partition.clients)
+        wanted = max(wanted, _most_clients(partition))
         if isinstance(partition, TieredPartition):
             with named(where, f" (data set '{spec.dataset}')"):
                 silo_blocks(partition, dataset.shape or (dataset.features,))
@@ -180,9 +187,10 @@ def check_samples(algorithm: Algorithm, spec: RunSpec, catalogue: Catalogue, whe
     with named(where, f" (data set '{spec.dataset}')"):
         # At most: how many are thinned out by class, the catalogue does not know.
         samples = len(train_and_test_rows(spec.partition, rows)[0])
-        if spec.partition.clients > samples:
+        clients = _most_clients(spec.partition)
+        if clients > samples:
             raise FedatlasError(
-                f"key 'partition.clients': {spec.partition.clients} clients cannot share "
+                f"key 'partition.clients': {clients} clients cannot share "
                 f"{samples} training samples; lower it"
             )
         algorithm.check_samples(samples)

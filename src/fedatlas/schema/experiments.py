@@ -19,8 +19,15 @@ from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model, in_full
 from fedatlas.schema.network_model import Backend, NetworkModel
-from fedatlas.schema.objectives import AucObjective, LinearObjective, Objective, PolyakObjective
+from fedatlas.schema.objectives import (
+    AucObjective,
+    ClassificationObjective,
+    LinearObjective,
+    Objective,
+    PolyakObjective,
+)
 from fedatlas.schema.partitions import Partition, VerticalPartition
+from fedatlas.schema.runs import RecordEvery
 from fedatlas.schema.selection import Selection
 from fedatlas.schema.studies import BackendComparison, BudgetStudy, Landscape, PrivacyAudit
 
@@ -51,7 +58,7 @@ class RunConfig(Model):
     objective: Objective | None = None
     graphs: Graphs | None = None
     rounds: PositiveInt | None = None
-    record_every: PositiveInt | None = None
+    record_every: RecordEvery | None = None
 
     @model_validator(mode="after")
     def _grid_is_sound(self) -> Self:
@@ -104,7 +111,7 @@ class Experiment(Model):
     graphs: Graphs | None = None
     objective: Objective
     rounds: PositiveInt
-    record_every: PositiveInt
+    record_every: RecordEvery
     seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
     tuning_seeds: tuple[NonNegativeInt, ...] = ()
     point_seconds: PositiveFloat | None = None
@@ -167,7 +174,7 @@ class Experiment(Model):
         """How many rounds a run takes."""
         return self.runs[run].rounds or self.rounds
 
-    def record_every_of(self, run: str) -> int:
+    def record_every_of(self, run: str) -> RecordEvery:
         """After how many rounds a run is measured again."""
         return self.runs[run].record_every or self.record_every
 
@@ -214,7 +221,6 @@ class Experiment(Model):
                 "'trained: false' needs 'budgets' or 'privacy_audit', and runs of its own"
             )
         kinds = {self.partition_of(run).kind for run in self.runs}
-        known = kinds in ({"horizontal"}, {"vertical"})
         if self.validation and not (
             isinstance(self.partition, VerticalPartition)
             and isinstance(self.objective, LinearObjective)
@@ -225,10 +231,10 @@ class Experiment(Model):
                 "'validation' belongs to vertical partitions with a 'network' and runs of their own"
             )
         computable = isinstance(self.objective, LinearObjective | PolyakObjective)
-        if self.theory and not (known and computable):
+        if self.theory and not (len(kinds) == 1 and computable):
             raise ValueError(
-                "'theory' belongs to linear models over horizontal or over vertical partitions, "
-                "and to functions whose constants are known; remove it"
+                "'theory' belongs to linear models over partitions of one kind, and to functions "
+                "whose constants are known; remove it"
             )
         if self.landscape is not None and not isinstance(self.objective, AucObjective):
             raise ValueError(
@@ -365,9 +371,16 @@ class Experiment(Model):
             )
 
     def _measured(self, run: str) -> tuple[str, ...]:
-        """What a run measures: only agents have accuracies of their own, and disagree."""
-        known = self.objective_of(run).measurements
-        if self.partition_of(run).kind != "tiered":
+        """What a run measures.
+
+        Only agents have accuracies of their own, and disagree; only silos measure the gradient of
+        networks.
+        """
+        objective, kind = self.objective_of(run), self.partition_of(run).kind
+        known = objective.measurements
+        if kind != "tiered" and isinstance(objective, ClassificationObjective):
+            return tuple(name for name in known if name != "gradient_norm")
+        if kind != "tiered":
             return known
         return tuple(name for name in known if "agent" not in name and name != "disagreement")
 

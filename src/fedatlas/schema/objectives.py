@@ -173,6 +173,7 @@ class ClassificationObjective(Model):
         qualities = ("f1", "auroc") if self.is_binary else ("top5_accuracy",)
         return (
             "objective",
+            "gradient_norm",
             "train_accuracy",
             "test_accuracy",
             *(f"{rows}_{quality}" for quality in qualities for rows in ("train", "test")),

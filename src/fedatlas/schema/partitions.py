@@ -4,7 +4,7 @@ import math
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import text_digest
@@ -112,30 +112,33 @@ class _Partition(Model):
 class _ClientPartition(_Partition):
     """What partitions among clients also state.
 
-    clients: number of clients, of each silo if there are several; each needs a sample.
     binary: labels made ±1, one class made rare; null leaves labels as they are.
     """
 
-    clients: int = Field(ge=1)
-    samples: int | None = Field(default=None, ge=1)
     binary: BinaryClasses | None = None
-
-    @field_validator("samples")
-    @classmethod
-    def _a_sample_each(cls, samples: int | None, info: ValidationInfo) -> int | None:
-        clients = info.data.get("clients", 1)
-        if samples is not None and samples < clients:
-            raise ValueError(f"fewer than the {clients} clients, and each needs a sample")
-        return samples
 
     @property
     def _binary_part(self) -> list[str]:
         return [] if self.binary is None else [self.binary.slug]
 
 
+def _enough_samples(samples: int | None, info: ValidationInfo) -> int | None:
+    """A validator: each client, of each silo if there are several, needs a sample."""
+    clients = info.data.get("clients", 1)
+    most = clients if isinstance(clients, int) else max(clients)
+    if samples is not None and samples < most:
+        raise ValueError(f"fewer than the {most} clients, and each needs a sample")
+    return samples
+
+
+#: Behind `clients`, which it is checked against.
+_Samples: TypeAlias = Annotated[int | None, Field(ge=1), AfterValidator(_enough_samples)]
+
+
 class HorizontalPartition(_ClientPartition):
     """Every client holds whole samples, in one silo.
 
+    clients: number of clients; each needs a sample.
     assignment:
         `consecutive`: equal blocks of consecutive rows; sizes differ by at most one, the first
         clients being the larger.
@@ -152,6 +155,8 @@ class HorizontalPartition(_ClientPartition):
     silos: ClassVar[int] = 1
 
     kind: Literal["horizontal"] = "horizontal"
+    clients: int = Field(ge=1)
+    samples: _Samples = None
     assignment: Literal["consecutive", "shuffled", "by_class", "dirichlet"] = "consecutive"
     # Far below the bound the split is uniform already; it keeps sums finite and slugs free of "+".
     concentration: float | None = Field(default=None, gt=0, le=1e9, validate_default=True)
@@ -294,14 +299,20 @@ class TieredPartition(_ClientPartition):
         all combinations of blocks, in C order of the data set's axes (`AXES`); of a data set
         without a shape the one axis is `columns`. The blocks of an axis are contiguous and their
         sizes differ by at most one, the first being the larger.
-    clients: every silo shares out the training samples after a uniform random permutation of its
-        own, in blocks whose sizes differ by at most one (Das et al. 2022, section 5.2).
+    clients: K of every silo, or a list with K_j of each silo j. A silo shares out the training
+        samples after a uniform random permutation, in blocks whose sizes differ by at most one
+        (Das et al. 2022, sections 2.1 and 5.2).
+    permutation: `own` draws one in each silo; `shared` draws one for all, as the public code does:
+        with as many clients everywhere, those of one number then hold the same samples.
     binary: under one seed a horizontal partition keeps the same rows.
     seed: of everything random here; null lets every trial (seed of a run) have its own partition.
     """
 
     kind: Literal["tiered"] = "tiered"
     cut: dict[str, Annotated[int, Field(ge=1)]]
+    clients: Annotated[int, Field(ge=1)] | tuple[Annotated[int, Field(ge=1)], ...]
+    samples: _Samples = None
+    permutation: Literal["own", "shared"] = "own"
     seed: int | None = Field(default=None, ge=0)
 
     @field_validator("cut")
@@ -316,16 +327,31 @@ class TieredPartition(_ClientPartition):
             )
         return {axis: cut[axis] for axis in _KNOWN_AXES if axis in cut}
 
+    @model_validator(mode="after")
+    def _clients_of_every_silo(self) -> Self:
+        if not isinstance(self.clients, int) and len(self.clients) != self.silos:
+            raise ValueError(
+                f"clients: lists {len(self.clients)} numbers, but 'cut' makes {self.silos} silos"
+            )
+        return self
+
     @property
     def silos(self) -> int:
         """Number of silos N, each with a shard file."""
         return math.prod(self.cut.values())
 
     @property
+    def clients_by_silo(self) -> tuple[int, ...]:
+        """K_j of each silo."""
+        return (self.clients,) * self.silos if isinstance(self.clients, int) else self.clients
+
+    @property
     def slug(self) -> str:
         """A file-name-safe name that no other specification has; not meant to be parsed."""
         blocks = [f"{axis}{blocks}" for axis, blocks in self.cut.items()]
-        parts = [self.kind, *blocks, f"k{self.clients}", f"seed{self.seed}"]
+        clients = {self.clients} if isinstance(self.clients, int) else self.clients
+        parts = [self.kind, *blocks, f"k{'_'.join(map(str, clients))}", f"seed{self.seed}"]
+        parts += ["shared"] if self.permutation == "shared" else []
         parts += _part("first", self.samples) + self._binary_part
         return "-".join(parts + self._test_part)
 

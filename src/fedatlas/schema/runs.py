@@ -6,9 +6,9 @@ Device, threads, mirror and paths are not part of it. Experiment files are expan
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt
 
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.graphs import Graphs
@@ -17,6 +17,18 @@ from fedatlas.schema.network_model import Backend, NetworkModel
 from fedatlas.schema.objectives import NetworkObjective, Objective
 from fedatlas.schema.partitions import Partition, pooled_rows
 from fedatlas.schema.selection import agreeing, best_candidate
+
+
+def _from_the_start(every: int | dict[int, int]) -> int | dict[int, int]:
+    if not isinstance(every, int) and (0 not in every or list(every) != sorted(every)):
+        raise ValueError("must begin with round 0 and rise, such as {0: 2, 40: 20}")
+    return every
+
+
+#: After how many rounds a run is measured again; also by first rounds: {0: 2, 40: 20}.
+RecordEvery: TypeAlias = Annotated[
+    PositiveInt | dict[NonNegativeInt, PositiveInt], AfterValidator(_from_the_start)
+]
 
 
 class RunSpec(Model):
@@ -44,7 +56,7 @@ class RunSpec(Model):
     hyper_parameters: dict[str, Any]
     tuned_in: str | None = None
     rounds: PositiveInt
-    record_every: PositiveInt
+    record_every: RecordEvery
     seeds: tuple[NonNegativeInt, ...]
     tuning_seeds: tuple[NonNegativeInt, ...] = ()
 

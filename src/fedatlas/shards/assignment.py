@@ -113,8 +113,8 @@ def share_out_by_silo(
 
     `labels` (rows,) are those of the whole data set, in row order. Each silo has every training row
     at one client; rows of a class that is made rare may be left out. A silo's permutation depends
-    on `seed`, the silo's number and the number of training rows only: not on the other silos, nor
-    on the number of clients.
+    on `seed`, the number of training rows and, unless it is shared, the silo's number only: not on
+    the other silos, nor on the number of clients. The shared one is that of silo 0.
 
     Raises FedatlasError when there are fewer rows than `samples` or `clients`, or when a class of
     `binary` has no training row.
@@ -122,9 +122,13 @@ def share_out_by_silo(
     train, test = train_and_test_rows(spec, len(labels))
     if spec.binary is not None:
         train = _thinned(spec, spec.binary, train, labels)
-    _require_a_sample_each(spec.clients, len(train))
-    orders = (_generator(spec, _SILOS, silo).permutation(len(train)) for silo in range(spec.silos))
-    return [_dealt(train, order, spec.clients) for order in orders], test
+    _require_a_sample_each(max(spec.clients_by_silo), len(train))
+    shared = spec.permutation == "shared"
+    of_silos = []
+    for silo, clients in enumerate(spec.clients_by_silo):
+        generator = _generator(spec, _SILOS, 0 if shared else silo)
+        of_silos.append(_dealt(train, generator.permutation(len(train)), clients))
+    return of_silos, test
 
 
 def _generator(spec: Partition, *stream: int) -> np.random.Generator:

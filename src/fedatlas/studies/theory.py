@@ -15,6 +15,7 @@ from fedatlas.evaluation.theory_table import QUANTITIES, Row, bounded_values
 from fedatlas.federations.client_shards import read_shard
 from fedatlas.federations.decentralised.network import graph_weights
 from fedatlas.federations.setting import shard_files
+from fedatlas.federations.tiered.shards import read_tiered_shards
 from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.schema.objectives import LinearObjective, PolyakObjective
 from fedatlas.schema.runs import RunSpec
@@ -23,6 +24,7 @@ from fedatlas.theory.constants import Constants, PartyConstants, constants_of
 from fedatlas.theory.delays import delays_of
 from fedatlas.theory.methods import theorems_on
 from fedatlas.theory.theorems import Course, Theorem
+from fedatlas.theory.tiers import TierConstants
 
 AnyConstants = Constants | PartyConstants | AgentConstants
 
@@ -70,12 +72,17 @@ def _of_agents(spec: RunSpec, folder: Path) -> AgentConstants:
 
 def _constants(
     kind: str, folder: Path, silos: int, objective: LinearObjective
-) -> Constants | PartyConstants:
+) -> Constants | PartyConstants | TierConstants:
     files = shard_files(folder, silos)
+    data: Any
     if kind == "vertical":
-        return constants_of(read_party_shards(files).train, objective)
-    (file,) = files
-    return constants_of(read_shard(file), objective)
+        data = read_party_shards(files).train
+    elif kind == "tiered":
+        data = read_tiered_shards(files)
+    else:
+        data = read_shard(files[0])
+    found: Constants | PartyConstants | TierConstants = constants_of(data, objective)
+    return found
 
 
 def _course(trace: Trace, spec: RunSpec, optimum: float | None) -> Course:

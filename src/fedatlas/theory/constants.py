@@ -70,8 +70,8 @@ class PartyConstants:
 
 
 @singledispatch
-def constants_of(data: Any, objective: LinearObjective) -> Constants | PartyConstants:
-    """Computed from samples of clients or columns of parties.
+def constants_of(data: Any, objective: LinearObjective) -> Any:
+    """Computed from samples of clients, columns of parties, or silos (`theory.tiers`).
 
     FedatlasError where clients hold unequally many.
     """
@@ -88,8 +88,8 @@ def _of_clients(data: ClientSamples, objective: LinearObjective) -> Constants:
         )
     features = data.samples.features
     rows = PartyRows(features, data.samples.label, np.array([0, features.shape[1]]))
-    start, smoothness = _at_start(rows, objective)
-    distance, optimum = _optimum(rows, objective)
+    start, smoothness = at_start(rows, objective)
+    distance, optimum = optimum_of(rows, objective)
     return Constants(
         clients=data.clients,
         samples=int(sizes[0]),
@@ -103,8 +103,8 @@ def _of_clients(data: ClientSamples, objective: LinearObjective) -> Constants:
 
 @constants_of.register
 def _of_parties(rows: PartyRows, objective: LinearObjective) -> PartyConstants:
-    start, smoothness = _at_start(rows, objective)
-    _, optimum = _optimum(rows, objective)
+    start, smoothness = at_start(rows, objective)
+    _, optimum = optimum_of(rows, objective)
     largest = _largest_norms(rows)
     regulariser = objective.regulariser
     return PartyConstants(
@@ -121,13 +121,13 @@ def _of_parties(rows: PartyRows, objective: LinearObjective) -> PartyConstants:
     )
 
 
-def _at_start(rows: PartyRows, objective: LinearObjective) -> tuple[float, float]:
+def at_start(rows: PartyRows, objective: LinearObjective) -> tuple[float, float]:
     """f(0), and L of every f_i."""
     model = LinearModel(rows.features, rows.label, objective)
     return model.value_and_gradient(np.zeros(model.dimension))[0], model.smoothness
 
 
-def _optimum(rows: PartyRows, objective: LinearObjective) -> tuple[float | None, float | None]:
+def optimum_of(rows: PartyRows, objective: LinearObjective) -> tuple[float | None, float | None]:
     """‖x*‖ and f* of a convex objective."""
     if objective.regulariser is not Regulariser.L2:
         return None, None

@@ -6,13 +6,22 @@ from typing import Any
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.algorithms.scaffold import Scaffold
+from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.algorithms.vfb2_saga import Vfb2Saga
 from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
-from fedatlas.theory import dp_gradient_tracking, fedpage, scaffold, vfb2_convex, vfb2_nonconvex
+from fedatlas.theory import (
+    dp_gradient_tracking,
+    fedpage,
+    scaffold,
+    tdcd,
+    vfb2_convex,
+    vfb2_nonconvex,
+)
 from fedatlas.theory.agents import AgentConstants
 from fedatlas.theory.constants import Constants, PartyConstants
 from fedatlas.theory.theorems import Course, Theorem
+from fedatlas.theory.tiers import TierConstants
 
 _OF_CLIENTS: dict[type, Callable[[Any, Constants, Course], list[Theorem]]] = {
     FedPage: fedpage.theorems,
@@ -27,12 +36,16 @@ _OF_PARTIES: dict[type, tuple[Callable[[Any, PartyConstants, Course], list[Theor
 
 
 def theorems_on(
-    method: Any, constants: Constants | PartyConstants | AgentConstants, course: Course
+    method: Any,
+    constants: Constants | PartyConstants | AgentConstants | TierConstants,
+    course: Course,
 ) -> list[Theorem]:
     """The theorems on a run of a method; none on methods without any here."""
     if isinstance(constants, AgentConstants):
         on_agents = isinstance(method, DpGradientTracking)
         return dp_gradient_tracking.theorems(method, constants, course) if on_agents else []
+    if isinstance(constants, TierConstants):
+        return tdcd.theorems(method, constants, course) if isinstance(method, Tdcd) else []
     if isinstance(constants, Constants):
         of_clients = _OF_CLIENTS.get(type(method))
         return of_clients(method, constants, course) if of_clients else []

@@ -25,6 +25,9 @@ class CostToTargetTest(RelationTest):
 
     kind: Literal["cost_to_target"]
     target: PositiveFloat = Field(description="in units of the measurement")
+    stays: bool = Field(
+        default=False, description="whether records after that cost must be at the level, too"
+    )
 
     @property
     def unit(self) -> str:
@@ -45,8 +48,12 @@ class CostToTargetTest(RelationTest):
         return judged_again(self._to(results, traces, target), again)
 
     def _to(self, results: Results, traces: Sequence[Trace], target: float) -> Finding:
-        found = [crossings(trace, self.measurement, self.cost, target) for trace in traces]
+        found = [
+            crossings(trace, self.measurement, self.cost, target, stays=self.stays)
+            for trace in traces
+        ]
         subject = f"{unit_of(self.cost)} to {target_name(self.measurement, target)}"
+        subject += " for good" if self.stays else ""
         for run, crossing in zip(self.runs, found, strict=True):
             if np.isneginf(crossing.cost).any():
                 return Finding("", "not testable", f"{subject}: {run} starts there")

@@ -36,4 +36,6 @@ class GrowthTest(SeriesTest, PowerTest):
         partition = experiment.partition_of(run)
         if isinstance(partition, VerticalPartition):
             raise ValueError(f"run '{run}' has no clients")
+        if not isinstance(partition.clients, int):
+            raise ValueError(f"run '{run}' has other clients in each silo")
         return partition.clients

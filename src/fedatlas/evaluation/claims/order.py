@@ -1,7 +1,7 @@
 from functools import partial
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import Trace
@@ -20,6 +20,12 @@ class OrderTest(RelationTest):
     at: PositiveFloat | None = Field(
         default=None, description="cost at which to compare; None: the largest that both reached"
     )
+    share: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="in place of `at`: a share of the largest cost that both reached",
+    )
     window: float | None = Field(
         default=None,
         gt=0,
@@ -27,6 +33,12 @@ class OrderTest(RelationTest):
         description="share of that cost, at its end, over which levels are means; None: as points "
         "are selected",
     )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.at is not None and self.share is not None:
+            raise ValueError("'at' and 'share' both say at which cost to compare; remove one")
+        return self
 
     def check(self, experiment: Experiment) -> None:
         if self.cost != "round" or self.at is None:
@@ -56,6 +68,7 @@ class OrderTest(RelationTest):
                     f"'{self.first}' and '{self.second}' both spent"
                 )
             budget = self.at
+        budget *= self.share or 1.0
         return judged_by(budget, partial(self._at, results, traces), start=start)
 
     def _at(self, results: Results, traces: list[Trace], budget: float) -> Finding:

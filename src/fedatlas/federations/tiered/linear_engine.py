@@ -1,5 +1,6 @@
 """Silos that train blocks of a linear model: margins are summed over silos."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,22 @@ class LinearSilos(NumpyArrays, TieredProblem):
             _Silo(*silo, objective) for silo in zip(data.silos, data.place, strict=True)
         )
         whole = sparse.hstack([silo.features[silo.stored] for silo in self._silos], format="csr")
-        self._whole = LinearModel(sparse.csr_array(whole), label, objective)
+        self._rows, self._objective = sparse.csr_array(whole), objective
+        widths = [silo.features.shape[1] for silo in self._silos]
+        self._starts = np.concatenate([[0], np.cumsum(widths)]).tolist()
+        self._whole = LinearModel(self._rows, label, objective)
         self._label, self._test = label, None
         tests = [silo.test for silo in data.silos if silo.test is not None]
         if tests:
             columns = [sparse.csr_array(test.features) for test in tests]
             self._test = (sparse.csr_array(sparse.hstack(columns)), tests[0].label)
+
+    @cached_property
+    def smoothness(self) -> float:
+        """max(L, L_max) of TDCD's Theorem 1; found when asked for."""
+        from fedatlas.arithmetic.smoothness import block_smoothness
+
+        return max(block_smoothness(self._rows, self._starts, self._objective))
 
     def start(self, seed: int) -> SiloModels:
         """Zeros, as of the other linear problems."""

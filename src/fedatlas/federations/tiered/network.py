@@ -1,5 +1,6 @@
 """Hubs that talk to each other and to the clients of their silos. It carries and counts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -19,8 +20,8 @@ PerSilo: TypeAlias = tuple[Any, ...]
 class SiloModels(NamedTuple):
     """The blocks of the model, one per silo j.
 
-    weights: θ_j, (d_j,), or of every client (K, d_j). statistics: likewise the running means and
-    variances of BatchNorm, (s_j,) or (K, s_j), without entries in networks that keep none.
+    weights: θ_j, (d_j,), or of every client (K_j, d_j). statistics: likewise the running means and
+    variances of BatchNorm, (s_j,) or (K_j, s_j), without entries in networks that keep none.
     """
 
     weights: PerSilo
@@ -35,9 +36,14 @@ class SharedMinibatch:
     silos: tuple[Any, ...]
 
     @property
-    def sizes(self) -> np.ndarray:
-        """Samples |ζ_{k,j}| of every client, (N, K)."""
-        return np.stack([silo.sizes for silo in self.silos])
+    def sizes(self) -> tuple[np.ndarray, ...]:
+        """Samples |ζ_{k,j}| of every client of each silo, (K_j,)."""
+        return tuple(silo.sizes for silo in self.silos)
+
+    @property
+    def holders(self) -> int:
+        """Clients of all silos that hold a sample of it."""
+        return sum(int(np.count_nonzero(sizes)) for sizes in self.sizes)
 
 
 @dataclass
@@ -57,23 +63,26 @@ class TieredCounters(SequentialCounters):
 
 
 class TieredNetwork:
-    """Two tiers: N hubs, all connected, each with K clients that talk to their hub only.
+    """Two tiers: N hubs, all connected, each with K_j clients that talk to their hub only.
 
     An array weighs its number of entries times its item size, a sample id 8 bytes. What clients or
     hubs send in parallel is one trip.
     """
 
-    def __init__(self, silos: int, clients: int, counters: TieredCounters) -> None:
-        """silos: N. clients: K of each silo."""
-        self._silos, self._clients, self._counters = silos, clients, counters
+    def __init__(self, clients: Sequence[int], counters: TieredCounters) -> None:
+        """clients: K_j of each silo."""
+        self._silos, self._clients, self._counters = len(clients), clients, counters
 
     def send_models(self, models: SiloModels, batch: SharedMinibatch) -> SiloModels:
         """From each hub its model, and the ids of the minibatch, to each of its clients."""
-        count, ids = self._counters, self._silos * batch.size * _BYTES_OF_ID
-        count.bytes_down += self._clients * (_bytes(*models) + ids)
-        largest = max(_bytes_by_silo(*models))
-        count.count_exchange(self._clients * (largest + batch.size * _BYTES_OF_ID))
-        count.messages += self._silos * self._clients
+        count, ids = self._counters, batch.size * _BYTES_OF_ID
+        sent = [
+            clients * (weight + ids)
+            for clients, weight in zip(self._clients, _bytes_by_silo(*models), strict=True)
+        ]
+        count.bytes_down += sum(sent)
+        count.count_exchange(max(sent))
+        count.messages += sum(self._clients)
         count.hub_client_trips += 1  # that `collect_models` ends
         return models
 
@@ -87,8 +96,7 @@ class TieredNetwork:
         count.bytes_up += weight
         count.bytes_sent += (self._silos - 1) * weight
         count.bytes_down += weight
-        senders = int(np.count_nonzero(batch.sizes))
-        count.messages += 2 * senders + self._silos * (self._silos - 1)
+        count.messages += 2 * batch.holders + self._silos * (self._silos - 1)
         count.hub_client_trips += 1
         count.hub_hub_trips += self._silos > 1
         largest = max(_bytes_by_silo(embeddings))
@@ -110,8 +118,7 @@ class TieredNetwork:
         count.bytes_up += 2 * weight
         count.bytes_sent += 2 * weight
         count.bytes_down += 2 * weight
-        senders = int(np.count_nonzero(batch.sizes))
-        count.messages += 2 * (senders + self._silos - 1)
+        count.messages += 2 * (batch.holders + self._silos - 1)
         count.hub_client_trips += 2
         count.hub_hub_trips += 1
         largest = max(_bytes_by_silo(embeddings[1:]))
@@ -122,7 +129,7 @@ class TieredNetwork:
     def collect_models(self, models: SiloModels) -> SiloModels:
         """From clients to their hubs: models, or the parts that are sent, (senders, …)."""
         self._counters.bytes_up += _bytes(*models)
-        self._counters.messages += self._silos * self._clients
+        self._counters.messages += sum(self._clients)
         self._counters.count_exchange(max(_bytes_by_silo(*models)))
         return models
 

@@ -93,7 +93,12 @@ class NetworkSilos(TorchArrays, TieredProblem):
         silos = list(zip(self._silos, models.weights, models.statistics, strict=True))
         outputs = torch.stack([silo.train_outputs(*model) for silo, *model in silos]).sum(0)
         targets = self._silos[0].train_targets  # labels are the same in all silos
-        measured = {"objective": float(self._loss.losses(outputs, targets).double().mean())}
+        slopes = self._loss.slopes(outputs, targets) / self.samples
+        squares = [silo.gradient(*model, slopes).double().square().sum() for silo, *model in silos]
+        measured = {
+            "objective": float(self._loss.losses(outputs, targets).double().mean()),
+            "gradient_norm": float(torch.stack(squares).sum().sqrt()),
+        }
         found = self._loss.qualities(outputs, targets)
         measured |= {f"train_{name}": value for name, value in found.items()}
         if self._silos[0].has_test:
@@ -193,6 +198,14 @@ class _Silo:
         """Embeddings of all training samples by ascending id, (M, E)."""
         stored = self.network.outputs(weights, self._train.at, len(self._train), statistics)
         return stored[self._rows]
+
+    def gradient(
+        self, weights: torch.Tensor, statistics: torch.Tensor, slopes: torch.Tensor
+    ) -> torch.Tensor:
+        """∇_j of the objective, (d_j,); slopes: (M, E) of the loss, by ascending id."""
+        stored = torch.empty_like(slopes)
+        stored[self._rows] = slopes
+        return self.network.gradient(weights, self._train.at, stored, statistics)
 
     def test_outputs(self, weights: torch.Tensor, statistics: torch.Tensor) -> torch.Tensor:
         """Embeddings of all test samples, in their order, which is the same in all silos."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # the workflow imports algorithms when it is parsed: keep lib
 class TieredProblem(FederatedEngine):
     """The counting oracle; a subclass has the silos, which compute.
 
-    silos: N. clients: K of each silo. samples: M.
+    silos: N. clients: K_j of each silo. samples: M.
     """
 
     _silos: tuple[Any, ...]  # each with `batch`, `embeddings` and `gradients`
@@ -36,7 +36,8 @@ class TieredProblem(FederatedEngine):
     def __init__(self, data: TieredSamples) -> None:
         """Keep what the rows are shared out to."""
         self._counters = TieredCounters()
-        self.silos, self.clients = len(data.silos), data.silos[0].clients
+        self.silos = len(data.silos)
+        self.clients = tuple(silo.clients for silo in data.silos)
         self.samples = len(data.place[0])
 
     @abstractmethod
@@ -59,7 +60,7 @@ class TieredProblem(FederatedEngine):
     def copies(self, models: SiloModels) -> SiloModels:
         """The silos' models, at each of their clients."""
         weights, statistics = (
-            tuple(self.repeated(part, self.clients) for part in of_silos) for of_silos in models
+            tuple(map(self.repeated, of_silos, self.clients)) for of_silos in models
         )
         return SiloModels(weights, statistics)
 
@@ -77,7 +78,7 @@ class TieredProblem(FederatedEngine):
     def partial_gradients(
         self, models: SiloModels, others: PerSilo, batch: SharedMinibatch
     ) -> tuple[PerSilo, PerSilo]:
-        """g_{k,j} of every client, (K, d_j), and its running statistics afterwards, (K, s_j).
+        """g_{k,j} of every client, (K_j, d_j), and its running statistics afterwards, (K_j, s_j).
 
         models: of every client. others: Φ_{−j}, (B, E), as it was exchanged; a client's own Φ_j is
         computed anew (TDCD eq. 4). A client without samples in the minibatch has gradient 0 and

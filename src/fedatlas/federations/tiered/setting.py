@@ -19,7 +19,7 @@ class TieredSetting(Setting):
 
     def _trial(self, seed: int) -> Trial:
         engine, counters = self.engine, TieredCounters()
-        network = TieredNetwork(engine.silos, engine.clients, counters)
+        network = TieredNetwork(engine.clients, counters)
         return Trial(engine.counting(counters), network, counters, engine.start(seed))
 
 
