@@ -25,7 +25,7 @@ from fedatlas.plan.checks import (
     check_tuning_seeds,
 )
 from fedatlas.schema.experiment_files import Fault, Faults, load_sound_experiments
-from fedatlas.schema.experiments import Experiment, RunConfig
+from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.hyper_parameters import at_point, flat
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.papers import Paper, load_papers
@@ -35,6 +35,7 @@ from fedatlas.schema.partitions import (
     VerticalPartition,
     pooled_rows,
 )
+from fedatlas.schema.run_config import RunConfig
 from fedatlas.schema.runs import RunSpec
 
 #: The point of a run that is tuned in another experiment.

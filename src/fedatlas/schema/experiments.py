@@ -18,7 +18,7 @@ from fedatlas.schema.cost_names import declared_network, link_latencies
 from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model, in_full
-from fedatlas.schema.network_model import Backend, NetworkModel
+from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import (
     AucObjective,
     ClassificationObjective,
@@ -27,47 +27,13 @@ from fedatlas.schema.objectives import (
     PolyakObjective,
 )
 from fedatlas.schema.partitions import Partition, VerticalPartition
+from fedatlas.schema.run_config import RunConfig
 from fedatlas.schema.runs import RecordEvery
 from fedatlas.schema.selection import Selection
 from fedatlas.schema.studies import BackendComparison, BudgetStudy, Landscape, PrivacyAudit
 
 #: What only parties with columns count.
 PARTIES_COSTS = ("simulated_time", "elapsed_time", "update_epoch")
-
-
-class RunConfig(Model):
-    """One method in an experiment; a grid makes it several points.
-
-    title: in figures; the method's own by default.
-    grid: hyper-parameter → values; all combinations are run.
-    tuned_in: an experiment that chooses, for its run of the same name, what is not stated. With a
-        grid, it does so for every point of it.
-    backend: of parties with columns: `simulated`, or `processes`, see docs/parties.md. To the times
-        that processes need those of the network are added; without a network nothing is.
-    partition, network, objective, graphs, rounds, record_every: the experiment's by default.
-    """
-
-    algorithm: str
-    title: str | None = None
-    hyper_parameters: dict[str, Any] = Field(default={})
-    grid: dict[str, list[Any]] = Field(default={})
-    tuned_in: str | None = None
-    backend: Backend = "simulated"
-    partition: Partition | None = None
-    network: NetworkModel | None = None
-    objective: Objective | None = None
-    graphs: Graphs | None = None
-    rounds: PositiveInt | None = None
-    record_every: RecordEvery | None = None
-
-    @model_validator(mode="after")
-    def _grid_is_sound(self) -> Self:
-        for key, values in self.grid.items():
-            if key in self.hyper_parameters:
-                raise ValueError(f"'{key}' stands both in hyper_parameters and in grid")
-            if not values:
-                raise ValueError(f"grid '{key}' lists no value")
-        return self
 
 
 class Experiment(Model):
@@ -247,7 +213,8 @@ class Experiment(Model):
     def _runs_record_and_vary_as_meant(self) -> Self:
         longest: dict[str, tuple[int, str]] = {}
         for run, stated in self.runs.items():
-            every, rounds = self.record_every_of(run), self.rounds_of(run)
+            spacing, rounds = self.record_every_of(run), self.rounds_of(run)
+            every = min(spacing.values()) if isinstance(spacing, dict) else spacing
             if every > rounds:
                 own = stated.record_every is not None or stated.rounds is not None
                 raise ValueError(

@@ -26,7 +26,7 @@ from fedatlas.theory.methods import theorems_on
 from fedatlas.theory.theorems import Course, Theorem
 from fedatlas.theory.tiers import TierConstants
 
-AnyConstants = Constants | PartyConstants | AgentConstants
+AnyConstants = Constants | PartyConstants | AgentConstants | TierConstants
 
 
 def tabulate_theory(
