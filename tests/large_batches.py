@@ -81,7 +81,7 @@ def moved(point: torch.Tensor) -> torch.Tensor:
 
 
 def auc(
-    rows: int = 800, dtype: torch.dtype = torch.float64, vectorised: bool | None = None
+    rows: int = 400, dtype: torch.dtype = torch.float64, vectorised: bool | None = None
 ) -> Case:
     """θ, a, b and w of both workers."""
     data = images(rows, 2)
@@ -99,7 +99,7 @@ def auc(
 
 def agents(
     clipping: Clipping | None = None,
-    rows: int = 800,
+    rows: int = 400,
     dtype: torch.dtype = torch.float64,
     vectorised: bool | None = None,
 ) -> Case:
@@ -129,7 +129,7 @@ def series(samples: int) -> TieredSamples:
 
 
 def silos(
-    samples: int = 1600,
+    samples: int = 800,
     dtype: torch.dtype = torch.float64,
     vectorised: bool | None = None,
     model: str = "lstm",
@@ -234,11 +234,11 @@ def convolving() -> Case:
 
 #: How to make each, and the megabytes that it may take, if they are limited.
 CASES: dict[str, tuple[Callable[..., Case], dict[str, Any], float | None]] = {
-    "auc": (auc, {}, 30),
-    "auc float32": (auc, {"dtype": torch.float32}, 15),
-    "agents": (agents, {}, 30),
-    "clipped agents": (agents, {"clipping": Clipping("l2", 0.5)}, 60),
-    "silos": (silos, {}, 16),
+    "auc": (auc, {}, 15),
+    "auc float32": (auc, {"dtype": torch.float32}, 8),
+    "agents": (agents, {}, 15),
+    "clipped agents": (agents, {"clipping": Clipping("l2", 0.5)}, 30),
+    "silos": (silos, {}, 8),
     "linear": (linear, {}, 10),
     "evaluation": (evaluation, {}, 75),
     "normalising": (normalising, {}, 100),

@@ -58,7 +58,7 @@ def trained(spec, results, caplog) -> tuple[list[int], object]:
 
 @given(first=SEEDS, then=SEEDS, tuning=st.sets(st.sampled_from([3, 8, 12, 5])))
 @settings(
-    max_examples=15,
+    max_examples=8,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -149,7 +149,7 @@ def test_noise_about_an_exponential_of_few_records_is_told_with_few_errors():
     """At an even chance of either order neither is called surely better too often."""
     random = np.random.default_rng(5)
     outcomes = []
-    for _ in range(200):
+    for _ in range(100):
         # Half the seeds follow one curve, half the other: the median favours neither.
         levels = np.where(random.random((SEEDS, 1)) < 0.5, -0.5 - 0.05 * TIMES, power_law(2.5))
         levels = levels + 0.05 * random.normal(size=levels.shape)
@@ -157,8 +157,8 @@ def test_noise_about_an_exponential_of_few_records_is_told_with_few_errors():
         trace = vertical_trace(10.0**levels, epochs=EPOCHS)
         outcomes.append(verdict(order("linear"), a=trace).outcome)
     # All six alike with chance 1/64 a side.
-    assert outcomes.count("reproduced") <= 10
-    assert outcomes.count("contradicted") <= 10
+    assert outcomes.count("reproduced") <= 5
+    assert outcomes.count("contradicted") <= 5
 
 
 def test_too_few_records_are_not_testable_with_the_reason():

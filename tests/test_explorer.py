@@ -434,11 +434,14 @@ PARTS = """svg => [...svg.querySelectorAll("*")].map(part =>
   [part.tagName, part.textContent, ...[...part.attributes].map(a => [a.name, a.value])])"""
 
 
-def test_effects_are_drawn_as_on_pythons_pages(browser, open_page, tmp_path):
+def test_without_an_atlas_effects_are_drawn_as_on_pythons_pages(browser, open_page, tmp_path):
     found = every_outcome("ours-all")
     claims = write_claims(tmp_path / "claims.csv", found)
     write_explorer(write_atlas(tmp_path / "atlas.nc", {}), claims, tmp_path / "explorer.html")
+    assert list((tmp_path / "explorer").iterdir()) == []  # the rule promises a folder
     page = open_page(file=tmp_path / "explorer.html")
+    assert page.inner_text("#empty").startswith("Nothing is chosen")
+    assert page.inner_text("#holds").startswith("0 runs of 0 experiments, ")
     page.evaluate("document.querySelectorAll('#claims details').forEach(one => (one.open = true))")
     page.locator("#claims .cases table").wait_for()
     drawn = [drawing(each.effect) for each in found if each.effect]
@@ -617,8 +620,17 @@ def read_by(page) -> list[str]:
     return [source.rpartition("/")[2] for source in sources]
 
 
-def test_curves_are_read_when_they_are_shown(open_page, written):
-    page = open_page(fresh=True)
+def test_curves_are_read_when_they_are_shown_and_a_lost_file_is_named(opener, tmp_path):
+    atlas, claims = small_atlas(tmp_path / "atlas.nc"), write_claims(tmp_path / "claims.csv", [])
+    folder = tmp_path / "explorer"
+    write_explorer(atlas, claims, tmp_path / "explorer.html", SHOWS)
+    files = {file.name for file in folder.iterdir()}
+    assert len(files) == 7
+    (folder / "0123.js").write_text("of an older page")
+    write_explorer(atlas, claims, tmp_path / "explorer.html", SHOWS)
+    assert {file.name for file in folder.iterdir()} == files
+    page = opener(file=tmp_path / "explorer.html", fresh=True)
+    lost = read_by(page)[0]
     assert len(curves(page)) == len(read_by(page)) == 2
     page.click("[data-only=fedpage-first]")
     page.select_option("#measurement", "gradient_norm")
@@ -628,33 +640,13 @@ def test_curves_are_read_when_they_are_shown(open_page, written):
         page.check("#all-points")
         assert len(curves(page)) == 3 and len(read_by(page)) == 6
         page.uncheck("#all-points")
-    assert len(list(written.with_suffix("").iterdir())) == 7
-
-
-def test_a_lost_file_is_named_and_the_rest_is_shown(opener, tmp_path):
-    atlas, claims = small_atlas(tmp_path / "atlas.nc"), write_claims(tmp_path / "claims.csv", [])
-    folder = tmp_path / "explorer"
-    write_explorer(atlas, claims, tmp_path / "explorer.html")
-    files = {file.name for file in folder.iterdir()}
-    (folder / "0123.js").write_text("of an older page")
-    write_explorer(atlas, claims, tmp_path / "explorer.html")
-    assert {file.name for file in folder.iterdir()} == files
-    page = opener("show=vfb2-crosspaper", tmp_path / "explorer.html", fresh=True)
-    lost = read_by(page)[0]
+    assert opener.troubles == []
     (folder / lost).unlink()
+    page.goto(f"{page.url.partition('#')[0]}#show=vfb2-crosspaper")
     page.reload()
     assert len(curves(page)) == 1
     assert f"explorer/{lost} could not be read" in page.inner_text("#left-out-list")
     opener.troubles.clear()  # the browser's own words for it
-
-
-def test_an_empty_atlas_has_an_empty_page(open_page, tmp_path):
-    atlas = write_atlas(tmp_path / "atlas.nc", {})
-    write_explorer(atlas, write_claims(tmp_path / "claims.csv", []), tmp_path / "explorer.html")
-    assert list((tmp_path / "explorer").iterdir()) == []  # the rule promises a folder
-    page = open_page(file=tmp_path / "explorer.html")
-    assert page.inner_text("#empty").startswith("Nothing is chosen")
-    assert page.inner_text("#holds") == "0 runs of 0 experiments, 0 claims"
 
 
 def test_hostile_texts_are_shown_as_they_are(open_page, tmp_path):

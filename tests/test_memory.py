@@ -87,9 +87,9 @@ def test_what_ran_out_of_memory_comes_out_the_same(limited, name):
 def test_the_batch_the_model_and_the_device_are_named(limited):
     _, said = limited
     (warning,) = said["auc"]["state"]["warnings"].values()
-    batch = r"gradient of cnn_28x28 \(25,711 parameters\) on 800 samples of shape \(1, 28, 28\)"
+    batch = r"gradient of cnn_28x28 \(25,711 parameters\) on 400 samples of shape \(1, 28, 28\)"
     device = r"cpu \(\d+\.\d GB of \d+\.\d GB available, limited to \d\.\d GB\)"
-    then = "from then on with at most 50 samples at once, which is the same up to rounding"
+    then = "from then on with at most 25 samples at once, which is the same up to rounding"
     assert re.fullmatch(f"{batch} ran out of memory on {device}; {then}", warning)
     (warning,) = said["linear"]["state"]["warnings"].values()
     assert "(100 parameters) on 2 clients × 13333 samples of shape (100,)" in warning

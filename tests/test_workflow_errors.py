@@ -62,7 +62,10 @@ def test_commands_of_the_documentation_are_understood(tmp_path, line):
 
 def test_the_graph_of_all_papers_is_whole(workflow):
     shutil.copytree(ROOT / "config", workflow.folder / "config", dirs_exist_ok=True)
-    planned = workflow.planned("paper", "--configfile", "config/paper.yaml")
+    # A summary lists what a dry run would make, and formats no command of thousands of jobs.
+    status, summary = workflow.ask("--summary", "paper", "--configfile", "config/paper.yaml")
+    assert status == 0, summary
+    planned = {line.split("\t")[0] for line in summary.splitlines() if line.endswith("pending")}
     plan = whole_plan()
     papers = plan.select([f"{group}-*" for group in targets(plan)])
     expected = {file for name in papers for file in traces(plan, name)}
