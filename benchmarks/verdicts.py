@@ -78,13 +78,14 @@ def trace(
     end: float = 400.0,
     step: float = 0.1,
     split: str = "{}",
+    horizon: int = 0,
 ) -> xr.Dataset:
     """Of measurements by name, each (seeds, records), in `end` rounds; NaN where a seed diverged.
 
     The same object for every draw, with other values: making it anew would take half of the time.
     """
     ((name, measured),) = values.items()
-    made = _blank(run, name, measured.shape, end, step, split)
+    made = _blank(run, name, measured.shape, end, step, split, horizon)
     made.variables[name].values[...] = measured
     lost = np.isnan(measured).any(axis=1)
     made.variables["status"].values[...] = np.where(lost, "diverged", "ok")
@@ -93,7 +94,7 @@ def trace(
 
 @cache
 def _blank(
-    run: str, name: str, shape: tuple[int, int], end: float, step: float, split: str
+    run: str, name: str, shape: tuple[int, int], end: float, step: float, split: str, horizon: int
 ) -> xr.Dataset:
     rounds = np.linspace(0, end, shape[1])
     objective = np.linspace(1, 0.5, shape[1])
@@ -102,7 +103,7 @@ def _blank(
     columns |= {"iteration": 2 * rounds, "update_epoch": rounds / 10, "simulated_time": rounds}
     specification = {
         "rounds": int(end),
-        "hyper_parameters": {"step": step},
+        "hyper_parameters": {"step": step, "horizon": horizon},
         "partition": json.loads(split),
         "tuning_seeds": [],
     }
@@ -354,6 +355,46 @@ def growing(power: float) -> Draw:
     return draw
 
 
+def errors(power: float) -> Draw:
+    """Gradient norms at the end that grow as clients to this power."""
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        made = {}
+        for run, clients in zip("abcd", (1, 2, 4, 8), strict=True):
+            ends = power * math.log10(clients) - 2 + random.normal(0, SPREAD, (seeds, 1))
+            levels = ends * np.linspace(0, 1, RECORDS)
+            split = canonical_json({"clients": clients})
+            made[run] = trace(run, {"gradient_norm": 10.0**levels}, split=split)
+        return made
+
+    return draw
+
+
+def horizons(power: float) -> Draw:
+    """Gradient norms whose square at the end falls with runs' horizons K as (K + 1)^-power."""
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        made = {}
+        for run, horizon in zip("abcd", (100, 200, 400, 800), strict=True):
+            level = -power / 2 * math.log10(horizon + 1) + random.normal(0, SPREAD, (seeds, 1))
+            levels = np.minimum(np.linspace(0, 2, RECORDS), 1) * level
+            made[run] = trace(run, {"gradient_norm": 10.0**levels}, horizon=horizon)
+        return made
+
+    return draw
+
+
+def fallen(fall: float) -> Draw:
+    """A run that ends so many decades below its start."""
+
+    def draw(random: Random, seeds: int) -> dict[str, Any]:
+        start, end = random.normal(0, SPREAD, (2, seeds, 1))
+        levels = start + np.minimum(np.linspace(0, 2, RECORDS), 1) * (end - fall - start)
+        return {"a": trace("a", {"gradient_norm": 10.0**levels})}
+
+    return draw
+
+
 def ever_slower(power: float) -> Draw:
     """Rounds to ε that grow as 1/ε to this power, which differs between seeds by the spread."""
 
@@ -480,6 +521,17 @@ def cases() -> Iterator[Case]:
     rate = {"kind": "rate", "run": "a", "targets": (0.2, 0.1, 0.05), **gradient, "power": 1}
     yield Case("rate, at most 1/ε", "1/ε^1.1", border, rate, ever_slower(1.1))
     yield Case("rate, at most 1/ε", "1/ε", "holds", rate, ever_slower(1))
+    error = {"kind": "error_scaling", "series": tuple("abcd"), "size": "clients", **gradient}
+    error["averaged"] = False
+    yield Case("error_scaling, at most √N", "N^0.6", border, error, errors(0.6))
+    yield Case("error_scaling, at most √N", "N^0.5", "holds", error, errors(0.5))
+    horizon = {"kind": "horizon_rate", "series": tuple("abcd"), **gradient, "power": 1}
+    yield Case("horizon_rate, 1/K", "1/K^0.9", border, horizon, horizons(0.9))
+    yield Case("horizon_rate, 1/K", "1/K", "holds", horizon, horizons(1))
+    falls = {"kind": "falls", "run": "a", "measurement": "gradient_norm", "smallest_effect": 1.05}
+    yield Case("falls", "tie", "tie", falls, fallen(0))
+    yield Case("falls", "smallest effect", "smallest", falls, fallen(counts))
+    yield Case("falls", "by 1.26", "beyond", falls, fallen(0.1))
 
 
 def judged(case: Case, seeds: int, draws: int, seed: int) -> Counter[str]:
