@@ -71,11 +71,15 @@ class Observation:
     _blocks: Any = None
 
     def __post_init__(self) -> None:
-        self._counted = dict(vars(self.counters))
+        self.take_counters()
 
     def of(self, target: Any, name: str) -> Any:
         """What stands for a problem or network in this rehearsal; name: as methods call it."""
         return _Observed(target, name, self)
+
+    def take_counters(self) -> None:
+        """Take the counters as they are."""
+        self._counted = dict(vars(self.counters))
 
     def check_counters(self) -> None:
         """A Finding if counters have changed since the last call ended."""
@@ -95,7 +99,7 @@ class Observation:
             *(_bare(value) for value in given),
             **{key: _bare(value) for key, value in options.items()},
         )
-        self._counted = dict(vars(self.counters))
+        self.take_counters()
         if self.follows_states and bare in OF_PARTIES and hasattr(got, "queues"):
             self._blocks = got.x
         return self._noted(bare, given, got) if bare in INWARDS + OUTWARDS else got

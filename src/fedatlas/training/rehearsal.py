@@ -255,6 +255,7 @@ class _Rehearsal:
                 vars(trial.counters).update(counted)  # the start has counted, too
                 state = restore_state(template, copied, engine.array)
             point = method.point(state, trial.network)
+            seen.take_counters()  # parties report what they did until they settled
             points.append([engine.numpy(array).copy() for array in flat(point)])
         if watched:
             for functions, told in _NEEDED[self._spec.federation]:
