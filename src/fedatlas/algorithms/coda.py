@@ -63,8 +63,7 @@ class Coda(StagedMinMaxAlgorithm):
         batches = problem.minibatches(random, self.batch_size, self.local_steps)
         for step in range(self.local_steps):
             gradient = problem.gradients(theta, w, batches.at(step))
-            pull = self.proximal_weight * (theta - state.theta_ref)
-            theta = theta - primal_step * (gradient.theta + pull)
+            theta = self.descended(theta, gradient.theta, state.theta_ref, primal_step)
             w = w + dual_step * gradient.w
             # Workers keep sums of their own until the stage ends; their mean is all that matters.
             theta_sum, w_sum = theta_sum + theta.mean(0), w_sum + w.mean(0)
