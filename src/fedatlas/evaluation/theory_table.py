@@ -14,6 +14,7 @@ from fedatlas.evaluation.levels import diverged
 #: What theorems bound: means along all rounds so far, and sub-optimality where a run stands.
 SQUARED_GRADIENT, GRADIENT = "squared gradient norm", "gradient norm"
 SUBOPTIMALITY, LAST_SUBOPTIMALITY = "sub-optimality", "sub-optimality at the end"
+SQUARED_PRIMAL_GRADIENT = "squared norm of ∇Φ"
 QUANTITIES = (SQUARED_GRADIENT, GRADIENT, SUBOPTIMALITY, LAST_SUBOPTIMALITY)
 
 
@@ -24,7 +25,8 @@ class Row:
     covered: whether the run meets all conditions. lacks: those besides steps that it does not.
     note: where the statement does not follow from its proof, or what was taken for a constant.
     step, largest_step, step_factor: the step (of FedPAGE the global one, of SCAFFOLD the product
-    K η_g η_l), the largest that is covered, and their ratio. local_…: likewise η_l. bounds: what is
+    K η_g η_l, of FMGDA ĉη), the largest that is covered, and their ratio. local_…: likewise η_l, of
+    FMGDA the dual step cη. bounds: what is
     bounded. cost, spent: how much the run spent of what. counted, epochs: what the theorem counts,
     and how many of these the run made. promised: the bound then, at the run's step, or at covered
     ones if it is larger. at_start, measured: what is bounded, at the start and at the end, averaged
@@ -83,6 +85,8 @@ def bounded_values(trace: Trace, quantity: str, optimum: float | None = None) ->
     """
     if quantity in (SQUARED_GRADIENT, GRADIENT):
         values = column(trace, "gradient_norm") ** (2 if quantity == SQUARED_GRADIENT else 1)
+    elif quantity == SQUARED_PRIMAL_GRADIENT:
+        values = column(trace, "primal_gradient_norm") ** 2
     elif optimum is None:
         values = column(trace, "suboptimality")
     else:

@@ -15,6 +15,7 @@ from fedatlas.evaluation.theory_table import (
     GRADIENT,
     LAST_SUBOPTIMALITY,
     SQUARED_GRADIENT,
+    SQUARED_PRIMAL_GRADIENT,
     SUBOPTIMALITY,
     Row,
     bounded_values,
@@ -26,6 +27,7 @@ _LABELS = {
     GRADIENT: "mean of ‖∇f(x)‖ over all rounds so far",
     SUBOPTIMALITY: "mean of f(x) − f* over all rounds so far",
     LAST_SUBOPTIMALITY: "f(x) − f*",
+    SQUARED_PRIMAL_GRADIENT: "mean of ‖∇Φ(θ)‖² over all rounds so far",
 }
 _AXES = {
     "round": "communication rounds R",
@@ -47,7 +49,8 @@ def compose(
     rows: as `studies.theory.tabulate_theory` makes them.
     """
     drawn = [row for row in rows if row.covered and row.promised is not None]
-    quantities = list(dict.fromkeys(row.bounds for row in drawn)) or [SQUARED_GRADIENT]
+    shown = dict.fromkeys(row.bounds for row in drawn or rows if row.bounds)
+    quantities = list(shown) or [SQUARED_GRADIENT]
     colour_of = colours(dict(run_titles), {})
     canvas = Canvas(figsize=(8.0, 0.8 + 3.4 * len(quantities)), layout="constrained")
     places = canvas.subplots(len(quantities), squeeze=False).flat

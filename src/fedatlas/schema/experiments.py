@@ -72,7 +72,8 @@ class Experiment(Model):
         Verdicts, tables and figures show `seeds` only.
     point_seconds: about how long a point trains on one core, with all its seeds; short points share
         jobs. Without it every point has a job of its own.
-    theory: tabulate and draw theorems beside the runs of linear models over clients or parties.
+    theory: tabulate and draw theorems beside the runs of linear models over clients or parties, or
+        of linear scorers.
     audit: tabulate what parties learn from each other's messages.
     landscape: draw the loss surface of a network with two parameters.
     """
@@ -198,9 +199,13 @@ class Experiment(Model):
             )
         kinds = {self.partition_of(run).kind for run in self.runs}
         known = kinds in ({"horizontal"}, {"vertical"})
-        if self.theory and not (known and isinstance(self.objective, LinearObjective)):
+        has_constants = isinstance(self.objective, LinearObjective) or (
+            isinstance(self.objective, AucObjective) and self.objective.has_constants
+        )
+        if self.theory and not (known and has_constants):
             raise ValueError(
-                "'theory' belongs to linear models over horizontal or over vertical partitions; "
+                "'theory' belongs to linear models over horizontal or over vertical partitions, or "
+                "to auc_min_max with 'model: linear', 'scores: linear' and 'stationarity: true'; "
                 "remove it"
             )
         if self.landscape is not None and not isinstance(self.objective, AucObjective):

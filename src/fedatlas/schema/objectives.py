@@ -127,6 +127,11 @@ class AucObjective(Model):
     stationarity: bool = False
 
     @property
+    def has_constants(self) -> bool:
+        """Whether constants of theorems are known, and what these bound is measured."""
+        return self.stationarity and (self.model, self.scores) == ("linear", "linear")
+
+    @property
     def measurements(self) -> tuple[str, ...]:
         """What runs measure."""
         return (

@@ -11,14 +11,20 @@ import numpy as np
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError, named
 from fedatlas.evaluation.costs import Trace, column, specification
-from fedatlas.evaluation.theory_table import QUANTITIES, Row, bounded_values
+from fedatlas.evaluation.theory_table import (
+    QUANTITIES,
+    SQUARED_PRIMAL_GRADIENT,
+    Row,
+    bounded_values,
+)
 from fedatlas.federations.client_shards import read_shard
 from fedatlas.federations.setting import shard_files
 from fedatlas.federations.vertical.shards import read_party_shards
-from fedatlas.schema.objectives import LinearObjective
+from fedatlas.schema.objectives import AucObjective, LinearObjective
 from fedatlas.schema.runs import RunSpec
 from fedatlas.theory.constants import Constants, PartyConstants, constants_of
 from fedatlas.theory.delays import delays_of
+from fedatlas.theory.fmgda import MinMaxConstants, min_max_constants
 from fedatlas.theory.methods import theorems_on
 from fedatlas.theory.theorems import Course, Theorem
 
@@ -37,12 +43,13 @@ def tabulate_theory(
         for trace in points.values():
             spec = RunSpec.model_validate(specification(trace))
             partition = spec.partition.of_trial(spec.seeds[0])
-            if not isinstance(spec.objective, LinearObjective):
+            if not isinstance(spec.objective, LinearObjective | AucObjective):
                 raise FedatlasError(f"{spec.name}: theorems are about linear models only")
             with named(spec.name):
                 folder = shards / spec.dataset / spec.split / partition.slug
                 constants = known(partition.kind, folder, partition.silos, spec.objective)
-            optimum = None if "suboptimality" in trace else constants.optimum
+            known_optimum = getattr(constants, "optimum", None)
+            optimum = None if "suboptimality" in trace else known_optimum
             course = _course(trace, spec, optimum)
             found = theorems_on(build_algorithm(spec), constants, course)
             rows += [asdict(_row(spec, trace, theorem, course, optimum)) for theorem in found]
@@ -50,9 +57,12 @@ def tabulate_theory(
 
 
 def _constants(
-    kind: str, folder: Path, silos: int, objective: LinearObjective
-) -> Constants | PartyConstants:
+    kind: str, folder: Path, silos: int, objective: LinearObjective | AucObjective
+) -> Constants | PartyConstants | MinMaxConstants:
     files = shard_files(folder, silos)
+    if isinstance(objective, AucObjective):
+        (file,) = files
+        return min_max_constants(read_shard(file), objective)
     if kind == "vertical":
         return constants_of(read_party_shards(files).train, objective)
     (file,) = files
@@ -60,6 +70,9 @@ def _constants(
 
 
 def _course(trace: Trace, spec: RunSpec, optimum: float | None) -> Course:
+    if "primal_gradient_norm" in trace:
+        of_end = bounded_values(trace, SQUARED_PRIMAL_GRADIENT)[:, -1]
+        return Course(spec.rounds, {SQUARED_PRIMAL_GRADIENT: float(of_end.mean())})
     reached = {
         quantity: float(bounded_values(trace, quantity, optimum)[:, -1].mean())
         for quantity in QUANTITIES

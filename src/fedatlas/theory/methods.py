@@ -4,12 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 from fedatlas.algorithms.fedpage import FedPage
+from fedatlas.algorithms.fmgda import Fmgda
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.algorithms.vfb2_saga import Vfb2Saga
 from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
-from fedatlas.theory import fedpage, scaffold, vfb2_convex, vfb2_nonconvex
+from fedatlas.theory import fedpage, fmgda, scaffold, vfb2_convex, vfb2_nonconvex
 from fedatlas.theory.constants import Constants, PartyConstants
+from fedatlas.theory.fmgda import MinMaxConstants
 from fedatlas.theory.theorems import Course, Theorem
 
 _OF_CLIENTS: dict[type, Callable[[Any, Constants, Course], list[Theorem]]] = {
@@ -25,9 +27,11 @@ _OF_PARTIES: dict[type, tuple[Callable[[Any, PartyConstants, Course], list[Theor
 
 
 def theorems_on(
-    method: Any, constants: Constants | PartyConstants, course: Course
+    method: Any, constants: Constants | PartyConstants | MinMaxConstants, course: Course
 ) -> list[Theorem]:
     """The theorems on a run of a method; none on methods without any here."""
+    if isinstance(constants, MinMaxConstants):
+        return fmgda.theorems(method, constants, course) if isinstance(method, Fmgda) else []
     if isinstance(constants, Constants):
         of_clients = _OF_CLIENTS.get(type(method))
         return of_clients(method, constants, course) if of_clients else []
