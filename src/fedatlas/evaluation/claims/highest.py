@@ -28,9 +28,9 @@ class HighestTest(ComparisonTest):
     """One run is better than each of its rivals: one case per rival, and all of them together.
 
     Without a `cost` the measurements that runs end with are compared; with one, the means along it,
-    from where all begin to the largest cost that all reached. With `each_record_from` the run has to
-    lead at every record after that share of the rounds: its least lead is judged. That any rival is better than the run
-    is asked of every rival, which Holm's correction pays for.
+    from where all begin to the largest cost that all reached. With `each_record_from` the run must
+    lead at every record after that share of the rounds: its least lead is judged. That any rival is
+    better than the run is asked of every rival, which Holm's correction pays for.
     """
 
     kind: Literal["highest"]
