@@ -1,4 +1,4 @@
-"""FMGDA's constants on a linear scorer and what Corollary 1 covers, against the paper's formulas."""
+"""FMGDA's constants on a linear scorer and what Corollary 1 covers, by the paper's formulas."""
 
 from dataclasses import replace
 from math import log, sqrt
