@@ -287,7 +287,7 @@ class Experiment(Model):
             (f"claim '{claim.id}'", claim.test.runs, claim.test.measured, claim.test.counted)
             for claim in self.claims
         ]
-        costs = figure.costs if figure.kind == "convergence" else ()
+        costs = {"convergence": figure.costs, "scaling": (figure.cost,)}.get(figure.kind, ())
         looked_at.append(("the figure", runs, figure.measurements, costs))
         looked_at.append(("the selection", runs, (self.selection.measurement,), ()))
         for what, named, measured, counted in looked_at:

@@ -29,11 +29,16 @@ class GrowthTest(SeriesTest, PowerTest):
         return "better" if self.compare_with else super().direction
 
     def sizes(self, traces: Sequence[Trace]) -> np.ndarray:
-        numbers = [specification(trace)["partition"]["clients"] for trace in traces]
-        return rising(traces, numbers, "clients")
+        return clients(traces)
 
     def size_in(self, experiment: Experiment, run: str) -> int:
         partition = experiment.partition_of(run)
         if isinstance(partition, VerticalPartition):
             raise ValueError(f"run '{run}' has no clients")
         return partition.clients
+
+
+def clients(traces: Sequence[Trace]) -> np.ndarray:
+    """(runs,) numbers of clients; FedatlasError unless they rise."""
+    numbers = [specification(trace)["partition"]["clients"] for trace in traces]
+    return rising(traces, numbers, "clients")
