@@ -720,6 +720,7 @@ def test_methods_start_alike_and_learn(name, tmp_path):
     assert set(trace.data_vars) == {
         *("objective", "min_max_objective", "train_auroc", "test_auroc", "status"),
         *("train_accuracy", "test_accuracy"),
+        *("dual_variable", "dual_optimum", "dual_distance"),
     }
     np.testing.assert_array_equal(trace["iteration"], 2 * trace["round"])
     start = trace.isel(seed=0, record=0)
