@@ -151,8 +151,20 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def fmgda(gradient, theta0, w0, clients, rounds, *, primal_step, dual_step, alpha, beta, q):
-    """Algorithm 1; primal_step = ĉη and dual_step = cη, constant in t, and so alpha and beta.
+def corollary_1(t, constant):
+    """η_t/η_0 of Corollary 1: η_t = h̄/(e_t + t)^{1/3}, e_t = max(3/2, constant − t)."""
+    at_t, at_0 = (max(1.5, constant - s) + s for s in (t, 0))
+    return (at_0 / at_t) ** (1 / 3)
+
+
+def fmgda(
+    gradient, theta0, w0, clients, rounds,
+    *, primal_step, dual_step, alpha, beta, q, constant=None,
+):  # fmt: skip
+    """Algorithm 1; primal_step = ĉη_0 and dual_step = cη_0, and alpha and beta those of t = 0.
+
+    constant: 1728 L³q³h̄³ of Corollary 1, whose α_t and β_t are proportional to η_t²; None leaves
+    all four as they are.
 
     Draws: B_0, of u_1 and v_1, is step index -1; B_t, of iteration t = 1, 2, ..., is step index
     t - 1, used at both points of u_{t+1}. A round is q iterations; its last one synchronises and
@@ -169,22 +181,23 @@ def fmgda(gradient, theta0, w0, clients, rounds, *, primal_step, dual_step, alph
     trace = [(theta0, w0)]
     for t in range(1, rounds * q + 1):
         theta_old, w_old = list(theta), list(w)
+        eta = 1.0 if constant is None else corollary_1(t, constant)
         if t % q == 0:
             u_bar, v_bar = mean(u), mean(v)
             u, v = [u_bar] * clients, [v_bar] * clients
-            theta_bar = mean([theta_old[i] - primal_step * u_bar for i in range(clients)])
-            w_bar = mean([w_old[i] + dual_step * v_bar for i in range(clients)])
+            theta_bar = mean([theta_old[i] - eta * primal_step * u_bar for i in range(clients)])
+            w_bar = mean([w_old[i] + eta * dual_step * v_bar for i in range(clients)])
             theta, w = [theta_bar] * clients, [w_bar] * clients
             trace.append((theta_bar, w_bar))
         else:
             for i in range(clients):
-                theta[i] = theta_old[i] - primal_step * u[i]
-                w[i] = w_old[i] + dual_step * v[i]
+                theta[i] = theta_old[i] - eta * primal_step * u[i]
+                w[i] = w_old[i] + eta * dual_step * v[i]
         for i in range(clients):
             new_u, new_v = gradient(i, theta[i], w[i], t - 1)
             old_u, old_v = gradient(i, theta_old[i], w_old[i], t - 1)
-            u[i] = new_u + (1 - alpha) * (u[i] - old_u)
-            v[i] = new_v + (1 - beta) * (v[i] - old_v)
+            u[i] = new_u + (1 - alpha * eta**2) * (u[i] - old_u)
+            v[i] = new_v + (1 - beta * eta**2) * (v[i] - old_v)
     return trace
 
 
@@ -233,6 +246,14 @@ def momentum_local_sgda(gradient, theta0, w0, clients, rounds, *, primal_step, d
     return trace
 
 
+def proximal(theta, direction, theta_ref, step, prox, implicit):
+    """A step of C.1: with its pull at the old point, or the proximal form with γ = 1/prox."""
+    if not implicit:
+        return theta - step * (direction + prox * (theta - theta_ref))
+    gamma = 1 / prox
+    return (gamma * theta + step * theta_ref - gamma * step * direction) / (gamma + step)
+
+
 def stage_list(rounds, stages):
     """The stages (rounds, step factor); None is one stage. They have to fill the rounds."""
     stages = [(rounds, 1.0)] if stages is None else stages
@@ -256,6 +277,7 @@ def coda(
     dual_restart=False,
     restart=None,
     stage_output_in_trace=False,
+    implicit=False,
 ):
     """C.1; CODA+ is dual_restart=False. prox is 1/γ, pulling all of theta = (m, a, b).
 
@@ -291,8 +313,8 @@ def coda(
             for _ in range(q):
                 for i in range(clients):
                     g_theta, g_w = gradient(i, theta[i], w[i], t)
-                    pull = prox * (theta[i] - theta_ref)
-                    theta[i] = theta[i] - factor * primal_step * (g_theta + pull)
+                    step = factor * primal_step
+                    theta[i] = proximal(theta[i], g_theta, theta_ref, step, prox, implicit)
                     w[i] = w[i] + factor * dual_step * g_w
                 theta_sum = theta_sum + mean(theta)
                 w_sum = w_sum + mean(w)
@@ -325,6 +347,7 @@ def codasca(
     prox=0.0,
     global_step=1.0,
     freeze_variates=False,
+    implicit=False,
 ):
     """C.2 as in its box, not as in the official code; stages as for coda, prox = 1/γ.
 
@@ -349,8 +372,8 @@ def codasca(
             for i in range(clients):
                 for k in range(q):
                     g_theta, g_w = gradient(i, theta[i], w[i], t + k)
-                    g_theta = g_theta + prox * (theta[i] - theta_ref)
-                    theta[i] = theta[i] - step_theta * (g_theta - c_theta_i[i] + c_theta)
+                    along = g_theta - c_theta_i[i] + c_theta
+                    theta[i] = proximal(theta[i], along, theta_ref, step_theta, prox, implicit)
                     w[i] = w[i] + step_w * (g_w - c_w_i[i] + c_w)
                 if not freeze_variates:
                     moved = (theta_bar - theta[i]) / (q * step_theta)

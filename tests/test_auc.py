@@ -195,8 +195,8 @@ def one_number_each(
     return ClientSamples(samples, offsets, metadata, kept)
 
 
-def engine_of(data: ClientSamples, scores: str = "linear") -> AucEngine:
-    objective = AucObjective(name="auc_min_max", model="identity", scores=scores)
+def engine_of(data: ClientSamples, scores: str = "linear", **more: bool) -> AucEngine:
+    objective = AucObjective(name="auc_min_max", model="identity", scores=scores, **more)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fedatlas.architectures.architecture", named)
         return AucEngine(data, objective, "cpu", torch.float64)
@@ -236,7 +236,8 @@ def test_measurements(workers):
     h, y = rows.T
     measured = engine_of(one_number_each(*workers, test=[(2, 1), (1, 1), (1, -1)])).measure(POINT)
     qualities = {"train_auroc", "test_auroc", "train_accuracy", "test_accuracy"}
-    assert set(measured) == {"objective", "min_max_objective", *qualities}
+    dual = {"dual_variable", "dual_optimum", "dual_distance"}
+    assert set(measured) == {"objective", "min_max_objective", *dual, *qualities}
     right = [(x >= 0) == (label > 0) for x, label in rows.tolist()]
     assert measured["train_accuracy"] == pytest.approx(sum(right) / len(right))
     assert measured["test_accuracy"] == pytest.approx(2 / 3)
@@ -244,16 +245,57 @@ def test_measurements(workers):
     assert measured["test_auroc"] == pytest.approx(0.75)
     assert measured["objective"] == pytest.approx(reference.pairwise_squared_loss(h, y))
     p = (y > 0).mean()
-    values = [
-        reference.auc_value_of_scores(*of_h, 0.3, -0.4, 0.7, *of_y, p)
-        for of_h, of_y in (([[x for x, _ in w]], [[label for _, label in w]]) for w in workers)
-    ]
-    assert measured["min_max_objective"] == pytest.approx(np.mean(values), abs=1e-12)
+
+    def value(w: float) -> float:
+        """F by the reference; workers weigh the same."""
+        split = [np.array(worker).T for worker in workers]
+        each = [reference.auc_value_of_scores(x, 0.3, -0.4, w, label, p) for x, label in split]
+        return float(np.mean(each))
+
+    assert measured["min_max_objective"] == pytest.approx(value(0.7), abs=1e-12)
+    # F is a parabola in w: its vertex from three points.
+    low, middle, high = value(-1.0), value(0.0), value(1.0)
+    vertex = (high - low) / (2 * (2 * middle - low - high))
+    assert measured["dual_variable"] == pytest.approx(0.7)
+    assert measured["dual_optimum"] == pytest.approx(vertex, abs=1e-9)
+    assert measured["dual_distance"] == pytest.approx(abs(0.7 - vertex), abs=1e-9)
+
+
+@settings(deadline=None, max_examples=30)
+@given(grouped(), st.sampled_from(["linear", "sigmoid"]), st.integers(1, 9))
+def test_the_gradient_of_the_maximum_over_w_is_autograds(workers, scores, rows):
+    """By autograd through w*(θ) itself, where the engine takes ∇_θ F at w* (Danskin)."""
+    theta = POINT.theta.clone().requires_grad_()
+
+    def outer(w: torch.Tensor) -> torch.Tensor:
+        p = np.mean([label > 0 for worker in workers for _, label in worker])
+        total = torch.zeros((), dtype=torch.float64)
+        for worker in workers:
+            for x, label in worker:
+                h = theta[0] * x + theta[1]
+                h = torch.sigmoid(h) if scores == "sigmoid" else h
+                if label > 0:
+                    f = (1 - p) * ((h - theta[2]) ** 2 - 2 * (1 + w) * h)
+                else:
+                    f = p * ((h - theta[3]) ** 2 + 2 * (1 + w) * h)
+                total = total + (f - p * (1 - p) * w**2) / (len(worker) * len(workers))
+        return total
+
+    low, middle, high = (outer(tensor(w)) for w in (-1.0, 0.0, 1.0))
+    best = (high - low) / (2 * (2 * middle - low - high))
+    (expected,) = torch.autograd.grad(outer(best), theta)
+    engine = engine_of(one_number_each(*workers), scores, stationarity=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fedatlas.federations.min_max.engine._ROWS", rows)
+        measured = engine.measure(POINT)
+        found = engine.primal_gradient(POINT.theta, best.detach()[None])
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+    assert measured["primal_gradient_norm"] == pytest.approx(float(expected.norm()), abs=1e-9)
 
 
 def test_without_test_rows_there_is_no_test_auroc():
     measured = engine_of(one_number_each([(1, 1), (0, -1)])).measure(POINT)
-    assert set(measured) == {"objective", "min_max_objective", "train_auroc", "train_accuracy"}
+    assert not any(name.startswith("test_") for name in measured)
     assert measured["train_auroc"] == 1.0
 
 

@@ -17,7 +17,7 @@ from fedatlas.figures.style import draw
 from fedatlas.schema.figures import Figure
 from test_figures import legend, medians, shown
 from test_scaling import runs
-from trace_factory import auroc_trace, falling_trace, linear_trace, vertical_trace
+from trace_factory import auroc_trace, falling_trace, linear_trace, make_trace, vertical_trace
 
 NAN = np.nan
 TITLES = {"async": "VFB²-SVRG", "sync": "VFB-SVRG", "pooled": "NonF"}
@@ -207,6 +207,22 @@ def test_speed_up_is_the_ratio_of_times_by_seed():
     assert legend(place) == ["asynchronous", "synchronous", "ideal"]
     assert (place.get_xscale(), place.get_yscale()) == ("log", "log")
     assert [f"{tick:g}" for tick in place.get_xticks()] == ["1", "2", "4", "8"]
+
+
+def test_speed_up_with_clients_is_the_ratio_of_their_costs():
+    """A decade in four records of one client, in one record of four."""
+    decades = np.arange(9.0) * np.ones((3, 1))
+    made = {
+        "n1": {"p": make_trace(10 ** (-decades / 4), clients=1)},
+        "n4": {"p": make_trace(10**-decades, clients=4)},
+    }
+    groups = {"a": ("n1", "n4")}
+    canvas = composed(made, Figure(kind="scaling", target=0.1, cost="round", groups=groups))
+    (place,) = canvas.axes
+    (line,) = (line for line in place.lines if line.get_marker() not in ("None", None))
+    np.testing.assert_allclose(line.get_ydata(), [1, 4])
+    assert (place.get_xlabel(), place.get_ylabel()) == ("clients", "speed-up over one client")
+    assert "communication rounds to norm of the full gradient" in canvas.get_suptitle()
 
 
 def test_speed_up_to_an_accuracy_says_at_least():

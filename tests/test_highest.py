@@ -32,6 +32,24 @@ def judged(test: dict[str, Any], **runs: Any) -> dict[str, str]:
     return outcomes(test, selected_by="train_auroc", **runs)
 
 
+def test_at_each_record_the_least_lead_counts():
+    """Ahead of b by 0.1 on the mean, but behind it at one record of every seed."""
+    first = np.tile([0.5, 0.7, 0.8, 0.9, 0.95], (6, 1))
+    other = first - 0.1
+    for seed in range(6):
+        other[seed, 1 + seed % 4] = first[seed, 1 + seed % 4] + 0.02
+    runs = {"a": auroc_trace(first), "b": auroc_trace(other)}
+    along = highest("b", cost="round")
+    assert judged(along, **runs)[""] == "reproduced"
+    each = verdict(along | {"each_record_from": 0.1}, selected_by="train_auroc", **runs)
+    assert each.outcome == "contradicted"
+    assert each.effect.estimate == pytest.approx(-0.02)
+    later = verdict(along | {"each_record_from": 0.9}, selected_by="train_auroc", **runs)
+    assert later.effect.estimate == pytest.approx(0.1)  # of seeds 0, 1, 2, 4 and 5
+    with pytest.raises(ValidationError, match="needs 'cost: round'"):
+        HighestTest.model_validate(highest("b", each_record_from=0.1))
+
+
 def test_highest_has_a_verdict_of_its_own_and_one_per_rival():
     runs = {"a": rising([0.95] * 6), "b": rising([0.9] * 6), "c": rising([0.8] * 6)}
     cases = verdicts(highest("b", "c", at_end=True), selected_by="train_auroc", **runs)

@@ -219,6 +219,7 @@ class Run:
         if isinstance(method, Fmgda):
             loop = reference.fmgda
             options |= {"alpha": method.primal_momentum, "beta": method.dual_momentum}
+            options |= {"constant": method.constant_iterations}
         elif isinstance(method, MomentumLocalSgda):
             loop = reference.momentum_local_sgda
             options |= {"rho": method.momentum}
@@ -227,7 +228,7 @@ class Run:
         elif isinstance(method, Codasca):
             loop = reference.codasca
             options |= {"prox": method.proximal_weight, "global_step": method.global_step_size}
-            options |= {"stages": stages}
+            options |= {"stages": stages, "implicit": method.proximal_step == "implicit"}
         else:
             assert isinstance(method, Coda)
             loop = reference.coda
@@ -235,7 +236,7 @@ class Run:
             options |= {"prox": method.proximal_weight, "stages": stages}
             options |= {"stage_output_in_trace": stages is not None}
             options |= {"dual_restart": type(method) is Coda and stages is not None}
-            options |= {"restart": restart}
+            options |= {"restart": restart, "implicit": method.proximal_step == "implicit"}
         return loop(gradient, toy.theta0, toy.w0, toy.workers, len(self.draws), **options)
 
 
@@ -293,6 +294,26 @@ def test_full_batches(name, workers, q):
 def test_full_batches_in_stages(name, workers, q):
     method = build(name, local_steps=q, first_stage_rounds=2, stage_growth=1.5, step_decay=2)
     assert_replayed(Run(method, Toy(workers)).rounds(5), stages=[(2, 1.0), (3, 0.5)])
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_implicit_proximal_steps(name):
+    method = build(name, proximal_step="implicit", batch_size=3, first_stage_rounds=2)
+    run = Run(method, Toy()).rounds(8)
+    assert_replayed(run, stages=[(2, 1.0), (6, 1 / 3)])
+    explicit = build(name, batch_size=3, first_stage_rounds=2)
+    assert_different(run.trace, Run(explicit, Toy()).rounds(8).trace)
+
+
+@pytest.mark.parametrize("constant", [0.5, 4, 100])
+def test_fmgda_on_the_schedule_of_corollary_1(constant):
+    run = Run(build("fmgda", constant_iterations=constant, batch_size=3), Toy()).rounds(5)
+    assert_replayed(run)
+    constant_one = Run(build("fmgda", batch_size=3), Toy()).rounds(5)
+    if constant == 100:  # longer than the run: nothing falls yet
+        assert_same(run.trace, constant_one.trace, 1e-15)
+    else:
+        assert_different(run.trace, constant_one.trace)
 
 
 @pytest.mark.parametrize("name", ["fmgda", "codasca"])
@@ -699,6 +720,7 @@ def test_methods_start_alike_and_learn(name, tmp_path):
     assert set(trace.data_vars) == {
         *("objective", "min_max_objective", "train_auroc", "test_auroc", "status"),
         *("train_accuracy", "test_accuracy"),
+        *("dual_variable", "dual_optimum", "dual_distance"),
     }
     np.testing.assert_array_equal(trace["iteration"], 2 * trace["round"])
     start = trace.isel(seed=0, record=0)

@@ -40,6 +40,14 @@ runs:
 selection: {measurement: train_auroc}
 figure: {kind: final, measurement: train_auroc}
 """,
+    "grid-end": """
+paper: fmgda
+title: "The same steps by where they end"
+source: "a test"
+runs_of: demo-grid
+selection: {measurement: train_auroc, window: 0.01}
+figure: {kind: final, measurement: train_auroc}
+""",
     "small": """
 paper: fmgda
 title: "A small experiment"
@@ -56,7 +64,7 @@ rounds: 4
 record_every: 2
 seeds: [0, 1]
 runs:
-  fmgda: {algorithm: fmgda, tuned_in: demo-grid, hyper_parameters: {local_steps: 3}}
+  fmgda: {algorithm: fmgda, tuned_in: demo-grid-end, hyper_parameters: {local_steps: 3}}
   sgda: {algorithm: local_sgda, tuned_in: demo-grid}
 selection: {measurement: train_auroc}
 figure: {measurement: test_auroc, costs: [round], points: selected}

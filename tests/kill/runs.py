@@ -28,9 +28,12 @@ METHODS: dict[str, tuple[str, int, int, dict[str, Any]]] = {
     "vfb2_sgd": ("demo-vfb2/vfb2-sgd/step_size-0.1", 80, 7, NO_OPTIMUM),
     "vfb2_svrg": ("demo-vfb2/vfb2-svrg/step_size-0.1", 80, 7, NO_OPTIMUM),
     "vfb2_saga": ("demo-vfb2/vfb2-saga/step_size-0.1", 80, 7, NO_OPTIMUM),
-    "fmgda": ("demo-fmgda/fmgda/primal_momentum-0.9", 10, 4, {"hyper_parameters": MOMENTUM}),
-    "coda": ("demo-fmgda/coda/first_stage_rounds-6", 12, 4, {}),
-    "momentum_local_sgda": ("demo-fmgda/momentum/momentum-0.9", 8, 3, {}),
+    "fmgda": (
+        *("demo-fmgda/fmgda/dual_step_size-0.01_primal_momentum-0.9", 10, 4),
+        {"hyper_parameters": MOMENTUM},
+    ),
+    "coda": ("demo-fmgda/coda/dual_step_size-0.01_first_stage_rounds-6", 12, 4, {}),
+    "momentum_local_sgda": ("demo-fmgda/momentum/dual_step_size-0.01_momentum-0.9", 8, 3, {}),
     "dp_gradient_tracking": ("demo-dpgt/large-noise/only", 16, 5, {}),
     "ternary_gradient_descent": (
         *("demo-dpgt/gaussian/only", 16, 5),

@@ -63,8 +63,7 @@ class Coda(StagedMinMaxAlgorithm):
         batches = problem.minibatches(random, self.batch_size, self.local_steps)
         for step in range(self.local_steps):
             gradient = problem.gradients(theta, w, batches.at(step))
-            pull = self.proximal_weight * (theta - state.theta_ref)
-            theta = theta - primal_step * (gradient.theta + pull)
+            theta = self.descended(theta, gradient.theta, state.theta_ref, primal_step)
             w = w + dual_step * gradient.w
             theta_sum, w_sum = theta_sum + theta, w_sum + w
             problem.step_done()

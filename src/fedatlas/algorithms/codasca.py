@@ -59,8 +59,8 @@ class Codasca(StagedMinMaxAlgorithm):
         batches = problem.minibatches(random, self.batch_size, self.local_steps)
         for step in range(self.local_steps):
             gradient = problem.gradients(theta, w, batches.at(step))
-            direction = gradient.theta + self.proximal_weight * (theta - state.theta_ref)
-            theta = theta - primal_step * (direction - c_theta_i + state.c_theta)
+            direction = gradient.theta - c_theta_i + state.c_theta
+            theta = self.descended(theta, direction, state.theta_ref, primal_step)
             w = w + dual_step * (gradient.w - c_w_i + state.c_w)
             problem.step_done()
         steps = self.local_steps

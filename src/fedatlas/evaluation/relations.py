@@ -194,6 +194,26 @@ def losses_along(trace: Trace, measurement: str, cost: str, start: float, end: f
     return np.where(np.isnan(values), np.inf, _sign(measurement) * values)
 
 
+def losses_at_least_lead(
+    first: Trace, second: Trace, measurement: str, start: float, end: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(seeds,) losses of both at the record, of rounds from start to end, where the first leads by
+    least; +inf for a lost seed. FedatlasError unless both are recorded at the same rounds.
+    """
+    rounds = column(first, "round")[0]
+    if not np.array_equal(rounds, column(second, "round")[0]):
+        raise FedatlasError("each_record_from: runs must be recorded at the same rounds")
+    judged = (rounds >= start) & (rounds <= end)
+    ours, theirs = (_values(trace, measurement)[:, judged] for trace in (first, second))
+    least = np.argmin(np.nan_to_num(theirs - ours, nan=np.inf), axis=1)[:, None]
+    at_least = (np.take_along_axis(values, least, axis=1)[:, 0] for values in (ours, theirs))
+    one, other = (
+        _lost_apart(trace, measurement, values)
+        for trace, values in zip((first, second), at_least, strict=True)
+    )
+    return one, other
+
+
 def starting_losses(trace: Trace, measurement: str) -> np.ndarray:
     """(seeds,) losses of the first record, in `unit_of_losses`."""
     losses: np.ndarray = _values(trace, measurement)[:, 0]

@@ -16,6 +16,7 @@ SQUARED_GRADIENT, GRADIENT = "squared gradient norm", "gradient norm"
 SUBOPTIMALITY, LAST_SUBOPTIMALITY = "sub-optimality", "sub-optimality at the end"
 #: Of agents, of the one for whom it is largest.
 LAST_SQUARED_GRADIENT = "squared gradient norm at the end"
+SQUARED_PRIMAL_GRADIENT = "squared norm of ∇Φ"
 QUANTITIES = (
     SQUARED_GRADIENT, GRADIENT, SUBOPTIMALITY, LAST_SUBOPTIMALITY, LAST_SQUARED_GRADIENT
 )  # fmt: skip
@@ -28,7 +29,8 @@ class Row:
     covered: whether the run meets all conditions. lacks: those besides steps that it does not.
     note: where the statement does not follow from its proof, or what was taken for a constant.
     step, largest_step, step_factor: the step (of FedPAGE the global one, of SCAFFOLD the product
-    K η_g η_l), the largest that is covered, and their ratio. local_…: likewise η_l. bounds: what is
+    K η_g η_l, of FMGDA ĉη), the largest that is covered, and their ratio. local_…: likewise η_l, of
+    FMGDA the dual step cη. bounds: what is
     bounded. cost, spent: how much the run spent of what. counted, epochs: what the theorem counts,
     and how many of these the run made. promised: the bound then, at the run's step, or at covered
     ones if it is larger. at_start, measured: what is bounded, at the start and at the end, averaged
@@ -85,7 +87,9 @@ def bounded_values(trace: Trace, quantity: str, optimum: float | None = None) ->
     Between records by straight lines. The first record's is its value; infinite for a lost seed.
     Without an `optimum` the trace records its sub-optimality.
     """
-    if "gradient" in quantity:
+    if quantity == SQUARED_PRIMAL_GRADIENT:
+        values = column(trace, "primal_gradient_norm") ** 2
+    elif "gradient" in quantity:
         values = column(trace, "gradient_norm") ** (1 if quantity == GRADIENT else 2)
     elif optimum is None:
         values = column(trace, "suboptimality")

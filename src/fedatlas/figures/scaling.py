@@ -1,5 +1,6 @@
-"""Scaling figures: speed-up in simulated time against the number of parties."""
+"""Scaling figures: speed-up, by simulated time or another cost, against parties or clients."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,11 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from fedatlas.evaluation.claims.growth import clients
 from fedatlas.evaluation.claims.scaling import parties, times
+from fedatlas.evaluation.costs import Trace, specification
 from fedatlas.figures.style import DASHED, Shown, colours, legend_beside, put_title
+from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
 
@@ -16,7 +20,7 @@ _MARKERS = "osD^vP*"
 
 
 def compose(title: str, shown: Shown) -> Canvas:
-    """One line per group: the time of its first run over that of each run, seed by seed.
+    """One line per group: the cost of its first run over that of each run, seed by seed.
 
     Lines are medians. Bands reach from the lowest to the highest seed. The legend counts the seeds
     that are left out because they miss the target with some number of parties.
@@ -28,10 +32,11 @@ def compose(title: str, shown: Shown) -> Canvas:
     place = canvas.subplots()
     handles: list[Line2D] = []
     ticks: set[int] = set()
+    holders = "parties"
     for number, (label, runs) in enumerate(figure.groups.items()):
         series = [shown.chosen_trace(run) for run in runs]
-        counts = parties(series)
-        spent = times(series, figure.measurement, figure.target)
+        holders, counts = _holders(series)
+        spent = times(series, figure.measurement, figure.target, figure.cost)
         whole = np.isfinite(spent).all(axis=0)
         lost = int((~whole).sum())
         note = f"\n{lost} of {len(whole)} seeds miss the target" if lost else ""
@@ -59,15 +64,23 @@ def compose(title: str, shown: Shown) -> Canvas:
     for axis in (place.xaxis, place.yaxis):
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    place.set_xlabel("parties")
-    first = "one party" if ends[0] == 1 else f"{ends[0]} parties"
+    place.set_xlabel(holders)
+    one = {"parties": "one party", "clients": "one client"}[holders]
+    first = one if ends[0] == 1 else f"{ends[0]} {holders}"
     place.set_ylabel(f"speed-up over {first}")
     legend_beside(place, handles)
     spread = shown.seeds("median and range of ")
     level = MEASUREMENTS[figure.measurement].long_name
     sign = "≥" if figure.measurement in LARGER_IS_BETTER else "≤"
-    put_title(canvas, title, f"simulated time to {level} {sign} {figure.target:g}; {spread}")
+    spent_on = COSTS[figure.cost].long_name if figure.cost in COSTS else figure.cost
+    put_title(canvas, title, f"{spent_on} to {level} {sign} {figure.target:g}; {spread}")
     return canvas
+
+
+def _holders(series: Sequence[Trace]) -> tuple[str, np.ndarray]:
+    """What runs have ever more of, and how many."""
+    vertical = "parties" in specification(series[0])["partition"]
+    return ("parties", parties(series)) if vertical else ("clients", clients(series))
 
 
 def _dashed_groups(figure: Figure) -> dict[str, str]:

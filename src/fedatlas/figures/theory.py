@@ -16,6 +16,7 @@ from fedatlas.evaluation.theory_table import (
     LAST_SQUARED_GRADIENT,
     LAST_SUBOPTIMALITY,
     SQUARED_GRADIENT,
+    SQUARED_PRIMAL_GRADIENT,
     SUBOPTIMALITY,
     Row,
     bounded_values,
@@ -28,6 +29,7 @@ _LABELS = {
     SUBOPTIMALITY: "mean of f(x) − f* over all rounds so far",
     LAST_SUBOPTIMALITY: "f(x) − f*",
     LAST_SQUARED_GRADIENT: "largest ‖∇F(x_i)‖² of an agent",
+    SQUARED_PRIMAL_GRADIENT: "mean of ‖∇Φ(θ)‖² over all rounds so far",
 }
 _AXES = {
     "round": "communication rounds R",
@@ -50,7 +52,8 @@ def compose(
     rows: as `studies.theory.tabulate_theory` makes them.
     """
     drawn = [row for row in rows if row.covered and row.promised is not None]
-    quantities = list(dict.fromkeys(row.bounds for row in drawn)) or [SQUARED_GRADIENT]
+    shown = dict.fromkeys(row.bounds for row in drawn or rows if row.bounds)
+    quantities = list(shown) or [SQUARED_GRADIENT]
     colour_of = colours(dict(run_titles), {})
     of_ends = LAST_SQUARED_GRADIENT in quantities
     entries = len(traces) + max(sum(row.bounds == one for row in drawn) for one in quantities)

@@ -200,7 +200,7 @@ def check_tuning(spec: RunSpec, experiments: dict[str, Experiment], where: str) 
     """A run that is tuned elsewhere is tuned by the same method, on other seeds."""
     where = f"{where}.tuned_in"
     tuning = experiments.get(spec.tuned_in or "")
-    if tuning is None or tuning.runs_of is not None or spec.run not in tuning.runs:
+    if tuning is None or spec.run not in tuning.runs:
         raise FedatlasError(
             f"{where}: there is no run '{spec.run}' in an experiment '{spec.tuned_in}'"
         )

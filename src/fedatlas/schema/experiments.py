@@ -54,8 +54,8 @@ class Experiment(Model):
         Verdicts, tables and figures show `seeds` only.
     point_seconds: about how long a point trains on one core, with all its seeds; short points share
         jobs. Without it every point has a job of its own.
-    theory: tabulate and draw theorems beside the runs of linear models over clients or parties,
-        or of agents on functions whose constants are known.
+    theory: tabulate and draw theorems beside the runs of linear models and scorers, or of agents
+        on functions whose constants are known.
     validation: compare the simulated network with parties that are processes.
     audit: tabulate what parties learn from each other's messages.
     landscape: draw the loss surface of a network with two parameters.
@@ -196,11 +196,14 @@ class Experiment(Model):
             raise ValueError(
                 "'validation' belongs to vertical partitions with a 'network' and runs of their own"
             )
-        computable = isinstance(self.objective, LinearObjective | PolyakObjective)
-        if self.theory and not (len(kinds) == 1 and computable):
+        has_constants = isinstance(self.objective, LinearObjective | PolyakObjective) or (
+            isinstance(self.objective, AucObjective) and self.objective.has_constants
+        )
+        if self.theory and not (len(kinds) == 1 and has_constants):
             raise ValueError(
-                "'theory' belongs to linear models over partitions of one kind, and to functions "
-                "whose constants are known; remove it"
+                "'theory' belongs to linear models over partitions of one kind, to functions whose "
+                "constants are known, and to auc_min_max with 'model: linear', 'scores: linear' "
+                "and 'stationarity: true'; remove it"
             )
         if self.landscape is not None and not isinstance(self.objective, AucObjective):
             raise ValueError(
@@ -308,7 +311,7 @@ class Experiment(Model):
             (f"claim '{claim.id}'", claim.test.runs, claim.test.measured, claim.test.counted)
             for claim in self.claims
         ]
-        costs = figure.costs if figure.kind == "convergence" else ()
+        costs = {"convergence": figure.costs, "scaling": (figure.cost,)}.get(figure.kind, ())
         looked_at.append(("the figure", runs, figure.measurements, costs))
         looked_at.append(("the selection", runs, (self.selection.measurement,), ()))
         for what, named, measured, counted in looked_at:

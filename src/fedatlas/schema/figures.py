@@ -19,6 +19,7 @@ _KINDS_OF_KEY = {
     "dashed": ("convergence", "scaling"),
     "groups": ("scaling",),
     "target": ("scaling", "region"),
+    "cost": ("scaling",),
     "pairs": ("region",),
     "outlined": ("region",),
     "published": ("final",),
@@ -32,13 +33,14 @@ class Figure(Model):
 
     kind:
         `convergence`: small panels, a column for each cost, a row for each measurement.
-        `scaling`: speed-up against the number of parties, a line for each group of runs.
+        `scaling`: speed-up against the number of parties or clients, a line for each group of runs.
         `region`: maps over networks of one run's time over another's, and of speed-up.
         `final`: where the seeds of each run's selected point ended.
         `sensitivity`: the levels by which points are chosen against a hyper-parameter of grids.
     also: further measurements, each in a row of its own.
     dashed: run drawn in dashes → the run whose colour it takes.
-    groups: label → runs by rising number of parties. target: value to which time is taken.
+    groups: label → runs by rising number of parties or clients. target: value to which the cost is
+        taken. cost: of which there is less by the speed-up.
     pairs: run → the run with which its time is compared, on the same network.
     outlined: where a sentence is stated to hold, on maps of ratios and of exponents: first runs of
         pairs.
@@ -58,6 +60,7 @@ class Figure(Model):
     dashed: dict[str, str] = Field(default={})
     groups: dict[str, tuple[str, ...]] = Field(default={})
     target: PositiveFloat = 1e-3
+    cost: Cost = "simulated_time"
     pairs: dict[str, str] = Field(default={})
     outlined: dict[Literal["ratios", "exponents"], tuple[str, ...]] = Field(default={})
     published: dict[str, float] = Field(default={})

@@ -31,6 +31,12 @@ _OF_MODELS = {
     "test_top5_accuracy": Measured("top-5 accuracy on the test samples", best=1),
     # It falls with θ and rises with w.
     "min_max_objective": Measured("min–max objective F(θ, w)"),
+    "dual_variable": Measured("dual variable w"),
+    "dual_optimum": Measured("best dual variable w*(θ)"),
+    "dual_distance": Measured("distance |w − w*(θ)| of the dual variable from its best", best=0),
+    "primal_gradient_norm": Measured(
+        "norm of the gradient ‖∇Φ(θ)‖ of Φ(θ) = max_w F(θ, w)", best=0, logarithmic=True
+    ),
     "test_accuracy_of_agents": Measured("accuracy on the test samples, mean over agents", best=1),
     "test_accuracy_of_worst_agent": Measured(
         "accuracy on the test samples, of the worst agent", best=1

@@ -11,22 +11,25 @@ import numpy as np
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError, named
 from fedatlas.evaluation.costs import Trace, column, specification
-from fedatlas.evaluation.theory_table import QUANTITIES, Row, bounded_values
+from fedatlas.evaluation.theory_table import (
+    QUANTITIES,
+    SQUARED_PRIMAL_GRADIENT,
+    Row,
+    bounded_values,
+)
 from fedatlas.federations.client_shards import read_shard
 from fedatlas.federations.decentralised.network import graph_weights
 from fedatlas.federations.setting import shard_files
 from fedatlas.federations.tiered.shards import read_tiered_shards
 from fedatlas.federations.vertical.shards import read_party_shards
-from fedatlas.schema.objectives import LinearObjective, PolyakObjective
+from fedatlas.schema.objectives import AucObjective, LinearObjective, PolyakObjective
 from fedatlas.schema.runs import RunSpec
 from fedatlas.theory.agents import AgentConstants, constants_of_agents
-from fedatlas.theory.constants import Constants, PartyConstants, constants_of
+from fedatlas.theory.constants import constants_of
 from fedatlas.theory.delays import delays_of
-from fedatlas.theory.methods import theorems_on
+from fedatlas.theory.fmgda import min_max_constants
+from fedatlas.theory.methods import AnyConstants, theorems_on
 from fedatlas.theory.theorems import Course, Theorem
-from fedatlas.theory.tiers import TierConstants
-
-AnyConstants = Constants | PartyConstants | AgentConstants | TierConstants
 
 
 def tabulate_theory(
@@ -43,18 +46,18 @@ def tabulate_theory(
         for trace in points.values():
             spec = RunSpec.model_validate(specification(trace))
             partition = spec.partition.of_trial(spec.seeds[0])
-            if not isinstance(spec.objective, LinearObjective | PolyakObjective):
+            if not isinstance(spec.objective, LinearObjective | PolyakObjective | AucObjective):
                 raise FedatlasError(
                     f"{spec.name}: theorems are about linear models and known functions only"
                 )
             with named(spec.name):
                 folder = shards / spec.dataset / spec.split / partition.slug
-                constants: AnyConstants
                 if isinstance(spec.objective, PolyakObjective):
-                    constants = _of_agents(spec, folder)
+                    constants: AnyConstants = _of_agents(spec, folder)
                 else:
                     constants = known(partition.kind, folder, partition.silos, spec.objective)
-            optimum = None if "suboptimality" in trace else constants.optimum
+            known_optimum = getattr(constants, "optimum", None)
+            optimum = None if "suboptimality" in trace else known_optimum
             course = _course(trace, spec, optimum)
             found = theorems_on(build_algorithm(spec), constants, course)
             rows += [asdict(_row(spec, trace, theorem, course, optimum)) for theorem in found]
@@ -71,21 +74,26 @@ def _of_agents(spec: RunSpec, folder: Path) -> AgentConstants:
 
 
 def _constants(
-    kind: str, folder: Path, silos: int, objective: LinearObjective
-) -> Constants | PartyConstants | TierConstants:
+    kind: str, folder: Path, silos: int, objective: LinearObjective | AucObjective
+) -> AnyConstants:
     files = shard_files(folder, silos)
     data: Any
+    if isinstance(objective, AucObjective):
+        return min_max_constants(read_shard(files[0]), objective)
     if kind == "vertical":
         data = read_party_shards(files).train
     elif kind == "tiered":
         data = read_tiered_shards(files)
     else:
         data = read_shard(files[0])
-    found: Constants | PartyConstants | TierConstants = constants_of(data, objective)
+    found: AnyConstants = constants_of(data, objective)
     return found
 
 
 def _course(trace: Trace, spec: RunSpec, optimum: float | None) -> Course:
+    if "primal_gradient_norm" in trace:
+        of_end = bounded_values(trace, SQUARED_PRIMAL_GRADIENT)[:, -1]
+        return Course(spec.rounds, {SQUARED_PRIMAL_GRADIENT: float(of_end.mean())})
     reached = {
         quantity: float(bounded_values(trace, quantity, optimum)[:, -1].mean())
         for quantity in QUANTITIES

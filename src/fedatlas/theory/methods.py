@@ -1,10 +1,11 @@
 """Which methods have theorems."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
 from fedatlas.algorithms.fedpage import FedPage
+from fedatlas.algorithms.fmgda import Fmgda
 from fedatlas.algorithms.scaffold import Scaffold
 from fedatlas.algorithms.tdcd import Tdcd
 from fedatlas.algorithms.vfb2_saga import Vfb2Saga
@@ -13,6 +14,7 @@ from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.theory import (
     dp_gradient_tracking,
     fedpage,
+    fmgda,
     scaffold,
     tdcd,
     vfb2_convex,
@@ -20,8 +22,14 @@ from fedatlas.theory import (
 )
 from fedatlas.theory.agents import AgentConstants
 from fedatlas.theory.constants import Constants, PartyConstants
+from fedatlas.theory.fmgda import MinMaxConstants
 from fedatlas.theory.theorems import Course, Theorem
 from fedatlas.theory.tiers import TierConstants
+
+#: All that theorems ask of a problem.
+AnyConstants: TypeAlias = (
+    Constants | PartyConstants | AgentConstants | TierConstants | MinMaxConstants
+)
 
 _OF_CLIENTS: dict[type, Callable[[Any, Constants, Course], list[Theorem]]] = {
     FedPage: fedpage.theorems,
@@ -35,21 +43,23 @@ _OF_PARTIES: dict[type, tuple[Callable[[Any, PartyConstants, Course], list[Theor
 }
 
 
-def theorems_on(
-    method: Any,
-    constants: Constants | PartyConstants | AgentConstants | TierConstants,
-    course: Course,
-) -> list[Theorem]:
+#: Constants of one paper's problem → its method, and what is known of it.
+_OF_ONE: dict[type, tuple[type, Callable[[Any, Any, Course], list[Theorem]]]] = {
+    AgentConstants: (DpGradientTracking, dp_gradient_tracking.theorems),
+    TierConstants: (Tdcd, tdcd.theorems),
+    MinMaxConstants: (Fmgda, fmgda.theorems),
+}
+
+
+def theorems_on(method: Any, constants: AnyConstants, course: Course) -> list[Theorem]:
     """The theorems on a run of a method; none on methods without any here."""
-    if isinstance(constants, AgentConstants):
-        on_agents = isinstance(method, DpGradientTracking)
-        return dp_gradient_tracking.theorems(method, constants, course) if on_agents else []
-    if isinstance(constants, TierConstants):
-        return tdcd.theorems(method, constants, course) if isinstance(method, Tdcd) else []
+    if type(constants) in _OF_ONE:
+        own, theorems = _OF_ONE[type(constants)]
+        return theorems(method, constants, course) if isinstance(method, own) else []
     if isinstance(constants, Constants):
         of_clients = _OF_CLIENTS.get(type(method))
         return of_clients(method, constants, course) if of_clients else []
-    if type(method) not in _OF_PARTIES:
+    if not isinstance(constants, PartyConstants) or type(method) not in _OF_PARTIES:
         return []
     convex, nonconvex = _OF_PARTIES[type(method)]
     return (nonconvex if constants.convexity is None else convex)(method, constants, course)

@@ -29,8 +29,7 @@ class GrowthTest(SeriesTest, PowerTest):
         return "better" if self.compare_with else super().direction
 
     def sizes(self, traces: Sequence[Trace]) -> np.ndarray:
-        numbers = [specification(trace)["partition"]["clients"] for trace in traces]
-        return rising(traces, numbers, "clients")
+        return clients(traces)
 
     def size_in(self, experiment: Experiment, run: str) -> int:
         partition = experiment.partition_of(run)
@@ -39,3 +38,9 @@ class GrowthTest(SeriesTest, PowerTest):
         if not isinstance(partition.clients, int):
             raise ValueError(f"run '{run}' has other clients in each silo")
         return partition.clients
+
+
+def clients(traces: Sequence[Trace]) -> np.ndarray:
+    """(runs,) numbers of clients; FedatlasError unless they rise."""
+    numbers = [specification(trace)["partition"]["clients"] for trace in traces]
+    return rising(traces, numbers, "clients")

@@ -16,6 +16,7 @@ from fedatlas.evaluation.relations import (
     final_losses,
     judged_again,
     losses_along,
+    losses_at_least_lead,
 )
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import Finding
@@ -27,8 +28,9 @@ class HighestTest(ComparisonTest):
     """One run is better than each of its rivals: one case per rival, and all of them together.
 
     Without a `cost` the measurements that runs end with are compared; with one, the means along it,
-    from where all begin to the largest cost that all reached. That any rival is better than the run
-    is asked of every rival, which Holm's correction pays for.
+    from where all begin to the largest cost that all reached. With `each_record_from` the run must
+    lead at every record after that share of the rounds: its least lead is judged. That any rival is
+    better than the run is asked of every rival, which Holm's correction pays for.
     """
 
     kind: Literal["highest"]
@@ -39,6 +41,13 @@ class HighestTest(ComparisonTest):
         default=None, description="may be stated where no `cost` is: compare where runs end"
     )
     cost: Cost | None = Field(default=None, description="compare means along this cost")
+    each_record_from: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="with `cost: round`: compare the record, of those after this share of the "
+        "rounds, at which the lead over a rival is least",
+    )
     chance: float | None = Field(
         default=None,
         description="the measurement of guessing: a run that the paper trains and that ends less "
@@ -57,6 +66,8 @@ class HighestTest(ComparisonTest):
             raise ValueError(f"among: a rival is listed twice in {', '.join(self.among)}")
         if self.at_end and self.cost is not None:
             raise ValueError(f"at_end: true and cost: {self.cost} exclude each other; remove one")
+        if self.each_record_from is not None and self.cost != "round":
+            raise ValueError("each_record_from: needs 'cost: round', as runs share rounds only")
         return self
 
     def judge(self, results: Results) -> Iterator[Finding]:
@@ -88,12 +99,34 @@ class HighestTest(ComparisonTest):
                 )
                 return [Finding("", "not testable", evidence)]
             since = f"from {start:.4g} to" if start else "up to"
+            if self.each_record_from is not None:
+                return self._at_each_record(results, traces, end)
             subject = f"mean {self.measurement} {since} {spent(self.cost, end)}"
             losses = [
                 losses_along(trace, self.measurement, self.cost, start, end) for trace in traces
             ]
         cases = [
-            self._against(results, subject, place, traces, losses)
+            self._against(results, subject, place, traces, (losses[0], losses[place]))
+            for place in range(1, len(traces))
+        ]
+        return [self._together(subject, cases), *cases]
+
+    def _at_each_record(
+        self, results: Results, traces: Sequence[Trace], end: float
+    ) -> list[Finding]:
+        """The records after a share of the rounds up to `end`: the least lead over each rival."""
+        assert self.each_record_from is not None
+        start = self.each_record_from * end
+        since = f"from {start:.4g} to {spent('round', end)}"
+        subject = f"{self.measurement} at the record of the least lead {since}"
+        cases = [
+            self._against(
+                results,
+                subject,
+                place,
+                traces,
+                losses_at_least_lead(traces[0], traces[place], self.measurement, start, end),
+            )
             for place in range(1, len(traces))
         ]
         return [self._together(subject, cases), *cases]
@@ -104,13 +137,14 @@ class HighestTest(ComparisonTest):
         subject: str,
         place: int,
         traces: Sequence[Trace],
-        losses: Sequence[np.ndarray],
+        losses: tuple[np.ndarray, np.ndarray],
     ) -> Finding:
+        """losses: the run's and the rival's."""
         rival = self.runs[place]
         finding = self.compared(
             results,
             [traces[0], traces[place]],
-            [(self.run, losses[0]), (rival, losses[place])],
+            [(self.run, losses[0]), (rival, losses[1])],
             subject=subject,
             what=self.measurement,
             measurement=self.measurement,

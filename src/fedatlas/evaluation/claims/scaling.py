@@ -73,9 +73,9 @@ def parties(traces: Sequence[Trace]) -> np.ndarray:
     return rising(traces, numbers, "parties")
 
 
-def times(traces: Sequence[Trace], measurement: str, target: float) -> np.ndarray:
-    """(runs, seeds) simulated time until the target is met, +inf where it never is."""
+def times(
+    traces: Sequence[Trace], measurement: str, target: float, cost: str = "simulated_time"
+) -> np.ndarray:
+    """(runs, seeds) simulated time, or another cost, until the target is met; +inf: it never is."""
     level = log_target(measurement, target)
-    return np.stack(
-        [cost_to_reach(trace, measurement, "simulated_time", level) for trace in traces]
-    )
+    return np.stack([cost_to_reach(trace, measurement, cost, level) for trace in traces])

@@ -5,10 +5,10 @@ For a sample with score h, label y = ±1 and p = Pr(y = 1):
 f = (1−p)(h−a)² 1[y=1] + p(h−b)² 1[y=−1] + 2(1+w)(p h 1[y=−1] − (1−p) h 1[y=1]) − p(1−p) w²,
 
 minimised over the scorer, a and b, maximised over w. At the optimum a and b are the mean scores of
-positives and negatives, w = b − a, and the value is p(1−p)(P − 1), where P is the pairwise squared
-loss E[(1 − h₊ + h₋)²] of eq. (2) that is to be minimised. That is so where p is the share
-of positives under the weights of the mean; with workers of unequal sizes, which F weighs equally,
-it is near.
+positives and negatives, and w = b − a, which of any θ is the best w*(θ) if a and b are read as
+those means. The value is p(1−p)(P − 1), where P is the pairwise squared loss E[(1 − h₊ + h₋)²] of
+eq. (2) that is to be minimised. That is so where p is the share of positives under the weights of
+the mean; with workers of unequal sizes, which F weighs equally, it is near.
 """
 
 from dataclasses import dataclass
@@ -59,6 +59,14 @@ class AucLoss:
         b = -2 * p * (of_negative * (h - at.b)).sum(-1, keepdim=True)
         spread = ((p * of_negative - (1 - p) * of_positive) * h).sum(-1, keepdim=True)
         return Auxiliary(a, b, 2 * spread - 2 * p * (1 - p) * at.w)
+
+    def best_dual(
+        self, h: torch.Tensor, positive: torch.Tensor, share: torch.Tensor
+    ) -> torch.Tensor:
+        """w*, (…, 1), at which ∂/∂w of Σ share · f vanishes; the mean of f is concave in w."""
+        at_zero = torch.zeros_like(h[..., :1])
+        slope = self.auxiliary_gradient(h, positive, share, Auxiliary(at_zero, at_zero, at_zero)).w
+        return slope / (2 * self.p * (1 - self.p))
 
 
 def pairwise_squared_loss(h: torch.Tensor, positive: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """The arithmetic behind AUC maximisation: images on a device, networks, scores, gradients."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,9 @@ from fedatlas.federations.min_max.problem import MinMaxProblem
 from fedatlas.federations.torch_arrays import TorchArrays
 from fedatlas.schema.objectives import AucObjective
 
+#: Of a pass back over all rows: some 100 MB of the activations of the networks here.
+_ROWS = 2_000
+
 
 class AucEngine(TorchArrays, MinMaxProblem):
     """Scores and gradients of all workers' minibatches at once."""
@@ -45,7 +49,7 @@ class AucEngine(TorchArrays, MinMaxProblem):
         """
         super().__init__(data, rounds)
         self._device, self._dtype = available(device), dtype
-        self._sigmoid = objective.scores == "sigmoid"
+        self._sigmoid, self._stationarity = objective.scores == "sigmoid", objective.stationarity
         shape = tuple(data.metadata["shape"] or ())
         build = checked_build(objective.model, shape, 1)
         self.memory = Memory(self._device)
@@ -71,15 +75,7 @@ class AucEngine(TorchArrays, MinMaxProblem):
         theta, w = self._per_worker(theta), self._per_worker(w)
         inputs, positive, share = self._inputs(batch)
         at = Auxiliary(theta[:, -2:-1], theta[:, -1:], w)
-
-        def pullback(outputs: torch.Tensor, workers: slice, samples: slice) -> torch.Tensor:
-            h, here = self._scores(outputs), (workers, samples)
-            part = Auxiliary(*(variable[workers] for variable in at))
-            slopes = share[here] * self._loss.score_slopes(h, positive[here], part)
-            if self._sigmoid:
-                slopes = slopes * h * (1 - h)
-            return slopes.unsqueeze(-1)
-
+        pullback = partial(self._pulled_back, positive, share, at)
         outputs, of_network = self.network.gradients(theta[:, :-2], inputs, pullback)
         others = self._loss.auxiliary_gradient(self._scores(outputs), positive, share, at)
         return PrimalDual(torch.cat([of_network, others.a, others.b], dim=1), others.w)
@@ -107,15 +103,57 @@ class AucEngine(TorchArrays, MinMaxProblem):
         at = Auxiliary(point.theta[-2:-1], point.theta[-1:], point.w)
         outputs, positive = self._all_outputs(point.theta, self._train), self._positive
         h = self._scores(outputs)
+        weights = self._row_weights.double()
+        best = self._loss.best_dual(h.double(), positive, weights)
         measured = {
             "objective": float(pairwise_squared_loss(h.double(), positive)),
             "min_max_objective": float(self._row_weights @ self._loss.value(h, positive, at)),
+            "dual_variable": float(point.w),
+            "dual_optimum": float(best),
+            "dual_distance": abs(float(point.w) - float(best)),
             **self._qualities("train", outputs, positive, at),
         }
+        if self._stationarity:
+            gradient = self.primal_gradient(point.theta, best.to(self._dtype))
+            measured["primal_gradient_norm"] = float(gradient.norm())
         if self._test is not None:
             outputs = self._all_outputs(point.theta, self._test)
             measured |= self._qualities("test", outputs, self._test.label > 0, at)
         return measured
+
+    def primal_gradient(self, theta: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        """∇_θ F(θ, w), (d,) float64, over all training rows, not counted; at w*(θ) it is ∇Φ(θ)."""
+        at = Auxiliary(theta[-2:-1], theta[-1:], w)
+        total = torch.zeros(len(theta), dtype=torch.float64, device=self._device)
+        for first in range(0, len(self._train), _ROWS):
+            of_rows = slice(first, first + _ROWS)
+            positive, share = self._positive[of_rows], self._row_weights[of_rows]
+            pullback = partial(self._pulled_back, positive[None], share[None], at)
+            inputs = self._train.at(of_rows)[None]
+            outputs, of_network = self.network.gradients(theta[None, :-2], inputs, pullback)
+            others = self._loss.auxiliary_gradient(self._scores(outputs[0]), positive, share, at)
+            total += torch.cat([of_network[0], others.a, others.b])
+        return total
+
+    def _pulled_back(
+        self,
+        positive: torch.Tensor,
+        share: torch.Tensor,
+        at: Auxiliary,
+        outputs: torch.Tensor,
+        workers: slice,
+        samples: slice,
+    ) -> torch.Tensor:
+        """∂/∂outputs (S, b, 1) of Σ share · f, for a part of workers and samples.
+
+        positive, share: (N, b), of all. at: the variables of each worker, (N, 1), or of all, (1,).
+        """
+        h, here = self._scores(outputs), (workers, samples)
+        part = Auxiliary(*(of[workers] if of.ndim > 1 else of for of in at))
+        slopes = share[here] * self._loss.score_slopes(h, positive[here], part)
+        if self._sigmoid:
+            slopes = slopes * h * (1 - h)
+        return slopes.unsqueeze(-1)
 
     def _outputs(self, theta: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """The network's outputs (n, 1) for these training rows (n,)."""

@@ -1,0 +1,214 @@
+"""FMGDA's Theorem 1 and Corollary 1 on AUC maximisation with a linear scorer.
+
+L_f is Assumption 2's, κ = L_f/μ and L = L_f (1 + κ). With h̄ = N^(2/3)/L the corollary's
+η_t = h̄/max(t + 3/2, E)^(1/3) stays at 1/(12 L q) for E = 1728 q³N² iterations. Remark 1's
+q = (T/N²)^(1/3) makes that 1728 T: its steps never fall within the T iterations.
+
+The proof needs more than the theorem states: 30κ²L_f²ĉ²/(c²μ²) ≤ 17/480, so ĉ ≤ 0.034 c/κ², and
+9 c L_f²/(2μ) ≥ 211/480, so c ≥ 0.098 μ/L_f². The latter contradicts c < μ/(6L) wherever μ ≤ 1/2.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from math import log, sqrt
+
+import numpy as np
+
+from fedatlas.algorithms.fmgda import Fmgda
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.theory_table import SQUARED_PRIMAL_GRADIENT
+from fedatlas.federations.algorithm import StepBound
+from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.schema.objectives import AucObjective
+from fedatlas.theory.theorems import Bound, Course, Theorem
+
+#: How close a run's momenta must be to those of the theorem, as a share.
+_CLOSE = 0.01
+
+
+@dataclass(frozen=True)
+class MinMaxConstants:
+    """Of F = 1/N Σ_i F_i over workers that hold equally many samples, and the start θ = 0, w = 0.
+
+    workers: N. smoothness: L_f, at least 1 as in the paper's appendix; expectations in Assumption 2
+    are read as root mean squares, which the proof takes. concavity: μ = 2p(1−p). deviation and
+    heterogeneity: σ and ζ of Assumption 1, at the start: for a linear scorer both have no bound.
+    gap: Φ(θ_0) − Φ*. distance: |w_0 − w*(θ_0)|.
+    """
+
+    workers: int
+    smoothness: float
+    concavity: float
+    deviation: float
+    heterogeneity: float
+    gap: float
+    distance: float
+
+    @property
+    def condition(self) -> float:
+        """κ."""
+        return self.smoothness / self.concavity
+
+    @property
+    def outer_smoothness(self) -> float:
+        """L, of ∇Φ."""
+        return self.smoothness * (1 + self.condition)
+
+
+def min_max_constants(data: ClientSamples, objective: AucObjective) -> MinMaxConstants:
+    """Computed from the samples; FedatlasError unless scores are linear in the model, from 0."""
+    if (objective.model, objective.scores) != ("linear", "linear"):
+        raise FedatlasError(
+            f"theorems on AUC maximisation need the model 'linear' with 'scores: linear', whose "
+            f"constants are known; here it is '{objective.model}' with '{objective.scores}'"
+        )
+    sizes = np.unique(np.diff(data.offsets))
+    if len(sizes) > 1:
+        raise FedatlasError(
+            f"workers hold {sizes[0]} to {sizes[-1]} samples: FMGDA's constants are of workers "
+            "that hold equally many"
+        )
+    found = data.samples.features
+    dense = np.asarray(found if isinstance(found, np.ndarray) else found.toarray(), np.float64)
+    rows = np.hstack([dense, np.ones((len(dense), 1))])  # the intercept's
+    positive = data.samples.label > 0
+    p = float(positive.mean())
+    weight = 2 * np.where(positive, 1 - p, p)  # ∂²f/∂h²
+    # At 0 the slope in h is −2(1−p) or 2p; those in a, b and w are 0.
+    gradients = np.where(positive, -weight, weight)[:, None] * rows
+    parts = [slice(first, end) for first, end in pairwise(data.offsets.tolist())]
+    of_workers = np.stack([gradients[part].mean(0) for part in parts])
+    centred = [
+        ((gradients[part] - mean) ** 2).sum(1).mean()
+        for part, mean in zip(parts, of_workers, strict=True)
+    ]
+    apart = of_workers[:, None] - of_workers[None]
+    return MinMaxConstants(
+        workers=data.clients,
+        smoothness=_smoothness(rows, weight, parts, p),
+        concavity=2 * p * (1 - p),
+        deviation=sqrt(max(centred)),
+        heterogeneity=float(np.sqrt((apart**2).sum(-1)).max()),
+        gap=_gap(rows, positive),
+        distance=0.0,
+    )
+
+
+def _smoothness(rows: np.ndarray, weight: np.ndarray, parts: list[slice], p: float) -> float:
+    """L_f: f is quadratic in θ and linear in w times θ, so its second derivatives are constant.
+
+    In (m, a) or (m, b) they are weight · zzᵀ with z = (x, −1), mixed ones weight · x, in w 2p(1−p).
+    """
+    squares = (rows**2).sum(1)
+    in_theta, mixed = weight * (squares + 1), weight * np.sqrt(squares)
+    largest = max(
+        float(np.sqrt((each[part] ** 2).mean())) for each in (in_theta, mixed) for part in parts
+    )
+    return max(largest, 2 * p * (1 - p), 1.0)
+
+
+def _gap(rows: np.ndarray, positive: np.ndarray) -> float:
+    """Φ(0) − Φ*: Φ = p(1−p)(P − 1) at the best a and b, where P is quadratic in m and 1 at 0.
+
+    P = (1 − dᵀm)² + mᵀCm with the difference d of class means and the sum C of class covariances.
+    """
+    p = float(positive.mean())
+    above, below = rows[positive], rows[~positive]
+    d = above.mean(0) - below.mean(0)
+    c = np.cov(above.T, bias=True) + np.cov(below.T, bias=True)
+    best = np.linalg.lstsq(c + np.outer(d, d), d, rcond=None)[0]
+    return p * (1 - p) * float(d @ best)
+
+
+def theorems(method: Fmgda, constants: MinMaxConstants, course: Course) -> list[Theorem]:
+    """Corollary 1 as printed, and with the constants of its proof."""
+    setting = _Setting(method, constants, course.rounds * method.local_steps)
+    return [setting.theorem(printed=printed) for printed in (True, False)]
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """A run in the theorem's terms. iterations: T."""
+
+    method: Fmgda
+    of: MinMaxConstants
+    iterations: int
+
+    @cached_property
+    def first_rate(self) -> float:
+        """η_0 = 1/(12 L q)."""
+        return 1 / (12 * self.of.outer_smoothness * self.method.local_steps)
+
+    def theorem(self, *, printed: bool) -> Theorem:
+        """The corollary's conditions and, where T ≤ N²q³, its bound."""
+        of, method = self.of, self.method
+        most = min(1 / 6, 1 / (6 * of.outer_smoothness), of.concavity / (6 * of.outer_smoothness))
+        share = sqrt(11 / 2880 if printed else 17 / 14400) / of.condition**2
+        dual = min(method.dual_step_size / self.first_rate, most)  # c
+        primal = min(share * dual, most)  # the largest ĉ
+        steps = tuple(
+            StepBound(name, value, largest * self.first_rate, "Corollary 1")
+            for name, value, largest in (
+                ("ĉη", method.primal_step_size, primal),
+                ("cη", method.dual_step_size, most),
+            )
+        )
+        step = min(method.primal_step_size / self.first_rate, primal)
+        return Theorem(
+            "Corollary 1",
+            "as printed" if printed else "constants of its proof",
+            of.smoothness,
+            steps,
+            ", ".join(self._lacks(most, printed)),
+            self._bound(step, dual),
+            self.iterations,
+            "σ and ζ are those at the start: without bounded scores they have no bound",
+        )
+
+    def _lacks(self, most: float, printed: bool) -> list[str]:
+        of, method, lacks = self.of, self.method, []
+        batch, q = method.batch_size, method.local_steps
+        if batch is None:
+            return ["minibatches"]
+        # c₁η_0² with c₁ = L²/(20 q N²) + 60 L²/(b N).
+        weight = (1 / (20 * q * of.workers**2) + 60 / (batch * of.workers)) / (12 * q) ** 2
+        for symbol, value in (("α", method.primal_momentum), ("β", method.dual_momentum)):
+            if abs(value / weight - 1) > _CLOSE:
+                lacks.append(f"{symbol} = {weight:.2g}")
+        falls = 1728 * q**3 * of.workers**2
+        constant = method.constant_iterations
+        if constant != falls and min(falls, constant or falls) < self.iterations:
+            lacks.append(f"steps that fall after {falls:.3g} iterations")
+        if batch > 600 * q * of.workers:
+            lacks.append("b ≤ 600 q N")
+        if method.initial_batch_size not in (None, batch * q):
+            lacks.append("B = b q")
+        least = 422 / 4320 * of.concavity / of.smoothness**2
+        if not printed and least >= most:
+            lacks.append(f"c ≥ {least:.2g}, which no c < {most:.2g} is")
+        return lacks
+
+    def _bound(self, primal: float, dual: float) -> Bound | None:
+        """(11), with (NT)^(−2/3) ≤ q/T and the logarithm at the end, so that it is constant/T.
+
+        primal, dual: ĉ and c.
+        """
+        of, q, batch = self.of, self.method.local_steps, self.method.batch_size
+        if batch is None or self.iterations > of.workers**2 * q**3:
+            return None
+        variance = of.deviation**2
+        start = 2 * of.gap / primal + 12 * of.smoothness**2 * of.distance**2 / (dual * of.concavity)
+        noise = variance * (1 + 50 * of.condition**2)
+        later = (
+            5 * variance / of.concavity**2
+            + variance / 20
+            + variance / (10 * batch)
+            + of.heterogeneity**2 / 4
+        )
+        constant = (
+            21 * of.outer_smoothness * q * start
+            + 40 * q * noise
+            + 2 * log(self.iterations + 1) * (144 * 2000 + 14400) / batch**2 * q * later
+        )
+        return Bound(SQUARED_PRIMAL_GRADIENT, "iterations", constant=constant)
