@@ -94,8 +94,8 @@ def test_chunks_and_whole_rows_may_be_mixed():
             whole.local_recursive_steps(y, x, gradient, batch, 0.1),
         ),
         (
-            problem.gradient_difference(chunked, y, batch),
-            whole.gradient_difference(gradient, y, batch),
+            problem.gradient_difference(chunked, y, batch.at(1)),
+            whole.gradient_difference(gradient, y, batch.at(1)),
         ),
     ):
         np.testing.assert_array_equal(ours, theirs)

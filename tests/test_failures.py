@@ -146,7 +146,7 @@ CLAIM = {"id": "faster", "source": "s", "statement": "t"}
 def test_messages_name_keys_in_plain_words(stated, message):
     with pytest.raises(FedatlasError, match=message) as caught:
         validated(Experiment, stated, "small.yaml")
-    assert "Input should" not in str(caught.value) and "valid" not in str(caught.value)
+    assert "Input should" not in str(caught.value) and "a valid" not in str(caught.value)
 
 
 def test_pydantics_words_are_never_printed():

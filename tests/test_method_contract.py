@@ -87,7 +87,7 @@ def test_a_resumed_run_knows_what_ran_out_of_memory(algorithm, folder, tmp_path)
     header["memory"] = {"at_once": {}, "warnings": {"gradient": told}}
     checkpoints.save(policy.path, header.pop("identity"), header, arrays)
     resumed = train(spec, shards, tmp_path / "trace.nc", checkpoint=policy)
-    assert json.loads(resumed.attrs["warnings"])[-1] == told
+    assert told in json.loads(resumed.attrs["warnings"])
 
 
 @every_method

@@ -411,7 +411,7 @@ THEOREMS = {
 STATED = {
     name: experiment
     for name, experiment in load_experiments(CONFIG).items()
-    if experiment.figure.kind == "sensitivity"
+    if experiment.figure.kind == "sensitivity" and name.startswith("fedpage-")
 }
 
 
