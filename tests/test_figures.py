@@ -205,7 +205,12 @@ def test_legends_name_what_the_grid_states():
 
     steps = {"a": at(local_step_size=0.3), "b": at(local_step_size=0.03)}
     noises = {"a": at(noise={"kind": "normal", "scale": 1.5}), "b": at()}
-    for points, told in ((steps, "local step size 0.3"), (noises, "noise.scale 1.5")):
+    stages = {"a": at(first_stage_rounds=None), "b": at(first_stage_rounds=6)}
+    for points, told in (
+        (steps, "local step size 0.3"),
+        (noises, "noise.scale 1.5"),
+        (stages, "no first stage rounds"),
+    ):
         assert legend(grid_of(composed({"page": points}))[0, -1])[0] == f"FedPAGE, {told}"
 
 

@@ -89,10 +89,13 @@ def row_title(figure: Figure, trace: xr.Dataset, run_title: str) -> str:
 
 def hyper_parameters_told(values: Mapping[str, Any]) -> str:
     """Hyper-parameters by name with their values, in words."""
-    return ", ".join(
-        f"{name.replace('_', ' ')} {f'{value:g}' if isinstance(value, float) else value}"
-        for name, value in values.items()
-    )
+    return ", ".join(_told(name.replace("_", " "), value) for name, value in values.items())
+
+
+def _told(name: str, value: Any) -> str:
+    if value is None:
+        return f"no {name}"
+    return f"{name} {f'{value:g}' if isinstance(value, float) else value}"
 
 
 def legend_beside(place: Axes, handles: list[Line2D]) -> None:
