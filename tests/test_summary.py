@@ -120,7 +120,7 @@ def test_sentences_are_counted_not_cases_and_our_questions_apart(results):
     ours = told(lines, "demo, our own questions")
     assert ours.endswith("1 after Holm's correction for 1 tested.")
     # Of the sentence with cases its two undecided cases, and another sentence.
-    assert told(lines, "`fedatlas power`").endswith("decide the 3 undecided.")
+    assert told(lines, "`fedatlas power`").endswith("decide the 3 undecided verdicts and cases.")
 
 
 def test_groups_stand_apart(results):

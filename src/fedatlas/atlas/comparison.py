@@ -14,7 +14,7 @@ import xarray as xr
 
 from fedatlas.atlas.compared import Comparison
 from fedatlas.atlas.reading import Atlas, AtlasRun, atlas_runs, opened
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, similar
 from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.levels import cost_to_reach, log_target, mean_interval
 from fedatlas.schema.cost_names import COSTS, declared_network, link_latencies
@@ -169,7 +169,7 @@ def _known(cost: str) -> str:
         return cost
     raise FedatlasError(
         f"cost: '{cost}' is none of {', '.join(names)}, latency(100), latency(10, 100), "
-        "network(latency=0.05, bandwidth=1e6, gradient=1e-5)"
+        f"network(latency=0.05, bandwidth=1e6, gradient=1e-5){similar(cost, names)}"
     )
 
 

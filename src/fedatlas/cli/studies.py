@@ -134,12 +134,19 @@ def theory(
     output: Output,
     shards: Annotated[Path, typer.Option(help="Folder of all shards.")] = Path("results/shards"),
 ) -> None:
-    """Tabulate which theorems cover runs, by how much steps exceed them, and what they promise."""
+    """Tabulate which theorems cover runs, by how much steps exceed them, and what they promise.
+
+    Traces are files below results/experiments/EXPERIMENT/traces. Theorems are those of FedPAGE,
+    SCAFFOLD, VFB², DP-GT, TDCD and FMGDA; the table is CSV, described in docs/adding.md.
+    """
     from fedatlas.evaluation.comma_separated import to_csv
     from fedatlas.evaluation.theory_table import COLUMNS
     from fedatlas.studies.theory import tabulate_theory
 
-    write_text(output, to_csv(tabulate_theory(read_traces(traces), shards), COLUMNS))
+    rows = tabulate_theory(read_traces(traces), shards)
+    write_text(output, to_csv(rows, COLUMNS))
+    if not rows:
+        typer.echo(f"{output}: no theorem is known here of the methods of these runs")
 
 
 def _study(spec: dict[str, Any], key: str, model: Any) -> tuple[list[Any], Any]:

@@ -64,7 +64,9 @@ def _corrections(verdicts: Mapping[str, list[Verdict]]) -> list[str]:
             lines.append(f"{family_name(paper, question)}: {told}.")
     open_ones = sum(1 for own in verdicts.values() for _ in undecided(own))
     if open_ones:
-        lines.append(f"`fedatlas power` says what would decide the {open_ones} undecided.")
+        lines.append(
+            f"`fedatlas power` says what would decide the {open_ones} undecided verdicts and cases."
+        )
     return lines
 
 
