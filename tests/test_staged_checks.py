@@ -75,4 +75,4 @@ def test_every_experiment_leaves_rounds_for_a_second_stage():
     assert {run.tuned_in is None for run in staged} == {True, False}
     for run in staged:
         # Without it there is one stage.
-        assert run.hyper_parameters.get("first_stage_rounds", 0) < run.rounds
+        assert (run.hyper_parameters.get("first_stage_rounds") or 0) < run.rounds
