@@ -104,7 +104,8 @@ RATES = (
         "smooth, S = N, (0, B)-BGD",
         (Term(1, coefficient="B²"),),
         (Term(1, coefficient="B²"),),
-        "quoted by the paper; its tables do not say in which column the entry stands",
+        "quoted by the paper; the text at hand has lost the columns of its tables; placed by the "
+        "power of ε",
     ),
     Rate(
         "VRL-SGD",
