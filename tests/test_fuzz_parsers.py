@@ -1,6 +1,6 @@
 """Every parser of files from outside reads damaged and hostile files.
 
-A plain test run reads 120 files per parser, `make fuzz` 10,000 (FEDATLAS_FUZZ_CASES says another
+A plain test run reads 60 files per parser, `make fuzz` 10,000 (FEDATLAS_FUZZ_CASES says another
 number). A case is a number and gives the same file in every run; `python tests/fuzz/worker.py
 TARGET CASE` runs it alone.
 """
@@ -22,7 +22,7 @@ from fuzz.targets import TARGETS
 from fuzz.worker import MEMORY
 
 WORKER = Path(__file__).parent / "fuzz" / "worker.py"
-CASES = int(os.environ.get("FEDATLAS_FUZZ_CASES", "120"))
+CASES = int(os.environ.get("FEDATLAS_FUZZ_CASES", "60"))
 # The HDF5 library itself hangs or crashes on some damage to its metadata, about one case in two
 # thousand; nothing within the process can prevent it. Seals keep accidents from it, but not
 # somebody who seals a file again. More deaths than this are our fault.
