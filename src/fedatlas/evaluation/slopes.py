@@ -20,7 +20,8 @@ from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.measurements import Level, check_target
 
-#: From which difference of powers counts: a fifth of the cost at 9 times the size. Our choice.
+#: From which difference of powers counts, a fifth of the cost at 9 times the size, or which share
+#: of an exponent. Our choice.
 COUNTING_POWER = 0.1
 
 
@@ -95,11 +96,8 @@ class SlopeTest(ComparisonTest, ABC):
         return advantages(slopes[0], slopes[1])
 
 
-class PowerTest(SlopeTest, ABC):
-    """A test that a cost grows no faster than a size to a power."""
-
-    cost: Cost = "round"
-    power: float
+class BoundTest(ComparisonTest, ABC):
+    """A test that an exponent is no worse than a theorem bounds it."""
 
     @property
     def direction(self) -> Direction:
@@ -108,6 +106,13 @@ class PowerTest(SlopeTest, ABC):
     @property
     def default_effect(self) -> float:
         return COUNTING_POWER
+
+
+class PowerTest(BoundTest, SlopeTest, ABC):
+    """A test that a cost grows no faster than a size to a power."""
+
+    cost: Cost = "round"
+    power: float
 
     @property
     def spent(self) -> str:

@@ -78,21 +78,29 @@ def constants_of(data: Any, objective: LinearObjective) -> Any:
     raise TypeError(type(data))
 
 
-@constants_of.register
-def _of_clients(data: ClientSamples, objective: LinearObjective) -> Constants:
+def samples_of_each(data: ClientSamples, who: str, told: str) -> int:
+    """How many samples every client holds; who, told: as a FedatlasError calls clients, theorems.
+
+    Raises FedatlasError where clients hold unequally many.
+    """
     sizes = np.unique(np.diff(data.offsets))
     if len(sizes) > 1:
         raise FedatlasError(
-            f"clients hold {sizes[0]} to {sizes[-1]} samples: FedPAGE's theorems are about clients "
-            "that hold equally many"
+            f"{who} hold {sizes[0]} to {sizes[-1]} samples: {told} {who} that hold equally many"
         )
+    return int(sizes[0])
+
+
+@constants_of.register
+def _of_clients(data: ClientSamples, objective: LinearObjective) -> Constants:
+    samples = samples_of_each(data, "clients", "FedPAGE's theorems are about")
     features = data.samples.features
     rows = PartyRows(features, data.samples.label, np.array([0, features.shape[1]]))
     start, smoothness = at_start(rows, objective)
     distance, optimum = optimum_of(rows, objective)
     return Constants(
         clients=data.clients,
-        samples=int(sizes[0]),
+        samples=samples,
         smoothness=smoothness,
         average_smoothness=average_smoothness(features, data.offsets, objective),
         gap=start - (optimum or 0.0),

@@ -21,6 +21,7 @@ from fedatlas.evaluation.theory_table import SQUARED_PRIMAL_GRADIENT
 from fedatlas.federations.algorithm import StepBound
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.schema.objectives import AucObjective
+from fedatlas.theory.constants import samples_of_each
 from fedatlas.theory.theorems import Bound, Course, Theorem
 
 #: How close a run's momenta must be to those of the theorem, as a share.
@@ -63,12 +64,7 @@ def min_max_constants(data: ClientSamples, objective: AucObjective) -> MinMaxCon
             f"theorems on AUC maximisation need the model 'linear' with 'scores: linear', whose "
             f"constants are known; here it is '{objective.model}' with '{objective.scores}'"
         )
-    sizes = np.unique(np.diff(data.offsets))
-    if len(sizes) > 1:
-        raise FedatlasError(
-            f"workers hold {sizes[0]} to {sizes[-1]} samples: FMGDA's constants are of workers "
-            "that hold equally many"
-        )
+    samples_of_each(data, "workers", "FMGDA's constants are of")
     found = data.samples.features
     dense = np.asarray(found if isinstance(found, np.ndarray) else found.toarray(), np.float64)
     rows = np.hstack([dense, np.ones((len(dense), 1))])  # the intercept's

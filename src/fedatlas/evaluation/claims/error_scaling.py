@@ -5,13 +5,12 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from fedatlas.evaluation.comparison import Direction
 from fedatlas.evaluation.costs import Trace, column, specification
 from fedatlas.evaluation.evidence import counts, level, plain
 from fedatlas.evaluation.levels import diverged, log_measurement, until
-from fedatlas.evaluation.relations import SHARES, ComparisonTest, check_pairs, judged_again
+from fedatlas.evaluation.relations import SHARES, check_pairs, judged_again
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.slopes import rising, slopes_of
+from fedatlas.evaluation.slopes import BoundTest, rising, slopes_of
 from fedatlas.evaluation.theory_table import running_means
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.experiments import Experiment
@@ -20,7 +19,7 @@ from fedatlas.schema.measurements import Level
 Size = Literal["rounds", "local_steps", "silos", "clients"]
 
 
-class ErrorScalingTest(ComparisonTest):
+class ErrorScalingTest(BoundTest):
     """The error that runs end with grows at most, or falls at least, as a size to a power.
 
     The statistic is how much lower the slope of log error over log size is than `power`. Theorems
@@ -43,14 +42,6 @@ class ErrorScalingTest(ComparisonTest):
     @property
     def unit(self) -> str:
         return "slope"
-
-    @property
-    def direction(self) -> Direction:
-        return "not worse"
-
-    @property
-    def default_effect(self) -> float:
-        return 0.1
 
     def check(self, experiment: Experiment) -> None:
         sizes = [

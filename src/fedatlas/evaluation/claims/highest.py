@@ -86,7 +86,8 @@ class HighestTest(ComparisonTest):
         """Of a share of the budget: all rivals together, then each."""
         if self.cost is None:
             subject = f"{self.measurement} at the end"
-            losses = [final_losses(until(trace, share), self.measurement) for trace in traces]
+            own, *others = (final_losses(until(trace, share), self.measurement) for trace in traces)
+            losses = [(own, other) for other in others]
         else:
             end = share * common_budget(list(traces), self.cost)
             if not end:
@@ -98,38 +99,28 @@ class HighestTest(ComparisonTest):
                     f"no record before {spent(self.cost, start)}, one ends at {end:.4g}"
                 )
                 return [Finding("", "not testable", evidence)]
-            since = f"from {start:.4g} to" if start else "up to"
-            if self.each_record_from is not None:
-                return self._at_each_record(results, traces, end)
-            subject = f"mean {self.measurement} {since} {spent(self.cost, end)}"
-            losses = [
-                losses_along(trace, self.measurement, self.cost, start, end) for trace in traces
-            ]
+            subject, losses = self._along(traces, self.cost, start, end)
         cases = [
-            self._against(results, subject, place, traces, (losses[0], losses[place]))
-            for place in range(1, len(traces))
+            self._against(results, subject, place, traces, pair)
+            for place, pair in enumerate(losses, 1)
         ]
         return [self._together(subject, cases), *cases]
 
-    def _at_each_record(
-        self, results: Results, traces: Sequence[Trace], end: float
-    ) -> list[Finding]:
-        """The records after a share of the rounds up to `end`: the least lead over each rival."""
-        assert self.each_record_from is not None
-        start = self.each_record_from * end
-        since = f"from {start:.4g} to {spent('round', end)}"
-        subject = f"{self.measurement} at the record of the least lead {since}"
-        cases = [
-            self._against(
-                results,
-                subject,
-                place,
-                traces,
-                losses_at_least_lead(traces[0], traces[place], self.measurement, start, end),
-            )
-            for place in range(1, len(traces))
-        ]
-        return [self._together(subject, cases), *cases]
+    def _along(
+        self, traces: Sequence[Trace], cost: str, start: float, end: float
+    ) -> tuple[str, list[tuple[np.ndarray, np.ndarray]]]:
+        """What is compared between two costs, in words; losses of the run and of each rival."""
+        first, *rivals = traces
+        if self.each_record_from is not None:
+            start = self.each_record_from * end
+            since = f"from {start:.4g} to {spent(cost, end)}"
+            return f"{self.measurement} at the record of the least lead {since}", [
+                losses_at_least_lead(first, rival, self.measurement, start, end) for rival in rivals
+            ]
+        since = f"from {start:.4g} to" if start else "up to"
+        own, *others = (losses_along(one, self.measurement, cost, start, end) for one in traces)
+        subject = f"mean {self.measurement} {since} {spent(cost, end)}"
+        return subject, [(own, other) for other in others]
 
     def _against(
         self,

@@ -5,20 +5,18 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedatlas.evaluation.comparison import Direction
 from fedatlas.evaluation.costs import Trace, specification
 from fedatlas.evaluation.evidence import plain
 from fedatlas.evaluation.levels import common_budget, mean_along
-from fedatlas.evaluation.relations import ComparisonTest
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.slopes import rising
+from fedatlas.evaluation.slopes import BoundTest, rising
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.measurements import Level
 
 _LEAST = 1e-150  # of a level, which may be 0
 
 
-class HorizonRateTest(ComparisonTest):
+class HorizonRateTest(BoundTest):
     """The square of a measurement at the end of runs falls with their horizon K as a theorem says.
 
     Runs of `series` are whole runs of rising horizons, whose steps follow the horizon. The
@@ -40,14 +38,6 @@ class HorizonRateTest(ComparisonTest):
     @property
     def unit(self) -> str:
         return "share of the printed exponent"
-
-    @property
-    def direction(self) -> Direction:
-        return "not worse"
-
-    @property
-    def default_effect(self) -> float:
-        return 0.1
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:

@@ -10,7 +10,7 @@ its own; drifts and shared cores are not injected.
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.vertical.machines import factors_of
+from fedatlas.federations.vertical.machines import factors_of, slowdown_of
 from fedatlas.schema.network_model import NetworkModel
 
 
@@ -34,9 +34,7 @@ class InjectedTimes:
                     "'backend: processes'"
                 )
             self._factors = factors_of(model.compute)
-            place = parties - 1 if model.straggler_party is None else model.straggler_party
-            is_slow = party == place and (parties > 1 or model.straggler_party is not None)
-            slow = model.straggler if is_slow else 1.0
+            slow = float(slowdown_of(model, parties)[party])
             self._work, self._latency = model.seconds_per_feature * width * slow, model.latency
 
     def share(self) -> float:

@@ -26,7 +26,7 @@ def timing_of(model: NetworkModel, widths: np.ndarray) -> Timing:
     FedatlasError if the straggler is none of them.
     """
     parties = len(widths)
-    seconds = model.seconds_per_feature * widths * _slowdown(model, parties)
+    seconds = model.seconds_per_feature * widths * slowdown_of(model, parties)
     work = np.maximum(np.rint(seconds * NANOSECONDS), 1.0)  # a party may have nothing but zeros
     latency = float(np.rint(model.latency * NANOSECONDS)) if parties > 1 else 0.0
     order = np.argsort(work, kind="stable")
@@ -63,8 +63,11 @@ def factors_of(law: ComputeTimes) -> np.ndarray:
     return factors / factors.mean()
 
 
-def _slowdown(model: NetworkModel, parties: int) -> np.ndarray:
-    """(q,) how many times slower than others each party computes."""
+def slowdown_of(model: NetworkModel, parties: int) -> np.ndarray:
+    """(q,) how many times slower than others each party computes.
+
+    FedatlasError if the straggler is none of them.
+    """
     slowdown, place = np.ones(parties), model.straggler_party
     if place is None:
         place = parties - 1
