@@ -124,6 +124,15 @@ def objective_of(name: str, weight: float = 0.1) -> LinearObjective:
     return LinearObjective(name=name, weight=None if name == "robust_regression" else weight)
 
 
+def slope(name: str, margin: float, label: float) -> float:
+    """ℓ′ of one sample, from the formulas of the papers."""
+    if name == "robust_regression":
+        return (margin - label) / (1 + (margin - label) ** 2 / 2)
+    if name == "ridge_regression":
+        return 2 * (margin - label)
+    return -label / (1 + np.exp(label * margin))
+
+
 def random_problem(
     objective: LinearObjective,
     sizes: Sequence[int],

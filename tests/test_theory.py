@@ -25,6 +25,7 @@ from fedatlas.theory import rates
 from fedatlas.theory.constants import Constants, constants_of
 from fedatlas.theory.methods import theorems_on as all_theorems_on
 from fedatlas.theory.theorems import Course
+from reference import slope
 from trace_factory import make_trace
 
 ROOT = Path(__file__).parents[1]
@@ -45,15 +46,6 @@ def clients(sizes=(SAMPLES,) * CLIENTS, seed: int = 0) -> ClientSamples:
     label = np.where(random.random(sum(sizes)) < 0.5, 1.0, -1.0)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     return ClientSamples(Samples.numbered(label, rows), offsets, {}, None)
-
-
-def slope(name: str, margin: float, label: float) -> float:
-    """ℓ′ of one sample, from the formulas of the papers."""
-    if name == "robust_regression":
-        return (margin - label) / (1 + (margin - label) ** 2 / 2)
-    if name == "ridge_regression":
-        return 2 * (margin - label)
-    return -label / (1 + np.exp(label * margin))
 
 
 def client_gradient(name: str, weight: float, data: ClientSamples, client: int, x) -> np.ndarray:

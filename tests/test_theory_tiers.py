@@ -16,19 +16,12 @@ from fedatlas.theory.methods import theorems_on
 from fedatlas.theory.theorems import Course
 from fedatlas.theory.tiers import TierConstants
 from judging import verdict
+from reference import slope
 from test_linear_silos import Toy, make_toy, objective_of
 from trace_factory import make_trace
 
 NAMES = ["logistic_l2", "logistic_nonconvex", "robust_regression"]
 SPREAD = np.array([0.96, 0.98, 0.99, 1.01, 1.02, 1.04])
-
-
-def slope(name: str, margin: float, label: float) -> float:
-    if name == "robust_regression":
-        return (margin - label) / (1 + (margin - label) ** 2 / 2)
-    if name == "ridge_regression":
-        return 2 * (margin - label)
-    return -label / (1 + np.exp(label * margin))
 
 
 def sample_gradients(toy: Toy, name: str, x: np.ndarray) -> np.ndarray:
