@@ -213,7 +213,7 @@ class Party:
     def _due(self, iteration: int) -> int:
         """Updates that this block has when an iteration may begin, of a synchronous method."""
         if self._rule.backward:
-            return iteration * self._active
+            return min(iteration * self._active, self._updates)  # the last one may lack some
         return iteration if self._party < self._active else 0
 
     def _hide(self, dominator: int, iteration: int, shares: np.ndarray) -> None:
