@@ -4,7 +4,7 @@ A cell is a network. Its number is the median over seeds, its mark the outcome o
 claims are judged by.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from fedatlas.evaluation.claims.scaling import LINEAR_POWER, ScalingTest
 from fedatlas.evaluation.costs import specification
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.verdict_words import MARKS
+from fedatlas.federations.vertical.machines import slowdown_of
 from fedatlas.figures.style import Shown, legend_below, put_title
 from fedatlas.schema.claims import Finding, Outcome
 from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
@@ -58,6 +59,20 @@ class _Cell:
     outcome: Outcome
 
 
+@dataclass(frozen=True)
+class _Row:
+    """Panels side by side, one for each straggler: a map of ratios, or of exponents.
+
+    parties: whose cells are shown. outlined: networks on which the sentence is stated to hold.
+    """
+
+    name: str
+    parties: int
+    cells: Mapping[_Place, _Cell]
+    is_ratio: bool
+    outlined: frozenset[tuple[str, float, float]]
+
+
 def compose(title: str, shown: Shown) -> Canvas:
     """A row of panels for each number of parties, and one for the exponent if there are several.
 
@@ -70,16 +85,8 @@ def compose(title: str, shown: Shown) -> Canvas:
         for run, other in shown.figure.pairs.items()
     }
     exponents = _exponents(shown, places, results)
+    rows = _rows(shown, places, ratios, exponents)
     stragglers = list(dict.fromkeys(place.straggler for place in places.values()))
-    numbers = sorted({place.parties for place in places.values()})
-    rows: list[tuple[str, Mapping[_Place, _Cell], int]] = [
-        (f"{count} parties", ratios, count) for count in numbers
-    ]
-    if exponents:
-        rows.append((f"{numbers[0]} to {numbers[-1]} parties", exponents, numbers[0]))
-    outlined = {
-        kind: {places[run].network for run in runs} for kind, runs in shown.figure.outlined.items()
-    }
     across = sorted({place.latency for place in places.values()})
     up = sorted({place.spread for place in places.values()})
     canvas = Canvas(
@@ -90,62 +97,95 @@ def compose(title: str, shown: Shown) -> Canvas:
         layout="constrained",
     )
     axes = canvas.subplots(len(rows), len(stragglers), squeeze=False, sharex=True, sharey=True)
-    furthest = max(
-        (abs(np.log2(cell.value)) for cell in ratios.values() if np.isfinite(cell.value)),
-        default=0.0,
-    )
-    by_ratio = TwoSlopeNorm(0.0, -max(furthest, 0.1), max(furthest, 0.1))
-    by_exponent = Normalize(0.0, 1.2)
-    for number, (name, cells, count) in enumerate(rows):
-        is_ratio = cells is ratios
-        drawn: Any = None
-        for column, straggler in enumerate(stragglers):
-            panel = {
-                (place.spread, place.latency): cell
-                for place, cell in cells.items()
-                if place.parties == count and place.straggler == straggler
-            }
-            grid = np.array(
-                [[panel[y, x].value if (y, x) in panel else np.nan for x in across] for y in up]
-            )
-            where = axes[number, column]
-            drawn = where.imshow(
-                np.log2(grid) if is_ratio else grid,
-                origin="lower",
-                aspect="auto",
-                cmap="RdBu_r" if is_ratio else "cividis",
-                norm=by_ratio if is_ratio else by_exponent,
-            )
-            _write(where, panel, across, up, drawn)
-            stated = outlined.get("ratios" if is_ratio else "exponents", set())
-            part = [[(straggler, x, y) in stated for x in across] for y in up]
-            _outline(where, np.array(part))
-            where.set_title(f"{name}, {straggler}", fontsize=8)
-            where.set_xticks(range(len(across)), [f"{x:g}" for x in across])
-            where.set_yticks(range(len(up)), [f"{y:g}" for y in up])
-            where.grid(False)
-            if number == len(rows) - 1:
-                where.set_xlabel("latency / time of one feature")
-            if column == 0:
-                where.set_ylabel("spread of times")
-        bar = canvas.colorbar(drawn, ax=list(axes[number]), aspect=12)
-        if is_ratio:
-            bar.set_label("ratio of times")
-            ticks = np.linspace(-max(furthest, 0.1), max(furthest, 0.1), 5)
-            bar.set_ticks(ticks.tolist(), labels=[f"{2**tick:.2g}" for tick in ticks])
-        else:
-            bar.set_label("exponent of speed-up")
+    furthest = _furthest(ratios.values())
+    for row, panels in zip(rows, axes, strict=True):
+        _draw_row(canvas, panels, row, stragglers, across, up, furthest)
+    for panel in axes[-1]:
+        panel.set_xlabel("latency / time of one feature")
+    for panel in axes[:, 0]:
+        panel.set_ylabel("spread of times")
     found = {cell.outcome for cell in (*ratios.values(), *exponents.values())}
     handles = [
         Line2D([], [], ls="", label=f"{mark} {outcome}")
         for outcome, mark in MARKS.items()
         if outcome in found
     ]
-    if outlined:
+    if shown.figure.outlined:
         handles.append(Line2D([], [], **_OUTLINE, label="stated to hold here"))
     legend_below(canvas, handles, columns=min(len(handles), 5))
     put_title(canvas, title, _note(shown, bool(exponents)))
     return canvas
+
+
+def _rows(
+    shown: Shown,
+    places: Mapping[str, _Place],
+    ratios: Mapping[_Place, _Cell],
+    exponents: Mapping[_Place, _Cell],
+) -> list[_Row]:
+    """From few parties to many, then the exponents if there are any."""
+    stated: dict[str, frozenset[tuple[str, float, float]]] = {
+        kind: frozenset(places[run].network for run in runs)
+        for kind, runs in shown.figure.outlined.items()
+    }
+    numbers = sorted({place.parties for place in places.values()})
+    outlined = stated.get("ratios", frozenset())
+    rows = [_Row(f"{count} parties", count, ratios, True, outlined) for count in numbers]
+    if exponents:
+        name, outlined = (
+            f"{numbers[0]} to {numbers[-1]} parties",
+            stated.get("exponents", frozenset()),
+        )
+        rows.append(_Row(name, numbers[0], exponents, False, outlined))
+    return rows
+
+
+def _furthest(cells: Iterable[_Cell]) -> float:
+    """The largest |log2| of the ratios, and no less than 0.1: the end of their colours."""
+    return max([0.1, *(abs(np.log2(cell.value)) for cell in cells if np.isfinite(cell.value))])
+
+
+def _draw_row(
+    canvas: Canvas,
+    panels: Sequence[Axes],
+    row: _Row,
+    stragglers: Sequence[str],
+    across: Sequence[float],
+    up: Sequence[float],
+    furthest: float,
+) -> None:
+    """The maps of one row, and the bar of their colours."""
+    drawn: Any = None
+    for where, straggler in zip(panels, stragglers, strict=True):
+        cells = {
+            (place.spread, place.latency): cell
+            for place, cell in row.cells.items()
+            if place.parties == row.parties and place.straggler == straggler
+        }
+        grid = np.array(
+            [[cells[y, x].value if (y, x) in cells else np.nan for x in across] for y in up]
+        )
+        drawn = where.imshow(
+            np.log2(grid) if row.is_ratio else grid,
+            origin="lower",
+            aspect="auto",
+            cmap="RdBu_r" if row.is_ratio else "cividis",
+            norm=TwoSlopeNorm(0.0, -furthest, furthest) if row.is_ratio else Normalize(0.0, 1.2),
+        )
+        _write(where, cells, across, up, drawn)
+        part = [[(straggler, x, y) in row.outlined for x in across] for y in up]
+        _outline(where, np.array(part))
+        where.set_title(f"{row.name}, {straggler}", fontsize=8)
+        where.set_xticks(range(len(across)), [f"{x:g}" for x in across])
+        where.set_yticks(range(len(up)), [f"{y:g}" for y in up])
+        where.grid(False)
+    bar = canvas.colorbar(drawn, ax=list(panels), aspect=12)
+    if row.is_ratio:
+        bar.set_label("ratio of times")
+        ticks = np.linspace(-furthest, furthest, 5)
+        bar.set_ticks(ticks.tolist(), labels=[f"{2**tick:.2g}" for tick in ticks])
+    else:
+        bar.set_label("exponent of speed-up")
 
 
 def _note(shown: Shown, has_exponents: bool) -> str:
@@ -170,18 +210,21 @@ def _place(spec: Mapping[str, Any]) -> _Place:
         raise FedatlasError(
             f"figure: kind region shows constant and lognormal times, not {law.kind}"
         )
-    straggler = "no straggler"
-    if network.straggler > 1:
-        place = network.straggler_party
-        place = partition.parties - 1 if place is None else place
-        role = "a dominator" if place < partition.active else "a passive party"
-        straggler = f"{role} {network.straggler:g}× slower"
     return _Place(
         partition.parties,
-        straggler,
+        _straggler(network, partition),
         round(network.latency / network.seconds_per_feature, 9),
         law.spread if isinstance(law, LognormalTimes) else 0.0,
     )
+
+
+def _straggler(network: NetworkModel, partition: VerticalPartition) -> str:
+    """In words, with its place and how much slower it is."""
+    slowdown = slowdown_of(network, partition.parties)
+    if slowdown.max() == 1:
+        return "no straggler"
+    role = "a dominator" if slowdown.argmax() < partition.active else "a passive party"
+    return f"{role} {slowdown.max():g}× slower"
 
 
 def _pair_test(shown: Shown, run: str, other: str) -> CostToTargetTest:
