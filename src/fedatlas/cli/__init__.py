@@ -8,6 +8,7 @@ import logging
 import signal
 import sys
 import traceback
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,6 +16,8 @@ import typer
 from fedatlas.cli import atlas, data, evaluation, figures, provenance, studies, training
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import place_told
+from fedatlas.plan.places import find_projects
+from fedatlas.projects import open_projects
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for stage in (data, training, evaluation, studies, figures, atlas, provenance):
@@ -37,6 +40,7 @@ def configure(verbose: Annotated[bool, typer.Option(help="Log details.")] = Fals
     # Details of these libraries would hide ours.
     for name in ("numba", "matplotlib", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    open_projects(find_projects([Path.cwd()]))
 
 
 def main() -> None:

@@ -33,10 +33,17 @@ def failed_jobs(jobs: Iterable[Any]) -> list[FailedJob]:
 
 
 def repeat_options(
-    config: Mapping[str, Any], config_files: Sequence[Path], folder: Path | None
+    config: Mapping[str, Any],
+    config_files: Sequence[Path],
+    folder: Path | None,
+    snakefile: str | None = None,
 ) -> list[str]:
-    """Options of the command that ran the workflow without which a job would be another."""
-    told = ["--directory", str(folder)] if folder else []
+    """Options of the command that ran the workflow without which a job would be another.
+
+    snakefile: unless Snakemake finds it by itself.
+    """
+    told = ["--snakefile", snakefile] if snakefile else []
+    told += ["--directory", str(folder)] if folder else []
     if config_files:
         told += ["--configfile", *map(_short, config_files)]
     if config:
