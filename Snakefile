@@ -5,6 +5,7 @@ from pathlib import Path
 
 from snakemake.utils import min_version
 
+from fedatlas.extensions import relative_path
 from fedatlas.plan.places import repository
 
 min_version("9.20")
@@ -13,7 +14,7 @@ min_version("9.20")
 HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True))
 if not HERE.is_dir():  # this file was read from a Git host
     HERE = repository()
-CONFIGURATION = HERE / "config"
+CONFIGURATION = Path(relative_path(HERE / "config"))
 
 
 # The working folder's own, if it has one.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedatlas.errors import FedatlasError
+from fedatlas.extensions import relative_path
 from fedatlas.projects import CODE, VARIABLE, projects
 from fedatlas.schema.config import CONFIG_VARIABLE
 
@@ -44,7 +45,12 @@ def snakefile() -> str:
 def shipped_configuration() -> Path:
     """The configuration folder of the workflow."""
     told = os.environ.get(CONFIG_VARIABLE)
-    return Path(told) if told else repository() / "config"
+    return Path(relative_path(told or repository() / "config"))
+
+
+def is_shipped(folder: Path) -> bool:
+    """Whether it is the configuration folder of this workflow, or of another copy of it."""
+    return (folder.resolve().parent / "rules" / "common.smk").is_file() and folder.is_dir()
 
 
 def catalogue_files() -> list[Path]:
@@ -86,9 +92,8 @@ def find_projects(folders: Sequence[Path]) -> list[Path]:
 
 
 def _is_project(folder: Path) -> bool:
-    """Whether it has a part of a project, and is no workflow's own configuration folder."""
-    own = (folder.resolve().parent / "rules" / "common.smk").is_file()
-    return not own and any((folder / part).exists() for part in _PARTS)
+    """Whether it has a part of a project, and is not the workflow's own configuration."""
+    return not is_shipped(folder) and any((folder / part).exists() for part in _PARTS)
 
 
 def _installed(name: str, package: str) -> Path:
