@@ -17,7 +17,6 @@ from fedatlas.plan.build import build_plan
 from fedatlas.plan.results import traces
 from fedatlas.plan.selected import Selected, targets
 from fedatlas.schema.config import load_config
-from fedatlas.traces.trace import read_trace
 from workflow_copy import ROOT, WorkflowCopy
 
 SMALL = "config/experiments/demo/small.yaml"
@@ -161,16 +160,6 @@ def failure(workflow, *options):
     output = outcome.stdout + outcome.stderr
     assert outcome.returncode != 0 and "Traceback" not in output
     return output
-
-
-def test_libsvm_from_a_mirror_to_verdicts(workflow):
-    mirror = libsvm_workflow(workflow, ROWS)
-    outcome = workflow.run(CLAIMS, "--config", f"mirror={mirror}")
-    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    assert (workflow.folder / CLAIMS).exists()
-    assert (workflow.results / "raw" / "libsvm" / "coded").read_text() == ROWS
-    trace = read_trace(workflow.trace("fedavg"))
-    assert (trace["train_accuracy"].isel(record=0) == 0.5).all()  # half of the labels are -1
 
 
 def test_without_mirror_and_network_the_error_says_what_to_do(workflow):

@@ -40,7 +40,8 @@ def configure(verbose: Annotated[bool, typer.Option(help="Log details.")] = Fals
     # Details of these libraries would hide ours.
     for name in ("numba", "matplotlib", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    open_projects(find_projects([Path.cwd()]))
+    if found := find_projects([Path.cwd()]):
+        open_projects(found)
 
 
 def main() -> None:
