@@ -18,7 +18,9 @@ TRACES = [
     )
 ]
 CLAIMS = "results/experiments/project-coded/claims.csv"
-ROWS = "".join(f"{1 + i % 2} 2:{i / 60} 7:1\n" if i % 5 else f"{1 + i % 2}\n" for i in range(60))
+ROWS = "".join(
+    f"{1 + i % 2} 2:{i / 60} 7:{i % 2}\n" if i % 5 else f"{1 + i % 2}\n" for i in range(60)
+)
 
 
 @pytest.fixture(scope="module")
