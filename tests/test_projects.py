@@ -15,6 +15,7 @@ from fedatlas.plan.closure import SourceTree, code_digest, import_closure
 from fedatlas.plan.places import catalogue_files, find_projects
 from fedatlas.plan.stored import load_plan
 from fedatlas.projects import VARIABLE, added_sources, projects
+from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.training.rehearsal import rehearse
 from outside_project import open_project, whole_files, write_project
 from small_federations import CLIENTS, LINEAR, LOCAL, small_shards, specification
@@ -82,6 +83,13 @@ def test_its_experiments_need_no_folder(config, tmp_path):
     files = {"experiments/mine.yaml": EXPERIMENT, "experiments/group/other.yaml": EXPERIMENT}
     plan = build_plan(config, write_project(tmp_path / "lab", files))
     assert {"project-mine", "group-other"} <= set(plan.experiments)
+
+
+def test_tables_of_times_lie_beside_the_experiment(tmp_path):
+    network = "\nnetwork: {compute: {kind: measured, file: times.csv}}\n"
+    folder = write_project(tmp_path, {"mine.yaml": EXPERIMENT + network})
+    ((_, content),) = read_experiments(folder).values()
+    assert content["network"]["compute"]["file"] == str(tmp_path / "times.csv")
 
 
 def test_a_stored_plan_follows_its_files(config, tmp_path):

@@ -54,12 +54,9 @@ def _key(folders: Sequence[Path], package: Path) -> bytes:
 
     Messages name the folders, so that their names count, too.
     """
-    patterns = ("datasets.yaml", "papers.yaml")
-    patterns += tuple(
-        f"experiments/{place}.{suffix}"
-        for place in ("*", "*/*")
-        for suffix in ("yaml", "yml", "csv")  # tables: measured times
-    )
+    places, suffixes = ("*", "*/*"), ("yaml", "yml", "csv")  # tables: measured times
+    patterns = [f"experiments/{place}.{suffix}" for place in places for suffix in suffixes]
+    patterns += ["datasets.yaml", "papers.yaml"]
     stated = [file for folder in folders for each in patterns for file in folder.glob(each)]
     sources = [package, *(folder for _, folder in added_sources(folders[1:]))]
     code = [file for folder in sources for file in sorted(folder.rglob("*.py"))]

@@ -150,8 +150,20 @@ def _read_file(path: Path, group: str) -> dict[str, Stated]:
                 "and digits, with hyphens in the name only: rename it"
             )
         name = f"{group}-{stem}"
-        found[name] = f"{path} ({name})" if "lists" in content else str(path), expanded
+        where = f"{path} ({name})" if "lists" in content else str(path)
+        found[name] = where, _with_tables(expanded, path.parent)
     return found
+
+
+def _with_tables(value: Any, folder: Path) -> Any:
+    """The same with tables of measured times, which lie below the file's folder, by whole paths."""
+    if isinstance(value, list):
+        return [_with_tables(item, folder) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("kind") == "measured" and isinstance(value.get("file"), str):
+        return value | {"file": str(folder / value["file"])}
+    return {key: _with_tables(item, folder) for key, item in value.items()}
 
 
 def _names_in(path: Path, group: str) -> str:
