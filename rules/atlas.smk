@@ -19,7 +19,7 @@ rule join_traces:
         **needs(gigabytes=2, minutes=30),
     params:
         spec=lambda wildcards: SELECTED.joined_specification(wildcards.paper),
-        experiments=f"{RESULTS}/experiments",
+        experiments=below_results("experiments"),
     shell:
         "fedatlas join-traces --spec {params.spec:q} --experiments {params.experiments:q}"
         " --output {output:q} > {log:q} 2>&1"
@@ -63,7 +63,7 @@ rule write_summary:
         # Too long for a command line: the summary reads it anew.
         scope=digest_of_scope(PLAN, SELECTED.names),
         atlas=option("atlas"),
-        results=RESULTS,
+        results=below_results(),
     shell:
         "fedatlas report {params.experiments} --results {params.results:q} {params.atlas}"
         " --output {output:q} > {log:q} 2>&1"

@@ -51,13 +51,12 @@ wildcard_constraints:
 def told_of_failures(workflow):
     """The jobs that failed, for the terminal."""
     settings = workflow.config_settings
-    began = Path(workflow.workdir_init)
-    own = [began / name for name in ("Snakefile", "workflow/Snakefile")]
     options = repeat_options(
         settings.config,
         settings.configfiles,
         workflow.overwrite_workdir,
-        None if Path(workflow.main_snakefile) in own else workflow.main_snakefile,
+        workflow.main_snakefile,
+        workflow.workdir_init,
     )
     return "\n" + failures_told(failed_jobs(workflow.scheduler.failed), options)
 
@@ -75,6 +74,11 @@ def option(name):
 def placed(text):
     """The text with the folder of results, as commands are told it."""
     return text.replace(places.RESULTS, RESULTS)
+
+
+def below_results(*names):
+    """A folder below that of results, for commands."""
+    return lambda wildcards: str(Path(RESULTS, *names))
 
 
 def code_of(*modules):

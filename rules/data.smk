@@ -13,7 +13,7 @@ rule download_file:
     localrule: True
     params:
         identity=lambda wildcards: data.identity(RAW_FILES[wildcards.file]),
-        archives=f"{RESULTS}/archives",
+        archives=below_results("archives"),
     shell:
         "fedatlas download {wildcards.file:q} --archives {params.archives:q} --output {output:q}"
         " 2>&1 | tee {log:q}"

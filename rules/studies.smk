@@ -146,7 +146,7 @@ rule tabulate_theory:
     resources:
         **needs(gigabytes=4, minutes=30),
     params:
-        shards=f"{RESULTS}/shards",
+        shards=below_results("shards"),
     shell:
         "fedatlas theory {input.traces:q} --shards {params.shards:q} --output {output:q}"
         " > {log:q} 2>&1"

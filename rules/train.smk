@@ -45,7 +45,7 @@ rule train_run:
         gpu=1 if CONFIG.device.startswith("cuda") else 0,
     params:
         spec=lambda wildcards: training.told(PLAN.run(*wildcards)),
-        results=RESULTS,
+        results=below_results(),
     shell:
         "fedatlas train-points --spec {params.spec:q} --results {params.results:q} > {log:q} 2>&1"
 
@@ -72,6 +72,6 @@ for job in SHARED:
             gpu=1 if CONFIG.device.startswith("cuda") else 0,
         params:
             spec=lambda wildcards, job=job: training.told(*job.specs),
-            results=RESULTS,
+            results=below_results(),
         shell:
             "fedatlas train-points --spec {params.spec:q} --results {params.results:q} > {log:q} 2>&1"

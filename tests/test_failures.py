@@ -37,7 +37,9 @@ def test_a_failed_job_is_told_with_its_log_and_how_to_repeat_it(tmp_path):
         [Path("/config/paper.yaml")],
         Path("/there"),
         "/its/Snakefile",
+        "/here",
     )
+    assert repeat_options({}, [], None, "/here/workflow/Snakefile", "/here") == []
     told = failures_told(found, options)
     assert told.splitlines() == [
         "Failed: rule draw",

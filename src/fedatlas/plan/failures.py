@@ -36,13 +36,15 @@ def repeat_options(
     config: Mapping[str, Any],
     config_files: Sequence[Path],
     folder: Path | None,
-    snakefile: str | None = None,
+    snakefile: str,
+    began: str,
 ) -> list[str]:
     """Options of the command that ran the workflow without which a job would be another.
 
-    snakefile: unless Snakemake finds it by itself.
+    began: the folder in which it was given; Snakemake finds some Snakefiles there by itself.
     """
-    told = ["--snakefile", snakefile] if snakefile else []
+    found = [str(Path(began, name)) for name in ("Snakefile", "workflow/Snakefile")]
+    told = [] if snakefile in found else ["--snakefile", snakefile]
     told += ["--directory", str(folder)] if folder else []
     if config_files:
         told += ["--configfile", *map(_short, config_files)]
