@@ -50,7 +50,7 @@ def shipped_configuration() -> Path:
 
 def is_shipped(folder: Path) -> bool:
     """Whether it is the configuration folder of this workflow, or of another copy of it."""
-    return (folder.resolve().parent / "rules" / "common.smk").is_file() and folder.is_dir()
+    return folder.is_dir() and (folder.resolve().parent / "src" / "fedatlas").is_dir()
 
 
 def catalogue_files() -> list[Path]:
