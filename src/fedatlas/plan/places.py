@@ -17,8 +17,8 @@ from fedatlas.extensions import relative_path
 from fedatlas.projects import CODE, VARIABLE, projects
 from fedatlas.schema.config import CONFIG_VARIABLE
 
-#: Path variables of Snakemake, at the beginning of files' names.
-RESULTS, LOGS = "<results>", "<logs>"
+#: Snakemake's path variable for the folder of results, at the beginning of files' names.
+RESULTS = "<results>"
 #: Entry points of installed packages that are projects.
 ENTRY_POINTS = "fedatlas.projects"
 
