@@ -58,7 +58,7 @@ kill-test: environment
 check: environment
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/snakefmt --check Snakefile rules workflow/Snakefile
 	$(BIN)/mypy
 	$(BIN)/snakemake --lint
 

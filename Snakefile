@@ -1,25 +1,28 @@
 """fedatlas: from raw files to figures, tables, verdicts and a report. Targets are at the end."""
 
 import os
+from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
+
+from fedatlas.extensions import relative_path
+from fedatlas.plan.places import repository
 
 min_version("9.20")
 
+# What belongs to the workflow lies beside this file, what belongs to a run below the working folder.
+HERE = Path(workflow.current_basedir.get_path_or_uri(secret_free=True))
+if not HERE.is_dir():  # this file was read from a Git host
+    HERE = repository()
+CONFIGURATION = Path(relative_path(HERE / "config"))
 
-if not os.path.exists("config/config.yaml"):
-    raise WorkflowError(
-        f"config/config.yaml is not in {os.getcwd()}: run from the repository root, or give "
-        f"--directory {workflow.basedir}"
-    )
 
-
-configfile: "config/config.yaml"
+# The working folder's own, if it has one.
+configfile: "config/config.yaml" if os.path.exists("config/config.yaml") else f"{CONFIGURATION}/config.yaml"
 
 
 # Built from workflow/container/fedatlas.def; used with --software-deployment-method apptainer.
-container: "workflow/container/fedatlas.sif"
+container: os.path.relpath(HERE / "workflow/container/fedatlas.sif")
 
 
 include: "rules/common.smk"
@@ -50,11 +53,11 @@ onerror:
 
 # What is made across experiments.
 ACROSS = [
-    "results/claims.csv",
-    "results/claims.html",
-    "results/atlas/atlas.nc",
-    "results/summary.md",
-    "results/atlas/explorer.html",
+    "<results>/claims.csv",
+    "<results>/claims.html",
+    "<results>/atlas/atlas.nc",
+    "<results>/summary.md",
+    "<results>/atlas/explorer.html",
 ]
 
 

@@ -1,7 +1,5 @@
 """The atlas: traces of the selected experiments in a file per paper, then beside all others."""
 
-from os.path import relpath
-
 from fedatlas.atlas.page import SOURCES as EXPLORER_SOURCES
 from fedatlas.atlas.scope import digest_of_scope
 
@@ -12,34 +10,35 @@ rule join_traces:
         selections=lambda wildcards: SELECTED.joined_selections(wildcards.paper),
         code=code_of("fedatlas.atlas.joining"),
     output:
-        "results/atlas/{paper}.nc",
+        "<results>/atlas/{paper}.nc",
     log:
-        "logs/atlas/{paper}.log",
+        "<logs>/atlas/{paper}.log",
     wildcard_constraints:
         paper=one_of(SELECTED.joined_papers),
     resources:
         **needs(gigabytes=2, minutes=30),
     params:
         spec=lambda wildcards: SELECTED.joined_specification(wildcards.paper),
+        experiments=below_results("experiments"),
     shell:
-        "fedatlas join-traces --spec {params.spec:q} --experiments results/experiments"
+        "fedatlas join-traces --spec {params.spec:q} --experiments {params.experiments:q}"
         " --output {output:q} > {log:q} 2>&1"
 
 
 rule join_papers:
     input:
-        papers=[f"results/atlas/{paper}.nc" for paper in SELECTED.joined_papers],
+        papers=[f"<results>/atlas/{paper}.nc" for paper in SELECTED.joined_papers],
         code=code_of("fedatlas.atlas.joining"),
     output:
         # Not deleted before the job, which keeps the runs of earlier selections.
-        atlas=update("results/atlas/atlas.nc"),
-        contents=update("results/atlas/contents.json"),
+        atlas=update("<results>/atlas/atlas.nc"),
+        contents=update("<results>/atlas/contents.json"),
     log:
-        "logs/atlas/atlas.log",
+        "<logs>/atlas/atlas.log",
     resources:
         **needs(gigabytes=2, minutes=30),
     params:
-        kept=lambda wildcards: SELECTED.kept_runs(),
+        kept=lambda wildcards: SELECTED.kept_runs(Path(RESULTS)),
     shell:
         "fedatlas join-papers --output {output.atlas:q} --contents {output.contents:q}"
         " --kept {params.kept:q} {input.papers:q} 2>&1 | tee {log:q}"
@@ -55,30 +54,32 @@ rule write_summary:
         atlas=SELECTED.atlas_across_papers(),
         code=code_of("fedatlas.atlas.report"),
     output:
-        "results/summary.md",
+        "<results>/summary.md",
     log:
-        "logs/summary.log",
+        "<logs>/summary.log",
     localrule: True
     params:
         experiments=SELECTED.names,
         # Too long for a command line: the summary reads it anew.
         scope=digest_of_scope(PLAN, SELECTED.names),
         atlas=option("atlas"),
+        results=below_results(),
     shell:
-        "fedatlas report {params.experiments} {params.atlas} --output {output:q} > {log:q} 2>&1"
+        "fedatlas report {params.experiments} --results {params.results:q} {params.atlas}"
+        " --output {output:q} > {log:q} 2>&1"
 
 
 rule write_explorer:
     input:
-        atlas="results/atlas/atlas.nc",
-        claims="results/claims.csv",
-        page=[relpath(path) for path in EXPLORER_SOURCES],
+        atlas="<results>/atlas/atlas.nc",
+        claims="<results>/claims.csv",
+        page=STAMPS.of_files("atlas.page", EXPLORER_SOURCES),
         code=code_of("fedatlas.atlas.explorer"),
     output:
-        page="results/atlas/explorer.html",
-        curves=directory("results/atlas/explorer"),
+        page="<results>/atlas/explorer.html",
+        curves=directory("<results>/atlas/explorer"),
     log:
-        "logs/atlas/explorer.log",
+        "<logs>/atlas/explorer.log",
     resources:
         **needs(gigabytes=2, minutes=15),
     params:

@@ -8,28 +8,35 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.plan import data, results, specifications, training
+from fedatlas.plan import data, places, results, specifications, training
 from fedatlas.plan.failures import failed_jobs, failures_told, repeat_options
-from fedatlas.plan.code import code_of, write_stamps
+from fedatlas.plan.code import Stamps
 from fedatlas.plan.selected import Selected, targets
 from fedatlas.plan.stored import load_plan
 from fedatlas.plan.wildcards import CONSTRAINTS, one_of
+from fedatlas.projects import open_projects
 from fedatlas.schema.config import check_command, export_to_jobs, load_config
 
 # A graph of jobs has many objects and little garbage: looking for it takes a fifth of a dry run.
 gc.freeze()
 gc.set_threshold(50_000)
 atexit.register(gc.freeze)
-# Snakemake looks for tables among parameters. Ours are text: it need not load pandas for that.
-sys.modules.setdefault("pandas", None)
+# Snakemake looks for tables among parameters. Ours are text: it need not load pandas for that. A
+# workflow that uses this one as a module may need it.
+if workflow.modifier.is_main_snakefile():
+    sys.modules.setdefault("pandas", None)
 
 try:
     check_command(sys.argv[1:])
     CONFIG = load_config(config)
-    PLAN = load_plan(Path("config"))
+    RESULTS = places.folder_of_results(workflow)
+    PROJECTS = places.find_projects([Path.cwd(), Path(workflow.basedir)])
+    open_projects(PROJECTS)
+    PLAN = load_plan(CONFIGURATION, projects=PROJECTS)
     SELECTED = Selected(PLAN, CONFIG.experiments)
-    write_stamps(PLAN)
-    export_to_jobs(CONFIG)
+    STAMPS = Stamps(Path(RESULTS))
+    STAMPS.write_all(PLAN)
+    export_to_jobs(CONFIG, CONFIGURATION)
 except FedatlasError as error:
     raise WorkflowError(str(error)) from None
 
@@ -44,7 +51,13 @@ wildcard_constraints:
 def told_of_failures(workflow):
     """The jobs that failed, for the terminal."""
     settings = workflow.config_settings
-    options = repeat_options(settings.config, settings.configfiles, workflow.overwrite_workdir)
+    options = repeat_options(
+        settings.config,
+        settings.configfiles,
+        workflow.overwrite_workdir,
+        workflow.main_snakefile,
+        workflow.workdir_init,
+    )
     return "\n" + failures_told(failed_jobs(workflow.scheduler.failed), options)
 
 
@@ -56,6 +69,26 @@ def of_experiment(function, *more):
 def option(name):
     """The command's option that takes the input of that name, if there is one."""
     return lambda wildcards, input: f"--{name} {input[name]}" if input[name] else ""
+
+
+def placed(text):
+    """The text with the folder of results, as commands are told it."""
+    return text.replace(places.RESULTS, RESULTS)
+
+
+def below_results(*names):
+    """A folder below that of results, for commands."""
+    return lambda wildcards: str(Path(RESULTS, *names))
+
+
+def code_of(*modules):
+    """The file that changes with the meaning of these modules and of all that they import."""
+    return STAMPS.of(*modules)
+
+
+def code_of_runs(*specs):
+    """Those files of the code that computes runs."""
+    return [code_of(*modules) for modules in training.code(*specs)]
 
 
 def needs(gigabytes, minutes):

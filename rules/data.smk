@@ -5,21 +5,23 @@ RAW_FILES = PLAN.catalogue.raw_files()
 
 rule download_file:
     output:
-        "results/raw/{file}",
+        "<results>/raw/{file}",
     log:
-        "logs/download/{file}.log",
+        "<logs>/download/{file}.log",
     wildcard_constraints:
         file=one_of(path for path, raw in RAW_FILES.items() if raw.unpack is None),
     localrule: True
     params:
         identity=lambda wildcards: data.identity(RAW_FILES[wildcards.file]),
+        archives=below_results("archives"),
     shell:
-        "fedatlas download {wildcards.file:q} --output {output:q} 2>&1 | tee {log:q}"
+        "fedatlas download {wildcards.file:q} --archives {params.archives:q} --output {output:q}"
+        " 2>&1 | tee {log:q}"
 
 
 use rule download_file as download_folder with:
     output:
-        directory("results/raw/{file}"),
+        directory("<results>/raw/{file}"),
     wildcard_constraints:
         file=one_of(path for path, raw in RAW_FILES.items() if raw.unpack is not None),
 
@@ -30,9 +32,9 @@ rule prepare_split:
         train=lambda wildcards: data.scaled_by(PLAN.catalogue, *wildcards),
         code=lambda wildcards: code_of(*data.reading_code(PLAN.catalogue, wildcards.dataset)),
     output:
-        "results/data/{dataset}/{split}.parquet",
+        "<results>/data/{dataset}/{split}.parquet",
     log:
-        "logs/prepare/{dataset}-{split}.log",
+        "<logs>/prepare/{dataset}-{split}.log",
     resources:
         **needs(gigabytes=4, minutes=60),
     params:

@@ -7,12 +7,12 @@ rule select_points:
         tuning=of_experiment(results.tuning),
         code=code_of("fedatlas.evaluation.selection"),
     output:
-        "results/experiments/{experiment}/selection.json",
+        "<results>/experiments/{experiment}/selection.json",
     log:
-        "logs/select/{experiment}.log",
+        "<logs>/select/{experiment}.log",
     params:
         spec=of_experiment(specifications.value, "selection"),
-        tuning=of_experiment(results.tuning_options),
+        tuning=lambda wildcards: placed(results.tuning_options(PLAN, wildcards.experiment)),
     shell:
         "fedatlas select --spec {params.spec:q} {params.tuning} --output {output:q} {input.traces:q}"
         " > {log:q} 2>&1"
@@ -21,12 +21,12 @@ rule select_points:
 rule tabulate_results:
     input:
         traces=of_experiment(results.traces),
-        selection="results/experiments/{experiment}/selection.json",
+        selection="<results>/experiments/{experiment}/selection.json",
         code=code_of("fedatlas.evaluation.results_table"),
     output:
         reported("table.csv"),
     log:
-        "logs/table/{experiment}.log",
+        "<logs>/table/{experiment}.log",
     shell:
         "fedatlas table --selection {input.selection:q} --output {output:q} {input.traces:q}"
         " > {log:q} 2>&1"
@@ -35,13 +35,13 @@ rule tabulate_results:
 rule draw_figure:
     input:
         traces=of_experiment(results.traces),
-        selection="results/experiments/{experiment}/selection.json",
+        selection="<results>/experiments/{experiment}/selection.json",
         code=code_of("fedatlas.figures.draw"),
     output:
         svg=reported("figure.svg"),
-        png="results/experiments/{experiment}/figure.png",
+        png="<results>/experiments/{experiment}/figure.png",
     log:
-        "logs/figure/{experiment}.log",
+        "<logs>/figure/{experiment}.log",
     params:
         spec=of_experiment(specifications.figure),
         notes=lambda wildcards: PLAN.experiments[wildcards.experiment].notes,
@@ -53,16 +53,16 @@ rule draw_figure:
 rule judge_claims:
     input:
         traces=of_experiment(results.traces),
-        selection="results/experiments/{experiment}/selection.json",
+        selection="<results>/experiments/{experiment}/selection.json",
         landscape=of_experiment(results.judged_file, "landscape.json"),
         budgets=of_experiment(results.judged_file, "budgets.nc"),
         attacks=of_experiment(results.judged_file, "privacy-audit.csv"),
         leaks=of_experiment(results.judged_file, "leaks.csv"),
         code=lambda wildcards: code_of(*results.judging_code(PLAN, wildcards.experiment)),
     output:
-        "results/experiments/{experiment}/claims.csv",
+        "<results>/experiments/{experiment}/claims.csv",
     log:
-        "logs/judge/{experiment}.log",
+        "<logs>/judge/{experiment}.log",
     params:
         spec=of_experiment(specifications.claims),
         landscape=option("landscape"),
@@ -80,15 +80,15 @@ rule collect_claims:
         claims=lambda wildcards: SELECTED.claims(wildcards.collection),
         code=code_of("fedatlas.evaluation.claims_page"),
     output:
-        csv="results/claims/{collection}.csv",
+        csv="<results>/claims/{collection}.csv",
         html=report(
-            "results/claims/{collection}.html",
+            "<results>/claims/{collection}.html",
             caption="../workflow/report/claims.rst",
             category="Claims",
             labels={"claims of": "{collection}"},
         ),
     log:
-        "logs/claims/{collection}.log",
+        "<logs>/claims/{collection}.log",
     localrule: True
     shell:
         "fedatlas claims --csv {output.csv:q} --html {output.html:q} {input.claims:q}"
@@ -100,12 +100,12 @@ use rule collect_claims as collect_all_claims with:
         claims=SELECTED.claims(),
         code=code_of("fedatlas.evaluation.claims_page"),
     output:
-        csv="results/claims.csv",
+        csv="<results>/claims.csv",
         html=report(
-            "results/claims.html",
+            "<results>/claims.html",
             caption="../workflow/report/claims.rst",
             category="Claims",
             labels={"claims of": "all selected experiments"},
         ),
     log:
-        "logs/claims/all.log",
+        "<logs>/claims/all.log",

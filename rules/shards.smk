@@ -7,19 +7,19 @@ for silos in sorted({partition.silos for partition in PLAN.partitions.values()})
         name:
             f"shard_into_{silos}"
         input:
-            data="results/data/{dataset}/{split}.parquet",
+            data="<results>/data/{dataset}/{split}.parquet",
             test=lambda wildcards: data.prepared(
                 wildcards.dataset, PLAN.partitions[wildcards.partition].test_split
             ),
             code=lambda wildcards: code_of(data.SHARDING[PLAN.partitions[wildcards.partition].kind]),
         output:
             silos=expand(
-                "results/shards/{{dataset}}/{{split}}/{{partition}}/silo-{silo}.parquet",
+                "<results>/shards/{{dataset}}/{{split}}/{{partition}}/silo-{silo}.parquet",
                 silo=range(silos),
             ),
-            manifest="results/shards/{dataset}/{split}/{partition}/manifest.json",
+            manifest="<results>/shards/{dataset}/{split}/{partition}/manifest.json",
         log:
-            "logs/shard/{dataset}-{split}-{partition}.log",
+            "<logs>/shard/{dataset}-{split}-{partition}.log",
         wildcard_constraints:
             partition=one_of(
                 slug for slug, partition in PLAN.partitions.items() if partition.silos == silos

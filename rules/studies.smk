@@ -15,7 +15,7 @@ rule tabulate_leaks:
         leaks=reported("leaks.csv"),
         recovery=reported("recovery.csv"),
     log:
-        "logs/leaks/{experiment}.log",
+        "<logs>/leaks/{experiment}.log",
     resources:
         **needs(gigabytes=4, minutes=30),
     params:
@@ -27,13 +27,13 @@ rule tabulate_leaks:
 
 rule draw_recovery:
     input:
-        recovery="results/experiments/{experiment}/recovery.csv",
+        recovery="<results>/experiments/{experiment}/recovery.csv",
         code=code_of("fedatlas.figures.recovery"),
     output:
         svg=reported("recovery.svg"),
-        png="results/experiments/{experiment}/recovery.png",
+        png="<results>/experiments/{experiment}/recovery.png",
     log:
-        "logs/recovery-figure/{experiment}.log",
+        "<logs>/recovery-figure/{experiment}.log",
     params:
         title=of_experiment(specifications.title),
     shell:
@@ -48,7 +48,7 @@ rule tabulate_collusion:
         groups=reported("collusion.csv"),
         pairs=reported("tree-pairs.csv"),
     log:
-        "logs/collusion/{experiment}.log",
+        "<logs>/collusion/{experiment}.log",
     shell:
         "fedatlas collusion --output {output.groups:q} --pairs {output.pairs:q} > {log:q} 2>&1"
 
@@ -58,9 +58,9 @@ rule draw_trees:
         code=code_of("fedatlas.figures.trees"),
     output:
         svg=reported("trees.svg"),
-        png="results/experiments/{experiment}/trees.png",
+        png="<results>/experiments/{experiment}/trees.png",
     log:
-        "logs/trees/{experiment}.log",
+        "<logs>/trees/{experiment}.log",
     params:
         parties=lambda wildcards: PLAN.experiments[wildcards.experiment].partition.parties,
     shell:
@@ -73,9 +73,9 @@ rule compute_landscape:
         rows=of_experiment(results.first_shards),
         code=lambda wildcards: code_of(*results.landscape_code(PLAN, wildcards.experiment)),
     output:
-        "results/experiments/{experiment}/landscape.json",
+        "<results>/experiments/{experiment}/landscape.json",
     log:
-        "logs/landscape/{experiment}.log",
+        "<logs>/landscape/{experiment}.log",
     resources:
         **needs(gigabytes=2, minutes=30),
     params:
@@ -87,13 +87,13 @@ rule compute_landscape:
 
 rule draw_landscape:
     input:
-        landscape="results/experiments/{experiment}/landscape.json",
+        landscape="<results>/experiments/{experiment}/landscape.json",
         code=code_of("fedatlas.figures.landscape"),
     output:
         svg=reported("landscape.svg"),
-        png="results/experiments/{experiment}/landscape.png",
+        png="<results>/experiments/{experiment}/landscape.png",
     log:
-        "logs/landscape-figure/{experiment}.log",
+        "<logs>/landscape-figure/{experiment}.log",
     params:
         title=of_experiment(specifications.title),
     shell:
@@ -105,10 +105,10 @@ rule compute_budgets:
     input:
         code=lambda wildcards: code_of(*results.budgets_code(PLAN, wildcards.experiment)),
     output:
-        budgets="results/experiments/{experiment}/budgets.nc",
+        budgets="<results>/experiments/{experiment}/budgets.nc",
         conditions=reported("conditions.csv"),
     log:
-        "logs/budgets/{experiment}.log",
+        "<logs>/budgets/{experiment}.log",
     resources:
         **needs(gigabytes=2, minutes=30),
     params:
@@ -120,13 +120,13 @@ rule compute_budgets:
 
 rule draw_budgets:
     input:
-        budgets="results/experiments/{experiment}/budgets.nc",
+        budgets="<results>/experiments/{experiment}/budgets.nc",
         code=code_of("fedatlas.figures.budgets", "fedatlas.evaluation.budgets"),
     output:
         svg=reported("budgets.svg"),
-        png="results/experiments/{experiment}/budgets.png",
+        png="<results>/experiments/{experiment}/budgets.png",
     log:
-        "logs/budgets-figure/{experiment}.log",
+        "<logs>/budgets-figure/{experiment}.log",
     params:
         spec=of_experiment(specifications.titles),
     shell:
@@ -142,23 +142,26 @@ rule tabulate_theory:
     output:
         reported("theory.csv"),
     log:
-        "logs/theory/{experiment}.log",
+        "<logs>/theory/{experiment}.log",
     resources:
         **needs(gigabytes=4, minutes=30),
+    params:
+        shards=below_results("shards"),
     shell:
-        "fedatlas theory {input.traces:q} --shards results/shards --output {output:q} > {log:q} 2>&1"
+        "fedatlas theory {input.traces:q} --shards {params.shards:q} --output {output:q}"
+        " > {log:q} 2>&1"
 
 
 rule draw_theory:
     input:
         traces=of_experiment(results.traces),
-        theory="results/experiments/{experiment}/theory.csv",
+        theory="<results>/experiments/{experiment}/theory.csv",
         code=code_of("fedatlas.figures.theory"),
     output:
         svg=reported("theory.svg"),
-        png="results/experiments/{experiment}/theory.png",
+        png="<results>/experiments/{experiment}/theory.png",
     log:
-        "logs/theory-figure/{experiment}.log",
+        "<logs>/theory-figure/{experiment}.log",
     params:
         spec=of_experiment(specifications.titles),
     shell:
@@ -172,15 +175,17 @@ rule validate_parties:
         code=code_of("fedatlas.studies.validation", "fedatlas.evaluation.comma_separated"),
     output:
         table=reported("validation.csv"),
-        curves="results/experiments/{experiment}/validation.json",
-        times="results/experiments/{experiment}/validation-times.csv",
+        curves="<results>/experiments/{experiment}/validation.json",
+        times="<results>/experiments/{experiment}/validation-times.csv",
     log:
-        "logs/validation/{experiment}.log",
+        "<logs>/validation/{experiment}.log",
     threads: of_experiment(results.validation_cores)
     resources:
         **needs(gigabytes=4, minutes=120),
     params:
-        folders=of_experiment(results.validation_folders),
+        folders=lambda wildcards: [
+            placed(folder) for folder in results.validation_folders(PLAN, wildcards.experiment)
+        ],
         spec=of_experiment(specifications.validation),
     shell:
         "fedatlas validate-parties {params.folders:q} --spec {params.spec:q} --output {output.table:q}"
@@ -189,13 +194,13 @@ rule validate_parties:
 
 rule draw_validation:
     input:
-        curves="results/experiments/{experiment}/validation.json",
+        curves="<results>/experiments/{experiment}/validation.json",
         code=code_of("fedatlas.figures.validation"),
     output:
         svg=reported("validation.svg"),
-        png="results/experiments/{experiment}/validation.png",
+        png="<results>/experiments/{experiment}/validation.png",
     log:
-        "logs/validation-figure/{experiment}.log",
+        "<logs>/validation-figure/{experiment}.log",
     params:
         title=of_experiment(specifications.title),
     shell:
@@ -208,9 +213,9 @@ rule draw_graphs:
         code=code_of("fedatlas.figures.graphs"),
     output:
         svg=reported("graphs.svg"),
-        png="results/experiments/{experiment}/graphs.png",
+        png="<results>/experiments/{experiment}/graphs.png",
     log:
-        "logs/graphs/{experiment}.log",
+        "<logs>/graphs/{experiment}.log",
     params:
         spec=of_experiment(specifications.graphs),
     shell:
@@ -224,7 +229,7 @@ rule attack_budgets:
     output:
         reported("privacy-audit.csv"),
     log:
-        "logs/attacks/{experiment}.log",
+        "<logs>/attacks/{experiment}.log",
     resources:
         **needs(gigabytes=4, minutes=60),
     params:

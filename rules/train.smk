@@ -10,9 +10,9 @@ rule find_optimum:
         ),
         code=code_of("fedatlas.training.solver"),
     output:
-        "results/optima/{dataset}/{split}/{rows}/{objective}.json",
+        "<results>/optima/{dataset}/{split}/{rows}/{objective}.json",
     log:
-        "logs/optimum/{dataset}-{split}-{rows}-{objective}.log",
+        "<logs>/optimum/{dataset}-{split}-{rows}-{objective}.log",
     wildcard_constraints:
         rows=one_of(PLAN.pooled),
         objective=one_of(PLAN.objectives),
@@ -28,13 +28,14 @@ rule find_optimum:
 rule train_run:
     input:
         unpack(lambda wildcards: training.inputs(PLAN.run(*wildcards))),
+        code=lambda wildcards: code_of_runs(PLAN.run(*wildcards)),
     output:
         # Not deleted before the job, which keeps what is up to date, seed by seed.
-        update("results/experiments/{experiment}/traces/{run}/{point}.nc"),
+        update("<results>/experiments/{experiment}/traces/{run}/{point}.nc"),
     log:
-        "logs/train/{experiment}/{run}/{point}.log",
+        "<logs>/train/{experiment}/{run}/{point}.log",
     benchmark:
-        "results/experiments/{experiment}/benchmarks/{run}/{point}.jsonl"
+        "<results>/experiments/{experiment}/benchmarks/{run}/{point}.jsonl"
     wildcard_constraints:
         experiment=one_of(set(PLAN.experiments).difference(job.experiment for job in SHARED)),
     priority: 1000  # what takes long begins first
@@ -44,8 +45,9 @@ rule train_run:
         gpu=1 if CONFIG.device.startswith("cuda") else 0,
     params:
         spec=lambda wildcards: training.told(PLAN.run(*wildcards)),
+        results=below_results(),
     shell:
-        "fedatlas train-points --spec {params.spec:q} --results results > {log:q} 2>&1"
+        "fedatlas train-points --spec {params.spec:q} --results {params.results:q} > {log:q} 2>&1"
 
 
 # One rule for each job: Snakemake must know a rule's files when it reads the rule.
@@ -56,12 +58,13 @@ for job in SHARED:
             f"train_{job.experiment}_{job.number}"
         input:
             unpack(lambda wildcards, job=job: training.inputs(*job.specs)),
+            code=lambda wildcards, job=job: code_of_runs(*job.specs),
         output:
             [update(trace) for trace in results.trace_files(job.specs)],
         log:
-            f"logs/train/{job.experiment}/{job.number}.log",
+            f"<logs>/train/{job.experiment}/{job.number}.log",
         benchmark:
-            f"results/experiments/{job.experiment}/benchmarks/{job.number}.jsonl"
+            f"<results>/experiments/{job.experiment}/benchmarks/{job.number}.jsonl"
         priority: job.seconds
         threads: training.cores(*job.specs)
         resources:
@@ -69,5 +72,6 @@ for job in SHARED:
             gpu=1 if CONFIG.device.startswith("cuda") else 0,
         params:
             spec=lambda wildcards, job=job: training.told(*job.specs),
+            results=below_results(),
         shell:
-            "fedatlas train-points --spec {params.spec:q} --results results > {log:q} 2>&1"
+            "fedatlas train-points --spec {params.spec:q} --results {params.results:q} > {log:q} 2>&1"

@@ -29,20 +29,21 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture
 def add(tmp_path, monkeypatch):
     """Writes a network's file; what `build` returns is written after two layers of its own."""
-    monkeypatch.setattr(architectures, "__path__", [*architectures.__path__, str(tmp_path)])
+    monkeypatch.setattr(architectures, "__path__", [*architectures.__path__])
     added = []
 
     def write(name: str, result: str, header: str = HEADER) -> str:
-        (tmp_path / f"{name}.py").write_text(f"{header}    {result}\n")
+        folder = tmp_path / name  # names in a folder are listed once
+        folder.mkdir()
+        (folder / f"{name}.py").write_text(f"{header}    {result}\n")
+        architectures.__path__.append(str(folder))
         added.append(f"{architectures.__name__}.{name}")
-        architecture_names.cache_clear()
         return name
 
     yield write
     for module in added:
         sys.modules.pop(module, None)
         vars(architectures).pop(module.rsplit(".", 1)[1], None)
-    architecture_names.cache_clear()
 
 
 def chain(*layers: str) -> str:

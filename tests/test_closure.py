@@ -14,6 +14,8 @@ import pytest
 import fedatlas
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.closure import SourceTree, import_closure
+from fedatlas.plan.code import Stamps
+from fedatlas.plan.places import RESULTS
 
 ROOT = fedatlas.__path__[0]
 
@@ -221,11 +223,14 @@ def modules_of(package):
 
 def stamps(package, specs):
     """Code → the contents and the time of the stamp that it has in a folder beside the package."""
-    tree = SourceTree(package)
-    files = {
-        code: Path(tree.stamp(code, package.parent / "code")) for code in {s.code for s in specs}
-    }
+    stamped = Stamps(package.parent, SourceTree(package).digest)
+    files = {code: written(package, stamped.of(*code)) for code in {s.code for s in specs}}
     return {code: (file.read_text(), file.stat().st_mtime_ns) for code, file in files.items()}
+
+
+def written(package, name):
+    """The file of a stamp beside the package."""
+    return package.parent / name.removeprefix(f"{RESULTS}/")
 
 
 def test_another_wording_and_formatting_of_everything_reruns_nothing(package, specs):
@@ -276,11 +281,12 @@ def test_stamps_of_many_modules_are_files_that_processes_share(package):
     modules, folder = modules_of(package / "algorithms"), package.parent / "code"
     modules = [f"fedatlas.{module}" for module in modules]
     with ThreadPoolExecutor(8) as pool:
-        trees = [SourceTree(package) for _ in range(8)]
-        files = set(pool.map(lambda tree: tree.stamp(modules, folder), trees))
-    assert [str(file) for file in folder.iterdir()] == list(files)
-    assert Path(*files).read_text() == SourceTree(package).digest(*modules) + "\n"
-    assert SourceTree(package).stamp(modules[1:], folder) not in files
+        trees = [SourceTree(package).digest for _ in range(8)]
+        found = set(pool.map(lambda digest: Stamps(folder.parent, digest).of(*modules), trees))
+    files = {written(package, name) for name in found}
+    assert set(folder.iterdir()) == files
+    assert Path(*files).read_text() == trees[0](*modules) + "\n"
+    assert Stamps(folder.parent, trees[0]).of(*modules[1:]) not in found
 
 
 # What is compiled, kept on disk.

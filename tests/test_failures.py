@@ -33,22 +33,27 @@ def test_a_failed_job_is_told_with_its_log_and_how_to_repeat_it(tmp_path):
     group = SimpleNamespace(jobs=[job("train", log), job("all")])
     found = failed_jobs([group, job("draw", tmp_path / "missing.log")])
     options = repeat_options(
-        {"experiments": ["demo-*"], "device": "cpu"}, [Path("/config/paper.yaml")], Path("/there")
+        {"experiments": ["demo-*"], "device": "cpu"},
+        [Path("/config/paper.yaml")],
+        Path("/there"),
+        "/its/Snakefile",
+        "/here",
     )
+    assert repeat_options({}, [], None, "/here/workflow/Snakefile", "/here") == []
     told = failures_told(found, options)
     assert told.splitlines() == [
         "Failed: rule draw",
         "  makes: draw.nc",
         f"  log: {tmp_path / 'missing.log'}",
-        "  alone again: snakemake draw.nc --cores 1 --directory /there --configfile "
-        "/config/paper.yaml --config 'experiments=[\"demo-*\"]' device=cpu",
+        "  alone again: snakemake draw.nc --cores 1 --snakefile /its/Snakefile --directory "
+        "/there --configfile /config/paper.yaml --config 'experiments=[\"demo-*\"]' device=cpu",
         "  | (the log cannot be read: No such file or directory)",
         "",
         "Failed: rule train",
         "  makes: train.nc",
         f"  log: {log}",
-        "  alone again: snakemake train.nc --cores 1 --directory /there --configfile "
-        "/config/paper.yaml --config 'experiments=[\"demo-*\"]' device=cpu",
+        "  alone again: snakemake train.nc --cores 1 --snakefile /its/Snakefile --directory "
+        "/there --configfile /config/paper.yaml --config 'experiments=[\"demo-*\"]' device=cpu",
         "  | error: x.py, line 3, in round: KeyError: 'a'",
         "  |     a[b]",
         "  | (2 more lines in the log)",

@@ -17,20 +17,19 @@ FRESH["digest"] = code_digest(*FRESH["code"].split("+"))
 
 
 @pytest.fixture
-def kept(tmp_path, monkeypatch):
+def kept(tmp_path):
     """What is kept of an atlas with these contents, all of which have traces."""
-    monkeypatch.chdir(tmp_path)
 
     def of(contents, selected=(), *, traces=True, atlas=True):
-        (tmp_path / "results/atlas").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "results/atlas/contents.json").write_text(json.dumps(contents))
+        (tmp_path / "atlas").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "atlas/contents.json").write_text(json.dumps(contents))
         if atlas:
-            (tmp_path / "results/atlas/atlas.nc").touch()
+            (tmp_path / "atlas/atlas.nc").touch()
         for name in contents if traces else ():
             experiment, run = name.split("/")
-            folder = tmp_path / "results/experiments" / experiment / "traces" / run
+            folder = tmp_path / "experiments" / experiment / "traces" / run
             folder.mkdir(parents=True, exist_ok=True)
-        return json.loads(kept_runs(PLAN, dict(selected)))
+        return json.loads(kept_runs(PLAN, dict(selected), tmp_path))
 
     return of
 

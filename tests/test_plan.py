@@ -131,8 +131,8 @@ def test_a_misspelt_experiment_gets_similar_names_first(config):
         build_plan(config).select(["demo-smal"])
 
 
-def test_a_folder_that_is_not_here_says_where_to_run(tmp_path):
-    with pytest.raises(FedatlasError, match="no such folder: run from the repository root"):
+def test_a_folder_that_is_not_here_is_named(tmp_path):
+    with pytest.raises(FedatlasError, match="no such folder: name that of the workflow"):
         build_plan(tmp_path / "config")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from fedatlas.plan import data, results, specifications, training
 from fedatlas.plan.build import build_plan
+from fedatlas.plan.places import RESULTS
 from fedatlas.plan.selected import Selected, targets
 from workflow_copy import EXPERIMENT, ROOT
 
@@ -39,8 +40,8 @@ def test_a_new_paper_needs_the_configuration_folder_only(tmp_path):
     plan = build_plan(tmp_path)
     assert targets(plan)[-1] == "newpaper"
     made = Selected(plan, ("newpaper-*",)).results_of("newpaper")
-    assert "results/experiments/newpaper-fig1/traces/scaffold/only.nc" in made
-    assert {"results/claims/newpaper.csv", "results/claims/newpaper.html"} <= set(made)
+    assert f"{RESULTS}/experiments/newpaper-fig1/traces/scaffold/only.nc" in made
+    assert {f"{RESULTS}/claims/newpaper.csv", f"{RESULTS}/claims/newpaper.html"} <= set(made)
 
 
 def test_targets_are_papers_and_what_is_ours_but_not_the_demo(plan):
@@ -57,7 +58,7 @@ def test_targets_are_papers_and_what_is_ours_but_not_the_demo(plan):
     ],
 )
 def test_files_of_an_experiment_follow_from_its_keys(plan, experiment, made):
-    folder = f"results/experiments/{experiment}"
+    folder = f"{RESULTS}/experiments/{experiment}"
     files = results.experiment_files(plan, experiment)
     always = {"selection.json", "claims.csv"}
     assert {f"{folder}/{name}" for name in made | always} <= set(files)
@@ -79,7 +80,7 @@ def test_a_training_job_waits_for_what_vouches_for_every_trial(plan):
 def test_splits_are_scaled_by_the_training_split_only_where_the_catalogue_says(plan):
     for name, dataset in plan.catalogue.items():
         for split in dataset.splits:
-            train = [f"results/data/{name}/train.parquet"]
+            train = [f"{RESULTS}/data/{name}/train.parquet"]
             expected = train if dataset.scaled_by_train and split != "train" else []
             assert data.scaled_by(plan.catalogue, name, split) == expected
 

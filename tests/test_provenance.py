@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 
 from catalogue_entry import entry
 from fedatlas.cli import app
+from fedatlas.data.checksums import LOCK
 from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import by_run, select
@@ -179,9 +180,13 @@ def copy(finished, tmp_path):
     return Path(shutil.copytree(finished, tmp_path / "copy"))
 
 
+def checked(folder):
+    return verify(folder / "results", folder / "config", folder / LOCK)
+
+
 def drift(folder):
     """path → {(state, check)} of what is not as recorded."""
-    files = verify(folder / "results", folder / "config")
+    files = checked(folder)
     return {
         file.path: {(f.state, f.check) for f in file.findings} for file in files if file.findings
     }
@@ -189,7 +194,7 @@ def drift(folder):
 
 def test_untouched_results_are_clean_and_nothing_is_left_unchecked(finished):
     before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
-    files = verify(finished / "results", finished / "config")
+    files = checked(finished)
     assert [file for file in files if file.findings] == []
     kinds = Counter(file.kind for file in files)
     assert kinds.keys() == {"raw", "prepared", "shards", "optimum", "trace", "atlas"}
@@ -353,8 +358,8 @@ def test_a_changed_configuration_makes_its_traces_stale_and_says_how(copy):
     replace_text("batch_size: 10", "batch_size: 20")(file)
     silos = "experiments/demo-settings/traces/silos/only.nc"
     assert drift(copy) == {silos: {(State.STALE, "configuration")}}
-    (checked,) = [f for f in verify(copy / "results", copy / "config") if f.path == silos]
-    assert "hyper_parameters.batch_size: 10 → 20" in checked.findings[0].detail
+    (found,) = [f for f in checked(copy) if f.path == silos]
+    assert "hyper_parameters.batch_size: 10 → 20" in found.findings[0].detail
     file.write_text(SETTINGS.replace("silos:", "renamed:"))
     assert drift(copy) == {silos: {(State.STALE, "configuration")}}
 
@@ -366,7 +371,7 @@ def test_leftovers_of_an_older_configuration_are_told(copy):
     assert set.union(*found.values()) == {(State.STALE, "configuration")}
 
     def told():
-        files = verify(copy / "results", copy / "config")
+        files = checked(copy)
         return next(file.findings[0].detail for file in files if file.path == BEST)
 
     assert told() == "its experiment is gone: the configuration has no demo-tuned"
@@ -459,7 +464,7 @@ def test_inputs_that_are_not_here_are_no_drift(copy):
         shutil.rmtree(copy / "results" / name)
     found = drift(copy)
     assert {state for states in found.values() for state, _ in states} == {State.UNCHECKED}
-    assert exit_status(verify(copy / "results", copy / "config")) == 0
+    assert exit_status(checked(copy)) == 0
 
 
 def test_an_atlas_is_held_against_the_traces(copy):
@@ -512,7 +517,7 @@ def test_an_edit_of_behaviour_is_found_and_one_of_comments_is_not(finished, tmp_
     edited = tmp_path / "src/fedatlas/federations/vertical/network.py"
     for edit, stale in (("# a comment", set()), ("EDITED = True", {BEST, PARTIES})):
         edited.write_text(f"{edited.read_text()}\n{edit}\n")
-        folders = [finished / "results", "--config", finished / "config"]
+        folders = [finished / "results", "--config", finished / "config", "--lock", finished / LOCK]
         outcome = subprocess.run(
             [*forks().command("fedatlas", "verify"), *folders, "--json"],
             env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
@@ -703,7 +708,7 @@ def test_groups_of_an_atlas_that_are_no_groups_are_refused(tmp_path):
 
 
 def test_verify_says_what_drifted_and_what_to_do(copy):
-    results, config = copy / "results", ("--config", copy / "config")
+    results, config = copy / "results", ("--config", copy / "config", "--lock", copy / LOCK)
     outcome = fedatlas("verify", results, *config)
     assert outcome.exit_code == 0, outcome.stderr
     assert "without drift." in outcome.stdout

@@ -1,35 +1,25 @@
-"""The worked examples of docs/methods.md, run as they stand there."""
-
-import re
-import sys
-from pathlib import Path
+"""The worked examples of docs/methods.md, run as they stand there, in an outside project."""
 
 import numpy as np
 import pytest
 
-from fedatlas import algorithms
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import open_setting
-from fedatlas.training import loop
 from fedatlas.training.loop import train
 from fedatlas.training.rehearsal import rehearse
+from outside_project import open_project, whole_files
 from resuming import killed_and_resumed, without_times
 from small_federations import AGENTS, CLIENTS, LINEAR, LOCAL, PARTIES, RING, small, small_shards
 from small_federations import specification as stated
 
-PAGE = Path(__file__).parent.parent / "docs" / "methods.md"
-FILES = dict(re.findall(r"<!-- file: (\w+)\.py -->\n```python\n(.*?)```", PAGE.read_text(), re.S))
+FILES = whole_files("methods")
 
 
 @pytest.fixture(autouse=True)
-def written(tmp_path, monkeypatch):
-    """The page's methods, as if their files lay in src/fedatlas/algorithms/."""
-    for name, text in FILES.items():
-        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
-        monkeypatch.delitem(sys.modules, f"fedatlas.algorithms.{name}", raising=False)
-    monkeypatch.setattr(algorithms, "__path__", [*algorithms.__path__, str(tmp_path)])
-    monkeypatch.setattr(loop, "code_digest", lambda *modules: "of the page")
+def project(tmp_path, monkeypatch):
+    """A project with the page's methods."""
+    open_project(tmp_path / "project", FILES, monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +45,7 @@ def momentum(hyper=None, **changes):
 
 
 def test_the_page_has_the_methods():
-    assert set(FILES) == {"fedprox", "dsgd", "vfb2_momentum"}
+    assert set(FILES) == {f"methods/{name}.py" for name in ("fedprox", "dsgd", "vfb2_momentum")}
 
 
 @pytest.mark.parametrize(

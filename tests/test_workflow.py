@@ -11,6 +11,7 @@ import zipfile
 
 import pytest
 
+from fedatlas.provenance.difference import Tolerance, compare
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.traces.trace import read_trace
 from workflow_copy import EVALUATION, ROOT, WorkflowCopy, files_of, runs_in
@@ -148,6 +149,48 @@ claims:"""
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     trace = read_trace(workflow.trace("mine"))
     assert (trace["gradient_norm"][:, -1] < trace["gradient_norm"][:, 0]).all()
+
+
+MODULE = """
+module fedatlas:
+    snakefile:
+        "{folder}/workflow/Snakefile"
+    config:
+        {{"experiments": ["demo-*"]}}
+    prefix:
+        "fed"
+    pathvars:
+        results="out",
+        logs="protocols",
+
+
+use rule * from fedatlas as fedatlas_*
+"""
+
+
+@pytest.mark.parametrize("way", ["in an empty folder", "as a module"])
+def test_traces_are_the_same_wherever_the_workflow_runs(finished, tmp_path, way):
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    results, options = folder / "results", ()
+    if way == "as a module":
+        (folder / "Snakefile").write_text(MODULE.format(folder=finished.folder), encoding="utf-8")
+        results = folder / "fed" / "out"
+    else:
+        options = ("--snakefile", f"{finished.folder}/Snakefile", "--directory", str(folder))
+    runs = ("scaffold/only", "fedavg/only")
+    traces = [f"{results}/experiments/demo-small/traces/{run}.nc" for run in runs]
+    planned = finished.planned(*options, folder=folder)
+    assert len(planned) == len(set(planned)) == 20
+    assert all((folder / file).is_relative_to(results) for file in planned)
+    asked = [os.path.relpath(trace, folder) for trace in traces]
+    outcome = finished.run(*asked, *options, folder=folder)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    found = compare(finished.results, results, Tolerance())
+    assert not found.differences and not found.only_second and not found.attributes
+    assert found.compared == [f"fedpage/demo-small/{run}" for run in sorted(runs)]
+    top = {path.name for path in folder.iterdir()} - {".snakemake", "Snakefile"}
+    assert top == ({"fed"} if way == "as a module" else {"results", "logs"})
 
 
 def test_kill_during_training_then_rerun(finished, tmp_path, monkeypatch):

@@ -165,27 +165,33 @@ class WorkflowCopy:
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "snakemake", "--cores", "2", *(arguments or self.targets)]
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake; it and its jobs start as forks."""
-        return self._fork("--cores", "2", *(arguments or self.targets))
+    def run(self, *arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake, here or in another folder; it and its jobs start as forks."""
+        return self.fork("snakemake", "--cores", "2", *(arguments or self.targets), folder=folder)
 
-    def ask(self, *arguments: str) -> tuple[int, str]:
+    def ask(self, *arguments: str, folder: Path | None = None) -> tuple[int, str]:
         """Exit status and output of Snakemake where it starts no job, such as in a dry run."""
-        outcome = self._fork(*arguments)
+        outcome = self.fork("snakemake", *arguments, folder=folder)
         return outcome.returncode, outcome.stdout + outcome.stderr
 
-    def _fork(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self._process(forks().command("snakemake", *arguments))
-
-    def _process(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        environment = self.environment()
+    def fork(
+        self, program: str, *arguments: str, folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command with the copy's own sources."""
+        command, environment = forks().command(program, *arguments), self.environment()
         return subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=300
+            command,
+            cwd=folder or self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
 
-    def planned(self, *arguments: str) -> list[str]:
+    def planned(self, *arguments: str, folder: Path | None = None) -> list[str]:
         """Outputs that a dry run of the workflow's targets would make."""
-        status, output = self.ask("--cores", "2", "--dry-run", *self.targets, *arguments)
+        asked = ("--cores", "2", "--dry-run", *self.targets, *arguments)
+        status, output = self.ask(*asked, folder=folder)
         assert status == 0, output
         lines = re.findall(r"^    output: (.*)$", output, re.MULTILINE)
         # Outputs that their job may keep are marked.

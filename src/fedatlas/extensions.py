@@ -6,13 +6,11 @@ from pathlib import Path
 from types import ModuleType
 
 from fedatlas.errors import FedatlasError
+from fedatlas.projects import CODE, code_folders
 
 _PACKAGE = Path(__file__).parent
 # Folders of the package in which a file adds a method, a network, a kind of claims or a format.
-_FOLDERS = [
-    _PACKAGE / folder
-    for folder in ("algorithms", "architectures", "evaluation/claims", "data/formats")
-]
+_FOLDERS = ("algorithms", "architectures", "evaluation/claims", "data/formats")
 
 
 def import_extension(name: str) -> ModuleType:
@@ -38,10 +36,12 @@ def place_told(error: BaseException) -> str | None:
 
     That is the innermost such place: what fails deeper, in a library, was asked for there.
     """
+    folders = [_PACKAGE / folder for folder in _FOLDERS]
+    folders += [Path(folder) for kind in CODE for folder in code_folders(kind)]
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename).parent in _FOLDERS and Path(frame.filename).stem != "__init__"
+        if Path(frame.filename).parent in folders and Path(frame.filename).stem != "__init__"
     ]
     if not frames:
         return None

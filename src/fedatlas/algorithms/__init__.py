@@ -1,5 +1,6 @@
 """The methods, one file each, named as the method: adding a file adds a method.
 
+Files lie here, or in the folder `methods` of a project (see `fedatlas.projects`).
 `fedatlas.federations.algorithm` says what a file must define. A file whose name begins with `_` is
 no method.
 """
@@ -12,8 +13,11 @@ from types import ModuleType
 from fedatlas.errors import FedatlasError, named
 from fedatlas.extensions import import_extension
 from fedatlas.federations.algorithm import Algorithm
+from fedatlas.projects import code_folders
 from fedatlas.schema.models import only_subclass, validated
 from fedatlas.schema.runs import RunSpec
+
+__path__ += code_folders("methods")
 
 
 def algorithm_names() -> list[str]:

@@ -1,5 +1,6 @@
 """Networks that map samples to outputs: one file each, named as the network.
 
+Files lie here, or in the folder of the same name of a project (see `fedatlas.projects`).
 A file has one function, `build(shape, outputs)` or, with a number of hidden units,
 `build(shape, outputs, hidden)`. It makes a torch module from (n, *shape) to (n, outputs),
 initialised by torch's global generator, and raises FedatlasError for a shape that it cannot take.
@@ -15,19 +16,26 @@ from typing import TYPE_CHECKING
 
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import import_extension
+from fedatlas.projects import code_folders
 
 if TYPE_CHECKING:  # the plan needs names, not torch
     import torch
     from torch import nn
 
+__path__ += code_folders("architectures")
+
 # Outputs agree within this share of the largest: far more than rounding, far less than a fault.
 _AGREEMENT = 1e-3
 
 
-@cache
 def architecture_names() -> list[str]:
-    """Every network there is: the files of this folder, but for `_shared` ones."""
-    names = (module.name for module in pkgutil.iter_modules(__path__))
+    """Every network there is, but for `_shared` files."""
+    return _names(tuple(__path__))
+
+
+@cache
+def _names(folders: tuple[str, ...]) -> list[str]:
+    names = (module.name for module in pkgutil.iter_modules(folders))
     return sorted(name for name in names if not name.startswith("_"))
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fedatlas.cli.options import Configuration, Output, Specification, read_choices, read_json
+from fedatlas.projects import projects
 from fedatlas.schema.models import validated
 
 
@@ -47,8 +48,8 @@ def join_papers(
 def report(
     experiments: Annotated[list[str], typer.Argument(help="Names of experiments that ran.")],
     output: Output,
+    config: Configuration,
     results: Annotated[Path, typer.Option(help="Results folder.")] = Path("results"),
-    config: Configuration = Path("config"),
     atlas: Annotated[
         Path | None, typer.Option(help="Atlas (.nc), for experiments across papers.", exists=True)
     ] = None,
@@ -58,7 +59,8 @@ def report(
     from fedatlas.atlas.scope import read_scope
     from fedatlas.plan.build import build_sound_plan
 
-    write_report(read_scope(build_sound_plan(config), experiments), results, output, atlas)
+    plan = build_sound_plan(config, *projects())
+    write_report(read_scope(plan, experiments), results, output, atlas)
 
 
 def explorer(

@@ -5,7 +5,8 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from fedatlas.cli.options import Catalogue, Output, Specification
+from fedatlas.cli.options import Catalogues, Lock, Output, Specification
+from fedatlas.data.checksums import LOCK
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.schema.config import MIRROR_VARIABLE
 from fedatlas.schema.models import validated
@@ -13,29 +14,29 @@ from fedatlas.schema.models import validated
 
 def download(
     file: Annotated[str, typer.Argument(help="The file's path in the catalogue.")],
+    catalogue: Catalogues,
     output: Annotated[
         Path | None, typer.Option(help="File to write; results/raw/… by default.")
     ] = None,
-    lock: Annotated[Path, typer.Option(help="Where sums of files without one are kept.")] = Path(
-        "config/checksums.lock.json"
-    ),
+    lock: Lock = LOCK,
     archives: Annotated[
         Path, typer.Option(help="Where archives of single members are kept.")
     ] = Path("results/archives"),
     mirror: Annotated[
         Path | None, typer.Option(help="Folder looked into first.", envvar=MIRROR_VARIABLE)
     ] = None,
-    catalogue: Catalogue = Path("config/datasets.yaml"),
 ) -> None:
     """Fetch a raw file, verify it and undo its compression."""
     from fedatlas.data.catalogue import load_catalogue
     from fedatlas.data.download import Fetching
     from fedatlas.data.download import download as fetch
 
-    by_local_path = load_catalogue(catalogue).raw_files()
+    known = load_catalogue(*catalogue)
+    by_local_path = known.raw_files()
     files = {raw.path: raw for raw in by_local_path.values()} | by_local_path
     if file not in files:
-        raise FedatlasError(f"{catalogue}: no raw file '{file}'{similar(file, files)}")
+        where = " and ".join(map(str, known.paths))
+        raise FedatlasError(f"{where}: no raw file '{file}'{similar(file, files)}")
     destination = output or Path("results/raw") / files[file].local_path
     fetch(files[file], destination, Fetching(mirror, lock, archives))
 
@@ -44,17 +45,17 @@ def prepare(
     dataset: Annotated[str, typer.Argument(help="Name in the catalogue.")],
     split: Annotated[str, typer.Argument(help="Split of the data set.")],
     output: Output,
+    catalogue: Catalogues,
     raw: Annotated[list[Path] | None, typer.Argument(help="Raw files, in order.")] = None,
     train_split: Annotated[
         Path | None, typer.Option(help="Prepared split 'train', to scale by.")
     ] = None,
-    catalogue: Catalogue = Path("config/datasets.yaml"),
 ) -> None:
     """Turn a split's raw files into one Parquet file."""
     from fedatlas.data.catalogue import load_catalogue
     from fedatlas.data.prepare import prepare as prepare_split
 
-    entry = load_catalogue(catalogue)[dataset]
+    entry = load_catalogue(*catalogue)[dataset]
     prepare_split(entry, split, raw or [], output, train=train_split)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from fedatlas.errors import FedatlasError
+from fedatlas.plan.places import catalogue_files, shipped_configuration
 from fedatlas.schema import models
 
 
@@ -38,13 +39,28 @@ Specification = Annotated[Any, json_with()]
 ObjectiveSpecification = Annotated[
     Any, json_with(what='Objective as JSON: {"name": "logistic_l2", "weight": 1e-4}')
 ]
-Catalogue = Annotated[Path, typer.Option(help="Catalogue of data sets.", exists=True)]
+Catalogues = Annotated[
+    list[Path],
+    typer.Option(
+        "--catalogue",
+        help="Catalogue of data sets; the workflow's and projects' by default.",
+        exists=True,
+        default_factory=catalogue_files,
+    ),
+]
+Lock = Annotated[Path, typer.Option(help="Where sums of raw files without one are kept.")]
 Output = Annotated[Path, typer.Option(help="File to write.")]
 TraceFiles = Annotated[list[Path], typer.Argument(help="Trace files (.nc) of the experiment.")]
 AnyTraceFiles = Annotated[
     list[Path] | None, typer.Argument(help="Trace files (.nc) of the experiment, if it has any.")
 ]
-Configuration = Annotated[Path, typer.Option(help="Configuration folder.")]
+Configuration = Annotated[
+    Path,
+    typer.Option(
+        help="Configuration folder; the workflow's by default, and projects' besides.",
+        default_factory=shipped_configuration,
+    ),
+]
 Drawings = Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")]
 ResultsFolder = Annotated[Path, typer.Argument(help="Results folder.")]
 SelectionRecord = Annotated[Path, typer.Option("--selection", help="Selection record.")]

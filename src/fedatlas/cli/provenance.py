@@ -11,13 +11,15 @@ from typing import Annotated
 
 import typer
 
-from fedatlas.cli.options import Configuration, ResultsFolder
+from fedatlas.cli.options import Configuration, Lock, ResultsFolder
+from fedatlas.data.checksums import LOCK
 from fedatlas.errors import FedatlasError
 
 
 def verify(
+    config: Configuration,
     results: ResultsFolder = Path("results"),
-    config: Configuration = Path("config"),
+    lock: Lock = LOCK,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check all digests again. Exit status: 0 as recorded, 1 drift, 2 a file cannot be read."""
@@ -35,7 +37,7 @@ def verify(
         disable=not terminal.is_terminal,
     )
     with _unreadable_is_two():
-        files = verification.verify(results, config, progress)
+        files = verification.verify(results, config, lock, progress)
     if as_json:
         typer.echo(json.dumps(findings.as_plain(files), indent=2))
     else:

@@ -14,6 +14,7 @@ from fedatlas.cli.options import (
     json_with,
 )
 from fedatlas.errors import FedatlasError, similar
+from fedatlas.projects import projects
 from fedatlas.schema.config import DEVICE_VARIABLE
 from fedatlas.schema.models import read_json, validated
 
@@ -29,7 +30,7 @@ def spec(
     name: Annotated[
         str, typer.Argument(help="EXPERIMENT/RUN/POINT, as traces are filed; or EXPERIMENT.")
     ],
-    config: Configuration = Path("config"),
+    config: Configuration,
 ) -> None:
     """Print a run's specification for `train --spec`, or what an experiment's file expands to."""
     from fedatlas.files import canonical_json
@@ -38,7 +39,9 @@ def spec(
     from fedatlas.schema.models import as_yaml
 
     if "/" not in name:
-        experiments, faults = read_sound_experiments(config / "experiments")
+        experiments, faults = read_sound_experiments(
+            *(folder / "experiments" for folder in (config, *projects()))
+        )
         if name not in experiments:
             raise FedatlasError(
                 f"there is no experiment '{name}'{faults.why(name) or similar(name, experiments)}"
@@ -46,7 +49,7 @@ def spec(
         where, content = experiments[name]
         typer.echo(f"# {where}\n{as_yaml(content)}", nl=False)
         return
-    plan = build_sound_plan(config)
+    plan = build_sound_plan(config, *projects())
     runs = {run.name: run for run in plan.runs.values()}
     if name not in runs:
         why = plan.faults.why(name.partition("/")[0])

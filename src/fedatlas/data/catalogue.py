@@ -1,7 +1,8 @@
 """The catalogue of data sets: where each comes from, how it is verified, what it holds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.formats import dataset_of
@@ -11,16 +12,17 @@ from fedatlas.schema.models import read_yaml
 
 
 class Catalogue(dict[str, Dataset]):
-    """The data sets of one catalogue file, by name."""
+    """The data sets of catalogue files, by name."""
 
-    def __init__(self, path: Path, datasets: Mapping[str, Dataset]) -> None:
-        """path: the file, as errors name it."""
+    def __init__(self, paths: Sequence[Path], datasets: Mapping[str, Dataset]) -> None:
+        """paths: the files, as errors name them."""
         super().__init__(datasets)
-        self._path = path
+        self.paths = paths
 
     def __missing__(self, name: str) -> Dataset:
         """Raise FedatlasError, which names the known ones."""
-        raise FedatlasError(f"{self._path}: no data set '{name}'; known: {', '.join(sorted(self))}")
+        files = " and ".join(map(str, self.paths))
+        raise FedatlasError(f"{files}: no data set '{name}'; known: {', '.join(sorted(self))}")
 
     def raw_files(self) -> dict[str, RawFile]:
         """Every raw file of every split by its `local_path`, archives of members excluded."""
@@ -32,25 +34,31 @@ class Catalogue(dict[str, Dataset]):
         }
 
 
-def load_catalogue(path: Path) -> Catalogue:
-    """Read and check a catalogue file; FedatlasError lists everything that is wrong with it."""
-    entries = read_yaml(path)
-    if not isinstance(entries, dict) or not entries:
-        raise FedatlasError(f"{path}: must map names of data sets to their descriptions")
+def load_catalogue(*paths: Path) -> Catalogue:
+    """Read and check catalogue files; FedatlasError lists everything that is wrong with them."""
     datasets: dict[str, Dataset] = {}
+    where: dict[str, str] = {}
     problems: list[str] = []
-    for name, entry in entries.items():
-        if not isinstance(entry, dict):
-            problems.append(f"{path}: {name}: must be a mapping, not {entry!r}")
-            continue
-        try:
-            datasets[str(name)] = dataset_of({**entry, "name": str(name)}, f"{path}: {name}")
-        except FedatlasError as error:
-            problems.append(str(error))
+    for path in paths:
+        for name, entry in _entries(path):
+            place = f"{path}: {name}"
+            if not isinstance(entry, dict):
+                problems.append(f"{place}: must be a mapping, not {entry!r}")
+            elif name in where:
+                problems.append(
+                    f"{place}: {where[name]} describes a data set of that name: rename it"
+                )
+            else:
+                where[name] = str(path)
+                try:
+                    datasets[name] = dataset_of({**entry, "name": name}, place)
+                except FedatlasError as error:
+                    problems.append(str(error))
     # Files that several splits share must be described alike, or the first download decides.
     seen: dict[str, RawFile] = {}
     problems += [
-        f"{path}: {dataset.name}: '{raw_file.local_path}' is described twice, differently"
+        f"{where[dataset.name]}: {dataset.name}: '{raw_file.local_path}' is described twice, "
+        "differently"
         for dataset in datasets.values()
         for split in dataset.splits.values()
         for raw_file in split.files
@@ -58,4 +66,12 @@ def load_catalogue(path: Path) -> Catalogue:
     ]
     if problems:
         raise FedatlasError("\n".join(problems))
-    return Catalogue(path, datasets)
+    return Catalogue(paths, datasets)
+
+
+def _entries(path: Path) -> Iterator[tuple[str, Any]]:
+    entries = read_yaml(path)
+    if not isinstance(entries, dict) or not entries:
+        raise FedatlasError(f"{path}: must map names of data sets to their descriptions")
+    for name, entry in entries.items():
+        yield str(name), entry

@@ -12,6 +12,9 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest, write_text
 from fedatlas.schema.models import read_json, validated
 
+#: Where a run records sums of files without a known one.
+LOCK = Path("config/checksums.lock.json")
+
 
 class ChecksumMismatch(FedatlasError):
     """The bytes are not those that were expected."""

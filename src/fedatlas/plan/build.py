@@ -122,26 +122,28 @@ class Plan:
         return [name for name in self.experiments if any(fnmatchcase(name, p) for p in patterns)]
 
 
-def build_plan(config_folder: Path) -> Plan:
-    """Read and validate data sets, papers and every experiment of the configuration folder.
+def build_plan(config_folder: Path, *projects: Path) -> Plan:
+    """Read and validate data sets, papers and every experiment of these folders.
 
-    FedatlasError for the first fault.
+    Projects need not have files of each kind. FedatlasError for the first fault.
     """
-    plan = build_sound_plan(config_folder)
+    plan = build_sound_plan(config_folder, *projects)
     plan.faults.raise_first()
     return plan
 
 
-def build_sound_plan(config_folder: Path) -> Plan:
+def build_sound_plan(config_folder: Path, *projects: Path) -> Plan:
     """As `build_plan`, of the experiments that are sound; the plan tells the faults of others."""
     if not config_folder.is_dir():
         raise FedatlasError(
-            f"{config_folder.absolute()}: there is no such folder: run from the repository root, "
-            "or name it (snakemake --directory ROOT, fedatlas … --config ROOT/config)"
+            f"{config_folder.absolute()}: there is no such folder: name that of the workflow's "
+            "configuration (fedatlas … --config ROOT/config)"
         )
-    catalogue = load_catalogue(config_folder / "datasets.yaml")
-    papers = load_papers(config_folder / "papers.yaml")
-    stated, faults = load_sound_experiments(config_folder / "experiments")
+    catalogue = load_catalogue(*_files("datasets.yaml", config_folder, projects))
+    papers = load_papers(*_files("papers.yaml", config_folder, projects))
+    stated, faults = load_sound_experiments(
+        *(folder / "experiments" for folder in (config_folder, *projects))
+    )
     planned: dict[str, _Jobs] = {}
     for name, experiment in stated.items():
         with faults.of(name):
@@ -155,6 +157,12 @@ def build_sound_plan(config_folder: Path) -> Plan:
         whole.pooled.update(jobs.pooled)
         whole.objectives.update(jobs.objectives)
     return Plan(catalogue, papers, {name: stated[name] for name in planned}, *whole, faults)
+
+
+def _files(name: str, config_folder: Path, projects: Sequence[Path]) -> list[Path]:
+    """The configuration folder's file of that name, and those of projects that have one."""
+    own = [folder / name for folder in projects]
+    return [config_folder / name, *(file for file in own if file.exists())]
 
 
 class _Jobs(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the code of a step means: a digest over every module of the package that it imports.
+"""What the code of a step means: a digest over every module of ours that it imports.
 
 Comments, docstrings and formatting do not count; nor do imports under `if TYPE_CHECKING:` make a
 module count. Source files are parsed, never imported. Rules take the digest as input from a small
@@ -18,8 +18,7 @@ from uuid import uuid4
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, file_digest, text_digest
-
-_READABLE = 100  # characters of a stamp's name that list modules
+from fedatlas.projects import added_sources, projects
 
 
 class _Source(NamedTuple):
@@ -33,23 +32,44 @@ class _Source(NamedTuple):
 class SourceTree:
     """The modules of one package, each read once: later edits need a new tree."""
 
-    def __init__(self, package: Path) -> None:
-        """package: its folder, whose name is that of the package."""
+    def __init__(self, package: Path, added: Iterable[tuple[str, Path]] = ()) -> None:
+        """package: its folder, whose name is that of the package.
+
+        added: names of packages, and folders with more of their modules: of this one, or of others.
+        """
         self._package = package
         # Parsing 60 files takes a tenth of a second, reading them 2 ms: what was found is kept
         # beside Python's own compiled files, which are missing or stale without harm, too.
         self._index = Path(cache_from_source(str(package / "__init__.py"))).with_name("index.json")
         self._version = file_digest(Path(__file__))
         self._indexed = self._read_index()
-        self._there = {file.relative_to(package).as_posix() for file in package.rglob("*.py")}
+        self._there: dict[str, Path] = {}  # by names as if all lay beside the package's folder
+        for name, folder in ((package.name, package), *added):
+            base = name.replace(".", "/")
+            for file in folder.rglob("*.py"):
+                self._there.setdefault(f"{base}/{file.relative_to(folder).as_posix()}", file)
+        self._tops = {name.partition("/")[0] for name in self._there}
         self._known: dict[str, _Source] = {}
         self._imported: dict[str, set[str]] = {}
 
     def closure(self, *modules: str) -> list[str]:
-        """Files of `modules` and of all that they import: paths below the package, sorted.
+        """Files of `modules` and of all that they import, sorted.
 
+        Those of the package by their path below it, others by that below their own's parent.
         Raises ValueError for one of `modules` that is not there.
         """
+        return sorted(self._closure(*modules))
+
+    def digest(self, *modules: str) -> str:
+        """One digest over the names and meanings of the files of their closure."""
+        files = self._closure(*modules)
+        if not self._indexed.keys() >= set(files.values()):
+            self._write_index()
+        told = (f"{name} {self._source(files[name]).meaning}\n" for name in sorted(files))
+        return text_digest("".join(told))
+
+    def _closure(self, *modules: str) -> dict[str, str]:
+        """The names of a closure's files, with those by which they are known here."""
         for module in modules:
             if not self._files([module]):
                 raise ValueError(f"there is no module {module} in {self._package}")
@@ -62,43 +82,21 @@ class SourceTree:
                 if file not in self._imported:  # closures overlap
                     self._imported[file] = self._files(self._source(file).imports)
                 waiting |= self._imported[file]
-        return sorted(found)
-
-    def digest(self, *modules: str) -> str:
-        """One digest over the names and meanings of the files of their closure."""
-        files = self.closure(*modules)
-        if not self._indexed.keys() >= set(files):
-            self._write_index()
-        return text_digest("".join(f"{file} {self._source(file).meaning}\n" for file in files))
-
-    def stamp(self, modules: Sequence[str], folder: Path) -> str:
-        """See `code_stamp`."""
-        wanted = "+".join(module.partition(".")[2] for module in modules)
-        if len(wanted) > _READABLE:
-            wanted = f"{wanted[:_READABLE]}-{text_digest(wanted, 16)}"
-        path, text = folder / f"{wanted}.txt", f"{self.digest(*modules)}\n"
-        try:
-            same = path.read_text(encoding="utf-8") == text
-        except FileNotFoundError:
-            same = False
-        if not same:
-            _replace(path, text)
-        return str(path)
+        return {file.removeprefix(f"{self._package.name}/"): file for file in found}
 
     def _files(self, modules: Iterable[str]) -> set[str]:
-        """Of those that are modules of the package."""
-        own = f"{self._package.name}."
-        below = {f"{name}."[len(own) : -1] for name in modules if f"{name}.".startswith(own)}
-        return {file for file in map(self._module_file, below) if file is not None}
+        """Of those that are modules of the packages."""
+        ours = {module for module in modules if module.partition(".")[0] in self._tops}
+        return {file for file in map(self._module_file, ours) if file is not None}
 
     def _module_file(self, module: str) -> str | None:
         base = module.replace(".", "/")
-        names = (f"{base}/__init__.py", f"{base}.py") if base else ("__init__.py",)
+        names = (f"{base}/__init__.py", f"{base}.py")
         return next((name for name in names if name in self._there), None)
 
     def _source(self, file: str) -> _Source:
         if file not in self._known:
-            content = (self._package / file).read_bytes()
+            content = self._there[file].read_bytes()
             digest = sha256(content).hexdigest()
             source = self._indexed.get(file)
             if source is None or source.content != digest:
@@ -106,9 +104,9 @@ class SourceTree:
                 try:
                     tree = ast.parse(content)
                 except SyntaxError as error:
-                    place = f"{self._package / file}, line {error.lineno}"
+                    place = f"{self._there[file]}, line {error.lineno}"
                     raise FedatlasError(f"{place}: {error.msg}") from error
-                package = [self._package.name, *file.split("/")[:-1]]
+                package = file.split("/")[:-1]
                 source = _Source(digest, _meaning(tree), sorted(set(_imports(tree, package))))
             self._known[file] = source
         return self._known[file]
@@ -126,34 +124,30 @@ class SourceTree:
     def _write_index(self) -> None:
         self._indexed |= self._known
         with suppress(OSError):  # an installation that cannot be written
-            _replace(self._index, canonical_json([self._version, self._indexed]))
+            replace_whole(self._index, canonical_json([self._version, self._indexed]))
 
 
 @cache
-def _own_sources() -> SourceTree:
-    return SourceTree(Path(__file__).parents[1])
+def _sources(added: tuple[tuple[str, Path], ...]) -> SourceTree:
+    return SourceTree(Path(__file__).parents[1], added)
 
 
 def import_closure(*modules: str) -> list[str]:
-    """`SourceTree.closure` of this package."""
-    return _own_sources().closure(*modules)
+    """`SourceTree.closure` of this package, with the code of projects."""
+    return _sources(added_sources(projects())).closure(*modules)
+
+
+def code_digest(*modules: str) -> str:
+    """What the code of these modules means, with all that they import here and in projects."""
+    return _digest(added_sources(projects()), modules)
 
 
 @cache
-def code_digest(*modules: str) -> str:
-    """What the code of these modules of this package means, with all that they import."""
-    return _own_sources().digest(*modules)
+def _digest(added: tuple[tuple[str, Path], ...], modules: tuple[str, ...]) -> str:
+    return _sources(added).digest(*modules)
 
 
-def code_stamp(modules: Sequence[str], folder: Path) -> str:
-    """Path of a file in `folder` that holds `code_digest(*modules)`; written when that changes.
-
-    Equal lists of modules share a file, whichever step asks.
-    """
-    return _own_sources().stamp(modules, folder)
-
-
-def _replace(path: Path, text: str) -> None:
+def replace_whole(path: Path, text: str) -> None:
     """Write a file whole, while other processes may do the same."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{uuid4().hex}")

@@ -3,6 +3,7 @@
 from fedatlas.data.catalogue import Catalogue
 from fedatlas.data.raw_files import RawFile
 from fedatlas.files import canonical_json
+from fedatlas.plan.places import RESULTS
 from fedatlas.schema.partitions import Partition
 
 #: The module that cuts shards, by kind of partition.
@@ -19,7 +20,7 @@ def identity(raw: RawFile) -> str:
 def raw_files(catalogue: Catalogue, dataset: str, split: str) -> list[str]:
     """Raw files of a split; none if the data come with a library."""
     files = catalogue[dataset].split(split).files
-    return [f"results/raw/{file.local_path}" for file in files]
+    return [f"{RESULTS}/raw/{file.local_path}" for file in files]
 
 
 def reading(catalogue: Catalogue, dataset: str, split: str) -> str:
@@ -36,7 +37,7 @@ def reading_code(catalogue: Catalogue, dataset: str) -> list[str]:
 
 def prepared(dataset: str, split: str | None) -> list[str]:
     """The prepared file of a split; none without a split."""
-    return [f"results/data/{dataset}/{split}.parquet"] if split else []
+    return [f"{RESULTS}/data/{dataset}/{split}.parquet"] if split else []
 
 
 def scaled_by(catalogue: Catalogue, dataset: str, split: str) -> list[str]:
@@ -47,5 +48,5 @@ def scaled_by(catalogue: Catalogue, dataset: str, split: str) -> list[str]:
 
 def shards(dataset: str, split: str, partition: Partition) -> list[str]:
     """The shard files of a partition, in the order of its silos."""
-    folder = f"results/shards/{dataset}/{split}/{partition.slug}"
+    folder = f"{RESULTS}/shards/{dataset}/{split}/{partition.slug}"
     return [f"{folder}/silo-{number}.parquet" for number in range(partition.silos)]

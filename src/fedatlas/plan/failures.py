@@ -33,10 +33,19 @@ def failed_jobs(jobs: Iterable[Any]) -> list[FailedJob]:
 
 
 def repeat_options(
-    config: Mapping[str, Any], config_files: Sequence[Path], folder: Path | None
+    config: Mapping[str, Any],
+    config_files: Sequence[Path],
+    folder: Path | None,
+    snakefile: str,
+    began: str,
 ) -> list[str]:
-    """Options of the command that ran the workflow without which a job would be another."""
-    told = ["--directory", str(folder)] if folder else []
+    """Options of the command that ran the workflow without which a job would be another.
+
+    began: the folder in which it was given; Snakemake finds some Snakefiles there by itself.
+    """
+    found = [str(Path(began, name)) for name in ("Snakefile", "workflow/Snakefile")]
+    told = [] if snakefile in found else ["--snakefile", snakefile]
+    told += ["--directory", str(folder)] if folder else []
     if config_files:
         told += ["--configfile", *map(_short, config_files)]
     if config:

@@ -16,20 +16,17 @@ from fedatlas.plan.build import Plan
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.models import read_json
 
-ATLAS = Path("results/atlas/atlas.nc")
-CONTENTS = Path("results/atlas/contents.json")
 
-
-def kept_runs(plan: Plan, selected: Mapping[str, Collection[str]]) -> str:
+def kept_runs(plan: Plan, selected: Mapping[str, Collection[str]], results: Path) -> str:
     """experiment/run → whether it is stale, of runs in the atlas that have traces, as JSON.
 
     Stale are runs that no experiment states any more, and those whose code has changed. selected:
-    experiment → runs that are joined anew.
+    experiment → runs that are joined anew. results: the folder of results.
     """
     kept = {}
-    for name, made in _contents().items():
+    for name, made in _contents(results / "atlas").items():
         experiment, _, run = name.partition("/")
-        traces = Path("results/experiments", experiment, "traces", run)
+        traces = results / "experiments" / experiment / "traces" / run
         if run not in selected.get(experiment, ()) and traces.is_dir():
             stated = plan.experiments.get(experiment)
             gone = stated is None or run not in stated.runs
@@ -37,15 +34,16 @@ def kept_runs(plan: Plan, selected: Mapping[str, Collection[str]]) -> str:
     return canonical_json(kept)
 
 
-def _contents() -> Mapping[str, Mapping[str, str]]:
+def _contents(folder: Path) -> Mapping[str, Mapping[str, str]]:
     """Of the atlas that is there; of none, and of one from before it was listed, nothing."""
-    if not (ATLAS.exists() and CONTENTS.exists()):
+    contents = folder / "contents.json"
+    if not ((folder / "atlas.nc").exists() and contents.exists()):
         return {}
-    found = read_json(CONTENTS)
+    found = read_json(contents)
     if not isinstance(found, dict) or not all(
         isinstance(made, dict) and {"code", "digest"} <= made.keys() for made in found.values()
     ):
-        raise FedatlasError(f"{CONTENTS}: holds no contents of an atlas. Delete it and run again.")
+        raise FedatlasError(f"{contents}: holds no contents of an atlas. Delete it and run again.")
     return found
 
 

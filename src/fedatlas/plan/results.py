@@ -6,6 +6,7 @@ from typing import Any
 
 from fedatlas.plan.build import Plan, validated_partitions
 from fedatlas.plan.data import shards
+from fedatlas.plan.places import RESULTS
 from fedatlas.schema.claims import claim_module
 from fedatlas.schema.runs import RunSpec
 
@@ -33,7 +34,7 @@ REPORTED = {
 
 def trace_files(specs: Iterable[RunSpec]) -> list[str]:
     """The traces of these points."""
-    return [str(spec.trace_file(Path("results"))) for spec in specs]
+    return [str(spec.trace_file(Path(RESULTS))) for spec in specs]
 
 
 def traces(plan: Plan, experiment: str) -> list[str]:
@@ -64,7 +65,7 @@ def experiment_files(plan: Plan, name: str) -> list[str]:
         files += ["validation.svg", "validation.png"]
     if experiment.landscape:
         files += ["landscape.json", "landscape.svg", "landscape.png"]
-    return [f"results/experiments/{name}/{file}" for file in files] + traces(plan, name)
+    return [f"{RESULTS}/experiments/{name}/{file}" for file in files] + traces(plan, name)
 
 
 def tuning(plan: Plan, name: str) -> list[str]:
@@ -87,7 +88,7 @@ def tuning_options(plan: Plan, name: str) -> str:
 def _tuned(plan: Plan, name: str) -> dict[str, str]:
     experiment = plan.experiments[name]
     return {
-        run: f"results/experiments/{stated.tuned_in}/selection.json"
+        run: f"{RESULTS}/experiments/{stated.tuned_in}/selection.json"
         for run, stated in experiment.runs.items()
         if stated.tuned_in and experiment.trained
     }
@@ -95,7 +96,7 @@ def _tuned(plan: Plan, name: str) -> dict[str, str]:
 
 def judged_file(plan: Plan, experiment: str, file: str) -> list[str]:
     """A file that claims of an experiment may be about, if it is made."""
-    path = f"results/experiments/{experiment}/{file}"
+    path = f"{RESULTS}/experiments/{experiment}/{file}"
     return [path] if path in experiment_files(plan, experiment) else []
 
 
@@ -159,7 +160,7 @@ def report_item(name: str) -> dict[str, Any]:
     """What the report is told of a file of an experiment."""
     category, what = REPORTED[name]
     return {
-        "value": f"results/experiments/{{experiment}}/{name}",
+        "value": f"{RESULTS}/experiments/{{experiment}}/{name}",
         "caption": f"../workflow/report/{Path(name).stem}.rst",
         "category": category,
         "subcategory": "{experiment}",

@@ -7,6 +7,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
 from fedatlas.plan.build import Plan, group_of
 from fedatlas.plan.kept import kept_runs
+from fedatlas.plan.places import RESULTS
 from fedatlas.plan.results import experiment_files, traces
 from fedatlas.schema.papers import DEMO, OURS
 
@@ -32,7 +33,7 @@ class Selected:
     def claims(self, *groups: str) -> list[str]:
         """The verdicts of these groups' experiments; of all without groups."""
         names = self.members(*groups) if groups else self.names
-        return [f"results/experiments/{name}/claims.csv" for name in names]
+        return [f"{RESULTS}/experiments/{name}/claims.csv" for name in names]
 
     def results(self) -> list[str]:
         """What is made of every experiment."""
@@ -47,7 +48,7 @@ class Selected:
                 f"--configfile config/paper.yaml, or --config 'experiments=[\"{groups[0]}-*\"]'"
             )
         verdicts = [
-            f"results/claims/{group}.{kind}"
+            f"{RESULTS}/claims/{group}.{kind}"
             for group in sorted(set(map(group_of, chosen)))
             for kind in ("csv", "html")
         ]
@@ -121,7 +122,7 @@ class Selected:
     def joined_selections(self, paper: str) -> list[str]:
         """The selections that choose points of the paper's runs in the atlas."""
         chosen = {name for runs in self.joined_of(paper).values() for name in runs.values()}
-        return [f"results/experiments/{name}/selection.json" for name in sorted(chosen)]
+        return [f"{RESULTS}/experiments/{name}/selection.json" for name in sorted(chosen)]
 
     def joined_specification(self, paper: str) -> str:
         """What the paper's part of the atlas holds; lists, since their order is kept."""
@@ -148,12 +149,12 @@ class Selected:
             experiments.append({"name": owner, **stated, "runs": runs})
         return canonical_json({"paper": paper, "experiments": experiments})
 
-    def kept_runs(self) -> str:
+    def kept_runs(self, results: Path) -> str:
         """See `fedatlas.plan.kept.kept_runs`."""
-        return kept_runs(self._plan, self.joined_runs)
+        return kept_runs(self._plan, self.joined_runs, results)
 
     def atlas_across_papers(self) -> list[str]:
         """The atlas, if a selected experiment compares runs across papers."""
         selected = [self._plan.experiments[name] for name in self.names]
         across = any(experiment.trained and experiment.paper == OURS for experiment in selected)
-        return ["results/atlas/atlas.nc"] if across else []
+        return [f"{RESULTS}/atlas/atlas.nc"] if across else []

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fedatlas.files import canonical_json
 from fedatlas.plan.build import Plan
-from fedatlas.plan.code import code_of
+from fedatlas.plan.places import RESULTS
 from fedatlas.schema.runs import Points, RunSpec
 
 #: About how long a job of several points trains. Starting one takes one to three seconds.
@@ -80,13 +80,17 @@ def inputs(*specs: RunSpec) -> dict[str, list[str]]:
     for spec in specs:
         split = f"{spec.dataset}/{spec.split}"
         slugs = {spec.partition.of_trial(seed).slug for seed in spec.seeds}
-        manifests |= {f"results/shards/{split}/{slug}/manifest.json" for slug in slugs}
-        found = {spec.optimum_file(Path("results/optima", split), seed) for seed in spec.seeds}
+        manifests |= {f"{RESULTS}/shards/{split}/{slug}/manifest.json" for slug in slugs}
+        found = {spec.optimum_file(Path(RESULTS, "optima", split), seed) for seed in spec.seeds}
         optima |= {str(file) for file in found if file}
     tuned = {spec.tuned_in for spec in specs if spec.tuned_in}
     return {
         "manifests": sorted(manifests),
         "optima": sorted(optima),
-        "tuning": [f"results/experiments/{name}/selection.json" for name in sorted(tuned)],
-        "code": [code_of(*modules) for modules in sorted({spec.code for spec in specs})],
+        "tuning": [f"{RESULTS}/experiments/{name}/selection.json" for name in sorted(tuned)],
     }
+
+
+def code(*specs: RunSpec) -> list[tuple[str, ...]]:
+    """The modules that compute a job's runs, each list once."""
+    return sorted({spec.code for spec in specs})

@@ -35,11 +35,11 @@ class Inputs:
     damaged: folders of shards that no manifest vouches for, as far as they were checked.
     """
 
-    def __init__(self, results: Path, config: Path, plan: Plan) -> None:
-        """config: the folder with the recorded checksums of raw files without a known one."""
+    def __init__(self, results: Path, lock: Path, plan: Plan) -> None:
+        """lock: the recorded checksums of raw files without a known one."""
         self.results, self.plan, self.digests = results, plan, Digests()
         self.damaged: set[Path] = set()
-        self._lock = config / "checksums.lock.json"
+        self._lock = lock
         self._vouched: set[Path] = set()  # prepared and raw, by what was made of them
         self._damage = cache(_read_through)
 

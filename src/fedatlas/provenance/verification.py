@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+from fedatlas.data.checksums import LOCK
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import Plan, build_sound_plan
+from fedatlas.projects import projects
 from fedatlas.provenance.findings import MAKE_AGAIN, Checked, Finding, State
 from fedatlas.provenance.inputs import Inputs
 from fedatlas.provenance.trace_checks import Traces
@@ -15,15 +17,19 @@ Check = tuple[str, Path, Callable[[], Iterator[Finding]]]
 
 
 def verify(
-    results: Path, config: Path, progress: Callable[[list[Check]], Iterable[Check]] = iter
+    results: Path,
+    config: Path,
+    lock: Path = LOCK,
+    progress: Callable[[list[Check]], Iterable[Check]] = iter,
 ) -> list[Checked]:
     """Check every file of a results folder whose digest, checksum or specification is known.
 
-    results: the workflow's results; read only. config: the configuration folder, with the lock of
-    checksums. progress: yields the checks, and may show how many are done.
+    results: the workflow's results; read only. config: the configuration folder, beside which those
+    of projects are read. lock: the recorded checksums. progress: yields the checks, and may show
+    how many are done.
     Raises FedatlasError if the configuration cannot be read, or if there is nothing to check.
     """
-    checks = list(_checks(results, config, build_sound_plan(config)))
+    checks = list(_checks(results, lock, build_sound_plan(config, *projects())))
     if not checks:
         raise FedatlasError(f"{results}: holds no traces, shards, data or atlas; run snakemake")
     return [_checked(results, check) for check in progress(checks)]
@@ -39,9 +45,9 @@ def _checked(results: Path, check: Check) -> Checked:
     return Checked(kind, str(file.relative_to(results)), tuple(findings))
 
 
-def _checks(results: Path, config: Path, plan: Plan) -> Iterator[Check]:
+def _checks(results: Path, lock: Path, plan: Plan) -> Iterator[Check]:
     """Inputs first: a trace whose shards are damaged is not checked against them."""
-    inputs = Inputs(results, config, plan)
+    inputs = Inputs(results, lock, plan)
     traces = Traces(inputs)
     for kind, pattern, look in (
         ("shards", "shards/*/*/*", inputs.check_shards),

@@ -14,6 +14,8 @@ from fedatlas.schema.models import Model, validated
 
 MIRROR_VARIABLE = "FEDATLAS_MIRROR"
 DEVICE_VARIABLE = "FEDATLAS_DEVICE"
+#: Names the configuration folder of the workflow that runs: its jobs may run another installation.
+CONFIG_VARIABLE = "FEDATLAS_CONFIG"
 
 
 class WorkflowConfig(Model):
@@ -47,7 +49,8 @@ def check_command(arguments: Sequence[str]) -> None:
 
 def load_config(config: Mapping[str, Any]) -> WorkflowConfig:
     """Validate the configuration that Snakemake merged; FEDATLAS_MIRROR stands in for `mirror`."""
-    values = dict(config)
+    # Path variables are Snakemake's own.
+    values = {key: value for key, value in config.items() if key != "pathvars"}
     if not values.get("mirror"):
         values["mirror"] = os.environ.get(MIRROR_VARIABLE) or None
     if isinstance(values.get("experiments"), str):
@@ -61,14 +64,16 @@ def load_config(config: Mapping[str, Any]) -> WorkflowConfig:
     return loaded
 
 
-def export_to_jobs(config: WorkflowConfig) -> None:
-    """Put mirror, device and the folder of `fedatlas` into the environment of jobs.
+def export_to_jobs(config: WorkflowConfig, folder: Path) -> None:
+    """Put mirror, device, configuration and the folder of `fedatlas` into the environment of jobs.
 
-    Mirror and device are no part of the identity of a file or a run, so they must not be params.
+    folder: of the workflow's configuration. None of these is part of the identity of a file or a
+    run, so they must not be params.
     Jobs call `fedatlas` by name, which also works in a container. Here it lies beside the
     interpreter that runs the workflow, even if its environment is not activated.
     """
     os.environ[DEVICE_VARIABLE] = config.device
+    os.environ[CONFIG_VARIABLE] = str(folder.absolute())
     if config.mirror is not None:
         os.environ[MIRROR_VARIABLE] = str(config.mirror.absolute())
     beside = str(Path(sys.executable).parent)

@@ -1,8 +1,9 @@
 """Experiment files: YAML, read, expanded and completed.
 
 A folder of `config/experiments` is a group; `config/experiments/fedpage/tuned-a9a.yaml` is the
-experiment `fedpage-tuned-a9a`. A file may state several, see `fedatlas.schema.families`. One that
-is `like` another takes over all keys that it does not state; `network` may name an experiment, too.
+experiment `fedpage-tuned-a9a`. A project's files need no folder: their group is `project`. A file
+may state several, see `fedatlas.schema.families`. One that is `like` another takes over all keys
+that it does not state; `network` may name an experiment, too.
 """
 
 import re
@@ -33,6 +34,8 @@ _OF_RUNS = (
 )
 
 
+#: The group of experiments that lie in no folder of their own.
+PROJECT = "project"
 #: Where an experiment is stated, and its content.
 Stated = tuple[str, dict[str, Any]]
 
@@ -77,37 +80,39 @@ class Faults(list[Fault]):
             raise FedatlasError(self[0].message)
 
 
-def load_experiments(folder: Path) -> dict[str, Experiment]:
-    """All experiments by name, `<folder>-<name>`; FedatlasError names file, key and value."""
-    experiments, faults = load_sound_experiments(folder)
+def load_experiments(*folders: Path) -> dict[str, Experiment]:
+    """All experiments by name, `<group>-<name>`; FedatlasError names file, key and value."""
+    experiments, faults = load_sound_experiments(*folders)
     faults.raise_first()
     return experiments
 
 
-def load_sound_experiments(folder: Path) -> tuple[dict[str, Experiment], Faults]:
+def load_sound_experiments(*folders: Path) -> tuple[dict[str, Experiment], Faults]:
     """The experiments that can be read, and what is wrong with the others."""
     experiments = {}
-    contents, faults = read_sound_experiments(folder)
+    contents, faults = read_sound_experiments(*folders)
     for name, (where, content) in contents.items():
         with faults.of(name):
             experiments[name] = validated(Experiment, content, where).stated_in(where)
     return experiments, faults
 
 
-def read_experiments(folder: Path) -> dict[str, Stated]:
+def read_experiments(*folders: Path) -> dict[str, Stated]:
     """By name, where each experiment is stated and its content: expanded, but not yet validated."""
-    contents, faults = read_sound_experiments(folder)
+    contents, faults = read_sound_experiments(*folders)
     faults.raise_first()
     return contents
 
 
-def read_sound_experiments(folder: Path) -> tuple[dict[str, Stated], Faults]:
+def read_sound_experiments(*folders: Path) -> tuple[dict[str, Stated], Faults]:
     """As `read_experiments`, of those that can be read, and what is wrong with the others."""
     stated: dict[str, Stated] = {}
     faults = Faults()
-    for path in [*folder.glob("*/*.yaml"), *folder.glob("*/*.yml")]:
-        with faults.of(_names_in(path)):
-            for name, one in _read_file(path).items():
+    patterns = "*/*.yaml", "*/*.yml", "*.yaml", "*.yml"
+    for path in [file for folder in folders for each in patterns for file in folder.glob(each)]:
+        group = PROJECT if path.parent in folders else path.parent.name
+        with faults.of(_names_in(path, group)):
+            for name, one in _read_file(path, group).items():
                 with faults.of(name):
                     if name in stated:
                         raise FedatlasError(
@@ -115,7 +120,8 @@ def read_sound_experiments(folder: Path) -> tuple[dict[str, Stated], Faults]:
                         )
                     stated[name] = one
     if not stated and not faults:
-        raise FedatlasError(f"{folder}: holds no experiment (expected <group>/<name>.yaml)")
+        where = " and ".join(map(str, folders))
+        raise FedatlasError(f"{where}: no experiment is there (expected <group>/<name>.yaml)")
     for fault in faults:
         stated.pop(fault.name, None)
     # In the order that files of their own would have, whichever file states them.
@@ -132,32 +138,42 @@ def read_sound_experiments(folder: Path) -> tuple[dict[str, Stated], Faults]:
     return found, faults
 
 
-def _read_file(path: Path) -> dict[str, Stated]:
+def _read_file(path: Path, group: str) -> dict[str, Stated]:
     content = read_yaml(path)
     if not isinstance(content, dict):
         raise FedatlasError(f"{path}: must be a mapping of keys to values")
     found = {}
     for stem, expanded in expand(content, path.stem, str(path)).items():
-        if not re.fullmatch(
-            r"[a-z0-9]+/[a-z0-9-]+\.yaml", f"{path.parent.name}/{stem}{path.suffix}"
-        ):
+        if not re.fullmatch(r"[a-z0-9]+/[a-z0-9-]+\.yaml", f"{group}/{stem}{path.suffix}"):
             raise FedatlasError(
                 f"{path}: '{stem}': experiments are named <group>/<name>.yaml in small letters "
                 "and digits, with hyphens in the name only: rename it"
             )
-        name = f"{path.parent.name}-{stem}"
-        found[name] = f"{path} ({name})" if "lists" in content else str(path), expanded
+        name = f"{group}-{stem}"
+        where = f"{path} ({name})" if "lists" in content else str(path)
+        found[name] = where, _with_tables(expanded, path.parent)
     return found
 
 
-def _names_in(path: Path) -> str:
+def _with_tables(value: Any, folder: Path) -> Any:
+    """The same with tables of measured times, which lie below the file's folder, by whole paths."""
+    if isinstance(value, list):
+        return [_with_tables(item, folder) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("kind") == "measured" and isinstance(value.get("file"), str):
+        return value | {"file": str(folder / value["file"])}
+    return {key: _with_tables(item, folder) for key, item in value.items()}
+
+
+def _names_in(path: Path, group: str) -> str:
     """Of the experiments in a file that may not be readable; see `Fault`."""
     name = path.stem
     with suppress(OSError, UnicodeDecodeError):
         stated = re.search(r"^name:[ \t]*([^#\n]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
         if stated is not None:
             name = re.sub(r"\{[^{}]*\}", "*", stated[1].strip().strip("'\""))
-    return f"{path.parent.name}-{name}"
+    return f"{group}-{name}"
 
 
 def _complete(

@@ -77,7 +77,8 @@ class ShiftedExponentialTimes(Model):
 class MeasuredTimes(Model):
     """Times drawn with replacement from a list, divided by its mean (a bootstrap).
 
-    `file`, a CSV file below the folder of experiments, stands for the list: see `measured_times`.
+    `file`, a CSV file, stands for the list: see `measured_times`. Experiments name it by its path
+    from the folder of the experiment's own file.
     """
 
     kind: Literal["measured"]

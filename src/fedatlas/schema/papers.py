@@ -76,18 +76,27 @@ class Paper(Model):
         return _REGISTERS[register][1] + number
 
 
-def load_papers(path: Path) -> dict[str, Paper]:
-    """All papers by key, in the file's order; FedatlasError names file, key and value.
+def load_papers(*paths: Path) -> dict[str, Paper]:
+    """All papers by key, in the files' order; FedatlasError names file, key and value.
 
     What errata concern is not checked: the catalogue may have lost the data set.
     """
-    content = read_yaml(path)
-    if not isinstance(content, dict):
-        raise FedatlasError(f"{path}: must be a mapping of papers' keys to what they are")
-    for key in content:
-        if not re.fullmatch(r"[a-z][a-z0-9]*", str(key)) or key in RESERVED_KEYS:
-            raise FedatlasError(
-                f"{path}: key '{key}': a paper's key names a target and a folder: use small "
-                f"letters and digits, and none of {', '.join(RESERVED_KEYS)}"
-            )
-    return {key: validated(Paper, value, f"{path}: {key}") for key, value in content.items()}
+    papers: dict[str, Paper] = {}
+    where: dict[str, Path] = {}
+    for path in paths:
+        content = read_yaml(path)
+        if not isinstance(content, dict):
+            raise FedatlasError(f"{path}: must be a mapping of papers' keys to what they are")
+        for key, value in content.items():
+            if not re.fullmatch(r"[a-z][a-z0-9]*", str(key)) or key in RESERVED_KEYS:
+                raise FedatlasError(
+                    f"{path}: key '{key}': a paper's key names a target and a folder: use small "
+                    f"letters and digits, and none of {', '.join(RESERVED_KEYS)}"
+                )
+            if key in where:
+                raise FedatlasError(
+                    f"{path}: key '{key}': {where[key]} describes a paper of that key: use another"
+                )
+            where[key] = path
+            papers[key] = validated(Paper, value, f"{path}: {key}")
+    return papers

@@ -1,0 +1,137 @@
+"""Command: commented starts of methods, data sets, experiments and projects."""
+
+import re
+from enum import StrEnum
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Annotated
+
+import typer
+
+from fedatlas.errors import FedatlasError
+from fedatlas.files import write_text
+from fedatlas.plan.places import is_shipped, shipped_configuration
+from fedatlas.projects import projects
+
+#: Files of a project, each with the template that it begins as.
+_PROJECT = {
+    "Snakefile": "Snakefile",
+    "config/config.yaml": "config",
+    "README.md": "README",
+    ".gitignore": "gitignore",
+    "experiments/first.yaml": "experiment",
+}
+
+
+class Kind(StrEnum):
+    """What can be begun."""
+
+    METHOD = "method"
+    DATASET = "dataset"
+    EXPERIMENT = "experiment"
+    PROJECT = "project"
+
+
+# How names are written, which become names of files, keys and classes.
+_NAMES = {
+    Kind.METHOD: (r"[a-z][a-z0-9_]*", "small letters, digits and underscores"),
+    Kind.DATASET: (r"[A-Za-z0-9][A-Za-z0-9.-]*", "letters, digits, dots and hyphens"),
+    Kind.EXPERIMENT: (r"[a-z0-9][a-z0-9-]*", "small letters, digits and hyphens"),
+    Kind.PROJECT: (r"[A-Za-z0-9][A-Za-z0-9._-]*", "letters, digits, dots, hyphens and underscores"),
+}
+
+
+def new(
+    kind: Annotated[Kind, typer.Argument(help="What to begin.")],
+    name: Annotated[str, typer.Argument(help="Its name; that of a project is a new folder.")],
+) -> None:
+    """Write the commented start of a method, data set, experiment or project, and say what is next.
+
+    Methods, data sets and experiments become part of the project in the working directory.
+    """
+    form, told = _NAMES[kind]
+    if not re.fullmatch(form, name):
+        raise FedatlasError(f"{kind} '{name}': a name is written in {told}, a letter first")
+    if kind is not Kind.PROJECT and is_shipped(Path("config")):
+        raise FedatlasError(
+            f"{Path.cwd()} is the repository of fedatlas: begin a project elsewhere (fedatlas new "
+            "project NAME) and go there; docs/adding.md says how to add to the repository itself"
+        )
+    for line in _BEGIN[kind](name):
+        typer.echo(line)
+
+
+def _begin_project(name: str) -> list[str]:
+    folder = Path(name)
+    for file, template in _PROJECT.items():
+        called = {"name": name if template == "README" else Path(file).stem}
+        _write(folder / file, _filled(template, **called))
+    return [
+        f"{folder}: a project with an experiment, experiments/first.yaml.",
+        f"Next: cd {folder}, and snakemake --cores 2; or fedatlas new method NAME there.",
+    ]
+
+
+def _begin_method(name: str) -> list[str]:
+    from fedatlas.algorithms import algorithm_names
+
+    file = Path("methods", f"{name}.py")
+    if name in algorithm_names() and not file.exists():
+        raise FedatlasError(f"{file}: there is a method '{name}' elsewhere: use another name")
+    class_name = "".join(part.capitalize() for part in name.split("_"))
+    _write(file, _filled("method", name=name, class_name=class_name))
+    return [
+        f"{file}: FedAvg with momentum at the server, to be made into yours.",
+        f"Next: write `algorithm: {name}` into a run of experiments/*.yaml, with",
+        "  hyper_parameters: {clients_per_round: 5, local_steps: 5, batch_size: 4, momentum: 0.9}",
+        "  grid: {local_step_size: [0.03, 0.01, 0.003]}",
+        "and run snakemake: before it trains, a rehearsal checks what a method promises.",
+    ]
+
+
+def _begin_dataset(name: str) -> list[str]:
+    from fedatlas.data.catalogue import load_catalogue
+
+    file = Path("datasets.yaml")
+    old = file.read_text(encoding="utf-8") if file.exists() else ""
+    for known in (shipped_configuration() / file, *(folder / file for folder in projects())):
+        if known.exists() and name in load_catalogue(known):
+            raise FedatlasError(f"{known}: describes a data set '{name}': use another name")
+    write_text(file, (old + _filled("dataset", name=name)).lstrip("\n"))
+    return [
+        f"{file}: an entry '{name}', to be filled in.",
+        f"Next: put the file at DIR/{name}/train.libsvm, name `dataset: {name}` in an experiment,",
+        "  and run snakemake --cores 2 --config mirror=DIR",
+    ]
+
+
+def _begin_experiment(name: str) -> list[str]:
+    file = Path("experiments", f"{name}.yaml")
+    _write(file, _filled("experiment", name=name))
+    return [
+        f"{file}: the experiment project-{name}, two methods on bundled data.",
+        f"Next: snakemake --cores 2 --config 'experiments=[\"project-{name}\"]'",
+    ]
+
+
+_BEGIN = {
+    Kind.METHOD: _begin_method,
+    Kind.DATASET: _begin_dataset,
+    Kind.EXPERIMENT: _begin_experiment,
+    Kind.PROJECT: _begin_project,
+}
+
+
+def _filled(template: str, **names: str) -> str:
+    text = (files("fedatlas") / "templates" / f"{template}.template").read_text(encoding="utf-8")
+    return Template(text).substitute(names)
+
+
+def _write(file: Path, text: str) -> None:
+    if file.exists():
+        raise FedatlasError(f"{file}: exists; it is left as it is. Use another name, or remove it")
+    write_text(file, text)
+
+
+COMMANDS = (new,)

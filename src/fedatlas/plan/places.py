@@ -1,0 +1,111 @@
+"""Where things lie: what belongs to the workflow, to projects, and to a run.
+
+What belongs to the workflow lies in its repository, what belongs to a run below the working
+directory. Files of a run are named by Snakemake's path variables, for which it puts folders in
+place: those that its command, or the workflow that uses this one as a module, names.
+"""
+
+import os
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fedatlas.errors import FedatlasError
+from fedatlas.extensions import relative_path
+from fedatlas.projects import CODE, VARIABLE, projects
+from fedatlas.schema.config import CONFIG_VARIABLE
+
+#: Snakemake's path variable for the folder of results, at the beginning of files' names.
+RESULTS = "<results>"
+#: Entry points of installed packages that are projects.
+ENTRY_POINTS = "fedatlas.projects"
+
+# Below a project, what makes it one.
+_PARTS = (*CODE, "experiments", "datasets.yaml", "papers.yaml")
+
+
+def repository() -> Path:
+    """The folder of the workflow that this package is installed from; FedatlasError without one."""
+    folder = Path(__file__).parents[3]
+    if not (folder / "Snakefile").is_file():
+        raise FedatlasError(
+            f"{Path(__file__).parents[1]}: is installed without the workflow and its "
+            "configuration: clone the repository, and run pip install --editable . there"
+        )
+    return folder
+
+
+def snakefile() -> str:
+    """The workflow's Snakefile, for `module fedatlas: snakefile: …` of other workflows."""
+    return str(repository() / "Snakefile")
+
+
+def shipped_configuration() -> Path:
+    """The configuration folder of the workflow."""
+    told = os.environ.get(CONFIG_VARIABLE)
+    return Path(relative_path(told or repository() / "config"))
+
+
+def is_shipped(folder: Path) -> bool:
+    """Whether it is the configuration folder of this workflow, or of another copy of it."""
+    return folder.is_dir() and (folder.resolve().parent / "src" / "fedatlas").is_dir()
+
+
+def catalogue_files() -> list[Path]:
+    """The catalogues of data sets: the workflow's, and those of projects that have one."""
+    own = [folder / "datasets.yaml" for folder in projects()]
+    return [shipped_configuration() / "datasets.yaml", *(file for file in own if file.is_file())]
+
+
+def folder_of_results(workflow: Any) -> str:
+    """The folder that Snakemake puts in place of `RESULTS`, below the prefix of a module if any.
+
+    workflow: Snakemake's, while it reads the Snakefile. FedatlasError for a prefix and an absolute
+    folder at once, which Snakemake joins in two ways.
+    """
+    prefixed = workflow.modifier.path_modifier.replace_prefix
+    applied = workflow.pathvars.apply
+    named, joined = str(Path(prefixed(applied(RESULTS)))), str(Path(applied(prefixed(RESULTS))))
+    if named != joined:
+        raise FedatlasError(
+            f"pathvars: results: '{applied(RESULTS)}' and the module's prefix make two folders, "
+            f"{named} and {joined}: name a folder below the working directory, or no prefix"
+        )
+    return named
+
+
+def find_projects(folders: Sequence[Path]) -> list[Path]:
+    """Which of the folders are projects, then those that installed packages offer.
+
+    Where the environment variable FEDATLAS_PROJECTS is set, it names all there are.
+    """
+    if VARIABLE in os.environ:
+        for folder in projects():
+            if not folder.is_dir():
+                raise FedatlasError(f"{VARIABLE}={os.environ[VARIABLE]}: {folder} is no folder")
+        return [folder.resolve() for folder in projects()]
+    found = [folder.resolve() for folder in folders if _is_project(folder)]
+    found += [_installed(point.name, point.value) for point in entry_points(group=ENTRY_POINTS)]
+    return list(dict.fromkeys(found))
+
+
+def _is_project(folder: Path) -> bool:
+    """Whether it has a part of a project, and is not the workflow's own configuration."""
+    return not is_shipped(folder) and any((folder / part).exists() for part in _PARTS)
+
+
+def _installed(name: str, package: str) -> Path:
+    """The folder of a package that is offered as a project."""
+    try:
+        spec = find_spec(package)
+    except ImportError:
+        spec = None
+    folders = list((spec and spec.submodule_search_locations) or ())
+    if not folders or not _is_project(Path(folders[0])):
+        raise FedatlasError(
+            f"entry point '{name}' of the group {ENTRY_POINTS}: '{package}' is no package whose "
+            f"folder holds one of {', '.join(_PARTS)}: repair or uninstall it"
+        )
+    return Path(folders[0]).resolve()

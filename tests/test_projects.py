@@ -1,0 +1,239 @@
+"""Projects: what is found where, clashes of names, code that counts, and starts that pass."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fedatlas.algorithms import algorithm_class, algorithm_names
+from fedatlas.architectures import architecture, architecture_names
+from fedatlas.cli import app
+from fedatlas.errors import FedatlasError
+from fedatlas.plan.build import build_plan
+from fedatlas.plan.closure import SourceTree, code_digest, import_closure
+from fedatlas.plan.places import catalogue_files, find_projects
+from fedatlas.plan.stored import load_plan
+from fedatlas.projects import VARIABLE, added_sources, projects
+from fedatlas.schema.experiment_files import read_experiments
+from fedatlas.training.rehearsal import rehearse
+from outside_project import open_project, whole_files, write_project
+from small_federations import CLIENTS, LINEAR, LOCAL, small_shards, specification
+from workflow_copy import EXPERIMENT, ROOT
+
+METHODS = whole_files("methods")
+FEDPROX = METHODS["methods/fedprox.py"]
+SHIPPED = ROOT / "config"
+
+
+@pytest.fixture
+def config(tmp_path):
+    """A configuration folder with one experiment, which is planned quickly."""
+    files = {name: (SHIPPED / name).read_text() for name in ("datasets.yaml", "papers.yaml")}
+    return write_project(tmp_path / "config", files | {"experiments/demo/fedpage.yaml": EXPERIMENT})
+
+
+@pytest.fixture(autouse=True)
+def no_project(monkeypatch):
+    """None but those that a test opens."""
+    monkeypatch.setenv(VARIABLE, "")
+
+
+def test_its_methods_and_networks_are_found_by_name(tmp_path, monkeypatch):
+    files = METHODS | {
+        "architectures/mlp.py": "def build(shape, outputs):\n    return shape, outputs\n",
+        "methods/_shared.py": "",
+    }
+    folder = open_project(tmp_path, files, monkeypatch)
+    assert {"fedprox", "dsgd", "vfb2_momentum", "fedavg"} <= set(algorithm_names())
+    assert "_shared" not in algorithm_names() and "mlp" in architecture_names()
+    module = sys.modules[algorithm_class("fedprox").__module__]
+    assert Path(str(module.__file__)) == folder / "methods/fedprox.py"
+    assert architecture("mlp")(1, 2) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("files", "other"),
+    [
+        ({"methods/fedavg.py": FEDPROX}, "fedatlas/algorithms/fedavg.py"),
+        ({"architectures/_resnet.py": ""}, "fedatlas/architectures/_resnet.py"),
+    ],
+)
+def test_a_name_that_is_taken_is_an_error_with_both_files(tmp_path, monkeypatch, files, other):
+    (name,) = files
+    with pytest.raises(FedatlasError, match=rf"{tmp_path}/{name}: .*{other}.*rename the file"):
+        open_project(tmp_path, files, monkeypatch)
+
+
+CLASHES = {
+    "datasets.yaml": ("a9a: {}", "datasets.yaml: a9a: .*config/datasets.yaml describes"),
+    "papers.yaml": ("vfb2: {}", "papers.yaml: key 'vfb2': .*config/papers.yaml describes"),
+    "experiments/demo/fedpage.yaml": (EXPERIMENT, "fedpage.yaml: 'demo-fedpage' is stated in "),
+}
+
+
+@pytest.mark.parametrize("name", CLASHES)
+def test_so_is_that_of_data_papers_and_experiments(config, tmp_path, name):
+    text, told = CLASHES[name]
+    with pytest.raises(FedatlasError, match=told):
+        build_plan(config, write_project(tmp_path / "lab", {name: text}))
+
+
+def test_its_experiments_need_no_folder(config, tmp_path):
+    files = {"experiments/mine.yaml": EXPERIMENT, "experiments/group/other.yaml": EXPERIMENT}
+    plan = build_plan(config, write_project(tmp_path / "lab", files))
+    assert {"project-mine", "group-other"} <= set(plan.experiments)
+
+
+def test_tables_of_times_lie_beside_the_experiment(tmp_path):
+    network = "\nnetwork: {compute: {kind: measured, file: times.csv}}\n"
+    folder = write_project(tmp_path, {"mine.yaml": EXPERIMENT + network})
+    ((_, content),) = read_experiments(folder).values()
+    assert content["network"]["compute"]["file"] == str(tmp_path / "times.csv")
+
+
+def test_a_stored_plan_follows_its_files(config, tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    mine = write_project(tmp_path / "mine", {"experiments/a.yaml": EXPERIMENT})
+    assert "project-a" in load_plan(config, package, [mine]).experiments
+    assert "project-a" not in load_plan(config, package).experiments
+    write_project(mine, {"experiments/b.yaml": EXPERIMENT})
+    assert "project-b" in load_plan(config, package, [mine]).experiments
+
+
+# Which folders are projects.
+
+
+def test_folders_that_have_a_part_of_one_are_projects(tmp_path, monkeypatch):
+    monkeypatch.delenv(VARIABLE)
+    lab = write_project(tmp_path / "lab", {"datasets.yaml": ""})
+    (tmp_path / "empty").mkdir()
+    assert find_projects([tmp_path / "empty", lab, lab, SHIPPED, ROOT]) == [lab]
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "empty"))
+    assert find_projects([lab]) == [tmp_path / "empty"]
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "gone"))
+    with pytest.raises(FedatlasError, match=f"{VARIABLE}=.*gone is no folder"):
+        find_projects([])
+
+
+def test_installed_packages_offer_projects(tmp_path, monkeypatch):
+    monkeypatch.delenv(VARIABLE)
+    files = METHODS | {
+        "__init__.py": "",
+        "methods/__init__.py": "",
+        "methods/mine.py": "from somelab.losses import pull\n",
+    }
+    folder = write_project(tmp_path / "somelab" / "fed", files)
+    for name in ("__init__", "losses"):
+        (folder.parent / f"{name}.py").write_text("pull = 1\n", encoding="utf-8")
+    points = "[fedatlas.projects]\nsomelab = somelab.fed\n"
+    about = {"METADATA": "Name: somelab\nVersion: 1\n", "entry_points.txt": points}
+    write_project(tmp_path / "somelab-1.dist-info", about)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert find_projects([]) == [folder]
+    open_project(folder, {}, monkeypatch)
+    closure = import_closure("fedatlas.algorithms.mine")
+    assert {"algorithms/mine.py", "somelab/losses.py", "somelab/__init__.py"} <= set(closure)
+    before = code_digest("fedatlas.algorithms.mine"), code_digest("fedatlas.algorithms.dsgd")
+    (folder.parent / "losses.py").write_text("pull = 2\n", encoding="utf-8")
+    tree = SourceTree(ROOT / "src/fedatlas", added_sources(projects()))
+    after = [tree.digest(f"fedatlas.algorithms.{name}") for name in ("mine", "dsgd")]
+    assert before[0] != after[0] and before[1] == after[1]
+    about["entry_points.txt"] = "[fedatlas.projects]\nlab = somelab.gone\n"
+    write_project(tmp_path / "somelab-1.dist-info", about)
+    monkeypatch.delenv(VARIABLE)
+    with pytest.raises(FedatlasError, match=r"entry point 'lab' .*'somelab\.gone' is no package"):
+        find_projects([])
+
+
+# Its code.
+
+
+def test_where_a_method_lies_is_no_part_of_its_meaning(tmp_path, monkeypatch):
+    package = tmp_path / "fedatlas"
+    for folder in ("", "algorithms"):
+        write_project(package / folder, {"__init__.py": ""})
+    own = SourceTree(package, [("fedatlas.algorithms", tmp_path / "methods")])
+    write_project(tmp_path, {"methods/mine.py": "x = 1\n"})
+    outside = SourceTree(package, [("fedatlas.algorithms", tmp_path / "methods")])
+    with pytest.raises(ValueError, match="no module"):
+        own.digest("fedatlas.algorithms.mine")
+    write_project(package, {"algorithms/mine.py": "x = 1  # the same\n"})
+    inside = SourceTree(package)
+    assert inside.digest("fedatlas.algorithms.mine") == outside.digest("fedatlas.algorithms.mine")
+
+
+def test_a_rehearsal_names_the_projects_file(tmp_path, monkeypatch):
+    wrong = FEDPROX.replace("network.gather(y - x)", "network.gather(y - state.x)")
+    folder = open_project(tmp_path / "lab", {"methods/fedprox.py": wrong}, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    spec = specification(
+        "fedprox",
+        partition=CLIENTS,
+        objective=LINEAR,
+        hyper_parameters=LOCAL | {"proximal_weight": 0.5},
+    )
+    with pytest.raises(FedatlasError, match=r"^lab/methods/fedprox\.py: what clients send depends"):
+        rehearse(spec, small_shards(folder, "fedavg"))
+
+
+# Starts.
+
+
+def fedatlas(*arguments):
+    outcome = CliRunner().invoke(app, [*map(str, arguments)])
+    if isinstance(outcome.exception, FedatlasError):
+        raise outcome.exception
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.stdout
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    """A new project, the working directory."""
+    monkeypatch.chdir(tmp_path)
+    assert "Next: cd lab" in fedatlas("new", "project", "lab")
+    open_project(tmp_path / "lab", {}, monkeypatch)
+    monkeypatch.chdir(tmp_path / "lab")
+    return tmp_path / "lab"
+
+
+def test_starts_pass_their_checks(config, lab, monkeypatch, tmp_path):
+    for kind, name in (("method", "my_own"), ("dataset", "letters"), ("experiment", "second")):
+        assert "Next: " in fedatlas("new", kind, name)
+    fedatlas("new", "dataset", "digits.2")
+    open_project(lab, {}, monkeypatch)
+    plan = build_plan(config, lab)
+    assert {"project-first", "project-second"} <= set(plan.experiments)
+    assert {"letters", "digits.2"} <= set(plan.catalogue)
+    assert catalogue_files()[1:] == [lab / "datasets.yaml"]
+    spec = specification(
+        "my_own",
+        partition=CLIENTS,
+        objective=LINEAR,
+        hyper_parameters=LOCAL | {"momentum": 0.5},
+    )
+    assert rehearse(spec, small_shards(tmp_path, "fedavg")) == "does what a method promises"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("method", "fedavg"), "methods/fedavg.py: there is a method 'fedavg' elsewhere"),
+        (("method", "Mine"), "small letters, digits and underscores"),
+        (("dataset", "a9a"), "datasets.yaml: describes a data set 'a9a'"),
+        (("experiment", "first"), "experiments/first.yaml: exists; it is left as it is"),
+        (("experiment", "my_own"), "small letters, digits and hyphens"),
+    ],
+)
+def test_names_that_are_taken_or_bad_are_refused(lab, arguments, told):
+    with pytest.raises(FedatlasError, match=told):
+        fedatlas("new", *arguments)
+
+
+def test_nothing_begins_in_the_repository_itself(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(FedatlasError, match="is the repository of fedatlas: begin a project"):
+        fedatlas("new", "method", "mine")
