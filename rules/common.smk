@@ -5,13 +5,14 @@ import gc
 import sys
 from pathlib import Path
 
+from snakemake.common import dict_to_key_value_args
 from snakemake.exceptions import WorkflowError
 
 from fedatlas.errors import FedatlasError
 from fedatlas.plan import data, results, specifications, training
 from fedatlas.plan.failures import failed_jobs, failures_told, repeat_options
 from fedatlas.plan.code import code_of, write_stamps
-from fedatlas.plan.selected import Selected, targets
+from fedatlas.plan.selected import Selected, named_experiments, targets
 from fedatlas.plan.stored import load_plan
 from fedatlas.plan.wildcards import CONSTRAINTS, one_of
 from fedatlas.schema.config import check_command, export_to_jobs, load_config
@@ -27,7 +28,9 @@ try:
     check_command(sys.argv[1:])
     CONFIG = load_config(config)
     PLAN = load_plan(Path("config"))
-    SELECTED = Selected(PLAN, CONFIG.experiments)
+    # Experiments among the targets are what is selected.
+    NAMED = named_experiments(PLAN, sys.argv[1:])
+    SELECTED = Selected(PLAN, list(NAMED) or CONFIG.experiments)
     write_stamps(PLAN)
     export_to_jobs(CONFIG)
 except FedatlasError as error:
@@ -35,6 +38,12 @@ except FedatlasError as error:
 
 for fault in PLAN.faults:
     logger.warning(f"Left out: {fault.name}: {fault.message}")
+
+
+if NAMED:  # a job elsewhere reads all this anew, without targets
+    settings = workflow.config_settings
+    settings.config = {**settings.config, "experiments": list(NAMED)}
+    settings.config_args = dict_to_key_value_args(settings.config, repr_obj=True)
 
 
 wildcard_constraints:
