@@ -98,7 +98,7 @@ def test_a_bad_experiment_ends_the_workflow_before_any_job(workflow):
     ("options", "expected"),
     [
         (["--config", "experiments=['nothing-*']"],
-         ["nothing-*", "matches no experiment", "demo-small"]),
+         ["nothing-*", "matches no experiment", "demo-*"]),
         (["--config", "mirorr=/data"], ["unknown key 'mirorr'", "mirror"]),
         (["--config", "device=gpu"], ["device", "gpu"]),
         (["--config", "mirror=/no/such/folder"], ["mirror", "/no/such/folder", "not a folder"]),
