@@ -8,6 +8,7 @@ import logging
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -18,7 +19,7 @@ from fedatlas.extensions import place_told
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 #: Commands that people call, by what they want. The workflow calls the others.
-WANTED = {
+WANTED: dict[str, tuple[Callable[..., None], ...]] = {
     "Run": (run.run,),
     "Look": (evaluation.summary, evaluation.power),
     "Check": (provenance.verify, provenance.diff, training.spec),

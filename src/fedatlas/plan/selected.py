@@ -58,8 +58,8 @@ class Selected:
         if not chosen:
             raise FedatlasError(
                 f"no experiment of {', '.join(groups)} is selected: name experiments in place of "
-                f"the target, such as '{groups[0]}-*', or put behind the target --configfile config/paper.yaml, or "
-                f"--config 'experiments=[\"{groups[0]}-*\"]'"
+                f"the target, such as '{groups[0]}-*', or put behind the target "
+                f"--configfile config/paper.yaml, or --config 'experiments=[\"{groups[0]}-*\"]'"
             )
         verdicts = [
             f"results/claims/{group}.{kind}"
