@@ -87,3 +87,14 @@ for target in targets(PLAN):
         input:
             results_of(target),
         localrule: True
+
+
+# Experiments that the command names, or a glob of it.
+for target, experiments in NAMED.items():
+
+    rule:
+        name:
+            target
+        input:
+            [file for name in experiments for file in results.experiment_files(PLAN, name)],
+        localrule: True

@@ -5,13 +5,14 @@ import gc
 import sys
 from pathlib import Path
 
+from snakemake.common import dict_to_key_value_args
 from snakemake.exceptions import WorkflowError
 
 from fedatlas.errors import FedatlasError
 from fedatlas.plan import data, places, results, specifications, training
 from fedatlas.plan.failures import failed_jobs, failures_told, repeat_options
 from fedatlas.plan.code import Stamps
-from fedatlas.plan.selected import Selected, targets
+from fedatlas.plan.selected import Selected, named_experiments, targets
 from fedatlas.plan.stored import load_plan
 from fedatlas.plan.wildcards import CONSTRAINTS, one_of
 from fedatlas.projects import open_projects
@@ -33,7 +34,9 @@ try:
     PROJECTS = places.find_projects([Path.cwd(), Path(workflow.basedir)])
     open_projects(PROJECTS)
     PLAN = load_plan(CONFIGURATION, projects=PROJECTS)
-    SELECTED = Selected(PLAN, CONFIG.experiments)
+    # Experiments among the targets are what is selected.
+    NAMED = named_experiments(PLAN, sys.argv[1:])
+    SELECTED = Selected(PLAN, list(NAMED) or CONFIG.experiments)
     STAMPS = Stamps(Path(RESULTS))
     STAMPS.write_all(PLAN)
     export_to_jobs(CONFIG, CONFIGURATION)
@@ -42,6 +45,12 @@ except FedatlasError as error:
 
 for fault in PLAN.faults:
     logger.warning(f"Left out: {fault.name}: {fault.message}")
+
+
+if NAMED:  # a job elsewhere reads all this anew, without targets
+    settings = workflow.config_settings
+    settings.config = {**settings.config, "experiments": list(NAMED)}
+    settings.config_args = dict_to_key_value_args(settings.config, repr_obj=True)
 
 
 wildcard_constraints:

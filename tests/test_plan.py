@@ -9,6 +9,7 @@ import pytest
 from fedatlas import algorithms
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import build_plan, build_sound_plan, group_of
+from fedatlas.plan.selected import named_experiments
 from workflow_copy import EXPERIMENT, ROOT
 
 
@@ -129,6 +130,15 @@ def test_a_fault_stops_only_what_selects_it(config, tmp_path, monkeypatch):
 def test_a_misspelt_experiment_gets_similar_names_first(config):
     with pytest.raises(FedatlasError, match=r"'demo-smal' matches no experiment; similar: demo-sm"):
         build_plan(config).select(["demo-smal"])
+
+
+def test_words_of_a_command_name_experiments(config):
+    plan = build_plan(config)
+    words = ["demo", "--cores", "2", "demo-small", "demo-*", "x=demo-small", "results/demo-small"]
+    every = [name for name in plan.experiments if name.startswith("demo-")]
+    assert named_experiments(plan, words) == {"demo-small": ["demo-small"], "demo-*": every}
+    with pytest.raises(FedatlasError, match="similar: demo-small"):
+        named_experiments(plan, ["demo-smal"])
 
 
 def test_a_folder_that_is_not_here_is_named(tmp_path):

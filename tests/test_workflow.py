@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import zipfile
 
@@ -48,6 +49,22 @@ def test_second_run_does_nothing(finished):
     outcome = finished.run()
     assert outcome.returncode == 0
     assert "Nothing to be done" in outcome.stdout + outcome.stderr
+
+
+def test_an_experiment_is_a_target_by_its_name_or_by_a_glob(workflow):
+    (workflow.folder / CLAIMS).unlink()
+    assert workflow.planned("demo-sm*") == [CLAIMS]
+    assert "similar: demo-small" in workflow.refusal("demo-smal")
+    outcome = subprocess.run(
+        [sys.executable, "-m", "fedatlas", "run", "demo-sm*", "--cores", "1"],
+        cwd=workflow.folder, env=workflow.environment(), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    told = outcome.stdout.splitlines()
+    assert outcome.returncode == 0 and (workflow.folder / CLAIMS).exists(), outcome
+    command = """snakemake --cores 1 --quiet rules --config 'experiments=["demo-sm*"]'"""
+    assert told[0] == command
+    assert re.match(r"\d+ of \d+ steps, 0:\d\d so far, about 0:\d\d left", told[1])
+    assert not [line for line in told if "Select jobs" in line or not line.strip()]
 
 
 def test_the_report_holds_the_figure_and_the_verdicts(finished, tmp_path):

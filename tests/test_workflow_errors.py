@@ -16,7 +16,7 @@ from snakemake.utils import update_config
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import RESULTS
 from fedatlas.plan.results import traces
-from fedatlas.plan.selected import Selected, targets
+from fedatlas.plan.selected import Selected, named_experiments, targets
 from fedatlas.schema.config import load_config
 from workflow_copy import ROOT, WorkflowCopy
 
@@ -55,8 +55,9 @@ def test_commands_of_the_documentation_are_understood(tmp_path, line):
         update_config(stated, load_configfile(str(ROOT / file)))
     update_config(stated, parse_config(understood.config))
     plan = whole_plan()
-    selected = Selected(plan, load_config(stated).experiments)
-    groups = [name for name in understood.targets if name != "paper"]
+    named = named_experiments(plan, arguments)
+    selected = Selected(plan, list(named) or load_config(stated).experiments)
+    groups = [name for name in understood.targets if name != "paper" and name not in named]
     assert set(groups) <= set(targets(plan))
     assert len(selected.results_of(*(groups or targets(plan)))) > 4
 
@@ -97,7 +98,7 @@ def test_a_bad_experiment_ends_the_workflow_before_any_job(workflow):
     ("options", "expected"),
     [
         (["--config", "experiments=['nothing-*']"],
-         ["nothing-*", "matches no experiment", "demo-small"]),
+         ["nothing-*", "matches no experiment", "demo-*"]),
         (["--config", "mirorr=/data"], ["unknown key 'mirorr'", "mirror"]),
         (["--config", "device=gpu"], ["device", "gpu"]),
         (["--config", "mirror=/no/such/folder"], ["mirror", "/no/such/folder", "not a folder"]),

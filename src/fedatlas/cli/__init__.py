@@ -8,21 +8,32 @@ import logging
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedatlas.cli import atlas, data, evaluation, figures, new, provenance, studies, training
+from fedatlas.cli import atlas, data, evaluation, figures, new, provenance, run, studies, training
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import place_told
 from fedatlas.plan.places import find_projects
 from fedatlas.projects import open_projects
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-for stage in (data, training, evaluation, studies, figures, atlas, provenance, new):
+#: Commands that people call, by what they want. The workflow calls the others.
+WANTED: dict[str, tuple[Callable[..., None], ...]] = {
+    "Run": (run.run, new.new),
+    "Look": (evaluation.summary, evaluation.power),
+    "Check": (provenance.verify, provenance.diff, training.spec),
+}
+_PANELS = {command: panel for panel, commands in WANTED.items() for command in commands}
+for command in _PANELS:
+    app.command(rich_help_panel=_PANELS[command])(command)
+for stage in (data, training, evaluation, studies, figures, atlas):
     for command in stage.COMMANDS:
-        app.command()(command)
+        if command not in _PANELS:
+            app.command(rich_help_panel="Steps of the workflow")(command)
 
 #: New objects after which Python collects garbage; its default is 700. Loading modules leaves
 #: hardly any garbage: collecting less often saves a tenth of a short job.

@@ -132,6 +132,3 @@ def _write(file: Path, text: str) -> None:
     if file.exists():
         raise FedatlasError(f"{file}: exists; it is left as it is. Use another name, or remove it")
     write_text(file, text)
-
-
-COMMANDS = (new,)

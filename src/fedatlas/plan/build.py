@@ -114,10 +114,13 @@ class Plan:
             raise FedatlasError("\n".join(fault.message for fault in selected))
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in self.experiments):
+                group = group_of(pattern)
+                there = [name for name in self.experiments if group_of(name) == group]
+                there = there or sorted({f"{group_of(name)}-*" for name in self.experiments})
                 raise FedatlasError(
-                    f"config key 'experiments': '{pattern}' matches no experiment"
-                    f"{similar(pattern, self.experiments)}; there are: "
-                    f"{', '.join(self.experiments)}"
+                    f"'{pattern}' matches no experiment{similar(pattern, self.experiments)}; "
+                    f"there are: {', '.join(there)}. Experiments are targets of snakemake, or "
+                    "stand in its configuration key 'experiments'"
                 )
         return [name for name in self.experiments if any(fnmatchcase(name, p) for p in patterns)]
 

@@ -1,5 +1,6 @@
 """What is made across the selected experiments: targets, the joined atlas, the summary."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -18,10 +19,23 @@ def targets(plan: Plan) -> list[str]:
     return list(dict.fromkeys([*plan.papers, *(group for group in groups if group != DEMO)]))
 
 
+def named_experiments(plan: Plan, words: Sequence[str]) -> dict[str, list[str]]:
+    """Words of a command that name experiments, or are globs of names → these experiments.
+
+    Such words begin as names do, with a group and a hyphen. FedatlasError if one matches nothing.
+    """
+    groups = set(map(group_of, plan.experiments))
+    return {
+        word: plan.select([word])
+        for word in words
+        if group_of(word) in groups.difference([word]) and not set("=/").intersection(word)
+    }
+
+
 class Selected:
     """The experiments that the configuration selects."""
 
-    def __init__(self, plan: Plan, patterns: tuple[str, ...]) -> None:
+    def __init__(self, plan: Plan, patterns: Sequence[str]) -> None:
         """patterns: names of experiments, or globs."""
         self._plan = plan
         self.names = plan.select(patterns)
@@ -44,7 +58,8 @@ class Selected:
         chosen = self.members(*groups)
         if not chosen:
             raise FedatlasError(
-                f"no experiment of {', '.join(groups)} is selected: put behind the target "
+                f"no experiment of {', '.join(groups)} is selected: name experiments in place of "
+                f"the target, such as '{groups[0]}-*', or put behind the target "
                 f"--configfile config/paper.yaml, or --config 'experiments=[\"{groups[0]}-*\"]'"
             )
         verdicts = [
