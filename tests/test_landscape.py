@@ -15,7 +15,6 @@ from scipy import sparse
 from typer.testing import CliRunner
 
 from fedatlas import architectures
-from fedatlas.architectures import architecture_names
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.cli import app
 from fedatlas.data.catalogue import load_catalogue
@@ -69,9 +68,7 @@ def network(tmp_path, monkeypatch):
 
     monkeypatch.setattr(architectures, "__path__", [*architectures.__path__, str(tmp_path)])
     monkeypatch.delitem(sys.modules, "fedatlas.architectures.toy", raising=False)
-    architecture_names.cache_clear()
-    yield make
-    architecture_names.cache_clear()
+    return make
 
 
 def samples(x: Any, y: Any, clients: Any = None, **metadata: Any) -> ClientSamples:
