@@ -27,8 +27,8 @@ _PARTS = (
 _OPENING = """
 Every key of the files in `config/`, made from the models that validate them. Required keys have no default. JSON schemas
 for editors and other programs lie in `docs/schemas/`:
-[experiment](schemas/experiment.json), [config](schemas/config.json), [datasets](schemas/datasets.json),
-[papers](schemas/papers.json), [coverage](schemas/coverage.json). An experiment's is of the experiment once its lists are
+[experiment](../schemas/experiment.json), [config](../schemas/config.json), [datasets](../schemas/datasets.json),
+[papers](../schemas/papers.json), [coverage](../schemas/coverage.json). An experiment's is of the experiment once its lists are
 filled in, as `fedatlas spec <experiment>` prints it. [Adding](../adding.md) shows how the keys are used.
 """
 
@@ -39,12 +39,13 @@ def page() -> str:
     seen: set[type[Model]] = set()
     for heading, models in _PARTS:
         parts.append(f"## {heading}")
-        for model in _once(models, seen):
-            parts += _section(model)
+        for model in once(models, seen):
+            parts += section(model)
     return "\n\n".join(parts) + "\n"
 
 
-def _once(models: Sequence[type[Model]], seen: set[type[Model]]) -> Iterator[type[Model]]:
+def once(models: Iterable[type[Model]], seen: set[type[Model]]) -> Iterator[type[Model]]:
+    """These models and those within them, as far as they were not seen yet."""
     for listed in models:
         for model in models_in(listed):
             if model not in seen and model.model_fields:
@@ -57,20 +58,22 @@ def anchor(model: type[Model]) -> str:
     return f"config-{model.__name__.lower()}"
 
 
-def _section(model: type[Model]) -> Iterator[str]:
+def section(model: type[Model]) -> Iterator[str]:
+    """What a model is, and a table of its keys."""
     told, keys = described(model)
     kind = model.model_fields.get("kind") or model.model_fields.get("format")
     named = get_args(kind.annotation)[0] if kind and get_args(kind.annotation) else ""
     yield f"({anchor(model)})=\n\n### {model.__name__}" + (f": `{named}`" if named else "")
     yield as_markdown(told)
     rows = [
-        [code(name), shown(field.annotation), _default(field), in_line(keys.get(name, ""))]
+        [code(name), shown(field.annotation), default_of(field), in_line(keys.get(name, ""))]
         for name, field in model.model_fields.items()
     ]
     yield table(("key", "value", "default", ""), rows)
 
 
-def _default(field: Any) -> str:
+def default_of(field: Any) -> str:
+    """What a key is by default, in the words of YAML."""
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
@@ -129,6 +132,6 @@ def undescribed() -> Iterable[str]:
     """Keys that no docstring describes, as Model.key."""
     seen: set[type[Model]] = set()
     for _, models in _PARTS:
-        for model in _once(models, seen):
+        for model in once(models, seen):
             keys = described(model)[1]
             yield from (f"{model.__name__}.{name}" for name in model.model_fields if name not in keys)

@@ -112,6 +112,7 @@ def _ours(plan: Plan, kept: Sequence[KeptVerdict]) -> Iterator[str]:
         "Questions of ours, for which methods of several papers run on the same data. "
         "[Findings](../findings.md#across-papers) tells what came out."
     )
+    yield "## Experiments"
     yield from _experiments(own, kept)
 
 
