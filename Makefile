@@ -64,7 +64,7 @@ check: environment
 	$(BIN)/snakemake --lint
 
 site: environment  # a warning, such as of a link that leads nowhere, fails it
-	$(BIN)/python -m sphinx -W --keep-going -q -j auto docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
 	@echo docs/_build/html/index.html
 
 schemas: environment  # after a change of what people write in config/
@@ -102,4 +102,4 @@ peers: $(PEERS:%=.venv-peers/%/.installed)
 
 clean:  # keeps what was downloaded
 	find results -mindepth 1 -maxdepth 1 ! -name raw ! -name archives -exec rm -rf {} + 2>/dev/null || true
-	rm -rf logs .snakemake
+	rm -rf logs .snakemake docs/_build docs/_extra docs/gallery docs/papers docs/reference

@@ -29,7 +29,7 @@ exclude_patterns = ["_build", "demo", "examples", "making", "schemas"]
 nitpicky = True  # a reference that leads nowhere is a warning, and a warning fails the build
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["attrs_block"]
+myst_enable_extensions = ["deflist"]
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
@@ -62,11 +62,11 @@ html_theme_options = {
     "show_prev_next": False,
     "navbar_align": "left",
     "secondary_sidebar_items": ["page-toc"],
-    "footer_start": ["copyright"],
+    "footer_start": [],
     "footer_end": [],
     "navigation_with_keys": False,
 }
-copyright = "BSD-3-Clause"
+html_show_copyright = False
 
 
 def make_pages() -> None:

@@ -20,7 +20,6 @@ curves = fedatlas.plot(
     ["exchanges", "bytes", "gradient_evaluations"],
     experiments=["demo-crosspaper"],
 )
-curves
 
 # %%
 # An atlas is an open file.

@@ -1,7 +1,7 @@
 """The reference of the configuration: every key, from the typed models and their docstrings."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -17,19 +17,21 @@ from fedatlas.schema.models import Model
 from fedatlas.schema.papers import Paper
 from making.schemas import formats, kinds_of_claims
 
+# Heading, the files that it is about, and their models.
 _PARTS = (
-    ("The workflow: `config/config.yaml` and `--config`", [WorkflowConfig]),
-    ("Experiments: `config/experiments/<group>/<name>.yaml`", [Experiment]),
-    ("Claims, by `kind`", kinds_of_claims()),
-    ("Data sets: `config/datasets.yaml`, by `format`", formats()),
-    ("Papers and coverage: `config/papers.yaml`, `config/coverage.yaml`", [Paper, Covered]),
+    ("The workflow", "`config/config.yaml` and `--config`", [WorkflowConfig]),
+    ("Experiments", "`config/experiments/<group>/<name>.yaml`", [Experiment]),
+    ("Claims", "`claims` of an experiment; the key `kind` decides the others", kinds_of_claims()),
+    ("Data sets", "`config/datasets.yaml`; the key `format` decides the others", formats()),
+    ("Papers and coverage", "`config/papers.yaml`, `config/coverage.yaml`", [Paper, Covered]),
 )
 _OPENING = """
-Every key of the files in `config/`, made from the models that validate them. Required keys have no default. JSON schemas
-for editors and other programs lie in `docs/schemas/`:
-[experiment](../schemas/experiment.json), [config](../schemas/config.json), [datasets](../schemas/datasets.json),
-[papers](../schemas/papers.json), [coverage](../schemas/coverage.json). An experiment's is of the experiment once its lists are
-filled in, as `fedatlas spec <experiment>` prints it. [Adding](../adding.md) shows how the keys are used.
+Every key of the files in `config/`, made from the models that validate them. JSON schemas for
+editors and other programs lie in `docs/schemas/`: [experiment](../schemas/experiment.json),
+[config](../schemas/config.json), [datasets](../schemas/datasets.json),
+[papers](../schemas/papers.json), [coverage](../schemas/coverage.json). An experiment's is of the
+experiment once its lists are filled in, as `fedatlas spec <experiment>` prints it.
+[Adding](../adding.md) shows how the keys are used.
 """
 
 
@@ -37,8 +39,8 @@ def page() -> str:
     """The page in Markdown, for the folder docs/reference."""
     parts: list[str] = ["# Configuration", _OPENING.strip()]
     seen: set[type[Model]] = set()
-    for heading, models in _PARTS:
-        parts.append(f"## {heading}")
+    for heading, files, models in _PARTS:
+        parts += [f"## {heading}", f"{files}."]
         for model in once(models, seen):
             parts += section(model)
     return "\n\n".join(parts) + "\n"
@@ -69,7 +71,7 @@ def section(model: type[Model]) -> Iterator[str]:
         [code(name), shown(field.annotation), default_of(field), in_line(keys.get(name, ""))]
         for name, field in model.model_fields.items()
     ]
-    yield table(("key", "value", "default", ""), rows)
+    yield table(("key", "value", "default", "what it is"), rows)
 
 
 def default_of(field: Any) -> str:
@@ -78,11 +80,17 @@ def default_of(field: Any) -> str:
         return "required"
     value = field.get_default(call_default_factory=True)
     if value is PydanticUndefined or isinstance(value, Model):
-        return f"[{type(value).__name__}](#{anchor(type(value))})" if isinstance(value, Model) else ""
+        return (
+            f"[{type(value).__name__}](#{anchor(type(value))})" if isinstance(value, Model) else ""
+        )
     if value is None:
         return "–"
     plain = list(value) if isinstance(value, tuple) else value
-    return code({True: "true", False: "false"}.get(plain, str(plain)) if isinstance(plain, bool) else str(plain).replace("'", ""))
+    return code(
+        {True: "true", False: "false"}.get(plain, str(plain))
+        if isinstance(plain, bool)
+        else str(plain).replace("'", "")
+    )
 
 
 def shown(annotation: Any) -> str:
@@ -102,18 +110,21 @@ def shown(annotation: Any) -> str:
         return f"list of {' and '.join(dict.fromkeys(map(shown, inner)))}"
     if origin is dict:
         return f"{shown(arguments[0])} → {shown(arguments[1])}"
-    names = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false"}
+    names = {
+        "Path": "path",
+        "str": "text",
+        "int": "whole number",
+        "float": "number",
+        "bool": "true or false",
+    }
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return " or ".join(f"`{each.value}`" for each in annotation)
     return names.get(getattr(annotation, "__name__", ""), "any value")
 
 
 def as_markdown(docstring: str) -> str:
-    """A docstring's paragraphs as Markdown; indented definitions become a list."""
-    paragraphs = []
-    for paragraph in docstring.split("\n\n"):
-        paragraphs.append(in_line(paragraph))
-    return "\n\n".join(filter(None, paragraphs))
+    """A docstring's paragraphs as Markdown."""
+    return "\n\n".join(filter(None, map(in_line, docstring.split("\n\n"))))
 
 
 def in_line(told: str) -> str:
@@ -131,7 +142,9 @@ def escaped(words: str) -> str:
 def undescribed() -> Iterable[str]:
     """Keys that no docstring describes, as Model.key."""
     seen: set[type[Model]] = set()
-    for _, models in _PARTS:
+    for _, _, models in _PARTS:
         for model in once(models, seen):
             keys = described(model)[1]
-            yield from (f"{model.__name__}.{name}" for name in model.model_fields if name not in keys)
+            yield from (
+                f"{model.__name__}.{name}" for name in model.model_fields if name not in keys
+            )

@@ -1,4 +1,4 @@
-"""The reference of methods: source, algorithm, hyper-parameters and what is ours, from docstrings."""
+"""The reference of methods: source, algorithm, hyper-parameters, what is ours; from docstrings."""
 
 from collections.abc import Iterator
 
@@ -16,8 +16,8 @@ _SETTINGS = {
     "tiered": "Silos with clients",
 }
 _OPENING = """
-Each method is one file, in the letters of its paper. What stands under *source* is what was followed; what a paper leaves
-open is said there as *ours*. [Adding a method](../adding.md#a-method) shows how to write one,
+Each method is one file, in the letters of its paper. *Source* says what was followed, and what a
+paper leaves open as our choice. [Adding a method](../adding.md#a-method) shows how to write one,
 [three methods](../methods.md) go through whole files.
 """
 
@@ -64,4 +64,4 @@ def _method(name: str) -> Iterator[str]:
         for key, field in method.model_fields.items()
     ]
     if rows:
-        yield table(("hyper-parameter", "value", "default", ""), rows)
+        yield table(("hyper-parameter", "value", "default", "what it is"), rows)

@@ -12,9 +12,10 @@ from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import DEMO, OURS, Paper
 
 _COUNTED = """
-A panel is a part of a figure or table that the paper tells apart; what shows no result of a run is not counted.
-Verdicts are of the paper's own sentences in the experiments that are named, as `config/verdicts.csv` keeps them; a dash
-means that none is kept by [today's rule](../verdicts.md). What came out in words, with numbers, stands under
+A panel is a part of a figure or table that the paper tells apart; what shows no result of a run is
+not counted. Verdicts are of the paper's own sentences in the experiments that are named, as
+`config/verdicts.csv` keeps them; a dash means that none is kept by [today's rule](../verdicts.md).
+What came out in words, with numbers, stands under
 """
 
 
@@ -29,9 +30,7 @@ def pages(config: Path) -> Iterator[tuple[str, str]]:
     yield "ours.md", "\n\n".join(_ours(plan, kept)) + "\n"
 
 
-def _overview(
-    plan: Plan, coverage: Mapping[str, Coverage], kept: Sequence[KeptVerdict]
-) -> str:
+def _overview(plan: Plan, coverage: Mapping[str, Coverage], kept: Sequence[KeptVerdict]) -> str:
     header = ["paper", "panels", *(told for ran, told in RAN.items() if ran != "nothing")]
     header.append("the paper's sentences")
     rows = []
@@ -40,22 +39,21 @@ def _overview(
         names = [name for name, each in plan.experiments.items() if each.paper == key]
         ran = [str(own.panels(kind) or "–") for kind in RAN if kind != "nothing"]
         rows.append([link(text(paper.name), f"{key}.md"), str(own.panels()), *ran])
-        rows[-1].append(outcomes_told(outcomes_of(kept, plan.experiments, names)) or "–")
+        rows[-1].append(outcomes_told(outcomes_of(kept, plan.experiments, names)))
     contents = "\n".join([*plan.papers, "ours"])
     return "\n\n".join(
         [
             "# The papers",
             "How many panels of figures and tables ran, and on what.",
             table(header, rows, numbers=range(1, len(header) - 1)),
-            "Verdicts are those that `config/verdicts.csv` keeps; see [how claims are judged](../verdicts.md).",
+            "Verdicts are those that `config/verdicts.csv` keeps; see "
+            "[how claims are judged](../verdicts.md).",
             f"```{{toctree}}\n:hidden:\n\n{contents}\n```\n",
         ]
     )
 
 
-def _paper(
-    plan: Plan, key: str, coverage: Coverage, kept: Sequence[KeptVerdict]
-) -> Iterator[str]:
+def _paper(plan: Plan, key: str, coverage: Coverage, kept: Sequence[KeptVerdict]) -> Iterator[str]:
     paper = plan.papers[key]
     own = {name: each for name, each in plan.experiments.items() if each.paper == key}
     yield f"# {text(paper.name)}"
@@ -68,7 +66,7 @@ def _paper(
     yield "## Coverage"
     yield f"{_COUNTED.strip()} [findings](../findings.md#{paper.name.lower()})."
     yield table(
-        ("shown", "ran", "data and size", "experiments", "the paper's sentences", "what differs, or why it never ran"),
+        ("shown", "ran", "data, size, what differs or is missing", "the paper's sentences"),
         [_row(each, plan.experiments, kept) for each in coverage.figures],
     )
     yield "## Experiments"
@@ -91,14 +89,10 @@ def _row(
     each: Covered, experiments: Mapping[str, Experiment], kept: Sequence[KeptVerdict]
 ) -> list[str]:
     counts = outcomes_of(kept, experiments, each.experiments)
-    return [
-        text(each.name),
-        RAN[each.ran],
-        text("; ".join(filter(None, [each.data, each.size]))),
-        ", ".join(link(code(name), f"#{name}") for name in each.experiments),
-        outcomes_told(counts) or "–",
-        text(each.why),
-    ]
+    told = "; ".join(filter(None, [each.data, each.size, each.why]))
+    places = ", ".join(link(name, f"#{name}") for name in each.experiments)
+    about = f"{text(told[:1].upper() + told[1:])}." + (f" Experiments: {places}" if places else "")
+    return [text(each.name), RAN[each.ran], about, outcomes_told(counts)]
 
 
 def _ours(plan: Plan, kept: Sequence[KeptVerdict]) -> Iterator[str]:

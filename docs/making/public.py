@@ -21,5 +21,7 @@ def as_restructured_text(
     if not told:
         return
     before, mark, after = general.partition("\n\n>>>")
-    fields = [f":param {each}: {' '.join(told[each].split())}" for each in parameters if each in told]
+    fields = [
+        f":param {each}: {' '.join(told[each].split())}" for each in parameters if each in told
+    ]
     lines[:] = [*before.splitlines(), "", *fields, "", *(mark + after).splitlines(), ""]

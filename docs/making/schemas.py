@@ -24,6 +24,26 @@ from fedatlas.schema.papers import Paper
 FOLDER = Path(__file__).parents[1] / "schemas"
 
 
+_RANGE = {
+    "type": "object",
+    "properties": {"from": {"type": "integer"}, "to": {"type": "integer"}},
+    "required": ["from", "to"],
+    "additionalProperties": False,
+}
+#: What files may say in place of a key's value, as a validator turns it into that.
+_INSTEAD = {
+    ("Experiment", "seeds"): _RANGE,
+    ("BinaryClasses", "positive"): _RANGE,
+    ("OneHot", "values"): {"type": "array", "items": {"type": ["string", "number"]}},
+    ("RegionTest", "cells"): {"type": "object", "additionalProperties": {"type": "object"}},
+}
+#: Keys that files may have besides, as a validator turns them into others.
+_BESIDES = {
+    "RegionTest": {"test": {"type": "object", "description": "what the tests of all cells share."}},
+    "MeasuredTimes": {"file": {"type": "string", "description": "of times, in their place."}},
+}
+
+
 def kinds_of_claims() -> list[type[ClaimTest]]:
     """The model of every kind, by name."""
     return [
@@ -42,11 +62,15 @@ def formats() -> list[type[Dataset]]:
 
 def schemas() -> dict[str, dict[str, Any]]:
     """By name of the file without its ending: each a JSON schema, draft 2020-12."""
-    experiment = _whole("An experiment, once its lists are filled in.", Experiment, kinds_of_claims())
+    experiment = _whole(
+        "An experiment, once its lists are filled in.", Experiment, kinds_of_claims()
+    )
     experiment["$defs"]["ClaimTest"] = {
         "oneOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in kinds_of_claims()]
     }
     datasets = _whole("config/datasets.yaml: data sets by name.", None, formats())
+    normalised = datasets["$defs"]["Normalisation"]
+    datasets["$defs"]["Normalisation"] = {"anyOf": [normalised, {"const": "from_train"}]}
     entries = [f"#/$defs/{each.__name__}" for each in formats()]
     for each in formats():  # an entry's key is its name
         definition = datasets["$defs"][each.__name__]
@@ -82,9 +106,15 @@ def _describe(definition: dict[str, Any] | None, model: type[Model]) -> None:
     if definition is None:  # a part of a union that has no schema of its own
         return
     definition["description"], keys = described(model)
-    for key, of in definition.get("properties", {}).items():
+    properties = definition.get("properties", {})
+    for key, of in properties.items():
+        if instead := _INSTEAD.get((model.__name__, key)):
+            properties[key] = of = {"anyOf": [of, instead]}
         if key in keys:
             of["description"] = " ".join(keys[key].split())
+    if besides := _BESIDES.get(model.__name__):
+        properties |= besides
+        definition["required"] = [key for key in definition["required"] if key != "times"]
 
 
 def _mapping(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Figures of `fedatlas.plot` in the gallery: they are none of pyplot's, which it finds by itself."""
+"""Figures of `fedatlas.plot` in the gallery, which by itself finds those of pyplot only."""
 
 from typing import Any
 

@@ -11,7 +11,6 @@ from inspect import cleandoc
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
 
 from fedatlas.schema.models import Model
 
@@ -19,8 +18,8 @@ from fedatlas.schema.models import Model
 def parted(docstring: str, names: Collection[str]) -> tuple[str, dict[str, str]]:
     """What a docstring says in general, and what it says of each of these names.
 
-    >>> parted("A grid.\\n\\nfirst, last: ends. step: between\\ntwo points.", ["first", "last", "step"])
-    ('A grid.', {'first': 'ends.', 'last': 'ends.', 'step': 'between\\ntwo points.'})
+    >>> parted("A grid. first, last: its ends. step: between.", ["first", "last", "step"])
+    ('A grid.', {'first': 'its ends.', 'last': 'its ends.', 'step': 'between.'})
     """
     text = cleandoc(docstring)
     if not names:
@@ -51,7 +50,9 @@ def described(model: type[BaseModel]) -> tuple[str, dict[str, str]]:
     for cls in reversed(model.__mro__):
         if issubclass(cls, BaseModel) and cls.__dict__.get("__doc__"):
             keys |= parted(cls.__doc__ or "", model.model_fields)[1]
-    keys |= {name: field.description for name, field in model.model_fields.items() if field.description}
+    keys |= {
+        name: field.description for name, field in model.model_fields.items() if field.description
+    }
     return parted(model.__doc__ or "", model.model_fields)[0], keys
 
 
