@@ -18,6 +18,7 @@ project = "fedatlas"
 author = "the authors of fedatlas"
 release = __version__
 language = "en"
+smartquotes = False  # quotes are the papers'
 
 extensions = [
     "myst_parser",
@@ -48,7 +49,6 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "copyfile_regex": "",
     "reset_modules": ("matplotlib",),
-    "image_srcset": ["2x"],
     "write_computation_times": False,
 }
 
@@ -58,6 +58,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_extra_path = ["_extra"]
 html_show_sourcelink = False
+html_copy_source = False
 html_theme_options = {
     "show_prev_next": False,
     "navbar_align": "left",
