@@ -32,7 +32,7 @@ ROOT = Path(__file__).parent.parent
 CONFIG = ROOT / "config"
 sys.path.insert(0, str(ROOT / "docs"))
 
-from making import configuration, schemas  # noqa: E402
+from making import configuration, methods, schemas  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ def made():
     return schemas.schemas()
 
 
-def test_every_key_of_the_configuration_is_described(made):
-    assert not list(configuration.undescribed())
+def test_every_key_and_hyper_parameter_is_described(made):
+    assert not [*configuration.undescribed(), *methods.undescribed()]
     lacking = [
         f"{name}: {model}.{key}"
         for name, schema in made.items()

@@ -14,10 +14,10 @@ class Anchors(SphinxTransform):
     def apply(self, **_: Any) -> None:
         for item in self.document.findall(nodes.list_item):
             paragraph = item.next_node(nodes.paragraph)
-            if paragraph is None or not paragraph.children:
+            if paragraph is None or item.children[0] is not paragraph:
                 continue
-            first = paragraph.children[0]
-            if item.children[0] is not paragraph or not isinstance(first, nodes.strong):
+            first = next((part for part in paragraph.children if part.astext()), None)
+            if not isinstance(first, nodes.strong):
                 continue
             wanted = nodes.make_id(" ".join(first.astext().split()[:8])) or "finding"
             name, number = wanted, 1

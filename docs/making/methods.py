@@ -1,9 +1,11 @@
 """The reference of methods: source, algorithm, hyper-parameters, what is ours; from docstrings."""
 
+import re
 from collections.abc import Iterator
 
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.atlas.markdown import code, table, text
+from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.described import described, models_in
 from fedatlas.schema.models import Model
 from making.configuration import as_markdown, default_of, in_line, once, section, shown
@@ -52,16 +54,40 @@ def _values(name: str, seen: set[type[Model]]) -> Iterator[str]:
             yield from section(model)
 
 
+def _symbols(method: type[Algorithm]) -> dict[str, str]:
+    """The paper's letters of hyper-parameters, where docstrings say "K = local_steps"."""
+    names = "|".join(map(re.escape, sorted(method.model_fields, key=len, reverse=True)))
+    key = rf"(?:{names})\b(?! [·/])"
+    stated = re.compile(rf"((?:[^\s=,]+, )*[^\s=,]+) = ({key}(?:, {key})*)")
+    found: dict[str, str] = {}
+    for cls in reversed(method.__mro__):
+        told = " ".join((cls.__dict__.get("__doc__") or "").split())
+        for letters, keys in stated.findall(told):
+            # Words before the last letters belong to what was said before.
+            pairs = zip(reversed(keys.split(", ")), reversed(letters.split(", ")), strict=False)
+            found |= dict(pairs)
+    return found
+
+
 def _method(name: str) -> Iterator[str]:
     method = algorithm_class(name)
-    told, keys = described(method)
+    general, keys = described(method)
+    told = _symbols(method) | keys
     yield f"(method-{name.replace('_', '-')})=\n\n### {text(method.title)}"
     yield f"`algorithm: {name}`"
-    yield as_markdown(told)
+    yield as_markdown(general)
     yield f"*Source*: {in_line(method.source)}."
     rows = [
-        [code(key), shown(field.annotation), default_of(field), in_line(keys.get(key, ""))]
+        [code(key), shown(field.annotation), default_of(field), in_line(told.get(key, ""))]
         for key, field in method.model_fields.items()
     ]
     if rows:
         yield table(("hyper-parameter", "value", "default", "what it is"), rows)
+
+
+def undescribed() -> Iterator[str]:
+    """Hyper-parameters of which docstrings say nothing, as method.key."""
+    for name in algorithm_names():
+        method = algorithm_class(name)
+        told = _symbols(method) | described(method)[1]
+        yield from (f"{name}.{key}" for key in method.model_fields if key not in told)
