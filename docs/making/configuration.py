@@ -63,8 +63,9 @@ def anchor(model: type[Model]) -> str:
 def section(model: type[Model]) -> Iterator[str]:
     """What a model is, and a table of its keys."""
     told, keys = described(model)
-    kind = model.model_fields.get("kind") or model.model_fields.get("format")
-    named = get_args(kind.annotation)[0] if kind and get_args(kind.annotation) else ""
+    tag = model.model_fields.get("kind") or model.model_fields.get("format")
+    values = get_args(tag.annotation) if tag and get_origin(tag.annotation) is Literal else ()
+    named = values[0] if len(values) == 1 else ""
     yield f"({anchor(model)})=\n\n### {model.__name__}" + (f": `{named}`" if named else "")
     yield as_markdown(told)
     rows = [

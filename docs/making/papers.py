@@ -91,7 +91,7 @@ def _row(
     counts = outcomes_of(kept, experiments, each.experiments)
     told = "; ".join(filter(None, [each.data, each.size, each.why]))
     places = ", ".join(link(name, f"#{name}") for name in each.experiments)
-    about = f"{text(told[:1].upper() + told[1:])}." + (f" Experiments: {places}" if places else "")
+    about = f"{text(told)}." + (f" Experiments: {places}" if places else "")
     return [text(each.name), RAN[each.ran], about, outcomes_told(counts)]
 
 
