@@ -11,6 +11,9 @@ from fedatlas.schema.coverage import RAN, Coverage, Covered, load_coverage
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import DEMO, OURS, Paper
 
+#: Figures that were kept, each named as its experiment.
+_IMAGES = Path(__file__).parents[1] / "images"
+
 _COUNTED = """
 A panel is a part of a figure or table that the paper tells apart; what shows no result of a run is
 not counted. Verdicts are of the paper's own sentences in the experiments that are named, as
@@ -124,6 +127,8 @@ def _experiments(
         yield f"({name})=\n\n### {name}"
         yield f"**{text(each.title)}** ({text(each.source)}). {text(each.notes)}"
         yield f"```sh\nsnakemake --cores 2 --config 'experiments=[\"{name}\"]'\n```"
+        if (_IMAGES / f"{name}.png").exists():
+            yield f"![{text(each.title)}](../images/{name}.png)"
         if each.claims:
             yield table(
                 ("claim", "source", "judged by", "outcome"),
