@@ -1,4 +1,5 @@
 # make demo: the whole workflow on bundled data.   make test: all tests.   make check: static checks.
+# make site: the site, in docs/_build/html, without a network.   make schemas: its JSON schemas.
 # make fuzz: 10,000 damaged files for every parser (FEDATLAS_FUZZ_CASES says another number), and
 #   1,000 examples for property tests.
 # make kill-test: 100 kills of training, at random times (FEDATLAS_KILLS says another number).
@@ -12,7 +13,7 @@ INSTALL := -m pip install --quiet --no-compile --constraint constraints.txt
 # Hundreds of processes start: Python keeps what it compiles, whatever the machine's default is.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test fuzz kill-test test-cluster slurm-test check bench peers clean environment
+.PHONY: demo test site schemas fuzz kill-test test-cluster slurm-test check bench peers clean environment
 
 # Rebuilt when the requirements change; the marker is written last, so a broken install is redone.
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -20,7 +21,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 		|| { echo "fedatlas needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(INSTALL) torch==2.13.0
-	$(BIN)/python $(INSTALL) --editable '.[test]'
+	$(BIN)/python $(INSTALL) --editable '.[test,docs]'
 	touch $@
 
 environment: $(VENV)/.installed
@@ -62,6 +63,13 @@ check: environment
 	$(BIN)/mypy
 	$(BIN)/snakemake --lint
 
+site: environment  # a warning, such as of a link that leads nowhere, fails it
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+	@echo docs/_build/html/index.html
+
+schemas: environment  # after a change of what people write in config/
+	cd docs && ../$(BIN)/python -m making.schemas
+
 bench: demo  # of which it says where the time went
 	$(BIN)/python benchmarks/rounds.py
 	$(BIN)/python benchmarks/parties.py
@@ -94,4 +102,4 @@ peers: $(PEERS:%=.venv-peers/%/.installed)
 
 clean:  # keeps what was downloaded
 	find results -mindepth 1 -maxdepth 1 ! -name raw ! -name archives -exec rm -rf {} + 2>/dev/null || true
-	rm -rf logs .snakemake
+	rm -rf logs .snakemake docs/_build docs/_extra docs/gallery docs/papers docs/reference

@@ -21,7 +21,7 @@ class BinomialGradientDescent(UndirectedAlgorithm):
     s (Bin(n_b, ½) − n_b/2). The original has a server; a graph is our adaptation.
 
     noise: s √(n_b/4), the standard deviation, by which n_b is chosen. coordinate_bound: C∞;
-    levels: L; both our choice, as is delta_per_step, δ_0 that each of the iterations spends.
+    levels: L; both our choice. delta_per_step: δ_0 that each of the iterations spends; ours, too.
     """
 
     title: ClassVar[str] = "Binomial gradients [40]"

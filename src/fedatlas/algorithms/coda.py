@@ -36,6 +36,8 @@ class Coda(StagedMinMaxAlgorithm):
     w then restarts from what it should be there, b* − a*, by the scores of restart_batch_size
     samples of every worker (None: all of them). Within a stage the point is the last average of
     iterates. The restart's forward passes are no gradients and not counted as such.
+
+    restart_batch_size: of the samples by which w restarts; None: all local ones.
     """
 
     title: ClassVar[str] = "CODA"

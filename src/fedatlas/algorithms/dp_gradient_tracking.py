@@ -45,6 +45,7 @@ class DpGradientTracking(DecentralisedAlgorithm):
     """DP-GT (Chen, Wang, Zhang, "Differentially Private Gradient-Tracking-Based …", Algorithm 1).
 
     scheme: α_K, β_K, γ_K, m_K and the scales σ_k of the noises ζ and η, of the horizon K.
+    horizon: K; a run has at most K + 1 iterations.
     form:
         `compact`: (7) and (8), which the convergence proofs are about: an agent counts its own
             sent, noisy value, and trackers leave by the weights of their receivers, so that

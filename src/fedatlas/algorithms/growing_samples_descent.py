@@ -24,6 +24,8 @@ class GrowingSamplesDescent(UndirectedAlgorithm):
     m_k = ⌊(m − 1) growth^k⌋ + 1 in place of the original's polynomial: with m = 2 and 1.002 the
     number that S2 has at horizon k, with growth 1 (as in DP-GT's comparison) m throughout.
     Decaying steps are the constants of DP-GT's scheme S2.
+
+    growth: by which m_k − 1 rises in each iteration.
     """
 
     title: ClassVar[str] = "Varying samples [43]"

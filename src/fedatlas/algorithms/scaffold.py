@@ -24,6 +24,9 @@ class Scaffold(LocalStepsAlgorithm):
     """SCAFFOLD (Karimireddy et al. 2020, arXiv:1910.06378, Algorithm 1).
 
     All control variates start at zero.
+
+    option: how a client renews its control variate: I, its local gradient at the server's model;
+        II, c_i − c + (x − y)/(K η_l), from what its local steps found.
     """
 
     title: ClassVar[str] = "SCAFFOLD"

@@ -9,6 +9,7 @@ import typer
 
 from fedatlas.cli.options import (
     AnyTraceFiles,
+    Configuration,
     Output,
     ResultsFolder,
     SelectionRecord,
@@ -157,6 +158,33 @@ def power(
     print_power(results, Console())
 
 
+def coverage(
+    results: Annotated[
+        list[Path] | None, typer.Argument(help="Results folders from which to take verdicts.")
+    ] = None,
+    config: Configuration = Path("config"),
+    readme: Annotated[Path, typer.Option(help="README to write the table into.")] = Path(
+        "README.md"
+    ),
+) -> None:
+    """Take verdicts into config/verdicts.csv, and write README's table of what ran."""
+    from fedatlas.evaluation import coverage as kept
+    from fedatlas.plan.build import build_plan
+    from fedatlas.schema.coverage import load_coverage
+
+    plan = build_plan(config)
+    covered = load_coverage(config / "coverage.yaml", plan.papers, plan.experiments)
+    verdicts = kept.read_kept(config / "verdicts.csv")
+    for folder in results or ():
+        _check_folder(folder)
+        verdicts = kept.joined(verdicts, kept.taken_from(folder), plan.experiments)
+    write_text(config / "verdicts.csv", kept.kept_to_csv(verdicts))
+    table = kept.readme_table(plan.papers, covered)
+    text = readme.read_text(encoding="utf-8")
+    write_text(readme, kept.with_table(text, table, readme))
+    typer.echo(f"{config / 'verdicts.csv'}: {len(verdicts)} sentences; {readme}: the table")
+
+
 def _check_folder(results: Path) -> None:
     if results.exists() and not results.is_dir():
         raise FedatlasError(f"{results}: is not a folder; name the folder of results")
@@ -167,4 +195,4 @@ def _check_folder(results: Path) -> None:
         )
 
 
-COMMANDS = (select, judge, table, claims, summary, power)
+COMMANDS = (select, judge, table, claims, summary, power, coverage)

@@ -37,6 +37,7 @@ class Split(Model):
     """The raw files of one split, in the order in which its reader wants them.
 
     rows: the number of samples, verified when it is given.
+    files: each with its address and checksum; none where data are bundled or made.
     """
 
     rows: int | None = Field(default=None, gt=0)
@@ -85,6 +86,12 @@ class Dataset(Model):
         raw all the same, with these numbers beside them.
     scale_labels: `min_max` maps regression labels by the minimum and maximum of split `train` to
         0 and 1; labels of other splits may lie outside.
+    name: its key in the catalogue. title: as figures and pages name it.
+    homepage, licence, citation: of its publisher. note: what users should know.
+    format: of its raw files, which decides the keys besides these.
+    splits: by name, such as train and test.
+    task: what labels are: ±1, classes from 0 on, or real numbers.
+    classes: their number, of `multiclass`.
     """
 
     #: What each split's raw files are.

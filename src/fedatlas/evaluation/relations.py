@@ -123,7 +123,10 @@ class ComparisonTest(ClaimTest, ABC):
 
 
 class RelationTest(ComparisonTest, PairTest, ABC):
-    """A comparison of `first` with `second` by one of the words of `RELATIONS`."""
+    """A comparison of `first` with `second` by one of the words of `RELATIONS`.
+
+    relation: how the first is claimed to stand to the second.
+    """
 
     relation: Relation
     measurement: Level = "gradient_norm"

@@ -128,6 +128,8 @@ class SeriesTest(SlopeTest, ABC):
 
     With `compare_with`, runs of another method at the same sizes: whether the slope is lower than
     theirs.
+
+    compare_with: those runs, by rising size.
     """
 
     #: What sizes count, one and several.

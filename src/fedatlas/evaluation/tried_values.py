@@ -31,7 +31,10 @@ class Tried(NamedTuple):
 
 
 class TriedValueTest(ComparisonTest, ABC):
-    """A test of the values of a hyper-parameter in the grid of a run."""
+    """A test of the values of a hyper-parameter in the grid of a run.
+
+    hyper_parameter: its name, with a dot where it lies within a mapping.
+    """
 
     hyper_parameter: str
 

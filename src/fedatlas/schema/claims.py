@@ -89,6 +89,9 @@ class ClaimTest(Model, ABC):
     """What a kind of claim states, and its judge.
 
     Raises, when a mapping is validated as a ClaimTest, for a `kind` that no module has.
+
+    kind: which test it is. measurement: what is compared of runs, or judged of one.
+    cost: that at which runs are compared, or of which less is better.
     """
 
     #: Keys of the experiment without which there is nothing to judge.
@@ -149,7 +152,10 @@ class ClaimTest(Model, ABC):
 
 
 class PairTest(ClaimTest, ABC):
-    """A test of `first` against `second`."""
+    """A test of `first` against `second`.
+
+    first, second: runs; the sentence is about the first.
+    """
 
     first: str
     second: str
@@ -160,7 +166,10 @@ class PairTest(ClaimTest, ABC):
 
 
 class RunTest(ClaimTest, ABC):
-    """A test of one run."""
+    """A test of one run.
+
+    run: that which the sentence is about.
+    """
 
     run: str
 
@@ -174,6 +183,8 @@ class Claim(Model):
 
     source: figure, table or section; for a question that the paper lacks it begins with "ours".
     cases: of how many of its cases the sentence speaks.
+    id: by which tables and errors name it. statement: the sentence.
+    test: its kind, and what that states.
     """
 
     id: str = Field(pattern=r"^[a-z0-9-]+$")

@@ -59,6 +59,11 @@ class Experiment(Model):
     validation: compare the simulated network with parties that are processes.
     audit: tabulate what parties learn from each other's messages.
     landscape: draw the loss surface of a network with two parameters.
+    title: what it shows, as figures and pages are headed.
+    dataset: its name in config/datasets.yaml. split: of it, from which rows are taken.
+    partition, objective, rounds, record_every: of all runs that state none of their own.
+    runs: by name; verdicts, figures and targets name them so.
+    selection: how points of grids are chosen. figure: what is drawn. claims: what is judged.
     """
 
     paper: str

@@ -47,6 +47,8 @@ class Figure(Model):
     published: run → the number that the paper prints.
     hyper_parameter: on the x axis; `effective_step_size` is each method's own.
     bounds: run → theorem → the largest value of the hyper-parameter that it covers.
+    measurement: on the y axis, or what is compared. costs: on the x axes, a column each.
+    rows: what tells rows of panels apart. points: of grids, all or the selected ones.
     """
 
     kind: Literal["convergence", "scaling", "region", "final", "sensitivity"] = "convergence"

@@ -77,6 +77,8 @@ class RandomGraph(Model):
 
     It is drawn once, from `seed` and the number of agents. A graph that does not connect its agents
     as a method needs it is refused, not drawn again. `weights` are as of `DirectedFamily`.
+
+    probability: of every edge. seed: of the graph. weights: as of `DirectedFamily`.
     """
 
     kind: Literal["random"]

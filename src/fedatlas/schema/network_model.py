@@ -34,6 +34,8 @@ class RealMasks(Model):
     """Masks of Algorithm 1 that are uniform on [−scale, scale].
 
     Shares that differ by more than twice the scale can be told apart; a larger one costs digits.
+
+    scale: half the width of the interval, in units of shares.
     """
 
     kind: Literal["real"] = "real"

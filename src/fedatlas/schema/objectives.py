@@ -53,6 +53,7 @@ class LinearObjective(Model):
 
     weight: of the regulariser, α or λ; none for robust_regression.
     measurements: what runs may measure: accuracy of labels ±1, root mean square error of others.
+    name: which loss and regulariser.
     """
 
     min_max: ClassVar[bool] = False

@@ -40,6 +40,8 @@ class Erratum(Model):
     """Where a paper is wrong or contradicts itself, and what is done here instead.
 
     concerns: methods, data sets and studies that it affects; all of the paper's if it names none.
+    id: by which findings name it, such as FP-1. where: in the paper. wrong: what it has there.
+    instead: what is done here.
     """
 
     id: str = Field(pattern=r"^[A-Z]+-[0-9]+$")
@@ -50,7 +52,12 @@ class Erratum(Model):
 
 
 class Paper(Model):
-    """How a paper is cited, and its errata as far as they affect what is computed."""
+    """How a paper is cited, and its errata as far as they affect what is computed.
+
+    name: as tables print it. title, authors, venue, year: as it is cited.
+    identifier: arXiv:<number>, doi:10.<…> or openreview:<id>.
+    errata: where it is wrong or contradicts itself, in the order of its pages.
+    """
 
     name: Text  # as tables print it
     title: Text

@@ -22,6 +22,8 @@ class RunConfig(Model):
     backend: of parties with columns: `simulated`, or `processes`, see docs/parties.md. To the times
         that processes need those of the network are added; without a network nothing is.
     partition, network, objective, graphs, rounds, record_every: the experiment's by default.
+    algorithm: the method: a file of `fedatlas.algorithms`.
+    hyper_parameters: what all its points share.
     """
 
     algorithm: str

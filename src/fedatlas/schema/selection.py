@@ -45,6 +45,8 @@ class Selection(Model):
     point: the median over seeds. A point with a diverged seed is chosen only if all have one.
 
     shared: run → the run with the same grid whose point it takes.
+    measurement: on training data, by which points are scored.
+    window: share of the rounds, at their end, over which it is a mean.
     """
 
     measurement: Level = "gradient_norm"

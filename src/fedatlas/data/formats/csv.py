@@ -36,6 +36,7 @@ class OneHot(Model):
         1 for the second; more become a column each.
     otherwise: what becomes of a value that is not listed: an error, or, for counts without an
         end, the largest listed value below it (`values` are then ascending numbers).
+    column: its name in the header line.
     """
 
     column: str

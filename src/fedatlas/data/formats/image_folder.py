@@ -50,7 +50,10 @@ class ImageFolder(Model):
 
 
 class ImageFolderDataset(ImageFiles):
-    """A folder of JPEG images, of one size and grey or in colour."""
+    """A folder of JPEG images, of one size and grey or in colour.
+
+    image_folder: where the images lie.
+    """
 
     format: Literal["image_folder"]
     image_folder: ImageFolder

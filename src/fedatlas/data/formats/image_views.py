@@ -46,6 +46,8 @@ class ImageViewsDataset(ImageFiles):
 
     Each pixel of a reduced image is the mean of the pixels that it covers. A shape must not lack a
     view or have another one; an image must not be smaller than `shape` or of another aspect ratio.
+
+    image_views: where the images lie.
     """
 
     image_axes: ClassVar[int] = 4

@@ -39,6 +39,7 @@ class Synthetic(Model):
     noise: the share of flipped labels (binary), or the deviation of the noise in units of that of
         the noiseless score (regression).
     range: of regression labels.
+    seed: of the model and of all splits.
     """
 
     seed: int = Field(ge=0)

@@ -23,6 +23,7 @@ class SyntheticNoise(Model):
     law: of ξ. scale: of `laplace` the scale, whose square is half the variance; of `normal` the
         deviation.
     means: of the blocks; they sum to 0.
+    seed: of all splits.
     """
 
     seed: int = Field(ge=0)

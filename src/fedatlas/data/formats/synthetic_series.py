@@ -52,6 +52,7 @@ class SyntheticSeries(Model):
 
     positive: the expected share of labels +1. signal: how much the log odds of that label rise per
         deviation of the score.
+    seed: of the model and of all splits.
     """
 
     seed: int = Field(ge=0)

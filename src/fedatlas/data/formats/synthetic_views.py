@@ -26,7 +26,10 @@ POINTS = 3000  # of a solid: enough to cover its pixels at 16 × 16
 
 
 class SyntheticViews(Model):
-    """The seed of all solids."""
+    """The seed of all solids.
+
+    seed: of all solids.
+    """
 
     seed: int = Field(ge=0)
 

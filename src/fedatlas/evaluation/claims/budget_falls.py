@@ -14,6 +14,8 @@ class BudgetFallsTest(BudgetTest, RunTest):
     """The ε of a whole run falls with every larger horizon, from `from_horizon` on.
 
     Nothing is random here: reproduced if it falls at every step, otherwise contradicted.
+
+    from_horizon: K from which on it is claimed to fall.
     """
 
     kind: Literal["budget_falls"]

@@ -18,6 +18,8 @@ class BudgetOrderTest(BudgetTest):
 
     Judged by each run's first accounting; others are evidence. Nothing is random here: reproduced
     if it is less, otherwise contradicted.
+
+    smaller: the run that is claimed to spend less. than: its rivals.
     """
 
     kind: Literal["budget_order"]

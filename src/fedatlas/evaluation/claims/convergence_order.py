@@ -32,6 +32,8 @@ class ConvergenceOrderTest(ComparisonTest, RunTest):
     sub-optimality; the advantage is the logarithm of the ratio of their root mean square residuals.
     A seed that diverged or did not fall converges in no order: it is lost, whichever is claimed.
     `smallest_effect` is a factor of these residuals, 1.05 by default, our choice.
+
+    order: which of the two is claimed.
     """
 
     kind: Literal["convergence_order"]

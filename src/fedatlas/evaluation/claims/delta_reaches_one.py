@@ -13,6 +13,8 @@ class DeltaReachesOneTest(BudgetTest, RunTest):
 
     Nothing is random here: reproduced within the tolerance, otherwise contradicted. Not testable
     where something was fitted to this claim.
+
+    after: the number of iterations that is claimed.
     """
 
     kind: Literal["delta_reaches_one"]

@@ -26,6 +26,8 @@ class ErrorScalingTest(BoundTest):
     bound from above: a lower slope reproduces. With `averaged` the error is the mean square of the
     measurement along all rounds, as theorems of nonconvex objectives bound it; otherwise it is the
     measurement at the end.
+
+    averaged: whether the error is a mean along all rounds.
     """
 
     kind: Literal["error_scaling"]

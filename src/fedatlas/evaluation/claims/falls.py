@@ -19,7 +19,10 @@ from fedatlas.schema.measurements import Level
 
 
 class FallsTest(ComparisonTest, RunTest):
-    """A run converges: it ends better than it started, by `smallest_effect` or more."""
+    """A run converges: it ends better than it started, by `smallest_effect` or more.
+
+    smallest_effect: a factor of levels.
+    """
 
     kind: Literal["falls"]
     measurement: Level = "objective"

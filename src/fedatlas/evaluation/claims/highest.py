@@ -31,6 +31,8 @@ class HighestTest(ComparisonTest):
     from where all begin to the largest cost that all reached. With `each_record_from` the run must
     lead at every record after that share of the rounds: its least lead is judged. That any rival is
     better than the run is asked of every rival, which Holm's correction pays for.
+
+    run: that which is claimed to be best.
     """
 
     kind: Literal["highest"]

@@ -14,7 +14,10 @@ from fedatlas.schema.models import Model
 
 
 class OverGraph(Model):
-    """A run over some graphs, and its rivals over these or their own."""
+    """A run over some graphs, and its rivals over these or their own.
+
+    run: that which is claimed to be best. among: its rivals.
+    """
 
     run: str
     among: tuple[str, ...] = Field(min_length=1)

@@ -18,6 +18,8 @@ class PublishedValueTest(TriedValueTest, RunTest):
     Levels are those by which points are chosen. Reproduced: the printed value is surely not worse
     by the smallest effect that counts, so choosing it costs nothing that counts. Contradicted: it
     is surely worse by that or more. A flat profile thus reproduces every value in it.
+
+    value: the printed one.
     """
 
     kind: Literal["published_value"]

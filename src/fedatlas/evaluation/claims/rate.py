@@ -28,6 +28,7 @@ class RateTest(PowerTest, RunTest):
 
     points: `selected` by the experiment; or `best`, where every ε has a point of its own: for each
     seed the one by which the other seeds reach ε first, so that no seed chooses for itself.
+    logarithm: whether the theorem has one. averaged: whether levels are means along all rounds.
     """
 
     kind: Literal["rate"]

@@ -16,6 +16,8 @@ class SelectedOrderTest(TriedValueTest):
     Reproduced: a larger value is surely better, by the smallest effect that counts or more. Smaller
     than claimed: surely better, but by less. No difference: the profile is flat, a larger value
     neither helps nor harms. Contradicted: larger values are surely worse.
+
+    larger, smaller: runs, by the value that is claimed to be best for them.
     """
 
     kind: Literal["selected_order"]

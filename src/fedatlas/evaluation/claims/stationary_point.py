@@ -14,6 +14,8 @@ class StationaryPointTest(ClaimTest):
 
     Nothing is random here, so there is no interval: reproduced if such a point was found, otherwise
     contradicted, as far as the searches go. Finding none proves less than finding one.
+
+    classification: which kind of point is claimed.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("landscape", "trained")

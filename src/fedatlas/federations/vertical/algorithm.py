@@ -27,7 +27,7 @@ class VerticalAlgorithm(Algorithm):
     end.
 
     step_size: γ. synchronous: a barrier whenever each dominator has made one update, the paper's
-    "VFB".
+    "VFB". rounds_per_epoch: how many records an epoch of n dominated updates may have.
     """
 
     partition_kind: ClassVar[str] = "vertical"

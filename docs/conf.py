@@ -1,0 +1,99 @@
+"""The site: guides as they lie here, pages made from the configuration and the code, examples."""
+
+import lzma
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
+
+from making import commands, configuration, methods, papers, public  # noqa: E402
+
+from fedatlas import __version__  # noqa: E402
+from fedatlas.atlas.explorer import write_explorer  # noqa: E402
+
+project = "fedatlas"
+author = "the authors of fedatlas"
+release = __version__
+language = "en"
+smartquotes = False  # quotes are the papers'
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx_gallery.gen_gallery",
+    "making.anchors",
+]
+exclude_patterns = ["_build", "demo", "examples", "making", "schemas"]
+nitpicky = True  # a reference that leads nowhere is a warning, and a warning fails the build
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["deflist"]
+
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+default_role = "code"
+
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "download_all_examples": False,
+    "show_signature": False,
+    "show_memory": False,
+    "image_scrapers": ("matplotlib", "making.scraper.of_atlas"),
+    "capture_repr": ("_repr_html_",),
+    "min_reported_time": 60,
+    "abort_on_example_error": True,
+    "copyfile_regex": "",
+    "reset_modules": ("matplotlib",),
+    "write_computation_times": False,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "fedatlas"
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_extra_path = ["_extra"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "show_prev_next": False,
+    "navbar_align": "left",
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": [],
+    "footer_end": [],
+    "navigation_with_keys": False,
+}
+html_show_copyright = False
+
+
+def make_pages() -> None:
+    """Write what follows from the configuration and the code, and unpack the small atlas."""
+    made = {HERE / "papers" / name: text for name, text in papers.pages(ROOT / "config")}
+    made[HERE / "reference" / "configuration.md"] = configuration.page()
+    made[HERE / "reference" / "methods.md"] = methods.page()
+    made[HERE / "reference" / "commands.md"] = commands.page()
+    for path, text in made.items():
+        path.parent.mkdir(exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+    atlas = HERE / "examples" / "results" / "atlas" / "atlas.nc"  # as after `make demo`
+    packed = HERE / "demo" / "atlas.nc.xz"
+    if not atlas.exists() or atlas.stat().st_mtime < packed.stat().st_mtime:
+        atlas.parent.mkdir(parents=True, exist_ok=True)
+        atlas.write_bytes(lzma.decompress(packed.read_bytes()))
+    claims = atlas.parents[1] / "claims.csv"
+    claims.write_bytes((HERE / "demo" / "claims.csv").read_bytes())
+    explorer = HERE / "_extra" / "explorer"
+    explorer.mkdir(parents=True, exist_ok=True)
+    write_explorer(atlas, claims, explorer / "index.html")
+
+
+def setup(app: Any) -> None:
+    """For Sphinx."""
+    make_pages()  # before Sphinx looks for pages, and runs examples
+    app.connect("autodoc-process-docstring", public.as_restructured_text)

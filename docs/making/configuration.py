@@ -1,0 +1,151 @@
+"""The reference of the configuration: every key, from the typed models and their docstrings."""
+
+import re
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic_core import PydanticUndefined
+
+from fedatlas.atlas.markdown import code, table
+from fedatlas.schema.config import WorkflowConfig
+from fedatlas.schema.coverage import Covered
+from fedatlas.schema.described import described, models_in
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.models import Model
+from fedatlas.schema.papers import Paper
+from making.schemas import formats, kinds_of_claims
+
+# Heading, the files that it is about, and their models.
+_PARTS = (
+    ("The workflow", "`config/config.yaml` and `--config`", [WorkflowConfig]),
+    ("Experiments", "`config/experiments/<group>/<name>.yaml`", [Experiment]),
+    ("Claims", "`claims` of an experiment; the key `kind` decides the others", kinds_of_claims()),
+    ("Data sets", "`config/datasets.yaml`; the key `format` decides the others", formats()),
+    ("Papers and coverage", "`config/papers.yaml`, `config/coverage.yaml`", [Paper, Covered]),
+)
+_OPENING = """
+Every key of the files in `config/`, made from the models that validate them. JSON schemas for
+editors and other programs lie in `docs/schemas/`: [experiment](../schemas/experiment.json),
+[config](../schemas/config.json), [datasets](../schemas/datasets.json),
+[papers](../schemas/papers.json), [coverage](../schemas/coverage.json). An experiment's is of the
+experiment once its lists are filled in, as `fedatlas spec <experiment>` prints it.
+[Adding](../adding.md) shows how the keys are used.
+"""
+
+
+def page() -> str:
+    """The page in Markdown, for the folder docs/reference."""
+    parts: list[str] = ["# Configuration", _OPENING.strip()]
+    seen: set[type[Model]] = set()
+    for heading, files, models in _PARTS:
+        parts += [f"## {heading}", f"{files}."]
+        for model in once(models, seen):
+            parts += section(model)
+    return "\n\n".join(parts) + "\n"
+
+
+def once(models: Iterable[type[Model]], seen: set[type[Model]]) -> Iterator[type[Model]]:
+    """These models and those within them, as far as they were not seen yet."""
+    for listed in models:
+        for model in models_in(listed):
+            if model not in seen and model.model_fields:
+                seen.add(model)
+                yield model
+
+
+def anchor(model: type[Model]) -> str:
+    """Where a model stands on the page."""
+    return f"config-{model.__name__.lower()}"
+
+
+def section(model: type[Model]) -> Iterator[str]:
+    """What a model is, and a table of its keys."""
+    told, keys = described(model)
+    tag = model.model_fields.get("kind") or model.model_fields.get("format")
+    values = get_args(tag.annotation) if tag and get_origin(tag.annotation) is Literal else ()
+    named = values[0] if len(values) == 1 else ""
+    yield f"({anchor(model)})=\n\n### {model.__name__}" + (f": `{named}`" if named else "")
+    yield as_markdown(told)
+    rows = [
+        [code(name), shown(field.annotation), default_of(field), in_line(keys.get(name, ""))]
+        for name, field in model.model_fields.items()
+    ]
+    yield table(("key", "value", "default", "what it is"), rows)
+
+
+def default_of(field: Any) -> str:
+    """What a key is by default, in the words of YAML."""
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if value is PydanticUndefined or isinstance(value, Model):
+        return (
+            f"[{type(value).__name__}](#{anchor(type(value))})" if isinstance(value, Model) else ""
+        )
+    if value is None:
+        return "–"
+    plain = list(value) if isinstance(value, tuple) else value
+    return code(
+        {True: "true", False: "false"}.get(plain, str(plain))
+        if isinstance(plain, bool)
+        else str(plain).replace("'", "")
+    )
+
+
+def shown(annotation: Any) -> str:
+    """A type in the words of YAML, with links to models."""
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        return f"[{annotation.__name__}](#{anchor(annotation)})"
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return shown(arguments[0])
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in arguments)
+    if origin in (Union, UnionType):
+        parts = [shown(each) for each in arguments if each is not NoneType]
+        return " or ".join(dict.fromkeys(parts))
+    if origin in (tuple, list):
+        inner = [each for each in arguments if each is not Ellipsis]
+        return f"list of {' and '.join(dict.fromkeys(map(shown, inner)))}"
+    if origin is dict:
+        return f"{shown(arguments[0])} → {shown(arguments[1])}"
+    names = {
+        "Path": "path",
+        "str": "text",
+        "int": "whole number",
+        "float": "number",
+        "bool": "true or false",
+    }
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return " or ".join(f"`{each.value}`" for each in annotation)
+    return names.get(getattr(annotation, "__name__", ""), "any value")
+
+
+def as_markdown(docstring: str) -> str:
+    """A docstring's paragraphs as Markdown."""
+    return "\n\n".join(filter(None, map(in_line, docstring.split("\n\n"))))
+
+
+def in_line(told: str) -> str:
+    """A description on one line: what is not code is escaped."""
+    line = " ".join(told.split())
+    parts = re.split(r"(`[^`]+`)", line)
+    return "".join(part if place % 2 else escaped(part) for place, part in enumerate(parts))
+
+
+def escaped(words: str) -> str:
+    """Markdown that shows the words as they are."""
+    return re.sub(r"([\\*_$<>\[\]{}|~])", r"\\\1", words)
+
+
+def undescribed() -> Iterable[str]:
+    """Keys that no docstring describes, as Model.key."""
+    seen: set[type[Model]] = set()
+    for _, _, models in _PARTS:
+        for model in once(models, seen):
+            keys = described(model)[1]
+            yield from (
+                f"{model.__name__}.{name}" for name in model.model_fields if name not in keys
+            )

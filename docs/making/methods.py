@@ -1,0 +1,93 @@
+"""The reference of methods: source, algorithm, hyper-parameters, what is ours; from docstrings."""
+
+import re
+from collections.abc import Iterator
+
+from fedatlas.algorithms import algorithm_class, algorithm_names
+from fedatlas.atlas.markdown import code, table, text
+from fedatlas.federations.algorithm import Algorithm
+from fedatlas.schema.described import described, models_in
+from fedatlas.schema.models import Model
+from making.configuration import as_markdown, default_of, in_line, once, section, shown
+
+_SETTINGS = {
+    "horizontal": "Clients around a server",
+    "min_max": "Clients around a server, min–max problems",
+    "decentralised": "Agents on graphs",
+    "vertical": "Parties with columns",
+    "tiered": "Silos with clients",
+}
+_OPENING = """
+Each method is one file, in the letters of its paper. *Source* says what was followed, and what a
+paper leaves open as our choice. [Adding a method](../adding.md#a-method) shows how to write one,
+[three methods](../methods.md) go through whole files.
+"""
+
+
+def page() -> str:
+    """The page in Markdown, for the folder docs/reference."""
+    parts: list[str] = ["# Methods", _OPENING.strip()]
+    seen: set[type[Model]] = set()
+    for setting, heading in _SETTINGS.items():
+        parts.append(f"## {heading}")
+        for name in algorithm_names():
+            if _setting(name) == setting:
+                parts += _method(name)
+                parts += _values(name, seen)
+    return "\n\n".join(parts) + "\n"
+
+
+def _setting(name: str) -> str:
+    """The federation in which the method's base class lies."""
+    method = algorithm_class(name)
+    for cls in method.__mro__:
+        _, _, below = cls.__module__.partition("fedatlas.federations.")
+        if "." in below:
+            return below.split(".")[0]
+    return method.partition_kind
+
+
+def _values(name: str, seen: set[type[Model]]) -> Iterator[str]:
+    """Sections of the models that hyper-parameters of a method may be, once each."""
+    for field in algorithm_class(name).model_fields.values():
+        for model in once(models_in(field.annotation), seen):
+            yield from section(model)
+
+
+def _symbols(method: type[Algorithm]) -> dict[str, str]:
+    """The paper's letters of hyper-parameters, where docstrings say "K = local_steps"."""
+    names = "|".join(map(re.escape, sorted(method.model_fields, key=len, reverse=True)))
+    key = rf"(?:{names})\b(?! [·/])"
+    stated = re.compile(rf"((?:[^\s=,]+, )*[^\s=,]+) = ({key}(?:, {key})*)")
+    found: dict[str, str] = {}
+    for cls in reversed(method.__mro__):
+        told = " ".join((cls.__dict__.get("__doc__") or "").split())
+        for letters, keys in stated.findall(told):
+            # Words before the last letters belong to what was said before.
+            pairs = zip(reversed(keys.split(", ")), reversed(letters.split(", ")), strict=False)
+            found |= dict(pairs)
+    return found
+
+
+def _method(name: str) -> Iterator[str]:
+    method = algorithm_class(name)
+    general, keys = described(method)
+    told = _symbols(method) | keys
+    yield f"(method-{name.replace('_', '-')})=\n\n### {text(method.title)}"
+    yield f"`algorithm: {name}`"
+    yield as_markdown(general)
+    yield f"*Source*: {in_line(method.source)}."
+    rows = [
+        [code(key), shown(field.annotation), default_of(field), in_line(told.get(key, ""))]
+        for key, field in method.model_fields.items()
+    ]
+    if rows:
+        yield table(("hyper-parameter", "value", "default", "what it is"), rows)
+
+
+def undescribed() -> Iterator[str]:
+    """Hyper-parameters of which docstrings say nothing, as method.key."""
+    for name in algorithm_names():
+        method = algorithm_class(name)
+        told = _symbols(method) | described(method)[1]
+        yield from (f"{name}.{key}" for key in method.model_fields if key not in told)

@@ -1,0 +1,132 @@
+"""JSON schemas of what people write, from the typed models: `python -m making.schemas` in docs/.
+
+They are committed, for editors and other programs; a test finds them out of date.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pydantic.json_schema import models_json_schema
+
+from fedatlas.data.datasets import Dataset
+from fedatlas.data.formats import FORMATS
+from fedatlas.schema.claims import ClaimTest, claim_kinds, claim_module
+from fedatlas.schema.config import WorkflowConfig
+from fedatlas.schema.coverage import Covered
+from fedatlas.schema.described import described, models_in
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.models import Model, only_subclass
+from fedatlas.schema.papers import Paper
+
+FOLDER = Path(__file__).parents[1] / "schemas"
+
+
+_RANGE = {
+    "type": "object",
+    "properties": {"from": {"type": "integer"}, "to": {"type": "integer"}},
+    "required": ["from", "to"],
+    "additionalProperties": False,
+}
+#: What files may say in place of a key's value, as a validator turns it into that.
+_INSTEAD = {
+    ("Experiment", "seeds"): _RANGE,
+    ("BinaryClasses", "positive"): _RANGE,
+    ("OneHot", "values"): {"type": "array", "items": {"type": ["string", "number"]}},
+    ("RegionTest", "cells"): {"type": "object", "additionalProperties": {"type": "object"}},
+}
+#: Keys that files may have besides, as a validator turns them into others.
+_BESIDES = {
+    "RegionTest": {"test": {"type": "object", "description": "what the tests of all cells share."}},
+    "MeasuredTimes": {"file": {"type": "string", "description": "of times, in their place."}},
+}
+
+
+def kinds_of_claims() -> list[type[ClaimTest]]:
+    """The model of every kind, by name."""
+    return [
+        only_subclass(import_module(claim_module(kind)), ClaimTest)  # type: ignore[type-abstract]
+        for kind in claim_kinds()
+    ]
+
+
+def formats() -> list[type[Dataset]]:
+    """The model of every format of raw data, by name."""
+    return [
+        only_subclass(import_module(f"fedatlas.data.formats.{name}"), Dataset)  # type: ignore[type-abstract]
+        for name in FORMATS
+    ]
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """By name of the file without its ending: each a JSON schema, draft 2020-12."""
+    experiment = _whole(
+        "An experiment, once its lists are filled in.", Experiment, kinds_of_claims()
+    )
+    experiment["$defs"]["ClaimTest"] = {
+        "oneOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in kinds_of_claims()]
+    }
+    datasets = _whole("config/datasets.yaml: data sets by name.", None, formats())
+    normalised = datasets["$defs"]["Normalisation"]
+    datasets["$defs"]["Normalisation"] = {"anyOf": [normalised, {"const": "from_train"}]}
+    entries = [f"#/$defs/{each.__name__}" for each in formats()]
+    for each in formats():  # an entry's key is its name
+        definition = datasets["$defs"][each.__name__]
+        del definition["properties"]["name"]
+        definition["required"].remove("name")
+    return {
+        "experiment": experiment,
+        "config": _whole("config/config.yaml and --config.", WorkflowConfig),
+        "datasets": datasets | _mapping({"oneOf": [{"$ref": entry} for entry in entries]}),
+        "papers": _whole("config/papers.yaml: papers by key.", None, [Paper])
+        | _mapping({"$ref": "#/$defs/Paper"}),
+        "coverage": _whole("config/coverage.yaml: figures by paper.", None, [Covered])
+        | _mapping({"type": "array", "items": {"$ref": "#/$defs/Covered"}}),
+    }
+
+
+def _whole(
+    title: str, model: type[Model] | None, others: Sequence[type[Model]] = ()
+) -> dict[str, Any]:
+    models = [*([model] if model else []), *others]
+    _, whole = models_json_schema([(each, "validation") for each in models])
+    for each in {one for listed in models for one in models_in(listed)}:
+        _describe(whole["$defs"].get(each.__name__), each)
+    found: dict[str, Any] = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        "$defs": whole["$defs"],
+    }
+    return found | ({"$ref": f"#/$defs/{model.__name__}"} if model else {})
+
+
+def _describe(definition: dict[str, Any] | None, model: type[Model]) -> None:
+    if definition is None:  # a part of a union that has no schema of its own
+        return
+    definition["description"], keys = described(model)
+    properties = definition.get("properties", {})
+    for key, of in properties.items():
+        if instead := _INSTEAD.get((model.__name__, key)):
+            properties[key] = of = {"anyOf": [of, instead]}
+        if key in keys:
+            of["description"] = " ".join(keys[key].split())
+    if besides := _BESIDES.get(model.__name__):
+        properties |= besides
+        definition["required"] = [key for key in definition["required"] if key != "times"]
+
+
+def _mapping(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": dict(value)}
+
+
+def as_text(schema: Mapping[str, Any]) -> str:
+    """A schema as its file has it."""
+    return json.dumps(schema, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, schema in schemas().items():
+        (FOLDER / f"{name}.json").write_text(as_text(schema), encoding="utf-8")

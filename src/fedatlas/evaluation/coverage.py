@@ -1,0 +1,129 @@
+"""How sentences came out, kept beside the configuration, and README's table of what ran.
+
+config/verdicts.csv has a row for each sentence that was judged, as results lie in no repository.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.comma_separated import parse_rows, to_csv
+from fedatlas.evaluation.verdicts import read_verdicts, sentences
+from fedatlas.schema.claims import Outcome
+from fedatlas.schema.coverage import Coverage
+from fedatlas.schema.experiments import Experiment
+from fedatlas.schema.papers import Paper
+
+#: Between these lines README.md has the table of what ran.
+MARKS = (
+    "<!-- from config/coverage.yaml, by `fedatlas coverage` -->",
+    "<!-- to here, by `fedatlas coverage` -->",
+)
+
+
+class KeptVerdict(NamedTuple):
+    """How one sentence came out; judged: on which day."""
+
+    experiment: str
+    claim: str
+    outcome: str
+    judged: str
+
+
+def read_kept(path: Path) -> list[KeptVerdict]:
+    """The rows of verdicts.csv; none if there is no such file. FedatlasError for a damaged one."""
+    return parse_rows(path, KeptVerdict._fields, _kept) if path.exists() else []
+
+
+def _kept(row: Mapping[str, str]) -> KeptVerdict:
+    if row["outcome"] not in get_args(Outcome):
+        raise ValueError(f"outcome '{row['outcome']}' is none of {', '.join(get_args(Outcome))}")
+    return KeptVerdict(**row)
+
+
+def kept_to_csv(kept: Sequence[KeptVerdict]) -> str:
+    """The rows as verdicts.csv."""
+    return to_csv([each._asdict() for each in kept], KeptVerdict._fields)
+
+
+def taken_from(results: Path) -> list[KeptVerdict]:
+    """How sentences came out, of every experiment that was judged in a folder of results."""
+    found = []
+    for file in sorted(results.glob("experiments/*/claims.csv")):
+        judged = datetime.fromtimestamp(file.stat().st_mtime, UTC).date().isoformat()
+        for verdict in sentences(read_verdicts(file)):
+            experiment, _, claim = verdict.claim.partition("/")
+            found.append(KeptVerdict(experiment, claim, verdict.outcome, judged))
+    if not found:
+        raise FedatlasError(
+            f"{results}: holds no experiments/*/claims.csv; name the folder of results of a run"
+        )
+    return found
+
+
+def joined(
+    kept: Iterable[KeptVerdict],
+    taken: Iterable[KeptVerdict],
+    experiments: Mapping[str, Experiment],
+) -> list[KeptVerdict]:
+    """What was kept, with all sentences of the experiments that were taken in place of theirs.
+
+    Only sentences that the experiments still state stay; rows are in the experiments' order.
+    """
+    taken = list(taken)
+    anew = {each.experiment for each in taken}
+    rows = {
+        (each.experiment, each.claim): each
+        for each in [*(each for each in kept if each.experiment not in anew), *taken]
+    }
+    return [
+        rows[name, claim.id]
+        for name, experiment in experiments.items()
+        for claim in experiment.claims
+        if (name, claim.id) in rows
+    ]
+
+
+def outcomes_of(
+    kept: Iterable[KeptVerdict],
+    experiments: Mapping[str, Experiment],
+    names: Sequence[str],
+    question: str = "paper",
+) -> Counter[str]:
+    """How the sentences of these experiments came out; question: whose sentences."""
+    asked = {
+        (name, claim.id)
+        for name in names
+        for claim in experiments[name].claims
+        if claim.question == question
+    }
+    return Counter(each.outcome for each in kept if (each.experiment, each.claim) in asked)
+
+
+def readme_table(papers: Mapping[str, Paper], coverage: Mapping[str, Coverage]) -> str:
+    """A row for each paper: how many of its panels ran, and on what."""
+    rows = ["| paper | panels run on the paper's data | smaller or on other data | never |"]
+    rows.append("|---|---|---|---|")
+    for key, paper in papers.items():
+        whole = coverage[key].panels()
+        others = coverage[key].panels("smaller", "other")
+        rows.append(
+            f"| [{paper.name}]({paper.address}) ({paper.year}) | "
+            f"**{coverage[key].panels('paper')} of {whole}** | {others} | "
+            f"{coverage[key].panels('never')} |"
+        )
+    return "\n".join(rows)
+
+
+def with_table(readme: str, table: str, where: Path) -> str:
+    """README's text with the table between its marks; FedatlasError where these are missing."""
+    begin, end = (readme.find(mark) for mark in MARKS)
+    if not -1 < begin < end:
+        raise FedatlasError(
+            f"{where}: the table of what ran stands between the lines '{MARKS[0]}' and "
+            f"'{MARKS[1]}': write them, in this order"
+        )
+    return f"{readme[: begin + len(MARKS[0])]}\n\n{table}\n\n{readme[end:]}"

@@ -1,0 +1,69 @@
+"""Descriptions of the typed configuration, for references and editors.
+
+Models describe their keys in their docstrings, which no digest of code counts: a paragraph or a
+sentence that begins with "key: " or "key, other: " is about these keys. Nothing that runs needs
+this module.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from inspect import cleandoc
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+
+from fedatlas.schema.models import Model
+
+
+def parted(docstring: str, names: Collection[str]) -> tuple[str, dict[str, str]]:
+    """What a docstring says in general, and what it says of each of these names.
+
+    >>> parted("A grid. first, last: its ends. step: between.", ["first", "last", "step"])
+    ('A grid.', {'first': 'its ends.', 'last': 'its ends.', 'step': 'between.'})
+    """
+    text = cleandoc(docstring)
+    if not names:
+        return text, {}
+    name = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    starts = re.compile(rf"(?:(?<=\n)|(?<=[.;] )|^)((?:{name})(?:, (?:{name}))*):(?=\s)")
+    general, found = [], {}
+    for paragraph in re.split(r"\n\s*\n", text):
+        first, *parts = starts.split(paragraph)
+        if first.strip():
+            general.append(first.strip())
+        for named, told in zip(parts[::2], parts[1::2], strict=True):
+            for one in named.split(", "):
+                found[one] = told.strip().removesuffix(";")
+    return "\n\n".join(general), found
+
+
+def described(model: type[BaseModel]) -> tuple[str, dict[str, str]]:
+    """What a model is, and each of its keys; a key without a description is left out.
+
+    A field's own description goes first, then the docstring of the nearest class that has one.
+    """
+    keys = {
+        name: "tells it from its alternatives."
+        for name, field in model.model_fields.items()
+        if get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1
+    }
+    for cls in reversed(model.__mro__):
+        if issubclass(cls, BaseModel) and cls.__dict__.get("__doc__"):
+            keys |= parted(cls.__doc__ or "", model.model_fields)[1]
+    keys |= {
+        name: field.description for name, field in model.model_fields.items() if field.description
+    }
+    return parted(model.__doc__ or "", model.model_fields)[0], keys
+
+
+def models_in(annotation: Any) -> Iterator[type[Model]]:
+    """The models that a type mentions, each followed by those of its fields."""
+    waiting, seen = [annotation], set()
+    while waiting:
+        part = waiting.pop(0)
+        if isinstance(part, type) and issubclass(part, Model) and part not in seen:
+            seen.add(part)
+            yield part
+            waiting = [field.annotation for field in part.model_fields.values()] + waiting
+        else:
+            waiting = [*get_args(part), *waiting]

@@ -1,0 +1,184 @@
+"""What the site and README say of the configuration is what the configuration says."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from typer.testing import CliRunner
+
+from fedatlas.cli import app
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.coverage import (
+    MARKS,
+    joined,
+    kept_to_csv,
+    read_kept,
+    readme_table,
+    taken_from,
+    with_table,
+)
+from fedatlas.evaluation.verdicts import verdicts_to_csv
+from fedatlas.plan.build import build_plan
+from fedatlas.schema.coverage import load_coverage
+from fedatlas.schema.described import parted
+from fedatlas.schema.experiment_files import read_experiments
+from fedatlas.schema.models import read_yaml
+from verdict_factory import verdict
+
+ROOT = Path(__file__).parent.parent
+CONFIG = ROOT / "config"
+sys.path.insert(0, str(ROOT / "docs"))
+
+from making import configuration, methods, schemas  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return build_plan(CONFIG)
+
+
+@pytest.fixture(scope="module")
+def made():
+    return schemas.schemas()
+
+
+def test_every_key_and_hyper_parameter_is_described(made):
+    assert not [*configuration.undescribed(), *methods.undescribed()]
+    lacking = [
+        f"{name}: {model}.{key}"
+        for name, schema in made.items()
+        for model, of in schema["$defs"].items()
+        for key, value in of.get("properties", {}).items()
+        if not value.get("description")
+    ]
+    assert not lacking
+
+
+def test_committed_schemas_are_those_of_the_models(made):
+    committed = {file.stem: file.read_text("utf-8") for file in schemas.FOLDER.glob("*.json")}
+    assert committed == {name: schemas.as_text(one) for name, one in made.items()}, "make schemas"
+
+
+def test_schemas_accept_what_the_models_do_and_refuse_a_misspelt_key(made):
+    """By a validator that knows nothing of the models; of experiments, some of every file."""
+    for schema in made.values():
+        Draft202012Validator.check_schema(schema)
+    files = {name: read_yaml(CONFIG / f"{name}.yaml") for name in made if name != "experiment"}
+    experiments = read_experiments(CONFIG / "experiments")
+    files |= {name: experiments[name][1] for name in [*experiments][::9]}
+    for name, content in files.items():
+        plain = json.loads(json.dumps(content))  # keys of JSON are text
+        Draft202012Validator(made.get(name, made["experiment"])).validate(plain)
+    wrong = experiments["demo-fedpage"][1] | {"sedes": [0]}
+    assert not Draft202012Validator(made["experiment"]).is_valid(wrong)
+
+
+def test_docstrings_are_parted_by_keys():
+    text = """A grid: of points.
+
+    first, last: ends. step: between
+        two points.
+    kind: `a`: one; of `first`: another.
+
+    unit: of all."""
+    assert parted(text, ["first", "last", "step", "kind"]) == (
+        "A grid: of points.\n\nunit: of all.",
+        {
+            "first": "ends.",
+            "last": "ends.",
+            "step": "between\n    two points.",
+            "kind": "`a`: one; of `first`: another.",
+        },
+    )
+
+
+def test_coverage_is_sound_and_readme_has_its_table(plan):
+    coverage = load_coverage(CONFIG / "coverage.yaml", plan.papers, plan.experiments)
+    for each in coverage.values():
+        by_kind = sum(each.panels(ran) for ran in ("paper", "smaller", "other", "never"))
+        assert by_kind == each.panels() > 0
+    kept = read_kept(CONFIG / "verdicts.csv")
+    assert joined(kept, [], plan.experiments) == kept, "a sentence is gone: fedatlas coverage"
+    readme = (ROOT / "README.md").read_text("utf-8")
+    table = readme_table(plan.papers, coverage)
+    assert with_table(readme, table, ROOT / "README.md") == readme, "fedatlas coverage"
+    with pytest.raises(FedatlasError, match=r"R.md: the table .* stands between the lines"):
+        with_table("# Ours", table, Path("R.md"))
+
+
+def test_verdicts_are_taken_from_results_in_place_of_earlier_ones(tmp_path):
+    config, folder = tmp_path / "config", tmp_path / "results" / "experiments" / "fedpage-fig2a"
+    config.mkdir()
+    folder.mkdir(parents=True)
+    for file in CONFIG.iterdir():
+        if file.name != "verdicts.csv":
+            (config / file.name).symlink_to(file)
+    kept = read_kept(CONFIG / "verdicts.csv")
+    (config / "verdicts.csv").write_text(kept_to_csv(kept))
+    told = [
+        verdict(claim="fedpage-fig2a/fedpage-scaffold", outcome="contradicted"),
+        verdict(claim="fedpage-fig2a/gone", outcome="undecided"),
+    ]
+    (folder / "claims.csv").write_text(verdicts_to_csv(told))
+    readme = tmp_path / "README.md"
+    readme.write_text("\n".join(MARKS))
+    command = ["coverage", str(tmp_path / "results"), "--config", str(config)]
+    CliRunner().invoke(app, [*command, "--readme", str(readme)], catch_exceptions=False)
+    now = read_kept(config / "verdicts.csv")
+    own = [each for each in now if each.experiment == "fedpage-fig2a"]
+    assert [(each.claim, each.outcome) for each in own] == [("fedpage-scaffold", "contradicted")]
+    others = [each for each in kept if each.experiment != "fedpage-fig2a"]
+    assert [each for each in now if each not in own] == others
+    assert "FedPAGE" in readme.read_text("utf-8")
+    with pytest.raises(FedatlasError, match=r"holds no experiments/\*/claims.csv"):
+        taken_from(config)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{figure: Figure 1, ran: never}", "'why' is missing"),
+        ("{figure: Figure 1, ran: paper, data: a9a}", "wants 'experiments' and 'size'"),
+        ("{figure: F, ran: paper, size: s, experiments: [dpgt-fig66]}", r"'dpgt-fig66'; similar: "),
+        ("{figure: F, panels: [a, a], ran: never, why: w}", r"'F\(a\)' stands twice"),
+        ("{figure: F, ran: often, why: w}", "key 'figures.0.ran', value 'often': must be"),
+    ],
+)
+def test_coverage_says_what_is_wrong_with_it(plan, tmp_path, line, message):
+    path = tmp_path / "coverage.yaml"
+    path.write_text(f"dpgt:\n  - {line}\n")
+    with pytest.raises(FedatlasError, match=rf"coverage.yaml: dpgt: .*{message}"):
+        load_coverage(path, ["dpgt"], plan.experiments)
+    with pytest.raises(FedatlasError, match="one key each; not so: tdcd"):
+        load_coverage(path, ["dpgt", "tdcd"], plan.experiments)
+
+
+def test_links_and_commands_of_the_readme_lead_somewhere():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for target in re.findall(r"\]\(([^)\s]+)\)", readme):
+        path, _, anchor = target.partition("#")
+        if path.startswith("https:"):
+            continue
+        assert (ROOT / path).exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)", (ROOT / path).read_text("utf-8"), re.MULTILINE)
+            assert anchor in [
+                re.sub(r"[^\w-]", "", one.lower().replace(" ", "-")) for one in headings
+            ]
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    commands = re.findall(r"^make ([\w-]+)|`make ([\w-]+)", readme, re.MULTILINE)
+    assert commands and {one or other for one, other in commands} <= set(targets)
+    assert len(readme[: readme.index("## Pictures")].splitlines()) < 50  # one screen
+
+
+def test_commands_that_pages_name_exist():
+    known = {command.name or command.callback.__name__ for command in app.registered_commands}
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        text = page.read_text("utf-8")
+        parts = re.findall(r"```sh\n(.*?)```|`([^`\n]+)`", text, re.DOTALL)
+        code = "\n".join(block or span for block, span in parts)
+        for name in re.findall(r"^fedatlas ([a-z][a-z-]+)", code, re.MULTILINE):
+            assert name.replace("-", "_") in known, (page.name, name)
