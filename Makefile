@@ -27,7 +27,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 environment: $(VENV)/.installed
 
 demo: environment
-	$(BIN)/snakemake --cores $(CORES) --quiet rules
+	$(BIN)/fedatlas run 'demo-*' --cores $(CORES)
 	$(BIN)/snakemake --report results/report.zip --quiet all
 	@echo
 	@$(BIN)/fedatlas summary

@@ -126,7 +126,7 @@ def _experiments(
             continue
         yield f"({name})=\n\n### {name}"
         yield f"**{text(each.title)}** ({text(each.source)}). {text(each.notes)}"
-        yield f"```sh\nsnakemake --cores 2 --config 'experiments=[\"{name}\"]'\n```"
+        yield f"```sh\nsnakemake {name} --cores 2\n```"
         if (_IMAGES / f"{name}.png").exists():
             yield f"![{text(each.title)}](../images/{name}.png)"
         if each.claims:
