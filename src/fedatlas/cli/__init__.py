@@ -25,6 +25,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 WANTED: dict[str, tuple[Callable[..., None], ...]] = {
     "Run": (run.run, new.new),
     "Look": (evaluation.summary, evaluation.power),
+    "Keep": (evaluation.coverage,),
     "Check": (provenance.verify, provenance.diff, training.spec),
 }
 _PANELS = {command: panel for panel, commands in WANTED.items() for command in commands}

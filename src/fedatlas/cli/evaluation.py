@@ -159,10 +159,10 @@ def power(
 
 
 def coverage(
+    config: Configuration,
     results: Annotated[
         list[Path] | None, typer.Argument(help="Results folders from which to take verdicts.")
     ] = None,
-    config: Configuration = Path("config"),
     readme: Annotated[Path, typer.Option(help="README to write the table into.")] = Path(
         "README.md"
     ),
