@@ -490,7 +490,8 @@ def _of_netcdf(path: Path, read: Callable[[], Any], hostile: bool) -> Case:
 
 def atlas(folder: Path, hostile: bool = False) -> Case:
     from atlas_factory import write_atlas
-    from fedatlas.atlas.reading import atlas_runs, open_atlas
+    from fedatlas.atlas.opening import open_atlas
+    from fedatlas.atlas.reading import atlas_runs
     from trace_factory import make_trace
 
     path = folder / "atlas.nc"

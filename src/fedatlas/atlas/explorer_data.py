@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.atlas.reading import Atlas, run_title
+from fedatlas.atlas.rounding import six_digits
 from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.interval_drawing import HEIGHT, KEY, WIDTH, drawing, ticks
 from fedatlas.evaluation.levels import diverged, drawn_values
@@ -49,8 +50,6 @@ _FIRST_MEASUREMENTS = (
     "train_accuracy",
     "objective",
 )
-# Of the 23 bits of a float32: the other 20 are as good as six significant digits.
-_DROPPED_BITS = 3
 
 
 #: Writes the columns of a file and names it.
@@ -77,15 +76,6 @@ class ColumnStore:
         """The highest bytes of all numbers, then the next ones, which compresses well."""
         numbers = np.concatenate([np.empty(0, np.float32), *self._parts]).astype("<f4")
         return numbers.view(np.uint8).reshape(-1, 4)[:, ::-1].T.tobytes()
-
-
-def six_digits(values: np.ndarray) -> np.ndarray:
-    """Values as float32, rounded to 20 bits behind the leading one, by a share of 5e-7 at most."""
-    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
-    half = np.uint32((1 << (_DROPPED_BITS - 1)) - 1)
-    odd = (bits >> np.uint32(_DROPPED_BITS)) & np.uint32(1)
-    kept = np.uint32(0xFFFFFFFF ^ ((1 << _DROPPED_BITS) - 1))
-    return ((bits + half + odd) & kept).view(np.float32)
 
 
 def describe(

@@ -9,7 +9,8 @@ import matplotlib
 import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
-from fedatlas.atlas.reading import Atlas, atlas_runs, opened
+from fedatlas.atlas.opening import opened
+from fedatlas.atlas.reading import Atlas, atlas_runs
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.convergence import compose

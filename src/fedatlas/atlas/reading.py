@@ -1,80 +1,46 @@
-"""Open an atlas and walk over its runs."""
+"""Traces that are kept together, by paper, experiment, run and grid point, and a walk over runs."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import h5py
 import xarray as xr
-from h5py import h5g, h5i, h5o
 
-from fedatlas.atlas import FORMAT
 from fedatlas.atlas.costs import with_costs
-from fedatlas.atlas.store import attributes_of, open_group
 from fedatlas.errors import FedatlasError, similar
-from fedatlas.traces.contents import checked_children, naming, opened_child
-from fedatlas.traces.seal import check_seal
 from fedatlas.traces.trace import judged
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def open_atlas(path: Path | str) -> "Atlas":
-    """The atlas, a mapping from places, such as paper/experiment/run/point, to trees.
+class Atlas(Mapping[str, xr.DataTree], ABC):
+    """Open traces. What keeps them says how a group is found and read.
 
-    The file stays open until the atlas is closed: `with fedatlas.open_atlas(path) as atlas: …`.
-    FedatlasError names a file that is damaged or no atlas; the seal of the whole file is checked
-    here, what a group holds when it is opened.
-
-    >>> atlas = fedatlas.open_atlas(ATLAS)
-    >>> atlas.runs()[["experiment", "run", "point", "selected"]].head(3)
-          experiment   run          point  selected
-    0  fedpage-first  page  step_size-0.1      True
-    1  fedpage-first  page  step_size-0.3     False
-    2  fedpage-first   avg           only      True
-    >>> atlas.close()
+    path: the file or folder. attrs: of the whole. A group is a paper, an experiment, a run or a
+    point.
     """
-    return Atlas(Path(path))
 
+    path: Path
+    attrs: dict[str, Any]
 
-@contextmanager
-def opened(atlas: "Atlas | Path | str") -> Iterator["Atlas"]:
-    """An open atlas as it is; a file's is closed at the end."""
-    if isinstance(atlas, Atlas):
-        yield atlas
-        return
-    with open_atlas(atlas) as own:
-        yield own
+    @abstractmethod
+    def names(self, place: str = "") -> list[str]:
+        """The names of the groups in a group, in the order of the atlas."""
 
+    @abstractmethod
+    def attributes(self, place: str) -> dict[str, Any]:
+        """The attributes of a group."""
 
-class Atlas(Mapping[str, xr.DataTree]):
-    """An open atlas. Groups are opened, and checked, when they are asked for."""
+    @abstractmethod
+    def dataset(self, place: str) -> xr.Dataset:
+        """The attributes and variables of a group; of a point, its trace."""
 
-    def __init__(self, path: Path) -> None:
-        """`open_atlas` says what is refused."""
-        check_seal(path)
-        self.path = path
-        self._seen: dict[int, bytes] = {}
-        with naming(path):
-            self._file = h5py.File(path, "r")
-        try:
-            self.names()
-            self.attrs = self.attributes("/")
-            self._check_format()
-        except FedatlasError:
-            self.close()
-            raise
-
-    def _check_format(self) -> None:
-        found = self.attrs.get("format")
-        if found != FORMAT:
-            raise FedatlasError(
-                f"{self.path}: is not an atlas of this version (its format is {found!r}, expected "
-                f"{FORMAT!r}). Name results/atlas/atlas.nc, or delete it and run again."
-            )
+    @abstractmethod
+    def close(self) -> None:
+        """Close what is open; values that were not read are lost."""
 
     def __getitem__(self, place: str) -> xr.DataTree:
         """The group at this place with all groups in it; values are read when they are used."""
@@ -97,39 +63,6 @@ class Atlas(Mapping[str, xr.DataTree]):
     def to_datatree(self) -> xr.DataTree:
         """The whole atlas, /paper/experiment/run/point; all groups are opened."""
         return self["/"]
-
-    def names(self, place: str = "") -> list[str]:
-        """The names of the groups in a group, in the order of the atlas."""
-        group = self._group(place)
-        with naming(self.path):
-            children = checked_children(group, self._seen).items()
-            return [name.decode() for name, child in children if isinstance(child, h5g.GroupID)]
-
-    def attributes(self, place: str) -> dict[str, Any]:
-        """The attributes of a group."""
-        group = self._group(place)
-        with naming(self.path):
-            return attributes_of(h5py.Group(group))
-
-    def dataset(self, place: str) -> xr.Dataset:
-        """The attributes and variables of a group; of a point, its trace."""
-        group = self._group(place)
-        with naming(self.path):
-            checked_children(group, self._seen)
-            return open_group(h5py.Group(group))
-
-    def _group(self, place: str) -> h5g.GroupID:
-        with naming(self.path):
-            group, path = h5o.open(self._file.id, b"."), b"/"
-        for name in filter(None, place.encode().split(b"/")):
-            if name not in group:
-                raise KeyError(place)
-            with naming(self.path):
-                group = opened_child(group, path, name, self._seen)
-                path = h5i.get_name(group)
-            if not isinstance(group, h5g.GroupID):
-                raise KeyError(place)
-        return group
 
     def runs(self) -> "pd.DataFrame":
         """All runs at all points of their grids, a row each."""
@@ -174,15 +107,52 @@ class Atlas(Mapping[str, xr.DataTree]):
         told = [f"{paper}: {', '.join(self.names(paper))}" for paper in self]
         return "\n".join([f"atlas {self.path}", *told])
 
-    def close(self) -> None:
-        """Close the file; values that were not read are lost."""
-        self._file.close()
-
     def __enter__(self) -> "Atlas":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class ListedAtlas(Atlas):
+    """An atlas whose groups are all known once it is open."""
+
+    def __init__(self, path: Path, attrs: dict[str, Any], stated: Mapping[str, dict[str, Any]]):
+        """stated: experiments, runs and points by place, each after what it lies in → attributes.
+
+        Papers have none.
+        """
+        self.path, self.attrs = path, attrs
+        self._stated: dict[str, dict[str, Any]] = {"": attrs}
+        self._names: dict[str, list[str]] = {"": []}
+        for place, own in stated.items():
+            outer = place.rpartition("/")[0]
+            if outer not in self._names:
+                self._add(outer, {})
+            self._add(place, own)
+
+    def _add(self, place: str, stated: dict[str, Any]) -> None:
+        outer, _, name = place.rpartition("/")
+        self._names[outer].append(name)
+        self._names[place], self._stated[place] = [], stated
+
+    def names(self, place: str = "") -> list[str]:
+        return list(self._names[place.strip("/")])
+
+    def attributes(self, place: str) -> dict[str, Any]:
+        return dict(self._stated[place.strip("/")])
+
+    def dataset(self, place: str) -> xr.Dataset:
+        place = place.strip("/")
+        is_point = place.count("/") == 3 and place in self._names
+        return self._trace(place) if is_point else xr.Dataset(attrs=self._stated[place])
+
+    @abstractmethod
+    def _trace(self, place: str) -> xr.Dataset:
+        """The trace of a point that is there."""
+
+    def close(self) -> None:
+        """Nothing stays open."""
 
 
 def _check_known(kind: str, name: str, known: Collection[str]) -> None:
@@ -209,12 +179,16 @@ class AtlasRun(NamedTuple):
 
 
 def atlas_runs(
-    atlas: Atlas, *, experiments: Sequence[str] | None = None, all_points: bool = False
+    atlas: Atlas,
+    *,
+    experiments: Sequence[str] | None = None,
+    runs: Sequence[str] | None = None,
+    all_points: bool = False,
 ) -> Iterator[AtlasRun]:
     """Runs in the order of the atlas, each at its selected point or at all its points.
 
-    experiments: names or patterns such as "vfb2-*", all by default. FedatlasError for one that
-    matches no experiment.
+    experiments: names or patterns such as "vfb2-*". runs: names, or experiment/run. Both are all by
+    default. FedatlasError for one that is not there.
     """
     places = [(paper, experiment) for paper in atlas for experiment in atlas.names(paper)]
     named = [experiment for _, experiment in places]
@@ -225,10 +199,21 @@ def atlas_runs(
                 f"{', '.join(named) or 'none'}"
             )
     patterns = ["*"] if experiments is None else experiments
-    for paper, experiment in places:
-        if any(fnmatchcase(experiment, pattern) for pattern in patterns):
-            for run in atlas.names(f"{paper}/{experiment}"):
-                yield from _points(atlas, paper, experiment, run, all_points)
+    there = [
+        (paper, experiment, run)
+        for paper, experiment in places
+        if any(fnmatchcase(experiment, pattern) for pattern in patterns)
+        for run in atlas.names(f"{paper}/{experiment}")
+    ]
+    missing = set(runs or ()).difference(*({run, f"{own}/{run}"} for _, own, run in there))
+    if missing:
+        known = dict.fromkeys(run for *_, run in there)
+        raise FedatlasError(
+            f"runs: {', '.join(sorted(missing))} not found; there are {', '.join(known)}"
+        )
+    for paper, experiment, run in there:
+        if runs is None or run in runs or f"{experiment}/{run}" in runs:
+            yield from _points(atlas, paper, experiment, run, all_points)
 
 
 def _points(
