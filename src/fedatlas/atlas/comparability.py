@@ -33,11 +33,19 @@ def differences(
 ) -> Iterator[Difference]:
     """Where the problems of two runs differ; nothing if they can stand side by side.
 
-    Data set, split, rows, objective and, of sub-optimality, f* must be equal; so must the digests
-    of the data of common seeds where partitions are equal. Runs of one setting, such as parties or
-    a star of clients, must have equal partitions. Across settings rows alone must be equal, as who
-    holds them is part of the method. Simulated time needs equal networks.
+    Data set, split, rows and objective must be equal. Runs of one setting, such as parties or a
+    star of clients, must have equal partitions. Across settings rows alone must be equal, as who
+    holds them is part of the method. Simulated time needs equal networks. Where all that is stated
+    is equal, what common seeds recorded must be, too: the digests of their data if partitions are
+    equal, and f* of sub-optimality.
     """
+    stated = [*_of_statements(mine, published, costs)]
+    yield from stated or _of_seeds(mine, published, metric)
+
+
+def _of_statements(
+    mine: AtlasRun, published: AtlasRun, costs: Sequence[str]
+) -> Iterator[Difference]:
     yield from _of_problem(mine, published)
     ours, theirs = specification(mine.trace), specification(published.trace)
     own, other = ours["partition"], theirs["partition"]
@@ -48,15 +56,23 @@ def differences(
     elif isinstance(own.get("test"), float):
         # Each setting draws its own rows for testing.
         yield from _unequal("setting", *(_setting(stated)[0] for stated in (ours, theirs)))
+    if "simulated_time" in costs:
+        yield from _unequal("network", ours.get("network"), theirs.get("network"))
+
+
+def _of_seeds(mine: AtlasRun, published: AtlasRun, metric: str) -> Iterator[Difference]:
+    """The first common seed whose data or f* differ."""
+    own, other = (specification(run.trace)["partition"] for run in (mine, published))
     if own == other:
         for seed, digests in _by_common_seed("shard_digests", mine, published).items():
-            yield from _unequal(f"shard_digests of seed {seed}", *digests)
+            if digests[0] != digests[1]:
+                yield Difference(f"data (shard_digests) of seed {seed}", *digests)
+                return
     if metric == "suboptimality":
         for seed, (here, there) in _by_common_seed("optima", mine, published).items():
             if abs(here - there) > _OPTIMUM_TOLERANCE:
                 yield Difference(f"f* of seed {seed}", here, there)
-    if "simulated_time" in costs:
-        yield from _unequal("network", ours.get("network"), theirs.get("network"))
+                return
 
 
 def beside(
@@ -74,18 +90,20 @@ def beside(
                 f"problems ({key}: {_told(here)} and {_told(there)}); choose runs of one problem "
                 "with experiments or runs (--experiments, --runs)"
             )
-    kept, refused = [], []
+    kept: list[AtlasRun] = []
+    refused: dict[str, list[str]] = {}
     for run in published:
         by_run = ([*differences(own, run, metric, costs)] for own in mine)
-        why = min(by_run, key=len)
+        why = "; ".join(map(str, min(by_run, key=len)))
         if why:
-            refused.append(f"{run.experiment}/{run.run}: {'; '.join(map(str, why))}")
+            refused.setdefault(why, []).append(f"{run.experiment}/{run.run}")
         else:
             kept.append(run)
+    told = [f"{', '.join(runs)}: {why}" for why, runs in refused.items()]
     if not kept:
-        told = "\n  ".join(refused) or f"none measures '{metric}'"
-        raise FedatlasError(f"no published run is comparable with ours:\n  {told}")
-    return kept, refused
+        reasons = "\n  ".join(told)
+        raise FedatlasError(f"no published run is comparable with ours:\n  {reasons}")
+    return kept, told
 
 
 def notes(mine: Sequence[AtlasRun], published: Sequence[AtlasRun]) -> Iterator[str]:

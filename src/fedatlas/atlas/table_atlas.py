@@ -52,7 +52,7 @@ class TableAtlas(ListedAtlas):
             about, index = _metadata(file)
             thinned.add(about["thinned"])
             # Parts of one experiment both state it.
-            stated = index["stated"] | stated if not stated else stated | index["stated"]
+            stated |= index["stated"]
             self._rows |= {
                 place: _Rows(file, *numbers) for place, numbers in index["traces"].items()
             }
@@ -75,7 +75,8 @@ class TableAtlas(ListedAtlas):
             status = table["status"].to_pylist()[:: rows.records]
             trace = build_trace(found, status, seeds, {})
             record = trace["record"].copy(data=table["record"].to_numpy()[: rows.records])
-            return trace.assign_coords(record=record).assign_attrs(stated)
+            outcome = trace["status"].astype(object)  # as netCDF gives texts
+            return trace.assign(status=outcome).assign_coords(record=record).assign_attrs(stated)
 
     def _read(self, rows: _Rows) -> pa.Table:
         """The rows of one trace, which groups may divide."""

@@ -12,12 +12,21 @@ from typing import Annotated
 
 import typer
 
-from fedatlas.cli import atlas, data, evaluation, figures, provenance, studies, training
+from fedatlas.cli import (
+    atlas,
+    data,
+    evaluation,
+    figures,
+    provenance,
+    published,
+    studies,
+    training,
+)
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import place_told
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-for stage in (data, training, evaluation, studies, figures, atlas, provenance):
+for stage in (data, training, evaluation, studies, figures, atlas, published, provenance):
     for command in stage.COMMANDS:
         app.command()(command)
 
