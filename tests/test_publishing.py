@@ -270,7 +270,9 @@ def test_the_crate_describes_every_file(results, tmp_path):
 
 
 def test_large_tables_are_divided_and_too_large_ones_refused(results, tmp_path, monkeypatch):
-    monkeypatch.setattr(publishing, "MOST_BYTES", 20_000)
+    published(results, tmp_path / "one", all_points=True)
+    size = (tmp_path / "one" / "demo-a.parquet").stat().st_size
+    monkeypatch.setattr(publishing, "MOST_BYTES", size - 1)
     published(results, tmp_path / "small", all_points=True)
     parts = sorted(file.name for file in (tmp_path / "small").glob("*.parquet"))
     assert parts == ["demo-a-part1.parquet", "demo-a-part2.parquet", "demo-b.parquet"]

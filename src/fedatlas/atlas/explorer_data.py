@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.special import stdtrit
 
 from fedatlas.atlas.reading import Atlas, run_title
 from fedatlas.atlas.rounding import six_digits
 from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.interval_drawing import HEIGHT, KEY, WIDTH, drawing, ticks
-from fedatlas.evaluation.levels import diverged, drawn_values
+from fedatlas.evaluation.levels import diverged, drawn_values, smallest
 from fedatlas.evaluation.selection import hyper_parameters, varied_hyper_parameters
 from fedatlas.evaluation.verdict_words import MARKS, would_decide
 from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences
@@ -51,6 +52,9 @@ _FIRST_MEASUREMENTS = (
     "objective",
 )
 
+
+# Up to so many seeds have a quantile of Student's t of their own, more share the last.
+_SEEDS = 100
 
 #: Writes the columns of a file and names it.
 Keep = Callable[[bytes], str]
@@ -115,6 +119,8 @@ def describe(
             name: {
                 "label": measured.long_name,
                 "logarithmic": measured.logarithmic,
+                "best": measured.best,
+                "smallest": smallest(name),
                 # Logarithmic axes have few labels if values fall by less than a decade.
                 "logarithmicOverDecade": name == "objective",
             }
@@ -125,6 +131,7 @@ def describe(
             for name, meaning in OUTCOMES.items()
         ],
         "intervals": {"width": WIDTH, "height": HEIGHT, "ticks": ticks(), "key": KEY},
+        "quantiles": stdtrit(np.arange(1, _SEEDS), 0.975).tolist(),
         "firstMeasurements": _FIRST_MEASUREMENTS,
         "shows": {name: list(runs) for name, runs in shows.items()},
         "claims": sorted(

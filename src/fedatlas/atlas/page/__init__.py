@@ -11,6 +11,7 @@ SCRIPTS = tuple(
     for name in (
         "unpack",
         "curves",
+        "numbers",
         "state",
         "figure",
         "panels",

@@ -16,6 +16,7 @@ function described() {
     measurements: new Map(Object.entries(measurements)),
     outcomes: description.outcomes,
     intervals: description.intervals,
+    quantiles: description.quantiles,
     marks: new Map(description.outcomes.map(({ name, mark }) => [name, mark])),
     claimPapers: [...new Set(claims.map((claim) => claim.paper))].sort(),
   };

@@ -49,12 +49,12 @@ function start(atlas) {
         return;
       }
       const lost = `${point.diverged} of ${counted(point.seeds, "seed")} diverged`;
-      const curve = curveOf(point, state.y, state.x, state);
+      const curve = curveOf(point, state.y, state.x, state, state.band, statistics());
       if (curve.x[curve.x.length - 1] === Infinity) {
         leftOut.push(`${label}: spends more than any number of ${costTitle()}`);
         return;
       }
-      const last = curve.median.findLast(Number.isFinite);
+      const last = curve.centre.findLast(Number.isFinite);
       entries.push({
         key: point.key,
         number,
@@ -63,6 +63,7 @@ function start(atlas) {
         point,
         diverged: point.diverged ? lost : "",
         seeds: point.diverged ? lost : counted(point.seeds, "seed"),
+        run,
         hyperParameters: point.hyperParameters.map((pair) => pair.join(" ")).join(", "),
         end: last === undefined ? "" : `ends at ${rounded(last)}`,
       });
@@ -89,10 +90,15 @@ function start(atlas) {
 
   function messages(shown, leftOut, logarithmic) {
     const curves = shown.length;
-    const texts = [`${counted(curves, "curve")}: medians over seeds that did not diverge.`];
+    const { logarithmic: geometric } = atlas.measurements.get(state.y);
+    const centres =
+      state.band === "interval"
+        ? `${geometric ? "geometric means" : "means"} and their 95 % t-intervals`
+        : "medians";
+    const texts = [`${counted(curves, "curve")}: ${centres} over seeds that did not diverge.`];
     if (unknown.length) texts.push(`This page does not hold ${unknown.join(", ")} of the address.`);
-    if (state.band === "1" && curves > RANGES_UP_TO) {
-      texts.push(`Ranges of seeds are drawn for up to ${RANGES_UP_TO} curves.`);
+    if (state.band !== "none" && curves > RANGES_UP_TO) {
+      texts.push(`Bands are drawn for up to ${RANGES_UP_TO} curves.`);
     }
     const styles = themed().colours.length * DASHES.length;
     if (curves > styles) texts.push("Colours and dashes repeat: point at a curve for its name.");
@@ -105,7 +111,7 @@ function start(atlas) {
           (other === undefined ? "" : ` With a latency of ${compact(other)} s they do not compare.`),
       );
     }
-    const lost = shown.some(({ curve }) => curve.median.some((value) => value <= 0));
+    const lost = shown.some(({ curve }) => curve.centre.some((value) => value <= 0));
     if (logarithmic.y && lost) texts.push("Values of 0 and below have no place on this scale.");
     if (leftOut.length) texts.push(`${leftOut.length} left out, see below.`);
     return texts.join(" ");
@@ -151,13 +157,70 @@ function start(atlas) {
       xTitle: costTitle(),
       yTitle,
       logarithmic,
-      ranges: state.band === "1",
+      band: state.band,
       view: [state.y, state.x, logarithmic.x, logarithmic.y, ...state.chosen].join(),
     });
     byId("legend-section").hidden = entries.length === 0;
     fillLegend(byId("legend"), entries, state.hidden, themed().colours);
     byId("legend").entries = new Map(entries.map((entry) => [entry.key, entry]));
     fillList(byId("left-out"), byId("left-out-list"), leftOut);
+    renderNumbers(shown);
+  }
+
+  // What statistics of the shown measurement need: how it is summed up, and Student's t.
+  function statistics() {
+    return { scale: atlas.measurements.get(state.y), quantiles: atlas.quantiles };
+  }
+
+  // The cost as Python names it. Rounds of parties that wait for nobody are their exchanges.
+  function pythonCost() {
+    if (state.x === "round") return "exchanges";
+    if (state.x !== NETWORK) return state.x;
+    return `network(${NUMBERS.map((name) => `${name}=${compact(state[name])}`).join(", ")})`;
+  }
+
+  let numbers = { rows: [], target: "" };
+  function renderNumbers(shown) {
+    const { scale } = statistics();
+    const target = state.target === "" ? proposedTarget(shown, scale) : state.target;
+    const other = (point) =>
+      state.x === NETWORK && point.ownLatency !== null && point.ownLatency !== state.latency;
+    const rows = shown.map(({ run, point, label }) => ({
+      ...numbersOf(point, { ...state, target: other(point) ? "" : target }, state, statistics()),
+      ...{ label, seeds: point.seeds, run: run.name, point: point.name, title: run.title },
+      ...{ experiment: run.experiment.name, found: `${label} ${run.key} ${run.experiment.dataset}` },
+    }));
+    numbers = { rows, target };
+    byId("numbers").hidden = rows.length === 0;
+    const input = byId("target");
+    input.disabled = scale.best === null;
+    if (document.activeElement !== input) input.value = target;
+    renderRows();
+  }
+
+  function renderRows() {
+    const { rows, target } = numbers;
+    const { scale } = statistics();
+    const words = byId("numbers-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const kept = rows.filter((row) => words.every((word) => row.found.toLowerCase().includes(word)));
+    const cost = state.x === NETWORK ? "seconds" : atlas.costs.get(state.x);
+    const goal = target === "" ? "target" : `${scale.best === 1 ? "≥" : "≤"} ${compact(target)}`;
+    const columns = [["run", "run"], ["final", "final value"], ["cost", `cost to ${goal}`], ["seeds", "seeds"]];
+    const sorted = sortedRows(kept, state.sort);
+    fillNumbers(byId("numbers-table"), sorted, columns, state.sort);
+    numbers.sorted = sorted;
+    const many = kept.length < rows.length ? `${kept.length} of ${counted(rows.length, "row")}. ` : "";
+    byId("numbers-about").textContent =
+      `${many}Final: ${scale.logarithmic ? "geometric mean" : "mean"} at the last record over seeds ` +
+      "that did not diverge. " +
+      (scale.best === null
+        ? "No value of this measurement is best, so there is no target. "
+        : `Cost, in ${cost}: geometric mean over the seeds that reached the target. `) +
+      "In brackets 95 % intervals over seeds.";
+    const line = pythonLine(sorted, state.y, pythonCost(), target, state.points === "all");
+    byId("python").firstElementChild.textContent =
+      line === null ? "There is no such line without a target." : `import fedatlas\n${line}`;
+    byId("copy-python").disabled = line === null;
   }
 
   function renderChoice() {
@@ -178,7 +241,7 @@ function start(atlas) {
     byId("cost").value = state.x;
     byId("y-scale").value = state.ys;
     byId("x-scale").value = state.xs;
-    byId("band").checked = state.band === "1";
+    byId("band").value = state.band;
     byId("all-points").checked = state.points === "all";
     byId("network").hidden = state.x !== NETWORK;
     for (const name of NUMBERS) {
@@ -237,11 +300,11 @@ function start(atlas) {
   const onChange = (id, patch, parts) =>
     byId(id).addEventListener("change", ({ target }) => change(patch(target), parts));
 
-  onChange("measurement", ({ value }) => ({ y: value }), figureOnly);
+  onChange("measurement", ({ value }) => ({ y: value, target: "" }), figureOnly);
   onChange("cost", ({ value }) => ({ x: value }), figureOnly);
   onChange("y-scale", ({ value }) => ({ ys: value }), figureOnly);
   onChange("x-scale", ({ value }) => ({ xs: value }), figureOnly);
-  onChange("band", ({ checked }) => ({ band: checked ? "1" : "0" }), figureOnly);
+  onChange("band", ({ value }) => ({ band: value }), figureOnly);
   onChange("all-points", ({ checked }) => ({ points: checked ? "all" : "selected" }), { claims: false });
   onChange("outcome", ({ value }) => ({ outcome: value }), claimsOnly);
   onChange("question", ({ value }) => ({ question: value }), claimsOnly);
@@ -314,20 +377,48 @@ function start(atlas) {
     byId("view").scrollIntoView({ block: "nearest" });
   });
 
+  byId("target").addEventListener("change", ({ target }) => {
+    const { best } = atlas.measurements.get(state.y);
+    const value = target.valueAsNumber;
+    const valid = best === 1 ? value < 1 : value > 0;
+    target.setAttribute("aria-invalid", String(!valid && target.value !== ""));
+    if (valid || target.value === "") change({ target: valid ? value : "" }, figureOnly);
+    else byId("message").textContent = `A target must be ${best === 1 ? "below 1" : "above 0"}.`;
+  });
+  byId("numbers-filter").addEventListener("input", renderRows);
+  byId("numbers-table").addEventListener("click", ({ target }) => {
+    const key = target.closest("button")?.dataset.sort;
+    if (key === undefined) return;
+    state.sort = state.sort === key ? `-${key}` : key;
+    change({}, { choice: false, figure: false, claims: false });
+    renderRows();
+  });
+  byId("save-numbers").addEventListener("click", () => {
+    const text = numbersCsv(numbers.sorted, state.y, pythonCost(), numbers.target);
+    const link = element("a", { download: "atlas.csv" });
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
+  byId("copy-python").addEventListener("click", () => copy(byId("python").textContent, "Line"));
+
   byId("reset-zoom").addEventListener("click", () =>
     Plotly.relayout(byId("figure"), { "xaxis.autorange": true, "yaxis.autorange": true }),
   );
   byId("save-figure").addEventListener("click", () => save(byId("figure")));
-  byId("copy-link").addEventListener("click", async () => {
-    const link = `${location.href.split("#")[0]}#${toAddress(state, atlas.experiments)}`;
-    let told = "Link copied.";
+  byId("copy-link").addEventListener("click", () =>
+    copy(`${location.href.split("#")[0]}#${toAddress(state, atlas.experiments)}`, "Link"),
+  );
+
+  async function copy(text, what) {
+    let told = `${what} copied.`;
     try {
-      await navigator.clipboard.writeText(link);
+      await navigator.clipboard.writeText(text);
     } catch {
-      told = `The browser does not let pages copy here; the link: ${link}`;
+      told = `The browser does not let pages copy here; the ${what.toLowerCase()}: ${text}`;
     }
     byId("message").textContent = told;
-  });
+  }
 
   addEventListener("hashchange", () => {
     const text = location.hash.slice(1);

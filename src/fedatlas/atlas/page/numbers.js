@@ -1,0 +1,157 @@
+// The table beside the figure: where curves end, and what they spend to reach a target, as
+// `fedatlas.compare` finds them.
+
+const SORTABLE = ["run", "final", "cost", "seeds"];
+
+// The level of a value: the logarithm of its distance to the best one. Smaller is better.
+function levelOf(value, { best, smallest }) {
+  return Math.log10(Math.max(best === 1 ? 1 - value : value, smallest));
+}
+
+// Levels of one seed by record; where the objective stands above its start, the measurement hides
+// how far away the run is, and the level is no better than the start's.
+function levelsOf(values, objective, scale) {
+  const levels = Float64Array.from(values, (value) => levelOf(value, scale));
+  if (scale.best === 1 || objective === null) return levels;
+  return levels.map((level, i) => (objective[i] > objective[0] ? Math.max(level, levels[0]) : level));
+}
+
+// The cost at which levels first are at the target's, on a straight line between two records. A
+// start that is there costs as much as the record after it, as ratios need a cost.
+function costToReach(levels, costs, level) {
+  const found = levels.findIndex((value) => value <= level);
+  if (found < 0) return Infinity;
+  if (found === 0) return costs[1];
+  const [before, after] = [levels[found - 1], levels[found]];
+  const share = Number.isFinite(before) ? (before - level) / (before - after) : 1;
+  return costs[found - 1] + share * (costs[found] - costs[found - 1]);
+}
+
+// [centre, low, high] over the seeds that reached it; without an upper bound if one did not.
+function costInterval(costs, seeds, quantiles) {
+  const reached = costs.filter(Number.isFinite);
+  if (!reached.length) return [Infinity, seeds > 1 ? Infinity : 0, Infinity];
+  const all = reached.length === seeds;
+  if (reached.some((cost) => cost === 0)) {
+    return [0, 0, all && reached.every((cost) => cost === 0) ? 0 : Infinity];
+  }
+  const [centre, low, high] = meanInterval(reached, { logarithmic: true, smallest: 0 }, quantiles);
+  return [centre, low, all ? high : Infinity];
+}
+
+// One curve's row: {final, cost} as [centre, low, high], and how many seeds reached the target.
+function numbersOf(point, { y, x, target }, network, { scale, quantiles }) {
+  const values = rowsOf(point, y);
+  const healthy = point.seeds - point.diverged;
+  const of = (rows, seed) => rows[rows.length === 1 ? 0 : seed];
+  const seeds = Array.from({ length: healthy }, (_, seed) => seed);
+  const ends = seeds.map((seed) => of(values, seed).at(-1));
+  const row = { final: meanInterval(ends, scale, quantiles), cost: null, reached: null };
+  if (target === "" || scale.best === null) return row;
+  const costs = costRows(point, x, network);
+  const objective = "objective" in point.columns ? rowsOf(point, "objective") : null;
+  const level = Math.log10(scale.best === 1 ? 1 - target : target);
+  const found = seeds.map((seed) => {
+    const own = objective && of(objective, seed);
+    return costToReach(levelsOf(of(values, seed), own, scale), of(costs, seed), level);
+  });
+  row.cost = costInterval(found, point.seeds, quantiles);
+  row.reached = found.filter(Number.isFinite).length;
+  return row;
+}
+
+// The hardest target that every curve's centre meets, with one digit; "" where there is none.
+function proposedTarget(entries, scale) {
+  if (scale.best === null || !entries.length) return "";
+  const levels = entries.map(({ curve }) =>
+    curve.centre.reduce((lowest, value) => Math.min(lowest, levelOf(value, scale)), Infinity),
+  );
+  const distance = 10 ** Math.max(...levels.filter(Number.isFinite));
+  const digit = 10 ** Math.floor(Math.log10(distance));
+  const easier = Math.ceil((distance / digit) * 1.0001) * digit;
+  const target = scale.best === 1 ? 1 - easier : easier;
+  return Number.isFinite(target) ? Number(target.toPrecision(6)) : "";
+}
+
+function interval([centre, low, high]) {
+  if (centre === Infinity) return "never";
+  if (low === high || (low <= 0 && high === Infinity)) return rounded(centre);
+  const bound = (value) => (Number.isFinite(value) ? rounded(value) : value > 0 ? "∞" : "–");
+  return `${rounded(centre)} (${bound(low)} to ${bound(high)})`;
+}
+
+// Rows in the asked order: by a column, from small to large or, with a minus, the other way.
+function sortedRows(rows, sort) {
+  const key = sort.replace("-", "");
+  if (!key) return rows;
+  const value = {
+    run: (row) => row.label,
+    final: (row) => row.final[0],
+    cost: (row) => row.cost?.[0] ?? Infinity,
+    seeds: (row) => row.reached ?? 0,
+  }[key];
+  const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+  const sorted = [...rows].sort((a, b) => order(value(a), value(b)));
+  return sort.startsWith("-") ? sorted.reverse() : sorted;
+}
+
+function fillNumbers(table, rows, columns, sort) {
+  const focused = table.contains(document.activeElement) && document.activeElement.dataset.sort;
+  const heads = columns.map(([key, text]) => {
+    const button = element("button", { type: "button" }, text);
+    button.dataset.sort = key;
+    const cell = element("th", { scope: "col", className: key === "run" ? "" : "number" }, button);
+    if (sort.replace("-", "") !== key) return cell;
+    cell.setAttribute("aria-sort", sort.startsWith("-") ? "descending" : "ascending");
+    button.append(element("span", { "aria-hidden": "true" }, sort.startsWith("-") ? " ▼" : " ▲"));
+    return cell;
+  });
+  table.tHead.rows[0].replaceChildren(...heads);
+  table.tBodies[0].replaceChildren(
+    ...rows.map((row) => {
+      const cells = {
+        final: interval(row.final),
+        cost: row.cost === null ? "–" : interval(row.cost),
+        seeds: row.reached === null ? `${row.seeds}` : `${row.reached} of ${row.seeds}`,
+      };
+      return element(
+        "tr",
+        {},
+        element("th", { scope: "row" }, row.label),
+        ...columns
+          .filter(([key]) => key !== "run")
+          .map(([key]) => element("td", { className: "number" }, cells[key])),
+      );
+    }),
+  );
+  if (focused) table.querySelector(`[data-sort="${focused}"]`)?.focus();
+}
+
+// Columns as `Comparison.to_dataframe` names them.
+function numbersCsv(rows, metric, cost, target) {
+  const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  const number = (value) => (value === Infinity ? "inf" : value === -Infinity ? "-inf" : `${value}`);
+  const head = ["experiment", "run", "point", "title", "metric", "cost", "target", "seeds"];
+  const more = ["seeds_reached", "centre", "low", "high", "final", "final_low", "final_high"];
+  const lines = rows.map((row) => {
+    const costs = row.cost === null ? ["", "", ""] : row.cost.map(number);
+    const own = [row.experiment, row.run, row.point, row.title, metric, cost, `${target}`];
+    const counts = [`${row.seeds}`, row.reached === null ? "" : `${row.reached}`];
+    return [...own, ...counts, ...costs, ...row.final.map(number)].map(quoted).join();
+  });
+  return [[...head, ...more].join(), ...lines].join("\n") + "\n";
+}
+
+// Text as a literal of Python.
+function literal(text) {
+  return JSON.stringify(text);
+}
+
+// The line that gives the same numbers; null where no target can be compared.
+function pythonLine(rows, metric, cost, target, allPoints) {
+  if (target === "" || !rows.length) return null;
+  const runs = [...new Set(rows.map((row) => `${row.experiment}/${row.run}`))];
+  const asked = [literal("atlas.nc"), literal(metric), literal(cost), compact(target)];
+  const more = [`runs=[${runs.map(literal).join(", ")}]`, ...(allPoints ? ["all_points=True"] : [])];
+  return `fedatlas.compare(${[...asked, ...more].join(", ")}).to_dataframe()`;
+}
