@@ -18,10 +18,12 @@ from typer.testing import CliRunner
 import fedatlas
 from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
 from fedatlas.atlas import exporting, publishing
+from fedatlas.atlas.data_card import data_card
 from fedatlas.atlas.exporting import point_places, write_table
 from fedatlas.atlas.publishing import Publication, publish
 from fedatlas.atlas.thinning import kept_records, thinned
 from fedatlas.cli import app
+from fedatlas.data.catalogue import load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts
 from fedatlas.files import canonical_json, file_digest
@@ -396,3 +398,12 @@ def test_commands_publish_compare_and_export(results, tmp_path, monkeypatch):
     assert figure.read_text(encoding="utf-8").rstrip().endswith("</svg>")
     told = fedatlas_("export", tmp_path / "out", tmp_path / "again.parquet")
     assert "rows of 2 traces" in told
+
+
+def test_the_data_card_is_as_generated():
+    card = data_card(load_catalogue(ROOT / "config" / "datasets.yaml"))
+    assert (ROOT / "docs" / "data-card.md").read_text(encoding="utf-8") == card, (
+        "run: fedatlas data-card --output docs/data-card.md"
+    )
+    for name in ("seed", "bytes_up", "suboptimality", "uci-credit-card", "PhysioNet"):
+        assert name in card

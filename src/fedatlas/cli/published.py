@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedatlas.cli.options import Catalogue, Configuration
+from fedatlas.cli.options import Catalogue, Configuration, Output
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
 
@@ -121,7 +121,15 @@ def compare(
     typer.echo(found)
 
 
-COMMANDS = (export, publish, compare)
+def data_card(output: Output, catalogue: Catalogue = Path("config/datasets.yaml")) -> None:
+    """Write what tables of traces hold, and the licences of data sets, as Markdown."""
+    from fedatlas.atlas.data_card import data_card
+    from fedatlas.data.catalogue import load_catalogue
+
+    write_text(output, data_card(load_catalogue(catalogue)))
+
+
+COMMANDS = (export, publish, compare, data_card)
 
 
 def _licences(catalogue: Path) -> dict[str, str]:

@@ -77,7 +77,8 @@ function interval([centre, low, high]) {
   if (centre === Infinity) return "never";
   if (low === high || (low <= 0 && high === Infinity)) return rounded(centre);
   const bound = (value) => (Number.isFinite(value) ? rounded(value) : value > 0 ? "∞" : "–");
-  return `${rounded(centre)} (${bound(low)} to ${bound(high)})`;
+  // A line may break before the bracket only.
+  return `${rounded(centre)} (${bound(low)}\u00a0to\u00a0${bound(high)})`;
 }
 
 // Rows in the asked order: by a column, from small to large or, with a minus, the other way.
