@@ -15,6 +15,8 @@ FORMAT = "fedatlas table 1"
 SUFFIX = ".parquet"
 #: Keys of the file's metadata.
 ABOUT, INDEX = b"fedatlas", b"fedatlas.index"
+# Of an index, unpacked; that of thousands of traces has some ten million.
+_MOST_BYTES = 1 << 28
 
 
 class Described(NamedTuple):
@@ -26,14 +28,14 @@ class Described(NamedTuple):
 
 #: Columns besides costs and measurements.
 KEYS = {
-    "paper": Described("paper, or `ours`"),
-    "experiment": Described("experiment"),
+    "paper": Described("paper, or ours"),
+    "experiment": Described("name of the experiment"),
     "run": Described("run of the experiment"),
     "point": Described("point of the run's grid"),
     "seed": Described("random seed", "int64"),
     "record": Described("position in the record schedule", "int64"),
     "title": Described("what figures call the run"),
-    "method": Described("method"),
+    "method": Described("name of the method"),
     "selected": Described("whether the experiment chose this point", "bool"),
     "tuning": Described("whether the seed chose a point, so that no verdict looks at it", "bool"),
     "status": Described("outcome of the seed: ok or diverged"),
@@ -53,5 +55,9 @@ def packed_index(index: dict[str, Any]) -> bytes:
 
 def unpacked_index(packed: bytes) -> dict[str, Any]:
     """What `packed_index` packed; ValueError or zlib.error for anything else."""
-    found: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed, validate=True)))
+    unpacked = zlib.decompressobj()
+    text = unpacked.decompress(base64.b64decode(packed, validate=True), _MOST_BYTES)
+    if unpacked.unconsumed_tail:
+        raise ValueError(f"its index claims more than {_MOST_BYTES} bytes")
+    found: dict[str, Any] = json.loads(text)
     return found
