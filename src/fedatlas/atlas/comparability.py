@@ -93,7 +93,7 @@ def beside(
     kept: list[AtlasRun] = []
     refused: dict[str, list[str]] = {}
     for run in published:
-        by_run = ([*differences(own, run, metric, costs)] for own in mine)
+        by_run = [list(differences(own, run, metric, costs)) for own in mine]
         why = "; ".join(map(str, min(by_run, key=len)))
         if why:
             refused.setdefault(why, []).append(f"{run.experiment}/{run.run}")

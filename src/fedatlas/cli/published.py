@@ -110,12 +110,23 @@ def compare(
     from fedatlas.atlas.opening import open_atlas
     from fedatlas.atlas.plotting import plot
 
-    chosen = {"experiments": experiments, "runs": runs, "published": published}
+    costs = cost or ["exchanges", "bytes", "gradient_evaluations"]
     with open_atlas(traces) as ours, open_atlas(against) as theirs:
-        costs = cost or ["exchanges", "bytes", "gradient_evaluations"]
-        found = compare(ours, metric, costs, target, against=theirs, **chosen)
+        found = compare(
+            *(ours, metric, costs, target),
+            experiments=experiments,
+            runs=runs,
+            against=theirs,
+            published=published,
+        )
         if figure is not None:
-            plot(ours, metric, costs, against=theirs, **chosen).save(figure)
+            plot(
+                *(ours, metric, costs),
+                experiments=experiments,
+                runs=runs,
+                against=theirs,
+                published=published,
+            ).save(figure)
     if csv is not None:
         write_text(csv, found.to_dataframe().to_csv(index=False))
     typer.echo(found)
