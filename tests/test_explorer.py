@@ -265,6 +265,7 @@ def test_intervals_are_bands_by_choice(open_page, written):
 
 
 def downloaded(page) -> pd.DataFrame:
+    page.wait_for_selector(READY)
     with page.expect_download() as download:
         page.click("#save-numbers")
     return pd.read_csv(download.value.path())
@@ -295,7 +296,6 @@ def python_finds(page, written: Path, monkeypatch) -> pd.DataFrame:
 )
 def test_the_table_s_numbers_are_those_of_its_line_of_python(open_page, written, monkeypatch, view):
     page = open_page(view)
-    page.wait_for_selector(READY)
     table = downloaded(page).set_index(["experiment", "run", "point"]).sort_index()
     found = python_finds(page, written, monkeypatch)
     found = found.set_index(["experiment", "run", "point"]).sort_index().loc[table.index]
@@ -318,6 +318,7 @@ def test_the_table_s_numbers_are_those_of_its_line_of_python(open_page, written,
 
 
 def rows_of(page) -> list[list[str]]:
+    page.wait_for_selector(READY)
     rows = page.locator("#numbers-table tbody tr").all()
     return [row.locator("th, td").all_inner_texts() for row in rows]
 
@@ -355,6 +356,7 @@ def test_the_table_is_sorted_filtered_and_follows_the_legend(open_page):
 
 def test_a_measurement_without_a_best_value_has_no_target(open_page):
     page = open_page("show=vfb2-crosspaper/svrg&y=tau_1&x=round")
+    page.wait_for_selector(READY)
     assert page.is_disabled("#target") and page.is_disabled("#copy-python")
     assert rows_of(page)[0][1:] == ["7", "–", "2"]
 

@@ -124,24 +124,30 @@ function start(atlas) {
   }
 
   // Draws what is chosen as soon as all of it is read, unless the choice has changed by then.
-  let reading = null;
+  let reading = null; // what is waited for last
   function renderFigure() {
     const missing = chosenPoints()
       .map(({ point }) => point)
       .filter((point) => !point.values && reasonToLeaveOut(point) === null);
+    delete document.body.dataset.ready;
     if (!missing.length) {
-      reading = null;
-      drawFigure();
-      document.body.dataset.ready = "true";
+      const drawn = (reading = drawFigure());
+      // A reader waits for the figure: the table comes after the frame that shows it.
+      const fill = () => {
+        if (reading !== drawn) return;
+        renderNumbers(drawn);
+        document.body.dataset.ready = "true";
+      };
+      requestAnimationFrame(() => setTimeout(fill));
       return;
     }
-    delete document.body.dataset.ready;
     byId("message").textContent = `Reading ${counted(missing.length, "curve")} …`;
     const started = loadPoints(atlas, missing);
     reading = started;
     started.then(() => reading === started && renderFigure());
   }
 
+  // Returns the curves that are drawn.
   function drawFigure() {
     const { entries, leftOut } = gathered();
     const shown = entries.filter((entry) => !state.hidden.has(entry.key));
@@ -164,7 +170,7 @@ function start(atlas) {
     fillLegend(byId("legend"), entries, state.hidden, themed().colours);
     byId("legend").entries = new Map(entries.map((entry) => [entry.key, entry]));
     fillList(byId("left-out"), byId("left-out-list"), leftOut);
-    renderNumbers(shown);
+    return shown;
   }
 
   // What statistics of the shown measurement need: how it is summed up, and Student's t.

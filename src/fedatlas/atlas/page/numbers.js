@@ -3,27 +3,28 @@
 
 const SORTABLE = ["run", "final", "cost", "seeds"];
 
-// The level of a value: the logarithm of its distance to the best one. Smaller is better.
-function levelOf(value, { best, smallest }) {
-  return Math.log10(Math.max(best === 1 ? 1 - value : value, smallest));
+// How far a value is from the best one, within what a measurement tells apart.
+function distanceOf(value, { best, smallest }) {
+  return Math.max(best === 1 ? 1 - value : value, smallest);
 }
 
-// Levels of one seed by record; where the objective stands above its start, the measurement hides
-// how far away the run is, and the level is no better than the start's.
-function levelsOf(values, objective, scale) {
-  const levels = Float64Array.from(values, (value) => levelOf(value, scale));
-  if (scale.best === 1 || objective === null) return levels;
-  return levels.map((level, i) => (objective[i] > objective[0] ? Math.max(level, levels[0]) : level));
-}
-
-// The cost at which levels first are at the target's, on a straight line between two records. A
-// start that is there costs as much as the record after it, as ratios need a cost.
-function costToReach(levels, costs, level) {
-  const found = levels.findIndex((value) => value <= level);
-  if (found < 0) return Infinity;
+// The cost at which a seed first is within a distance, on a straight line of logarithms between two
+// records. A start that is there costs as much as the record after it, as ratios need a cost. Where
+// the objective stands above its start, a measurement hides how far away the run is: it is then no
+// nearer than the start.
+function costToReach(values, objective, costs, distance, scale) {
+  const start = distanceOf(values[0], scale);
+  const hides = (i) => scale.best !== 1 && objective !== null && objective[i] > objective[0];
+  const at = (i) => {
+    const own = distanceOf(values[i], scale);
+    return hides(i) ? Math.max(own, start) : own;
+  };
+  let found = 0;
+  while (found < values.length && !(at(found) <= distance)) found++;
+  if (found === values.length) return Infinity;
   if (found === 0) return costs[1];
-  const [before, after] = [levels[found - 1], levels[found]];
-  const share = Number.isFinite(before) ? (before - level) / (before - after) : 1;
+  const [before, after] = [Math.log10(at(found - 1)), Math.log10(at(found))];
+  const share = Number.isFinite(before) ? (before - Math.log10(distance)) / (before - after) : 1;
   return costs[found - 1] + share * (costs[found] - costs[found - 1]);
 }
 
@@ -50,10 +51,10 @@ function numbersOf(point, { y, x, target }, network, { scale, quantiles }) {
   if (target === "" || scale.best === null) return row;
   const costs = costRows(point, x, network);
   const objective = "objective" in point.columns ? rowsOf(point, "objective") : null;
-  const level = Math.log10(scale.best === 1 ? 1 - target : target);
+  const distance = scale.best === 1 ? 1 - target : target;
   const found = seeds.map((seed) => {
     const own = objective && of(objective, seed);
-    return costToReach(levelsOf(of(values, seed), own, scale), of(costs, seed), level);
+    return costToReach(of(values, seed), own, of(costs, seed), distance, scale);
   });
   row.cost = costInterval(found, point.seeds, quantiles);
   row.reached = found.filter(Number.isFinite).length;
@@ -63,22 +64,24 @@ function numbersOf(point, { y, x, target }, network, { scale, quantiles }) {
 // The hardest target that every curve's centre meets, with one digit; "" where there is none.
 function proposedTarget(entries, scale) {
   if (scale.best === null || !entries.length) return "";
-  const levels = entries.map(({ curve }) =>
-    curve.centre.reduce((lowest, value) => Math.min(lowest, levelOf(value, scale)), Infinity),
+  const nearest = entries.map(({ curve }) =>
+    curve.centre.reduce((least, value) => Math.min(least, distanceOf(value, scale)), Infinity),
   );
-  const distance = 10 ** Math.max(...levels.filter(Number.isFinite));
+  const distance = Math.max(...nearest.filter(Number.isFinite));
   const digit = 10 ** Math.floor(Math.log10(distance));
   const easier = Math.ceil((distance / digit) * 1.0001) * digit;
   const target = scale.best === 1 ? 1 - easier : easier;
   return Number.isFinite(target) ? Number(target.toPrecision(6)) : "";
 }
 
+// A number with its bounds; lines may break between numbers only.
 function interval([centre, low, high]) {
-  if (centre === Infinity) return "never";
-  if (low === high || (low <= 0 && high === Infinity)) return rounded(centre);
+  const number = (...parts) => element("span", { className: "whole" }, ...parts);
+  if (centre === Infinity) return [number("never")];
+  if (low === high || (low <= 0 && high === Infinity)) return [number(rounded(centre))];
   const bound = (value) => (Number.isFinite(value) ? rounded(value) : value > 0 ? "∞" : "–");
-  // A line may break before the bracket only.
-  return `${rounded(centre)} (${bound(low)}\u00a0to\u00a0${bound(high)})`;
+  const bounds = [number("(", bound(low)), " to ", number(bound(high), ")")];
+  return [number(rounded(centre)), " ", element("span", { className: "bounds" }, ...bounds)];
 }
 
 // Rows in the asked order: by a column, from small to large or, with a minus, the other way.
@@ -112,8 +115,8 @@ function fillNumbers(table, rows, columns, sort) {
     ...rows.map((row) => {
       const cells = {
         final: interval(row.final),
-        cost: row.cost === null ? "–" : interval(row.cost),
-        seeds: row.reached === null ? `${row.seeds}` : `${row.reached} of ${row.seeds}`,
+        cost: row.cost === null ? ["–"] : interval(row.cost),
+        seeds: [row.reached === null ? `${row.seeds}` : `${row.reached} of ${row.seeds}`],
       };
       return element(
         "tr",
@@ -121,7 +124,7 @@ function fillNumbers(table, rows, columns, sort) {
         element("th", { scope: "row" }, row.label),
         ...columns
           .filter(([key]) => key !== "run")
-          .map(([key]) => element("td", { className: "number" }, cells[key])),
+          .map(([key]) => element("td", { className: "number" }, ...cells[key])),
       );
     }),
   );
