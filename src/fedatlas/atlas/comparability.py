@@ -94,7 +94,8 @@ def beside(
     refused: dict[str, list[str]] = {}
     for run in published:
         by_run = [list(differences(own, run, metric, costs)) for own in mine]
-        why = "; ".join(map(str, min(by_run, key=len)))
+        fewest = min(by_run, key=len)
+        why = "; ".join(map(str, fewest))
         if why:
             refused.setdefault(why, []).append(f"{run.experiment}/{run.run}")
         else:
