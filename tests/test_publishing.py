@@ -27,6 +27,8 @@ from fedatlas.data.catalogue import load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts
 from fedatlas.files import canonical_json, file_digest
+from fedatlas.plan.closure import code_digest
+from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import write_trace
 from trace_factory import make_trace
 from verdict_factory import every_outcome
@@ -334,6 +336,25 @@ def test_a_published_run_stands_beside_ours_with_costs_by_hand(tmp_path):
     (axes,) = drawn.figure.axes
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
     assert legend == ["mine-a9a: NEW", "ours-a: PAGE (published)"]
+
+
+@pytest.mark.parametrize("current", [True, False])
+def test_code_that_is_not_that_of_today_is_named(tmp_path, current):
+    trace = make_trace([[1, 0.1]])
+    stated = json.loads(problem(trace).attrs["specification"]) | {
+        "partition": {"kind": "horizontal", "assignment": "consecutive", "clients": 10},
+        **{"paper": "ours", "experiment": "ours-a", "run": "page", "point": "only"},
+        **{"algorithm": "fedavg", "hyper_parameters": {}, "record_every": 10, "seeds": [0]},
+    }
+    here = code_digest(*RunSpec.model_validate(stated).code)
+    theirs = problem(trace, **stated).assign_attrs(source_digest=here if current else "c" * 64)
+    mine = one_run(tmp_path / "mine.nc", problem(trace, **stated), "new", "mine-a9a")
+    atlas = one_run(tmp_path / "published.nc", theirs)
+    found = fedatlas.compare(mine, "gradient_norm", "bytes", 0.5, against=atlas)
+    said = (
+        f"ours-a/page: published by other code (cccccccccccc) than is installed here ({here[:12]})"
+    )
+    assert found.dataset.attrs["notes"] == ([] if current else [said])
 
 
 FEWER = {"kind": "horizontal", "clients": 4, "test": 100, "samples": None}

@@ -209,6 +209,10 @@ def _known(cost: str) -> str:
 def _measuring(runs: Iterable[AtlasRun], metric: str) -> list[AtlasRun]:
     """The runs that measure the metric."""
     there = list(runs)
+    if not there:
+        raise FedatlasError(
+            "runs: none has a selected point yet; run the selection, or ask for all points"
+        )
     measuring = [run for run in there if metric in run.trace]
     if not measuring:
         names = [name for name in MEASUREMENTS if any(name in run.trace for run in there)]

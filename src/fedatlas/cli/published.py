@@ -102,6 +102,9 @@ def compare(
     published: Annotated[
         list[str] | None, typer.Option(help="Names or globs of published experiments.")
     ] = None,
+    all_points: Annotated[
+        bool, typer.Option(help="Ours at all points of grids, not at the chosen ones only.")
+    ] = False,
     figure: Annotated[Path | None, typer.Option(help="Curves to draw, .svg or .png.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Table to write.")] = None,
 ) -> None:
@@ -116,6 +119,7 @@ def compare(
             *(ours, metric, costs, target),
             experiments=experiments,
             runs=runs,
+            all_points=all_points,
             against=theirs,
             published=published,
         )
@@ -124,6 +128,7 @@ def compare(
                 *(ours, metric, costs),
                 experiments=experiments,
                 runs=runs,
+                all_points=all_points,
                 against=theirs,
                 published=published,
             ).save(figure)

@@ -2,12 +2,13 @@
 
 function described() {
   const description = JSON.parse(byId("description").textContent);
-  const { papers, costs, measurements, claims, firstMeasurements, shows, folder } = description;
+  const { papers, costs, measurements, claims, firstMeasurements, shows } = description;
   const atlas = {
     papers,
     claims,
     firstMeasurements,
-    folder,
+    folder: description.folder,
+    name: description.atlas,
     experiments: papers.flatMap((paper) => paper.experiments),
     runs: new Map(),
     points: new Map(),

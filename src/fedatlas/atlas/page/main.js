@@ -223,7 +223,8 @@ function start(atlas) {
         ? "No value of this measurement is best, so there is no target. "
         : `Cost, in ${cost}: geometric mean over the seeds that reached the target. `) +
       "In brackets 95 % intervals over seeds.";
-    const line = pythonLine(sorted, state.y, pythonCost(), target, state.points === "all");
+    const all = state.points === "all";
+    const line = pythonLine(atlas.name, sorted, state.y, pythonCost(), target, all);
     byId("python").firstElementChild.textContent =
       line === null ? "There is no such line without a target." : `import fedatlas\n${line}`;
     byId("copy-python").disabled = line === null;

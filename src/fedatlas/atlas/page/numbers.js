@@ -152,10 +152,10 @@ function literal(text) {
 }
 
 // The line that gives the same numbers; null where no target can be compared.
-function pythonLine(rows, metric, cost, target, allPoints) {
+function pythonLine(name, rows, metric, cost, target, allPoints) {
   if (target === "" || !rows.length) return null;
   const runs = [...new Set(rows.map((row) => `${row.experiment}/${row.run}`))];
-  const asked = [literal("atlas.nc"), literal(metric), literal(cost), compact(target)];
+  const asked = [literal(name), literal(metric), literal(cost), compact(target)];
   const more = [`runs=[${runs.map(literal).join(", ")}]`, ...(allPoints ? ["all_points=True"] : [])];
   return `fedatlas.compare(${[...asked, ...more].join(", ")}).to_dataframe()`;
 }
