@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedatlas.atlas.comparison import compare, interpolate
     from fedatlas.atlas.costs import along
-    from fedatlas.atlas.opening import open_atlas
     from fedatlas.atlas.plotting import plot
+    from fedatlas.atlas.reading import open_atlas
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "along", "compare", "interpolate", "open_atlas", "plot"]
@@ -22,7 +22,7 @@ _HOMES = {
     "along": "fedatlas.atlas.costs",
     "compare": "fedatlas.atlas.comparison",
     "interpolate": "fedatlas.atlas.comparison",
-    "open_atlas": "fedatlas.atlas.opening",
+    "open_atlas": "fedatlas.atlas.reading",
     "plot": "fedatlas.atlas.plotting",
 }
 

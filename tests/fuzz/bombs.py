@@ -16,7 +16,7 @@ from typing import Any
 
 from catalogue_entry import tiny, tiny_images, written
 from fedatlas.atlas.joining import join_papers
-from fedatlas.atlas.opening import open_atlas
+from fedatlas.atlas.reading import open_atlas
 from fedatlas.data.folders import opened_image
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.csv import CsvTable, read_csv

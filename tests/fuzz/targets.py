@@ -490,8 +490,8 @@ def _of_netcdf(path: Path, read: Callable[[], Any], hostile: bool) -> Case:
 
 def atlas(folder: Path, hostile: bool = False) -> Case:
     from atlas_factory import write_atlas
-    from fedatlas.atlas.opening import open_atlas
-    from fedatlas.atlas.reading import atlas_runs
+    from fedatlas.atlas.reading import open_atlas
+    from fedatlas.atlas.runs import atlas_runs
     from trace_factory import make_trace
 
     path = folder / "atlas.nc"
@@ -508,8 +508,8 @@ def atlas(folder: Path, hostile: bool = False) -> Case:
 def table(folder: Path) -> Case:
     from atlas_factory import write_atlas
     from fedatlas.atlas.exporting import point_places, write_table
-    from fedatlas.atlas.opening import open_atlas
-    from fedatlas.atlas.reading import atlas_runs
+    from fedatlas.atlas.reading import open_atlas
+    from fedatlas.atlas.runs import atlas_runs
     from trace_factory import make_trace
 
     made = make_trace(np.geomspace(1, 0.1, 6).reshape(2, 3))[["gradient_norm", "status"]]

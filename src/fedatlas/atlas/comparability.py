@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedatlas.atlas.reading import AtlasRun
+from fedatlas.atlas.runs import AtlasRun
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import specification
 from fedatlas.plan.closure import code_digest

@@ -15,8 +15,8 @@ import xarray as xr
 
 from fedatlas.atlas.comparability import beside, notes
 from fedatlas.atlas.compared import Comparison
-from fedatlas.atlas.opening import opened
-from fedatlas.atlas.reading import Atlas, AtlasRun, atlas_runs
+from fedatlas.atlas.reading import opened
+from fedatlas.atlas.runs import Atlas, AtlasRun, atlas_runs
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.levels import (

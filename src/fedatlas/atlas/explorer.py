@@ -17,8 +17,8 @@ from pathlib import Path
 from plotly.offline import get_plotlyjs
 
 from fedatlas.atlas.explorer_data import describe
-from fedatlas.atlas.opening import open_atlas
 from fedatlas.atlas.page import SCRIPTS, STYLE, TEMPLATE
+from fedatlas.atlas.reading import open_atlas
 from fedatlas.evaluation.interval_drawing import STYLE as INTERVAL_STYLE
 from fedatlas.evaluation.verdicts import read_verdicts
 from fedatlas.files import text_digest, write_text

@@ -13,8 +13,8 @@ import numpy as np
 import xarray as xr
 from scipy.special import stdtrit
 
-from fedatlas.atlas.reading import Atlas, run_title
 from fedatlas.atlas.rounding import six_digits
+from fedatlas.atlas.runs import Atlas, run_title
 from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.interval_drawing import HEIGHT, KEY, WIDTH, drawing, ticks
 from fedatlas.evaluation.levels import diverged, drawn_values, smallest

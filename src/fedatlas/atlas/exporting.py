@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import xarray as xr
 
 from fedatlas import __version__
-from fedatlas.atlas.reading import Atlas
 from fedatlas.atlas.rounding import six_digits
+from fedatlas.atlas.runs import Atlas
 from fedatlas.atlas.tables import ABOUT, FORMAT, INDEX, KEYS, packed_index
 from fedatlas.atlas.thinning import THINNED, thinned
 from fedatlas.errors import FedatlasError

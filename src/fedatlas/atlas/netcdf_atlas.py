@@ -8,7 +8,7 @@ import xarray as xr
 from h5py import h5g, h5i, h5o
 
 from fedatlas.atlas import FORMAT
-from fedatlas.atlas.reading import Atlas
+from fedatlas.atlas.runs import Atlas
 from fedatlas.atlas.store import attributes_of, open_group
 from fedatlas.errors import FedatlasError
 from fedatlas.traces.contents import checked_children, naming, opened_child

@@ -11,8 +11,8 @@ import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
 from fedatlas.atlas.comparability import beside
-from fedatlas.atlas.opening import opened
-from fedatlas.atlas.reading import Atlas, AtlasRun, atlas_runs
+from fedatlas.atlas.reading import opened
+from fedatlas.atlas.runs import Atlas, AtlasRun, atlas_runs
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.convergence import compose

@@ -17,7 +17,7 @@ from fedatlas.atlas.checksums import write_sums
 from fedatlas.atlas.crate import describe_folder
 from fedatlas.atlas.exporting import point_places, write_table
 from fedatlas.atlas.markdown import counted, paragraph
-from fedatlas.atlas.reading import Atlas
+from fedatlas.atlas.runs import Atlas
 from fedatlas.atlas.tables import SUFFIX
 from fedatlas.atlas.thinning import THINNED
 from fedatlas.errors import FedatlasError

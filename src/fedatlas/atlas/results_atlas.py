@@ -9,7 +9,7 @@ import xarray as xr
 
 from fedatlas.atlas import FORMAT
 from fedatlas.atlas.groups import text_of
-from fedatlas.atlas.reading import ListedAtlas
+from fedatlas.atlas.runs import ListedAtlas
 from fedatlas.atlas.store import attributes_of
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import read_json

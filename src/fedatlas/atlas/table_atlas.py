@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import xarray as xr
 
 from fedatlas.atlas.checksums import check_sums
-from fedatlas.atlas.reading import ListedAtlas
+from fedatlas.atlas.runs import ListedAtlas
 from fedatlas.atlas.tables import ABOUT, FORMAT, INDEX, SUFFIX, unpacked_index
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.cost_names import COSTS

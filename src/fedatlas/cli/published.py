@@ -12,7 +12,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
 
 if TYPE_CHECKING:
-    from fedatlas.atlas.reading import Atlas
+    from fedatlas.atlas.runs import Atlas
 
 Traces = Annotated[
     Path, typer.Argument(help="Results folder, atlas (.nc), table (.parquet) or published folder.")
@@ -31,7 +31,7 @@ def export(
 ) -> None:
     """Write traces as one table, a row for each run, seed and record."""
     from fedatlas.atlas.exporting import point_places, write_table
-    from fedatlas.atlas.opening import open_atlas
+    from fedatlas.atlas.reading import open_atlas
 
     if output.suffix != ".parquet":
         raise FedatlasError(f"{output}: must end in .parquet, the format that is written")
@@ -110,8 +110,8 @@ def compare(
 ) -> None:
     """Put own runs beside published ones of the same problem: what each spends to a target."""
     from fedatlas.atlas.comparison import compare
-    from fedatlas.atlas.opening import open_atlas
     from fedatlas.atlas.plotting import plot
+    from fedatlas.atlas.reading import open_atlas
 
     costs = cost or ["exchanges", "bytes", "gradient_evaluations"]
     with open_atlas(traces) as ours, open_atlas(against) as theirs:
@@ -156,7 +156,7 @@ def _licences(catalogue: Path) -> dict[str, str]:
 
 def _described(traces: Path, config: Path) -> "Atlas":
     """The atlas; a results folder with the titles of the configuration."""
-    from fedatlas.atlas.opening import open_atlas
+    from fedatlas.atlas.reading import open_atlas
     from fedatlas.atlas.results_atlas import ResultsAtlas
     from fedatlas.plan.build import build_sound_plan
 
