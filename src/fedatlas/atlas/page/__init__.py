@@ -12,6 +12,7 @@ SCRIPTS = tuple(
         "unpack",
         "curves",
         "numbers",
+        "numbers_panel",
         "state",
         "figure",
         "panels",
