@@ -1,4 +1,5 @@
-"""The atlas at the size of all papers: joining traces on both levels, opening it, comparing runs.
+"""The atlas at the size of all papers: joining traces on both levels, opening it, comparing runs,
+exporting it as a table.
 
 Made are 5 papers of 460 traces, each of 5 seeds × 200 records × 15 variables; with --traces N of N
 traces in all. Every step runs in a process of its own; printed are its seconds by the wall and of
@@ -20,6 +21,7 @@ import xarray as xr
 
 import fedatlas
 from fedatlas.atlas import FORMAT
+from fedatlas.atlas.exporting import point_places, write_table
 from fedatlas.atlas.joining import (
     JoinedExperiment,
     JoinedPaper,
@@ -126,7 +128,12 @@ def compare_one(folder: Path, traces: int) -> None:
     with fedatlas.open_atlas(folder / "atlas" / "atlas.nc") as atlas:
         one = [f"{PAPERS[-1]}-made"]
         compared = fedatlas.compare(atlas, "test_auroc", costs, 0.99, experiments=one)
-    assert compared.sizes["run"] == len(runs_of(traces))
+    assert compared.dataset.sizes["run"] == len(runs_of(traces))
+
+
+def export(folder: Path, traces: int) -> None:
+    with fedatlas.open_atlas(folder / "atlas" / "atlas.nc") as atlas:
+        write_table(atlas, point_places(atlas), folder / "atlas.parquet", {})
 
 
 STEPS = {
@@ -134,6 +141,7 @@ STEPS = {
     "join papers": join_second_level,
     "open": open_lazily,
     "compare one experiment": compare_one,
+    "export": export,
 }
 BY_XARRAY = {
     "join traces, by xarray": join_traces_by_xarray,

@@ -87,7 +87,11 @@ def write_traces(folder: Path, runs: int, points: tuple[str, ...]) -> JoinedPape
                 dataset="none",
                 runs=tuple(
                     JoinedRun(
-                        name=run, title=f"Method {run}", selected_in=experiment, points=points
+                        name=run,
+                        title=f"Method {run}",
+                        code="",
+                        selected_in=experiment,
+                        points=points,
                     )
                     for run in names
                 ),

@@ -74,7 +74,7 @@ def small_atlas(path: Path) -> Path:
     for name in [*lost.data_vars, *lost.coords]:
         if lost[name].dims == ("seed", "record"):
             lost[name][1, 10:] = np.nan
-    lost["status"] = ("seed", ["ok", "diverged", "ok"])
+    lost["status"] = ("seed", ["ok", "diverged", "ok"], lost["status"].attrs)
     steps = {"step_size-0.1": noisy_trace(0.8, seed=1, step=0.1)}
     steps["step_size-0.3"] = noisy_trace(0.9, seed=2, step=0.3)
     parties = vertical_trace(0.3 * 0.5 ** np.arange(11)[None] * np.array([[1.0], [1.1]]))

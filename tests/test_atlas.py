@@ -28,7 +28,7 @@ from fedatlas.atlas.joining import (
     join_papers,
     join_traces,
 )
-from fedatlas.atlas.reading import atlas_runs
+from fedatlas.atlas.runs import atlas_runs
 from fedatlas.atlas.store import open_group
 from fedatlas.cli import app
 from fedatlas.errors import FedatlasError

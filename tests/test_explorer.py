@@ -2,15 +2,18 @@
 
 import re
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
 from fedatlas.atlas.explorer import write_explorer
@@ -242,8 +245,137 @@ def test_ranges_reach_from_the_lowest_to_the_highest_seed(open_page, written):
     values = np.array(page.evaluate(f"{bands}[0].y"))
     trace = trace_at(written, "/fedpage/fedpage-first/page/step_size-0.1").gradient_norm.to_numpy()
     np.testing.assert_allclose(values, [*trace.max(axis=0), *trace.min(axis=0)[::-1]], rtol=1e-6)
-    page.uncheck("#band")
+    page.select_option("#band", "none")
     assert page.evaluate(f"{bands}.length") == 0
+
+
+def test_intervals_are_bands_by_choice(open_page, written):
+    page = open_page(f"{FIRST}&x=round&xs=linear&band=interval")
+    values = trace_at(written, "/fedpage/fedpage-first/page/step_size-0.1").gradient_norm.to_numpy()
+    mean, error = np.log10(values).mean(axis=0), np.log10(values).std(axis=0, ddof=1) / 3**0.5
+    half = stats.t.ppf(0.975, 2) * error
+    np.testing.assert_allclose(curves(page)[0][:, 1], 10**mean, rtol=3e-6)
+    band = page.evaluate("document.getElementById('figure').data.find(t => t.fill === 'toself').y")
+    expected = [*(mean + half), *(mean - half)[::-1]]
+    np.testing.assert_allclose(np.log10(band), expected, atol=1e-5)
+    assert "geometric means and their 95 % t-intervals" in page.inner_text("#message")
+    # A linear measurement has the usual mean.
+    page.select_option("#measurement", "objective")
+    np.testing.assert_allclose(curves(page)[0][:, 1], (values**2).mean(axis=0), rtol=3e-6)
+
+
+def downloaded(page) -> pd.DataFrame:
+    page.wait_for_selector(READY)
+    with page.expect_download() as download:
+        page.click("#save-numbers")
+    return pd.read_csv(download.value.path())
+
+
+def python_finds(page, written: Path, monkeypatch) -> pd.DataFrame:
+    """What the page's own line gives where the atlas lies."""
+    first, line = page.inner_text("#python").splitlines()
+    monkeypatch.chdir(written.parent)
+    names: dict[str, Any] = {}
+    exec(first, names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of clocks with another latency
+        return eval(line, names)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        f"{FIRST}&x=bytes",
+        f"{FIRST}&x=epoch&points=all&target=0.05",
+        "show=vfb2-crosspaper&y=suboptimality&x=round&target=0.001",
+        "show=vfb2-crosspaper&y=suboptimality&x=network&latency=2e-6&target=1e-3",
+        "show=vfb2-crosspaper&y=suboptimality&x=network&target=1e-3",
+        "show=fedpage-first/auc&y=test_auroc&x=round&target=0.8",
+        "show=vfb2-crosspaper&y=test_accuracy&x=bytes&target=0.7",
+    ],
+)
+def test_the_table_s_numbers_are_those_of_its_line_of_python(open_page, written, monkeypatch, view):
+    page = open_page(view)
+    table = downloaded(page).set_index(["experiment", "run", "point"]).sort_index()
+    found = python_finds(page, written, monkeypatch)
+    found = found.set_index(["experiment", "run", "point"]).sort_index().loc[table.index]
+    assert len(table) == page.locator("#numbers-table tbody tr").count() > 0
+    for name in (
+        "seeds",
+        "seeds_reached",
+        "centre",
+        "low",
+        "high",
+        "final",
+        "final_low",
+        "final_high",
+    ):
+        mine, theirs = (frame[name].to_numpy(float) for frame in (table, found))
+        if name == "seeds_reached":  # of a clock with another latency the page asks no target
+            theirs = np.where(np.isnan(mine), np.nan, theirs)
+        np.testing.assert_allclose(mine, theirs, rtol=2e-5, err_msg=name)
+    assert set(found["cost"]) == set(table["cost"])
+
+
+def rows_of(page) -> list[list[str]]:
+    page.wait_for_selector(READY)
+    rows = page.locator("#numbers-table tbody tr").all()
+    return [row.locator("th, td").all_inner_texts() for row in rows]
+
+
+def test_the_table_is_sorted_filtered_and_follows_the_legend(open_page):
+    page = open_page(f"{FIRST}&x=round&target=0.1")
+    shown = rows_of(page)
+    assert [row[0] for row in shown] == ["FedPAGE, step size 0.1", "FedAvg"]
+    assert [row[3] for row in shown] == ["3 of 3", "2 of 3"]
+    assert shown[1][2].endswith("∞)")  # one of its seeds diverged
+    head = page.locator("#numbers-table thead th").nth(2)
+    assert head.inner_text() == "cost to ≤ 0.1"
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert [row[0] for row in rows_of(page)] == ["FedAvg", "FedPAGE, step size 0.1"]
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "descending" and state(page)["sort"] == ["-cost"]
+    page.fill("#numbers-filter", "avg")
+    assert [row[0] for row in rows_of(page)] == ["FedAvg"]
+    assert "1 of 2 rows" in page.inner_text("#numbers-about")
+    assert "fedpage-first/page" not in page.inner_text("#python")
+    page.fill("#numbers-filter", "")
+    page.locator("#legend button").nth(1).click()
+    assert [row[0] for row in rows_of(page)] == ["FedPAGE, step size 0.1"]
+    page.fill("#target", "-1")
+    page.locator("#target").blur()
+    assert page.get_attribute("#target", "aria-invalid") == "true"
+    assert "above 0" in page.inner_text("#message")
+    page.fill("#target", "1e-9")
+    page.locator("#target").blur()
+    assert rows_of(page)[0][2:] == ["never", "0 of 3"]
+    page.click("#copy-python")
+    assert page.evaluate("navigator.clipboard.readText()") == page.text_content("#python")
+
+
+def test_a_measurement_without_a_best_value_has_no_target(open_page):
+    page = open_page("show=vfb2-crosspaper/svrg&y=tau_1&x=round")
+    page.wait_for_selector(READY)
+    assert page.is_disabled("#target") and page.is_disabled("#copy-python")
+    assert rows_of(page)[0][1:] == ["7", "–", "2"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_wrong(open_page, scheme):
+    """Names, roles, headings, contrast, and all else that axe-core tests of WCAG 2 A and AA."""
+    axe = pytest.importorskip("axe_playwright_python.base").AXE_SCRIPT
+    page = open_page("show=fedpage-first&show=vfb2-crosspaper&x=network&y=gradient_norm&sort=cost")
+    page.emulate_media(color_scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach(one => (one.open = true))")
+    until(page, "document.querySelectorAll('#claims .cases table').length > 0")
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    told = [
+        (one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found["violations"]
+    ]
+    assert told == []
+    assert len(found["passes"]) > 20
 
 
 def test_time_under_a_declared_network_is_as_the_formula_says(open_page, written):
@@ -605,7 +737,7 @@ def test_many_curves_share_colours_then_dashes(open_page, many):
     styles = page.evaluate("figure.data.map(trace => trace.line.color + trace.line.dash)")
     assert len(set(styles)) == len(styles) == 42
     message = page.inner_text("#message")
-    assert "Ranges of seeds are drawn for up to 24 curves" in message
+    assert "Bands are drawn for up to 24 curves" in message
     assert "Colours and dashes repeat" in message
     # The last two share their styles, not their names.
     names = page.evaluate(

@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib.image
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import rgb_to_hsv, to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
 from pydantic import ValidationError
 from scipy import stats
@@ -149,7 +149,8 @@ def test_a_dashed_run_has_the_colour_of_its_partner():
     handles = composed(traces(), TIME).axes[-1].get_legend().legend_handles
     by_label = {handle.get_label(): handle for handle in handles}
     first, dashed, other = (by_label[TITLES[run]] for run in ("async", "sync", "pooled"))
-    assert dashed.get_color() == first.get_color() != other.get_color()
+    hues = [rgb_to_hsv(to_rgb(line.get_color()))[0] for line in (first, dashed, other)]
+    assert hues[0] == pytest.approx(hues[1]) and abs(hues[0] - hues[2]) > 0.05
     assert (first.is_dashed(), dashed.is_dashed()) == (False, True)
 
 
@@ -161,7 +162,10 @@ def test_dashes_are_seen_where_a_run_coincides_with_its_partner():
         (line for line in place.lines if line.get_lw() > 1), key=lambda line: line.get_zorder()
     )
     assert (solid.is_dashed(), dashed.is_dashed()) == (False, True)
-    assert not solid.get_path_effects() and len(dashed.get_path_effects()) == 1
+    # The one below is wide and pale, its dashes thin and dark: neither hides the other.
+    assert solid.get_lw() > 2 * dashed.get_lw()
+    light, dark = (rgb_to_hsv(to_rgb(line.get_color()))[2] for line in (solid, dashed))
+    assert light - dark > 0.15
 
 
 def test_further_measurements_have_rows_of_their_own():
@@ -169,7 +173,7 @@ def test_further_measurements_have_rows_of_their_own():
     made = {"async": {"p": linear_trace([0.1] * 5, test_accuracy=ACCURACY)}}
     above, above_right, below, below_right = composed(made, figure).axes
     assert above.get_ylabel() == "objective f(x)"
-    assert below.get_ylabel() == "accuracy on the test samples"
+    assert below.get_ylabel() == "accuracy on the test samples\n(curves start below this axis)"
     assert (above.get_xlabel(), below.get_xlabel()) == ("", "gradient evaluations per sample")
     for place, values in ((above, made["async"]["p"].objective), (below, ACCURACY)):
         (line,) = medians(place).values()

@@ -147,7 +147,9 @@ def test_auroc_is_not_squeezed_by_its_start():
         # From 0.9 after the first tenth of the rounds to the best seed's end, and a twentieth more.
         assert place.get_ylim() == pytest.approx((0.897, 0.963))
         assert place.yaxis.get_major_formatter().get_useOffset() is False
-    assert axes[0, 0].get_ylabel() == "area under the ROC curve on the\ntest samples"
+    assert axes[0, 0].get_ylabel() == (
+        "area under the ROC curve on the\ntest samples\n(curves start below this axis)"
+    )
     low, high = medians(axes[0, 0]).values()
     assert {low[0, 1], high[0, 1]} == {0.5}  # drawn from its start on
 
@@ -157,6 +159,18 @@ def test_a_cheap_run_is_not_left_out_of_the_limits():
     figure = Figure(measurement="test_auroc", costs=("bytes",))
     (place,) = composed({"page": {"p": cheap}, "avg": {"p": dear}}, figure).axes
     assert place.get_ylim() == pytest.approx((0.5825, 0.9675))
+
+
+def test_an_early_record_does_not_squeeze_a_logarithmic_axis():
+    """A constant scores 0.2 and has a cost already, as tables of gradients have."""
+    late = np.linspace(0.9, 0.96, 39)
+    early = auroc_trace(np.r_[0.1, 0.2, late][None], cost_scale=0.05)
+    figure = Figure(measurement="test_auroc", costs=("bytes",))
+    (place,) = composed({"page": {"p": early}, "avg": {"p": rising(0.94, 0.95)}}, figure).axes
+    assert place.get_xscale() == "log"
+    low, high = place.get_ylim()
+    assert 0.89 < low < 0.9 and 0.96 < high < 0.97
+    assert place.get_ylabel().endswith("(curves start below this axis)")
 
 
 def test_a_min_max_objective_is_drawn_with_its_sign():

@@ -14,7 +14,7 @@ from atlas_factory import small_atlas
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import cost_axis
 
-MODULES = ("comparison", "compared", "costs", "plotting", "reading")
+MODULES = ("comparison", "compared", "costs", "plotting", "reading", "runs")
 OFFERED = [name for name in fedatlas.__all__ if name != "__version__"]
 
 

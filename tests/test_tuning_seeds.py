@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.atlas.joining import JoinedExperiment, JoinedPaper, JoinedRun, join_traces
-from fedatlas.atlas.reading import atlas_runs, open_atlas
+from fedatlas.atlas.reading import open_atlas
+from fedatlas.atlas.runs import atlas_runs
 from fedatlas.cli.options import read_traces
 from fedatlas.evaluation.claims.order import OrderTest
 from fedatlas.evaluation.results import Results

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 import fedatlas
-from fedatlas.atlas.reading import atlas_runs
+from fedatlas.atlas.runs import atlas_runs
 from fedatlas.traces.trace import read_trace
 from workflow_copy import WorkflowCopy, runs_in
 

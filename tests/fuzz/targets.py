@@ -490,7 +490,8 @@ def _of_netcdf(path: Path, read: Callable[[], Any], hostile: bool) -> Case:
 
 def atlas(folder: Path, hostile: bool = False) -> Case:
     from atlas_factory import write_atlas
-    from fedatlas.atlas.reading import atlas_runs, open_atlas
+    from fedatlas.atlas.reading import open_atlas
+    from fedatlas.atlas.runs import atlas_runs
     from trace_factory import make_trace
 
     path = folder / "atlas.nc"
@@ -502,6 +503,28 @@ def atlas(folder: Path, hostile: bool = False) -> Case:
             return len(list(atlas_runs(tree, all_points=True)))
 
     return _of_netcdf(path, read, hostile)
+
+
+def table(folder: Path) -> Case:
+    from atlas_factory import write_atlas
+    from fedatlas.atlas.exporting import point_places, write_table
+    from fedatlas.atlas.reading import open_atlas
+    from fedatlas.atlas.runs import atlas_runs
+    from trace_factory import make_trace
+
+    made = make_trace(np.geomspace(1, 0.1, 6).reshape(2, 3))[["gradient_norm", "status"]]
+    source = write_atlas(
+        folder / "atlas.nc", {"ours": {"ours-a": ({}, {"first": ("First", {"x": made})})}}
+    )
+    path = folder / "atlas.parquet"
+    with open_atlas(source) as tree:
+        write_table(tree, point_places(tree), path, {})
+
+    def read() -> int:
+        with open_atlas(path) as tree:
+            return len(list(atlas_runs(tree, all_points=True)))
+
+    return of_file(path, [path.read_bytes()], read)
 
 
 def joined(folder: Path, hostile: bool = False) -> Case:
@@ -543,6 +566,7 @@ TARGETS: dict[str, Callable[[Path], Case]] = {
     "checkpoint": checkpoint,
     "trace": trace,
     "atlas": atlas,
+    "table": table,
     "joined": joined,
     "hostile_trace": partial(trace, hostile=True),
     "hostile_atlas": partial(atlas, hostile=True),

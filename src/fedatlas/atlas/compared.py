@@ -24,6 +24,9 @@ class Comparison:
       two records on a straight line of logarithms; +inf if it never does or diverged, NaN for seeds
       that the run does not have;
     - `reached` (run, seed): whether the seed did; `seeds`, `seeds_reached` (run,): how many;
+    - `final_value` (run, seed): the measurement at the last record, NaN if the seed diverged;
+      `final`, `final_low`, `final_high` (run,): the mean of the others and its 95 % t-interval, of
+      logarithms where the measurement falls over orders of magnitude;
     - `centre`, `low`, `high` (run, cost): geometric mean of the seeds that reached it and the 95 %
       t-interval of its logarithm. The upper bound is +inf if a seed never reached the target; a
       single seed has the bounds 0 and +inf. If none reached it, the centre is +inf, and so is the
@@ -31,7 +34,9 @@ class Comparison:
 
     Coordinates along run are paper, experiment, run, point, title and algorithm; `clock` (run,
     cost) is "own" if a time under a network is that of the run's own simulation, otherwise
-    "counted". The attribute `left_out` lists the costs that runs do not have, and why.
+    "counted". The attribute `left_out` lists the costs that runs do not have, and why. Against
+    published traces `origin` (run,) is "ours" or "published"; the attributes `not_comparable` and
+    `notes` list what stands not beside ours, and what is foreign about the rest.
     """
 
     dataset: xr.Dataset
@@ -66,7 +71,13 @@ class Comparison:
         return pd.DataFrame(columns).set_index("run")
 
     def __repr__(self) -> str:
-        return f"{self._heading()}\n{self.table().to_string()}"
+        return "\n".join([self._heading(), self.table().to_string(), *self.remarks()])
+
+    def remarks(self) -> list[str]:
+        """Against published traces, what is foreign about them, and which are not comparable."""
+        attributes = self.dataset.attrs
+        refused = (f"not comparable: {one}" for one in attributes.get("not_comparable", ()))
+        return [*(f"note: {one}" for one in attributes.get("notes", ())), *refused]
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(self._heading())}</p>{self.table().to_html()}"
@@ -85,6 +96,12 @@ def _row_names(found: xr.Dataset) -> list[str]:
     names = list(titles)
     if len(set(experiments)) > 1:
         names = [": ".join(pair) for pair in zip(experiments, names, strict=True)]
+    if "origin" in found.coords:
+        origins = [str(origin) for origin in found["origin"].to_numpy()]
+        names = [
+            f"{name} (published)" if origin == "published" else name
+            for name, origin in zip(names, origins, strict=True)
+        ]
     return [
         f"{name}, {point}" if names.count(name) > 1 else name
         for name, point in zip(names, points, strict=True)

@@ -5,18 +5,28 @@ records of a seed has no measurement. Costs that a run does not count are NaN an
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from fedatlas.atlas.comparability import beside, notes
 from fedatlas.atlas.compared import Comparison
-from fedatlas.atlas.reading import Atlas, AtlasRun, atlas_runs, opened
+from fedatlas.atlas.reading import opened
+from fedatlas.atlas.runs import Atlas, AtlasRun, atlas_runs
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_counted, own_latency
-from fedatlas.evaluation.levels import cost_to_reach, log_target, mean_interval
+from fedatlas.evaluation.levels import (
+    cost_to_reach,
+    diverged,
+    drawn_values,
+    log_target,
+    mean_interval,
+    smallest,
+)
 from fedatlas.schema.cost_names import COSTS, declared_network, link_latencies
 from fedatlas.schema.measurements import LARGER_IS_BETTER, LEVELS, MEASUREMENTS
 
@@ -28,19 +38,25 @@ def compare(
     target: float,
     *,
     experiments: Sequence[str] | None = None,
+    runs: Sequence[str] | None = None,
     all_points: bool = False,
+    against: Atlas | Path | str | None = None,
+    published: Sequence[str] | None = None,
 ) -> Comparison:
     """What every run that measures the metric spends until it reaches the target.
 
-    atlas: open, or the path of its file.
+    atlas: open, or the path of what `open_atlas` opens.
     metric: a measurement that has a best value, such as "suboptimality" or "test_auroc".
     cost: one or several of those that traces count, "bytes", "exchanges", "latency(100)" or
         "network(latency=0.05, bandwidth=1e6, gradient=1e-5)".
     target: in units of the metric.
-    experiments: names or patterns such as "vfb2-*", all by default.
+    experiments: names or patterns such as "vfb2-*", all by default. runs: names, or experiment/run.
     all_points: whether runs are at all points of their grids, not at the selected one only.
+    against: published traces, whose runs of the same problem stand beside ours. published: names or
+        patterns of their experiments, all by default.
 
-    Raises FedatlasError for unknown names and for a metric that no run measures.
+    Raises FedatlasError for unknown names, for a metric that no run measures, and where no
+    published run solved the problem of ours.
 
     >>> fedatlas.compare(ATLAS, "gradient_norm", ["round", "bytes"], 0.1, experiments=["vfb2-*"])
     cost to gradient_norm ≤ 0.1: geometric mean (95 % interval)
@@ -57,23 +73,37 @@ def compare(
         bound = "below 1" if metric in LARGER_IS_BETTER else "above 0"
         raise FedatlasError(f"target: {target:g}, but a target of {metric} must be {bound}")
     costs = [_known(name) for name in ([cost] if isinstance(cost, str) else cost)]
-    with opened(atlas) as tree:
-        runs, seeds = _measuring(tree, metric, experiments, all_points)
-        return Comparison(_costs_to_target(runs, seeds, metric, costs, target))
+    with ExitStack() as open_files:
+        tree = open_files.enter_context(opened(atlas))
+        chosen = atlas_runs(tree, experiments=experiments, runs=runs, all_points=all_points)
+        mine = _measuring(chosen, metric)
+        if against is None:
+            return Comparison(_costs_to_target(mine, metric, costs, target))
+        other = open_files.enter_context(opened(against))
+        theirs = _measuring(atlas_runs(other, experiments=published), metric)
+        kept, refused = beside(mine, theirs, metric, costs)
+        found = _costs_to_target([*mine, *kept], metric, costs, target)
+        origin = ["ours"] * len(mine) + ["published"] * len(kept)
+        told = {"not_comparable": refused, "notes": list(notes(mine, kept))}
+        return Comparison(found.assign_coords(origin=("run", origin)).assign_attrs(told))
 
 
 def _costs_to_target(
-    runs: list[AtlasRun], seeds: np.ndarray, metric: str, costs: list[str], target: float
+    runs: list[AtlasRun], metric: str, costs: list[str], target: float
 ) -> xr.Dataset:
-    level = log_target(metric, target)
+    level, seeds = log_target(metric, target), _all_seeds(runs)
     spent = np.full((len(runs), len(seeds), len(costs)), np.nan)
     intervals = np.full((3, len(runs), len(costs)), np.nan)
     reached = np.zeros(spent.shape[:2], dtype=bool)
+    ends = np.full(spent.shape[:2], np.nan)
+    final = np.full((3, len(runs)), np.nan)
     left_out: list[str] = []
     for i, run in enumerate(runs):
         own = np.searchsorted(seeds, run.trace["seed"].to_numpy())
         # Which seeds reach it does not depend on the cost; every run counts its records.
         reached[i, own] = np.isfinite(cost_to_reach(run.trace, metric, "round", level))
+        ends[i, own] = np.where(diverged(run.trace), np.nan, drawn_values(run.trace, metric)[:, -1])
+        final[:, i] = _final_interval(ends[i, own], metric)
         for j, name in enumerate(costs):
             if not _lacks(run, name, left_out):
                 spent[i, own, j] = cost_to_reach(run.trace, metric, name, level)
@@ -81,13 +111,17 @@ def _costs_to_target(
     of_runs = {
         "cost_to_target": (("run", "seed", "cost"), spent),
         "reached": (("run", "seed"), reached),
+        "final_value": (("run", "seed"), ends),
         "seeds": ("run", [run.trace.sizes["seed"] for run in runs]),
         "seeds_reached": ("run", reached.sum(axis=1)),
     }
     bounds = zip(("centre", "low", "high"), intervals, strict=True)
+    at_end = zip(("final", "final_low", "final_high"), final, strict=True)
     clocks = [[_clock(run, name) for name in costs] for run in runs]
     return xr.Dataset(
-        of_runs | {name: (("run", "cost"), values) for name, values in bounds},
+        of_runs
+        | {name: (("run", "cost"), values) for name, values in bounds}
+        | {name: ("run", values) for name, values in at_end},
         coords={**_places(runs), "seed": seeds, "cost": costs, "clock": (("run", "cost"), clocks)},
         attrs={"metric": metric, "target": target, "left_out": left_out},
     )
@@ -125,13 +159,12 @@ def interpolate(
         raise FedatlasError("at: must be a list of finite costs: [0, 100, 200]")
     _known(cost)
     with opened(atlas) as tree:
-        runs, seeds = _measuring(tree, metric, experiments, all_points)
-        return _measured_at(runs, seeds, metric, cost, grid)
+        runs = _measuring(atlas_runs(tree, experiments=experiments, all_points=all_points), metric)
+        return _measured_at(runs, metric, cost, grid)
 
 
-def _measured_at(
-    runs: list[AtlasRun], seeds: np.ndarray, metric: str, cost: str, grid: np.ndarray
-) -> xr.DataArray:
+def _measured_at(runs: list[AtlasRun], metric: str, cost: str, grid: np.ndarray) -> xr.DataArray:
+    seeds = _all_seeds(runs)
     left_out: list[str] = []
     values = np.full((len(runs), len(seeds), len(grid)), np.nan)
     for i, run in enumerate(runs):
@@ -173,18 +206,25 @@ def _known(cost: str) -> str:
     )
 
 
-def _measuring(
-    atlas: Atlas, metric: str, experiments: Sequence[str] | None, all_points: bool
-) -> tuple[list[AtlasRun], np.ndarray]:
-    """The runs that measure the metric, and all their seeds in ascending order."""
-    runs = list(atlas_runs(atlas, experiments=experiments, all_points=all_points))
-    measuring = [run for run in runs if metric in run.trace]
-    if not measuring:
-        there = [name for name in MEASUREMENTS if any(name in run.trace for run in runs)]
+def _measuring(runs: Iterable[AtlasRun], metric: str) -> list[AtlasRun]:
+    """The runs that measure the metric."""
+    there = list(runs)
+    if not there:
         raise FedatlasError(
-            f"metric: no run measures '{metric}'; measured are {', '.join(there) or 'none'}"
+            "runs: none has a selected point yet; run the selection, or ask for all points"
         )
-    return measuring, np.unique(np.concatenate([run.trace["seed"].to_numpy() for run in measuring]))
+    measuring = [run for run in there if metric in run.trace]
+    if not measuring:
+        names = [name for name in MEASUREMENTS if any(name in run.trace for run in there)]
+        raise FedatlasError(
+            f"metric: no run measures '{metric}'; measured are {', '.join(names) or 'none'}"
+        )
+    return measuring
+
+
+def _all_seeds(runs: Sequence[AtlasRun]) -> np.ndarray:
+    """The seeds of all runs in ascending order."""
+    return np.unique(np.concatenate([run.trace["seed"].to_numpy() for run in runs]))
 
 
 def _lacks(run: AtlasRun, cost: str, left_out: list[str]) -> bool:
@@ -221,3 +261,15 @@ def _interval(spent: np.ndarray) -> tuple[float, float, float]:
         return 0.0, 0.0, 0.0 if len(finite) == len(spent) and not finite.any() else np.inf
     centre, low, high = mean_interval(np.log10(finite))
     return 10**centre, 10**low, 10**high if len(finite) == len(spent) else np.inf
+
+
+def _final_interval(ends: np.ndarray, metric: str) -> tuple[float, float, float]:
+    """The mean over seeds that did not diverge and its 95 % interval.
+
+    It is geometric of measurements that fall over orders of magnitude.
+    """
+    kept = ends[~np.isnan(ends)]
+    if not MEASUREMENTS[metric].logarithmic:
+        return mean_interval(kept)
+    centre, low, high = mean_interval(np.log10(np.maximum(kept, smallest(metric))))
+    return 10**centre, 10**low, 10**high

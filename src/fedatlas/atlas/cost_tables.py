@@ -11,7 +11,8 @@ import xarray as xr
 from fedatlas.atlas.cells import cost_cell
 from fedatlas.atlas.comparison import compare
 from fedatlas.atlas.markdown import code, item, paragraph, table, text
-from fedatlas.atlas.reading import Atlas, atlas_runs, open_atlas
+from fedatlas.atlas.reading import open_atlas
+from fedatlas.atlas.runs import Atlas, atlas_runs
 from fedatlas.atlas.scope import SelectedExperiment
 from fedatlas.evaluation.claims.cost_to_target import CostToTargetTest
 from fedatlas.evaluation.evidence import target_name, unit_of

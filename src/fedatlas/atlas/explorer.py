@@ -27,12 +27,12 @@ from fedatlas.files import text_digest, write_text
 def write_explorer(
     atlas: Path, claims: Path, output: Path, shows: Mapping[str, Sequence[str]] | None = None
 ) -> None:
-    """Write the page about an atlas (atlas.nc) and its verdicts (claims.csv), and its folder.
+    """Write the page about an atlas and its verdicts (claims.csv), and its folder.
 
-    The folder has the page's name without .html. It holds every healthy seed of every grid point, a
-    file for the selected point of a run and one for all others. shows: experiment without runs of
-    its own → the runs that it shows, as experiment/run. FedatlasError names a damaged or foreign
-    file.
+    atlas: what `open_atlas` opens. The folder has the page's name without .html. It holds every
+    healthy seed of every grid point, a file for the selected point of a run and one for all others.
+    shows: experiment without runs of its own → the runs that it shows, as experiment/run.
+    FedatlasError names a damaged or foreign file.
     """
     verdicts = read_verdicts(claims)
     folder = output.with_suffix("")
@@ -51,7 +51,8 @@ def write_explorer(
         return name
 
     with open_atlas(atlas) as tree:
-        described = {"folder": folder.name, **describe(tree, verdicts, shows or {}, keep)}
+        names = {"folder": folder.name, "atlas": atlas.resolve().name}
+        described = names | describe(tree, verdicts, shows or {}, keep)
     library = get_plotlyjs()
     script = "\n".join(source.read_text(encoding="utf-8") for source in SCRIPTS)
     parts = {

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.special import stdtrit
 
-from fedatlas.atlas.reading import Atlas, run_title
+from fedatlas.atlas.rounding import six_digits
+from fedatlas.atlas.runs import Atlas, run_title
 from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.interval_drawing import HEIGHT, KEY, WIDTH, drawing, ticks
-from fedatlas.evaluation.levels import diverged, drawn_values
+from fedatlas.evaluation.levels import diverged, drawn_values, smallest
 from fedatlas.evaluation.selection import hyper_parameters, varied_hyper_parameters
 from fedatlas.evaluation.verdict_words import MARKS, would_decide
 from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences
@@ -49,9 +51,10 @@ _FIRST_MEASUREMENTS = (
     "train_accuracy",
     "objective",
 )
-# Of the 23 bits of a float32: the other 20 are as good as six significant digits.
-_DROPPED_BITS = 3
 
+
+# Up to so many seeds have a quantile of Student's t of their own, more share the last.
+_SEEDS = 100
 
 #: Writes the columns of a file and names it.
 Keep = Callable[[bytes], str]
@@ -77,15 +80,6 @@ class ColumnStore:
         """The highest bytes of all numbers, then the next ones, which compresses well."""
         numbers = np.concatenate([np.empty(0, np.float32), *self._parts]).astype("<f4")
         return numbers.view(np.uint8).reshape(-1, 4)[:, ::-1].T.tobytes()
-
-
-def six_digits(values: np.ndarray) -> np.ndarray:
-    """Values as float32, rounded to 20 bits behind the leading one, by a share of 5e-7 at most."""
-    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
-    half = np.uint32((1 << (_DROPPED_BITS - 1)) - 1)
-    odd = (bits >> np.uint32(_DROPPED_BITS)) & np.uint32(1)
-    kept = np.uint32(0xFFFFFFFF ^ ((1 << _DROPPED_BITS) - 1))
-    return ((bits + half + odd) & kept).view(np.float32)
 
 
 def describe(
@@ -125,6 +119,8 @@ def describe(
             name: {
                 "label": measured.long_name,
                 "logarithmic": measured.logarithmic,
+                "best": measured.best,
+                "smallest": smallest(name),
                 # Logarithmic axes have few labels if values fall by less than a decade.
                 "logarithmicOverDecade": name == "objective",
             }
@@ -135,6 +131,7 @@ def describe(
             for name, meaning in OUTCOMES.items()
         ],
         "intervals": {"width": WIDTH, "height": HEIGHT, "ticks": ticks(), "key": KEY},
+        "quantiles": stdtrit(np.arange(1, _SEEDS), 0.975).tolist(),
         "firstMeasurements": _FIRST_MEASUREMENTS,
         "shows": {name: list(runs) for name, runs in shows.items()},
         "claims": sorted(

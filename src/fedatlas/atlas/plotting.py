@@ -1,6 +1,7 @@
 """Figures of any runs of an atlas, as the workflow draws them."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -9,7 +10,9 @@ import matplotlib
 import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
-from fedatlas.atlas.reading import Atlas, atlas_runs, opened
+from fedatlas.atlas.comparability import beside
+from fedatlas.atlas.reading import opened
+from fedatlas.atlas.runs import Atlas, AtlasRun, atlas_runs
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.convergence import compose
@@ -44,13 +47,16 @@ def plot(
     runs: Sequence[str] | None = None,
     all_points: bool = False,
     title: str = "",
+    against: Atlas | Path | str | None = None,
+    published: Sequence[str] | None = None,
 ) -> Plot:
     """Draw a measurement of runs against what they spent, a panel for each cost.
 
     atlas: open, or the path of its file. Lines are medians over seeds at equal cost, bands reach
     from the lowest to the highest seed. metric, cost: as figures of experiments name them.
     experiments: names or patterns. runs: names; both are all by default. all_points: whether runs
-    are drawn at all points of their grids. FedatlasError for names that the atlas does not have.
+    are drawn at all points of their grids. against, published: as `compare` takes them; runs of the
+    same problem are drawn, too. FedatlasError for names that the atlas does not have.
 
     >>> drawn = fedatlas.plot(ATLAS, "gradient_norm", "round", experiments=["fedpage-first"])
     >>> drawn.save("figure.png")
@@ -64,20 +70,21 @@ def plot(
     traces: dict[str, dict[str, xr.Dataset]] = {}
     titles: dict[str, str] = {}
     chosen: dict[str, Choice] = {}
-    with opened(atlas) as tree:
-        found = list(atlas_runs(tree, experiments=experiments, all_points=all_points))
-        unknown = set(runs or ()) - {one.run for one in found}
-        if unknown:
-            known = dict.fromkeys(one.run for one in found)
-            raise FedatlasError(
-                f"runs: {', '.join(sorted(unknown))} not found; there are {', '.join(known)}"
-            )
-        several = len({one.experiment for one in found}) > 1
-        for one in found:
-            if metric not in one.trace or (runs is not None and one.run not in runs):
-                continue
-            name = f"{one.experiment}/{one.run}"
-            titles[name] = f"{one.experiment}: {one.title}" if several else one.title
+    with ExitStack() as open_files:
+        tree = open_files.enter_context(opened(atlas))
+        ours = atlas_runs(tree, experiments=experiments, runs=runs, all_points=all_points)
+        found = [one for one in ours if metric in one.trace]
+        foreign: list[AtlasRun] = []
+        if against is not None and found:
+            other = open_files.enter_context(opened(against))
+            theirs = atlas_runs(other, experiments=published)
+            measuring = [one for one in theirs if metric in one.trace]
+            foreign, _ = beside(found, measuring, metric, figure.costs)
+        several = len({one.experiment for one in [*found, *foreign]}) > 1
+        for number, one in enumerate([*found, *foreign]):
+            mark = " (published)" if number >= len(found) else ""
+            name = f"{one.experiment}/{one.run}{mark}"
+            titles[name] = f"{f'{one.experiment}: ' if several else ''}{one.title}{mark}"
             traces.setdefault(name, {})[one.point] = one.trace.load()
             if one.selected:
                 chosen[name] = Choice(one.point, {})

@@ -14,7 +14,18 @@ from typing import Annotated
 
 import typer
 
-from fedatlas.cli import atlas, data, evaluation, figures, new, provenance, run, studies, training
+from fedatlas.cli import (
+    atlas,
+    data,
+    evaluation,
+    figures,
+    new,
+    provenance,
+    published,
+    run,
+    studies,
+    training,
+)
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import place_told
 from fedatlas.plan.places import find_projects
@@ -24,8 +35,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 #: Commands that people call, by what they want. The workflow calls the others.
 WANTED: dict[str, tuple[Callable[..., None], ...]] = {
     "Run": (run.run, new.new),
-    "Look": (evaluation.summary, evaluation.power),
-    "Keep": (evaluation.coverage,),
+    "Look": (evaluation.summary, evaluation.power, published.compare),
+    "Pass on": (published.publish, published.export, published.data_card, evaluation.coverage),
     "Check": (provenance.verify, provenance.diff, training.spec),
 }
 _PANELS = {command: panel for panel, commands in WANTED.items() for command in commands}

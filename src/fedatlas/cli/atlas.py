@@ -64,7 +64,9 @@ def report(
 
 
 def explorer(
-    atlas: Annotated[Path, typer.Argument(help="Atlas (.nc).", exists=True)],
+    atlas: Annotated[
+        Path, typer.Argument(help="Atlas (.nc), table or published folder.", exists=True)
+    ],
     claims: Annotated[Path, typer.Argument(help="Verdicts (.csv).", exists=True)],
     output: Output,
     shows: Annotated[

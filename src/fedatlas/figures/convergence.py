@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from fedatlas.evaluation.costs import column, cost_axis, is_counted
@@ -42,15 +42,21 @@ _COSTS: dict[str, tuple[str, str | None]] = {
     "elapsed_time": ("time elapsed in seconds", None),
     "epsilon": ("privacy spent, ε", ""),
 }
+_WIDTH = 1.3  # of the thinnest lines
+# What the axis of a measurement that rises to 1 says where it leaves out the start of curves.
+_CUT = "(curves start below this axis)"
 # How many letters fit along the height and the width of a panel.
 _LETTERS_OF_LABEL, _LETTERS_OF_COST = 34, 42
 
 
 class _Curve(NamedTuple):
+    """has_dashed: whether another curve of its colour is drawn in dashes on top of it."""
+
     label: str
     colour: str
     style: Any
     trace: xr.Dataset
+    has_dashed: bool = False
 
 
 class _Row(NamedTuple):
@@ -83,10 +89,12 @@ def compose(title: str, shown: Shown) -> Canvas:
             _draw_panel(place, row.measurement, cost, row.curves, logarithmic[cost])
             if _is_logarithmic(row.measurement, row.curves):
                 place.set_yscale("log")
-        if row.measurement in LARGER_IS_BETTER:
-            places[0].set_ylim(_heights(row, logarithmic))  # the row shares them
-            places[0].ticklabel_format(axis="y", useOffset=False)
         label = textwrap.fill(MEASUREMENTS[row.measurement].long_name, _LETTERS_OF_LABEL)
+        if row.measurement in LARGER_IS_BETTER:
+            low, high, is_cut = _heights(row, logarithmic)
+            places[0].set_ylim(low, high)  # the row shares them
+            places[0].ticklabel_format(axis="y", useOffset=False)
+            label += f"\n{_CUT}" if is_cut else ""
         places[0].set_ylabel(f"{row.title}\n{label}" if row.title else label)
         marked = _mark_full_rounds(places[0], figure.costs[0], row.curves)
         if row.measurement == figure.measurement:  # rows of other measurements share its curves
@@ -116,7 +124,7 @@ def _rows(shown: Shown) -> Iterator[_Row]:
                 label += f", {_differs_by(point, points)}"
                 style = style if number == 0 else _LINE_STYLES[number % len(_LINE_STYLES)]
             grouped.setdefault(row_title(figure, trace, title), []).append(
-                _Curve(label, colour_of[title], style, trace)
+                _Curve(label, colour_of[title], style, trace, run in figure.dashed.values())
             )
     for of_row, curves in grouped.items():
         for measurement in figure.measurements:
@@ -147,7 +155,7 @@ def _draw_panel(
     thicker = min(0.7, 1.4 / max(len(curves) - 1, 1))
     for above, curve in enumerate(reversed(curves)):
         # Later curves are drawn first and wider, so that coinciding ones are both seen.
-        order, width = -above, 1.3 + thicker * above
+        order, width = -above, _WIDTH + thicker * above
         x, y = _healthy_seeds(curve, measurement, cost, logarithmic)
         if not len(y):
             continue
@@ -156,12 +164,9 @@ def _draw_panel(
         # Thin edges keep overlapping bands distinct.
         place.plot(x, np.stack([low, high], axis=1), color=curve.colour, lw=0.4, alpha=0.5)
         median = np.median(y, axis=0)
-        line, *_ = place.plot(
-            x, median, color=curve.colour, ls=curve.style, lw=width, zorder=3 + 0.1 * order
-        )
-        if curve.style == DASHED:
-            # White edges show the dashes on top of the partner, which has the same colour.
-            line.set_path_effects([withStroke(linewidth=width + 1.2, foreground="white")])
+        # Dashes are on top of all, the lines that they may coincide with below all.
+        level = 0.1 * order + (curve.style == DASHED) - curve.has_dashed
+        place.plot(x, median, zorder=3 + level, **_look(curve, width))
     if not place.lines:
         place.text(0.5, 0.5, "nothing to draw", transform=place.transAxes, ha="center")
     if logarithmic:
@@ -173,24 +178,47 @@ def _draw_panel(
         place.xaxis.set_major_formatter(EngFormatter(unit, sep=""))
 
 
-def _heights(row: _Row, logarithmic: Mapping[str, bool]) -> tuple[float | None, float | None]:
-    """Limits of a row's y axis, without the values in the first tenth of a linear x axis.
+def _look(curve: _Curve, width: float) -> dict[str, Any]:
+    """Of a curve's line; where dashes coincide with the line of their colour, both are seen."""
+    if curve.style == DASHED:
+        return {"color": _mixed(curve.colour, "black", 0.35), "ls": DASHED, "lw": 1.3}
+    if curve.has_dashed:
+        return {"color": _mixed(curve.colour, "white", 0.5), "ls": curve.style, "lw": 3.2}
+    return {"color": curve.colour, "ls": curve.style, "lw": width}
+
+
+def _mixed(colour: str, other: str, share: float) -> tuple[float, ...]:
+    """A colour with a share of another."""
+    pair = zip(to_rgb(colour), to_rgb(other), strict=True)
+    return tuple((1 - share) * own + share * more for own, more in pair)
+
+
+def _heights(row: _Row, logarithmic: Mapping[str, bool]) -> tuple[float | None, float | None, bool]:
+    """Limits of a row's y axis, without the start of curves, and whether that is cut.
 
     Curves start at the score of a constant and end close together; the start would squeeze the
-    ends. logarithmic: by cost, whether the x axis is.
+    ends. It is the first tenth of costs on a linear x axis. A logarithmic one shows the start at
+    length: its first tenth of records is left out only if it would take half of the height.
+    logarithmic: by cost, whether the x axis is.
     """
-    kept = [np.empty(0)]
+    kept, left, early = [np.empty(0)], [np.empty(0)], [np.empty(0)]
     for cost, is_logarithmic in logarithmic.items():
         for curve in row.curves:
             x, y = _healthy_seeds(curve, row.measurement, cost, is_logarithmic)
             if len(y):
-                kept.append(y[:, x >= (0 if is_logarithmic else x[-1] / 10)].ravel())
-    values = np.concatenate(kept)
+                late = np.arange(len(x)) >= len(x) / 10 if is_logarithmic else x >= x[-1] / 10
+                kept.append(y[:, late].ravel())
+                (early if is_logarithmic else left).append(y[:, ~late].ravel())
+    values, started = np.concatenate(kept), np.concatenate(early)
     if not len(values):
-        return None, None
+        return None, None, False
+    shown = np.concatenate([values, started])
+    if np.ptp(values) > np.ptp(shown) / 2:
+        values, started = shown, np.empty(0)
     low, high = values.min(), values.max()
     margin = max(0.05 * (high - low), 1e-3)
-    return low - margin, high + margin
+    cut = np.concatenate([*left, started]) < low - margin
+    return low - margin, high + margin, bool(cut.any())
 
 
 def _healthy_seeds(
@@ -252,7 +280,7 @@ def _legend(curves: list[_Curve], marked: bool) -> list[Line2D]:
     handles = []
     for curve in curves:
         label = curve.label + lost_note(curve.trace)
-        handles.append(Line2D([], [], color=curve.colour, ls=curve.style, label=label))
+        handles.append(Line2D([], [], label=label, **_look(curve, _WIDTH)))
     if marked:
         handles.append(Line2D([], [], color="grey", marker="|", ls="", label="full rounds"))
     return handles

@@ -11,6 +11,8 @@ SCRIPTS = tuple(
     for name in (
         "unpack",
         "curves",
+        "numbers",
+        "numbers_panel",
         "state",
         "figure",
         "panels",

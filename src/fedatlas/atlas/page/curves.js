@@ -80,10 +80,26 @@ function commonCosts(costs) {
   });
 }
 
-// {x, median, low, high}, each by record. Costs and measurement must be among the point's columns,
-// whose values must be there.
-function curveOf(point, measurement, cost, network) {
-  const key = [measurement, cost, network.latency, network.bandwidth, network.gradient].join();
+// The mean of values and its 95 % t-interval, geometric where `logarithmic`; infinite below two.
+// quantiles: those of Student's t by degrees of freedom, the last of all larger ones.
+function meanInterval(values, { logarithmic, smallest }, quantiles) {
+  const [into, back] = logarithmic
+    ? [(value) => Math.log10(Math.max(value, smallest)), (value) => 10 ** value]
+    : [(value) => value, (value) => value];
+  const own = Array.from(values, into);
+  const mean = own.reduce((sum, value) => sum + value, 0) / own.length;
+  if (own.length < 2) return [back(mean), back(-Infinity), back(Infinity)];
+  const variance = own.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (own.length - 1);
+  const quantile = quantiles[Math.min(own.length - 1, quantiles.length) - 1];
+  const half = quantile * Math.sqrt(variance / own.length);
+  return [mean, mean - half, mean + half].map(back);
+}
+
+// {x, centre, low, high}, each by record: the median and the range of seeds, or the mean and its
+// interval. Costs and measurement must be among the point's columns, whose values must be there.
+function curveOf(point, measurement, cost, network, band, { scale, quantiles }) {
+  const { latency, bandwidth, gradient } = network;
+  const key = [measurement, cost, latency, bandwidth, gradient, band === "interval"].join();
   if (point.cached?.key === key) return point.cached.curve;
   const costs = costRows(point, cost, network);
   let values = rowsOf(point, measurement);
@@ -94,16 +110,20 @@ function curveOf(point, measurement, cost, network) {
       interpolated(x, row, values[values.length === 1 ? 0 : seed]),
     );
   }
-  const curve = { x, median: values[0], low: values[0], high: values[0] };
+  const curve = { x, centre: values[0], low: values[0], high: values[0] };
   if (values.length > 1) {
-    for (const name of ["median", "low", "high"]) curve[name] = new Float64Array(x.length);
+    for (const name of ["centre", "low", "high"]) curve[name] = new Float64Array(x.length);
     const one = new Float64Array(values.length);
     for (let i = 0; i < x.length; i++) {
       for (let seed = 0; seed < values.length; seed++) one[seed] = values[seed][i];
       // A record that a seed lacks has no median.
       if (one.some(Number.isNaN)) one.fill(NaN);
+      if (band === "interval") {
+        [curve.centre[i], curve.low[i], curve.high[i]] = meanInterval(one, scale, quantiles);
+        continue;
+      }
       sort(one);
-      curve.median[i] = median(one);
+      curve.centre[i] = median(one);
       curve.low[i] = one[0];
       curve.high[i] = one[one.length - 1];
     }

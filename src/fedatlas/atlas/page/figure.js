@@ -4,6 +4,8 @@ const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const SWATCHES = ["", "7 4", "1.5 3", "7 3 1.5 3", "12 5", "12 3 1.5 3"];
 // Beyond as many curves ranges cover each other, and take longer to draw than a reader waits.
 const RANGES_UP_TO = 24;
+// What bands are, as a curve's hover text names them.
+const BANDS = { range: "seeds", interval: "95 %", none: "seeds" };
 const CONFIG = { responsive: true, displayModeBar: false, doubleClick: "reset" };
 
 function themed() {
@@ -48,7 +50,7 @@ function hoverText(entry, width) {
 
 // Curves of one style are one of Plotly's traces, with gaps between them: it takes a fraction of
 // the time of a trace for each.
-function lineTraces(entries, theme, logarithmic, width) {
+function lineTraces(entries, theme, logarithmic, width, band) {
   const styles = theme.colours.length * DASHES.length;
   const groups = new Map();
   for (const entry of entries) {
@@ -65,9 +67,9 @@ function lineTraces(entries, theme, logarithmic, width) {
     for (const { curve, ...entry } of members) {
       const label = hoverText(entry, width);
       for (let i = 0; i < curve.x.length; i++, place++) {
-        const drawn = !(logarithmic.y && curve.median[i] <= 0) && !(logarithmic.x && curve.x[i] <= 0);
+        const drawn = !(logarithmic.y && curve.centre[i] <= 0) && !(logarithmic.x && curve.x[i] <= 0);
         x[place] = curve.x[i];
-        y[place] = drawn ? curve.median[i] : NaN;
+        y[place] = drawn ? curve.centre[i] : NaN;
         text[place] = label;
         if (ranges) customdata[place] = [curve.low[i], curve.high[i]];
       }
@@ -75,7 +77,7 @@ function lineTraces(entries, theme, logarithmic, width) {
       place++;
     }
     const { colour, dash } = styleOf(style, theme.colours);
-    const range = ranges ? " (%{customdata[0]:.4~g} to %{customdata[1]:.4~g})" : "";
+    const range = ranges ? ` (${BANDS[band]} %{customdata[0]:.4~g} to %{customdata[1]:.4~g})` : "";
     const others = members.length > 1 ? ` and ${members.length - 1} more` : "";
     return {
       type: "scatter",
@@ -152,11 +154,11 @@ function axis(title, type, theme, ticks) {
 }
 
 // entries: {curve, number, label, seeds, hyperParameters} of curves that are shown.
-function draw(figure, entries, { xTitle, yTitle, logarithmic, ranges, view }) {
+function draw(figure, entries, { xTitle, yTitle, logarithmic, band, view }) {
   const theme = themed();
   const width = figure.clientWidth < 500 ? 28 : 56;
-  const data = lineTraces(entries, theme, logarithmic, width);
-  if (ranges && entries.length <= RANGES_UP_TO) {
+  const data = lineTraces(entries, theme, logarithmic, width, band);
+  if (band !== "none" && entries.length <= RANGES_UP_TO) {
     data.unshift(...rangeTraces(entries, theme, logarithmic));
   }
   const [xLines, yLines] = [xTitle, yTitle].map((text) => wrapped(text, width + 8).map(plain));

@@ -2,12 +2,13 @@
 
 function described() {
   const description = JSON.parse(byId("description").textContent);
-  const { papers, costs, measurements, claims, firstMeasurements, shows, folder } = description;
+  const { papers, costs, measurements, claims, firstMeasurements, shows } = description;
   const atlas = {
     papers,
     claims,
     firstMeasurements,
-    folder,
+    folder: description.folder,
+    name: description.atlas,
     experiments: papers.flatMap((paper) => paper.experiments),
     runs: new Map(),
     points: new Map(),
@@ -16,6 +17,7 @@ function described() {
     measurements: new Map(Object.entries(measurements)),
     outcomes: description.outcomes,
     intervals: description.intervals,
+    quantiles: description.quantiles,
     marks: new Map(description.outcomes.map(({ name, mark }) => [name, mark])),
     claimPapers: [...new Set(claims.map((claim) => claim.paper))].sort(),
   };

@@ -49,12 +49,12 @@ function start(atlas) {
         return;
       }
       const lost = `${point.diverged} of ${counted(point.seeds, "seed")} diverged`;
-      const curve = curveOf(point, state.y, state.x, state);
+      const curve = curveOf(point, state.y, state.x, state, state.band, statisticsOf(atlas, state.y));
       if (curve.x[curve.x.length - 1] === Infinity) {
         leftOut.push(`${label}: spends more than any number of ${costTitle()}`);
         return;
       }
-      const last = curve.median.findLast(Number.isFinite);
+      const last = curve.centre.findLast(Number.isFinite);
       entries.push({
         key: point.key,
         number,
@@ -63,6 +63,7 @@ function start(atlas) {
         point,
         diverged: point.diverged ? lost : "",
         seeds: point.diverged ? lost : counted(point.seeds, "seed"),
+        run,
         hyperParameters: point.hyperParameters.map((pair) => pair.join(" ")).join(", "),
         end: last === undefined ? "" : `ends at ${rounded(last)}`,
       });
@@ -89,10 +90,15 @@ function start(atlas) {
 
   function messages(shown, leftOut, logarithmic) {
     const curves = shown.length;
-    const texts = [`${counted(curves, "curve")}: medians over seeds that did not diverge.`];
+    const { logarithmic: geometric } = atlas.measurements.get(state.y);
+    const centres =
+      state.band === "interval"
+        ? `${geometric ? "geometric means" : "means"} and their 95 % t-intervals`
+        : "medians";
+    const texts = [`${counted(curves, "curve")}: ${centres} over seeds that did not diverge.`];
     if (unknown.length) texts.push(`This page does not hold ${unknown.join(", ")} of the address.`);
-    if (state.band === "1" && curves > RANGES_UP_TO) {
-      texts.push(`Ranges of seeds are drawn for up to ${RANGES_UP_TO} curves.`);
+    if (state.band !== "none" && curves > RANGES_UP_TO) {
+      texts.push(`Bands are drawn for up to ${RANGES_UP_TO} curves.`);
     }
     const styles = themed().colours.length * DASHES.length;
     if (curves > styles) texts.push("Colours and dashes repeat: point at a curve for its name.");
@@ -105,7 +111,7 @@ function start(atlas) {
           (other === undefined ? "" : ` With a latency of ${compact(other)} s they do not compare.`),
       );
     }
-    const lost = shown.some(({ curve }) => curve.median.some((value) => value <= 0));
+    const lost = shown.some(({ curve }) => curve.centre.some((value) => value <= 0));
     if (logarithmic.y && lost) texts.push("Values of 0 and below have no place on this scale.");
     if (leftOut.length) texts.push(`${leftOut.length} left out, see below.`);
     return texts.join(" ");
@@ -118,24 +124,30 @@ function start(atlas) {
   }
 
   // Draws what is chosen as soon as all of it is read, unless the choice has changed by then.
-  let reading = null;
+  let reading = null; // what is waited for last
   function renderFigure() {
     const missing = chosenPoints()
       .map(({ point }) => point)
       .filter((point) => !point.values && reasonToLeaveOut(point) === null);
+    delete document.body.dataset.ready;
     if (!missing.length) {
-      reading = null;
-      drawFigure();
-      document.body.dataset.ready = "true";
+      const drawn = (reading = drawFigure());
+      // A reader waits for the figure: the table comes after the frame that shows it.
+      const fill = () => {
+        if (reading !== drawn) return;
+        showNumbers(drawn);
+        document.body.dataset.ready = "true";
+      };
+      requestAnimationFrame(() => setTimeout(fill));
       return;
     }
-    delete document.body.dataset.ready;
     byId("message").textContent = `Reading ${counted(missing.length, "curve")} …`;
     const started = loadPoints(atlas, missing);
     reading = started;
     started.then(() => reading === started && renderFigure());
   }
 
+  // Returns the curves that are drawn.
   function drawFigure() {
     const { entries, leftOut } = gathered();
     const shown = entries.filter((entry) => !state.hidden.has(entry.key));
@@ -151,13 +163,14 @@ function start(atlas) {
       xTitle: costTitle(),
       yTitle,
       logarithmic,
-      ranges: state.band === "1",
+      band: state.band,
       view: [state.y, state.x, logarithmic.x, logarithmic.y, ...state.chosen].join(),
     });
     byId("legend-section").hidden = entries.length === 0;
     fillLegend(byId("legend"), entries, state.hidden, themed().colours);
     byId("legend").entries = new Map(entries.map((entry) => [entry.key, entry]));
     fillList(byId("left-out"), byId("left-out-list"), leftOut);
+    return shown;
   }
 
   function renderChoice() {
@@ -178,7 +191,7 @@ function start(atlas) {
     byId("cost").value = state.x;
     byId("y-scale").value = state.ys;
     byId("x-scale").value = state.xs;
-    byId("band").checked = state.band === "1";
+    byId("band").value = state.band;
     byId("all-points").checked = state.points === "all";
     byId("network").hidden = state.x !== NETWORK;
     for (const name of NUMBERS) {
@@ -237,11 +250,11 @@ function start(atlas) {
   const onChange = (id, patch, parts) =>
     byId(id).addEventListener("change", ({ target }) => change(patch(target), parts));
 
-  onChange("measurement", ({ value }) => ({ y: value }), figureOnly);
+  onChange("measurement", ({ value }) => ({ y: value, target: "" }), figureOnly);
   onChange("cost", ({ value }) => ({ x: value }), figureOnly);
   onChange("y-scale", ({ value }) => ({ ys: value }), figureOnly);
   onChange("x-scale", ({ value }) => ({ xs: value }), figureOnly);
-  onChange("band", ({ checked }) => ({ band: checked ? "1" : "0" }), figureOnly);
+  onChange("band", ({ value }) => ({ band: value }), figureOnly);
   onChange("all-points", ({ checked }) => ({ points: checked ? "all" : "selected" }), { claims: false });
   onChange("outcome", ({ value }) => ({ outcome: value }), claimsOnly);
   onChange("question", ({ value }) => ({ question: value }), claimsOnly);
@@ -318,16 +331,19 @@ function start(atlas) {
     Plotly.relayout(byId("figure"), { "xaxis.autorange": true, "yaxis.autorange": true }),
   );
   byId("save-figure").addEventListener("click", () => save(byId("figure")));
-  byId("copy-link").addEventListener("click", async () => {
-    const link = `${location.href.split("#")[0]}#${toAddress(state, atlas.experiments)}`;
-    let told = "Link copied.";
+  byId("copy-link").addEventListener("click", () =>
+    copy(`${location.href.split("#")[0]}#${toAddress(state, atlas.experiments)}`, "Link"),
+  );
+
+  async function copy(text, what) {
+    let told = `${what} copied.`;
     try {
-      await navigator.clipboard.writeText(link);
+      await navigator.clipboard.writeText(text);
     } catch {
-      told = `The browser does not let pages copy here; the link: ${link}`;
+      told = `The browser does not let pages copy here; the ${what.toLowerCase()}: ${text}`;
     }
     byId("message").textContent = told;
-  });
+  }
 
   addEventListener("hashchange", () => {
     const text = location.hash.slice(1);
@@ -337,6 +353,8 @@ function start(atlas) {
     render();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => renderFigure());
+
+  const showNumbers = numbersPanel(atlas, () => state, change, copy);
 
   const option = (value, text) => element("option", { value }, text);
   byId("outcome").append(option("", "all"), ...atlas.outcomes.map(({ name }) => option(name, name)));

@@ -4,7 +4,9 @@ const DEFAULTS = {
   points: "selected",
   xs: "auto",
   ys: "auto",
-  band: "1",
+  band: "range",
+  target: "",
+  sort: "",
   latency: 0.05,
   bandwidth: 1e6,
   gradient: 1e-5,
@@ -73,7 +75,10 @@ function fromAddress(text, atlas, first) {
   state.points = known("points", ["selected", "all"], DEFAULTS.points);
   state.xs = known("xs", SCALES, DEFAULTS.xs);
   state.ys = known("ys", SCALES, DEFAULTS.ys);
-  state.band = known("band", ["0", "1"], DEFAULTS.band);
+  state.band = known("band", Object.keys(BANDS), DEFAULTS.band);
+  const target = Number(address.get("target"));
+  state.target = address.get("target") && Number.isFinite(target) ? target : DEFAULTS.target;
+  state.sort = known("sort", ["", ...SORTABLE, ...SORTABLE.map((key) => `-${key}`)], DEFAULTS.sort);
   for (const name of NUMBERS) state[name] = number(name);
   const outcomes = atlas.outcomes.map(({ name }) => name);
   state.outcome = known("outcome", ["", ...outcomes], DEFAULTS.outcome);

@@ -1,0 +1,190 @@
+"""Whether a published run solved the same problem as ours, and what else is foreign about it."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fedatlas.atlas.runs import AtlasRun
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.costs import specification
+from fedatlas.plan.closure import code_digest
+from fedatlas.schema.runs import RunSpec
+
+# Which rows are trained and tested on, whoever holds them.
+_ROWS = ("samples", "test", "binary")
+# f* is known to 1e-10.
+_OPTIMUM_TOLERANCE = 1e-9
+_DIGITS = 12  # of a digest, as notes print it
+
+
+class Difference(NamedTuple):
+    """What makes two runs incomparable: a key of their specifications with both values."""
+
+    key: str
+    mine: Any
+    published: Any
+
+    def __str__(self) -> str:
+        return f"{self.key}: {_told(self.mine)} here, {_told(self.published)} published"
+
+
+def differences(
+    mine: AtlasRun, published: AtlasRun, metric: str, costs: Sequence[str]
+) -> Iterator[Difference]:
+    """Where the problems of two runs differ; nothing if they can stand side by side.
+
+    Data set, split, rows and objective must be equal. Runs of one setting, such as parties or a
+    star of clients, must have equal partitions. Across settings rows alone must be equal, as who
+    holds them is part of the method. Simulated time needs equal networks. Where all that is stated
+    is equal, what common seeds recorded must be, too: the digests of their data if partitions are
+    equal, and f* of sub-optimality.
+    """
+    stated = [*_of_statements(mine, published, costs)]
+    yield from stated or _of_seeds(mine, published, metric)
+
+
+def _of_statements(
+    mine: AtlasRun, published: AtlasRun, costs: Sequence[str]
+) -> Iterator[Difference]:
+    yield from _of_problem(mine, published)
+    ours, theirs = specification(mine.trace), specification(published.trace)
+    own, other = ours["partition"], theirs["partition"]
+    if _setting(ours) == _setting(theirs):
+        for key in dict.fromkeys((*own, *other)):
+            if key not in _ROWS:
+                yield from _unequal(f"partition.{key}", own.get(key), other.get(key))
+    elif isinstance(own.get("test"), float):
+        # Each setting draws its own rows for testing.
+        yield from _unequal("setting", *(_setting(stated)[0] for stated in (ours, theirs)))
+    if "simulated_time" in costs:
+        yield from _unequal("network", ours.get("network"), theirs.get("network"))
+
+
+def _of_seeds(mine: AtlasRun, published: AtlasRun, metric: str) -> Iterator[Difference]:
+    """The first common seed whose data or f* differ."""
+    own, other = (specification(run.trace)["partition"] for run in (mine, published))
+    if own == other:
+        for seed, digests in _by_common_seed("shard_digests", mine, published).items():
+            if digests[0] != digests[1]:
+                yield Difference(f"data (shard_digests) of seed {seed}", *digests)
+                return
+    if metric == "suboptimality":
+        for seed, (here, there) in _by_common_seed("optima", mine, published).items():
+            if abs(here - there) > _OPTIMUM_TOLERANCE:
+                yield Difference(f"f* of seed {seed}", here, there)
+                return
+
+
+def beside(
+    mine: Sequence[AtlasRun], published: Iterable[AtlasRun], metric: str, costs: Sequence[str]
+) -> tuple[list[AtlasRun], list[str]]:
+    """Published runs that are comparable with one of ours at least, and of all others why not.
+
+    FedatlasError if our own runs solve several problems, or if no published run is comparable.
+    """
+    first = mine[0]
+    for run in mine[1:]:
+        for key, here, there in _of_problem(first, run):
+            raise FedatlasError(
+                f"{first.experiment}/{first.run} and {run.experiment}/{run.run} solve different "
+                f"problems ({key}: {_told(here)} and {_told(there)}); choose runs of one problem "
+                "with experiments or runs (--experiments, --runs)"
+            )
+    kept: list[AtlasRun] = []
+    refused: dict[str, list[str]] = {}
+    for run in published:
+        by_run = [list(differences(own, run, metric, costs)) for own in mine]
+        fewest = min(by_run, key=len)
+        why = "; ".join(map(str, fewest))
+        if why:
+            refused.setdefault(why, []).append(f"{run.experiment}/{run.run}")
+        else:
+            kept.append(run)
+    told = [f"{', '.join(runs)}: {why}" for why, runs in refused.items()]
+    if not kept:
+        reasons = "\n  ".join(told)
+        raise FedatlasError(f"no published run is comparable with ours:\n  {reasons}")
+    return kept, told
+
+
+def notes(mine: Sequence[AtlasRun], published: Sequence[AtlasRun]) -> Iterator[str]:
+    """What is foreign about published runs: code, versions, thinned records, seeds."""
+    told: dict[str, list[str]] = {}
+    for run in published:
+        for note in (*_code(run), *_versions(mine, run), *_records(mine, run)):
+            told.setdefault(note, []).append(f"{run.experiment}/{run.run}")
+    for note, runs in told.items():
+        yield f"{', '.join(dict.fromkeys(runs))}: {note}"
+
+
+def _code(run: AtlasRun) -> Iterator[str]:
+    published = str(run.trace.attrs.get("source_digest", "unknown"))[:_DIGITS]
+    try:
+        stated = RunSpec.model_validate(specification(run.trace))
+        here = code_digest(*stated.code)[:_DIGITS]
+    except (FedatlasError, ValueError):
+        yield f"published by code {published}; its method is not installed here"
+        return
+    if here != published:
+        yield f"published by other code ({published}) than is installed here ({here})"
+
+
+def _versions(mine: Sequence[AtlasRun], run: AtlasRun) -> Iterator[str]:
+    ours: dict[str, set[str]] = {}
+    for own in mine:
+        for name, version in _attribute(own, "versions").items():
+            ours.setdefault(name, set()).add(version)
+    other = [
+        f"{name} {version} (ours: {', '.join(sorted(ours[name]))})"
+        for name, version in _attribute(run, "versions").items()
+        if name in ours and version not in ours[name]
+    ]
+    if other:
+        yield f"published with {', '.join(other)}"
+
+
+def _records(mine: Sequence[AtlasRun], run: AtlasRun) -> Iterator[str]:
+    if "thinned" in run.trace.attrs:
+        yield f"{run.trace.attrs['thinned']} are kept; costs are read off lines between them"
+    seeds = set(run.trace["seed"].to_numpy().tolist())
+    if not any(seeds & set(own.trace["seed"].to_numpy().tolist()) for own in mine):
+        yield "shares no seed with ours: digests of data and f* could not be compared"
+
+
+def _of_problem(mine: AtlasRun, other: AtlasRun) -> Iterator[Difference]:
+    """Where data, rows and objectives of two runs differ."""
+    ours, theirs = specification(mine.trace), specification(other.trace)
+    for key in ("dataset", "split", "objective"):
+        yield from _unequal(key, ours.get(key), theirs.get(key))
+    for key in _ROWS:
+        rows = (stated["partition"].get(key) for stated in (ours, theirs))
+        yield from _unequal(f"partition.{key}", *rows)
+
+
+def _setting(stated: Mapping[str, Any]) -> tuple[str, bool]:
+    """Parties, silos, a star of clients, or agents on a graph."""
+    return stated["partition"].get("kind", "horizontal"), stated.get("graphs") is not None
+
+
+def _unequal(key: str, mine: Any, published: Any) -> Iterator[Difference]:
+    """The keys at which two values differ; of mappings those of their parts."""
+    if isinstance(mine, Mapping) and isinstance(published, Mapping):
+        for name in dict.fromkeys((*mine, *published)):
+            yield from _unequal(f"{key}.{name}", mine.get(name), published.get(name))
+    elif mine != published:
+        yield Difference(key, mine, published)
+
+
+def _by_common_seed(name: str, mine: AtlasRun, other: AtlasRun) -> dict[str, tuple[Any, Any]]:
+    ours, theirs = (_attribute(run, name) for run in (mine, other))
+    return {seed: (ours[seed], theirs[seed]) for seed in ours if seed in theirs}
+
+
+def _attribute(run: AtlasRun, name: str) -> dict[str, Any]:
+    """One that holds a JSON object."""
+    found: dict[str, Any] = json.loads(run.trace.attrs.get(name, "{}"))
+    return found
+
+
+def _told(value: Any) -> str:
+    return value[:_DIGITS] if isinstance(value, str) and len(value) == 64 else json.dumps(value)

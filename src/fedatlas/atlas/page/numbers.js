@@ -1,0 +1,161 @@
+// The table beside the figure: where curves end, and what they spend to reach a target, as
+// `fedatlas.compare` finds them.
+
+const SORTABLE = ["run", "final", "cost", "seeds"];
+
+// How far a value is from the best one, within what a measurement tells apart.
+function distanceOf(value, { best, smallest }) {
+  return Math.max(best === 1 ? 1 - value : value, smallest);
+}
+
+// The cost at which a seed first is within a distance, on a straight line of logarithms between two
+// records. A start that is there costs as much as the record after it, as ratios need a cost. Where
+// the objective stands above its start, a measurement hides how far away the run is: it is then no
+// nearer than the start.
+function costToReach(values, objective, costs, distance, scale) {
+  const start = distanceOf(values[0], scale);
+  const hides = (i) => scale.best !== 1 && objective !== null && objective[i] > objective[0];
+  const at = (i) => {
+    const own = distanceOf(values[i], scale);
+    return hides(i) ? Math.max(own, start) : own;
+  };
+  let found = 0;
+  while (found < values.length && !(at(found) <= distance)) found++;
+  if (found === values.length) return Infinity;
+  if (found === 0) return costs[1];
+  const [before, after] = [Math.log10(at(found - 1)), Math.log10(at(found))];
+  const share = Number.isFinite(before) ? (before - Math.log10(distance)) / (before - after) : 1;
+  return costs[found - 1] + share * (costs[found] - costs[found - 1]);
+}
+
+// [centre, low, high] over the seeds that reached it; without an upper bound if one did not.
+function costInterval(costs, seeds, quantiles) {
+  const reached = costs.filter(Number.isFinite);
+  if (!reached.length) return [Infinity, seeds > 1 ? Infinity : 0, Infinity];
+  const all = reached.length === seeds;
+  if (reached.some((cost) => cost === 0)) {
+    return [0, 0, all && reached.every((cost) => cost === 0) ? 0 : Infinity];
+  }
+  const [centre, low, high] = meanInterval(reached, { logarithmic: true, smallest: 0 }, quantiles);
+  return [centre, low, all ? high : Infinity];
+}
+
+// One curve's row: {final, cost} as [centre, low, high], and how many seeds reached the target.
+function numbersOf(point, { y, x, target }, network, { scale, quantiles }) {
+  const values = rowsOf(point, y);
+  const healthy = point.seeds - point.diverged;
+  const of = (rows, seed) => rows[rows.length === 1 ? 0 : seed];
+  const seeds = Array.from({ length: healthy }, (_, seed) => seed);
+  const ends = seeds.map((seed) => of(values, seed).at(-1));
+  const row = { final: meanInterval(ends, scale, quantiles), cost: null, reached: null };
+  if (target === "" || scale.best === null) return row;
+  const costs = costRows(point, x, network);
+  const objective = "objective" in point.columns ? rowsOf(point, "objective") : null;
+  const distance = scale.best === 1 ? 1 - target : target;
+  const found = seeds.map((seed) => {
+    const own = objective && of(objective, seed);
+    return costToReach(of(values, seed), own, of(costs, seed), distance, scale);
+  });
+  row.cost = costInterval(found, point.seeds, quantiles);
+  row.reached = found.filter(Number.isFinite).length;
+  return row;
+}
+
+// The hardest target that every curve's centre meets, with one digit; "" where there is none.
+function proposedTarget(entries, scale) {
+  if (scale.best === null || !entries.length) return "";
+  const nearest = entries.map(({ curve }) =>
+    curve.centre.reduce((least, value) => Math.min(least, distanceOf(value, scale)), Infinity),
+  );
+  const distance = Math.max(...nearest.filter(Number.isFinite));
+  const digit = 10 ** Math.floor(Math.log10(distance));
+  const easier = Math.ceil((distance / digit) * 1.0001) * digit;
+  const target = scale.best === 1 ? 1 - easier : easier;
+  return Number.isFinite(target) ? Number(target.toPrecision(6)) : "";
+}
+
+// A number with its bounds; lines may break between numbers only.
+function interval([centre, low, high]) {
+  const number = (...parts) => element("span", { className: "whole" }, ...parts);
+  if (centre === Infinity) return [number("never")];
+  if (low === high || (low <= 0 && high === Infinity)) return [number(rounded(centre))];
+  const bound = (value) => (Number.isFinite(value) ? rounded(value) : value > 0 ? "∞" : "–");
+  const bounds = [number("(", bound(low)), " to ", number(bound(high), ")")];
+  return [number(rounded(centre)), " ", element("span", { className: "bounds" }, ...bounds)];
+}
+
+// Rows in the asked order: by a column, from small to large or, with a minus, the other way.
+function sortedRows(rows, sort) {
+  const key = sort.replace("-", "");
+  if (!key) return rows;
+  const value = {
+    run: (row) => row.label,
+    final: (row) => row.final[0],
+    cost: (row) => row.cost?.[0] ?? Infinity,
+    seeds: (row) => row.reached ?? 0,
+  }[key];
+  const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+  const sorted = [...rows].sort((a, b) => order(value(a), value(b)));
+  return sort.startsWith("-") ? sorted.reverse() : sorted;
+}
+
+function fillNumbers(table, rows, columns, sort) {
+  const focused = table.contains(document.activeElement) && document.activeElement.dataset.sort;
+  const heads = columns.map(([key, text]) => {
+    const button = element("button", { type: "button" }, text);
+    button.dataset.sort = key;
+    const cell = element("th", { scope: "col", className: key === "run" ? "" : "number" }, button);
+    if (sort.replace("-", "") !== key) return cell;
+    cell.setAttribute("aria-sort", sort.startsWith("-") ? "descending" : "ascending");
+    button.append(element("span", { "aria-hidden": "true" }, sort.startsWith("-") ? " ▼" : " ▲"));
+    return cell;
+  });
+  table.tHead.rows[0].replaceChildren(...heads);
+  table.tBodies[0].replaceChildren(
+    ...rows.map((row) => {
+      const cells = {
+        final: interval(row.final),
+        cost: row.cost === null ? ["–"] : interval(row.cost),
+        seeds: [row.reached === null ? `${row.seeds}` : `${row.reached} of ${row.seeds}`],
+      };
+      return element(
+        "tr",
+        {},
+        element("th", { scope: "row" }, row.label),
+        ...columns
+          .filter(([key]) => key !== "run")
+          .map(([key]) => element("td", { className: "number" }, ...cells[key])),
+      );
+    }),
+  );
+  if (focused) table.querySelector(`[data-sort="${focused}"]`)?.focus();
+}
+
+// Columns as `Comparison.to_dataframe` names them.
+function numbersCsv(rows, metric, cost, target) {
+  const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  const number = (value) => (value === Infinity ? "inf" : value === -Infinity ? "-inf" : `${value}`);
+  const head = ["experiment", "run", "point", "title", "metric", "cost", "target", "seeds"];
+  const more = ["seeds_reached", "centre", "low", "high", "final", "final_low", "final_high"];
+  const lines = rows.map((row) => {
+    const costs = row.cost === null ? ["", "", ""] : row.cost.map(number);
+    const own = [row.experiment, row.run, row.point, row.title, metric, cost, `${target}`];
+    const counts = [`${row.seeds}`, row.reached === null ? "" : `${row.reached}`];
+    return [...own, ...counts, ...costs, ...row.final.map(number)].map(quoted).join();
+  });
+  return [[...head, ...more].join(), ...lines].join("\n") + "\n";
+}
+
+// Text as a literal of Python.
+function literal(text) {
+  return JSON.stringify(text);
+}
+
+// The line that gives the same numbers; null where no target can be compared.
+function pythonLine(name, rows, metric, cost, target, allPoints) {
+  if (target === "" || !rows.length) return null;
+  const runs = [...new Set(rows.map((row) => `${row.experiment}/${row.run}`))];
+  const asked = [literal(name), literal(metric), literal(cost), compact(target)];
+  const more = [`runs=[${runs.map(literal).join(", ")}]`, ...(allPoints ? ["all_points=True"] : [])];
+  return `fedatlas.compare(${[...asked, ...more].join(", ")}).to_dataframe()`;
+}

@@ -1,0 +1,92 @@
+// The panel of numbers, which follows the figure and asks for changes of what is chosen.
+
+// What statistics of a measurement need: how it is summed up, and Student's t.
+function statisticsOf(atlas, measurement) {
+  return { scale: atlas.measurements.get(measurement), quantiles: atlas.quantiles };
+}
+
+// chosen: returns what is chosen. change: changes it. copy: puts a text on the clipboard. Returns
+// what shows the numbers of curves.
+function numbersPanel(atlas, chosen, change, copy) {
+  // The cost as Python names it. Rounds of parties that wait for nobody are their exchanges.
+  function pythonCost() {
+    const state = chosen();
+    if (state.x === "round") return "exchanges";
+    if (state.x !== NETWORK) return state.x;
+    return `network(${NUMBERS.map((name) => `${name}=${compact(state[name])}`).join(", ")})`;
+  }
+
+  let numbers = { rows: [], target: "" };
+  function show(shown) {
+    const state = chosen();
+    const statistics = statisticsOf(atlas, state.y);
+    const { scale } = statistics;
+    const target = state.target === "" ? proposedTarget(shown, scale) : state.target;
+    const other = (point) =>
+      state.x === NETWORK && point.ownLatency !== null && point.ownLatency !== state.latency;
+    const rows = shown.map(({ run, point, label }) => ({
+      ...numbersOf(point, { ...state, target: other(point) ? "" : target }, state, statistics),
+      ...{ label, seeds: point.seeds, run: run.name, point: point.name, title: run.title },
+      ...{ experiment: run.experiment.name, found: `${label} ${run.key} ${run.experiment.dataset}` },
+    }));
+    numbers = { rows, target };
+    byId("numbers").hidden = rows.length === 0;
+    const input = byId("target");
+    input.disabled = scale.best === null;
+    if (document.activeElement !== input) input.value = target;
+    renderRows();
+  }
+
+  function renderRows() {
+    const state = chosen();
+    const { rows, target } = numbers;
+    const { scale } = statisticsOf(atlas, state.y);
+    const words = byId("numbers-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const kept = rows.filter((row) => words.every((word) => row.found.toLowerCase().includes(word)));
+    const cost = state.x === NETWORK ? "seconds" : atlas.costs.get(state.x);
+    const goal = target === "" ? "target" : `${scale.best === 1 ? "≥" : "≤"} ${compact(target)}`;
+    const columns = [["run", "run"], ["final", "final value"], ["cost", `cost to ${goal}`], ["seeds", "seeds"]];
+    const sorted = sortedRows(kept, state.sort);
+    fillNumbers(byId("numbers-table"), sorted, columns, state.sort);
+    numbers.sorted = sorted;
+    const many = kept.length < rows.length ? `${kept.length} of ${counted(rows.length, "row")}. ` : "";
+    byId("numbers-about").textContent =
+      `${many}Final: ${scale.logarithmic ? "geometric mean" : "mean"} at the last record over seeds ` +
+      "that did not diverge. " +
+      (scale.best === null
+        ? "No value of this measurement is best, so there is no target. "
+        : `Cost, in ${cost}: geometric mean over the seeds that reached the target. `) +
+      "In brackets 95 % intervals over seeds.";
+    const all = state.points === "all";
+    const line = pythonLine(atlas.name, sorted, state.y, pythonCost(), target, all);
+    byId("python").firstElementChild.textContent =
+      line === null ? "There is no such line without a target." : `import fedatlas\n${line}`;
+    byId("copy-python").disabled = line === null;
+  }
+
+  byId("target").addEventListener("change", ({ target }) => {
+    const { best } = atlas.measurements.get(chosen().y);
+    const value = target.valueAsNumber;
+    const valid = best === 1 ? value < 1 : value > 0;
+    target.setAttribute("aria-invalid", String(!valid && target.value !== ""));
+    if (valid || target.value === "") change({ target: valid ? value : "" }, { choice: false, claims: false });
+    else byId("message").textContent = `A target must be ${best === 1 ? "below 1" : "above 0"}.`;
+  });
+  byId("numbers-filter").addEventListener("input", renderRows);
+  byId("numbers-table").addEventListener("click", ({ target }) => {
+    const key = target.closest("button")?.dataset.sort;
+    if (key === undefined) return;
+    const sort = chosen().sort === key ? `-${key}` : key;
+    change({ sort }, { choice: false, figure: false, claims: false });
+    renderRows();
+  });
+  byId("save-numbers").addEventListener("click", () => {
+    const text = numbersCsv(numbers.sorted, chosen().y, pythonCost(), numbers.target);
+    const link = element("a", { download: "atlas.csv" });
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
+  byId("copy-python").addEventListener("click", () => copy(byId("python").textContent, "Line"));
+  return show;
+}

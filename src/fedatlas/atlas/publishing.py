@@ -1,0 +1,158 @@
+"""A folder of results to publish: traces, verdicts, selections, checksums and RO-Crate metadata.
+
+`open_atlas` opens the folder, and `compare` puts it beside other runs. A repository takes it with
+records thinned, a release or an archive whole.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from fedatlas.atlas.checksums import NAME as SUMS
+from fedatlas.atlas.checksums import write_sums
+from fedatlas.atlas.crate import describe_folder
+from fedatlas.atlas.exporting import point_places, write_table
+from fedatlas.atlas.markdown import counted, paragraph
+from fedatlas.atlas.runs import Atlas
+from fedatlas.atlas.tables import SUFFIX
+from fedatlas.atlas.thinning import THINNED
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.verdicts import read_verdicts, verdict_summary, verdicts_to_csv
+from fedatlas.files import canonical_json, write_text
+from fedatlas.schema.models import read_json
+
+#: Of a file of thinned traces, so that a repository can hold it.
+MOST_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What is published, and how.
+
+    licences: of data sets, by name. records: kept of each trace at most, None for all. all_points:
+    of grids, not the selected ones only. experiments: names or patterns, all by default. citation:
+    a CITATION.cff that names licence, version and authors. published: the day.
+    """
+
+    licences: Mapping[str, str]
+    records: int | None = 40
+    all_points: bool = False
+    experiments: Sequence[str] | None = None
+    citation: Path | None = None
+    published: date = field(default_factory=date.today)
+
+    def takes(self, experiment: str) -> bool:
+        """Whether the experiment is published."""
+        patterns = self.experiments
+        return patterns is None or any(fnmatchcase(experiment, one) for one in patterns)
+
+
+def publish(atlas: Atlas, experiments: Path, output: Path, publication: Publication) -> list[Path]:
+    """Write the folder `output`, whole or not at all, and return its files.
+
+    experiments: folder of experiments' results, with verdicts (claims.csv) and selections
+    (selection.json) where they were judged. A folder that was published before is replaced;
+    FedatlasError if another lies there.
+    """
+    if output.exists() and any(output.iterdir()) and not (output / SUMS).is_file():
+        raise FedatlasError(
+            f"{output}: is a folder with other content (no {SUMS}); name a new one, or empty it"
+        )
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".publish-") as temporary:
+        folder = Path(temporary) / output.name
+        folder.mkdir()
+        rows = sum(_write_traces(atlas, folder, publication))
+        judged = _write_verdicts(experiments, folder, publication)
+        about = _about(rows, judged, publication.records)
+        write_text(folder / "README.md", about)
+        describe_folder(folder, publication.citation, publication.published)
+        write_sums(folder)
+        if output.exists():
+            shutil.rmtree(output)
+        folder.rename(output)
+    return sorted(file for file in output.rglob("*") if file.is_file())
+
+
+def _write_traces(atlas: Atlas, folder: Path, publication: Publication) -> Iterator[int]:
+    """A file for each experiment, or several; yields their numbers of rows."""
+    names = [name for paper in atlas for name in atlas.names(paper) if publication.takes(name)]
+    if not names:
+        held = ", ".join(name for paper in atlas for name in atlas.names(paper))
+        raise FedatlasError(f"{atlas.path}: has no experiment that is asked for; it has {held}")
+    for name in names:
+        places = point_places(atlas, [name], all_points=publication.all_points)
+        if places:
+            yield from _write_parts(atlas, places, folder / f"{name}{SUFFIX}", publication)
+
+
+def _write_parts(
+    atlas: Atlas, places: Sequence[str], file: Path, publication: Publication
+) -> Iterator[int]:
+    """One file, or halves of it as long as it is larger than a repository takes."""
+    rows = write_table(atlas, places, file, publication.licences, publication.records)
+    size = file.stat().st_size
+    if publication.records is None or size <= MOST_BYTES:
+        yield rows
+        return
+    if len(places) == 1:
+        raise FedatlasError(
+            f"{places[0]}: takes {size} bytes with {publication.records} records, more than "
+            f"{MOST_BYTES}; keep fewer (--records)"
+        )
+    file.unlink()
+    half = len(places) // 2
+    for number, part in enumerate((places[:half], places[half:]), start=1):
+        yield from _write_parts(
+            atlas, part, file.with_name(f"{file.stem}-part{number}{SUFFIX}"), publication
+        )
+
+
+def _write_verdicts(experiments: Path, folder: Path, publication: Publication) -> str:
+    """All verdicts in one file, a file for each selection; returns how sentences came out."""
+    verdicts = []
+    for own in sorted(experiments.iterdir()) if experiments.is_dir() else ():
+        if not publication.takes(own.name):
+            continue
+        if (own / "claims.csv").is_file():
+            verdicts += read_verdicts(own / "claims.csv")
+        if (own / "selection.json").is_file():
+            record = canonical_json(read_json(own / "selection.json"))
+            write_text(folder / "selections" / f"{own.name}.json", record + "\n")
+    write_text(folder / "verdicts.csv", verdicts_to_csv(verdicts))
+    return verdict_summary(verdicts)
+
+
+def _about(rows: int, judged: str, records: int | None) -> str:
+    kept = (
+        "All records in full precision."
+        if records is None
+        else f"Records are thinned: {THINNED.format(records=records)}."
+    )
+    holds = paragraph(
+        f"{counted(rows, 'row')}, one for each run, seed and record, in a Parquet file for each "
+        f"experiment. {kept} `verdicts.csv` says how each sentence came out ({judged}); "
+        "`selections/` which point of a grid was chosen, with the score of every one that was "
+        f"tried; `{SUMS}` the checksum of every file; `ro-crate-metadata.json` what each file and "
+        "column is."
+    )
+    return f"""# Published traces and verdicts
+
+{holds}
+
+```sh
+sha256sum --check {SUMS}
+fedatlas compare mine/results --against . --metric suboptimality --cost bytes --target 1e-3
+```
+
+```py
+import fedatlas
+
+atlas = fedatlas.open_atlas(".")
+atlas.runs()
+```
+"""

@@ -1,0 +1,92 @@
+"""The traces of a results folder, read as an atlas is."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from fedatlas.atlas import FORMAT
+from fedatlas.atlas.groups import text_of
+from fedatlas.atlas.runs import ListedAtlas
+from fedatlas.atlas.store import attributes_of
+from fedatlas.errors import FedatlasError
+from fedatlas.schema.models import read_json
+from fedatlas.traces.contents import opened_hdf5
+from fedatlas.traces.netcdf import check_format
+from fedatlas.traces.seal import check_seal
+from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
+from fedatlas.traces.trace import read_trace
+
+
+class ResultsAtlas(ListedAtlas):
+    """Every trace that is there, selected points by the records of selections beside them."""
+
+    def __init__(
+        self, path: Path, described: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        """described: experiment → title, source, notes, dataset and `runs`, run → title.
+
+        What is not described is called by its name. FedatlasError names a damaged trace.
+        """
+        self._files: dict[str, Path] = {}
+        stated: dict[str, dict[str, Any]] = {}
+        for folder in sorted((path / "experiments").iterdir()):
+            own = (described or {}).get(folder.name, {})
+            chosen = _selected(folder / "selection.json")
+            files = [
+                file
+                for file in sorted(folder.glob("traces/*/*.nc"))
+                if not file.name.startswith(".")  # being written, or left by an interruption
+            ]
+            for file in files:
+                run, point = file.parent.name, file.stem
+                attributes = _attributes(file)
+                experiment = f"{attributes['paper']}/{folder.name}"
+                points = [other.stem for other in files if other.parent.name == run]
+                stated.setdefault(experiment, _experiment(folder.name, attributes, own))
+                stated.setdefault(
+                    f"{experiment}/{run}",
+                    {
+                        "title": own.get("runs", {}).get(run, run),
+                        "selected": chosen.get(run, points[0] if len(points) == 1 else ""),
+                    },
+                )
+                stated[f"{experiment}/{run}/{point}"] = attributes
+                self._files[f"{experiment}/{run}/{point}"] = file
+        if not self._files:
+            raise FedatlasError(f"{path}: holds no trace (experiments/*/traces/*/*.nc)")
+        super().__init__(path, {"format": FORMAT}, stated)
+
+    def _trace(self, place: str) -> xr.Dataset:
+        return read_trace(self._files[place])
+
+
+def _selected(record: Path) -> dict[str, str]:
+    """run → chosen point; nothing where nothing was selected yet."""
+    if not record.exists():
+        return {}
+    found = read_json(record)
+    try:
+        return {run: entry["selected"] for run, entry in found["runs"].items()}
+    except (TypeError, KeyError, AttributeError):
+        raise FedatlasError(f"{record}: holds no selection. Delete it and run again.") from None
+
+
+def _attributes(file: Path) -> dict[str, Any]:
+    """Those of a trace, which must lie where they say."""
+    check_seal(file)
+    with opened_hdf5(file) as opened:
+        check_format(file, text_of(opened, "format"), TRACE_FORMAT, "a trace")
+        found = attributes_of(opened)
+    own = (file.parents[2].name, file.parent.name, file.stem)
+    if tuple(found.get(key) for key in ("experiment", "run", "point")) != own:
+        raise FedatlasError(f"{file}: holds another trace than its place says. Delete it.")
+    return found
+
+
+def _experiment(name: str, attributes: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    dataset = json.loads(attributes["specification"])["dataset"]
+    usual = {"title": name, "source": "", "notes": "", "dataset": dataset}
+    return usual | {key: own[key] for key in usual if key in own}

@@ -1,0 +1,233 @@
+"""Traces that are kept together, by paper, experiment, run and grid point, and a walk over runs."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import xarray as xr
+
+from fedatlas.atlas.costs import with_costs
+from fedatlas.errors import FedatlasError, similar
+from fedatlas.traces.trace import judged
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Atlas(Mapping[str, xr.DataTree], ABC):
+    """Open traces. What keeps them says how a group is found and read.
+
+    path: the file or folder. attrs: of the whole. A group is a paper, an experiment, a run or a
+    point.
+    """
+
+    path: Path
+    attrs: dict[str, Any]
+
+    @abstractmethod
+    def names(self, place: str = "") -> list[str]:
+        """The names of the groups in a group, in the order of the atlas."""
+
+    @abstractmethod
+    def attributes(self, place: str) -> dict[str, Any]:
+        """The attributes of a group."""
+
+    @abstractmethod
+    def dataset(self, place: str) -> xr.Dataset:
+        """The attributes and variables of a group; of a point, its trace."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close what is open; values that were not read are lost."""
+
+    def __getitem__(self, place: str) -> xr.DataTree:
+        """The group at this place with all groups in it; values are read when they are used."""
+        nodes: dict[str, xr.Dataset] = {}
+        waiting = [place.strip("/")]
+        while waiting:
+            path = waiting.pop()
+            below = path.removeprefix(place.strip("/")) or "/"
+            nodes[below] = self.dataset(path)
+            waiting += [f"{path}/{name}".strip("/") for name in reversed(self.names(path))]
+        return xr.DataTree.from_dict(nodes, name=place.strip("/").rpartition("/")[2] or None)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of papers."""
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def to_datatree(self) -> xr.DataTree:
+        """The whole atlas, /paper/experiment/run/point; all groups are opened."""
+        return self["/"]
+
+    def runs(self) -> "pd.DataFrame":
+        """All runs at all points of their grids, a row each."""
+        import pandas as pd
+
+        rows = [
+            (paper, experiment, run, point, stated["selected"] == point, run_title(stated))
+            for paper in self
+            for experiment in self.names(paper)
+            for run in self.names(f"{paper}/{experiment}")
+            for stated in [self.attributes(f"{paper}/{experiment}/{run}")]
+            for point in self.names(f"{paper}/{experiment}/{run}")
+        ]
+        columns = ("paper", "experiment", "run", "point", "selected", "title")
+        return pd.DataFrame(rows, columns=columns)
+
+    def sel(self, experiment: str, run: str, point: str | None = None) -> xr.Dataset:
+        """A run's trace of the judged seeds, with all its costs as coordinates.
+
+        point: of the run's grid, the selected one by default. Costs are what the trace counts,
+        "bytes" of all directions and "exchanges". Those that all seeds share lie along `record`
+        only, so that `median("seed")` keeps them; `fedatlas.along` puts seeds whose costs differ on
+        one axis. FedatlasError for an experiment, run or point that is not there.
+
+        >>> with fedatlas.open_atlas(ATLAS) as atlas:
+        ...     trace = atlas.sel("fedpage-first", "page").load()
+        >>> trace.gradient_norm.dims, trace.bytes.dims, trace["round"].dims
+        (('seed', 'record'), ('seed', 'record'), ('record',))
+        >>> lines = trace.gradient_norm.plot.line(x="bytes", hue="seed", yscale="log")
+        >>> lines = trace.median("seed").gradient_norm.plot(x="round", yscale="log")
+        """
+        papers = {name: paper for paper in self for name in self.names(paper)}
+        _check_known("experiment", experiment, papers)
+        place = f"{papers[experiment]}/{experiment}"
+        _check_known("run", run, self.names(place))
+        place += f"/{run}"
+        chosen = self.attributes(place)["selected"] if point is None else point
+        _check_known("point", chosen, self.names(place))
+        return with_costs(judged(self.dataset(f"{place}/{chosen}")))
+
+    def __repr__(self) -> str:
+        told = [f"{paper}: {', '.join(self.names(paper))}" for paper in self]
+        return "\n".join([f"atlas {self.path}", *told])
+
+    def __enter__(self) -> "Atlas":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ListedAtlas(Atlas):
+    """An atlas whose groups are all known once it is open."""
+
+    def __init__(self, path: Path, attrs: dict[str, Any], stated: Mapping[str, dict[str, Any]]):
+        """stated: experiments, runs and points by place, each after what it lies in → attributes.
+
+        Papers have none.
+        """
+        self.path, self.attrs = path, attrs
+        self._stated: dict[str, dict[str, Any]] = {"": attrs}
+        self._names: dict[str, list[str]] = {"": []}
+        for place, own in stated.items():
+            outer = place.rpartition("/")[0]
+            if outer not in self._names:
+                self._add(outer, {})
+            self._add(place, own)
+
+    def _add(self, place: str, stated: dict[str, Any]) -> None:
+        outer, _, name = place.rpartition("/")
+        self._names[outer].append(name)
+        self._names[place], self._stated[place] = [], stated
+
+    def names(self, place: str = "") -> list[str]:
+        return list(self._names[place.strip("/")])
+
+    def attributes(self, place: str) -> dict[str, Any]:
+        return dict(self._stated[place.strip("/")])
+
+    def dataset(self, place: str) -> xr.Dataset:
+        place = place.strip("/")
+        is_point = place.count("/") == 3 and place in self._names
+        return self._trace(place) if is_point else xr.Dataset(attrs=self._stated[place])
+
+    @abstractmethod
+    def _trace(self, place: str) -> xr.Dataset:
+        """The trace of a point that is there."""
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+
+def _check_known(kind: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        close = similar(name, known) or f"; there are {', '.join(known)}"
+        raise FedatlasError(f"{kind}: '{name}' is not in the atlas{close}")
+
+
+class AtlasRun(NamedTuple):
+    """A run of an experiment at one grid point."""
+
+    paper: str
+    experiment: str
+    run: str
+    point: str
+    title: str  # as figures print it
+    selected: bool  # whether the experiment chose this point
+    trace: xr.Dataset  # of the judged seeds; read when used
+
+    @property
+    def name(self) -> str:
+        """Its place under its paper."""
+        return f"{self.experiment}/{self.run}/{self.point}"
+
+
+def atlas_runs(
+    atlas: Atlas,
+    *,
+    experiments: Sequence[str] | None = None,
+    runs: Sequence[str] | None = None,
+    all_points: bool = False,
+) -> Iterator[AtlasRun]:
+    """Runs in the order of the atlas, each at its selected point or at all its points.
+
+    experiments: names or patterns such as "vfb2-*". runs: names, or experiment/run. Both are all by
+    default. FedatlasError for one that is not there.
+    """
+    places = [(paper, experiment) for paper in atlas for experiment in atlas.names(paper)]
+    named = [experiment for _, experiment in places]
+    for pattern in experiments or ():
+        if not any(fnmatchcase(name, pattern) for name in named):
+            raise FedatlasError(
+                f"experiments: '{pattern}' matches none of the atlas, which has: "
+                f"{', '.join(named) or 'none'}"
+            )
+    patterns = ["*"] if experiments is None else experiments
+    there = [
+        (paper, experiment, run)
+        for paper, experiment in places
+        if any(fnmatchcase(experiment, pattern) for pattern in patterns)
+        for run in atlas.names(f"{paper}/{experiment}")
+    ]
+    missing = set(runs or ()).difference(*({run, f"{own}/{run}"} for _, own, run in there))
+    if missing:
+        known = dict.fromkeys(run for *_, run in there)
+        raise FedatlasError(
+            f"runs: {', '.join(sorted(missing))} not found; there are {', '.join(known)}"
+        )
+    for paper, experiment, run in there:
+        if runs is None or run in runs or f"{experiment}/{run}" in runs:
+            yield from _points(atlas, paper, experiment, run, all_points)
+
+
+def _points(
+    atlas: Atlas, paper: str, experiment: str, run: str, all_points: bool
+) -> Iterator[AtlasRun]:
+    place = f"{paper}/{experiment}/{run}"
+    stated = atlas.attributes(place)
+    for point in atlas.names(place):
+        selected = stated["selected"] == point
+        if selected or all_points:
+            trace = judged(atlas.dataset(f"{place}/{point}"))
+            yield AtlasRun(paper, experiment, run, point, run_title(stated), selected, trace)
+
+
+def run_title(stated: Mapping[str, Any]) -> str:
+    """How figures name a run with these attributes; one whose code has changed since is marked."""
+    return f"{stated['title']}{' (stale)' if stated.get('stale') == 'yes' else ''}"

@@ -1,0 +1,134 @@
+"""Tables of traces, read back as an atlas; `tables.py` says what they hold."""
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xarray as xr
+
+from fedatlas.atlas.checksums import check_sums
+from fedatlas.atlas.runs import ListedAtlas
+from fedatlas.atlas.tables import ABOUT, FORMAT, INDEX, SUFFIX, unpacked_index
+from fedatlas.errors import FedatlasError
+from fedatlas.schema.cost_names import COSTS
+from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.traces.trace import build_trace
+
+# Of one group of rows, unpacked; ours have a few tens of MB.
+_MOST_BYTES = 1 << 30
+
+
+class _Rows(NamedTuple):
+    """Where a trace lies: in which file, from which row on, and its shape."""
+
+    file: Path
+    first: int
+    seeds: int
+    records: int
+
+
+class TableAtlas(ListedAtlas):
+    """The traces of a table, or of all tables in a folder, whose checksums are verified."""
+
+    def __init__(self, path: Path) -> None:
+        """`open_atlas` says what is refused."""
+        files = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+        if not files:
+            raise FedatlasError(
+                f"{path}: holds no atlas: neither results (experiments/) nor tables (*{SUFFIX})"
+            )
+        check_sums(path if path.is_dir() else path.parent, files)
+        stated: dict[str, dict[str, Any]] = {}
+        self._rows: dict[str, _Rows] = {}
+        thinned: set[str] = set()
+        for file in files:
+            about, index = _metadata(file)
+            thinned.add(about["thinned"])
+            # Parts of one experiment both state it.
+            stated |= index["stated"]
+            self._rows |= {
+                place: _Rows(file, *numbers) for place, numbers in index["traces"].items()
+            }
+        attrs = {"format": FORMAT, "thinned": "; ".join(sorted(filter(None, thinned)))}
+        super().__init__(path, attrs, stated)
+        # A walk over runs asks for one trace of a group of rows after the other.
+        self._group = lru_cache(maxsize=2)(_group)
+
+    def _trace(self, place: str) -> xr.Dataset:
+        rows, stated = self._rows[place], self._stated[place]
+        with _naming(rows.file):
+            table = self._read(rows)
+            shape = rows.seeds, rows.records
+            found = {
+                name: table[name].to_numpy().astype(float).reshape(shape)
+                for name in (*COSTS, *MEASUREMENTS)
+                if name in table.column_names and table[name].null_count < len(table)
+            }
+            seeds = table["seed"].to_numpy()[:: rows.records].tolist()
+            status = table["status"].to_pylist()[:: rows.records]
+            trace = build_trace(found, status, seeds, {})
+            record = trace["record"].copy(data=table["record"].to_numpy()[: rows.records])
+            outcome = trace["status"].astype(object)  # as netCDF gives texts
+            return trace.assign(status=outcome).assign_coords(record=record).assign_attrs(stated)
+
+    def _read(self, rows: _Rows) -> pa.Table:
+        """The rows of one trace, which groups may divide."""
+        ends = _ends(rows.file)
+        last = rows.first + rows.seeds * rows.records
+        groups = range(bisect_right(ends, rows.first), bisect_right(ends, last - 1) + 1)
+        start = ends[groups[0] - 1] if groups[0] else 0
+        table = pa.concat_tables([self._group(rows.file, group) for group in groups])
+        return table.slice(rows.first - start, last - rows.first)
+
+
+def _metadata(file: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    with _naming(file):
+        stored = pq.read_metadata(file)
+        found = stored.metadata or {}
+        about = json.loads(found[ABOUT]) if ABOUT in found else {}
+        if about.get("format") != FORMAT:
+            raise FedatlasError(
+                f"{file}: is no table of traces of this version (its format is "
+                f"{about.get('format')!r}, expected {FORMAT!r}); fedatlas export writes one"
+            )
+        for group in range(stored.num_row_groups):
+            if stored.row_group(group).total_byte_size > _MOST_BYTES:
+                raise ValueError(f"claims more than {_MOST_BYTES} bytes in a group of rows")
+        return about, unpacked_index(found[INDEX])
+
+
+@lru_cache(maxsize=64)
+def _ends(file: Path) -> list[int]:
+    """The rows up to the end of each group."""
+    stored = pq.read_metadata(file)
+    sizes = (stored.row_group(group).num_rows for group in range(stored.num_row_groups))
+    return list(accumulate(sizes))
+
+
+def _group(file: Path, group: int) -> pa.Table:
+    numbers = {"seed", "record", "status", *COSTS, *MEASUREMENTS}
+    with pq.ParquetFile(file) as opened:
+        names = [name for name in opened.schema_arrow.names if name in numbers]
+        return opened.read_row_group(group, columns=names)
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """What damage raises names the file."""
+    try:
+        yield
+    except FedatlasError:
+        raise
+    except FileNotFoundError:
+        raise FedatlasError(f"{file}: there is no such file") from None
+    except Exception as error:  # pyarrow, zlib and JSON raise anything of damage
+        raise FedatlasError(
+            f"{file}: cannot be read as a table of traces ({error}); fetch it again"
+        ) from error

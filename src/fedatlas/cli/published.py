@@ -1,0 +1,170 @@
+"""Commands: results for others, and others' results beside one's own."""
+
+import shutil
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedatlas.cli.options import Catalogues, Configuration, Output
+from fedatlas.errors import FedatlasError
+from fedatlas.files import write_text
+from fedatlas.projects import projects
+
+if TYPE_CHECKING:
+    from fedatlas.atlas.runs import Atlas
+
+Traces = Annotated[
+    Path, typer.Argument(help="Results folder, atlas (.nc), table (.parquet) or published folder.")
+]
+Experiments = Annotated[
+    list[str] | None, typer.Option(help="Names or globs of experiments; all by default.")
+]
+
+
+def export(
+    traces: Traces,
+    output: Annotated[Path, typer.Argument(help="Table to write (.parquet).")],
+    catalogue: Catalogues,
+    experiments: Experiments = None,
+    selected: Annotated[bool, typer.Option(help="Leave out points that no one chose.")] = False,
+) -> None:
+    """Write traces as one table, a row for each run, seed and record."""
+    from fedatlas.atlas.exporting import point_places, write_table
+    from fedatlas.atlas.reading import open_atlas
+
+    if output.suffix != ".parquet":
+        raise FedatlasError(f"{output}: must end in .parquet, the format that is written")
+    with open_atlas(traces) as atlas:
+        places = point_places(atlas, experiments, all_points=not selected)
+        rows = write_table(atlas, places, output, _licences(catalogue))
+    typer.echo(f"{output}: {rows} rows of {len(places)} traces")
+
+
+def publish(
+    traces: Traces,
+    output: Annotated[Path, typer.Argument(help="Folder to write.")],
+    config: Configuration,
+    catalogue: Catalogues,
+    records: Annotated[int, typer.Option(min=2, help="Kept of each trace at most.")] = 40,
+    whole: Annotated[bool, typer.Option(help="Keep all records and all points of grids.")] = False,
+    all_points: Annotated[
+        bool, typer.Option(help="Keep all points of grids, of each the thinned records.")
+    ] = False,
+    experiments: Experiments = None,
+    archive: Annotated[
+        Path | None, typer.Option(help="Also pack the folder into one file (.zip).")
+    ] = None,
+    citation: Annotated[Path, typer.Option(help="Who publishes, CITATION.cff.")] = Path(
+        "CITATION.cff"
+    ),
+    day: Annotated[
+        datetime | None, typer.Option("--date", formats=["%Y-%m-%d"], help="Today by default.")
+    ] = None,
+) -> None:
+    """Write traces, verdicts, checksums and RO-Crate metadata into a folder for others."""
+    from fedatlas.atlas.publishing import Publication, publish
+
+    publication = Publication(
+        _licences(catalogue),
+        records=None if whole else records,
+        all_points=whole or all_points,
+        experiments=experiments,
+        citation=citation if citation.is_file() else None,
+        **({} if day is None else {"published": day.date()}),
+    )
+    results = traces if traces.is_dir() else traces.resolve().parent.parent
+    with _described(traces, config) as atlas:
+        files = publish(atlas, results / "experiments", output, publication)
+    largest = max(files, key=lambda file: file.stat().st_size)
+    size = sum(file.stat().st_size for file in files)
+    typer.echo(
+        f"{output}: {len(files)} files of {size / 1e6:.2f} MB, the largest {largest.name} of "
+        f"{largest.stat().st_size / 1e6:.2f} MB"
+    )
+    if archive is not None:
+        shutil.make_archive(str(archive.with_suffix("")), "zip", output)
+        typer.echo(f"{archive.with_suffix('.zip')}: the same in one file")
+
+
+def compare(
+    traces: Traces,
+    against: Annotated[
+        Path, typer.Option(help="Published folder, table (.parquet) or atlas (.nc).", exists=True)
+    ],
+    metric: Annotated[str, typer.Option(help="Measurement with a best value.")],
+    target: Annotated[float, typer.Option(help="Its value that runs shall reach.")],
+    cost: Annotated[
+        list[str] | None,
+        typer.Option(help="Several at will; by default exchanges, bytes, gradient_evaluations."),
+    ] = None,
+    experiments: Experiments = None,
+    runs: Annotated[list[str] | None, typer.Option(help="Ours: run, or experiment/run.")] = None,
+    published: Annotated[
+        list[str] | None, typer.Option(help="Names or globs of published experiments.")
+    ] = None,
+    all_points: Annotated[
+        bool, typer.Option(help="Ours at all points of grids, not at the chosen ones only.")
+    ] = False,
+    figure: Annotated[Path | None, typer.Option(help="Curves to draw, .svg or .png.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Table to write.")] = None,
+) -> None:
+    """Put own runs beside published ones of the same problem: what each spends to a target."""
+    from fedatlas.atlas.comparison import compare
+    from fedatlas.atlas.plotting import plot
+    from fedatlas.atlas.reading import open_atlas
+
+    costs = cost or ["exchanges", "bytes", "gradient_evaluations"]
+    with open_atlas(traces) as ours, open_atlas(against) as theirs:
+        found = compare(
+            *(ours, metric, costs, target),
+            experiments=experiments,
+            runs=runs,
+            all_points=all_points,
+            against=theirs,
+            published=published,
+        )
+        if figure is not None:
+            plot(
+                *(ours, metric, costs),
+                experiments=experiments,
+                runs=runs,
+                all_points=all_points,
+                against=theirs,
+                published=published,
+            ).save(figure)
+    if csv is not None:
+        write_text(csv, found.to_dataframe().to_csv(index=False))
+    typer.echo(found)
+
+
+def data_card(output: Output, catalogue: Catalogues) -> None:
+    """Write what tables of traces hold, and the licences of data sets, as Markdown."""
+    from fedatlas.atlas.data_card import data_card
+    from fedatlas.data.catalogue import load_catalogue
+
+    write_text(output, data_card(load_catalogue(*catalogue)))
+
+
+def _licences(catalogues: list[Path]) -> dict[str, str]:
+    from fedatlas.data.catalogue import load_catalogue
+
+    return {name: dataset.licence for name, dataset in load_catalogue(*catalogues).items()}
+
+
+def _described(traces: Path, config: Path) -> "Atlas":
+    """The atlas; a results folder with the titles of the configuration."""
+    from fedatlas.atlas.reading import open_atlas
+    from fedatlas.atlas.results_atlas import ResultsAtlas
+    from fedatlas.plan.build import build_sound_plan
+
+    if not (traces / "experiments").is_dir():
+        return open_atlas(traces)
+    plan = build_sound_plan(config, *projects())
+    described = {
+        name: experiment.model_dump(mode="json", include={"title", "source", "notes", "dataset"})
+        | {"runs": plan.run_titles(name)}
+        for name, experiment in plan.experiments.items()
+    }
+    return ResultsAtlas(traces, described)

@@ -1,0 +1,439 @@
+"""Traces as tables for others, published folders, and published runs beside one's own."""
+
+import json
+import shutil
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import xarray as xr
+from rocrate.rocrate import ROCrate
+from typer.testing import CliRunner
+
+import fedatlas
+from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
+from fedatlas.atlas import exporting, publishing
+from fedatlas.atlas.data_card import data_card
+from fedatlas.atlas.exporting import point_places, write_table
+from fedatlas.atlas.publishing import Publication, publish
+from fedatlas.atlas.thinning import kept_records, thinned
+from fedatlas.cli import app
+from fedatlas.data.catalogue import load_catalogue
+from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.verdicts import read_verdicts
+from fedatlas.files import canonical_json, file_digest
+from fedatlas.plan.closure import code_digest
+from fedatlas.schema.runs import RunSpec
+from fedatlas.traces.trace import write_trace
+from trace_factory import make_trace
+from verdict_factory import every_outcome
+from workflow_copy import ROOT
+
+LICENCES = {"made up": "CC BY 4.0"}
+DAY = date(2026, 1, 2)
+
+
+def problem(trace: xr.Dataset, optimum: float = 0.25, **stated) -> xr.Dataset:
+    """The trace with all that says which problem it solves."""
+    specification = json.loads(trace.attrs["specification"])
+    usual = {
+        "dataset": "a9a",
+        "split": "train",
+        "partition": {"kind": "horizontal", "clients": 10, "test": 100, "samples": None},
+        "objective": {"name": "logistic_l2", "weight": 1e-4},
+    }
+    seeds = [str(seed) for seed in trace["seed"].to_numpy()]
+    digests = stated.pop("shards", dict.fromkeys(seeds, "5" * 64))
+    return trace.assign_attrs(
+        specification=canonical_json(specification | usual | stated),
+        shard_digests=canonical_json(digests),
+        optima=canonical_json(dict.fromkeys(seeds, optimum)),
+        source_digest="c" * 64,
+        values_digest="d" * 64,
+        versions=stated.pop("versions", '{"numpy":"1.0"}'),
+    )
+
+
+def one_run(path: Path, trace: xr.Dataset, name: str = "page", experiment: str = "ours-a"):
+    return write_atlas(path, {"ours": {experiment: ({}, {name: (name.upper(), {"only": trace})})}})
+
+
+def exported(atlas: Path, output: Path, records: int | None = None) -> Path:
+    with fedatlas.open_atlas(atlas) as opened:
+        write_table(opened, point_places(opened), output, LICENCES, records)
+    return output
+
+
+def asked_of_duckdb(question: str) -> list[list[float]]:
+    """Its rows. In a process of its own, as it complains at an end without garbage collection."""
+    program = "import duckdb, json, sys; print(json.dumps(duckdb.sql(sys.argv[1]).fetchall()))"
+    command = [sys.executable, "-c", program, question]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(answer.stdout)
+
+
+# --- a table ---
+
+
+def test_a_table_holds_the_traces_bit_for_bit(tmp_path, monkeypatch):
+    """Also where groups of rows hold one trace or several, and where a trace lacks a column."""
+    monkeypatch.setattr(exporting, "ROWS", 50)
+    atlas = small_atlas(tmp_path / "atlas.nc")
+    table = exported(atlas, tmp_path / "atlas.parquet")
+    with fedatlas.open_atlas(atlas) as first, fedatlas.open_atlas(table) as second:
+        pd.testing.assert_frame_equal(first.runs(), second.runs())
+        for place in point_places(first):
+            xr.testing.assert_identical(first.dataset(place).load(), second.dataset(place))
+        assert second.to_datatree().groups == first.to_datatree().groups
+        for place in ("fedpage/fedpage-first", "fedpage/fedpage-first/page"):
+            assert first.attributes(place) == second.attributes(place)
+    asked = ("gradient_norm", ["bytes", "round"], 0.1)
+    assert fedatlas.compare(atlas, *asked).dataset.identical(
+        fedatlas.compare(table, *asked).dataset
+    )
+
+
+def test_pandas_and_duckdb_read_a_row_for_each_run_seed_and_record(tmp_path):
+    tuned = problem(noisy_trace(0.8, seeds=4, tuning_seeds=[3]))
+    table = exported(one_run(tmp_path / "atlas.nc", tuned), tmp_path / "atlas.parquet")
+    rows = pd.read_parquet(table)
+    assert len(rows) == 4 * 21
+    expected = tuned["gradient_norm"].to_dataframe()["gradient_norm"]
+    found = rows.set_index(["seed", "record"])["gradient_norm"]
+    pd.testing.assert_series_equal(found, expected)
+    (first,) = rows[["run", "method", "dataset", "source_digest"]].drop_duplicates().to_numpy()
+    assert first.tolist() == ["page", "fedavg", "a9a", "c" * 64]
+    assert json.loads(rows["hyper_parameters"][0]) == {"step_size": 0.1}
+    assert rows.groupby("seed")["tuning"].all().tolist() == [False, False, False, True]
+    assert set(rows["optimum"]) == {0.25} and set(rows["shard_digest"]) == {"5" * 64}
+    question = f"""
+        SELECT seed, arg_max(gradient_norm, record), max(bytes_up + bytes_down)
+        FROM '{table}' WHERE run = 'page' AND NOT tuning GROUP BY seed ORDER BY seed"""
+    ends = np.array(asked_of_duckdb(question))
+    np.testing.assert_array_equal(ends[:, 1], tuned["gradient_norm"].to_numpy()[:3, -1])
+    np.testing.assert_array_equal(
+        ends[:, 2], (tuned["bytes_up"] + tuned["bytes_down"]).to_numpy()[:3, -1]
+    )
+
+
+def test_a_table_says_units_licences_and_what_is_missing(tmp_path):
+    table = exported(small_atlas(tmp_path / "atlas.nc"), tmp_path / "atlas.parquet")
+    about = json.loads(pq.read_metadata(table).metadata[b"fedatlas"])
+    assert about["format"] == "fedatlas table 1" and about["thinned"] == ""
+    assert about["units"]["bytes_up"] == "byte" and about["units"]["simulated_time"] == "s"
+    assert about["licences"] == LICENCES
+    field = pq.read_schema(table).field("gradient_norm")
+    assert field.metadata[b"long_name"].decode() == "norm of the full gradient ‖∇f(x)‖"
+    # What a run does not measure is empty; what it lost by diverging is no number.
+    # By filters, which DuckDB applies to what a file says of its groups first.
+    counted = (
+        f"(SELECT count(*) FROM '{table}' WHERE run = 'avg' AND {condition})"
+        for condition in ("test_auroc IS NULL", "isnan(gradient_norm)")
+    )
+    assert asked_of_duckdb(f"SELECT {', '.join(counted)}") == [[3 * 21, 11]]
+
+
+def test_traces_are_written_one_group_of_rows_after_the_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(exporting, "ROWS", 100)
+    written = []
+    whole = pq.ParquetWriter.write_table
+
+    def counting(self, table, *options):
+        written.append(len(table))
+        whole(self, table, *options)
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", counting)
+    runs = {f"run-{i}": ("Run", {"only": noisy_trace(0.8, seed=i)}) for i in range(9)}
+    atlas = write_atlas(tmp_path / "atlas.nc", {"ours": {"ours-many": ({}, runs)}})
+    exported(atlas, tmp_path / "atlas.parquet")
+    assert written == [126] * 4 + [63]  # of two traces, until there are a hundred rows
+
+
+def test_damage_and_foreign_tables_are_named(tmp_path):
+    table = exported(small_atlas(tmp_path / "atlas.nc"), tmp_path / "atlas.parquet")
+    (tmp_path / "cut.parquet").write_bytes(table.read_bytes()[:-50])
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "foreign.parquet")
+    for name, said in {
+        "cut": "cannot be read as a table",
+        "foreign": "is no table of traces",
+        "missing": "there is no such file",
+    }.items():
+        with pytest.raises(FedatlasError, match=rf"{name}\.parquet: {said}"):
+            fedatlas.open_atlas(tmp_path / f"{name}.parquet")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FedatlasError, match="holds no atlas"):
+        fedatlas.open_atlas(tmp_path / "empty")
+
+
+# --- fewer records ---
+
+
+@pytest.mark.parametrize(("records", "most"), [(1, 2), (2, 2), (39, 40), (500, 40), (2000, 7)])
+def test_records_that_are_kept_have_both_ends(records, most):
+    kept = kept_records(records, most)
+    assert kept[0] == 0 and kept[-1] == records - 1
+    assert len(kept) == records if records <= most else len(kept) <= most
+    assert (np.diff(kept) > 0).all()
+
+
+def test_a_thinned_table_is_near_what_it_was_and_says_so(tmp_path):
+    trace = problem(noisy_trace(0.97, records=300, seeds=4))
+    atlas = one_run(tmp_path / "atlas.nc", trace)
+    table = exported(atlas, tmp_path / "thin.parquet", records=40)
+    about = json.loads(pq.read_metadata(table).metadata[b"fedatlas"])
+    assert about["thinned"].startswith("lossy: at most 40 records of each trace")
+    with fedatlas.open_atlas(table) as opened:
+        found = opened.dataset("ours/ours-a/page/only")
+        assert opened.attrs["thinned"] == about["thinned"]
+    kept = thinned(trace, 40)
+    assert found.attrs["thinned"] == f"{kept.sizes['record']} of 300 records"
+    assert found["seed"].to_numpy().tolist() == [0, 1, 2, 3]
+    assert found["record"].to_numpy().tolist() == kept["record"].to_numpy().tolist()
+    for name in ("gradient_norm", "bytes_up"):
+        np.testing.assert_allclose(found[name], kept[name], rtol=6e-7)
+    asked = ("gradient_norm", "bytes", 1e-3)
+    whole, thin = (fedatlas.compare(one, *asked).dataset for one in (atlas, table))
+    np.testing.assert_allclose(thin["centre"], whole["centre"], rtol=0.02)
+
+
+# --- a published folder ---
+
+
+@pytest.fixture
+def results(tmp_path) -> Path:
+    """A results folder: a run of two points with a selection, another of one without."""
+    folder = tmp_path / "results"
+    runs = {
+        ("demo-a", "page", "step-1"): noisy_trace(0.9, records=100, seed=1),
+        ("demo-a", "page", "step-2"): noisy_trace(0.95, records=100, seed=2),
+        ("demo-b", "avg", "only"): noisy_trace(0.97, records=100, seed=3),
+    }
+    for (experiment, run, point), trace in runs.items():
+        own = {"paper": "ours", "experiment": experiment, "run": run, "point": point}
+        file = folder / "experiments" / experiment / "traces" / run / f"{point}.nc"
+        write_trace(problem(trace).assign_attrs(own), file)
+    own = folder / "experiments" / "demo-a"
+    (own / "selection.json").write_text('{"rule": {}, "runs": {"page": {"selected": "step-2"}}}')
+    write_claims(own / "claims.csv", every_outcome("demo-a"))
+    return folder
+
+
+def published(results: Path, output: Path, **options) -> list[Path]:
+    with fedatlas.open_atlas(results) as atlas:
+        stated = Publication(LICENCES, citation=ROOT / "CITATION.cff", published=DAY, **options)
+        return publish(atlas, results / "experiments", output, stated)
+
+
+def test_a_folder_holds_traces_verdicts_selections_and_their_checksums(results, tmp_path):
+    folder = tmp_path / "published"
+    files = published(results, folder)
+    assert [file.relative_to(folder).as_posix() for file in files] == [
+        *("README.md", "SHA256SUMS", "demo-a.parquet", "demo-b.parquet"),
+        *("ro-crate-metadata.json", "selections/demo-a.json", "verdicts.csv"),
+    ]
+    assert max(file.stat().st_size for file in files) < 1_000_000
+    checked = subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=folder)
+    assert checked.returncode == 0
+    assert read_verdicts(folder / "verdicts.csv") == every_outcome("demo-a")
+    with fedatlas.open_atlas(folder) as atlas:
+        assert atlas.runs()[["run", "point", "selected"]].to_numpy().tolist() == [
+            ["page", "step-2", True],
+            ["avg", "only", True],
+        ]
+        assert atlas.sel("demo-a", "page").sizes["record"] <= 40
+    # The same results give the same bytes, and what was published is replaced.
+    before = {file: file.read_bytes() for file in files}
+    published(results, folder)
+    assert {file: file.read_bytes() for file in files} == before
+
+
+def test_a_whole_folder_keeps_all(results, tmp_path):
+    published(results, tmp_path / "whole", records=None, all_points=True)
+    with (
+        fedatlas.open_atlas(results) as first,
+        fedatlas.open_atlas(tmp_path / "whole") as second,
+    ):
+        places = point_places(first)
+        assert point_places(second) == places and len(places) == 3
+        for place in places:
+            xr.testing.assert_identical(first.dataset(place), second.dataset(place))
+
+
+def test_the_crate_describes_every_file(results, tmp_path):
+    folder = tmp_path / "published"
+    files = published(results, folder)
+    crate = ROCrate(folder)
+    described = {entity.id: entity for entity in crate.data_entities}
+    own = {"ro-crate-metadata.json", "SHA256SUMS"}
+    named = {file.relative_to(folder).as_posix() for file in files}
+    assert described.keys() == named - {"ro-crate-metadata.json"}
+    for name in named - own:
+        assert described[name]["sha256"] == file_digest(folder / name)
+    assert crate.license == "https://spdx.org/licenses/BSD-3-Clause"
+    assert crate.datePublished.date() == DAY
+    columns = {
+        one["name"]: one["unitText"] for one in described["demo-a.parquet"]["variableMeasured"]
+    }
+    assert columns["bytes_up"] == "byte" and "hyper_parameters" in columns
+
+
+def test_large_tables_are_divided_and_too_large_ones_refused(results, tmp_path, monkeypatch):
+    published(results, tmp_path / "one", all_points=True)
+    size = (tmp_path / "one" / "demo-a.parquet").stat().st_size
+    monkeypatch.setattr(publishing, "MOST_BYTES", size - 1)
+    published(results, tmp_path / "small", all_points=True)
+    parts = sorted(file.name for file in (tmp_path / "small").glob("*.parquet"))
+    assert parts == ["demo-a-part1.parquet", "demo-a-part2.parquet", "demo-b.parquet"]
+    with fedatlas.open_atlas(tmp_path / "small") as atlas:
+        assert len(atlas.runs()) == 3
+    monkeypatch.setattr(publishing, "MOST_BYTES", 2_000)
+    with pytest.raises(FedatlasError, match=r"demo-a.*more than 2000; keep fewer \(--records\)"):
+        published(results, tmp_path / "small")
+    assert len(list((tmp_path / "small").glob("*.parquet"))) == 3  # as it was
+
+
+def test_a_changed_file_and_a_foreign_folder_are_refused(results, tmp_path):
+    folder = tmp_path / "published"
+    published(results, folder)
+    shutil.copy(folder / "demo-b.parquet", folder / "demo-a.parquet")
+    with pytest.raises(FedatlasError, match=r"demo-a\.parquet: its SHA-256 is"):
+        fedatlas.open_atlas(folder)
+    (folder / "SHA256SUMS").unlink()
+    with pytest.raises(FedatlasError, match="folder with other content"):
+        published(results, folder)
+
+
+# --- beside one's own ---
+
+
+def test_a_published_run_stands_beside_ours_with_costs_by_hand(tmp_path):
+    """Levels fall by a decade in 10 and in 20 rounds: half a decade takes 5 and 10 of them."""
+    ours = problem(make_trace([[1, 0.1, 0.01]] * 2), versions='{"numpy":"2.0"}')
+    theirs = problem(make_trace([[1, 10**-0.5, 0.1, 0.01], [1, 10**-0.5, 0.1, 0.01]]))
+    mine = one_run(tmp_path / "mine.nc", ours, "new", "mine-a9a")
+    atlas = one_run(tmp_path / "published.nc", theirs)
+    snapshot = exported(atlas, tmp_path / "published.parquet", records=40)
+    target = 10**-0.5
+    found = fedatlas.compare(mine, "gradient_norm", ["round", "bytes"], target, against=snapshot)
+    data = found.dataset
+    assert data["origin"].to_numpy().tolist() == ["ours", "published"]
+    np.testing.assert_allclose(data["centre"].sel(cost="round"), [5, 10], rtol=1e-5)
+    # A round sends 1000 bytes.
+    np.testing.assert_allclose(data["centre"].sel(cost="bytes"), [5e3, 1e4], rtol=1e-5)
+    np.testing.assert_allclose(data["final"], [0.01, 0.01], rtol=1e-5)
+    assert found.table().index.tolist() == ["mine-a9a: NEW", "ours-a: PAGE (published)"]
+    told = "\n".join(data.attrs["notes"])
+    assert "ours-a/page: published by code cccccccccccc; its method is not installed" in told
+    assert "published with numpy 1.0 (ours: 2.0)" in told
+    assert "4 of 4 records" in told
+    assert all(note in repr(found) for note in data.attrs["notes"])
+    drawn = fedatlas.plot(mine, "gradient_norm", "round", against=snapshot)
+    (axes,) = drawn.figure.axes
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend == ["mine-a9a: NEW", "ours-a: PAGE (published)"]
+
+
+@pytest.mark.parametrize("current", [True, False])
+def test_code_that_is_not_that_of_today_is_named(tmp_path, current):
+    trace = make_trace([[1, 0.1]])
+    stated = json.loads(problem(trace).attrs["specification"]) | {
+        "partition": {"kind": "horizontal", "assignment": "consecutive", "clients": 10},
+        **{"paper": "ours", "experiment": "ours-a", "run": "page", "point": "only"},
+        **{"algorithm": "fedavg", "hyper_parameters": {}, "record_every": 10, "seeds": [0]},
+    }
+    here = code_digest(*RunSpec.model_validate(stated).code)
+    theirs = problem(trace, **stated).assign_attrs(source_digest=here if current else "c" * 64)
+    mine = one_run(tmp_path / "mine.nc", problem(trace, **stated), "new", "mine-a9a")
+    atlas = one_run(tmp_path / "published.nc", theirs)
+    found = fedatlas.compare(mine, "gradient_norm", "bytes", 0.5, against=atlas)
+    said = (
+        f"ours-a/page: published by other code (cccccccccccc) than is installed here ({here[:12]})"
+    )
+    assert found.dataset.attrs["notes"] == ([] if current else [said])
+
+
+FEWER = {"kind": "horizontal", "clients": 4, "test": 100, "samples": None}
+PARTIES = {"kind": "vertical", "parties": 4, "test": 100, "samples": None}
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"dataset": "w8a"}, 'dataset: "a9a" here, "w8a" published'),
+        ({"split": "test"}, 'split: "train" here, "test" published'),
+        (
+            {"objective": {"name": "logistic_l2", "weight": 1e-2}},
+            "objective.weight: 0.0001 here, 0.01 published",
+        ),
+        ({"partition": FEWER}, "partition.clients: 10 here, 4 published"),
+        ({"partition": PARTIES | {"test": 50}}, "partition.test: 100 here, 50 published"),
+        ({"shards": {"0": "6" * 64}}, r"data \(shard_digests\) of seed 0: 5{12} here, 6{12}"),
+        ({"optimum": 0.26}, "f[*] of seed 0: 0.25 here, 0.26 published"),
+    ],
+)
+def test_what_is_not_comparable_is_refused_with_key_and_both_values(tmp_path, stated, said):
+    def trace(**own):
+        return problem(make_trace([[1, 0.1]] * 2, suboptimality=[[1, 0.1]] * 2), **own)
+
+    mine = one_run(tmp_path / "mine.nc", trace(), "new", "mine-a9a")
+    atlas = one_run(tmp_path / "published.nc", trace(**stated))
+    with pytest.raises(FedatlasError, match=f"ours-a/page: {said}"):
+        fedatlas.compare(mine, "suboptimality", "bytes", 0.5, against=atlas)
+    # Of several published runs those of our problem are shown, and the others told.
+    both = {"page": ("P", {"only": trace(**stated)}), "avg": ("A", {"only": trace()})}
+    several = write_atlas(tmp_path / "several.nc", {"ours": {"ours-a": ({}, both)}})
+    found = fedatlas.compare(mine, "suboptimality", "bytes", 0.5, against=several).dataset
+    assert found["run"].to_numpy().tolist() == ["new", "avg"]
+    assert len(found.attrs["not_comparable"]) == 1
+
+
+def test_other_settings_on_the_same_rows_are_comparable(tmp_path):
+    trace = make_trace([[1, 0.1]])
+    mine = one_run(tmp_path / "mine.nc", problem(trace), "new", "mine-a9a")
+    theirs = problem(trace, partition=PARTIES, shards={"0": "7" * 64})
+    atlas = one_run(tmp_path / "published.nc", theirs)
+    found = fedatlas.compare(mine, "gradient_norm", "bytes", 0.5, against=atlas)
+    assert found.dataset.sizes["run"] == 2
+    with pytest.raises(FedatlasError, match="solve different problems"):
+        other = {
+            "a": ("A", {"only": problem(trace)}),
+            "b": ("B", {"only": problem(trace, split="x")}),
+        }
+        two = write_atlas(tmp_path / "two.nc", {"ours": {"mine-a9a": ({}, other)}})
+        fedatlas.compare(two, "gradient_norm", "bytes", 0.5, against=atlas)
+
+
+def test_commands_publish_compare_and_export(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+    def fedatlas_(*arguments) -> str:
+        outcome = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
+        assert outcome.exit_code == 0, outcome.output
+        return outcome.output
+
+    told = fedatlas_("publish", results, tmp_path / "out", "--archive", tmp_path / "all.zip")
+    assert "7 files" in told and (tmp_path / "all.zip").stat().st_size > 10_000
+    csv, figure = tmp_path / "table.csv", tmp_path / "figure.svg"
+    told = fedatlas_(
+        "compare", results, "--against", tmp_path / "out", "--metric", "gradient_norm", "--target",
+        0.2, "--cost", "bytes", "--runs", "demo-a/page", "--csv", csv, "--figure", figure,
+    )  # fmt: skip
+    assert "demo-b: avg (published)" in told and "is not installed here" in told
+    assert pd.read_csv(csv)["origin"].tolist() == ["ours", "published", "published"]
+    assert figure.read_text(encoding="utf-8").rstrip().endswith("</svg>")
+    told = fedatlas_("export", tmp_path / "out", tmp_path / "again.parquet")
+    assert "rows of 2 traces" in told
+
+
+def test_the_data_card_is_as_generated():
+    card = data_card(load_catalogue(ROOT / "config" / "datasets.yaml"))
+    assert (ROOT / "docs" / "data-card.md").read_text(encoding="utf-8") == card, (
+        "run: fedatlas data-card --output docs/data-card.md"
+    )
+    for name in ("seed", "bytes_up", "suboptimality", "uci-credit-card", "PhysioNet"):
+        assert name in card
