@@ -31,6 +31,7 @@ def test_a_failed_job_is_told_with_its_log_and_how_to_repeat_it(tmp_path):
     log = tmp_path / "train.log"
     log.write_text("INFO round 1\nerror: x.py, line 3, in round: KeyError: 'a'\n    a[b]\n\nmore\n")
     group = SimpleNamespace(jobs=[job("train", log), job("all")])
+    group.jobs[0].output.append("other.nc")  # a job that trains several short points
     found = failed_jobs([group, job("draw", tmp_path / "missing.log")])
     options = repeat_options(
         {"experiments": ["demo-*"], "device": "cpu"},
@@ -50,7 +51,7 @@ def test_a_failed_job_is_told_with_its_log_and_how_to_repeat_it(tmp_path):
         "  | (the log cannot be read: No such file or directory)",
         "",
         "Failed: rule train",
-        "  makes: train.nc",
+        "  makes: train.nc and 1 more",
         f"  log: {log}",
         "  alone again: snakemake train.nc --cores 1 --snakefile /its/Snakefile --directory "
         "/there --configfile /config/paper.yaml --config 'experiments=[\"demo-*\"]' device=cpu",

@@ -103,7 +103,7 @@ def test_coverage_is_sound_and_readme_has_its_table(plan):
     kept = read_kept(CONFIG / "verdicts.csv")
     assert joined(kept, [], plan.experiments) == kept, "a sentence is gone: fedatlas coverage"
     readme = (ROOT / "README.md").read_text("utf-8")
-    table = readme_table(plan.papers, coverage)
+    table = readme_table(plan.papers, coverage, kept, plan.experiments)
     assert with_table(readme, table, ROOT / "README.md") == readme, "fedatlas coverage"
     with pytest.raises(FedatlasError, match=r"R.md: the table .* stands between the lines"):
         with_table("# Ours", table, Path("R.md"))

@@ -24,7 +24,8 @@ _CHATTER = re.compile(
     r"|Building DAG|Using shell:|Provided (cores|resources)|Rules claiming"
     r"|Singularity containers|Complete log\(s\)"
 )
-_TOLD_EVERY = 0.1  # of all steps, where there is no terminal to draw on
+# Where there is no terminal to draw on: after so much of all steps, or so many seconds.
+_TOLD_EVERY, _SECONDS = 0.1, 60.0
 
 
 @dataclass
@@ -56,7 +57,8 @@ class Steps:
 
 def shown_with_a_bar(lines: Iterable[str], console: Console) -> None:
     """Show lines of `snakemake --quiet rules` until they end: a bar on a terminal, else tenths."""
-    steps, began, told = Steps(), time.monotonic(), 0.0
+    steps, told = Steps(), 0.0
+    began = last = time.monotonic()
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -76,8 +78,10 @@ def shown_with_a_bar(lines: Iterable[str], console: Console) -> None:
                 bar, description=steps.last, completed=steps.done, total=steps.total or None
             )
             share = steps.done / steps.total if steps.total else 0.0
-            if not console.is_terminal and share >= told + _TOLD_EVERY:
-                told, elapsed = share, time.monotonic() - began
+            now = time.monotonic()
+            due = share >= told + _TOLD_EVERY or (share > told and now >= last + _SECONDS)
+            if not console.is_terminal and due:
+                told, last, elapsed = share, now, now - began
                 left = elapsed * (1 - share) / share
                 console.print(
                     f"{steps.done} of {steps.total} steps, {_clock(elapsed)} so far, "

@@ -103,19 +103,31 @@ def outcomes_of(
     return Counter(each.outcome for each in kept if (each.experiment, each.claim) in asked)
 
 
-def readme_table(papers: Mapping[str, Paper], coverage: Mapping[str, Coverage]) -> str:
-    """A row for each paper: how many of its panels ran, and on what."""
-    rows = ["| paper | panels run on the paper's data | smaller or on other data | never |"]
-    rows.append("|---|---|---|---|")
+def readme_table(
+    papers: Mapping[str, Paper],
+    coverage: Mapping[str, Coverage],
+    kept: Sequence[KeptVerdict],
+    experiments: Mapping[str, Experiment],
+) -> str:
+    """A row for each paper: how many panels ran, on what, and how its sentences came out."""
+    heads = "panels run on the paper's data", "smaller or on other data", "never", "verdicts"
+    rows = [f"| {' | '.join(('paper', *heads))} |", "|---|---|---|---|---|"]
     for key, paper in papers.items():
         whole = coverage[key].panels()
+        own = [name for name, experiment in experiments.items() if experiment.paper == key]
         others = coverage[key].panels("smaller", "other")
         rows.append(
             f"| [{paper.name}]({paper.address}) ({paper.year}) | "
             f"**{coverage[key].panels('paper')} of {whole}** | {others} | "
-            f"{coverage[key].panels('never')} |"
+            f"{coverage[key].panels('never')} | {_counted(outcomes_of(kept, experiments, own))} |"
         )
     return "\n".join(rows)
+
+
+def _counted(outcomes: Counter[str]) -> str:
+    """Outcomes with their numbers, in the order of docs/verdicts.md."""
+    told = [f"{outcomes[each]} {each}" for each in get_args(Outcome) if outcomes[each]]
+    return ", ".join(told) or "none by today's rule"
 
 
 def with_table(readme: str, table: str, where: Path) -> str:

@@ -114,9 +114,7 @@ class Plan:
             raise FedatlasError("\n".join(fault.message for fault in selected))
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in self.experiments):
-                group = group_of(pattern)
-                there = [name for name in self.experiments if group_of(name) == group]
-                there = there or sorted({f"{group_of(name)}-*" for name in self.experiments})
+                there = sorted({f"{group_of(name)}-*" for name in self.experiments})
                 raise FedatlasError(
                     f"'{pattern}' matches no experiment{similar(pattern, self.experiments)}; "
                     f"there are: {', '.join(there)}. Experiments are targets of snakemake, or "

@@ -14,18 +14,19 @@ _LONGEST = 30  # lines of an error
 
 
 class FailedJob(NamedTuple):
-    """target: a file that it should have made."""
+    """target: a file that it should have made; others: how many it should have made besides."""
 
     rule: str
     target: str
     log: Path
+    others: int = 0
 
 
 def failed_jobs(jobs: Iterable[Any]) -> list[FailedJob]:
     """Of Snakemake's jobs, among which groups are, those that have a log, by rule and target."""
     single = (member for job in jobs for member in getattr(job, "jobs", [job]))
     found = {
-        FailedJob(job.rule.name, str(job.output[0]), Path(job.log[0]))
+        FailedJob(job.rule.name, str(job.output[0]), Path(job.log[0]), len(job.output) - 1)
         for job in single
         if job.log and job.output
     }
@@ -74,7 +75,7 @@ def _block(job: FailedJob, options: Sequence[str]) -> str:
     return "\n".join(
         [
             f"Failed: rule {job.rule}",
-            f"  makes: {job.target}",
+            f"  makes: {job.target}" + (f" and {job.others} more" if job.others else ""),
             f"  log: {job.log}",
             f"  alone again: {command}",
             *(f"  | {line}" for line in excerpt(job.log)),
