@@ -6,7 +6,6 @@ attributes of all, bound the memory.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, write_atomically
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.schema.names import is_named
 
 #: Rows of a group, which are in memory together.
 ROWS = 1 << 16
@@ -45,7 +45,7 @@ def point_places(
         f"{place}/{point}"
         for paper in atlas
         for experiment in atlas.names(paper)
-        if experiments is None or any(fnmatchcase(experiment, one) for one in experiments)
+        if experiments is None or is_named(experiment, experiments)
         for run in atlas.names(f"{paper}/{experiment}")
         for place in [f"{paper}/{experiment}/{run}"]
         for selected in [atlas.attributes(place)["selected"]]

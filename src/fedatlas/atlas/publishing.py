@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from fedatlas.atlas.checksums import NAME as SUMS
@@ -24,6 +23,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts, verdict_summary, verdicts_to_csv
 from fedatlas.files import canonical_json, write_text
 from fedatlas.schema.models import read_json
+from fedatlas.schema.names import is_named
 
 #: Of a file of thinned traces, so that a repository can hold it.
 MOST_BYTES = 1_000_000
@@ -47,8 +47,7 @@ class Publication:
 
     def takes(self, experiment: str) -> bool:
         """Whether the experiment is published."""
-        patterns = self.experiments
-        return patterns is None or any(fnmatchcase(experiment, one) for one in patterns)
+        return self.experiments is None or is_named(experiment, self.experiments)
 
 
 def publish(atlas: Atlas, experiments: Path, output: Path, publication: Publication) -> list[Path]:

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +9,7 @@ import xarray as xr
 
 from fedatlas.atlas.costs import with_costs
 from fedatlas.errors import FedatlasError, similar
+from fedatlas.schema.names import is_named
 from fedatlas.traces.trace import judged
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def atlas_runs(
     places = [(paper, experiment) for paper in atlas for experiment in atlas.names(paper)]
     named = [experiment for _, experiment in places]
     for pattern in experiments or ():
-        if not any(fnmatchcase(name, pattern) for name in named):
+        if not any(is_named(name, [pattern]) for name in named):
             raise FedatlasError(
                 f"experiments: '{pattern}' matches none of the atlas, which has: "
                 f"{', '.join(named) or 'none'}"
@@ -202,7 +202,7 @@ def atlas_runs(
     there = [
         (paper, experiment, run)
         for paper, experiment in places
-        if any(fnmatchcase(experiment, pattern) for pattern in patterns)
+        if is_named(experiment, patterns)
         for run in atlas.names(f"{paper}/{experiment}")
     ]
     missing = set(runs or ()).difference(*({run, f"{own}/{run}"} for _, own, run in there))

@@ -47,9 +47,10 @@ class TableAtlas(ListedAtlas):
         check_sums(path if path.is_dir() else path.parent, files)
         stated: dict[str, dict[str, Any]] = {}
         self._rows: dict[str, _Rows] = {}
+        self._ends: dict[Path, list[int]] = {}  # the rows up to the end of each group
         thinned: set[str] = set()
         for file in files:
-            about, index = _metadata(file)
+            about, index, self._ends[file] = _metadata(file)
             thinned.add(about["thinned"])
             # Parts of one experiment both state it.
             stated |= index["stated"]
@@ -80,7 +81,7 @@ class TableAtlas(ListedAtlas):
 
     def _read(self, rows: _Rows) -> pa.Table:
         """The rows of one trace, which groups may divide."""
-        ends = _ends(rows.file)
+        ends = self._ends[rows.file]
         last = rows.first + rows.seeds * rows.records
         groups = range(bisect_right(ends, rows.first), bisect_right(ends, last - 1) + 1)
         start = ends[groups[0] - 1] if groups[0] else 0
@@ -88,7 +89,8 @@ class TableAtlas(ListedAtlas):
         return table.slice(rows.first - start, last - rows.first)
 
 
-def _metadata(file: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _metadata(file: Path) -> tuple[Mapping[str, Any], Mapping[str, Any], list[int]]:
+    """What the table is about, its index, and the rows up to the end of each group."""
     with _naming(file):
         stored = pq.read_metadata(file)
         found = stored.metadata or {}
@@ -98,18 +100,11 @@ def _metadata(file: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
                 f"{file}: is no table of traces of this version (its format is "
                 f"{about.get('format')!r}, expected {FORMAT!r}); fedatlas export writes one"
             )
-        for group in range(stored.num_row_groups):
-            if stored.row_group(group).total_byte_size > _MOST_BYTES:
-                raise ValueError(f"claims more than {_MOST_BYTES} bytes in a group of rows")
-        return about, unpacked_index(found[INDEX])
-
-
-@lru_cache(maxsize=64)
-def _ends(file: Path) -> list[int]:
-    """The rows up to the end of each group."""
-    stored = pq.read_metadata(file)
-    sizes = (stored.row_group(group).num_rows for group in range(stored.num_row_groups))
-    return list(accumulate(sizes))
+        groups = [stored.row_group(group) for group in range(stored.num_row_groups)]
+        if any(group.total_byte_size > _MOST_BYTES for group in groups):
+            raise ValueError(f"claims more than {_MOST_BYTES} bytes in a group of rows")
+        ends = list(accumulate(group.num_rows for group in groups))
+        return about, unpacked_index(found[INDEX]), ends
 
 
 def _group(file: Path, group: int) -> pa.Table:

@@ -39,13 +39,11 @@ WANTED: dict[str, tuple[Callable[..., None], ...]] = {
     "Pass on": (published.publish, published.export, published.data_card, evaluation.coverage),
     "Check": (provenance.verify, provenance.diff, training.spec),
 }
-_PANELS = {command: panel for panel, commands in WANTED.items() for command in commands}
-for command in _PANELS:
-    app.command(rich_help_panel=_PANELS[command])(command)
-for stage in (data, training, evaluation, studies, figures, atlas):
-    for command in stage.COMMANDS:
-        if command not in _PANELS:
-            app.command(rich_help_panel="Steps of the workflow")(command)
+STAGES = (data, training, evaluation, studies, figures, atlas)
+STEPS = tuple(command for stage in STAGES for command in stage.COMMANDS)
+for panel, commands in {**WANTED, "Steps of the workflow": STEPS}.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
 
 #: New objects after which Python collects garbage; its default is 700. Loading modules leaves
 #: hardly any garbage: collecting less often saves a tenth of a short job.

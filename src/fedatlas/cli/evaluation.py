@@ -195,4 +195,4 @@ def _check_folder(results: Path) -> None:
         )
 
 
-COMMANDS = (select, judge, table, claims, summary, power, coverage)
+COMMANDS = (select, judge, table, claims)

@@ -11,8 +11,7 @@ import typer
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
-from fedatlas.plan.places import is_shipped, shipped_configuration
-from fedatlas.projects import projects
+from fedatlas.plan.places import catalogue_files, is_shipped
 
 #: Files of a project, each with the template that it begins as.
 _PROJECT = {
@@ -95,8 +94,8 @@ def _begin_dataset(name: str) -> list[str]:
 
     file = Path("datasets.yaml")
     old = file.read_text(encoding="utf-8") if file.exists() else ""
-    for known in (shipped_configuration() / file, *(folder / file for folder in projects())):
-        if known.exists() and name in load_catalogue(known):
+    for known in catalogue_files():
+        if name in load_catalogue(known):
             raise FedatlasError(f"{known}: describes a data set '{name}': use another name")
     write_text(file, (old + _filled("dataset", name=name)).lstrip("\n"))
     return [

@@ -80,6 +80,3 @@ def _unreadable_is_two() -> Iterator[None]:
     except FedatlasError as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
-
-
-COMMANDS = (verify, diff)

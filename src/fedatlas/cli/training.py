@@ -124,4 +124,4 @@ def train_points(
     train_all(points.specs, results, device=device, checkpoint_every=checkpoint_every)
 
 
-COMMANDS = (spec, optimum, train, train_points)
+COMMANDS = (optimum, train, train_points)

@@ -11,6 +11,7 @@ from typing import NamedTuple, get_args
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import parse_rows, to_csv
+from fedatlas.evaluation.verdict_words import outcomes_told
 from fedatlas.evaluation.verdicts import read_verdicts, sentences
 from fedatlas.schema.claims import Outcome
 from fedatlas.schema.coverage import Coverage
@@ -22,6 +23,8 @@ MARKS = (
     "<!-- from config/coverage.yaml, by `fedatlas coverage` -->",
     "<!-- to here, by `fedatlas coverage` -->",
 )
+#: In place of outcomes of a paper that has none.
+NONE = "none by today's rule"
 
 
 class KeptVerdict(NamedTuple):
@@ -116,18 +119,13 @@ def readme_table(
         whole = coverage[key].panels()
         own = [name for name, experiment in experiments.items() if experiment.paper == key]
         others = coverage[key].panels("smaller", "other")
+        outcomes = outcomes_of(kept, experiments, own)
         rows.append(
             f"| [{paper.name}]({paper.address}) ({paper.year}) | "
             f"**{coverage[key].panels('paper')} of {whole}** | {others} | "
-            f"{coverage[key].panels('never')} | {_counted(outcomes_of(kept, experiments, own))} |"
+            f"{coverage[key].panels('never')} | {outcomes_told(outcomes) if outcomes else NONE} |"
         )
     return "\n".join(rows)
-
-
-def _counted(outcomes: Counter[str]) -> str:
-    """Outcomes with their numbers, in the order of docs/verdicts.md."""
-    told = [f"{outcomes[each]} {each}" for each in get_args(Outcome) if outcomes[each]]
-    return ", ".join(told) or "none by today's rule"
 
 
 def with_table(readme: str, table: str, where: Path) -> str:

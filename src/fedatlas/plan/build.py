@@ -5,7 +5,6 @@ Imported when the workflow is parsed: light, no network, no data.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -27,6 +26,7 @@ from fedatlas.plan.checks import (
 from fedatlas.schema.experiment_files import Fault, Faults, load_sound_experiments
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.hyper_parameters import at_point, flat
+from fedatlas.schema.names import is_named
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.papers import Paper, load_papers
 from fedatlas.schema.partitions import (
@@ -113,14 +113,14 @@ class Plan:
         if selected:
             raise FedatlasError("\n".join(fault.message for fault in selected))
         for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in self.experiments):
+            if not any(is_named(name, [pattern]) for name in self.experiments):
                 there = sorted({f"{group_of(name)}-*" for name in self.experiments})
                 raise FedatlasError(
                     f"'{pattern}' matches no experiment{similar(pattern, self.experiments)}; "
                     f"there are: {', '.join(there)}. Experiments are targets of snakemake, or "
                     "stand in its configuration key 'experiments'"
                 )
-        return [name for name in self.experiments if any(fnmatchcase(name, p) for p in patterns)]
+        return [name for name in self.experiments if is_named(name, patterns)]
 
 
 def build_plan(config_folder: Path, *projects: Path) -> Plan:

@@ -192,8 +192,7 @@ class Party:
 
     def _apply(self, dominator: int, iteration: int, row: int, slope: float, since: float) -> None:
         """One update of the own block; a dominator then begins again."""
-        answered = min((iteration + 1) * self._active, self._updates)
-        if self._rule.synchronous and len(self.notes.reads) < answered:
+        if self._rule.synchronous and len(self.notes.reads) < self._decided(iteration + 1):
             self._early.append((dominator, iteration, row, slope, since))
             return
         delay = self.block.applied - self._seen.pop((dominator, iteration))
@@ -213,8 +212,12 @@ class Party:
     def _due(self, iteration: int) -> int:
         """Updates that this block has when an iteration may begin, of a synchronous method."""
         if self._rule.backward:
-            return min(iteration * self._active, self._updates)  # the last one may lack some
+            return self._decided(iteration)
         return iteration if self._party < self._active else 0
+
+    def _decided(self, iterations: int) -> int:
+        """Dominated updates of so many iterations; the last one may lack some."""
+        return min(iterations * self._active, self._updates)
 
     def _hide(self, dominator: int, iteration: int, shares: np.ndarray) -> None:
         """Add own shares, masked, and their masks to the sums of an iteration."""
