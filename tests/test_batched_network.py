@@ -13,6 +13,7 @@ from torch import nn
 from fedatlas.architectures import architecture
 from fedatlas.arithmetic import batched_network
 from fedatlas.arithmetic.batched_network import BatchedNetwork
+from fedatlas.arithmetic.forward import forward_of
 from test_clipping import Scaled, residual
 
 CPU = torch.device("cpu")
@@ -255,3 +256,22 @@ def test_outputs_are_those_that_gradients_come_with():
         for client in range(3):
             alone = network.outputs(points[client], inputs[client].__getitem__, 5)
             np.testing.assert_allclose(outputs[client], alone, rtol=0, atol=1e-14)
+
+
+@given(
+    height=st.integers(2, 7),
+    width=st.integers(2, 7),
+    options=st.sampled_from([{}, {"stride": 1}, {"padding": 1}, {"ceil_mode": True}]),
+    last=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_pooling_without_gradients_is_torchs(height, width, options, last, seed):
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randint(-3, 3, (2, 3, height, width), generator=generator).float()
+    images[images == 2] = torch.nan
+    if last:
+        images = images.to(memory_format=torch.channels_last)
+    pool = nn.MaxPool2d(2, **options)
+    with torch.no_grad():
+        found = forward_of(nn.Sequential(pool))({}, images)
+    torch.testing.assert_close(found, pool(images), rtol=0, atol=0, equal_nan=True)
