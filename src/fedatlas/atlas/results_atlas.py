@@ -1,6 +1,7 @@
 """The traces of a results folder, read as an atlas is."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,17 +41,17 @@ class ResultsAtlas(ListedAtlas):
                 for file in sorted(folder.glob("traces/*/*.nc"))
                 if not file.name.startswith(".")  # being written, or left by an interruption
             ]
+            sizes = Counter(file.parent.name for file in files)  # of runs, in points
             for file in files:
                 run, point = file.parent.name, file.stem
                 attributes = _attributes(file)
                 experiment = f"{attributes['paper']}/{folder.name}"
-                points = [other.stem for other in files if other.parent.name == run]
                 stated.setdefault(experiment, _experiment(folder.name, attributes, own))
                 stated.setdefault(
                     f"{experiment}/{run}",
                     {
                         "title": own.get("runs", {}).get(run, run),
-                        "selected": chosen.get(run, points[0] if len(points) == 1 else ""),
+                        "selected": chosen.get(run, point if sizes[run] == 1 else ""),
                     },
                 )
                 stated[f"{experiment}/{run}/{point}"] = attributes
