@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import fedatlas
 from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
-from fedatlas.atlas import exporting, publishing
+from fedatlas.atlas import exporting, publishing, results_atlas
 from fedatlas.atlas.data_card import data_card
 from fedatlas.atlas.exporting import point_places, write_table
 from fedatlas.atlas.publishing import Publication, publish
@@ -30,7 +30,7 @@ from fedatlas.evaluation.verdicts import read_verdicts
 from fedatlas.files import canonical_json, file_digest
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.runs import RunSpec
-from fedatlas.traces.trace import write_trace
+from fedatlas.traces.trace import read_trace, write_trace
 from trace_factory import make_trace
 from verdict_factory import every_outcome
 from workflow_copy import EXPERIMENT, ROOT
@@ -263,6 +263,20 @@ def test_a_whole_folder_keeps_all(results, tmp_path):
         assert point_places(second) == places and len(places) == 3
         for place in places:
             xr.testing.assert_identical(first.dataset(place), second.dataset(place))
+
+
+def test_a_results_folder_is_read_once_for_a_table(results, tmp_path, monkeypatch):
+    """The columns are known from what opening it looks at; they are those of the traces."""
+    read = []
+    monkeypatch.setattr(
+        results_atlas, "read_trace", lambda file: read.append(file) or read_trace(file)
+    )
+    with fedatlas.open_atlas(results) as atlas:
+        places = point_places(atlas)
+        write_table(atlas, places, tmp_path / "table.parquet", LICENCES)
+        assert len(read) == len(places) == 3
+        for place in places:
+            assert atlas.variables(place) == set(atlas.dataset(place).variables)
 
 
 def test_the_crate_describes_every_file(results, tmp_path):
