@@ -11,7 +11,7 @@ from fedatlas.atlas.scope import PaperScope, SelectedExperiment
 from fedatlas.atlas.told_verdicts import told_verdicts
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import read_rows
-from fedatlas.evaluation.tallies import CORRECTION, QUESTIONS, tally
+from fedatlas.evaluation.tallies import CORRECTION, QUESTIONS, TESTS, tally
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences, verdict_summary
 from fedatlas.files import write_text
 from fedatlas.schema.claims import OUTCOMES
@@ -128,9 +128,8 @@ def _tallies(
     rows = []
     for name, each in tallies.items():
         numbers = [each.sentences, *(each.outcomes[kind] for kind in occurring)]
-        numbers += [each.tested, each.decided, each.surviving]
-        rows.append([name, *map(str, numbers)])
-    header = ("whose", "sentences", *occurring, "tested", "decided", "after Holm")
+        rows.append([name, *map(str, numbers), *each.tests])
+    header = ("whose", "sentences", *occurring, *TESTS)
     yield paragraph(CORRECTION)
     yield table(header, rows, numbers=range(1, len(header)))
 

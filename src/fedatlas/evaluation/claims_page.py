@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 
 from fedatlas.evaluation.interval_drawing import KEY, STYLE, drawing, to_svg
-from fedatlas.evaluation.tallies import CORRECTION, Tally, families, family_name, tally
+from fedatlas.evaluation.tallies import CORRECTION, TESTS, Tally, families, family_name, tally
 from fedatlas.evaluation.verdict_words import MARKS, in_short, would_decide
 from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences, verdict_summary
 from fedatlas.schema.claims import OUTCOMES
@@ -60,8 +60,7 @@ it speaks of most of them.</p>
 <p><i>Fragile</i> is what another target or another budget would turn. {key}</p>
 <h2>How many came out how</h2>
 <p>{correction}</p>
-<div class="frame"><table class="tally"><thead><tr><th scope="col">Paper</th>{heads}
-<th scope="col">tested</th><th scope="col">decided</th><th scope="col">after Holm</th></tr></thead>
+<div class="frame"><table class="tally"><thead><tr><th scope="col">Paper</th>{heads}</tr></thead>
 <tbody>
 {tallies}
 </tbody></table></div>
@@ -78,7 +77,7 @@ def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:
     """Verdicts as a self-contained page; cases, if any, can be folded out below their sentence."""
     tallies = {family: tally(own) for family, own in families(verdicts).items()}
     occurring = [kind for kind in OUTCOMES if any(each.outcomes[kind] for each in tallies.values())]
-    heads = [f'<th scope="col">{name}</th>' for name in ("sentences", *occurring)]
+    heads = [f'<th scope="col">{name}</th>' for name in ("sentences", *occurring, *TESTS)]
     held = dict.fromkeys(verdict.claim.partition("/")[0] for verdict in verdicts)
     return _PAGE.format(
         style=STYLE,
@@ -103,8 +102,7 @@ def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:
 
 def _tally_row(name: str, counted: Tally, occurring: Sequence[str]) -> str:
     numbers = [counted.sentences, *(counted.outcomes[kind] for kind in occurring)]
-    numbers += [counted.tested, counted.decided, counted.surviving]
-    cells = "".join(f"<td>{number}</td>" for number in numbers)
+    cells = "".join(f"<td>{number}</td>" for number in (*numbers, *counted.tests))
     return f"<tr><td>{html.escape(name)}</td>{cells}</tr>"
 
 
