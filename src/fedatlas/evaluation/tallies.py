@@ -5,14 +5,14 @@ are asked beside it.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, sign_p
 from fedatlas.evaluation.verdicts import Verdict, sentences, surviving, under_test
-from fedatlas.schema.claims import Outcome
+from fedatlas.schema.claims import OUTCOMES, Outcome
 from fedatlas.schema.papers import OURS
 
 #: Outcomes that have a p.
@@ -31,8 +31,8 @@ CORRECTION = (
     'could be left with the seeds that there are, "seeds for all" from how many on all could.'
 )
 
-#: Heads of the columns that `Tally.tests` fills.
-TESTS = ("tested", "decided", "after Holm", "at most", "seeds for all")
+# Heads of the columns that `Tally.tests` fills.
+_TESTS = ("tested", "decided", "after Holm", "at most", "seeds for all")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Tally:
 
     @property
     def tests(self) -> list[str]:
-        """The cells below `TESTS`."""
+        """The cells below `_TESTS`."""
         numbers = [str(number) for number in (self.tested, self.decided, self.surviving)]
         if not self.tested:
             return [*numbers, "–", "–"]
@@ -128,6 +128,19 @@ def families(verdicts: Sequence[Verdict]) -> dict[tuple[str, str], list[Verdict]
 def family_name(paper: str, question: str) -> str:
     """Of a family, as tables and headings name it."""
     return f"{'across papers' if paper == OURS else paper}, {QUESTIONS[question]}"
+
+
+def tally_table(tallies: Mapping[str, Tally]) -> tuple[list[str], list[list[str]]]:
+    """Heads of columns without that of names, and a row for each name, which stands first.
+
+    Outcomes that none of the tallies has are left out.
+    """
+    occurring = [kind for kind in OUTCOMES if any(each.outcomes[kind] for each in tallies.values())]
+    rows = [
+        [name, str(own.sentences), *(str(own.outcomes[kind]) for kind in occurring), *own.tests]
+        for name, own in tallies.items()
+    ]
+    return ["sentences", *occurring, *_TESTS], rows
 
 
 def correction_told(tally: Tally) -> str:
