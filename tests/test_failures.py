@@ -18,6 +18,7 @@ from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import read_yaml, validated
 from fedatlas.schema.wording import in_words
 from fedatlas.traces.seal import check_seal
+from fedatlas.training.failing import naming_run
 from workflow_copy import ROOT
 
 
@@ -61,8 +62,45 @@ def test_a_failed_job_is_told_with_its_log_and_how_to_repeat_it(tmp_path):
     ]
 
 
+TRACES = tuple(
+    f"results/experiments/demo-x/traces/{run}.nc"
+    for run in ("page/step-1", "page/step-10", "avg/a")
+)
+BEGUN = """2026-01-01 00:00:00,000 INFO demo-x/page/step-1: run 1 of 3 of this job
+2026-01-01 00:00:01,000 INFO demo-x/page/step-1: seed 0 ok in 0.10 s
+2026-01-01 00:00:02,000 INFO demo-x/page/step-10: run 2 of 3 of this job
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "run", "target"),
+    [
+        # The error's own run; a killed job's is the last that began.
+        (BEGUN + "error: demo-x/page/step-10, seed 3: KeyError: 'a'\n", "page/step-10", 1),
+        (BEGUN, "page/step-10", 1),
+        (BEGUN.partition("\n")[0], "page/step-1", 0),
+        ("error: --spec: cannot be read as JSON\n", None, 0),
+    ],
+)
+def test_of_several_runs_that_which_failed_is_told(tmp_path, log, run, target):
+    (tmp_path / "log").write_text(log)
+    told = failures_told([FailedJob("train_demo-x_1", TRACES, tmp_path / "log")], []).splitlines()
+    named = [f"  run: demo-x/{run}, of 3 that the job trains"] if run else []
+    kept = " (runs that it finished are kept)" if run else ""
+    assert told[: 4 + len(named)] == [
+        "Failed: rule train_demo-x_1",
+        *named,
+        f"  makes: {TRACES[target]} and 2 more",
+        f"  log: {tmp_path / 'log'}",
+        f"  alone again{kept}: snakemake {TRACES[target]} --cores 1",
+    ]
+    # A job that trains one says which without a log.
+    alone = failures_told([FailedJob("train_run", TRACES[2:], tmp_path / "none")], [])
+    assert "  run: demo-x/avg/a\n  makes: " in alone
+
+
 def test_many_failed_jobs_are_not_all_told_in_full(tmp_path):
-    many = [FailedJob("prepare", f"{n}.nc", tmp_path / f"{n}.log") for n in range(30)]
+    many = [FailedJob("prepare", (f"{n}.nc",), tmp_path / f"{n}.log") for n in range(30)]
     told = failures_told(many, [])
     assert told.count("Failed:") == 3
     assert "27 other jobs failed:\n  prepare:" in told and told.endswith("  and 7 more")
@@ -111,6 +149,21 @@ def test_an_exception_in_a_method_shows_the_methods_line_first(method, monkeypat
     first, second, *_, last = capsys.readouterr().err.splitlines()
     assert re.match(r"error: .*mine\.py, line 5, in round: JSONDecodeError: Expecting", first)
     assert second == "    return json.loads('no')" and last.startswith("json.decoder.JSON")
+
+
+def test_a_failure_that_is_no_message_names_its_run_and_shows_the_way_there(monkeypatch, capsys):
+    def app():
+        with naming_run("demo-x/page/step-1"):
+            return {}["a"]
+
+    monkeypatch.setattr(cli, "app", app)
+    for undone in ("signal", "freeze", "set_threshold"):
+        monkeypatch.setattr(cli.signal if undone == "signal" else cli.gc, undone, lambda *_: None)
+    with pytest.raises(SystemExit):
+        cli.main()
+    first, second, *_, last = capsys.readouterr().err.splitlines()
+    assert first == "error: demo-x/page/step-1: KeyError: 'a'"
+    assert second == "" and last == "KeyError: 'a'"
 
 
 @pytest.mark.parametrize(

@@ -279,6 +279,71 @@ def test_medians_are_taken_at_equal_cost_and_never_extrapolated():
     assert line[:, 0].max() == 40_000  # where the cheapest seed ended
 
 
+UNRECORDED = "thin dots: nothing was recorded in between"
+
+
+def parts(axes: Axes, colour: str = "#0072b2") -> tuple[list[list[float]], list[list[float]]]:
+    """Where the medians of a colour's lines lie along the axis: recorded, and bridged by dots."""
+    own = [line for line in axes.lines if to_hex(line.get_color()) == colour]
+    solid = [line.get_xdata().tolist() for line in own if line.get_lw() > 1]
+    dots = [line.get_xdata().tolist() for line in own if line.get_lw() == 1.0]
+    return solid, dots
+
+
+def on_rounds(*schedules: list[int]):
+    """Runs that fall at the rounds of their schedules."""
+    return {
+        name: {"p": make_trace([0.5 ** np.arange(len(rounds))] * 2, schedule=rounds)}
+        for name, rounds in zip(("page", "avg"), schedules, strict=False)
+    }
+
+
+def test_a_line_leaves_out_what_was_not_recorded_and_the_title_says_so():
+    """On a linear axis a long pause; bands and edges end with it."""
+    canvas = composed(on_rounds([0, 10, 20, 30, 40, 50, 200, 210, 220]), Figure(costs=["round"]))
+    (place,) = canvas.axes
+    assert parts(place) == ([[0, 10, 20, 30, 40, 50], [200, 210, 220]], [[50, 200]])
+    reached = [band.get_paths()[0].get_extents().x1 for band in place.collections]
+    assert reached == [50, 220]
+    told = canvas.get_suptitle().splitlines()
+    assert told == ["A title", "median and range of 2 seeds", UNRECORDED]
+
+
+def test_on_a_logarithmic_axis_the_time_to_a_second_record_is_a_gap_if_it_is_long():
+    late = [1, *range(1000, 9001, 1000)]
+    canvas = composed(on_rounds([1, 2, 4, 8, 16], late), Figure(costs=["round"]))
+    (place,) = canvas.axes
+    assert place.get_xscale() == "log"
+    assert parts(place) == ([[1, 2, 4, 8, 16]], [])
+    assert parts(place, "#d55e00") == ([[1], late[1:]], [[1, 1000]])
+    assert canvas.get_suptitle().endswith(UNRECORDED)
+
+
+@pytest.mark.parametrize(
+    "schedules",
+    [
+        ([0, 100],),  # nothing else was recorded either
+        ([0, 100, 200],),
+        ([0, 10, 20, 40, 80, 160],),  # rarer and rarer
+        ([0, *range(10, 101, 10)], [0, *range(10, 1001, 10)]),  # regular, on a logarithmic axis
+    ],
+)
+def test_what_is_recorded_rarely_or_rarer_has_no_gap(schedules):
+    canvas = composed(on_rounds(*schedules), Figure(costs=["round"]))
+    assert parts(canvas.axes[0])[1] == []
+    assert UNRECORDED not in canvas.get_suptitle()
+
+
+def test_values_below_the_accuracy_of_the_optimum_are_told_in_the_title():
+    for last, told in ((1e-12, True), (-1e-13, True), (1e-9, False)):
+        below = make_trace([[1, 0.1]] * 2, suboptimality=[[1, 1e-3], [1, last]])
+        for kind in ("convergence", "final"):
+            figure = Figure(kind=kind, measurement="suboptimality")
+            said = composed({"page": {"p": below}}, figure).get_suptitle()
+            note = "values below 1e-10 are drawn at 1e-10: below it they are not told apart"
+            assert said.endswith(note) == told
+
+
 def test_full_rounds_are_marked_where_they_are_rare():
     def marks(full):
         place = grid_of(composed({"page": {"p": noisy(0.6, full_participations=full)}}))[0]

@@ -1,6 +1,7 @@
 """Traces as tables for others, published folders, and published runs beside one's own."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 
 import fedatlas
 from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
-from fedatlas.atlas import exporting, publishing
+from fedatlas.atlas import exporting, publishing, results_atlas
 from fedatlas.atlas.data_card import data_card
 from fedatlas.atlas.exporting import point_places, write_table
 from fedatlas.atlas.publishing import Publication, publish
@@ -29,10 +30,10 @@ from fedatlas.evaluation.verdicts import read_verdicts
 from fedatlas.files import canonical_json, file_digest
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.runs import RunSpec
-from fedatlas.traces.trace import write_trace
+from fedatlas.traces.trace import read_trace, write_trace
 from trace_factory import make_trace
 from verdict_factory import every_outcome
-from workflow_copy import ROOT
+from workflow_copy import EXPERIMENT, ROOT
 
 LICENCES = {"made up": "CC BY 4.0"}
 DAY = date(2026, 1, 2)
@@ -264,6 +265,20 @@ def test_a_whole_folder_keeps_all(results, tmp_path):
             xr.testing.assert_identical(first.dataset(place), second.dataset(place))
 
 
+def test_a_results_folder_is_read_once_for_a_table(results, tmp_path, monkeypatch):
+    """The columns are known from what opening it looks at; they are those of the traces."""
+    read = []
+    monkeypatch.setattr(
+        results_atlas, "read_trace", lambda file: read.append(file) or read_trace(file)
+    )
+    with fedatlas.open_atlas(results) as atlas:
+        places = point_places(atlas)
+        write_table(atlas, places, tmp_path / "table.parquet", LICENCES)
+        assert len(read) == len(places) == 3
+        for place in places:
+            assert atlas.variables(place) == set(atlas.dataset(place).variables)
+
+
 def test_the_crate_describes_every_file(results, tmp_path):
     folder = tmp_path / "published"
     files = published(results, folder)
@@ -336,6 +351,43 @@ def test_a_published_run_stands_beside_ours_with_costs_by_hand(tmp_path):
     (axes,) = drawn.figure.axes
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
     assert legend == ["mine-a9a: NEW", "ours-a: PAGE (published)"]
+
+
+def legend_of(drawn) -> list[str]:
+    return [text.get_text() for text in drawn.figure.axes[-1].get_legend().get_texts()]
+
+
+def test_runs_of_equal_titles_are_told_apart_by_their_keys(tmp_path):
+    """In the table and the figure alike; the published run of the same title is another."""
+    runs = {
+        "page": ("FedPAGE", {"only": problem(make_trace([[1, 0.1]]))}),
+        "page-large": ("FedPAGE", {"only": problem(make_trace([[1, 0.2]]))}),
+        "avg": ("FedAvg", {"only": problem(make_trace([[1, 0.3]]))}),
+    }
+    mine = write_atlas(tmp_path / "mine.nc", {"ours": {"same-a9a": ({}, runs)}})
+    published = {"avg": ("FedAvg", {"only": problem(make_trace([[1, 0.4]]))})}
+    other = write_atlas(tmp_path / "other.nc", {"ours": {"same-a9a": ({}, published)}})
+    told = ["FedPAGE (page)", "FedPAGE (page-large)", "FedAvg", "FedAvg (published)"]
+    found = fedatlas.compare(mine, "gradient_norm", "bytes", 0.5, against=other)
+    assert found.table().index.tolist() == told
+    assert legend_of(fedatlas.plot(mine, "gradient_norm", "bytes", against=other)) == told
+    assert fedatlas.compare(mine, "gradient_norm", "bytes", 0.5).table().index.tolist() == told[:3]
+    assert legend_of(fedatlas.plot(mine, "gradient_norm", "bytes")) == told[:3]
+
+
+@pytest.mark.parametrize("named", ["compare", "plot"])
+def test_nothing_comparable_has_a_reason(tmp_path, named):
+    """Of published runs that measure something else, as of those of another problem."""
+    asked = {"compare": ("bytes", 0.5), "plot": ("bytes",)}[named]
+    mine = one_run(tmp_path / "mine.nc", problem(make_trace([[1, 0.1]], test_auroc=[[0.5, 0.6]])))
+    other = one_run(tmp_path / "other.nc", problem(make_trace([[1, 0.1]])))
+    with pytest.raises(
+        FedatlasError, match=r"other\.nc: metric: no run measures 'test_auroc'; measured are \w+"
+    ):
+        getattr(fedatlas, named)(mine, "test_auroc", *asked, against=other)
+    foreign = one_run(tmp_path / "foreign.nc", problem(make_trace([[1, 0.1]]), split="x"))
+    with pytest.raises(FedatlasError, match='ours-a/page: split: "train" here, "x" published'):
+        getattr(fedatlas, named)(mine, "gradient_norm", *asked, against=foreign)
 
 
 @pytest.mark.parametrize("current", [True, False])
@@ -428,6 +480,37 @@ def test_commands_publish_compare_and_export(results, tmp_path, monkeypatch):
     assert figure.read_text(encoding="utf-8").rstrip().endswith("</svg>")
     told = fedatlas_("export", tmp_path / "out", tmp_path / "again.parquet")
     assert "rows of 2 traces" in told
+
+
+def test_commands_call_runs_of_a_results_folder_by_the_titles_of_its_configuration(
+    tmp_path, monkeypatch
+):
+    """A published folder has titles; a results folder's stand in the experiments' files."""
+    config = tmp_path / "config"
+    (config / "experiments" / "demo").mkdir(parents=True)
+    for name in ("datasets.yaml", "papers.yaml"):
+        shutil.copy2(ROOT / "config" / name, config)
+    (config / "experiments" / "demo" / "small.yaml").write_text(EXPERIMENT, encoding="utf-8")
+    results = tmp_path / "results"
+    for run in ("scaffold", "fedavg"):
+        own = {"paper": "ours", "experiment": "demo-small", "run": run, "point": "only"}
+        file = results / "experiments" / "demo-small" / "traces" / run / "only.nc"
+        write_trace(problem(noisy_trace(0.9)).assign_attrs(own), file)
+    monkeypatch.chdir(tmp_path)
+
+    def told(*arguments) -> str:
+        outcome = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
+        assert outcome.exit_code == 0, outcome.output
+        return outcome.output
+
+    told("publish", results, "out", "--config", config)
+    asked = ("--metric", "gradient_norm", "--target", 0.2, "--cost", "bytes", "--config", config)
+    shown = told("compare", results, "--against", "out", *asked)
+    for title in ("SCAFFOLD", "FedAvg"):
+        assert re.search(rf"^{title} +\d", shown, re.MULTILINE), shown
+        assert re.search(rf"^{title} \(published\) +\d", shown, re.MULTILINE), shown
+    told("export", results, "table.parquet", "--config", config)
+    assert set(pd.read_parquet("table.parquet")["title"]) == {"SCAFFOLD", "FedAvg"}
 
 
 def test_the_data_card_is_as_generated():

@@ -452,10 +452,10 @@ def test_every_claim_and_every_verdict_of_every_experiment_stands_there_once(
     tallies = {row[0]: row[1:] for row in cells(page.markdown) if row[0].startswith("FedPAGE, ")}
     header = next(row for row in cells(page.markdown) if row[0] == "whose")
     told = Counter(each.outcome for each in said)
-    assert header[2:-3] == [kind for kind in OUTCOMES if told[kind]]
+    assert header[2:-5] == [kind for kind in OUTCOMES if told[kind]]
     for question, name in (("paper", "the paper's sentences"), ("ours", "our own questions")):
         counts = Counter(each.outcome for each in said if each.question == question)
-        numbers = [counts.total(), *(counts[kind] for kind in header[2:-3]), 0, 0, 0]
+        numbers = [counts.total(), *(counts[kind] for kind in header[2:-5]), 0, 0, 0, "–", "–"]
         assert tallies.get(f"FedPAGE, {name}", [*map(str, numbers)]) == [*map(str, numbers)]
         assert (f"FedPAGE, {name}" in tallies) == bool(counts)
 
@@ -513,14 +513,14 @@ def test_tallies_say_what_survives_many_tests(case):
     case.add("fedpage-a", SMALL, small_traces(), *found)
     tallies = [row for row in cells(case.page("fedpage-a").markdown) if ", " in row[0]]
     assert tallies == [
-        ["FedPAGE, the paper's sentences", "3", "2", "1", "2", "2", "2"],
-        ["FedPAGE, our own questions", "1", "1", "0", "1", "1", "1"],
+        ["FedPAGE, the paper's sentences", "3", "2", "1", "2", "2", "2", "2", "7"],
+        ["FedPAGE, our own questions", "1", "1", "0", "1", "1", "1", "1", "6"],
     ]
     more = [verdict(f"fedpage-a/open-{n}", "undecided", effect=effect()) for n in range(3)]
     file = case.results / "experiments" / "fedpage-a" / "claims.csv"
     file.write_text(verdicts_to_csv([*found, *more]), encoding="utf-8")
     tallies = [row for row in cells(case.page("fedpage-a").markdown) if ", " in row[0]]
-    assert tallies[0][-3:] == ["5", "2", "1"]  # 0.02 · 4 is too much
+    assert tallies[0][-5:-2] == ["5", "2", "1"]  # 0.02 · 4 is too much
 
 
 # The page as a whole

@@ -101,6 +101,82 @@ def test_published_numbers_and_what_has_no_spread_are_no_tests():
     assert correction_told(tally(rows)).startswith("1 reproduced or contradicted by tests over")
 
 
+@given(st.lists(st.integers(3, 14), min_size=1, max_size=10), st.integers(3, 14))
+def test_no_more_can_survive_than_seeds_allow(seeds, other):
+    """By hand: sorted by 1/2^n, each times how many are left. All agreeing seeds reach it."""
+    rows = [
+        verdict(f"demo-x/{number}", "undecided", effect=effect(seeds=own))
+        for number, own in enumerate(seeds)
+    ]
+    expected = 0
+    for own in sorted(seeds, reverse=True):
+        if 2.0**-own * (len(seeds) - expected) > 0.025:
+            break
+        expected += 1
+    assert tally(rows).possible == expected
+    assert tally(rows).seeds == tuple(sorted(set(seeds)))
+    # Gaps that all agree, judged by the rule itself.
+    clear = []
+    for row, own in zip(rows, seeds, strict=True):
+        outcome, measured = compare(np.linspace(1, 2, own), Aim("better", 0.5), "decades")
+        clear.append(replace(row, outcome=outcome, effect=measured))
+    assert tally(clear).surviving <= expected
+    if min(seeds) >= 6:  # with fewer the rule decides nothing
+        assert tally(clear).surviving == expected
+    # From `enough` seeds on all can, and with one fewer they cannot.
+    enough = tally(rows).enough
+    assert len(rows) * 2.0**-enough <= 0.025 < len(rows) * 2.0 ** -(enough - 1)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "rule", "seeds", "expected"),
+    [
+        # All of its cases reproduced, 1/64; or one of two contradicted, 2/64.
+        ("undecided", "all", [6, 6], 1 / 64),
+        # The weakest of all counts, but one that contradicts is enough: 2/1024.
+        ("undecided", "all", [10, 4], 2 / 1024),
+        # Two of three: the second, of the two that could be picked.
+        ("undecided", "most", [6, 6, 6], 2 / 64),
+        # Not told by a test: nothing can be left of it.
+        ("not testable", "all", [6, 6], None),
+    ],
+)
+def test_a_sentence_with_cases_can_be_as_clear_as_its_cases(outcome, rule, seeds, expected):
+    cases = [
+        verdict("demo-x/one", "undecided", f"case {number}", effect=effect(seeds=own))
+        for number, own in enumerate(seeds)
+    ]
+    rows = [verdict("demo-x/one", outcome, cases=rule), *cases]
+    found = tally(rows)
+    assert found.tested == (expected is not None)
+    if expected is None:
+        assert (found.possible, found.seeds) == (0, ())
+        assert found.tests == ["0", "0", "0", "–", "–"]
+        return
+    assert found.possible == (expected <= 0.025)
+    # Beside others that are surer, it is the last that Holm asks, and of as many as it takes.
+    for beside in range(3):
+        sure = [sentence(number, 1e-9) for number in range(beside)]
+        sure = [replace(one, effect=effect(seeds=30)) for one in sure]
+        assert tally([*rows, *sure]).possible == beside + (expected <= 0.025)
+
+
+def test_too_few_seeds_are_told_with_how_many_it_takes():
+    rows = [replace(sentence(n, 1 / 64), effect=effect(p=1 / 64, seeds=6)) for n in range(12)]
+    assert correction_told(tally(rows)) == (
+        "12 reproduced or contradicted by tests over seeds, 0 after Holm's correction for 12 "
+        "tested; with 6 seeds none could be left, however clear, as the smallest p of 6 is 1/64; "
+        "from 9 seeds on all could"
+    )
+    # One alone passes, and nothing has to be said.
+    assert correction_told(tally(rows[:1])).endswith("1 after Holm's correction for 1 tested")
+    rows[0] = replace(rows[0], effect=effect(p=1 / 1024, seeds=10))
+    assert correction_told(tally(rows)).endswith(
+        "; with 6 to 10 seeds at most 1 could be left, however clear, as the smallest p of 6 is "
+        "1/64; from 9 seeds on all could"
+    )
+
+
 @pytest.mark.parametrize(
     ("outcome", "rule", "outcomes", "p_values", "expected"),
     [

@@ -1,6 +1,7 @@
 """Points that share a job: the traces they would have alone, each trained once."""
 
 import os
+import re
 import shutil
 
 import pytest
@@ -8,10 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.errors import FedatlasError
+from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.plan import training as jobs
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.runs import Points
 from fedatlas.traces.trace import read_trace
+from fedatlas.training import loop
+from fedatlas.training.failing import RunFailedError
 from fedatlas.training.loop import train
 from fedatlas.training.points import train_points
 from resuming import without_times
@@ -104,6 +108,39 @@ def test_a_failed_job_keeps_what_it_finished_for_the_next_attempt(results):
     run([good, points()[3]], results)
     assert trace_of(good, results).read_bytes() == finished
     assert not [file for file in (results / "checkpoints").rglob("*") if file.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [(FedatlasError("too large"), FedatlasError), (KeyError("a"), RunFailedError)],
+)
+def test_an_error_names_the_run_and_the_seed_that_failed(results, monkeypatch, raised, kind):
+    """Of several runs and seeds, not the first; before a seed trains there is none to name."""
+    good, bad = (spec.model_copy(update={"seeds": (3, 5)}) for spec in points()[:2])
+    whole, train_seed = HorizontalProblem.local_sgd, loop._Run._train_seed
+    training = []  # the seeds so far; none in the rounds that do not count
+
+    def failing(self, x, batch, step_size, *more):
+        if step_size == 0.01 and training and training[-1] == 5:
+            raise raised
+        return whole(self, x, batch, step_size, *more)
+
+    def noted(self, index, progress):
+        training.append(self.spec.seeds[index])
+        status = train_seed(self, index, progress)
+        training.clear()
+        return status
+
+    monkeypatch.setattr(HorizontalProblem, "local_sgd", failing)
+    monkeypatch.setattr(loop._Run, "_train_seed", noted)
+    with pytest.raises(kind) as caught:
+        run([good, bad], results)
+    assert re.match(rf"{bad.name}, seed 5: .*{raised}", str(caught.value))
+    monkeypatch.setattr(HorizontalProblem, "local_sgd", whole)
+    gone = bad.model_copy(update={"split": "elsewhere"})
+    with pytest.raises(FedatlasError) as caught:
+        run([good, gone], results)
+    assert str(caught.value).startswith(f"{gone.name}: ")
 
 
 @given(st.lists(st.sampled_from(points()), min_size=1))

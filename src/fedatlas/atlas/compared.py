@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from fedatlas.atlas.cells import cost_cell
+from fedatlas.atlas.measured import RunName, names_told
 from fedatlas.evaluation.evidence import target_name
 from fedatlas.evaluation.levels import log_target
 
@@ -89,20 +90,12 @@ class Comparison:
 
 
 def _row_names(found: xr.Dataset) -> list[str]:
-    """Titles of runs, with what tells those of equal titles apart."""
-    titles = [str(title) for title in found["title"].to_numpy()]
-    experiments = [str(name) for name in found["experiment"].to_numpy()]
-    points = [str(point) for point in found["point"].to_numpy()]
-    names = list(titles)
-    if len(set(experiments)) > 1:
-        names = [": ".join(pair) for pair in zip(experiments, names, strict=True)]
+    """Names of runs, with their points where a run has several."""
+    coordinates = [found[name].to_numpy() for name in ("experiment", "run", "title")]
     if "origin" in found.coords:
-        origins = [str(origin) for origin in found["origin"].to_numpy()]
-        names = [
-            f"{name} (published)" if origin == "published" else name
-            for name, origin in zip(names, origins, strict=True)
-        ]
+        coordinates.append(found["origin"].to_numpy())
+    names = names_told([RunName(*map(str, own)) for own in zip(*coordinates, strict=True)])
     return [
         f"{name}, {point}" if names.count(name) > 1 else name
-        for name, point in zip(names, points, strict=True)
+        for name, point in zip(names, found["point"].to_numpy(), strict=True)
     ]

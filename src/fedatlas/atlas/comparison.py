@@ -5,18 +5,17 @@ records of a seed has no measurement. Costs that a run does not count are NaN an
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from fedatlas.atlas.comparability import beside, notes
+from fedatlas.atlas.comparability import notes
 from fedatlas.atlas.compared import Comparison
-from fedatlas.atlas.reading import opened
-from fedatlas.atlas.runs import Atlas, AtlasRun, atlas_runs
+from fedatlas.atlas.measured import measured
+from fedatlas.atlas.runs import Atlas, AtlasRun
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.evaluation.costs import column, cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.levels import (
@@ -73,19 +72,22 @@ def compare(
         bound = "below 1" if metric in LARGER_IS_BETTER else "above 0"
         raise FedatlasError(f"target: {target:g}, but a target of {metric} must be {bound}")
     costs = [_known(name) for name in ([cost] if isinstance(cost, str) else cost)]
-    with ExitStack() as open_files:
-        tree = open_files.enter_context(opened(atlas))
-        chosen = atlas_runs(tree, experiments=experiments, runs=runs, all_points=all_points)
-        mine = _measuring(chosen, metric)
+    with measured(
+        *(atlas, metric, costs),
+        experiments=experiments,
+        runs=runs,
+        all_points=all_points,
+        against=against,
+        published=published,
+    ) as found:
+        spent = _costs_to_target(found.runs, metric, costs, target)
         if against is None:
-            return Comparison(_costs_to_target(mine, metric, costs, target))
-        other = open_files.enter_context(opened(against))
-        theirs = _measuring(atlas_runs(other, experiments=published), metric)
-        kept, refused = beside(mine, theirs, metric, costs)
-        found = _costs_to_target([*mine, *kept], metric, costs, target)
-        origin = ["ours"] * len(mine) + ["published"] * len(kept)
-        told = {"not_comparable": refused, "notes": list(notes(mine, kept))}
-        return Comparison(found.assign_coords(origin=("run", origin)).assign_attrs(told))
+            return Comparison(spent)
+        told = {
+            "not_comparable": found.refused,
+            "notes": list(notes(found.mine, found.published)),
+        }
+        return Comparison(spent.assign_coords(origin=("run", found.origins)).assign_attrs(told))
 
 
 def _costs_to_target(
@@ -158,9 +160,8 @@ def interpolate(
     if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all():
         raise FedatlasError("at: must be a list of finite costs: [0, 100, 200]")
     _known(cost)
-    with opened(atlas) as tree:
-        runs = _measuring(atlas_runs(tree, experiments=experiments, all_points=all_points), metric)
-        return _measured_at(runs, metric, cost, grid)
+    with measured(atlas, metric, [cost], experiments=experiments, all_points=all_points) as found:
+        return _measured_at(found.mine, metric, cost, grid)
 
 
 def _measured_at(runs: list[AtlasRun], metric: str, cost: str, grid: np.ndarray) -> xr.DataArray:
@@ -204,22 +205,6 @@ def _known(cost: str) -> str:
         f"cost: '{cost}' is none of {', '.join(names)}, latency(100), latency(10, 100), "
         f"network(latency=0.05, bandwidth=1e6, gradient=1e-5){similar(cost, names)}"
     )
-
-
-def _measuring(runs: Iterable[AtlasRun], metric: str) -> list[AtlasRun]:
-    """The runs that measure the metric."""
-    there = list(runs)
-    if not there:
-        raise FedatlasError(
-            "runs: none has a selected point yet; run the selection, or ask for all points"
-        )
-    measuring = [run for run in there if metric in run.trace]
-    if not measuring:
-        names = [name for name in MEASUREMENTS if any(name in run.trace for run in there)]
-        raise FedatlasError(
-            f"metric: no run measures '{metric}'; measured are {', '.join(names) or 'none'}"
-        )
-    return measuring
 
 
 def _all_seeds(runs: Sequence[AtlasRun]) -> np.ndarray:

@@ -68,7 +68,9 @@ def write_table(
     """
     if not places:
         raise FedatlasError(f"{output}: not written, as {atlas.path} holds no trace to write")
-    present = {name for place in places for name in atlas.dataset(place).variables}
+    # A table's columns are stated ahead of its rows, and memory does not hold all traces. Where the
+    # traces come from a table, its rows alone say which of its columns each has: read twice.
+    present = {name for place in places for name in atlas.variables(place)}
     numbers = [name for name in _NUMBERS if name in present]
     schema = _schema(numbers, pa.float64() if records is None else pa.float32())
     texts = [name for name in schema.names if schema.field(name).type == _TEXT]

@@ -1,7 +1,6 @@
 """Figures of any runs of an atlas, as the workflow draws them."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -10,10 +9,8 @@ import matplotlib
 import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
-from fedatlas.atlas.comparability import beside
-from fedatlas.atlas.reading import opened
-from fedatlas.atlas.runs import Atlas, AtlasRun, atlas_runs
-from fedatlas.errors import FedatlasError
+from fedatlas.atlas.measured import RunName, measured, names_told
+from fedatlas.atlas.runs import Atlas
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.convergence import compose
 from fedatlas.figures.style import DOTS_PER_INCH, STYLE, Shown, draw
@@ -56,7 +53,7 @@ def plot(
     from the lowest to the highest seed. metric, cost: as figures of experiments name them.
     experiments: names or patterns. runs: names; both are all by default. all_points: whether runs
     are drawn at all points of their grids. against, published: as `compare` takes them; runs of the
-    same problem are drawn, too. FedatlasError for names that the atlas does not have.
+    same problem are drawn, too. FedatlasError as of `compare`.
 
     >>> drawn = fedatlas.plot(ATLAS, "gradient_norm", "round", experiments=["fedpage-first"])
     >>> drawn.save("figure.png")
@@ -70,25 +67,23 @@ def plot(
     traces: dict[str, dict[str, xr.Dataset]] = {}
     titles: dict[str, str] = {}
     chosen: dict[str, Choice] = {}
-    with ExitStack() as open_files:
-        tree = open_files.enter_context(opened(atlas))
-        ours = atlas_runs(tree, experiments=experiments, runs=runs, all_points=all_points)
-        found = [one for one in ours if metric in one.trace]
-        foreign: list[AtlasRun] = []
-        if against is not None and found:
-            other = open_files.enter_context(opened(against))
-            theirs = atlas_runs(other, experiments=published)
-            measuring = [one for one in theirs if metric in one.trace]
-            foreign, _ = beside(found, measuring, metric, figure.costs)
-        several = len({one.experiment for one in [*found, *foreign]}) > 1
-        for number, one in enumerate([*found, *foreign]):
-            mark = " (published)" if number >= len(found) else ""
-            name = f"{one.experiment}/{one.run}{mark}"
-            titles[name] = f"{f'{one.experiment}: ' if several else ''}{one.title}{mark}"
-            traces.setdefault(name, {})[one.point] = one.trace.load()
+    with measured(
+        *(atlas, metric, figure.costs),
+        experiments=experiments,
+        runs=runs,
+        all_points=all_points,
+        against=against,
+        published=published,
+    ) as found:
+        names = [
+            RunName(one.experiment, one.run, one.title, origin)
+            for one, origin in zip(found.runs, found.origins, strict=True)
+        ]
+        for one, name, told in zip(found.runs, names, names_told(names), strict=True):
+            key = "/".join(name)
+            titles[key] = told
+            traces.setdefault(key, {})[one.point] = one.trace.load()
             if one.selected:
-                chosen[name] = Choice(one.point, {})
-    if not traces:
-        raise FedatlasError(f"plot: none of the runs measures '{metric}'")
+                chosen[key] = Choice(one.point, {})
     with matplotlib.rc_context(STYLE):
         return Plot(compose(title, Shown(figure, titles, traces, chosen)))

@@ -11,7 +11,7 @@ from fedatlas.atlas.scope import PaperScope, SelectedExperiment
 from fedatlas.atlas.told_verdicts import told_verdicts
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import read_rows
-from fedatlas.evaluation.tallies import CORRECTION, QUESTIONS, tally
+from fedatlas.evaluation.tallies import CORRECTION, QUESTIONS, tally, tally_table
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences, verdict_summary
 from fedatlas.files import write_text
 from fedatlas.schema.claims import OUTCOMES
@@ -124,15 +124,9 @@ def _tallies(
                 tallies[f"{_heading(scope)}, {name}"] = tally(own)
     if not tallies:
         return
-    occurring = [kind for kind in OUTCOMES if any(each.outcomes[kind] for each in tallies.values())]
-    rows = []
-    for name, each in tallies.items():
-        numbers = [each.sentences, *(each.outcomes[kind] for kind in occurring)]
-        numbers += [each.tested, each.decided, each.surviving]
-        rows.append([name, *map(str, numbers)])
-    header = ("whose", "sentences", *occurring, "tested", "decided", "after Holm")
+    heads, rows = tally_table(tallies)
     yield paragraph(CORRECTION)
-    yield table(header, rows, numbers=range(1, len(header)))
+    yield table(("whose", *heads), rows, numbers=range(1, len(heads) + 1))
 
 
 def _heading(scope: PaperScope) -> str:

@@ -1,6 +1,7 @@
 """The traces of a results folder, read as an atlas is."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from fedatlas.atlas.runs import ListedAtlas
 from fedatlas.atlas.store import attributes_of
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import read_json
-from fedatlas.traces.contents import opened_hdf5
+from fedatlas.traces.contents import names_in, opened_hdf5
 from fedatlas.traces.netcdf import check_format
 from fedatlas.traces.seal import check_seal
 from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
@@ -31,6 +32,7 @@ class ResultsAtlas(ListedAtlas):
         What is not described is called by its name. FedatlasError names a damaged trace.
         """
         self._files: dict[str, Path] = {}
+        self._variables: dict[str, set[str]] = {}
         stated: dict[str, dict[str, Any]] = {}
         for folder in sorted((path / "experiments").iterdir()):
             own = (described or {}).get(folder.name, {})
@@ -40,24 +42,28 @@ class ResultsAtlas(ListedAtlas):
                 for file in sorted(folder.glob("traces/*/*.nc"))
                 if not file.name.startswith(".")  # being written, or left by an interruption
             ]
+            sizes = Counter(file.parent.name for file in files)  # of runs, in points
             for file in files:
                 run, point = file.parent.name, file.stem
-                attributes = _attributes(file)
+                attributes, variables = _attributes_and_variables(file)
                 experiment = f"{attributes['paper']}/{folder.name}"
-                points = [other.stem for other in files if other.parent.name == run]
                 stated.setdefault(experiment, _experiment(folder.name, attributes, own))
                 stated.setdefault(
                     f"{experiment}/{run}",
                     {
                         "title": own.get("runs", {}).get(run, run),
-                        "selected": chosen.get(run, points[0] if len(points) == 1 else ""),
+                        "selected": chosen.get(run, point if sizes[run] == 1 else ""),
                     },
                 )
                 stated[f"{experiment}/{run}/{point}"] = attributes
                 self._files[f"{experiment}/{run}/{point}"] = file
+                self._variables[f"{experiment}/{run}/{point}"] = variables
         if not self._files:
             raise FedatlasError(f"{path}: holds no trace (experiments/*/traces/*/*.nc)")
         super().__init__(path, {"format": FORMAT}, stated)
+
+    def variables(self, place: str) -> set[str]:
+        return self._variables.get(place.strip("/"), set())
 
     def _trace(self, place: str) -> xr.Dataset:
         return read_trace(self._files[place])
@@ -74,16 +80,17 @@ def _selected(record: Path) -> dict[str, str]:
         raise FedatlasError(f"{record}: holds no selection. Delete it and run again.") from None
 
 
-def _attributes(file: Path) -> dict[str, Any]:
-    """Those of a trace, which must lie where they say."""
+def _attributes_and_variables(file: Path) -> tuple[dict[str, Any], set[str]]:
+    """Those of a trace, which must lie where they say, and the names of its variables."""
     check_seal(file)
     with opened_hdf5(file) as opened:
         check_format(file, text_of(opened, "format"), TRACE_FORMAT, "a trace")
         found = attributes_of(opened)
+        variables = {name.decode() for name in names_in(opened.id)}
     own = (file.parents[2].name, file.parent.name, file.stem)
     if tuple(found.get(key) for key in ("experiment", "run", "point")) != own:
         raise FedatlasError(f"{file}: holds another trace than its place says. Delete it.")
-    return found
+    return found, variables
 
 
 def _experiment(name: str, attributes: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,10 @@ class Atlas(Mapping[str, xr.DataTree], ABC):
     def dataset(self, place: str) -> xr.Dataset:
         """The attributes and variables of a group; of a point, its trace."""
 
+    def variables(self, place: str) -> set[str]:
+        """The names of a group's variables; what keeps them may know them without their values."""
+        return set(map(str, self.dataset(place).variables))
+
     @abstractmethod
     def close(self) -> None:
         """Close what is open; values that were not read are lost."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from fedatlas.atlas.markdown import code, item, paragraph, table, text
 from fedatlas.evaluation.tallies import QUESTIONS
-from fedatlas.evaluation.verdict_words import MARKS, in_short, outcomes_told, would_decide
+from fedatlas.evaluation.verdict_words import MARKS, capital, in_short, outcomes_told, would_decide
 from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences, verdict_summary
 
 
@@ -15,12 +15,12 @@ def told_verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
     if not verdicts:
         yield "None of these experiments states a claim."
         return
-    yield paragraph(f"{_capital(verdict_summary(verdicts))}.")
+    yield paragraph(f"{capital(verdict_summary(verdicts))}.")
     cases = cases_of(verdicts)
     for question, name in QUESTIONS.items():
         asked = sentences(verdicts, question)
         if asked:
-            yield f"{_capital(name)}:"
+            yield f"{capital(name)}:"
             yield table(
                 ("claim", "outcome", "effect", "cases"),
                 [_row(sentence, cases.get(sentence.claim, [])) for sentence in asked],
@@ -51,11 +51,7 @@ def _told(verdict: Verdict) -> str:
     about = f", {text(verdict.case)}" if verdict.case else ""
     notes = [
         f"Fragile: {text(verdict.fragile)}." if verdict.fragile else "",
-        f"{_capital(text(would_decide(verdict)))}." if would_decide(verdict) else "",
+        f"{capital(text(would_decide(verdict)))}." if would_decide(verdict) else "",
     ]
     told = f"**{text(verdict.outcome)}**{about}: {text(verdict.evidence)}."
     return " ".join(filter(None, [told, *notes]))
-
-
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]

@@ -30,6 +30,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.extensions import place_told
 from fedatlas.plan.places import find_projects
 from fedatlas.projects import open_projects
+from fedatlas.training.failing import RunFailedError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 #: Commands that people call, by what they want. The workflow calls the others.
@@ -77,11 +78,11 @@ def main() -> None:
         sys.exit(1)
     except Exception as error:
         # Whoever wrote the method looks for its line, not for those of the loop that called it.
-        place = place_told(error)
-        if place is None:
+        told = str(error) if isinstance(error, RunFailedError) else place_told(error)
+        if told is None:
             raise
-        print(f"error: {place}\n\nThe way there:", file=sys.stderr)
-        traceback.print_exc()
+        print(f"error: {told}\n\nThe way there:", file=sys.stderr)
+        traceback.print_exception(error.__cause__ if isinstance(error, RunFailedError) else error)
         sys.exit(1)
     finally:
         # Skip the last garbage collection, which takes half a second. The work is done: a signal

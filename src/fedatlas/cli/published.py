@@ -3,13 +3,14 @@
 import shutil
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedatlas.cli.options import Catalogues, Configuration, Output
+from fedatlas.cli.options import Catalogues, Output
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
+from fedatlas.plan.places import shipped_configuration
 from fedatlas.projects import projects
 
 if TYPE_CHECKING:
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 
 Traces = Annotated[
     Path, typer.Argument(help="Results folder, atlas (.nc), table (.parquet) or published folder.")
+]
+Titles = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="Configuration folder with titles of a results folder's runs; the workflow's by "
+        "default, and projects' besides.",
+    ),
 ]
 Experiments = Annotated[
     list[str] | None, typer.Option(help="Names or globs of experiments; all by default.")
@@ -29,14 +38,14 @@ def export(
     catalogue: Catalogues,
     experiments: Experiments = None,
     selected: Annotated[bool, typer.Option(help="Leave out points that no one chose.")] = False,
+    config: Titles = None,
 ) -> None:
     """Write traces as one table, a row for each run, seed and record."""
     from fedatlas.atlas.exporting import point_places, write_table
-    from fedatlas.atlas.reading import open_atlas
 
     if output.suffix != ".parquet":
         raise FedatlasError(f"{output}: must end in .parquet, the format that is written")
-    with open_atlas(traces) as atlas:
+    with _described(traces, config) as atlas:
         places = point_places(atlas, experiments, all_points=not selected)
         rows = write_table(atlas, places, output, _licences(catalogue))
     typer.echo(f"{output}: {rows} rows of {len(places)} traces")
@@ -45,8 +54,8 @@ def export(
 def publish(
     traces: Traces,
     output: Annotated[Path, typer.Argument(help="Folder to write.")],
-    config: Configuration,
     catalogue: Catalogues,
+    config: Titles = None,
     records: Annotated[int, typer.Option(min=2, help="Kept of each trace at most.")] = 40,
     whole: Annotated[bool, typer.Option(help="Keep all records and all points of grids.")] = False,
     all_points: Annotated[
@@ -109,31 +118,24 @@ def compare(
     ] = False,
     figure: Annotated[Path | None, typer.Option(help="Curves to draw, .svg or .png.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Table to write.")] = None,
+    config: Titles = None,
 ) -> None:
     """Put own runs beside published ones of the same problem: what each spends to a target."""
     from fedatlas.atlas.comparison import compare
     from fedatlas.atlas.plotting import plot
-    from fedatlas.atlas.reading import open_atlas
 
     costs = cost or ["exchanges", "bytes", "gradient_evaluations"]
-    with open_atlas(traces) as ours, open_atlas(against) as theirs:
-        found = compare(
-            *(ours, metric, costs, target),
-            experiments=experiments,
-            runs=runs,
-            all_points=all_points,
-            against=theirs,
-            published=published,
-        )
+    with _described(traces, config) as ours, _described(against, config) as theirs:
+        chosen: dict[str, Any] = {
+            "experiments": experiments,
+            "runs": runs,
+            "all_points": all_points,
+            "against": theirs,
+            "published": published,
+        }
+        found = compare(ours, metric, costs, target, **chosen)
         if figure is not None:
-            plot(
-                *(ours, metric, costs),
-                experiments=experiments,
-                runs=runs,
-                all_points=all_points,
-                against=theirs,
-                published=published,
-            ).save(figure)
+            plot(ours, metric, costs, **chosen).save(figure)
     if csv is not None:
         write_text(csv, found.to_dataframe().to_csv(index=False))
     typer.echo(found)
@@ -153,7 +155,7 @@ def _licences(catalogues: list[Path]) -> dict[str, str]:
     return {name: dataset.licence for name, dataset in load_catalogue(*catalogues).items()}
 
 
-def _described(traces: Path, config: Path) -> "Atlas":
+def _described(traces: Path, config: Path | None) -> "Atlas":
     """The atlas; a results folder with the titles of the configuration."""
     from fedatlas.atlas.reading import open_atlas
     from fedatlas.atlas.results_atlas import ResultsAtlas
@@ -161,7 +163,7 @@ def _described(traces: Path, config: Path) -> "Atlas":
 
     if not (traces / "experiments").is_dir():
         return open_atlas(traces)
-    plan = build_sound_plan(config, *projects())
+    plan = build_sound_plan(config or shipped_configuration(), *projects())
     described = {
         name: experiment.model_dump(mode="json", include={"title", "source", "notes", "dataset"})
         | {"runs": plan.run_titles(name)}

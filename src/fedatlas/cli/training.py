@@ -92,6 +92,7 @@ def train(
     """Rehearse the run's method, train the run with all its seeds and write its trace."""
     from fedatlas.arithmetic.out_of_memory import memory_explained
     from fedatlas.schema.runs import RunSpec
+    from fedatlas.training.failing import naming_run
     from fedatlas.training.loop import CheckpointPolicy
     from fedatlas.training.loop import train as train_run
     from fedatlas.training.rehearsal import rehearse
@@ -104,10 +105,11 @@ def train(
         )
     if tuning is not None:
         run = run.tuned(read_json(tuning))
-    rehearse(run, shards)
     policy = CheckpointPolicy(checkpoint, checkpoint_every) if checkpoint else None
-    with memory_explained(run.name, device):
-        train_run(run, shards, output, optima=optima, device=device, checkpoint=policy)
+    with naming_run(run.name):
+        rehearse(run, shards)
+        with memory_explained(run.name, device):
+            train_run(run, shards, output, optima=optima, device=device, checkpoint=policy)
 
 
 def train_points(

@@ -4,8 +4,8 @@ import html
 from collections.abc import Sequence
 
 from fedatlas.evaluation.interval_drawing import KEY, STYLE, drawing, to_svg
-from fedatlas.evaluation.tallies import CORRECTION, Tally, families, family_name, tally
-from fedatlas.evaluation.verdict_words import MARKS, in_short, would_decide
+from fedatlas.evaluation.tallies import CORRECTION, families, family_name, tally, tally_table
+from fedatlas.evaluation.verdict_words import MARKS, capital, in_short, would_decide
 from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences, verdict_summary
 from fedatlas.schema.claims import OUTCOMES
 
@@ -60,8 +60,7 @@ it speaks of most of them.</p>
 <p><i>Fragile</i> is what another target or another budget would turn. {key}</p>
 <h2>How many came out how</h2>
 <p>{correction}</p>
-<div class="frame"><table class="tally"><thead><tr><th scope="col">Paper</th>{heads}
-<th scope="col">tested</th><th scope="col">decided</th><th scope="col">after Holm</th></tr></thead>
+<div class="frame"><table class="tally"><thead><tr><th scope="col">Paper</th>{heads}</tr></thead>
 <tbody>
 {tallies}
 </tbody></table></div>
@@ -76,36 +75,28 @@ _HEAD = "".join(
 
 def verdicts_to_html(verdicts: Sequence[Verdict]) -> str:
     """Verdicts as a self-contained page; cases, if any, can be folded out below their sentence."""
-    tallies = {family: tally(own) for family, own in families(verdicts).items()}
-    occurring = [kind for kind in OUTCOMES if any(each.outcomes[kind] for each in tallies.values())]
-    heads = [f'<th scope="col">{name}</th>' for name in ("sentences", *occurring)]
+    tallies = {family_name(*family): tally(own) for family, own in families(verdicts).items()}
+    heads, rows = tally_table(tallies)
     held = dict.fromkeys(verdict.claim.partition("/")[0] for verdict in verdicts)
     return _PAGE.format(
         style=STYLE,
         selection=html.escape(", ".join(held) or "no experiment"),
-        summary=html.escape(_capital(verdict_summary(verdicts))),
+        summary=html.escape(capital(verdict_summary(verdicts))),
         outcomes="\n".join(
             f'<dt class="{_class(kind)}">{MARKS[kind]} {kind}</dt><dd>{meaning}</dd>'
             for kind, meaning in OUTCOMES.items()
         ),
         key=html.escape(KEY),
         correction=html.escape(CORRECTION),
-        heads="".join(heads),
+        heads="".join(f'<th scope="col">{name}</th>' for name in heads),
         tallies="\n".join(
-            _tally_row(family_name(*family), each, occurring) for family, each in tallies.items()
+            f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows
         ),
         sections="\n".join(
             f"<h2>{html.escape(family_name(*family))}</h2>\n{_table(own)}"
             for family, own in families(verdicts).items()
         ),
     )
-
-
-def _tally_row(name: str, counted: Tally, occurring: Sequence[str]) -> str:
-    numbers = [counted.sentences, *(counted.outcomes[kind] for kind in occurring)]
-    numbers += [counted.tested, counted.decided, counted.surviving]
-    cells = "".join(f"<td>{number}</td>" for number in numbers)
-    return f"<tr><td>{html.escape(name)}</td>{cells}</tr>"
 
 
 def _table(verdicts: Sequence[Verdict]) -> str:
@@ -150,7 +141,3 @@ def _cells(about: str, verdict: Verdict) -> str:
 
 def _class(outcome: str) -> str:
     return outcome.replace(" ", "-")
-
-
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]

@@ -5,11 +5,18 @@ are asked beside it.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from fedatlas.evaluation.comparison import MOST_SEEDS, SIGNIFICANCE, holm, sign_p
 from fedatlas.evaluation.verdicts import Verdict, sentences, surviving, under_test
+from fedatlas.schema.claims import OUTCOMES, Outcome
 from fedatlas.schema.papers import OURS
+
+#: Outcomes that have a p.
+DECIDED: tuple[Outcome, ...] = ("reproduced", "contradicted")
 
 #: Names of questions, as tables head them.
 QUESTIONS = {"paper": "the paper's sentences", "ours": "our own questions"}
@@ -17,11 +24,15 @@ QUESTIONS = {"paper": "the paper's sentences", "ours": "our own questions"}
 #: What the last columns of tallies mean, for readers.
 CORRECTION = (
     "Each row counts sentences, not their cases; questions of ours are counted apart. Where many "
-    "sentences are tested, some come out by chance: the last column says how many of those that "
-    "tests over seeds reproduce or contradict (decided) are left after Holm's correction for all "
-    "sentences tested in that row. The smallest p of n seeds is 1/2 to the power of n, so six "
-    "seeds survive no correction, and ten one for 25 sentences."
+    'sentences are tested, some come out by chance: "after Holm" says how many of those that '
+    'tests over seeds reproduce or contradict ("decided") are left after Holm\'s correction for '
+    "all sentences tested in that row. The smallest p of n seeds is 1/2 to the power of n: few "
+    'seeds pass no such correction, however clear they are. "At most" says how many sentences '
+    'could be left with the seeds that there are, "seeds for all" from how many on all could.'
 )
+
+# Heads of the columns that `Tally.tests` fills.
+_TESTS = ("tested", "decided", "after Holm", "at most", "seeds for all")
 
 
 @dataclass(frozen=True)
@@ -29,29 +40,74 @@ class Tally:
     """A family's sentences by outcome.
 
     tested: those that rest on comparisons over seeds. decided: of them, reproduced or contradicted;
-    surviving: likewise after Holm's correction for all that were tested.
+    surviving: likewise after Holm's correction for all that were tested. possible: how many could
+    survive at most, if every seed spoke as clearly as can be. seeds: how many tests have, in
+    ascending order. enough: the fewest seeds of every test with which all could survive; None where
+    `MOST_SEEDS` are too few.
     """
 
     outcomes: Counter[str]
     tested: int
     decided: int
     surviving: int
+    possible: int
+    seeds: tuple[int, ...]
+    enough: int | None
 
     @property
     def sentences(self) -> int:
         return self.outcomes.total()
 
+    @property
+    def tests(self) -> list[str]:
+        """The cells below `_TESTS`."""
+        numbers = [str(number) for number in (self.tested, self.decided, self.surviving)]
+        if not self.tested:
+            return [*numbers, "–", "–"]
+        return [*numbers, str(self.possible), str(self.enough or f"over {MOST_SEEDS}")]
+
 
 def tally(verdicts: Sequence[Verdict]) -> Tally:
     """The tally of a family; verdicts: of sentences and their cases."""
     found = [sentence for sentence, _ in under_test(verdicts)]
-    decided = [each for each in found if each.outcome in ("reproduced", "contradicted")]
+    decided = [each for each in found if each.outcome in DECIDED]
+    numbers = range(1, MOST_SEEDS + 1)
     return Tally(
         outcomes=Counter[str](sentence.outcome for sentence in sentences(verdicts)),
         tested=len(found),
         decided=len(decided),
         surviving=len(surviving(verdicts)),
+        possible=_possible(verdicts),
+        seeds=_seeds({sentence.claim for sentence in found}, verdicts),
+        enough=next((n for n in numbers if _possible(verdicts, n) == len(found)), None),
     )
+
+
+def _possible(verdicts: Sequence[Verdict], seeds: int | None = None) -> int:
+    """How many tested sentences can survive at most; seeds: of every test, in place of its own."""
+    both = (
+        under_test([_as_clear_as_can_be(verdict, outcome, seeds) for verdict in verdicts])
+        for outcome in DECIDED
+    )
+    smallest = [min(p for _, p in same) for same in zip(*both, strict=True)]
+    return sum(p <= SIGNIFICANCE for p in holm(smallest))
+
+
+def _as_clear_as_can_be(verdict: Verdict, outcome: Outcome, seeds: int | None) -> Verdict:
+    """The verdict if all its seeds agreed; that p rises with looks at it is left out."""
+    if verdict.outcome in ("not testable", "compatible", "incompatible"):
+        return verdict
+    effect = verdict.effect
+    if effect is not None:
+        agreeing = np.ones(effect.seeds if seeds is None else seeds)
+        effect = replace(effect, p=sign_p(agreeing, 0.0))
+    return replace(verdict, outcome=outcome, effect=effect)
+
+
+def _seeds(tested: Collection[str], verdicts: Sequence[Verdict]) -> tuple[int, ...]:
+    """Of how many seeds the tests of these claims are."""
+    found = {each.effect.seeds for each in verdicts if each.effect and each.claim in tested}
+    return tuple(sorted(found))
 
 
 def families(verdicts: Sequence[Verdict]) -> dict[tuple[str, str], list[Verdict]]:
@@ -74,11 +130,34 @@ def family_name(paper: str, question: str) -> str:
     return f"{'across papers' if paper == OURS else paper}, {QUESTIONS[question]}"
 
 
+def tally_table(tallies: Mapping[str, Tally]) -> tuple[list[str], list[list[str]]]:
+    """Heads of columns without that of names, and a row for each name, which stands first.
+
+    Outcomes that none of the tallies has are left out.
+    """
+    occurring = [kind for kind in OUTCOMES if any(each.outcomes[kind] for each in tallies.values())]
+    rows = [
+        [name, str(own.sentences), *(str(own.outcomes[kind]) for kind in occurring), *own.tests]
+        for name, own in tallies.items()
+    ]
+    return ["sentences", *occurring, *_TESTS], rows
+
+
 def correction_told(tally: Tally) -> str:
-    """What is left after Holm's correction, in words; empty where nothing was tested."""
+    """What is left after Holm's correction, and what could be, in words; empty without tests."""
     if not tally.tested:
         return ""
-    return (
+    left = (
         f"{tally.decided} reproduced or contradicted by tests over seeds, {tally.surviving} after "
         f"Holm's correction for {tally.tested} tested"
+    )
+    if tally.possible == tally.tested:
+        return left
+    fewest, most = tally.seeds[0], tally.seeds[-1]
+    seeds = f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
+    could = f"at most {tally.possible}" if tally.possible else "none"
+    enough = f"; from {tally.enough} seeds on all could" if tally.enough else ""
+    return (
+        f"{left}; with {seeds} {could} could be left, however clear, as the smallest p of "
+        f"{fewest} is 1/{2**fewest}{enough}"
     )

@@ -23,6 +23,11 @@ UNKNOWN = "unknown"
 assert set(MARKS) == set(OUTCOMES)
 
 
+def capital(words: str) -> str:
+    """The words as the beginning of a sentence."""
+    return words[:1].upper() + words[1:]
+
+
 def outcomes_told(counts: Mapping[str, int]) -> str:
     """How many came out how: "5 reproduced, 3 undecided"; a dash if none did."""
     told = [f"{counts[kind]} {kind}" for kind in OUTCOMES if counts.get(kind)]

@@ -19,6 +19,7 @@ from fedatlas.figures.style import (
     DASHED,
     Shown,
     colours,
+    floor_told,
     hyper_parameters_told,
     legend_beside,
     lost_note,
@@ -43,6 +44,11 @@ _COSTS: dict[str, tuple[str, str | None]] = {
     "epsilon": ("privacy spent, ε", ""),
 }
 _WIDTH = 1.3  # of the thinnest lines
+# A step between two records is unrecorded if it takes more than this share of the axis, and more
+# than so many times the curve's usual step there: records that are rare throughout are no gap.
+_LONG, _RARE = 0.25, 4.0
+_DOTTED: Any = {"ls": (0, (1, 2.5)), "lw": 1.0, "alpha": 0.8}
+_UNRECORDED = "thin dots: nothing was recorded in between"
 # What the axis of a measurement that rises to 1 says where it leaves out the start of curves.
 _CUT = "(curves start below this axis)"
 # How many letters fit along the height and the width of a panel.
@@ -69,6 +75,7 @@ def compose(title: str, shown: Shown) -> Canvas:
     """One row per group of curves and measurement, one column per cost axis.
 
     Lines are medians over seeds at equal cost. Bands reach from the lowest to the highest seed.
+    Dots bridge what was not recorded, and the title says so; see `_unrecorded`.
     """
     figure, rows = shown.figure, list(_rows(shown))
     size = (2.5 + 3.0 * len(figure.costs), 0.9 + 2.5 * len(rows))
@@ -84,11 +91,15 @@ def compose(title: str, shown: Shown) -> Canvas:
     logarithmic = {
         cost: any(_ends_far_apart(cost, row.curves) for row in rows) for cost in figure.costs
     }
+    notes: list[str] = []
     for row, places in zip(rows, axes, strict=True):
         for place, cost in zip(places, figure.costs, strict=True):
-            _draw_panel(place, row.measurement, cost, row.curves, logarithmic[cost])
+            if _draw_panel(place, row.measurement, cost, row.curves, logarithmic[cost]):
+                notes.append(_UNRECORDED)
             if _is_logarithmic(row.measurement, row.curves):
                 place.set_yscale("log")
+        if any(_is_clipped(curve, row.measurement) for curve in row.curves):
+            notes.append(floor_told(row.measurement))
         label = textwrap.fill(MEASUREMENTS[row.measurement].long_name, _LETTERS_OF_LABEL)
         if row.measurement in LARGER_IS_BETTER:
             low, high, is_cut = _heights(row, logarithmic)
@@ -105,7 +116,8 @@ def compose(title: str, shown: Shown) -> Canvas:
             place.set_xlim(left=0)
     for place, cost in zip(axes[-1], figure.costs, strict=True):
         place.set_xlabel(_described(cost)[0])
-    put_title(canvas, title, shown.seeds("median and range of "))
+    told = [shown.seeds("median and range of "), *dict.fromkeys(notes)]
+    put_title(canvas, title, "\n".join(told))
     return canvas
 
 
@@ -151,31 +163,67 @@ def _differs_by(point: str, points: Mapping[str, xr.Dataset]) -> str:
 
 def _draw_panel(
     place: Axes, measurement: str, cost: str, curves: list[_Curve], logarithmic: bool
-) -> None:
+) -> bool:
+    """Draw the curves; whether any has a gap."""
     thicker = min(0.7, 1.4 / max(len(curves) - 1, 1))
-    for above, curve in enumerate(reversed(curves)):
+    drawn = [_healthy_seeds(curve, measurement, cost, logarithmic) for curve in curves]
+    width, has_gaps = _width_of_axis([x for x, _ in drawn], logarithmic), False
+    for above, (curve, (x, y)) in enumerate(zip(reversed(curves), reversed(drawn), strict=True)):
         # Later curves are drawn first and wider, so that coinciding ones are both seen.
-        order, width = -above, _WIDTH + thicker * above
-        x, y = _healthy_seeds(curve, measurement, cost, logarithmic)
+        order, thickness = -above, _WIDTH + thicker * above
         if not len(y):
             continue
-        low, high = y.min(axis=0), y.max(axis=0)
-        place.fill_between(x, low, high, color=curve.colour, alpha=0.15, linewidth=0)
-        # Thin edges keep overlapping bands distinct.
-        place.plot(x, np.stack([low, high], axis=1), color=curve.colour, lw=0.4, alpha=0.5)
-        median = np.median(y, axis=0)
+        low, high, median = y.min(axis=0), y.max(axis=0), np.median(y, axis=0)
         # Dashes are on top of all, the lines that they may coincide with below all.
         level = 0.1 * order + (curve.style == DASHED) - curve.has_dashed
-        place.plot(x, median, zorder=3 + level, **_look(curve, width))
+        gaps = _unrecorded(x, width, logarithmic)
+        for part in np.split(np.arange(len(x)), gaps + 1):
+            band = low[part], high[part]
+            place.fill_between(x[part], *band, color=curve.colour, alpha=0.15, linewidth=0)
+            # Thin edges keep overlapping bands distinct.
+            edges = np.stack(band, axis=1)
+            place.plot(x[part], edges, color=curve.colour, lw=0.4, alpha=0.5)
+            place.plot(x[part], median[part], zorder=3 + level, **_look(curve, thickness))
+        for gap in gaps:
+            ends = slice(gap, gap + 2)
+            place.plot(x[ends], median[ends], zorder=3 + level, color=curve.colour, **_DOTTED)
+        has_gaps |= len(gaps) > 0
     if not place.lines:
         place.text(0.5, 0.5, "nothing to draw", transform=place.transAxes, ha="center")
     if logarithmic:
         place.set_xscale("log")
-        return
+        return has_gaps
     place.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     unit = _described(cost)[1]
     if unit is not None:
         place.xaxis.set_major_formatter(EngFormatter(unit, sep=""))
+    return has_gaps
+
+
+def _width_of_axis(costs: list[np.ndarray], logarithmic: bool) -> float:
+    """How much the curves' costs take of an axis, in decades if it is logarithmic."""
+    every = np.concatenate([np.empty(0), *costs])
+    if not len(every):
+        return 0.0
+    return float(np.log10(every.max() / every.min()) if logarithmic else every.max())
+
+
+def _unrecorded(x: np.ndarray, width: float, logarithmic: bool) -> np.ndarray:
+    """Records after which a curve has a gap: nothing measured lies on a line to the next one.
+
+    A logarithmic axis shows at length what comes before the second record.
+    """
+    steps = np.diff(np.log10(x) if logarithmic else x)
+    if not len(steps):
+        return np.empty(0, dtype=int)
+    return np.flatnonzero((steps > _LONG * width) & (steps > _RARE * np.median(steps)))
+
+
+def _is_clipped(curve: _Curve, measurement: str) -> bool:
+    """Whether values that are drawn lie below what the measurement is known to."""
+    healthy = ~diverged(curve.trace)
+    below = drawn_values(curve.trace, measurement) > column(curve.trace, measurement)
+    return bool(below[healthy].any())
 
 
 def _look(curve: _Curve, width: float) -> dict[str, Any]:

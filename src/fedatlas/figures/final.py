@@ -11,7 +11,14 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.levels import diverged, mean_interval, smallest
-from fedatlas.figures.style import Shown, colours, legend_beside, lost_note, put_title
+from fedatlas.figures.style import (
+    Shown,
+    colours,
+    floor_told,
+    legend_beside,
+    lost_note,
+    put_title,
+)
 from fedatlas.schema.measurements import MEASUREMENTS
 
 _OFFSET = 0.22  # of seeds above the mean of their run, in rows
@@ -28,6 +35,7 @@ class _Row(NamedTuple):
     mean: float | None
     bounds: tuple[float, float] | None
     published: float | None
+    is_clipped: bool = False  # whether ends below what the measurement is known to were raised
 
     @property
     def ours(self) -> list[float]:
@@ -68,7 +76,10 @@ def compose(title: str, shown: Shown) -> Canvas:
     else:
         places[0].set_xlabel(label)
     legend_beside(places[-1], _legend(logarithmic, bool(figure.published)))
-    put_title(canvas, title, shown.seeds())
+    note = shown.seeds()
+    if any(row.is_clipped for row in rows):
+        note += f"\n{floor_told(figure.measurement)}"
+    put_title(canvas, title, note)
     return canvas
 
 
@@ -79,8 +90,8 @@ def _rows(shown: Shown, logarithmic: bool) -> Iterator[_Row]:
         trace, label = shown.chosen_trace(run), shown.run_titles[run]
         gone = diverged(trace)
         ends = column(trace, figure.measurement)[~gone, -1]
-        if logarithmic:
-            ends = np.maximum(ends, smallest(figure.measurement))
+        known = np.maximum(ends, smallest(figure.measurement)) if logarithmic else ends
+        is_clipped, ends = bool((known > ends).any()), known
         interval = np.array(mean_interval(np.log10(ends) if logarithmic else ends))
         mean, low, high = (10**interval if logarithmic else interval).tolist()
         yield _Row(
@@ -90,6 +101,7 @@ def _rows(shown: Shown, logarithmic: bool) -> Iterator[_Row]:
             mean=mean if len(ends) else None,
             bounds=(low, high) if len(ends) > 1 else None,
             published=figure.published.get(run),
+            is_clipped=is_clipped,
         )
 
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.levels import above_start, diverged
+from fedatlas.evaluation.levels import above_start, diverged, smallest
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.files import write_atomically
 from fedatlas.schema.figures import Figure
@@ -135,6 +135,12 @@ def draw(outputs: list[Path], compose: Callable[..., Canvas], *content: Any) -> 
             with write_atomically(output) as temporary:
                 metadata = {"Date": None} if output.suffix == ".svg" else None
                 canvas.savefig(temporary, dpi=DOTS_PER_INCH, metadata=metadata)
+
+
+def floor_told(measurement: str) -> str:
+    """What a title says where values below what a measurement is known to are drawn there."""
+    floor = f"{smallest(measurement):.0e}"
+    return f"values below {floor} are drawn at {floor}: below it they are not told apart"
 
 
 def lost_note(trace: Trace) -> str:

@@ -23,6 +23,7 @@ from fedatlas.plan.checks import (
     check_tuning,
     check_tuning_seeds,
 )
+from fedatlas.plan.places import files_named
 from fedatlas.schema.experiment_files import Fault, Faults, load_sound_experiments
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.hyper_parameters import at_point, flat
@@ -140,8 +141,8 @@ def build_sound_plan(config_folder: Path, *projects: Path) -> Plan:
             f"{config_folder.absolute()}: there is no such folder: name that of the workflow's "
             "configuration (fedatlas … --config ROOT/config)"
         )
-    catalogue = load_catalogue(*_files("datasets.yaml", config_folder, projects))
-    papers = load_papers(*_files("papers.yaml", config_folder, projects))
+    catalogue = load_catalogue(*files_named("datasets.yaml", config_folder, projects))
+    papers = load_papers(*files_named("papers.yaml", config_folder, projects))
     stated, faults = load_sound_experiments(
         *(folder / "experiments" for folder in (config_folder, *projects))
     )
@@ -158,12 +159,6 @@ def build_sound_plan(config_folder: Path, *projects: Path) -> Plan:
         whole.pooled.update(jobs.pooled)
         whole.objectives.update(jobs.objectives)
     return Plan(catalogue, papers, {name: stated[name] for name in planned}, *whole, faults)
-
-
-def _files(name: str, config_folder: Path, projects: Sequence[Path]) -> list[Path]:
-    """The configuration folder's file of that name, and those of projects that have one."""
-    own = [folder / name for folder in projects]
-    return [config_folder / name, *(file for file in own if file.exists())]
 
 
 class _Jobs(NamedTuple):

@@ -1,6 +1,7 @@
 """What the terminal shows of jobs that failed: rule, log, how to repeat one, the end of its log."""
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
@@ -14,19 +15,18 @@ _LONGEST = 30  # lines of an error
 
 
 class FailedJob(NamedTuple):
-    """target: a file that it should have made; others: how many it should have made besides."""
+    """targets: the files that it should have made."""
 
     rule: str
-    target: str
+    targets: tuple[str, ...]
     log: Path
-    others: int = 0
 
 
 def failed_jobs(jobs: Iterable[Any]) -> list[FailedJob]:
     """Of Snakemake's jobs, among which groups are, those that have a log, by rule and target."""
     single = (member for job in jobs for member in getattr(job, "jobs", [job]))
     found = {
-        FailedJob(job.rule.name, str(job.output[0]), Path(job.log[0]), len(job.output) - 1)
+        FailedJob(job.rule.name, tuple(map(str, job.output)), Path(job.log[0]))
         for job in single
         if job.log and job.output
     }
@@ -70,25 +70,59 @@ def failures_told(jobs: Sequence[FailedJob], options: Sequence[str]) -> str:
 
 
 def _block(job: FailedJob, options: Sequence[str]) -> str:
+    run, target = _failing(job)
+    others = len(job.targets) - 1
+    told = [f"  run: {run}" + (f", of {others + 1} that the job trains" if others else "")]
+    kept = " (runs that it finished are kept)" if run and others else ""
     # The target stands first, as --config and --configfile take all words behind them.
-    command = shlex.join(["snakemake", job.target, "--cores", "1", *options])
+    command = shlex.join(["snakemake", target, "--cores", "1", *options])
     return "\n".join(
         [
             f"Failed: rule {job.rule}",
-            f"  makes: {job.target}" + (f" and {job.others} more" if job.others else ""),
+            *(told if run else ()),
+            f"  makes: {target}" + (f" and {others} more" if others else ""),
             f"  log: {job.log}",
-            f"  alone again: {command}",
+            f"  alone again{kept}: {command}",
             *(f"  | {line}" for line in excerpt(job.log)),
         ]
     )
 
 
+def _failing(job: FailedJob) -> tuple[str, str]:
+    """The run, experiment/run/point, at which a job that trains was, and its trace.
+
+    That which the log names last, as training says where it begins a run, and errors name theirs.
+    Without any the run is empty, and the first target stands for all.
+    """
+    traces = {run: target for target in job.targets if (run := _run_of(target))}
+    if len(job.targets) > 1 and traces:
+        names = "|".join(map(re.escape, traces))
+        named = re.compile(rf"(?:^|\s)({names})[:,]")
+        found = (named.search(line) for line in reversed(_read(job.log)[0]))
+        last = next((match[1] for match in found if match), "")
+        return last, traces.get(last, job.targets[0])
+    return next(iter(traces), ""), job.targets[0]
+
+
+def _run_of(target: str) -> str:
+    """The run whose trace the file is; empty if it is none."""
+    match = re.search(r"experiments/([^/]+)/traces/([^/]+)/([^/]+)\.nc$", target)
+    return "/".join(match.groups()) if match else ""
+
+
+def _read(log: Path) -> tuple[list[str], str]:
+    """The lines of a log, and why it cannot be read if so."""
+    try:
+        return log.read_text(encoding="utf-8", errors="replace").splitlines(), ""
+    except OSError as error:
+        return [], f"(the log cannot be read: {error.strerror})"
+
+
 def excerpt(log: Path) -> list[str]:
     """The last error of a log up to an empty line; without one its last lines."""
-    try:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as error:
-        return [f"(the log cannot be read: {error.strerror})"]
+    lines, unreadable = _read(log)
+    if unreadable:
+        return [unreadable]
     if not lines:
         return ["(the log is empty: the job was ended from outside, or never began)"]
     errors = [number for number, line in enumerate(lines) if line.startswith("error:")]

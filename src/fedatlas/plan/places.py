@@ -53,10 +53,15 @@ def is_shipped(folder: Path) -> bool:
     return folder.is_dir() and (folder.resolve().parent / "src" / "fedatlas").is_dir()
 
 
+def files_named(name: str, configuration: Path, folders: Sequence[Path]) -> list[Path]:
+    """The configuration folder's file of that name, and those of projects that have one."""
+    own = [folder / name for folder in folders]
+    return [configuration / name, *(file for file in own if file.is_file())]
+
+
 def catalogue_files() -> list[Path]:
     """The catalogues of data sets: the workflow's, and those of projects that have one."""
-    own = [folder / "datasets.yaml" for folder in projects()]
-    return [shipped_configuration() / "datasets.yaml", *(file for file in own if file.is_file())]
+    return files_named("datasets.yaml", shipped_configuration(), projects())
 
 
 def folder_of_results(workflow: Any) -> str:

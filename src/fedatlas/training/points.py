@@ -10,6 +10,7 @@ from fedatlas.files import canonical_json, require_writable
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec
+from fedatlas.training.failing import naming_run
 from fedatlas.training.kept import finished_seeds, is_whole
 from fedatlas.training.loop import train_in
 from fedatlas.training.optimum import read_optima
@@ -43,41 +44,46 @@ def train_points(
     New traces lie with the checkpoints until the last is finished: Snakemake removes what a
     failed job has made, and the next attempt goes on from them.
     device, checkpoint_every: see `train`.
+    What is raised names the run that failed; see `naming_run`.
     """
     setting, opened = None, ""
+    for number, spec in enumerate(specs, 1):
+        with naming_run(spec.name):
+            # The last such line says which run a job that was killed was at.
+            log.info("%s: run %d of %d of this job", spec.name, number, len(specs))
+            if spec.tuned_in is not None:
+                selection = results / "experiments" / spec.tuned_in / "selection.json"
+                spec = spec.tuned(read_json(selection))
+            waiting, trace = _waiting(results, spec), spec.trace_file(results)
+            for path in (waiting, trace):
+                require_writable(path)
+            split = Path(spec.dataset, spec.split)
+            shared = canonical_json(spec.model_dump(mode="json", exclude=_OF_THE_METHOD))
+            # What ran out of memory is a run's own: later ones must not start from it.
+            if setting is None or opened != shared or setting.engine.memory is not None:
+                setting = None  # before the next is read: memory holds one
+                setting, opened = open_setting(spec, results / "shards" / split, device), shared
+            best = read_optima(spec, results / "optima" / split)
+            identity = trace_identity(spec, code_digest(*spec.code), setting.shard_digests, best)
+            if is_whole(finished_seeds(waiting, spec, identity), identity):
+                log.info("%s: was finished before the job ended", spec.name)
+                continue
+            kept = finished_seeds(trace, spec, identity)
+            if is_whole(kept, identity):
+                waiting.unlink(missing_ok=True)
+                log.info("%s: is kept", spec.name)
+            else:
+                rehearse_once(spec, results / "shards" / split, results / "rehearsals")
+                policy = CheckpointPolicy(waiting.with_suffix(".npz"), checkpoint_every)
+                with memory_explained(spec.name, device):
+                    train_in(setting, spec, waiting, best, policy, kept)
     for spec in specs:
-        if spec.tuned_in is not None:
-            selection = results / "experiments" / spec.tuned_in / "selection.json"
-            spec = spec.tuned(read_json(selection))
-        waiting, trace = _waiting(results, spec), spec.trace_file(results)
-        for path in (waiting, trace):
-            require_writable(path)
-        split = Path(spec.dataset, spec.split)
-        shared = canonical_json(spec.model_dump(mode="json", exclude=_OF_THE_METHOD))
-        # What ran out of memory is a run's own: later ones must not start from it.
-        if setting is None or opened != shared or setting.engine.memory is not None:
-            setting = None  # before the next is read: memory holds one
-            setting, opened = open_setting(spec, results / "shards" / split, device), shared
-        best = read_optima(spec, results / "optima" / split)
-        identity = trace_identity(spec, code_digest(*spec.code), setting.shard_digests, best)
-        if is_whole(finished_seeds(waiting, spec, identity), identity):
-            log.info("%s: was finished before the job ended", spec.name)
-            continue
-        kept = finished_seeds(trace, spec, identity)
-        if is_whole(kept, identity):
-            waiting.unlink(missing_ok=True)
-            log.info("%s: is kept", spec.name)
-        else:
-            rehearse_once(spec, results / "shards" / split, results / "rehearsals")
-            policy = CheckpointPolicy(waiting.with_suffix(".npz"), checkpoint_every)
-            with memory_explained(spec.name, device):
-                train_in(setting, spec, waiting, best, policy, kept)
-    for spec in specs:
-        waiting, trace = _waiting(results, spec), spec.trace_file(results)
-        if waiting.exists():
-            waiting.replace(trace)
-        else:
-            trace.touch()
+        with naming_run(spec.name):
+            waiting, trace = _waiting(results, spec), spec.trace_file(results)
+            if waiting.exists():
+                waiting.replace(trace)
+            else:
+                trace.touch()
 
 
 def _waiting(results: Path, spec: RunSpec) -> Path:
