@@ -1,6 +1,7 @@
 """Theorems of VFB² beside runs: constants of parties' problems, delays, bounds."""
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from math import log, sqrt
@@ -409,6 +410,15 @@ def test_the_table_and_the_figure_of_parties(tmp_path, monkeypatch):
     assert place.get_xlabel() == "dominated updates per training sample"
     assert len(place.lines) == 2  # what was measured, and the bound
     np.testing.assert_allclose(place.lines[1].get_ydata()[-1], proved.promised)
+    # Of a run that no theorem covers, the smallest step is shown.
+    larger = replace(proved, point="larger", step=1e-2, covered=False)
+    rows = [larger, replace(proved, covered=False)]
+    steeper = trace.copy(deep=True)
+    steeper["gradient_norm"] *= 0.5
+    canvas = compose("title", {"a": "A"}, {"a": {"larger": steeper, "p": trace}}, rows)
+    *_, uncovered = canvas.axes
+    assert "no theorem covers" in uncovered.get_title()
+    np.testing.assert_array_equal(uncovered.lines[0].get_ydata(), place.lines[0].get_ydata())
 
 
 def test_bounds_are_sums_of_their_parts():

@@ -46,7 +46,7 @@ def compose(
     """A panel for each bounded quantity: what runs measured, and the bounds that cover them.
 
     Lines of runs are medians with the range of seeds, at the run's first point that a theorem
-    covers. Bounds of theorems as printed are dotted, corrected ones and those with constants of
+    covers, or at its smallest step, which is nearest to what theorems ask for. Bounds of theorems as printed are dotted, corrected ones and those with constants of
     their proofs dashed. Runs that theorems bound in another panel only are left out of a panel.
     Where theorems are about the end of runs, a last panel has all ends against their iterations.
     rows: as `studies.theory.tabulate_theory` makes them.
@@ -72,7 +72,7 @@ def compose(
             bounded = {row.bounds for row in rows if row.run == run and row.bounds}
             if bounded and quantity not in bounded:
                 continue
-            trace = points[of_run[0].point if of_run else next(iter(points))]
+            trace = points[of_run[0].point if of_run else _nearest(run, points, rows)]
             colour = colour_of[run_titles[run]]
             _draw_measured(place, trace, quantity, cost, optimum, colour)
             label = run_titles[run] + ("" if of_run else "\n(no bound covers it)")
@@ -81,7 +81,7 @@ def compose(
                 _draw_bound(place, row, colour) for row in _bounds_of(of_run, trace.attrs["point"])
             ]
         if not drawn:
-            place.text(0.5, 0.5, "no theorem covers a run", transform=place.transAxes, ha="center")
+            place.set_title("no theorem covers a run: each at its smallest step", fontsize="medium")
         place.set(xscale="log", yscale="log", xlabel=_AXES[cost])
         place.set_ylabel(_LABELS[quantity])
         legend_beside(place, handles)
@@ -91,6 +91,12 @@ def compose(
     seeds = first.sizes["seed"]
     put_title(canvas, title, f"measured: median and range of {seeds} seeds; broken lines: bounds")
     return canvas
+
+
+def _nearest(run: str, points: Mapping[str, xr.Dataset], rows: Sequence[Row]) -> str:
+    """The point with the smallest step; the first where steps are not known."""
+    steps = {row.point: row.step for row in rows if row.run == run and row.step is not None}
+    return min(steps, key=steps.__getitem__, default=next(iter(points)))
 
 
 def _draw_measured(
