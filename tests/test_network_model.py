@@ -552,6 +552,10 @@ def test_a_specification_without_a_network_is_simulated_on_the_default_one():
     np.testing.assert_array_equal(network_time(trace, network), trace["simulated_time"])
 
 
+def test_a_network_of_an_earlier_version_has_its_latency():
+    assert own_latency(with_clock({"latency": 2e-6, "mask_scale": 1.0})) == 2e-6
+
+
 def test_which_traces_count_what():
     star, parties = falling_trace([0.5]), with_clock({"latency": 1.0})
     tiers, new = tiered_trace([[1.0, 0.5]]), counting((0, 0, 0), (1, 1, 1))
