@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
@@ -20,7 +21,7 @@ from fedatlas.evaluation.coverage import (
     taken_from,
     with_table,
 )
-from fedatlas.evaluation.verdicts import verdicts_to_csv
+from fedatlas.evaluation.verdicts import read_verdicts, sentences, verdicts_to_csv
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.coverage import load_coverage
 from fedatlas.schema.described import parted
@@ -32,7 +33,7 @@ ROOT = Path(__file__).parent.parent
 CONFIG = ROOT / "config"
 sys.path.insert(0, str(ROOT / "docs"))
 
-from making import configuration, methods, schemas  # noqa: E402
+from making import configuration, explorer, methods, schemas  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +155,22 @@ def test_coverage_says_what_is_wrong_with_it(plan, tmp_path, line, message):
         load_coverage(path, ["dpgt"], plan.experiments)
     with pytest.raises(FedatlasError, match="one key each; not so: tdcd"):
         load_coverage(path, ["dpgt", "tdcd"], plan.experiments)
+
+
+def test_the_explorer_of_the_site_shows_all_that_is_published(tmp_path):
+    explorer.write(tmp_path / "explorer" / "index.html")
+    page = (tmp_path / "explorer" / "index.html").read_text("utf-8")
+    told = re.search(r'id="description">(.*?)</script>', page, re.DOTALL)
+    described = json.loads(told[1])
+    shown = {
+        (one["name"], len(one["runs"])) for of in described["papers"] for one in of["experiments"]
+    }
+    folders = [folder for folder in (ROOT / "published").iterdir() if folder.is_dir()]
+    traces = [pd.read_parquet(file) for folder in folders for file in folder.glob("*.parquet")]
+    runs = pd.concat(traces).groupby("experiment", observed=True)["run"].nunique()
+    assert shown == set(runs.items())
+    verdicts = [one for folder in folders for one in read_verdicts(folder / "verdicts.csv")]
+    assert len(described["claims"]) == len(sentences(verdicts))
 
 
 def test_links_and_commands_of_the_readme_lead_somewhere():

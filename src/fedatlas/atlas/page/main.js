@@ -366,6 +366,8 @@ function start(atlas) {
   byId("holds").textContent =
     `${counted(atlas.runs.size, "run")} of ${counted(atlas.experiments.length, "experiment")}, ` +
     `${counted(atlas.claims.length, "claim")}`;
+  byId("thinned").hidden = !atlas.thinned;
+  byId("thinned").textContent = `Traces are thinned, ${atlas.thinned}.`;
   fillOutcomes(byId("outcomes"), atlas.outcomes);
   byId("interval-key").textContent = atlas.intervals.key;
   buildTree(byId("tree"), atlas.papers);
