@@ -23,6 +23,7 @@ from fedatlas.evaluation.coverage import (
 )
 from fedatlas.evaluation.verdicts import read_verdicts, sentences, verdicts_to_csv
 from fedatlas.plan.build import build_plan
+from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.coverage import load_coverage
 from fedatlas.schema.described import parted
 from fedatlas.schema.experiment_files import read_experiments
@@ -33,7 +34,7 @@ ROOT = Path(__file__).parent.parent
 CONFIG = ROOT / "config"
 sys.path.insert(0, str(ROOT / "docs"))
 
-from making import configuration, explorer, methods, schemas  # noqa: E402
+from making import configuration, explorer, methods, papers, schemas  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +156,37 @@ def test_coverage_says_what_is_wrong_with_it(plan, tmp_path, line, message):
         load_coverage(path, ["dpgt"], plan.experiments)
     with pytest.raises(FedatlasError, match="one key each; not so: tdcd"):
         load_coverage(path, ["dpgt", "tdcd"], plan.experiments)
+
+
+def test_a_figure_s_page_counts_every_verdict_once(plan):
+    """Figure 4(a) of FedPAGE is Figure 2(a), printed again."""
+    found = dict(papers.pages(CONFIG))
+    rows = {key: rows_of_coverage(found[f"{key}.md"]) for key in plan.papers}
+    assert rows["fedpage"]["Figure 4(a)"][-1] == "see Figure 2(a)"
+    kept = read_kept(CONFIG / "verdicts.csv")
+    coverage = load_coverage(CONFIG / "coverage.yaml", plan.papers, plan.experiments)
+    for key, own in coverage.items():
+        told = " ".join(cells[-1] for cells in rows[key].values())
+        named = {name for each in own.figures for name in each.experiments}
+        asked = {
+            (name, claim.id)
+            for name in named
+            for claim in plan.experiments[name].claims
+            if claim.question == "paper"
+        }
+        for outcome in OUTCOMES:
+            counts = map(int, re.findall(rf"(\d+) {outcome}\b", told))
+            keys = [(one.experiment, one.claim) for one in kept if one.outcome == outcome]
+            assert sum(counts) == len(asked.intersection(keys)), (key, outcome)
+
+
+def rows_of_coverage(page: str) -> dict[str, list[str]]:
+    """figure → its cells, of a paper's page."""
+    lines = page.split("## Coverage")[1].split("## Experiments")[0].splitlines()
+    cells = [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if "|" in line
+    ]
+    return {own[0].replace("\\", ""): own for own in cells[2:]}
 
 
 def test_the_explorer_of_the_site_shows_all_that_is_published(tmp_path):
