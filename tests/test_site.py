@@ -24,7 +24,7 @@ from fedatlas.evaluation.coverage import (
 from fedatlas.evaluation.verdicts import read_verdicts, sentences, verdicts_to_csv
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import OUTCOMES
-from fedatlas.schema.coverage import load_coverage
+from fedatlas.schema.coverage import RAN, load_coverage
 from fedatlas.schema.described import parted
 from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.schema.models import read_yaml
@@ -144,6 +144,7 @@ def test_verdicts_are_taken_from_results_in_place_of_earlier_ones(tmp_path):
     [
         ("{figure: Figure 1, ran: never}", "'why' is missing"),
         ("{figure: Figure 1, ran: paper, data: a9a}", "wants 'experiments' and 'size'"),
+        ("{figure: Table 1, ran: ours, why: bounds}", "'ran: ours' wants 'experiments'"),
         ("{figure: F, ran: paper, size: s, experiments: [dpgt-fig66]}", r"'dpgt-fig66'; similar: "),
         ("{figure: F, panels: [a, a], ran: never, why: w}", r"'F\(a\)' stands twice"),
         ("{figure: F, ran: often, why: w}", "key 'figures.0.ran', value 'often': must be"),
@@ -178,6 +179,25 @@ def test_a_figure_s_page_counts_every_verdict_once(plan):
             counts = map(int, re.findall(rf"(\d+) {outcome}\b", told))
             keys = [(one.experiment, one.claim) for one in kept if one.outcome == outcome]
             assert sum(counts) == len(asked.intersection(keys)), (key, outcome)
+
+
+def test_what_has_verdicts_ran(plan):
+    """A table of bounds has no runs of the paper, but those of ours that test it."""
+    for name, page in papers.pages(CONFIG):
+        if name.removesuffix(".md") in plan.papers:
+            for figure, ran, _, outcomes in rows_of_coverage(page).values():
+                silent = outcomes == "–" or outcomes.startswith("see ")
+                assert silent or ran not in (RAN["nothing"], RAN["never"]), (name, figure)
+    coverage = load_coverage(CONFIG / "coverage.yaml", plan.papers, plan.experiments)
+    stated = {
+        key: [each.figure for each in own.figures if each.ran == "ours"]
+        for key, own in coverage.items()
+    }
+    assert {key: own for key, own in stated.items() if own} == {
+        "fedpage": ["Table 1"],
+        "fmgda": ["Table 1"],
+    }
+    assert [coverage[key].panels() for key in ("fedpage", "fmgda")] == [12, 7]  # not counted
 
 
 def rows_of_coverage(page: str) -> dict[str, list[str]]:

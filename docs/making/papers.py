@@ -7,7 +7,7 @@ from fedatlas.atlas.markdown import code, link, prose, table, text
 from fedatlas.evaluation.coverage import KeptVerdict, outcomes_of, read_kept
 from fedatlas.evaluation.verdict_words import outcomes_told
 from fedatlas.plan.build import Plan, build_plan, group_of
-from fedatlas.schema.coverage import RAN, Coverage, Covered, load_coverage
+from fedatlas.schema.coverage import PANELS, RAN, Coverage, Covered, load_coverage
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import DEMO, OURS, Paper
 
@@ -34,13 +34,13 @@ def pages(config: Path) -> Iterator[tuple[str, str]]:
 
 
 def _overview(plan: Plan, coverage: Mapping[str, Coverage], kept: Sequence[KeptVerdict]) -> str:
-    header = ["paper", "panels", *(told for ran, told in RAN.items() if ran != "nothing")]
+    header = ["paper", "panels", *(RAN[ran] for ran in PANELS)]
     header.append("the paper's sentences")
     rows = []
     for key, paper in plan.papers.items():
         own = coverage[key]
         names = [name for name, each in plan.experiments.items() if each.paper == key]
-        ran = [str(own.panels(kind) or "–") for kind in RAN if kind != "nothing"]
+        ran = [str(own.panels(kind) or "–") for kind in PANELS]
         rows.append([link(text(paper.name), f"{key}.md"), str(own.panels()), *ran])
         rows[-1].append(outcomes_told(outcomes_of(kept, plan.experiments, names)))
     contents = "\n".join([*plan.papers, "ours"])
