@@ -14,6 +14,7 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.stats import gmean
 
 from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
 from fedatlas.atlas.explorer import write_explorer
@@ -311,6 +312,9 @@ def test_the_table_s_numbers_are_those_of_its_line_of_python(open_page, written,
         "final",
         "final_low",
         "final_high",
+        "final_median",
+        "final_lowest",
+        "final_highest",
     ):
         mine, theirs = (frame[name].to_numpy(float) for frame in (table, found))
         if name == "seeds_reached":  # of a clock with another latency the page asks no target
@@ -349,6 +353,25 @@ def rows_of(page) -> list[list[str]]:
     page.wait_for_selector(READY)
     rows = page.locator("#numbers-table tbody tr").all()
     return [row.locator("th, td").all_inner_texts() for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("band", "name", "mean"),
+    [("range", "median", np.median), ("interval", "geometric mean", gmean)],
+)
+def test_legend_and_table_tell_where_runs_end_by_one_statistic_and_name_it(
+    open_page, written, band, name, mean
+):
+    page = open_page(f"show=fedpage-first/avg&y=gradient_norm&x=round&band={band}")
+    trace = trace_at(written, "/fedpage/fedpage-first/avg/only").isel(seed=[0, 2])
+    expected = mean(trace.gradient_norm.to_numpy()[:, -1])
+    (ends,) = page.locator("#legend .end").all_inner_texts()
+    told, _, number = ends.rpartition(" ")
+    assert told == f"final {name}" and float(number) == pytest.approx(expected, rel=5e-3)
+    ((_, final, *_),) = rows_of(page)
+    assert final.split()[0] == number
+    assert page.locator("#numbers-table thead th").nth(1).inner_text() == f"final {name}"
+    assert f"as in the legend: {name} and" in page.inner_text("#numbers-about")
 
 
 def test_the_table_is_sorted_filtered_and_follows_the_legend(open_page):
