@@ -7,13 +7,19 @@ from fedatlas.atlas.markdown import code, link, prose, table, text
 from fedatlas.evaluation.coverage import KeptVerdict, outcomes_of, read_kept
 from fedatlas.evaluation.verdict_words import outcomes_told
 from fedatlas.plan.build import Plan, build_plan, group_of
-from fedatlas.schema.coverage import PANELS, RAN, Coverage, Covered, load_coverage
+from fedatlas.schema.coverage import RAN, Coverage, Covered, load_coverage
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import DEMO, OURS, Paper
 
 #: Figures that were kept, each named as its experiment.
 _IMAGES = Path(__file__).parents[1] / "images"
 
+# Columns of the overview, as README's.
+_HOW = {
+    "on the paper's data": ["paper"],
+    "smaller or on other data": ["smaller", "other"],
+    "never": ["never"],
+}
 _COUNTED = """
 A panel is a part of a figure or table that the paper tells apart; what shows no result of a run is
 not counted. Verdicts are of the paper's own sentences in the experiments that are named, each
@@ -34,13 +40,12 @@ def pages(config: Path) -> Iterator[tuple[str, str]]:
 
 
 def _overview(plan: Plan, coverage: Mapping[str, Coverage], kept: Sequence[KeptVerdict]) -> str:
-    header = ["paper", "panels", *(RAN[ran] for ran in PANELS)]
-    header.append("the paper's sentences")
+    header = ["paper", "panels", *_HOW, "the paper's sentences"]
     rows = []
     for key, paper in plan.papers.items():
         own = coverage[key]
         names = [name for name, each in plan.experiments.items() if each.paper == key]
-        ran = [str(own.panels(kind) or "–") for kind in PANELS]
+        ran = [str(own.panels(*kinds) or "–") for kinds in _HOW.values()]
         rows.append([link(text(paper.name), f"{key}.md"), str(own.panels()), *ran])
         rows[-1].append(outcomes_told(outcomes_of(kept, plan.experiments, names)))
     contents = "\n".join([*plan.papers, "ours"])
