@@ -122,7 +122,7 @@ def make_page(folder: Path, runs: int, points: tuple[str, ...]) -> Path:
     ]
     (folder / "claims.csv").write_text(verdicts_to_csv(verdicts), encoding="utf-8")
     began = time.perf_counter()
-    write_explorer(folder / "atlas.nc", folder / "claims.csv", folder / "explorer.html")
+    write_explorer(folder / "atlas.nc", [folder / "claims.csv"], folder / "explorer.html")
     print(f"{'written in':<34}{time.perf_counter() - began:8.1f} s")
     return folder / "explorer.html"
 

@@ -9,10 +9,9 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path.insert(0, str(HERE))
 
-from making import commands, configuration, methods, papers, public  # noqa: E402
+from making import commands, configuration, explorer, methods, papers, public  # noqa: E402
 
 from fedatlas import __version__  # noqa: E402
-from fedatlas.atlas.explorer import write_explorer  # noqa: E402
 
 project = "fedatlas"
 author = "the authors of fedatlas"
@@ -72,7 +71,7 @@ html_show_copyright = False
 
 
 def make_pages() -> None:
-    """Write what follows from the configuration and the code, and unpack the small atlas."""
+    """Write what follows from configuration, code and published traces; unpack the small atlas."""
     made = {HERE / "papers" / name: text for name, text in papers.pages(ROOT / "config")}
     made[HERE / "reference" / "configuration.md"] = configuration.page()
     made[HERE / "reference" / "methods.md"] = methods.page()
@@ -88,9 +87,7 @@ def make_pages() -> None:
         atlas.write_bytes(lzma.decompress(packed.read_bytes()))
     claims = atlas.parents[1] / "claims.csv"
     claims.write_bytes((HERE / "demo" / "claims.csv").read_bytes())
-    explorer = HERE / "_extra" / "explorer"
-    explorer.mkdir(parents=True, exist_ok=True)
-    write_explorer(atlas, claims, explorer / "index.html")
+    explorer.write(HERE / "_extra" / "explorer" / "index.html")
 
 
 def setup(app: Any) -> None:

@@ -14,10 +14,13 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.stats import gmean
 
 from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
 from fedatlas.atlas.explorer import write_explorer
 from fedatlas.atlas.explorer_data import ColumnStore, six_digits
+from fedatlas.atlas.publishing import Publication, publish
+from fedatlas.atlas.reading import open_atlas
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.interval_drawing import drawing, to_svg
 from verdict_factory import effect, every_outcome, verdict
@@ -82,7 +85,7 @@ def test_a_foreign_file_is_refused_by_name(tmp_path):
     xr.Dataset({"a": 1}).to_netcdf(tmp_path / "foreign.nc")
     claims = write_claims(tmp_path / "claims.csv", [])
     with pytest.raises(FedatlasError, match=r"foreign\.nc"):
-        write_explorer(tmp_path / "foreign.nc", claims, tmp_path / "explorer.html")
+        write_explorer(tmp_path / "foreign.nc", [claims], tmp_path / "explorer.html")
     assert not (tmp_path / "explorer.html").exists()
 
 
@@ -105,7 +108,7 @@ def written(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("explorer")
     atlas = small_atlas(folder / "atlas.nc")
     claims = write_claims(folder / "claims.csv", CLAIMS)
-    write_explorer(atlas, claims, folder / "explorer.html", SHOWS)
+    write_explorer(atlas, [claims], folder / "explorer.html", SHOWS)
     return folder / "explorer.html"
 
 
@@ -309,6 +312,9 @@ def test_the_table_s_numbers_are_those_of_its_line_of_python(open_page, written,
         "final",
         "final_low",
         "final_high",
+        "final_median",
+        "final_lowest",
+        "final_highest",
     ):
         mine, theirs = (frame[name].to_numpy(float) for frame in (table, found))
         if name == "seeds_reached":  # of a clock with another latency the page asks no target
@@ -317,10 +323,55 @@ def test_the_table_s_numbers_are_those_of_its_line_of_python(open_page, written,
     assert set(found["cost"]) == set(table["cost"])
 
 
+def test_published_folders_are_shown_together(open_page, tmp_path, monkeypatch):
+    """Their traces, verdicts and thinning, and numbers that Python reads off the same tables."""
+    atlas, snapshots = small_atlas(tmp_path / "atlas.nc"), tmp_path / "published"
+    for experiment in ("fedpage-first", "vfb2-crosspaper"):
+        judged = tmp_path / "experiments" / experiment
+        judged.mkdir(parents=True)
+        own = [one for one in CLAIMS if one.claim.startswith(experiment)]
+        write_claims(judged / "claims.csv", own)
+        options = Publication({}, records=10, experiments=[experiment])
+        with open_atlas(atlas) as opened:
+            publish(opened, judged.parent, snapshots / experiment, options)
+    written = tmp_path / "explorer.html"
+    write_explorer(snapshots, sorted(snapshots.glob("*/verdicts.csv")), written)
+    page = open_page(file=written)
+    assert page.inner_text("#holds") == "5 runs of 2 experiments, 3 claims"
+    headings = page.locator("#claims tbody th").all_text_contents()
+    assert headings == ["fedpage-first", "vfb2-crosspaper"]
+    assert "at most 10 records of each trace" in page.inner_text("#thinned")
+    assert max(len(curve) for curve in curves(page)) <= 10
+    row = downloaded(page).set_index("run").loc["page"]
+    found = python_finds(page, written, monkeypatch).set_index("run").loc["page"]
+    for name in ("centre", "low", "high", "final"):
+        assert row[name] == pytest.approx(found[name], rel=2e-5)
+    assert not open_page().is_visible("#thinned")  # of a whole atlas
+
+
 def rows_of(page) -> list[list[str]]:
     page.wait_for_selector(READY)
     rows = page.locator("#numbers-table tbody tr").all()
     return [row.locator("th, td").all_inner_texts() for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("band", "name", "mean"),
+    [("range", "median", np.median), ("interval", "geometric mean", gmean)],
+)
+def test_legend_and_table_tell_where_runs_end_by_one_statistic_and_name_it(
+    open_page, written, band, name, mean
+):
+    page = open_page(f"show=fedpage-first/avg&y=gradient_norm&x=round&band={band}")
+    trace = trace_at(written, "/fedpage/fedpage-first/avg/only").isel(seed=[0, 2])
+    expected = mean(trace.gradient_norm.to_numpy()[:, -1])
+    (ends,) = page.locator("#legend .end").all_inner_texts()
+    told, _, number = ends.rpartition(" ")
+    assert told == f"final {name}" and float(number) == pytest.approx(expected, rel=5e-3)
+    ((_, final, *_),) = rows_of(page)
+    assert final.split()[0] == number
+    assert page.locator("#numbers-table thead th").nth(1).inner_text() == f"final {name}"
+    assert f"as in the legend: {name} and" in page.inner_text("#numbers-about")
 
 
 def test_the_table_is_sorted_filtered_and_follows_the_legend(open_page):
@@ -569,7 +620,7 @@ PARTS = """svg => [...svg.querySelectorAll("*")].map(part =>
 def test_without_an_atlas_effects_are_drawn_as_on_pythons_pages(browser, open_page, tmp_path):
     found = every_outcome("ours-all")
     claims = write_claims(tmp_path / "claims.csv", found)
-    write_explorer(write_atlas(tmp_path / "atlas.nc", {}), claims, tmp_path / "explorer.html")
+    write_explorer(write_atlas(tmp_path / "atlas.nc", {}), [claims], tmp_path / "explorer.html")
     assert list((tmp_path / "explorer").iterdir()) == []  # the rule promises a folder
     page = open_page(file=tmp_path / "explorer.html")
     assert page.inner_text("#empty").startswith("Nothing is chosen")
@@ -727,7 +778,7 @@ def many(tmp_path_factory) -> Path:
         few = few.assign_coords(round=whole["round"].variable)
         runs[f"run-{i}"] = (f"Run {i}", {"only": few})
     atlas = write_atlas(folder / "atlas.nc", {"ours": {"ours-many": ({}, runs)}})
-    write_explorer(atlas, write_claims(folder / "claims.csv", []), folder / "explorer.html")
+    write_explorer(atlas, [], folder / "explorer.html")
     return folder / "explorer.html"
 
 
@@ -755,11 +806,11 @@ def read_by(page) -> list[str]:
 def test_curves_are_read_when_they_are_shown_and_a_lost_file_is_named(opener, tmp_path):
     atlas, claims = small_atlas(tmp_path / "atlas.nc"), write_claims(tmp_path / "claims.csv", [])
     folder = tmp_path / "explorer"
-    write_explorer(atlas, claims, tmp_path / "explorer.html", SHOWS)
+    write_explorer(atlas, [claims], tmp_path / "explorer.html", SHOWS)
     files = {file.name for file in folder.iterdir()}
     assert len(files) == 7
     (folder / "0123.js").write_text("of an older page")
-    write_explorer(atlas, claims, tmp_path / "explorer.html", SHOWS)
+    write_explorer(atlas, [claims], tmp_path / "explorer.html", SHOWS)
     assert {file.name for file in folder.iterdir()} == files
     page = opener(file=tmp_path / "explorer.html", fresh=True)
     lost = read_by(page)[0]
@@ -789,7 +840,7 @@ def test_hostile_texts_are_shown_as_they_are(open_page, tmp_path):
     texts = dict.fromkeys(("statement", "evidence", "source", "fragile"), HOSTILE)
     bad = verdict("ours-bad/claim", **texts, effect=effect(unit=HOSTILE))
     claims = write_claims(tmp_path / "claims.csv", [bad])
-    write_explorer(atlas, claims, tmp_path / "explorer.html")
+    write_explorer(atlas, [claims], tmp_path / "explorer.html")
     page = open_page(file=tmp_path / "explorer.html")
     assert legend(page) == [HOSTILE, "{{library}}"]
     assert page.inner_text("#claims tbody .evidence") == HOSTILE

@@ -323,6 +323,31 @@ def test_a_changed_file_and_a_foreign_folder_are_refused(results, tmp_path):
         published(results, folder)
 
 
+def test_a_folder_of_published_folders_is_one_atlas(results, tmp_path):
+    published(results, tmp_path / "all" / "first", experiments=["demo-a"])
+    published(results, tmp_path / "all" / "second", experiments=["demo-b"], records=10)
+    with fedatlas.open_atlas(tmp_path / "all") as both:
+        assert both.names("ours") == ["demo-a", "demo-b"]
+        assert all(f"at most {most} records" in both.attrs["thinned"] for most in (40, 10))
+        for name in ("first", "second"):
+            with fedatlas.open_atlas(tmp_path / "all" / name) as one:
+                (place,) = point_places(one)
+                xr.testing.assert_identical(both.dataset(place), one.dataset(place))
+    found = fedatlas.compare(tmp_path / "all", "gradient_norm", "bytes", 0.5)
+    assert found.dataset["experiment"].to_numpy().tolist() == ["demo-a", "demo-b"]
+    shutil.copy(tmp_path / "all/first/demo-a.parquet", tmp_path / "all/second/demo-b.parquet")
+    with pytest.raises(FedatlasError, match=r"second/demo-b\.parquet: its SHA-256 is"):
+        fedatlas.open_atlas(tmp_path / "all")
+
+
+def test_a_trace_that_two_tables_hold_is_refused(results, tmp_path):
+    for name in ("first", "second"):
+        published(results, tmp_path / "all" / name, experiments=["demo-a"])
+    held = r"second/demo-a\.parquet: holds ours/demo-a/page/step-2, which .*first/demo-a\.parquet"
+    with pytest.raises(FedatlasError, match=held):
+        fedatlas.open_atlas(tmp_path / "all")
+
+
 # --- beside one's own ---
 
 
@@ -340,7 +365,8 @@ def test_a_published_run_stands_beside_ours_with_costs_by_hand(tmp_path):
     np.testing.assert_allclose(data["centre"].sel(cost="round"), [5, 10], rtol=1e-5)
     # A round sends 1000 bytes.
     np.testing.assert_allclose(data["centre"].sel(cost="bytes"), [5e3, 1e4], rtol=1e-5)
-    np.testing.assert_allclose(data["final"], [0.01, 0.01], rtol=1e-5)
+    for name in ("final", "final_median", "final_lowest", "final_highest"):
+        np.testing.assert_allclose(data[name], [0.01, 0.01], rtol=1e-5)
     assert found.table().index.tolist() == ["mine-a9a: NEW", "ours-a: PAGE (published)"]
     told = "\n".join(data.attrs["notes"])
     assert "ours-a/page: published by code cccccccccccc; its method is not installed" in told

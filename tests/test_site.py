@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
@@ -20,9 +21,10 @@ from fedatlas.evaluation.coverage import (
     taken_from,
     with_table,
 )
-from fedatlas.evaluation.verdicts import verdicts_to_csv
+from fedatlas.evaluation.verdicts import read_verdicts, sentences, verdicts_to_csv
 from fedatlas.plan.build import build_plan
-from fedatlas.schema.coverage import load_coverage
+from fedatlas.schema.claims import OUTCOMES
+from fedatlas.schema.coverage import RAN, load_coverage
 from fedatlas.schema.described import parted
 from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.schema.models import read_yaml
@@ -32,7 +34,7 @@ ROOT = Path(__file__).parent.parent
 CONFIG = ROOT / "config"
 sys.path.insert(0, str(ROOT / "docs"))
 
-from making import configuration, methods, schemas  # noqa: E402
+from making import configuration, explorer, methods, papers, schemas  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +144,7 @@ def test_verdicts_are_taken_from_results_in_place_of_earlier_ones(tmp_path):
     [
         ("{figure: Figure 1, ran: never}", "'why' is missing"),
         ("{figure: Figure 1, ran: paper, data: a9a}", "wants 'experiments' and 'size'"),
+        ("{figure: Table 1, ran: ours, why: bounds}", "'ran: ours' wants 'experiments'"),
         ("{figure: F, ran: paper, size: s, experiments: [dpgt-fig66]}", r"'dpgt-fig66'; similar: "),
         ("{figure: F, panels: [a, a], ran: never, why: w}", r"'F\(a\)' stands twice"),
         ("{figure: F, ran: often, why: w}", "key 'figures.0.ran', value 'often': must be"),
@@ -154,6 +157,72 @@ def test_coverage_says_what_is_wrong_with_it(plan, tmp_path, line, message):
         load_coverage(path, ["dpgt"], plan.experiments)
     with pytest.raises(FedatlasError, match="one key each; not so: tdcd"):
         load_coverage(path, ["dpgt", "tdcd"], plan.experiments)
+
+
+def test_a_figure_s_page_counts_every_verdict_once(plan):
+    """Figure 4(a) of FedPAGE is Figure 2(a), printed again."""
+    found = dict(papers.pages(CONFIG))
+    rows = {key: rows_of_coverage(found[f"{key}.md"]) for key in plan.papers}
+    assert rows["fedpage"]["Figure 4(a)"][-1] == "see Figure 2(a)"
+    kept = read_kept(CONFIG / "verdicts.csv")
+    coverage = load_coverage(CONFIG / "coverage.yaml", plan.papers, plan.experiments)
+    for key, own in coverage.items():
+        told = " ".join(cells[-1] for cells in rows[key].values())
+        named = {name for each in own.figures for name in each.experiments}
+        asked = {
+            (name, claim.id)
+            for name in named
+            for claim in plan.experiments[name].claims
+            if claim.question == "paper"
+        }
+        for outcome in OUTCOMES:
+            counts = map(int, re.findall(rf"(\d+) {outcome}\b", told))
+            keys = [(one.experiment, one.claim) for one in kept if one.outcome == outcome]
+            assert sum(counts) == len(asked.intersection(keys)), (key, outcome)
+
+
+def test_what_has_verdicts_ran(plan):
+    """A table of bounds has no runs of the paper, but those of ours that test it."""
+    for name, page in papers.pages(CONFIG):
+        if name.removesuffix(".md") in plan.papers:
+            for figure, ran, _, outcomes in rows_of_coverage(page).values():
+                silent = outcomes == "–" or outcomes.startswith("see ")
+                assert silent or ran not in (RAN["nothing"], RAN["never"]), (name, figure)
+    coverage = load_coverage(CONFIG / "coverage.yaml", plan.papers, plan.experiments)
+    stated = {
+        key: [each.figure for each in own.figures if each.ran == "ours"]
+        for key, own in coverage.items()
+    }
+    assert {key: own for key, own in stated.items() if own} == {
+        "fedpage": ["Table 1"],
+        "fmgda": ["Table 1"],
+    }
+    assert [coverage[key].panels() for key in ("fedpage", "fmgda")] == [12, 7]  # not counted
+
+
+def rows_of_coverage(page: str) -> dict[str, list[str]]:
+    """figure → its cells, of a paper's page."""
+    lines = page.split("## Coverage")[1].split("## Experiments")[0].splitlines()
+    cells = [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if "|" in line
+    ]
+    return {own[0].replace("\\", ""): own for own in cells[2:]}
+
+
+def test_the_explorer_of_the_site_shows_all_that_is_published(tmp_path):
+    explorer.write(tmp_path / "explorer" / "index.html")
+    page = (tmp_path / "explorer" / "index.html").read_text("utf-8")
+    told = re.search(r'id="description">(.*?)</script>', page, re.DOTALL)
+    described = json.loads(told[1])
+    shown = {
+        (one["name"], len(one["runs"])) for of in described["papers"] for one in of["experiments"]
+    }
+    folders = [folder for folder in (ROOT / "published").iterdir() if folder.is_dir()]
+    traces = [pd.read_parquet(file) for folder in folders for file in folder.glob("*.parquet")]
+    runs = pd.concat(traces).groupby("experiment", observed=True)["run"].nunique()
+    assert shown == set(runs.items())
+    verdicts = [one for folder in folders for one in read_verdicts(folder / "verdicts.csv")]
+    assert len(described["claims"]) == len(sentences(verdicts))
 
 
 def test_links_and_commands_of_the_readme_lead_somewhere():

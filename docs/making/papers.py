@@ -14,11 +14,17 @@ from fedatlas.schema.papers import DEMO, OURS, Paper
 #: Figures that were kept, each named as its experiment.
 _IMAGES = Path(__file__).parents[1] / "images"
 
+# Columns of the overview, as README's.
+_HOW = {
+    "on the paper's data": ["paper"],
+    "smaller or on other data": ["smaller", "other"],
+    "never": ["never"],
+}
 _COUNTED = """
 A panel is a part of a figure or table that the paper tells apart; what shows no result of a run is
-not counted. Verdicts are of the paper's own sentences in the experiments that are named, as
-`config/verdicts.csv` keeps them; a dash means that none is kept by [today's rule](../verdicts.md).
-What came out in words, with numbers, stands under
+not counted. Verdicts are of the paper's own sentences in the experiments that are named, each
+counted once, as `config/verdicts.csv` keeps them; a dash means that none is kept by
+[today's rule](../verdicts.md). What came out in words, with numbers, stands under
 """
 
 
@@ -34,13 +40,12 @@ def pages(config: Path) -> Iterator[tuple[str, str]]:
 
 
 def _overview(plan: Plan, coverage: Mapping[str, Coverage], kept: Sequence[KeptVerdict]) -> str:
-    header = ["paper", "panels", *(told for ran, told in RAN.items() if ran != "nothing")]
-    header.append("the paper's sentences")
+    header = ["paper", "panels", *_HOW, "the paper's sentences"]
     rows = []
     for key, paper in plan.papers.items():
         own = coverage[key]
         names = [name for name, each in plan.experiments.items() if each.paper == key]
-        ran = [str(own.panels(kind) or "–") for kind in RAN if kind != "nothing"]
+        ran = [str(own.panels(*kinds) or "–") for kinds in _HOW.values()]
         rows.append([link(text(paper.name), f"{key}.md"), str(own.panels()), *ran])
         rows[-1].append(outcomes_told(outcomes_of(kept, plan.experiments, names)))
     contents = "\n".join([*plan.papers, "ours"])
@@ -70,7 +75,7 @@ def _paper(plan: Plan, key: str, coverage: Coverage, kept: Sequence[KeptVerdict]
     yield f"{_COUNTED.strip()} [findings](../findings.md#{paper.name.lower()})."
     yield table(
         ("shown", "ran", "data, size, what differs or is missing", "the paper's sentences"),
-        [_row(each, plan.experiments, kept) for each in coverage.figures],
+        list(_rows(coverage.figures, plan.experiments, kept)),
     )
     yield "## Experiments"
     yield from _experiments(own, kept)
@@ -88,14 +93,24 @@ def _reference(paper: Paper) -> str:
     return told + link(text(paper.identifier), paper.address) + "."
 
 
-def _row(
-    each: Covered, experiments: Mapping[str, Experiment], kept: Sequence[KeptVerdict]
-) -> list[str]:
-    counts = outcomes_of(kept, experiments, each.experiments)
-    told = "; ".join(filter(None, [each.data, each.size, each.why]))
-    places = ", ".join(link(name, f"#{name}") for name in each.experiments)
-    about = f"{text(told)}." + (f" Experiments: {places}" if places else "")
-    return [text(each.name), RAN[each.ran], about, outcomes_told(counts)]
+def _rows(
+    figures: Sequence[Covered], experiments: Mapping[str, Experiment], kept: Sequence[KeptVerdict]
+) -> Iterator[list[str]]:
+    """Verdicts of an experiment stand beside the first figure that names it, others refer to it."""
+    counted: dict[str, str] = {}
+    for each in figures:
+        own = [name for name in each.experiments if name not in counted]
+        again = [name for name in each.experiments if name in counted]
+        counted |= dict.fromkeys(own, each.name)
+        counts = outcomes_of(kept, experiments, own)
+        judged = (name for name in again if outcomes_of(kept, experiments, [name]))
+        outcomes = [f"see {text(counted[name])}" for name in judged]
+        if counts or not outcomes:
+            outcomes = [outcomes_told(counts), *outcomes]
+        told = "; ".join(filter(None, [each.data, each.size, each.why]))
+        places = ", ".join(link(name, f"#{name}") for name in each.experiments)
+        about = f"{text(told)}." + (f" Experiments: {places}" if places else "")
+        yield [text(each.name), RAN[each.ran], about, "; ".join(dict.fromkeys(outcomes))]
 
 
 def _ours(plan: Plan, kept: Sequence[KeptVerdict]) -> Iterator[str]:

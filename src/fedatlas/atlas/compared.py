@@ -27,7 +27,8 @@ class Comparison:
     - `reached` (run, seed): whether the seed did; `seeds`, `seeds_reached` (run,): how many;
     - `final_value` (run, seed): the measurement at the last record, NaN if the seed diverged;
       `final`, `final_low`, `final_high` (run,): the mean of the others and its 95 % t-interval, of
-      logarithms where the measurement falls over orders of magnitude;
+      logarithms where the measurement falls over orders of magnitude; `final_median`,
+      `final_lowest`, `final_highest` (run,): their median and range;
     - `centre`, `low`, `high` (run, cost): geometric mean of the seeds that reached it and the 95 %
       t-interval of its logarithm. The upper bound is +inf if a seed never reached the target; a
       single seed has the bounds 0 and +inf. If none reached it, the centre is +inf, and so is the

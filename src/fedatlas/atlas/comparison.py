@@ -29,6 +29,9 @@ from fedatlas.evaluation.levels import (
 from fedatlas.schema.cost_names import COSTS, declared_network, link_latencies
 from fedatlas.schema.measurements import LARGER_IS_BETTER, LEVELS, MEASUREMENTS
 
+# Of runs, over the seeds that did not diverge.
+_AT_END = ("final", "final_low", "final_high", "final_median", "final_lowest", "final_highest")
+
 
 def compare(
     atlas: Atlas | Path | str,
@@ -98,14 +101,14 @@ def _costs_to_target(
     intervals = np.full((3, len(runs), len(costs)), np.nan)
     reached = np.zeros(spent.shape[:2], dtype=bool)
     ends = np.full(spent.shape[:2], np.nan)
-    final = np.full((3, len(runs)), np.nan)
+    final = np.full((6, len(runs)), np.nan)
     left_out: list[str] = []
     for i, run in enumerate(runs):
         own = np.searchsorted(seeds, run.trace["seed"].to_numpy())
         # Which seeds reach it does not depend on the cost; every run counts its records.
         reached[i, own] = np.isfinite(cost_to_reach(run.trace, metric, "round", level))
         ends[i, own] = np.where(diverged(run.trace), np.nan, drawn_values(run.trace, metric)[:, -1])
-        final[:, i] = _final_interval(ends[i, own], metric)
+        final[:, i] = *_final_interval(ends[i, own], metric), *_final_range(ends[i, own])
         for j, name in enumerate(costs):
             if not _lacks(run, name, left_out):
                 spent[i, own, j] = cost_to_reach(run.trace, metric, name, level)
@@ -118,7 +121,7 @@ def _costs_to_target(
         "seeds_reached": ("run", reached.sum(axis=1)),
     }
     bounds = zip(("centre", "low", "high"), intervals, strict=True)
-    at_end = zip(("final", "final_low", "final_high"), final, strict=True)
+    at_end = zip(_AT_END, final, strict=True)
     clocks = [[_clock(run, name) for name in costs] for run in runs]
     return xr.Dataset(
         of_runs
@@ -258,3 +261,11 @@ def _final_interval(ends: np.ndarray, metric: str) -> tuple[float, float, float]
         return mean_interval(kept)
     centre, low, high = mean_interval(np.log10(np.maximum(kept, smallest(metric))))
     return 10**centre, 10**low, 10**high
+
+
+def _final_range(ends: np.ndarray) -> tuple[float, float, float]:
+    """The median over seeds that did not diverge, and their range."""
+    kept = ends[~np.isnan(ends)]
+    if not len(kept):
+        return np.nan, np.nan, np.nan
+    return float(np.median(kept)), float(kept.min()), float(kept.max())

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from plotly.offline import get_plotlyjs
@@ -25,16 +25,20 @@ from fedatlas.files import text_digest, write_text
 
 
 def write_explorer(
-    atlas: Path, claims: Path, output: Path, shows: Mapping[str, Sequence[str]] | None = None
+    atlas: Path,
+    claims: Iterable[Path],
+    output: Path,
+    shows: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Write the page about an atlas and its verdicts (claims.csv), and its folder.
+    """Write the page about an atlas and its verdicts, and its folder.
 
-    atlas: what `open_atlas` opens. The folder has the page's name without .html. It holds every
-    healthy seed of every grid point, a file for the selected point of a run and one for all others.
+    atlas: what `open_atlas` opens. claims: files of verdicts (.csv). The folder has the page's name
+    without .html. It holds every healthy seed of every grid point, a file for the selected point of
+    a run and one for all others.
     shows: experiment without runs of its own → the runs that it shows, as experiment/run.
     FedatlasError names a damaged or foreign file.
     """
-    verdicts = read_verdicts(claims)
+    verdicts = [verdict for file in claims for verdict in read_verdicts(file)]
     folder = output.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)  # also of an atlas without runs
     before = set(folder.glob("*.js"))

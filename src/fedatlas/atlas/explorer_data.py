@@ -114,6 +114,7 @@ def describe(
     cases = cases_of(verdicts)
     return {
         "papers": papers,
+        "thinned": atlas.attrs.get("thinned", ""),
         "costs": {name: label or _cost_label(name) for name, label in _SHOWN_COSTS.items()},
         "measurements": {
             name: {

@@ -12,10 +12,10 @@ def open_atlas(path: Path | str) -> Atlas:
     """The atlas, a mapping from places, such as paper/experiment/run/point, to trees.
 
     path: the workflow's atlas (.nc), a table that `fedatlas export` wrote (.parquet), a folder that
-    `fedatlas publish` wrote, or a results folder. A file stays open until the atlas is closed:
-    `with fedatlas.open_atlas(path) as atlas: …`. FedatlasError names a file that is damaged or no
-    atlas; the seal or checksum of the whole file is checked here, what a group of an atlas holds
-    when it is opened.
+    `fedatlas publish` wrote, one with several of those, or a results folder. A file stays open
+    until the atlas is closed: `with fedatlas.open_atlas(path) as atlas: …`. FedatlasError names a
+    file that is damaged or no atlas, and a trace that two tables hold; the seal or checksum of the
+    whole file is checked here, what a group of an atlas holds when it is opened.
 
     >>> atlas = fedatlas.open_atlas(ATLAS)
     >>> atlas.runs()[["experiment", "run", "point", "selected"]].head(3)

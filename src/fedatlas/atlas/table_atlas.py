@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,16 +35,16 @@ class _Rows(NamedTuple):
 
 
 class TableAtlas(ListedAtlas):
-    """The traces of a table, or of all tables in a folder, whose checksums are verified."""
+    """The traces of a table, or of all tables in a folder or in the folders there.
+
+    Checksums are verified.
+    """
 
     def __init__(self, path: Path) -> None:
         """`open_atlas` says what is refused."""
-        files = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
-        if not files:
-            raise FedatlasError(
-                f"{path}: holds no atlas: neither results (experiments/) nor tables (*{SUFFIX})"
-            )
-        check_sums(path if path.is_dir() else path.parent, files)
+        files = _tables(path) if path.is_dir() else [path]
+        for folder, own in groupby(files, key=lambda file: file.parent):
+            check_sums(folder, own)
         stated: dict[str, dict[str, Any]] = {}
         self._rows: dict[str, _Rows] = {}
         self._ends: dict[Path, list[int]] = {}  # the rows up to the end of each group
@@ -54,9 +54,13 @@ class TableAtlas(ListedAtlas):
             thinned.add(about["thinned"])
             # Parts of one experiment both state it.
             stated |= index["stated"]
-            self._rows |= {
-                place: _Rows(file, *numbers) for place, numbers in index["traces"].items()
-            }
+            for place, numbers in index["traces"].items():
+                if place in self._rows:
+                    raise FedatlasError(
+                        f"{file}: holds {place}, which {self._rows[place].file} holds, too; "
+                        "open one of the two, or keep them apart"
+                    )
+                self._rows[place] = _Rows(file, *numbers)
         attrs = {"format": FORMAT, "thinned": "; ".join(sorted(filter(None, thinned)))}
         super().__init__(path, attrs, stated)
         # A walk over runs asks for one trace of a group of rows after the other.
@@ -87,6 +91,17 @@ class TableAtlas(ListedAtlas):
         start = ends[groups[0] - 1] if groups[0] else 0
         table = pa.concat_tables([self._group(rows.file, group) for group in groups])
         return table.slice(rows.first - start, last - rows.first)
+
+
+def _tables(folder: Path) -> list[Path]:
+    """Tables in a folder that was published, or in all such folders in it."""
+    files = sorted(folder.glob(f"*{SUFFIX}")) or sorted(folder.glob(f"*/*{SUFFIX}"))
+    if not files:
+        raise FedatlasError(
+            f"{folder}: holds no atlas: neither results (experiments/) nor tables (*{SUFFIX}), "
+            "here or in a folder of it"
+        )
+    return files
 
 
 def _metadata(file: Path) -> tuple[Mapping[str, Any], Mapping[str, Any], list[int]]:

@@ -65,9 +65,9 @@ def report(
 
 def explorer(
     atlas: Annotated[
-        Path, typer.Argument(help="Atlas (.nc), table or published folder.", exists=True)
+        Path, typer.Argument(help="Atlas (.nc), table or published folders.", exists=True)
     ],
-    claims: Annotated[Path, typer.Argument(help="Verdicts (.csv).", exists=True)],
+    claims: Annotated[list[Path], typer.Argument(help="Verdicts (.csv).", exists=True)],
     output: Output,
     shows: Annotated[
         str, typer.Option(help="JSON: experiments without own runs → those they show; or @FILE.")

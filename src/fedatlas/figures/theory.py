@@ -46,10 +46,11 @@ def compose(
     """A panel for each bounded quantity: what runs measured, and the bounds that cover them.
 
     Lines of runs are medians with the range of seeds, at the run's first point that a theorem
-    covers, or at its smallest step, which is nearest to what theorems ask for. Bounds of theorems as printed are dotted, corrected ones and those with constants of
-    their proofs dashed. Runs that theorems bound in another panel only are left out of a panel.
-    Where theorems are about the end of runs, a last panel has all ends against their iterations.
-    rows: as `studies.theory.tabulate_theory` makes them.
+    covers, or at its smallest step, which is nearest to what theorems ask for. Bounds of theorems
+    as printed are dotted, corrected ones and those with constants of their proofs dashed. Runs that
+    theorems bound in another panel only are left out of a panel. Where theorems are about the end
+    of runs, a last panel has all ends against their iterations. rows: as
+    `studies.theory.tabulate_theory` makes them.
     """
     drawn = [row for row in rows if row.covered and row.promised is not None]
     shown = dict.fromkeys(row.bounds for row in drawn or rows if row.bounds)

@@ -1,4 +1,4 @@
-// Medians and bands over healthy seeds at equal cost.
+// Medians, means and bands over healthy seeds at equal cost.
 
 const NETWORK = "network";
 
@@ -95,9 +95,24 @@ function meanInterval(values, { logarithmic, smallest }, quantiles) {
   return [mean, mean - half, mean + half].map(back);
 }
 
-// {x, centre, low, high}, each by record: the median and the range of seeds, or the mean and its
-// interval. Costs and measurement must be among the point's columns, whose values must be there.
-function curveOf(point, measurement, cost, network, band, { scale, quantiles }) {
+// How seeds are summed up, in words.
+function centreName(band, { logarithmic }) {
+  if (band !== "interval") return "median";
+  return logarithmic ? "geometric mean" : "mean";
+}
+
+// [centre, low, high] of seeds, whose values are put in order: the median and their range, or the
+// mean and its interval; NaN where one has no value.
+function summed(values, band, { scale, quantiles }) {
+  if (values.some(Number.isNaN)) return [NaN, NaN, NaN];
+  if (band === "interval") return meanInterval(values, scale, quantiles);
+  sort(values);
+  return [median(values), values[0], values[values.length - 1]];
+}
+
+// {x, centre, low, high}, each by record, of seeds that are `summed` up. Costs and measurement must
+// be among the point's columns, whose values must be there.
+function curveOf(point, measurement, cost, network, band, statistics) {
   const { latency, bandwidth, gradient } = network;
   const key = [measurement, cost, latency, bandwidth, gradient, band === "interval"].join();
   if (point.cached?.key === key) return point.cached.curve;
@@ -116,16 +131,7 @@ function curveOf(point, measurement, cost, network, band, { scale, quantiles }) 
     const one = new Float64Array(values.length);
     for (let i = 0; i < x.length; i++) {
       for (let seed = 0; seed < values.length; seed++) one[seed] = values[seed][i];
-      // A record that a seed lacks has no median.
-      if (one.some(Number.isNaN)) one.fill(NaN);
-      if (band === "interval") {
-        [curve.centre[i], curve.low[i], curve.high[i]] = meanInterval(one, scale, quantiles);
-        continue;
-      }
-      sort(one);
-      curve.centre[i] = median(one);
-      curve.low[i] = one[0];
-      curve.high[i] = one[one.length - 1];
+      [curve.centre[i], curve.low[i], curve.high[i]] = summed(one, band, statistics);
     }
   }
   point.cached = { key, curve };

@@ -161,7 +161,7 @@ function draw(figure, entries, { xTitle, yTitle, logarithmic, band, view }) {
   if (band !== "none" && entries.length <= RANGES_UP_TO) {
     data.unshift(...rangeTraces(entries, theme, logarithmic));
   }
-  const [xLines, yLines] = [xTitle, yTitle].map((text) => wrapped(text, width + 8).map(plain));
+  const [xLines, yLines] = [xTitle, yTitle].map((text) => wrapped(text, width + 4).map(plain));
   const layout = {
     showlegend: false,
     hovermode: "closest",

@@ -17,6 +17,7 @@ function described() {
     measurements: new Map(Object.entries(measurements)),
     outcomes: description.outcomes,
     intervals: description.intervals,
+    thinned: description.thinned,
     quantiles: description.quantiles,
     marks: new Map(description.outcomes.map(({ name, mark }) => [name, mark])),
     claimPapers: [...new Set(claims.map((claim) => claim.paper))].sort(),

@@ -36,11 +36,21 @@ function start(atlas) {
     return `${label} (own clock, latency ${compact(point.ownLatency)} s)`;
   }
 
+  // Where a curve ends, as the table says it: which statistic, and its value.
+  function endOf(point, statistics) {
+    const ends = endsOf(point, state.y);
+    const [centre] = summed(ends, state.band, statistics);
+    if (!Number.isFinite(centre)) return null;
+    const name = ends.length > 1 ? centreName(state.band, statistics.scale) : "value";
+    return [`final ${name}`, rounded(centre)];
+  }
+
   // Curves to draw, in order, and runs that cannot be with the reason.
   function gathered() {
     const points = chosenPoints();
     const many = new Set(points.map(({ run }) => run.experiment)).size > 1;
     const [entries, leftOut] = [[], []];
+    const statistics = statisticsOf(atlas, state.y);
     points.forEach(({ run, point }, number) => {
       const label = labelOf(run, point, many);
       const reason = reasonToLeaveOut(point);
@@ -49,12 +59,11 @@ function start(atlas) {
         return;
       }
       const lost = `${point.diverged} of ${counted(point.seeds, "seed")} diverged`;
-      const curve = curveOf(point, state.y, state.x, state, state.band, statisticsOf(atlas, state.y));
+      const curve = curveOf(point, state.y, state.x, state, state.band, statistics);
       if (curve.x[curve.x.length - 1] === Infinity) {
         leftOut.push(`${label}: spends more than any number of ${costTitle()}`);
         return;
       }
-      const last = curve.centre.findLast(Number.isFinite);
       entries.push({
         key: point.key,
         number,
@@ -65,7 +74,7 @@ function start(atlas) {
         seeds: point.diverged ? lost : counted(point.seeds, "seed"),
         run,
         hyperParameters: point.hyperParameters.map((pair) => pair.join(" ")).join(", "),
-        end: last === undefined ? "" : `ends at ${rounded(last)}`,
+        end: endOf(point, statistics),
       });
     });
     return { entries, leftOut };
@@ -90,11 +99,8 @@ function start(atlas) {
 
   function messages(shown, leftOut, logarithmic) {
     const curves = shown.length;
-    const { logarithmic: geometric } = atlas.measurements.get(state.y);
-    const centres =
-      state.band === "interval"
-        ? `${geometric ? "geometric means" : "means"} and their 95 % t-intervals`
-        : "medians";
+    const name = centreName(state.band, atlas.measurements.get(state.y));
+    const centres = `${name}s${state.band === "interval" ? " and their 95 % t-intervals" : ""}`;
     const texts = [`${counted(curves, "curve")}: ${centres} over seeds that did not diverge.`];
     if (unknown.length) texts.push(`This page does not hold ${unknown.join(", ")} of the address.`);
     if (state.band !== "none" && curves > RANGES_UP_TO) {
@@ -366,6 +372,8 @@ function start(atlas) {
   byId("holds").textContent =
     `${counted(atlas.runs.size, "run")} of ${counted(atlas.experiments.length, "experiment")}, ` +
     `${counted(atlas.claims.length, "claim")}`;
+  byId("thinned").hidden = !atlas.thinned;
+  byId("thinned").textContent = `Traces are thinned, ${atlas.thinned}.`;
   fillOutcomes(byId("outcomes"), atlas.outcomes);
   byId("interval-key").textContent = atlas.intervals.key;
   buildTree(byId("tree"), atlas.papers);

@@ -40,14 +40,24 @@ function costInterval(costs, seeds, quantiles) {
   return [centre, low, all ? high : Infinity];
 }
 
-// One curve's row: {final, cost} as [centre, low, high], and how many seeds reached the target.
-function numbersOf(point, { y, x, target }, network, { scale, quantiles }) {
-  const values = rowsOf(point, y);
+// A measurement at the last record of the seeds that did not diverge.
+function endsOf(point, measurement) {
+  const values = rowsOf(point, measurement);
   const healthy = point.seeds - point.diverged;
+  return Array.from({ length: healthy }, (_, seed) => values[values.length === 1 ? 0 : seed].at(-1));
+}
+
+// One curve's row: values at the end and costs as [centre, low, high], and how many seeds reached
+// the target. `final` is what the table shows, as the figure sums up seeds.
+function numbersOf(point, { y, x, target, band }, network, statistics) {
+  const { scale, quantiles } = statistics;
+  const values = rowsOf(point, y);
   const of = (rows, seed) => rows[rows.length === 1 ? 0 : seed];
-  const seeds = Array.from({ length: healthy }, (_, seed) => seed);
-  const ends = seeds.map((seed) => of(values, seed).at(-1));
-  const row = { final: meanInterval(ends, scale, quantiles), cost: null, reached: null };
+  const ends = endsOf(point, y);
+  const seeds = [...ends.keys()];
+  const mean = summed(ends, "interval", statistics);
+  const median = summed(ends, "range", statistics);
+  const row = { mean, median, final: band === "interval" ? mean : median, cost: null, reached: null };
   if (target === "" || scale.best === null) return row;
   const costs = costRows(point, x, network);
   const objective = "objective" in point.columns ? rowsOf(point, "objective") : null;
@@ -136,12 +146,16 @@ function numbersCsv(rows, metric, cost, target) {
   const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
   const number = (value) => (value === Infinity ? "inf" : value === -Infinity ? "-inf" : `${value}`);
   const head = ["experiment", "run", "point", "title", "metric", "cost", "target", "seeds"];
-  const more = ["seeds_reached", "centre", "low", "high", "final", "final_low", "final_high"];
+  const more = [
+    ...["seeds_reached", "centre", "low", "high", "final", "final_low", "final_high"],
+    ...["final_median", "final_lowest", "final_highest"],
+  ];
   const lines = rows.map((row) => {
     const costs = row.cost === null ? ["", "", ""] : row.cost.map(number);
     const own = [row.experiment, row.run, row.point, row.title, metric, cost, `${target}`];
     const counts = [`${row.seeds}`, row.reached === null ? "" : `${row.reached}`];
-    return [...own, ...counts, ...costs, ...row.final.map(number)].map(quoted).join();
+    const ends = [...row.mean, ...row.median].map(number);
+    return [...own, ...counts, ...costs, ...ends].map(quoted).join();
   });
   return [[...head, ...more].join(), ...lines].join("\n") + "\n";
 }

@@ -44,19 +44,20 @@ function numbersPanel(atlas, chosen, change, copy) {
     const words = byId("numbers-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
     const kept = rows.filter((row) => words.every((word) => row.found.toLowerCase().includes(word)));
     const cost = state.x === NETWORK ? "seconds" : atlas.costs.get(state.x);
+    const centre = centreName(state.band, scale);
+    const around = state.band === "interval" ? "its 95 % interval" : "range";
     const goal = target === "" ? "target" : `${scale.best === 1 ? "≥" : "≤"} ${compact(target)}`;
-    const columns = [["run", "run"], ["final", "final value"], ["cost", `cost to ${goal}`], ["seeds", "seeds"]];
+    const columns = [["run", "run"], ["final", `final ${centre}`], ["cost", `cost to ${goal}`], ["seeds", "seeds"]];
     const sorted = sortedRows(kept, state.sort);
     fillNumbers(byId("numbers-table"), sorted, columns, state.sort);
     numbers.sorted = sorted;
     const many = kept.length < rows.length ? `${kept.length} of ${counted(rows.length, "row")}. ` : "";
     byId("numbers-about").textContent =
-      `${many}Final: ${scale.logarithmic ? "geometric mean" : "mean"} at the last record over seeds ` +
-      "that did not diverge. " +
+      `${many}Final, as in the legend: ${centre} and, in brackets, ${around} of seeds that did not ` +
+      "diverge, at the last record. " +
       (scale.best === null
-        ? "No value of this measurement is best, so there is no target. "
-        : `Cost, in ${cost}: geometric mean over the seeds that reached the target. `) +
-      "In brackets 95 % intervals over seeds.";
+        ? "No value of this measurement is best, so there is no target."
+        : `Cost, in ${cost}: geometric mean over the seeds that reached the target and its 95 % interval.`);
     const all = state.points === "all";
     const line = pythonLine(atlas.name, sorted, state.y, pythonCost(), target, all);
     byId("python").firstElementChild.textContent =

@@ -148,6 +148,11 @@ function swatch({ colour, swatch: dashes }) {
   return drawing;
 }
 
+// Lines may break before the number, not within.
+function endParts(end) {
+  return end === null ? [] : [`${end[0]} `, element("span", { className: "whole" }, end[1])];
+}
+
 // The legend is made of buttons, which a keyboard reaches; focus stays where it was.
 function fillLegend(list, entries, hidden, colours) {
   const focused = list.contains(document.activeElement) ? document.activeElement.dataset.key : null;
@@ -160,7 +165,7 @@ function fillLegend(list, entries, hidden, colours) {
         { type: "button", "aria-pressed": String(!hidden.has(entry.key)) },
         swatch(styleOf(entry.number, colours)),
         name,
-        element("span", { className: "end" }, entry.end),
+        element("span", { className: "end" }, ...endParts(entry.end)),
       );
       button.dataset.key = entry.key;
       return element("li", {}, button);
