@@ -78,12 +78,15 @@ def compose(title: str, shown: Shown) -> Canvas:
     Dots bridge what was not recorded, and the title says so; see `_unrecorded`.
     """
     figure, rows = shown.figure, list(_rows(shown))
-    size = (2.5 + 3.0 * len(figure.costs), 0.9 + 2.5 * len(rows))
-    canvas = Canvas(figsize=size, layout="constrained")
+    heights = [_height(row, row.measurement == figure.measurement) for row in rows]
+    canvas = Canvas(
+        figsize=(2.5 + 3.0 * len(figure.costs), 0.9 + sum(heights)), layout="constrained"
+    )
     axes = canvas.subplots(
         len(rows),
         len(figure.costs),
         squeeze=False,
+        height_ratios=heights,
         sharey="row",
         # Unequal partitions differ a thousandfold in what a round costs.
         sharex="none" if figure.rows == "partition" else "col",
@@ -322,6 +325,14 @@ def _mark_full_rounds(place: Axes, cost: str, curves: list[_Curve]) -> bool:
         )
         marked += 1
     return marked > 0
+
+
+def _height(row: _Row, has_legend: bool) -> float:
+    """Inches of a row: a long legend would leave its panels no room."""
+    if not has_legend:
+        return 2.5
+    lines = sum(1 + str(handle.get_label()).count("\n") for handle in _legend(row.curves, False))
+    return max(2.5, 0.19 * lines)
 
 
 def _legend(curves: list[_Curve], marked: bool) -> list[Line2D]:
