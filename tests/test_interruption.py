@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import threading
+from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -56,22 +57,28 @@ def runner(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Runner:
 
 def test_killed_at_any_moment_every_run_ends_with_the_same_trace(runner: Runner, tmp_path: Path):
     counts = Counts()
-    for method in KILLED:
-        random = Random(f"{SEED} {method}")
+    for turn, method in enumerate(islice(cycle(KILLED), 4 * len(KILLED))):
+        # How far training is when a signal arrives depends on the machine: some take more turns.
+        if turn >= len(KILLED) and _hit_resumed_training(counts):
+            break
+        random = Random(f"{SEED} {method} {turn // len(KILLED)}")
         # After every round, so that many kills hit a checkpoint being written; or now and then.
         every = random.choice((0.0, 0.05))
-        chain = Chain(runner, SPECS[method], tmp_path / method, every)
+        chain = Chain(runner, SPECS[method], tmp_path / f"{method}-{turn}", every)
         try:
             kill_often(chain, max(2, -(-KILLS // len(KILLED))), random, counts)
         except AssertionError as error:
             error.add_note(f"{method}, FEDATLAS_KILL_SEED={SEED}")
             raise
     print(f"\n{counts}")
-    # Kills of both kinds must have hit training that went on from its checkpoint.
     assert sum(counts.kills.values()) >= max(KILLS, 2 * len(KILLED))
-    assert min(counts.kills.values()) >= 2
-    assert counts.resumed >= len(KILLED)
-    assert counts.within_records >= 2
+    assert _hit_resumed_training(counts)
+
+
+def _hit_resumed_training(counts: Counts) -> bool:
+    """Whether kills of both kinds hit training that went on from its checkpoint, often enough."""
+    both = min(counts.kills.values()) >= 2
+    return both and counts.resumed >= len(KILLED) and counts.within_records >= 2
 
 
 # Function, end of the file's name, calls before: see the template.

@@ -214,8 +214,6 @@ def _levels(trace: xr.Dataset, measurement: str, column: _Column) -> np.ndarray:
 
 
 def _draw_panel(place: Axes, row: _Row, column: int) -> None:
-    for bound, colour in row.bounds.items():
-        place.axvline(bound.value, color=colour, **_BOUND)
     if any(np.isfinite(line.levels[column]).any() for line in row.lines):
         place.set_yscale("log")
     else:
@@ -226,6 +224,9 @@ def _draw_panel(place: Axes, row: _Row, column: int) -> None:
         (style, marker), (medians, (low, high)) = line.look, _heights(line.levels[column])
         place.plot(line.values, medians, ls=style, marker=marker, ms=4, lw=1.2, **order)
         place.vlines(line.values, low, high, lw=1.0, alpha=0.6, **order)
+    # After the lines: limits of a bound alone, a single value, may be too close for matplotlib.
+    for bound, colour in row.bounds.items():
+        place.axvline(bound.value, color=colour, **_BOUND)
     lossy = [line for line in row.lines if not np.isfinite(line.levels[column]).all()]
     _make_room(place, _CROSS_ROOM * (len(lossy) + 1))
     for above, line in enumerate(reversed(lossy)):
