@@ -7,6 +7,7 @@ are asked beside it.
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -99,9 +100,14 @@ def _as_clear_as_can_be(verdict: Verdict, outcome: Outcome, seeds: int | None) -
         return verdict
     effect = verdict.effect
     if effect is not None:
-        agreeing = np.ones(effect.seeds if seeds is None else seeds)
-        effect = replace(effect, p=sign_p(agreeing, 0.0))
+        effect = replace(effect, p=_smallest_p(effect.seeds if seeds is None else seeds))
     return replace(verdict, outcome=outcome, effect=effect)
+
+
+@cache
+def _smallest_p(seeds: int) -> float:
+    """Of so many seeds, if all agree; the same for every verdict of as many."""
+    return sign_p(np.ones(seeds), 0.0)
 
 
 def _seeds(tested: Collection[str], verdicts: Sequence[Verdict]) -> tuple[int, ...]:
