@@ -217,8 +217,8 @@ function start(atlas) {
     Object.assign(state, patch);
     unknown = [];
     address = toAddress(state, atlas.experiments);
-    if (replace) location.replace(`#${address}`);
-    else location.hash = address;
+    // Unlike a change of `location`, it looks for no element of that name, which lays the page out.
+    history[replace ? "replaceState" : "pushState"](null, "", `#${address}`);
     render(parts);
   }
 
