@@ -24,6 +24,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx_gallery.gen_gallery",
     "making.anchors",
+    "making.stacking",
 ]
 exclude_patterns = ["_build", "demo", "examples", "making", "schemas"]
 nitpicky = True  # a reference that leads nowhere is a warning, and a warning fails the build
@@ -57,6 +58,7 @@ html_context = {"default_mode": "auto"}  # light or dark, as the reader's system
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_extra_path = ["_extra"]
+html_sidebars = {"start": []}  # it has no section, whose pages the sidebar lists
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

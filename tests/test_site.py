@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from docutils import nodes
+from docutils.core import publish_doctree
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
@@ -251,3 +253,41 @@ def test_commands_that_pages_name_exist():
         code = "\n".join(block or span for block, span in parts)
         for name in re.findall(r"^fedatlas ([a-z][a-z-]+)", code, re.MULTILINE):
             assert name.replace("-", "_") in known, (page.name, name)
+
+
+TABLES = """
+.. list-table::
+   :header-rows: 1
+
+   * - key
+     - value
+     - default
+     - what it is
+   * - rounds
+     - whole number
+     - required
+     - {words}
+"""
+
+
+def stacked(words: str):
+    pytest.importorskip("sphinx", reason="sphinx is not installed")
+    from making.stacking import Stacking
+
+    page = publish_doctree(TABLES.format(words=words))
+    Stacking(page).apply()
+    return page.next_node(nodes.table)
+
+
+def test_rows_of_words_stack_on_phones_and_name_their_columns():
+    table = stacked("how often the server and its clients exchange models")
+    assert table["classes"] == ["stacks"]
+    cells = [cell.astext() for cell in table.next_node(nodes.tbody).findall(nodes.entry)]
+    assert cells[:3] == ["rounds", "value: whole number", "default: required"]
+    assert cells[3].startswith("what it is: how often")
+
+
+def test_tables_of_short_cells_stay_as_they_are():
+    table = stacked("of all runs")
+    assert table["classes"] == []
+    assert "value:" not in table.astext()

@@ -36,15 +36,6 @@ function start(atlas) {
     return `${label} (own clock, latency ${compact(point.ownLatency)} s)`;
   }
 
-  // Where a curve ends, as the table says it: which statistic, and its value.
-  function endOf(point, statistics) {
-    const ends = endsOf(point, state.y);
-    const [centre] = summed(ends, state.band, statistics);
-    if (!Number.isFinite(centre)) return null;
-    const name = ends.length > 1 ? centreName(state.band, statistics.scale) : "value";
-    return [`final ${name}`, rounded(centre)];
-  }
-
   // Curves to draw, in order, and runs that cannot be with the reason.
   function gathered() {
     const points = chosenPoints();
@@ -74,7 +65,6 @@ function start(atlas) {
         seeds: point.diverged ? lost : counted(point.seeds, "seed"),
         run,
         hyperParameters: point.hyperParameters.map((pair) => pair.join(" ")).join(", "),
-        end: endOf(point, statistics),
       });
     });
     return { entries, leftOut };
@@ -117,8 +107,8 @@ function start(atlas) {
           (other === undefined ? "" : ` With a latency of ${compact(other)} s they do not compare.`),
       );
     }
-    const lost = shown.some(({ curve }) => curve.centre.some((value) => value <= 0));
-    if (logarithmic.y && lost) texts.push("Values of 0 and below have no place on this scale.");
+    const lost = ({ curve }) => curve.centre.some((value) => value <= 0);
+    if (logarithmic.y && shown.some(lost)) texts.push("Values of 0 and below have no place on this scale.");
     if (leftOut.length) texts.push(`${leftOut.length} left out, see below.`);
     return texts.join(" ");
   }
@@ -126,7 +116,7 @@ function start(atlas) {
   function emptyText(leftOut) {
     if (!state.chosen.size) return "Nothing is chosen: tick an experiment or a run.";
     if (leftOut.length) return "None of the chosen runs can be drawn so; below stands why.";
-    return "All curves are hidden: press entries of the legend.";
+    return "All curves are hidden: press names in the legend.";
   }
 
   // Draws what is chosen as soon as all of it is read, unless the choice has changed by then.
@@ -138,7 +128,7 @@ function start(atlas) {
     delete document.body.dataset.ready;
     if (!missing.length) {
       const drawn = (reading = drawFigure());
-      // A reader waits for the figure: the table comes after the frame that shows it.
+      // A reader waits for the figure: the legend comes after the frame that shows it.
       const fill = () => {
         if (reading !== drawn) return;
         showNumbers(drawn);
@@ -153,7 +143,7 @@ function start(atlas) {
     started.then(() => reading === started && renderFigure());
   }
 
-  // Returns the curves that are drawn.
+  // Returns the entries of the legend: curves that are drawn, and those that a reader hides.
   function drawFigure() {
     const { entries, leftOut } = gathered();
     const shown = entries.filter((entry) => !state.hidden.has(entry.key));
@@ -172,11 +162,8 @@ function start(atlas) {
       band: state.band,
       view: [state.y, state.x, logarithmic.x, logarithmic.y, ...state.chosen].join(),
     });
-    byId("legend-section").hidden = entries.length === 0;
-    fillLegend(byId("legend"), entries, state.hidden, themed().colours);
-    byId("legend").entries = new Map(entries.map((entry) => [entry.key, entry]));
     fillList(byId("left-out"), byId("left-out-list"), leftOut);
-    return shown;
+    return entries;
   }
 
   function renderChoice() {
@@ -230,8 +217,8 @@ function start(atlas) {
     Object.assign(state, patch);
     unknown = [];
     address = toAddress(state, atlas.experiments);
-    if (replace) location.replace(`#${address}`);
-    else location.hash = address;
+    // Unlike a change of `location`, it looks for no element of that name, which lays the page out.
+    history[replace ? "replaceState" : "pushState"](null, "", `#${address}`);
     render(parts);
   }
 
@@ -309,22 +296,6 @@ function start(atlas) {
   byId("search").addEventListener("input", ({ target }) => {
     byId("search-result").textContent = searchTree(byId("tree"), target.value);
   });
-
-  byId("legend").addEventListener("click", ({ target }) => {
-    const key = target.closest("button")?.dataset.key;
-    if (key === undefined) return;
-    const hidden = new Set(state.hidden);
-    if (!hidden.delete(key)) hidden.add(key);
-    change({ hidden }, figureOnly);
-  });
-  for (const event of ["focusin", "mouseover"]) {
-    byId("legend").addEventListener(event, ({ target }) => {
-      const entry = byId("legend").entries.get(target.closest("button")?.dataset.key);
-      if (entry) {
-        byId("about").textContent = `${entry.label}: ${entry.seeds}; ${entry.hyperParameters}`;
-      }
-    });
-  }
 
   byId("claims-frame").addEventListener("click", ({ target }) => {
     const name = target.closest("button")?.dataset.experiment;

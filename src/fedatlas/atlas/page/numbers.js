@@ -1,5 +1,5 @@
-// The table beside the figure: where curves end, and what they spend to reach a target, as
-// `fedatlas.compare` finds them.
+// The table below the figure, its legend: names and styles of curves, where they end, and what they
+// spend to reach a target, as `fedatlas.compare` finds them.
 
 const SORTABLE = ["run", "final", "cost", "seeds"];
 
@@ -94,10 +94,12 @@ function interval([centre, low, high]) {
   return [number(rounded(centre)), " ", element("span", { className: "bounds" }, ...bounds)];
 }
 
-// Rows in the asked order: by a column, from small to large or, with a minus, the other way.
+// Rows in the asked order: by a column, from small to large or, with a minus, the other way. Rows of
+// hidden curves, which have no numbers, come last.
 function sortedRows(rows, sort) {
   const key = sort.replace("-", "");
   if (!key) return rows;
+  const hidden = rows.filter((row) => row.hidden);
   const value = {
     run: (row) => row.label,
     final: (row) => row.final[0],
@@ -105,12 +107,25 @@ function sortedRows(rows, sort) {
     seeds: (row) => row.reached ?? 0,
   }[key];
   const order = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-  const sorted = [...rows].sort((a, b) => order(value(a), value(b)));
-  return sort.startsWith("-") ? sorted.reverse() : sorted;
+  const sorted = rows
+    .filter((row) => !row.hidden)
+    .sort((a, b) => order(value(a), value(b)));
+  return [...(sort.startsWith("-") ? sorted.reverse() : sorted), ...hidden];
 }
 
-function fillNumbers(table, rows, columns, sort) {
-  const focused = table.contains(document.activeElement) && document.activeElement.dataset.sort;
+function numberCells(row) {
+  if (row.hidden) return { final: [], cost: [], seeds: [] };
+  return {
+    final: interval(row.final),
+    cost: row.cost === null ? ["–"] : interval(row.cost),
+    seeds: [row.reached === null ? `${row.seeds}` : `${row.reached} of ${row.seeds}`],
+  };
+}
+
+// Focus stays where it was.
+function fillNumbers(table, rows, columns, sort, colours) {
+  const { activeElement } = document;
+  const { sort: sorting, key: named } = table.contains(activeElement) ? activeElement.dataset : {};
   const heads = columns.map(([key, text]) => {
     const button = element("button", { type: "button" }, text);
     button.dataset.sort = key;
@@ -123,22 +138,19 @@ function fillNumbers(table, rows, columns, sort) {
   table.tHead.rows[0].replaceChildren(...heads);
   table.tBodies[0].replaceChildren(
     ...rows.map((row) => {
-      const cells = {
-        final: interval(row.final),
-        cost: row.cost === null ? ["–"] : interval(row.cost),
-        seeds: [row.reached === null ? `${row.seeds}` : `${row.reached} of ${row.seeds}`],
-      };
+      const cells = numberCells(row);
       return element(
         "tr",
         {},
-        element("th", { scope: "row" }, row.label),
+        element("th", { scope: "row" }, legendButton(row, colours)),
         ...columns
           .filter(([key]) => key !== "run")
           .map(([key]) => element("td", { className: "number" }, ...cells[key])),
       );
     }),
   );
-  if (focused) table.querySelector(`[data-sort="${focused}"]`)?.focus();
+  const same = ({ dataset }) => (sorting ? dataset.sort === sorting : dataset.key === named);
+  if (sorting || named) [...table.querySelectorAll("button")].find(same)?.focus();
 }
 
 // Columns as `Comparison.to_dataframe` names them.

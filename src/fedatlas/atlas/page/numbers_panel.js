@@ -1,4 +1,5 @@
-// The panel of numbers, which follows the figure and asks for changes of what is chosen.
+// The panel of the legend and numbers, which follows the figure and asks for changes of what is
+// chosen.
 
 // What statistics of a measurement need: how it is summed up, and Student's t.
 function statisticsOf(atlas, measurement) {
@@ -6,7 +7,7 @@ function statisticsOf(atlas, measurement) {
 }
 
 // chosen: returns what is chosen. change: changes it. copy: puts a text on the clipboard. Returns
-// what shows the numbers of curves.
+// what shows the rows of entries, curves that are shown or hidden.
 function numbersPanel(atlas, chosen, change, copy) {
   // The cost as Python names it. Rounds of parties that wait for nobody are their exchanges.
   function pythonCost() {
@@ -17,19 +18,34 @@ function numbersPanel(atlas, chosen, change, copy) {
   }
 
   let numbers = { rows: [], target: "" };
-  function show(shown) {
+  let about = new Map(); // a curve's name and what it was run with, by its key
+  function show(entries) {
     const state = chosen();
     const statistics = statisticsOf(atlas, state.y);
     const { scale } = statistics;
+    const isHidden = ({ key }) => state.hidden.has(key);
+    const shown = entries.filter((entry) => !isHidden(entry));
     const target = state.target === "" ? proposedTarget(shown, scale) : state.target;
     const other = (point) =>
       state.x === NETWORK && point.ownLatency !== null && point.ownLatency !== state.latency;
-    const rows = shown.map(({ run, point, label }) => ({
-      ...numbersOf(point, { ...state, target: other(point) ? "" : target }, state, statistics),
-      ...{ label, seeds: point.seeds, run: run.name, point: point.name, title: run.title },
-      ...{ experiment: run.experiment.name, found: `${label} ${run.key} ${run.experiment.dataset}` },
-    }));
+    const asked = (point) => ({ ...state, target: other(point) ? "" : target });
+    const rows = entries.map((entry) => {
+      const { key, run, point, label, diverged, number } = entry;
+      const hidden = isHidden(entry);
+      return {
+        ...(hidden ? {} : numbersOf(point, asked(point), state, statistics)),
+        ...{ key, label, diverged, number, hidden, seeds: point.seeds },
+        ...{ run: run.name, point: point.name, title: run.title, experiment: run.experiment.name },
+        found: `${label} ${run.key} ${run.experiment.dataset}`,
+      };
+    });
     numbers = { rows, target };
+    about = new Map(
+      entries.map(({ key, label, seeds, hyperParameters }) => [
+        key,
+        `${label}: ${seeds}; ${hyperParameters}`,
+      ]),
+    );
     byId("numbers").hidden = rows.length === 0;
     const input = byId("target");
     input.disabled = scale.best === null;
@@ -49,17 +65,17 @@ function numbersPanel(atlas, chosen, change, copy) {
     const goal = target === "" ? "target" : `${scale.best === 1 ? "≥" : "≤"} ${compact(target)}`;
     const columns = [["run", "run"], ["final", `final ${centre}`], ["cost", `cost to ${goal}`], ["seeds", "seeds"]];
     const sorted = sortedRows(kept, state.sort);
-    fillNumbers(byId("numbers-table"), sorted, columns, state.sort);
-    numbers.sorted = sorted;
+    fillNumbers(byId("numbers-table"), sorted, columns, state.sort, themed().colours);
+    const told = (numbers.told = sorted.filter((row) => !row.hidden));
     const many = kept.length < rows.length ? `${kept.length} of ${counted(rows.length, "row")}. ` : "";
     byId("numbers-about").textContent =
-      `${many}Final, as in the legend: ${centre} and, in brackets, ${around} of seeds that did not ` +
+      `${many}Final: ${centre} and, in brackets, ${around} of seeds that did not ` +
       "diverge, at the last record. " +
       (scale.best === null
         ? "No value of this measurement is best, so there is no target."
         : `Cost, in ${cost}: geometric mean over the seeds that reached the target and its 95 % interval.`);
     const all = state.points === "all";
-    const line = pythonLine(atlas.name, sorted, state.y, pythonCost(), target, all);
+    const line = pythonLine(atlas.name, told, state.y, pythonCost(), target, all);
     byId("python").firstElementChild.textContent =
       line === null ? "There is no such line without a target." : `import fedatlas\n${line}`;
     byId("copy-python").disabled = line === null;
@@ -74,15 +90,27 @@ function numbersPanel(atlas, chosen, change, copy) {
     else byId("message").textContent = `A target must be ${best === 1 ? "below 1" : "above 0"}.`;
   });
   byId("numbers-filter").addEventListener("input", renderRows);
-  byId("numbers-table").addEventListener("click", ({ target }) => {
-    const key = target.closest("button")?.dataset.sort;
-    if (key === undefined) return;
-    const sort = chosen().sort === key ? `-${key}` : key;
-    change({ sort }, { choice: false, figure: false, claims: false });
-    renderRows();
+  const pressed = ({ target }) => target.closest("button")?.dataset ?? {};
+  byId("numbers-table").addEventListener("click", (event) => {
+    const { sort: column, key } = pressed(event);
+    if (column !== undefined) {
+      const sort = chosen().sort === column ? `-${column}` : column;
+      change({ sort }, { choice: false, figure: false, claims: false });
+      renderRows();
+    } else if (key !== undefined) {
+      const hidden = new Set(chosen().hidden);
+      if (!hidden.delete(key)) hidden.add(key);
+      change({ hidden }, { choice: false, claims: false });
+    }
   });
+  for (const name of ["focusin", "mouseover"]) {
+    byId("numbers-table").addEventListener(name, (event) => {
+      const told = about.get(pressed(event).key);
+      if (told) byId("about").textContent = told;
+    });
+  }
   byId("save-numbers").addEventListener("click", () => {
-    const text = numbersCsv(numbers.sorted, chosen().y, pythonCost(), numbers.target);
+    const text = numbersCsv(numbers.told, chosen().y, pythonCost(), numbers.target);
     const link = element("a", { download: "atlas.csv" });
     link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
     link.click();

@@ -148,32 +148,14 @@ function swatch({ colour, swatch: dashes }) {
   return drawing;
 }
 
-// Lines may break before the number, not within.
-function endParts(end) {
-  return end === null ? [] : [`${end[0]} `, element("span", { className: "whole" }, end[1])];
-}
-
-// The legend is made of buttons, which a keyboard reaches; focus stays where it was.
-function fillLegend(list, entries, hidden, colours) {
-  const focused = list.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-  list.replaceChildren(
-    ...entries.map((entry) => {
-      const name = element("span", { className: "name" }, entry.label);
-      if (entry.diverged) name.append(element("span", { className: "small" }, ` (${entry.diverged})`));
-      const button = element(
-        "button",
-        { type: "button", "aria-pressed": String(!hidden.has(entry.key)) },
-        swatch(styleOf(entry.number, colours)),
-        name,
-        element("span", { className: "end" }, ...endParts(entry.end)),
-      );
-      button.dataset.key = entry.key;
-      return element("li", {}, button);
-    }),
-  );
-  if (focused !== null) {
-    [...list.querySelectorAll("button")].find((button) => button.dataset.key === focused)?.focus();
-  }
+// A curve's name in the legend: a button, which a keyboard reaches, that hides or shows the curve.
+function legendButton({ key, label, diverged, number, hidden }, colours) {
+  const name = element("span", { className: "name" }, label);
+  if (diverged) name.append(element("span", { className: "small" }, ` (${diverged})`));
+  const drawn = swatch(styleOf(number, colours));
+  const button = element("button", { type: "button", "aria-pressed": String(!hidden) }, drawn, name);
+  button.dataset.key = key;
+  return button;
 }
 
 function fillList(section, list, texts) {
