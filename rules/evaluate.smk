@@ -36,7 +36,7 @@ rule draw_figure:
     input:
         traces=of_experiment(results.traces),
         selection="<results>/experiments/{experiment}/selection.json",
-        code=code_of("fedatlas.figures.draw"),
+        code=lambda wildcards: code_of(*results.drawing_code(PLAN, wildcards.experiment)),
     output:
         svg=reported("figure.svg"),
         png="<results>/experiments/{experiment}/figure.png",

@@ -25,12 +25,14 @@ def figure(
     from fedatlas.evaluation.selection import choices
     from fedatlas.figures.draw import compose
     from fedatlas.figures.style import Shown, draw
+    from fedatlas.schema.claims import Claim
     from fedatlas.schema.figures import Figure
     from fedatlas.schema.selection import Selection
 
     stated, record = validated(Figure, spec["figure"], "--spec"), read_json(selection)
     rule = validated(Selection, record.get("rule"), f"{selection}: key 'rule'")
-    shown = Shown(stated, spec["runs"], read_traces(traces), choices(record), rule)
+    claims = tuple(validated(Claim, claim, "--spec") for claim in spec.get("claims", ()))
+    shown = Shown(stated, spec["runs"], read_traces(traces), choices(record), rule, claims)
     draw(output, compose, spec["title"], shown)
 
 

@@ -1,7 +1,8 @@
 """How costs to a target grow or fall with a size of the problem: slopes of logarithms."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Self
 
@@ -23,6 +24,35 @@ from fedatlas.schema.measurements import Level, check_target
 #: From which difference of powers counts, a fifth of the cost at 9 times the size, or which share
 #: of an exponent. Our choice.
 COUNTING_POWER = 0.1
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a slope is taken of.
+
+    label: what tells it from other lines of one claim. along, of: what sizes are, and what there is
+    of logarithms. sizes: (runs,), rising. logarithms: (runs, seeds); +inf where a seed has none.
+    expected: the slope that is claimed, None where lines are compared with each other.
+    """
+
+    label: str
+    along: str
+    of: str
+    sizes: np.ndarray
+    logarithms: np.ndarray
+    expected: float | None
+
+
+class Lines(ABC):
+    """A test whose slopes a figure can draw."""
+
+    @property
+    def has_slopes(self) -> bool:
+        return True
+
+    @abstractmethod
+    def lines(self, selected: Callable[..., list[Trace]]) -> Iterator[Line]:
+        """What its slopes are taken of; selected: runs → traces at their chosen points."""
 
 
 class SlopeTest(ComparisonTest, ABC):
@@ -123,7 +153,7 @@ class PowerTest(BoundTest, SlopeTest, ABC):
         return self.power
 
 
-class SeriesTest(SlopeTest, ABC):
+class SeriesTest(Lines, SlopeTest, ABC):
     """A test of the slope along a series of runs of rising size.
 
     With `compare_with`, runs of another method at the same sizes: whether the slope is lower than
@@ -179,15 +209,31 @@ class SeriesTest(SlopeTest, ABC):
         finding = judged_again(self._to(results, target), again)
         yield from results.with_tuning([finding], *self.runs)
 
+    def lines(self, selected: Callable[..., list[Trace]]) -> Iterator[Line]:
+        target = log_target(self.measurement, self.target)
+        labels = ("", "compared with") if self.compare_with else ("",)
+        for label, runs in zip(labels, (self.series, self.compare_with), strict=False):
+            traces = selected(*runs)
+            yield Line(
+                label=label,
+                along=self.sized_by[1],
+                of=self._subject(target),
+                sizes=self.sizes(traces),
+                logarithms=np.stack([one.cost for one in self._crossings(traces, target)]),
+                expected=None if self.compare_with else self.expected,
+            )
+
+    def _subject(self, target: float) -> str:
+        return f"{unit_of(self.spent)} to {target_name(self.measurement, target)}"
+
+    def _crossings(self, traces: Sequence[Trace], target: float) -> list[Crossings]:
+        return [crossings(trace, self.measurement, self.spent, target) for trace in traces]
+
     def _to(self, results: Results, target: float) -> Finding:
-        subject = f"{unit_of(self.spent)} to {target_name(self.measurement, target)}"
+        subject = self._subject(target)
         series, other = results.selected(*self.series), results.selected(*self.compare_with)
         numbers = self.sizes(series)
-        found = [
-            [crossings(trace, self.measurement, self.spent, target) for trace in traces]
-            for traces in (series, other)
-            if traces
-        ]
+        found = [self._crossings(traces, target) for traces in (series, other) if traces]
         if other:
             self.sizes(other)
         told = ", against ".join(self._told(numbers, of_series) for of_series in found)

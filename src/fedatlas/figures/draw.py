@@ -2,7 +2,7 @@
 
 from matplotlib.figure import Figure as Canvas
 
-from fedatlas.figures import convergence, final, region, scaling, sensitivity
+from fedatlas.figures import convergence, final, region, scaling, sensitivity, slopes
 from fedatlas.figures.style import Shown
 
 _KINDS = {
@@ -11,6 +11,7 @@ _KINDS = {
     "scaling": scaling.compose,
     "final": final.compose,
     "sensitivity": sensitivity.compose,
+    "slopes": slopes.compose,
 }
 
 

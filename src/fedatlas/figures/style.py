@@ -17,6 +17,7 @@ from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.levels import above_start, diverged, smallest
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.files import write_atomically
+from fedatlas.schema.claims import Claim
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.selection import Selection
 
@@ -44,7 +45,7 @@ class Shown:
     """What an experiment's figure shows.
 
     run_titles: run → title. traces: run → point → trace. chosen: run → its chosen point. rule: by
-    which it was chosen.
+    which it was chosen. claims: whose slopes are drawn.
     """
 
     figure: Figure
@@ -52,6 +53,7 @@ class Shown:
     traces: Traces
     chosen: Mapping[str, Choice]
     rule: Selection = field(default_factory=Selection)
+    claims: tuple[Claim, ...] = ()
 
     def chosen_trace(self, run: str) -> xr.Dataset:
         """A run's trace at its chosen point."""

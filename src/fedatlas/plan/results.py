@@ -7,7 +7,7 @@ from typing import Any
 from fedatlas.plan.build import Plan, validated_partitions
 from fedatlas.plan.data import shards
 from fedatlas.plan.places import RESULTS
-from fedatlas.schema.claims import claim_module
+from fedatlas.schema.claims import Claim, claim_module
 from fedatlas.schema.runs import RunSpec
 
 #: Files that the report shows: their section, and what they show.
@@ -102,9 +102,17 @@ def judged_file(plan: Plan, experiment: str, file: str) -> list[str]:
 
 def judging_code(plan: Plan, experiment: str) -> list[str]:
     """The modules that judge an experiment's claims: of the kinds only those that it states."""
-    claims = plan.experiments[experiment].claims
-    kinds = {kind for claim in claims for kind in claim.test.kinds}
-    return ["fedatlas.evaluation.verdicts", *(claim_module(kind) for kind in sorted(kinds))]
+    return ["fedatlas.evaluation.verdicts", *_kinds(plan.experiments[experiment].claims)]
+
+
+def drawing_code(plan: Plan, experiment: str) -> list[str]:
+    """The modules that draw an experiment's figure, and those of claims whose slopes it has."""
+    return ["fedatlas.figures.draw", *_kinds(plan.experiments[experiment].drawn_claims)]
+
+
+def _kinds(claims: Iterable[Claim]) -> list[str]:
+    """The modules of the kinds of claims."""
+    return sorted({claim_module(kind) for claim in claims for kind in claim.test.kinds})
 
 
 def first_shards(plan: Plan, name: str) -> list[str]:

@@ -27,7 +27,10 @@ def claims(plan: Plan, name: str) -> str:
 
 def figure(plan: Plan, name: str) -> str:
     """What a figure depends on besides traces."""
-    return keys(plan, name, "figure", title=title(plan, name), runs=plan.run_titles(name))
+    experiment = plan.experiments[name]
+    drawn = [claim.model_dump(mode="json") for claim in experiment.drawn_claims]
+    more = {"claims": drawn} if drawn else {}
+    return keys(plan, name, "figure", title=title(plan, name), runs=plan.run_titles(name), **more)
 
 
 def graphs(plan: Plan, name: str) -> str:

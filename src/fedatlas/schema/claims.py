@@ -122,6 +122,11 @@ class ClaimTest(Model, ABC):
         return () if cost is None else (cost,)
 
     @property
+    def has_slopes(self) -> bool:
+        """Whether it judges slopes along runs of rising size, which a figure can draw."""
+        return False
+
+    @property
     def of_choice(self) -> bool:
         """Whether it looks at the points that a selection chose."""
         return "trained" in self.needs

@@ -122,6 +122,12 @@ class Experiment(Model):
         looked_at = {*self.figure.measurements, self.selection.measurement}
         return "suboptimality" in looked_at.union(*(claim.test.measured for claim in self.claims))
 
+    @property
+    def drawn_claims(self) -> tuple[Claim, ...]:
+        """Claims whose slopes the figure draws, in its order."""
+        by_id = {claim.id: claim for claim in self.claims}
+        return tuple(by_id[name] for name in self.figure.claims)
+
     def partition_of(self, run: str) -> Partition:
         """The partition that a run works on."""
         return self.runs[run].partition or self.partition
@@ -259,6 +265,7 @@ class Experiment(Model):
             self._check_claim(claim)
         if self.figure.kind == "sensitivity":
             self._check_sensitivity(self.figure)
+        self._check_slopes(self.figure)
         self._check_what_is_looked_at()
         for run, other in shared.items():
             if self.runs[run].grid != self.runs[other].grid:
@@ -308,6 +315,16 @@ class Experiment(Model):
             known = name in (*stated.hyper_parameters, *stated.grid) or stated.tuned_in
             if not known and name != EFFECTIVE_STEP_SIZE and "." not in str(name):
                 raise ValueError(f"the figure's hyper_parameter: run '{run}' states no '{name}'")
+
+    def _check_slopes(self, figure: Figure) -> None:
+        """The figure draws slopes of claims that have some."""
+        sloping = [claim.id for claim in self.claims if claim.test.has_slopes]
+        for name in figure.claims:
+            if name not in sloping:
+                raise ValueError(
+                    f"the figure's claims: '{name}' is no claim of a slope; such claims are "
+                    f"{', '.join(sloping) or 'none'}"
+                )
 
     def _check_what_is_looked_at(self) -> None:
         """Runs must measure or count what claims, figure and selection look at."""

@@ -25,6 +25,7 @@ _KINDS_OF_KEY = {
     "published": ("final",),
     "hyper_parameter": ("sensitivity",),
     "bounds": ("sensitivity",),
+    "claims": ("slopes",),
 }
 
 
@@ -37,6 +38,7 @@ class Figure(Model):
         `region`: maps over networks of one run's time over another's, and of speed-up.
         `final`: where the seeds of each run's selected point ended.
         `sensitivity`: the levels by which points are chosen against a hyper-parameter of grids.
+        `slopes`: what claims of slopes are judged by, against the size, beside what is claimed.
     also: further measurements, each in a row of its own.
     dashed: run drawn in dashes → the run whose colour it takes.
     groups: label → runs by rising number of parties or clients. target: value to which the cost is
@@ -47,11 +49,14 @@ class Figure(Model):
     published: run → the number that the paper prints.
     hyper_parameter: on the x axis; `effective_step_size` is each method's own.
     bounds: run → theorem → the largest value of the hyper-parameter that it covers.
+    claims: ids of claims whose slopes are drawn, a panel each.
     measurement: on the y axis, or what is compared. costs: on the x axes, a column each.
     rows: what tells rows of panels apart. points: of grids, all or the selected ones.
     """
 
-    kind: Literal["convergence", "scaling", "region", "final", "sensitivity"] = "convergence"
+    kind: Literal["convergence", "scaling", "region", "final", "sensitivity", "slopes"] = (
+        "convergence"
+    )
     measurement: Measurement = "gradient_norm"
     also: tuple[Measurement, ...] = ()
     costs: tuple[Cost, ...] = Field(
@@ -68,11 +73,12 @@ class Figure(Model):
     published: dict[str, float] = Field(default={})
     hyper_parameter: str | None = None
     bounds: dict[str, dict[str, PositiveFloat]] = Field(default={})
+    claims: tuple[str, ...] = ()
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """All that the figure shows."""
-        return (self.measurement, *self.also)
+        """All that the figure shows, besides what its claims look at."""
+        return () if self.kind == "slopes" else (self.measurement, *self.also)
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -103,6 +109,8 @@ class Figure(Model):
             raise ValueError("dashed needs points: selected, as lines tell points apart otherwise")
         if self.kind == "scaling" and not self.groups:
             raise ValueError("kind scaling needs groups: a label and its runs by number of parties")
+        if self.kind == "slopes" and not self.claims:
+            raise ValueError("kind slopes needs claims: ids of those whose slopes it draws")
         if self.kind == "region" and not self.pairs:
             raise ValueError("kind region needs pairs: a run and the one that it is compared with")
         for runs in self.outlined.values():

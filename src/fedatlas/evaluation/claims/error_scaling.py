@@ -1,4 +1,4 @@
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -10,16 +10,22 @@ from fedatlas.evaluation.evidence import counts, level, plain
 from fedatlas.evaluation.levels import diverged, log_measurement, until
 from fedatlas.evaluation.relations import SHARES, check_pairs, judged_again
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.slopes import BoundTest, rising, slopes_of
+from fedatlas.evaluation.slopes import BoundTest, Line, Lines, rising, slopes_of
 from fedatlas.evaluation.theory_table import running_means
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.experiments import Experiment
-from fedatlas.schema.measurements import Level
+from fedatlas.schema.measurements import MEASUREMENTS, Level
 
 Size = Literal["rounds", "local_steps", "silos", "clients"]
+_ALONG: dict[Size, str] = {
+    "rounds": "rounds of a run",
+    "local_steps": "local steps of a round",
+    "silos": "silos",
+    "clients": "clients of each silo",
+}
 
 
-class ErrorScalingTest(BoundTest):
+class ErrorScalingTest(Lines, BoundTest):
     """The error that runs end with grows at most, or falls at least, as a size to a power.
 
     The statistic is how much lower the slope of log error over log size is than `power`. Theorems
@@ -69,10 +75,21 @@ class ErrorScalingTest(BoundTest):
         }
         yield from results.with_tuning([judged_again(self._of(results, traces), again)], *self.runs)
 
+    def lines(self, selected: Callable[..., list[Trace]]) -> Iterator[Line]:
+        traces = selected(*self.series)
+        of = MEASUREMENTS[self.measurement].long_name
+        yield Line(
+            label="",
+            along=_ALONG[self.size],
+            of=f"mean square of the {of}" if self.averaged else of,
+            sizes=self._sizes(traces),
+            logarithms=self._logarithms(traces),
+            expected=self.power,
+        )
+
     def _of(self, results: Results, traces: Sequence[Trace]) -> Finding:
         check_pairs(traces)
-        sizes = rising(traces, [self._size_of(trace) for trace in traces], self.size)
-        errors = np.stack([self._errors(trace) for trace in traces])
+        sizes, errors = self._sizes(traces), self._logarithms(traces)
         of = f"mean square of {self.measurement}" if self.averaged else self.measurement
         told = ", ".join(
             level(f"{self.size} = {size:g}", error)
@@ -87,6 +104,12 @@ class ErrorScalingTest(BoundTest):
         evidence += f"at most {self.power:g} claimed; {counts(effect)}"
         seconds = results.seconds_of_a_seed(traces) if outcome == "undecided" else None
         return Finding("", outcome, evidence, effect, seconds=seconds)
+
+    def _sizes(self, traces: Sequence[Trace]) -> np.ndarray:
+        return rising(traces, [self._size_of(trace) for trace in traces], self.size)
+
+    def _logarithms(self, traces: Sequence[Trace]) -> np.ndarray:
+        return np.stack([self._errors(trace) for trace in traces])
 
     def _errors(self, trace: Trace) -> np.ndarray:
         """(seeds,) logarithms; +inf for a seed that diverged."""

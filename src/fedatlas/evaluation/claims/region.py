@@ -1,17 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, SerializeAsAny, model_validator
 
 from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.slopes import Line, Lines
 from fedatlas.schema.claims import ClaimTest, Finding
 from fedatlas.schema.experiments import Experiment
 
+if TYPE_CHECKING:
+    from fedatlas.evaluation.costs import Trace
 
-class RegionTest(ClaimTest):
+
+class RegionTest(Lines, ClaimTest):
     """A sentence that is claimed of part of a map: another test, in each of its cells.
 
     A case per cell: the sentence comes out as its worst cell does, and its evidence counts how
@@ -61,6 +65,10 @@ class RegionTest(ClaimTest):
         return tuple(dict.fromkeys(one for test in self.cells.values() for one in test.counted))
 
     @property
+    def has_slopes(self) -> bool:
+        return all(test.has_slopes for test in self.cells.values())
+
+    @property
     def of_choice(self) -> bool:
         return any(test.of_choice for test in self.cells.values())
 
@@ -70,6 +78,13 @@ class RegionTest(ClaimTest):
                 test.check(experiment)
             except ValueError as error:
                 raise ValueError(f"cell '{name}': {error}") from None
+
+    def lines(self, selected: Callable[..., list[Trace]]) -> Iterator[Line]:
+        """Those of all cells, by their names."""
+        for name, test in self.cells.items():
+            assert isinstance(test, Lines)  # as has_slopes says
+            for line in test.lines(selected):
+                yield replace(line, label=f"{name}, {line.label}" if line.label else name)
 
     def judge(self, results: Results) -> Iterator[Finding]:
         for name, test in self.cells.items():
