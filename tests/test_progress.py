@@ -5,6 +5,8 @@ import io
 from rich.console import Console
 
 from fedatlas.cli.progress import Steps, shown_with_a_bar
+from fedatlas.cli.run import with_unlocking
+from fedatlas.plan.places import snakefile
 
 #: Of a real run of `snakemake --quiet rules`, with a job that failed.
 PRINTED = """Using workflow specific profile profiles/default for setting default arguments.
@@ -66,7 +68,26 @@ def test_without_a_terminal_steps_are_lines():
     shown = stream.getvalue().splitlines()
     steps = [line for line in shown if " steps, " in line]
     assert [line.partition(",")[0] for line in steps] == ["1 of 4 steps", "2 of 4 steps"]
+    assert all("about" in line for line in steps)  # at a quarter and a half
     assert [line for line in shown if line not in steps] == TOLD
+
+
+def test_the_first_steps_tell_no_time_left(monkeypatch):
+    monkeypatch.setattr("fedatlas.cli.progress._SECONDS", 0.0)
+    stream, printed = io.StringIO(), ["Job stats:\n", "total  133\n", "\n"]
+    printed.append("1 of 133 steps (1%) done\n")
+    shown_with_a_bar(printed, Console(file=stream))
+    assert "1 of 133 steps, 0:00 so far\n" in stream.getvalue()
+    assert "left" not in stream.getvalue()
+
+
+def test_a_lock_that_was_left_is_told_with_the_command_that_removes_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown = list(with_unlocking(["It can be removed with the --unlock argument.\n"]))
+    assert shown[1:] == [f"Call: snakemake --snakefile {snakefile()} --unlock\n"]
+    (tmp_path / "Snakefile").touch()
+    shown = list(with_unlocking(["LockException:\n", "removed with the --unlock argument.\n"]))
+    assert shown[2:] == ["Call: snakemake --unlock\n"]
 
 
 def test_on_a_terminal_there_is_a_bar():

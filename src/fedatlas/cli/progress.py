@@ -82,12 +82,10 @@ def shown_with_a_bar(lines: Iterable[str], console: Console) -> None:
             due = share >= told + _TOLD_EVERY or (share > told and now >= last + _SECONDS)
             if not console.is_terminal and due:
                 told, last, elapsed = share, now, now - began
-                left = elapsed * (1 - share) / share
-                console.print(
-                    f"{steps.done} of {steps.total} steps, {_clock(elapsed)} so far, "
-                    f"about {_clock(left)} left",
-                    highlight=False,
-                )
+                said = f"{steps.done} of {steps.total} steps, {_clock(elapsed)} so far"
+                if share >= _TOLD_EVERY:  # the first steps say little of the others
+                    said += f", about {_clock(elapsed * (1 - share) / share)} left"
+                console.print(said, highlight=False)
 
 
 def _clock(seconds: float) -> str:
