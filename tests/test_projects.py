@@ -200,6 +200,12 @@ def lab(tmp_path, monkeypatch):
     return tmp_path / "lab"
 
 
+def test_a_project_runs_as_the_repository_does(lab):
+    settings = (lab / "profiles/default/config.yaml").read_text("utf-8")
+    assert settings == (ROOT / "profiles/default/config.yaml").read_text("utf-8")
+    assert "keep-going: true" in settings and "rerun-incomplete: true" in settings
+
+
 def test_starts_pass_their_checks(config, lab, monkeypatch, tmp_path):
     for kind, name in (("method", "my_own"), ("dataset", "letters"), ("experiment", "second")):
         assert "Next: " in fedatlas("new", kind, name)

@@ -11,7 +11,7 @@ import typer
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
-from fedatlas.plan.places import catalogue_files, is_shipped
+from fedatlas.plan.places import catalogue_files, is_shipped, repository
 
 #: Files of a project, each with the template that it begins as.
 _PROJECT = {
@@ -21,6 +21,8 @@ _PROJECT = {
     ".gitignore": "gitignore",
     "experiments/first.yaml": "experiment",
 }
+#: The workflow's own settings of Snakemake, which a project needs, too.
+_PROFILE = "profiles/default/config.yaml"
 
 
 class Kind(StrEnum):
@@ -34,7 +36,7 @@ class Kind(StrEnum):
 
 # How names are written, which become names of files, keys and classes.
 _NAMES = {
-    Kind.METHOD: (r"[a-z][a-z0-9_]*", "small letters, digits and underscores"),
+    Kind.METHOD: (r"[a-z][a-z0-9_]*", "small letters, digits and underscores, a letter first"),
     Kind.DATASET: (r"[A-Za-z0-9][A-Za-z0-9.-]*", "letters, digits, dots and hyphens"),
     Kind.EXPERIMENT: (r"[a-z0-9][a-z0-9-]*", "small letters, digits and hyphens"),
     Kind.PROJECT: (r"[A-Za-z0-9][A-Za-z0-9._-]*", "letters, digits, dots, hyphens and underscores"),
@@ -51,7 +53,7 @@ def new(
     """
     form, told = _NAMES[kind]
     if not re.fullmatch(form, name):
-        raise FedatlasError(f"{kind} '{name}': a name is written in {told}, a letter first")
+        raise FedatlasError(f"{kind} '{name}': a name is written in {told}")
     if kind is not Kind.PROJECT and is_shipped(Path("config")):
         raise FedatlasError(
             f"{Path.cwd()} is the repository of fedatlas: begin a project elsewhere (fedatlas new "
@@ -66,9 +68,10 @@ def _begin_project(name: str) -> list[str]:
     for file, template in _PROJECT.items():
         called = {"name": name if template == "README" else Path(file).stem}
         _write(folder / file, _filled(template, **called))
+    _write(folder / _PROFILE, (repository() / _PROFILE).read_text(encoding="utf-8"))
     return [
         f"{folder}: a project with an experiment, experiments/first.yaml.",
-        f"Next: cd {folder}, and snakemake --cores 2; or fedatlas new method NAME there.",
+        f"Next: cd {folder}, and fedatlas run 'project-*'; or fedatlas new method NAME there.",
     ]
 
 
@@ -85,7 +88,7 @@ def _begin_method(name: str) -> list[str]:
         f"Next: write `algorithm: {name}` into a run of experiments/*.yaml, with",
         "  hyper_parameters: {clients_per_round: 5, local_steps: 5, batch_size: 4, momentum: 0.9}",
         "  grid: {local_step_size: [0.03, 0.01, 0.003]}",
-        "and run snakemake: before it trains, a rehearsal checks what a method promises.",
+        "and fedatlas run that experiment: a rehearsal first checks what a method promises.",
     ]
 
 
@@ -101,7 +104,7 @@ def _begin_dataset(name: str) -> list[str]:
     return [
         f"{file}: an entry '{name}', to be filled in.",
         f"Next: put the file at DIR/{name}/train.libsvm, name `dataset: {name}` in an experiment,",
-        "  and run snakemake --cores 2 --config mirror=DIR",
+        "  and fedatlas run that experiment with --mirror DIR",
     ]
 
 
@@ -110,7 +113,7 @@ def _begin_experiment(name: str) -> list[str]:
     _write(file, _filled("experiment", name=name))
     return [
         f"{file}: the experiment project-{name}, two methods on bundled data.",
-        f"Next: snakemake --cores 2 --config 'experiments=[\"project-{name}\"]'",
+        f"Next: fedatlas run project-{name}",
     ]
 
 

@@ -22,8 +22,11 @@ _CHATTER = re.compile(
     r"Select jobs to execute|Execute \d+ jobs|\[\w{3} \w{3} +\d+ [\d:]+ \d{4}\]$"
     r"|Assuming unrestricted|Using (workflow specific )?profile|Config file .* is extended"
     r"|Building DAG|Using shell:|Provided (cores|resources)|Rules claiming"
-    r"|Singularity containers|Complete log\(s\)"
+    r"|Singularity containers|Complete log\(s\)|Cannot restore .* no backup found"
+    r"|RuleException:$|CalledProcessError in file"
 )
+# Of a failed job: its whole command, which is long. The end tells of every failure.
+_FAILED = re.compile(r"Command 'set -euo pipefail;.*> (\S+) 2>&1' returned non-zero exit status")
 # Where there is no terminal to draw on: after so much of all steps, or so many seconds.
 _TOLD_EVERY, _SECONDS = 0.1, 60.0
 
@@ -73,7 +76,9 @@ def shown_with_a_bar(lines: Iterable[str], console: Console) -> None:
         bar = progress.add_task("reading the workflow", total=None)
         for line in lines:
             if steps.heed(line.rstrip("\n")):
-                console.print(line.rstrip("\n"), markup=False, highlight=False, soft_wrap=True)
+                failed = _FAILED.match(line)
+                text = f"A job failed, see {failed[1]}" if failed else line.rstrip("\n")
+                console.print(text, markup=False, highlight=False, soft_wrap=True)
             progress.update(
                 bar, description=steps.last, completed=steps.done, total=steps.total or None
             )
@@ -82,12 +87,10 @@ def shown_with_a_bar(lines: Iterable[str], console: Console) -> None:
             due = share >= told + _TOLD_EVERY or (share > told and now >= last + _SECONDS)
             if not console.is_terminal and due:
                 told, last, elapsed = share, now, now - began
-                left = elapsed * (1 - share) / share
-                console.print(
-                    f"{steps.done} of {steps.total} steps, {_clock(elapsed)} so far, "
-                    f"about {_clock(left)} left",
-                    highlight=False,
-                )
+                said = f"{steps.done} of {steps.total} steps, {_clock(elapsed)} so far"
+                if share >= _TOLD_EVERY:  # the first steps say little of the others
+                    said += f", about {_clock(elapsed * (1 - share) / share)} left"
+                console.print(said, highlight=False)
 
 
 def _clock(seconds: float) -> str:

@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -51,9 +52,19 @@ def run(
         errors="replace",
     )
     assert process.stdout is not None
-    shown_with_a_bar(process.stdout, Console())
+    shown_with_a_bar(with_unlocking(process.stdout), Console())
     # Ctrl-C reaches Snakemake, too, which ends its jobs and then itself.
-    raise typer.Exit(process.wait())
+    if status := process.wait():
+        raise typer.Exit(status)
+    print("What came out, and where to look: fedatlas summary")
+
+
+def with_unlocking(lines: Iterable[str]) -> Iterator[str]:
+    """Snakemake's lines; where one names its argument --unlock, the command after it."""
+    for line in lines:
+        yield line
+        if "--unlock argument" in line:
+            yield f"Call: {shlex.join(['snakemake', *_elsewhere(), '--unlock'])}\n"
 
 
 def _elsewhere() -> list[str]:

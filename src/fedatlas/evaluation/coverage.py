@@ -118,12 +118,13 @@ def readme_table(
     for key, paper in papers.items():
         whole = coverage[key].panels()
         own = [name for name, experiment in experiments.items() if experiment.paper == key]
-        others = coverage[key].panels("smaller", "other")
+        counts = [coverage[key].panels(*ran) for ran in (("smaller", "other"), ("never",))]
+        others, never = (str(count or "–") for count in counts)
         outcomes = outcomes_of(kept, experiments, own)
         rows.append(
             f"| [{paper.name}]({paper.address}) ({paper.year}) | "
             f"**{coverage[key].panels('paper')} of {whole}** | {others} | "
-            f"{coverage[key].panels('never')} | {outcomes_told(outcomes) if outcomes else NONE} |"
+            f"{never} | {outcomes_told(outcomes) if outcomes else NONE} |"
         )
     return "\n".join(rows)
 
