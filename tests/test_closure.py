@@ -14,6 +14,7 @@ import pytest
 import fedatlas
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.closure import SourceTree, import_closure
+from fedatlas.plan import results
 from fedatlas.plan.code import Stamps
 from fedatlas.plan.places import RESULTS
 
@@ -287,6 +288,23 @@ def test_stamps_of_many_modules_are_files_that_processes_share(package):
     assert set(folder.iterdir()) == files
     assert Path(*files).read_text() == trees[0](*modules) + "\n"
     assert Stamps(folder.parent, trees[0]).of(*modules[1:]) not in found
+
+
+def test_stamps_that_jobs_ask_for_are_written_beforehand(tmp_path, plan):
+    """A stamp that comes while Snakemake builds its graph counts as missing."""
+    stamped = Stamps(tmp_path, lambda *modules: "digest")
+    stamped.write_all(plan)
+    before = set((tmp_path / "code").iterdir())
+    asked = [getattr(results, name) for name in dir(results) if name.endswith("_code")]
+    assert len(asked) > 3
+    for code in asked:
+        for name, experiment in plan.experiments.items():
+            if code is results.landscape_code and experiment.landscape is None:
+                continue
+            if code is results.budgets_code and experiment.budgets is None:
+                continue
+            stamped.of(*code(plan, name))
+    assert set((tmp_path / "code").iterdir()) == before
 
 
 # What is compiled, kept on disk.

@@ -48,6 +48,7 @@ class Lines(ABC):
 
     @property
     def has_slopes(self) -> bool:
+        """Always: its lines."""
         return True
 
     @abstractmethod

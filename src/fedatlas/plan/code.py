@@ -53,6 +53,7 @@ class Stamps:
         for name, experiment in plan.experiments.items():
             found.add(tuple(data.reading_code(plan.catalogue, experiment.dataset)))
             found.add(tuple(results.judging_code(plan, name)))
+            found.add(tuple(results.drawing_code(plan, name)))
             if experiment.landscape is not None:
                 found.add(tuple(results.landscape_code(plan, name)))
             if experiment.budgets is not None:
