@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import fedatlas
+from fedatlas.plan import results
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.closure import SourceTree, import_closure
-from fedatlas.plan import results
 from fedatlas.plan.code import Stamps
 from fedatlas.plan.places import RESULTS
 
@@ -290,8 +290,9 @@ def test_stamps_of_many_modules_are_files_that_processes_share(package):
     assert Stamps(folder.parent, trees[0]).of(*modules[1:]) not in found
 
 
-def test_stamps_that_jobs_ask_for_are_written_beforehand(tmp_path, plan):
+def test_stamps_that_jobs_ask_for_are_written_beforehand(tmp_path):
     """A stamp that comes while Snakemake builds its graph counts as missing."""
+    plan = build_plan(Path("config"))
     stamped = Stamps(tmp_path, lambda *modules: "digest")
     stamped.write_all(plan)
     before = set((tmp_path / "code").iterdir())
