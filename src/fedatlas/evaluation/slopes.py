@@ -42,6 +42,11 @@ class Line:
     logarithms: np.ndarray
     expected: float | None
 
+    @property
+    def complete(self) -> np.ndarray:
+        """(runs, seeds) logarithms of the seeds that have one at every size."""
+        return self.logarithms[:, np.isfinite(self.logarithms).all(axis=0)]
+
 
 class Lines(ABC):
     """A test whose slopes a figure can draw."""

@@ -11,12 +11,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from fedatlas.evaluation.claims.growth import clients
 from fedatlas.evaluation.claims.scaling import parties, times
 from fedatlas.evaluation.costs import Trace, specification
-from fedatlas.figures.style import DASHED, Shown, colours, legend_beside, put_title
+from fedatlas.figures.style import DASHED, MARKERS, Shown, colours, legend_beside, put_title
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
-
-_MARKERS = "osD^vP*"
 
 
 def compose(title: str, shown: Shown) -> Canvas:
@@ -43,7 +41,7 @@ def compose(title: str, shown: Shown) -> Canvas:
         look: dict[str, Any] = {
             "color": colour_of[label],
             "ls": DASHED if label in dashed else "-",
-            "marker": _MARKERS[number % len(_MARKERS)],
+            "marker": MARKERS[number % len(MARKERS)],
             "ms": 4.5,
             "mfc": "white" if label in dashed else colour_of[label],
         }

@@ -11,13 +11,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogFormatterSciNotation, NullLocator
 
 from fedatlas.evaluation.slopes import Line, Lines, slopes_of
-from fedatlas.figures.style import Shown, colours, legend_beside, put_title
+from fedatlas.figures.style import MARKERS, Shown, colours, legend_beside, put_title
 from fedatlas.schema.claims import Claim
 
 _COLUMNS = 2
 _LETTERS = 46  # of a line above a panel
 _LEAST = 0.5  # decades that an axis shows, lest what is level look steep
-_MARKERS = "osD^vP*"
 
 
 class _Numbers(LogFormatterSciNotation):
@@ -52,7 +51,7 @@ def _draw(place: Axes, claim: Claim, shown: Shown) -> None:
     found = sorted(lines, key=_by_numbers)
     colour_of = colours({line.label: line.label for line in found}, {})
     handles: list[Line2D] = []
-    for line, marker in zip(found, _MARKERS * len(found), strict=False):
+    for line, marker in zip(found, MARKERS * len(found), strict=False):
         look: dict[str, Any] = {
             "color": colour_of[line.label],
             "marker": marker,
@@ -77,8 +76,8 @@ def _draw(place: Axes, claim: Claim, shown: Shown) -> None:
 
 
 def _draw_line(place: Axes, line: Line, look: dict[str, Any]) -> None:
-    whole = line.logarithms[:, _healthy(line)]
-    if not whole.shape[1]:
+    whole = line.complete
+    if not whole.size:
         return
     low, high = 10 ** whole.min(axis=1), 10 ** whole.max(axis=1)
     place.fill_between(line.sizes, low, high, color=look["color"], alpha=0.15, linewidth=0)
@@ -88,8 +87,8 @@ def _draw_line(place: Axes, line: Line, look: dict[str, Any]) -> None:
 def _draw_expected(place: Axes, line: Line, slope: float) -> Line2D:
     """The slope that is claimed, through the middle of a line."""
     look: dict[str, Any] = {"color": "grey", "ls": ":", "lw": 1.2}
-    whole = line.logarithms[:, _healthy(line)]
-    if whole.shape[1]:
+    whole = line.complete
+    if whole.size:
         centred = np.log10(line.sizes) - np.log10(line.sizes).mean()
         place.plot(line.sizes, 10 ** (whole.mean() + slope * centred), zorder=2, **look)
     return Line2D([], [], label=f"claimed: slope {_slope(slope)}", **look)
@@ -97,14 +96,15 @@ def _draw_expected(place: Axes, line: Line, slope: float) -> Line2D:
 
 def _told(line: Line) -> str:
     """A legend's label: the median of the seeds' slopes and their range, and who is left out."""
-    whole = _healthy(line)
+    whole = line.complete
     name = f"{line.label}: " if line.label else ""
-    if not whole.any():
+    if not whole.size:
         return f"{name}no seed has all"
-    slopes = slopes_of(line.sizes, line.logarithms[:, whole])
+    slopes = slopes_of(line.sizes, whole)
     low, middle, high = (_slope(one) for one in (slopes.min(), np.median(slopes), slopes.max()))
-    lost = int((~whole).sum())
-    note = f"\n{lost} of {len(whole)} seeds left out" if lost else ""
+    seeds = line.logarithms.shape[1]
+    lost = seeds - whole.shape[1]
+    note = f"\n{lost} of {seeds} seeds left out" if lost else ""
     return f"{name}slope {middle}\n({low} to {high}){note}"
 
 
@@ -125,8 +125,3 @@ def _widen(place: Axes) -> None:
     place.set_ylim(10 ** (low - margin), 10 ** (high + margin))
     for put in (place.yaxis.set_major_formatter, place.yaxis.set_minor_formatter):
         put(_Numbers(minor_thresholds=(1.5, 0.6)))
-
-
-def _healthy(line: Line) -> np.ndarray:
-    """(seeds,) whether a seed has a value at every size."""
-    return np.asarray(np.isfinite(line.logarithms).all(axis=0))

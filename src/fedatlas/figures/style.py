@@ -36,6 +36,7 @@ STYLE: Any = {
     "svg.hashsalt": "fedatlas",  # equal figures give equal files
     "svg.fonttype": "path",
 }
+MARKERS = "osD^vP*"
 DOTS_PER_INCH = 150
 _LETTERS_PER_INCH = 13  # in a title
 
