@@ -161,6 +161,18 @@ def test_a_cheap_run_is_not_left_out_of_the_limits():
     assert place.get_ylim() == pytest.approx((0.5825, 0.9675))
 
 
+def test_a_seed_that_falls_does_not_squeeze_the_others():
+    """It leaves the axis, and the label says so; two that fall are a band, and stay."""
+    ends = [0.957, 0.958, 0.959, 0.96, 0.961, 0.962]
+    for fallen, low in ((1, 0.89), (2, 0.2)):
+        trace = rising(*ends)
+        trace.test_auroc[:fallen, -2] = 0.2
+        canvas = compose("AUROC", shown({"page": {"p": trace}}, Figure(measurement="test_auroc")))
+        place = canvas.axes[0]
+        assert (place.get_ylim()[0] > low) == (fallen == 1)
+        assert place.get_ylabel().endswith("(a seed leaves this axis)") == (fallen == 1)
+
+
 def test_an_early_record_does_not_squeeze_a_logarithmic_axis():
     """A constant scores 0.2 and has a cost already, as tables of gradients have."""
     late = np.linspace(0.9, 0.96, 39)

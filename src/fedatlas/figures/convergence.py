@@ -51,6 +51,9 @@ _DOTTED: Any = {"ls": (0, (1, 2.5)), "lw": 1.0, "alpha": 0.8}
 _UNRECORDED = "thin dots: nothing was recorded in between"
 # What the axis of a measurement that rises to 1 says where it leaves out the start of curves.
 _CUT = "(curves start below this axis)"
+_LEFT = "(a seed leaves this axis)"
+# A lowest or highest seed that makes the axis longer than so many times is left out of its limits.
+_STRETCH = 4.0
 # How many letters fit along the height and the width of a panel.
 _LETTERS_OF_LABEL, _LETTERS_OF_COST = 34, 42
 
@@ -105,10 +108,10 @@ def compose(title: str, shown: Shown) -> Canvas:
             notes.append(floor_told(row.measurement))
         label = textwrap.fill(MEASUREMENTS[row.measurement].long_name, _LETTERS_OF_LABEL)
         if row.measurement in LARGER_IS_BETTER:
-            low, high, is_cut = _heights(row, logarithmic)
+            low, high, told = _heights(row, logarithmic)
             places[0].set_ylim(low, high)  # the row shares them
             places[0].ticklabel_format(axis="y", useOffset=False)
-            label += f"\n{_CUT}" if is_cut else ""
+            label = "\n".join([label, *told])
         places[0].set_ylabel(f"{row.title}\n{label}" if row.title else label)
         marked = _mark_full_rounds(places[0], figure.costs[0], row.curves)
         if row.measurement == figure.measurement:  # rows of other measurements share its curves
@@ -244,32 +247,43 @@ def _mixed(colour: str, other: str, share: float) -> tuple[float, ...]:
     return tuple((1 - share) * own + share * more for own, more in pair)
 
 
-def _heights(row: _Row, logarithmic: Mapping[str, bool]) -> tuple[float | None, float | None, bool]:
-    """Limits of a row's y axis, without the start of curves, and whether that is cut.
+def _heights(
+    row: _Row, logarithmic: Mapping[str, bool]
+) -> tuple[float | None, float | None, list[str]]:
+    """Limits of a row's y axis, and what the axis must say of curves that they cut.
 
     Curves start at the score of a constant and end close together; the start would squeeze the
     ends. It is the first tenth of costs on a linear x axis. A logarithmic one shows the start at
     length: its first tenth of records is left out only if it would take half of the height.
+    A seed that falls, too, would squeeze all others: see `_STRETCH`.
     logarithmic: by cost, whether the x axis is.
     """
-    kept, left, early = [np.empty(0)], [np.empty(0)], [np.empty(0)]
+    kept, left, early = [np.empty((1, 0))], [np.empty(0)], [np.empty(0)]
     for cost, is_logarithmic in logarithmic.items():
         for curve in row.curves:
             x, y = _healthy_seeds(curve, row.measurement, cost, is_logarithmic)
             if len(y):
                 late = np.arange(len(x)) >= len(x) / 10 if is_logarithmic else x >= x[-1] / 10
-                kept.append(y[:, late].ravel())
+                kept.append(y[:, late])
                 (early if is_logarithmic else left).append(y[:, ~late].ravel())
-    values, started = np.concatenate(kept), np.concatenate(early)
+    values, started = np.concatenate([y.ravel() for y in kept]), np.concatenate(early)
     if not len(values):
-        return None, None, False
+        return None, None, []
+    inner = np.concatenate([_without_extremes(y).ravel() for y in kept])
+    leaves = bool(np.ptp(values) > _STRETCH * np.ptp(inner) > 0)
+    values = inner if leaves else values
     shown = np.concatenate([values, started])
     if np.ptp(values) > np.ptp(shown) / 2:
         values, started = shown, np.empty(0)
     low, high = values.min(), values.max()
     margin = max(0.05 * (high - low), 1e-3)
-    cut = np.concatenate([*left, started]) < low - margin
-    return low - margin, high + margin, bool(cut.any())
+    cut = bool((np.concatenate([*left, started]) < low - margin).any())
+    return low - margin, high + margin, [_CUT] * cut + [_LEFT] * leaves
+
+
+def _without_extremes(values: np.ndarray) -> np.ndarray:
+    """Without the lowest and highest seed of each record; all of fewer than four seeds."""
+    return np.sort(values, axis=0)[1:-1] if len(values) >= 4 else values
 
 
 def _healthy_seeds(
