@@ -51,6 +51,8 @@ def test_unknown_names_are_answered_with_the_known_ones(tmp_path):
         FedatlasError, match=r"datasets\.yaml: no data set 'a9'; known: other, tiny"
     ):
         catalogue["a9"]
+    with pytest.raises(FedatlasError, match="no data set 'othr'; similar: other; known: "):
+        catalogue["othr"]
     with pytest.raises(FedatlasError, match="'tiny' has no split 'test'; it has: train"):
         catalogue["tiny"].split("test")
 

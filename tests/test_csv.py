@@ -138,6 +138,20 @@ def test_a_wrong_file_or_header_is_named(tmp_path, content, problem):
     assert str(caught.value).startswith(f"{path}{problem}")
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_fields_are_divided_by_the_declared_delimiter(tmp_path, delimiter):
+    text = f"{HEADER}\n1,1,-2.5,z,0\n2,0,1e5,x,\n,,,,\n".replace(",", delimiter)
+    table = changed(drop_missing=True, delimiter=delimiter)
+    samples = read_csv(written(tmp_path / "t", text), table, SIGNS)
+    assert samples.features.tolist() == [[-2.5, 0, 0, 1, 1, 0, 0]]
+
+
+def test_another_delimiter_than_the_declared_one_is_suspected(tmp_path):
+    path = written(tmp_path / "t", "id;y;a;c;n\n1;1;2;x;0\n")
+    with pytest.raises(FedatlasError, match=r"t:1: the header is one field, 'id;y;a;c;n'; state"):
+        read_csv(path, TABLE, SIGNS)
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FedatlasError, match="nowhere: cannot be read: No such file"):
         read_csv(tmp_path / "nowhere", TABLE, SIGNS)

@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from types import ModuleType
 
-from fedatlas.errors import FedatlasError, named
+from fedatlas.errors import FedatlasError, named, similar
 from fedatlas.extensions import import_extension
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.projects import code_folders
@@ -35,7 +35,8 @@ def algorithm_class(name: str) -> type[Algorithm]:
     """The class in the method's file; FedatlasError names the methods that exist."""
     if name not in algorithm_names():
         raise FedatlasError(
-            f"unknown algorithm '{name}'; there are: {', '.join(algorithm_names())}"
+            f"unknown algorithm '{name}'{similar(name, algorithm_names())}; "
+            f"there are: {', '.join(algorithm_names())}"
         )
     full_name = f"{__name__}.{name}"
     return _class_in(sys.modules.get(full_name) or import_extension(full_name))

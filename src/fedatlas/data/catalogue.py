@@ -7,7 +7,7 @@ from typing import Any
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.formats import dataset_of
 from fedatlas.data.raw_files import RawFile
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, similar
 from fedatlas.schema.models import read_yaml
 
 
@@ -22,7 +22,9 @@ class Catalogue(dict[str, Dataset]):
     def __missing__(self, name: str) -> Dataset:
         """Raise FedatlasError, which names the known ones."""
         files = " and ".join(map(str, self.paths))
-        raise FedatlasError(f"{files}: no data set '{name}'; known: {', '.join(sorted(self))}")
+        raise FedatlasError(
+            f"{files}: no data set '{name}'{similar(name, self)}; known: {', '.join(sorted(self))}"
+        )
 
     def raw_files(self) -> dict[str, RawFile]:
         """Every raw file of every split by its `local_path`, archives of members excluded."""

@@ -33,7 +33,7 @@ _WORDS = {
     "string_too_short": "must have at least {min_length} letters",
     "string_type": "must be text; write it in quotes",
     "too_long": "must hold at most {max_length} values, not {actual_length}",
-    "too_short": "must hold at least {min_length} values, not {actual_length}",
+    "too_short": "must hold {min_length} or more values, not {actual_length}",
     "tuple_type": "must be a list, such as [1, 2]",
     "url_parsing": "must be an address, such as https://example.org/file",
     "url_type": "must be an address, such as https://example.org/file",

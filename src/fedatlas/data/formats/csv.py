@@ -72,6 +72,7 @@ class CsvTable(Model):
         ones, in the order given here. ignore: columns to leave out.
     drop_missing: leave out rows that lack a value outside the ignored columns; otherwise such a
         row is an error.
+    delimiter: what stands between fields.
     """
 
     label: str
@@ -79,6 +80,7 @@ class CsvTable(Model):
     one_hot: tuple[OneHot, ...] = ()
     ignore: tuple[str, ...] = ()
     drop_missing: bool = False
+    delimiter: Literal[",", ";", "\t", "|"] = ","
 
     @model_validator(mode="after")
     def _names_each_column_once(self) -> Self:
@@ -127,7 +129,7 @@ class CsvDataset(Dataset):
 
 
 def read_csv(path: Path, table: CsvTable, labels: Mapping[str, float] | None) -> Samples:
-    """Read comma-separated UTF-8 text with a header line.
+    """Read UTF-8 text of delimited fields with a header line.
 
     table: what the columns hold. labels: raw label → value; None takes labels as they are.
     Fields may be quoted but hold no line break. Returns (n, d) dense features in the order of
@@ -165,7 +167,7 @@ def read_csv(path: Path, table: CsvTable, labels: Mapping[str, float] | None) ->
 def _fields(path: Path, table: CsvTable) -> dict[str, Sequence[str]]:
     """The texts of each column, without the header."""
     rows: list[list[str]] = []
-    reader = csv.reader(_lines(path), strict=True)
+    reader = csv.reader(_lines(path, table.delimiter), delimiter=table.delimiter, strict=True)
     try:
         for row in reader:
             rows.append(row)
@@ -185,18 +187,22 @@ def _fields(path: Path, table: CsvTable) -> dict[str, Sequence[str]]:
     return dict(zip(rows[0], zip(*rows[1:], strict=True), strict=True))
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _lines(path: Path, delimiter: str) -> Iterator[str]:
     """The lines, of which each is a row; blank ones at the end are left out."""
     with reading(path):
-        content = path.read_bytes().removeprefix(BOM_UTF8).rstrip()
-    if not content:
+        content = path.read_bytes().removeprefix(BOM_UTF8)
+    lines = content.splitlines()
+    # A last field may be empty: tabs at the end are no blanks where they delimit.
+    while lines and not lines[-1].strip() and delimiter.encode() not in lines[-1]:
+        lines.pop()
+    if not lines:
         raise FedatlasError(f"{path}: is empty")
-    for number, line in enumerate(content.splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
             raise FedatlasError(f"{path}:{number}: is not UTF-8 text: {error.reason}") from error
-        if not text.strip():
+        if not text.strip() and delimiter not in text:
             raise FedatlasError(f"{path}:{number}: the line is blank")
         if "\0" in text:
             raise FedatlasError(f"{path}:{number}: holds a NUL byte; the file is damaged")
@@ -207,6 +213,11 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _check_header(path: Path, header: list[str], table: CsvTable) -> None:
     """The header must name the declared columns, each once."""
+    if len(header) == 1 < len(table.columns):
+        raise FedatlasError(
+            f"{path}:1: the header is one field, '{header[0]}'; state 'delimiter' under 'csv' if "
+            f"fields are not divided by {table.delimiter!r}"
+        )
     for name, times in Counter(header).items():
         if times > 1:
             raise FedatlasError(f"{path}:1: column '{name}' occurs twice")
