@@ -133,7 +133,10 @@ def _check_equal_clients(partition: HorizontalPartition, rows: int | None) -> No
     """The mean over clients is that over rows only if all have equally many."""
     why = "suboptimality needs clients that have equally many samples"
     if rows is None:
-        raise FedatlasError(f"{why}, of rows that the catalogue does not count; state 'samples'")
+        raise FedatlasError(
+            f"{why}, and nothing says how many rows there are; state 'partition.samples', a multiple "
+            f"of the {partition.clients} clients, or the split's 'rows' in the catalogue"
+        )
     samples = len(train_and_test_rows(partition, rows)[0])
     if samples % partition.clients:
         raise FedatlasError(
