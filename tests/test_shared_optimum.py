@@ -669,7 +669,8 @@ def test_runs_without_the_shared_optimum_are_refused_by_name(tmp_path, run, chan
 def test_rows_that_the_catalogue_does_not_count_must_be_stated(tmp_path):
     build_plan(config(tmp_path / "a", None, small=experiment()))
     without = changed(experiment(), {"runs.fedavg.partition.samples": None})
-    with pytest.raises(FedatlasError, match=r"runs\.fedavg: .*does not count; state 'samples'$"):
+    needed = r"runs\.fedavg: .*state 'partition.samples', a multiple of the 5 clients, or "
+    with pytest.raises(FedatlasError, match=needed):
         build_plan(config(tmp_path / "b", None, small=without))
     uneven = changed(experiment(), {"runs.fedavg.partition.samples": 59})
     with pytest.raises(FedatlasError, match=r"5 clients do not share 49 training rows evenly"):

@@ -134,8 +134,8 @@ def _check_equal_clients(partition: HorizontalPartition, rows: int | None) -> No
     why = "suboptimality needs clients that have equally many samples"
     if rows is None:
         raise FedatlasError(
-            f"{why}, and nothing says how many rows there are; state 'partition.samples', a multiple "
-            f"of the {partition.clients} clients, or the split's 'rows' in the catalogue"
+            f"{why}, and nothing says how many rows there are; state 'partition.samples', "
+            f"a multiple of the {partition.clients} clients, or the split's 'rows' in the catalogue"
         )
     samples = len(train_and_test_rows(partition, rows)[0])
     if samples % partition.clients:
