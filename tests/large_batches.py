@@ -248,13 +248,27 @@ CASES: dict[str, tuple[Callable[..., Case], dict[str, Any], float | None]] = {
 }
 
 
+#: What was free within the process when it was limited.
+HELD: list[bytearray] = []
+
+
 def limit(megabytes: float | None) -> None:
-    """Let the process take so much more memory than it has; None: whatever there is."""
+    """Let the process take so much more memory than it has; None: whatever there is.
+
+    Its allocators keep what was freed, in the heap and in what each thread reserved: that is taken
+    away too, or a batch may find room there.
+    """
     _, highest = resource.getrlimit(resource.RLIMIT_AS)
+    HELD.clear()
     most = highest
     if megabytes is not None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
-        most = pages * resource.getpagesize() + int(megabytes * 1e6)
+        has = pages * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (has, highest))
+        with suppress(MemoryError):
+            while True:
+                HELD.append(bytearray(1_000_000))
+        most = has + int(megabytes * 1e6)
     resource.setrlimit(resource.RLIMIT_AS, (most, highest))
 
 
