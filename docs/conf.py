@@ -1,6 +1,7 @@
 """The site: guides as they lie here, pages made from the configuration and the code, examples."""
 
 import lzma
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,18 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx_gallery.gen_gallery",
     "making.anchors",
+    "making.enlarging",
     "making.stacking",
 ]
 exclude_patterns = ["_build", "demo", "examples", "making", "schemas"]
 nitpicky = True  # a reference that leads nowhere is a warning, and a warning fails the build
 
 myst_heading_anchors = 4
+# Beside the usual ones a page of the explorer, for the folders of this one: explorer:show=NAME.
+myst_url_schemes = {
+    **dict.fromkeys(("http", "https", "mailto")),
+    "explorer": "../explorer/index.html#{{path}}",
+}
 myst_enable_extensions = ["deflist"]
 
 autodoc_typehints = "none"
@@ -58,10 +65,12 @@ html_context = {"default_mode": "auto"}  # light or dark, as the reader's system
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_extra_path = ["_extra"]
-html_sidebars = {"start": []}  # it has no section, whose pages the sidebar lists
+# These have no section, whose pages the sidebar lists.
+html_sidebars = {"start": [], "about": []}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
+    "show_toc_level": 2,
     "show_prev_next": False,
     "navbar_align": "left",
     "secondary_sidebar_items": ["page-toc"],
@@ -70,11 +79,19 @@ html_theme_options = {
     "navigation_with_keys": False,
 }
 html_show_copyright = False
+if repository := os.environ.get(
+    "FEDATLAS_REPOSITORY"
+):  # where the code lies, as who publishes says
+    html_theme_options["icon_links"] = [
+        {"name": "Code", "url": repository, "icon": "fa-solid fa-code"}
+    ]
 
 
 def make_pages() -> None:
     """Write what follows from configuration, code and published traces; unpack the small atlas."""
-    made = {HERE / "papers" / name: text for name, text in papers.pages(ROOT / "config")}
+    found = papers.sources(ROOT / "config")
+    made = {HERE / "papers" / name: text for name, text in papers.pages(found)}
+    made[HERE / "papers" / "coverage.inc"] = papers.coverage_table(found, "papers/")
     made[HERE / "reference" / "configuration.md"] = configuration.page()
     made[HERE / "reference" / "methods.md"] = methods.page()
     made[HERE / "reference" / "commands.md"] = commands.page()
@@ -82,6 +99,7 @@ def make_pages() -> None:
         path.parent.mkdir(exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
+    found.published.draw_figures(HERE / "papers" / papers.FIGURES)
     atlas = HERE / "examples" / "results" / "atlas" / "atlas.nc"  # as after `make demo`
     packed = HERE / "demo" / "atlas.nc.xz"
     if not atlas.exists() or atlas.stat().st_mtime < packed.stat().st_mtime:

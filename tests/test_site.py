@@ -18,6 +18,8 @@ from fedatlas.evaluation.coverage import (
     MARKS,
     joined,
     kept_to_csv,
+    outcomes_by_data,
+    outcomes_of,
     read_kept,
     readme_table,
     taken_from,
@@ -26,7 +28,7 @@ from fedatlas.evaluation.coverage import (
 from fedatlas.evaluation.verdicts import read_verdicts, sentences, verdicts_to_csv
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import OUTCOMES
-from fedatlas.schema.coverage import RAN, load_coverage
+from fedatlas.schema.coverage import AS_THE_PAPER, PANELS, RAN, load_coverage
 from fedatlas.schema.described import parted
 from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.schema.models import read_yaml
@@ -102,7 +104,7 @@ def test_docstrings_are_parted_by_keys():
 def test_coverage_is_sound_and_readme_has_its_table(plan):
     coverage = load_coverage(CONFIG / "coverage.yaml", plan.papers, plan.experiments)
     for each in coverage.values():
-        by_kind = sum(each.panels(ran) for ran in ("paper", "smaller", "other", "never"))
+        by_kind = sum(each.panels(ran) for ran in PANELS)
         assert by_kind == each.panels() > 0
     kept = read_kept(CONFIG / "verdicts.csv")
     assert joined(kept, [], plan.experiments) == kept, "a sentence is gone: fedatlas coverage"
@@ -163,7 +165,7 @@ def test_coverage_says_what_is_wrong_with_it(plan, tmp_path, line, message):
 
 def test_a_figure_s_page_counts_every_verdict_once(plan):
     """Figure 4(a) of FedPAGE is Figure 2(a), printed again."""
-    found = dict(papers.pages(CONFIG))
+    found = dict(papers.pages(papers.sources(CONFIG)))
     rows = {key: rows_of_coverage(found[f"{key}.md"]) for key in plan.papers}
     assert rows["fedpage"]["Figure 4(a)"][-1] == "see Figure 2(a)"
     kept = read_kept(CONFIG / "verdicts.csv")
@@ -185,26 +187,54 @@ def test_a_figure_s_page_counts_every_verdict_once(plan):
 
 def test_what_has_verdicts_ran(plan):
     """A table of bounds has no runs of the paper, but those of ours that test it."""
-    for name, page in papers.pages(CONFIG):
+    for name, page in papers.pages(papers.sources(CONFIG)):
         if name.removesuffix(".md") in plan.papers:
             for figure, ran, _, outcomes in rows_of_coverage(page).values():
                 silent = outcomes == "–" or outcomes.startswith("see ")
                 assert silent or ran not in (RAN["nothing"], RAN["never"]), (name, figure)
     coverage = load_coverage(CONFIG / "coverage.yaml", plan.papers, plan.experiments)
-    stated = {
-        key: [each.figure for each in own.figures if each.ran == "ours"]
-        for key, own in coverage.items()
-    }
-    assert {key: own for key, own in stated.items() if own} == {
-        "fedpage": ["Table 1"],
-        "fmgda": ["Table 1"],
-    }
     assert [coverage[key].panels() for key in ("fedpage", "fmgda")] == [12, 7]  # not counted
+
+
+def test_coverage_names_every_experiment_with_a_verdict_of_its_paper(plan):
+    """So that rows sum up to the headline; verdicts on the paper's data are told apart."""
+    kept = read_kept(CONFIG / "verdicts.csv")
+    coverage = load_coverage(CONFIG / "coverage.yaml", plan.papers, plan.experiments)
+    judged = {each.experiment for each in kept}
+    for key, own in coverage.items():
+        named = {name for each in own.figures for name in each.experiments}
+        of_paper = {name for name, each in plan.experiments.items() if each.paper == key}
+        assert not of_paper & judged - named, key
+        first: dict[str, str] = {}
+        for each in reversed(own.figures):
+            first |= dict.fromkeys(each.experiments, each.ran)
+        assert own.as_the_paper == {name for name in named if first[name] in AS_THE_PAPER}
+        told = outcomes_by_data(kept, own, plan.experiments, named)
+        counts = [sum(map(int, re.findall(r"(\d+) ", part))) for part in told]
+        assert sum(counts) == outcomes_of(kept, plan.experiments, [*named]).total()
+
+
+def test_pages_show_published_figures_and_verdicts(plan):
+    """The effects of published verdicts, which are those that are kept, and a link to each."""
+    of = papers.sources(CONFIG)
+    found = dict(papers.pages(of))
+    kept = {(each.experiment, each.claim): each.outcome for each in of.kept}
+    verdicts = of.published.verdicts
+    assert {place: one.outcome for place, one in verdicts.items()}.items() <= kept.items()
+    for experiment, _ in verdicts:
+        page = found[f"{plan.experiments[experiment].paper}.md"]
+        assert f"](explorer:show={experiment})" in page
+    page = found["fmgda.md"].split("### fmgda-table2-fashion-mnist")[1].split("\n### ")[0]
+    lead = verdicts["fmgda-table2-fashion-mnist", "lead-over-momentum"]
+    assert lead.fragile and f"✗ {lead.outcome}, fragile" in page
+    assert f"{abs(lead.effect.estimate):.3g} behind" in page
+    assert "figures/fmgda-fig2-fashion-mnist.svg" in found["fmgda.md"]
+    assert "`vfb2-fig4-d4`" in found["vfb2.md"].split("## Experiments without a result")[1]
 
 
 def rows_of_coverage(page: str) -> dict[str, list[str]]:
     """figure → its cells, of a paper's page."""
-    lines = page.split("## Coverage")[1].split("## Experiments")[0].splitlines()
+    lines = page.split("## Coverage")[1].split("\n## ")[0].splitlines()
     cells = [
         [cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if "|" in line
     ]

@@ -3,12 +3,10 @@
 from pathlib import Path
 
 from fedatlas.atlas.explorer import write_explorer
-
-#: Holds a folder for each publication.
-PUBLISHED = Path(__file__).parents[2] / "published"
+from making.published import FOLDER
 
 
 def write(page: Path) -> None:
     """Write the page about all of them, and the folder of its curves."""
     page.parent.mkdir(parents=True, exist_ok=True)
-    write_explorer(PUBLISHED, sorted(PUBLISHED.glob("*/verdicts.csv")), page)
+    write_explorer(FOLDER, sorted(FOLDER.glob("*/verdicts.csv")), page)

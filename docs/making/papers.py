@@ -2,58 +2,101 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from fedatlas.atlas.markdown import code, link, prose, table, text
-from fedatlas.evaluation.coverage import KeptVerdict, outcomes_of, read_kept
-from fedatlas.evaluation.verdict_words import outcomes_told
+from fedatlas.evaluation.coverage import (
+    HOW,
+    KeptVerdict,
+    outcomes_by_data,
+    outcomes_of,
+    panels_told,
+    read_kept,
+)
+from fedatlas.evaluation.verdict_words import MARKS, in_full, outcomes_told
+from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.plan.build import Plan, build_plan, group_of
+from fedatlas.schema.claims import Claim
 from fedatlas.schema.coverage import RAN, Coverage, Covered, load_coverage
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.papers import DEMO, OURS, Paper
+from making.published import Published
 
-#: Figures that were kept, each named as its experiment.
+#: Figures that were drawn from whole traces and kept, each named as its experiment.
 _IMAGES = Path(__file__).parents[1] / "images"
+#: Where figures lie that are drawn from published traces, below the folder of these pages.
+FIGURES = "figures"
 
-# Columns of the overview, as README's.
-_HOW = {
-    "on the paper's data": ["paper"],
-    "smaller or on other data": ["smaller", "other"],
-    "never": ["never"],
-}
 _COUNTED = """
 A panel is a part of a figure or table that the paper tells apart; what shows no result of a run is
 not counted. Verdicts are of the paper's own sentences in the experiments that are named, each
-counted once, as `config/verdicts.csv` keeps them; a dash means that none is kept by
-[today's rule](../verdicts.md). What came out in words, with numbers, stands under
+counted once, as `config/verdicts.csv` keeps them. A dash means that no verdict is kept: the
+experiments did not run, ran under an earlier [rule](../verdicts.md), or judge no sentence of the
+paper. What came out in words, with numbers, stands under
+"""
+_SHOWN = """
+Pictures are drawn from the [published](../published.md) traces, which keep some records of each
+run, or from whole ones where the repository has the picture; press one to enlarge it. *Explore*
+opens the curves of an experiment with a table of numbers beside them, and each verdict with its
+cases and its evidence. Effects have their 95 % interval, what counts, and the number of seeds. A
+*fragile* verdict changes with the target, the budget or the step at which it is asked
+([how claims are judged](../verdicts.md)). Run anew, an experiment leaves its figure, table and
+verdicts as `figure.svg`, `table.csv` and `claims.csv` in `results/experiments/<name>/`.
 """
 
 
-def pages(config: Path) -> Iterator[tuple[str, str]]:
-    """Name and Markdown of each page, the overview first, for the folder docs/papers."""
+class _Sources(NamedTuple):
+    """Where pages take what they say from."""
+
+    plan: Plan
+    coverage: Mapping[str, Coverage]
+    kept: Sequence[KeptVerdict]
+    published: Published
+
+    def has_result(self, name: str) -> bool:
+        """Whether a page can show anything of an experiment but its statement."""
+        judged = any(each.experiment == name for each in self.kept)
+        return judged or name in self.published.drawable or _image(name).exists()
+
+
+def sources(config: Path) -> _Sources:
+    """What the configuration states, the verdicts it keeps, and what is published."""
     plan = build_plan(config)
     coverage = load_coverage(config / "coverage.yaml", plan.papers, plan.experiments)
-    kept = read_kept(config / "verdicts.csv")
-    yield "index.md", _overview(plan, coverage, kept)
-    for key in plan.papers:
-        yield f"{key}.md", "\n\n".join(_paper(plan, key, coverage[key], kept)) + "\n"
-    yield "ours.md", "\n\n".join(_ours(plan, kept)) + "\n"
+    return _Sources(plan, coverage, read_kept(config / "verdicts.csv"), Published(plan))
 
 
-def _overview(plan: Plan, coverage: Mapping[str, Coverage], kept: Sequence[KeptVerdict]) -> str:
-    header = ["paper", "panels", *_HOW, "the paper's sentences"]
+def pages(of: _Sources) -> Iterator[tuple[str, str]]:
+    """Name and Markdown of each page, the overview first, for the folder docs/papers."""
+    yield "index.md", _overview(of)
+    for key in of.plan.papers:
+        yield f"{key}.md", "\n\n".join(_paper(of, key)) + "\n"
+    yield "ours.md", "\n\n".join(_ours(of)) + "\n"
+
+
+def coverage_table(of: _Sources, folder: str = "") -> str:
+    """A row for each paper: how many panels ran, on what, and how its sentences came out.
+
+    folder: where the papers' pages lie.
+    """
     rows = []
-    for key, paper in plan.papers.items():
-        own = coverage[key]
-        names = [name for name, each in plan.experiments.items() if each.paper == key]
-        ran = [str(own.panels(*kinds) or "–") for kinds in _HOW.values()]
-        rows.append([link(text(paper.name), f"{key}.md"), str(own.panels()), *ran])
-        rows[-1].append(outcomes_told(outcomes_of(kept, plan.experiments, names)))
-    contents = "\n".join([*plan.papers, "ours"])
+    for key, paper in of.plan.papers.items():
+        own = [name for name, each in of.plan.experiments.items() if each.paper == key]
+        outcomes = outcomes_by_data(of.kept, of.coverage[key], of.plan.experiments, own)
+        page = link(text(paper.name), f"{folder}{key}.md")
+        rows.append([page, *panels_told(of.coverage[key]), *outcomes])
+    return table(("paper", *HOW, "verdicts there", "verdicts elsewhere"), rows)
+
+
+def _overview(of: _Sources) -> str:
+    contents = "\n".join([*of.plan.papers, "ours"])
     return "\n\n".join(
         [
             "# The papers",
-            "How many panels of figures and tables ran, and on what.",
-            table(header, rows, numbers=range(1, len(header) - 1)),
+            "How many panels of figures and tables ran, and on what. *There* is on the paper's "
+            "data or where none is needed; *elsewhere* is on a part of it, on other data, or in "
+            "experiments of ours that test what the paper states. Parties of VFB² are simulated.",
+            coverage_table(of),
             "Verdicts are those that `config/verdicts.csv` keeps; see "
             "[how claims are judged](../verdicts.md).",
             f"```{{toctree}}\n:hidden:\n\n{contents}\n```\n",
@@ -61,24 +104,26 @@ def _overview(plan: Plan, coverage: Mapping[str, Coverage], kept: Sequence[KeptV
     )
 
 
-def _paper(plan: Plan, key: str, coverage: Coverage, kept: Sequence[KeptVerdict]) -> Iterator[str]:
-    paper = plan.papers[key]
-    own = {name: each for name, each in plan.experiments.items() if each.paper == key}
+def _paper(of: _Sources, key: str) -> Iterator[str]:
+    paper, coverage = of.plan.papers[key], of.coverage[key]
     yield f"# {text(paper.name)}"
     yield _reference(paper)
+    dataless = coverage.panels("dataless")
     yield (
         f"**{coverage.panels('paper')} of {coverage.panels()} panels ran on the paper's data**, "
-        f"{coverage.panels('smaller', 'other')} on less or other data, "
+        + (f"{dataless} need no data and ran in full, " if dataless else "")
+        + f"{coverage.panels('smaller', 'other')} ran on less or other data, "
         f"{coverage.panels('never')} never."
     )
     yield "## Coverage"
     yield f"{_COUNTED.strip()} [findings](../findings.md#{paper.name.lower()})."
     yield table(
         ("shown", "ran", "data, size, what differs or is missing", "the paper's sentences"),
-        list(_rows(coverage.figures, plan.experiments, kept)),
+        list(_rows(of, coverage.figures)),
     )
-    yield "## Experiments"
-    yield from _experiments(own, kept)
+    named = {name: None for each in coverage.figures for name in each.experiments}
+    own = [name for name, each in of.plan.experiments.items() if each.paper == key]
+    yield from _experiments(of, list(named | dict.fromkeys(own)))
     yield "## Errata"
     yield "Where the paper is wrong or at odds with itself, as far as it bears on what is computed."
     for erratum in paper.errata:
@@ -93,67 +138,115 @@ def _reference(paper: Paper) -> str:
     return told + link(text(paper.identifier), paper.address) + "."
 
 
-def _rows(
-    figures: Sequence[Covered], experiments: Mapping[str, Experiment], kept: Sequence[KeptVerdict]
-) -> Iterator[list[str]]:
+def _rows(of: _Sources, figures: Sequence[Covered]) -> Iterator[list[str]]:
     """Verdicts of an experiment stand beside the first figure that names it, others refer to it."""
     counted: dict[str, str] = {}
     for each in figures:
         own = [name for name in each.experiments if name not in counted]
         again = [name for name in each.experiments if name in counted]
         counted |= dict.fromkeys(own, each.name)
-        counts = outcomes_of(kept, experiments, own)
-        judged = (name for name in again if outcomes_of(kept, experiments, [name]))
+        counts = outcomes_of(of.kept, of.plan.experiments, own)
+        judged = (name for name in again if outcomes_of(of.kept, of.plan.experiments, [name]))
         outcomes = [f"see {text(counted[name])}" for name in judged]
         if counts or not outcomes:
             outcomes = [outcomes_told(counts), *outcomes]
         told = "; ".join(filter(None, [each.data, each.size, each.why]))
-        places = ", ".join(link(name, f"#{name}") for name in each.experiments)
-        about = f"{text(told)}." + (f" Experiments: {places}" if places else "")
+        shown = [
+            f"{link(name, f'#{name}')}{_explored(of, name, ' (', ')')}"
+            for name in each.experiments
+            if of.has_result(name)
+        ]
+        stated = [code(name) for name in each.experiments if not of.has_result(name)]
+        about = " ".join(
+            [
+                f"{text(told)}.",
+                *([f"Figure, table, verdicts: {', '.join(shown)}."] if shown else []),
+                *([f"No result is kept of {', '.join(stated)}."] if stated else []),
+            ]
+        )
         yield [text(each.name), RAN[each.ran], about, "; ".join(dict.fromkeys(outcomes))]
 
 
-def _ours(plan: Plan, kept: Sequence[KeptVerdict]) -> Iterator[str]:
-    own = {
-        name: each
-        for name, each in plan.experiments.items()
-        if each.paper == OURS and group_of(name) != DEMO
-    }
+def _explored(of: _Sources, name: str, before: str = "", after: str = "") -> str:
+    """A link into the explorer, where traces or verdicts of the experiment are published."""
+    judged = any(experiment == name for experiment, _ in of.published.verdicts)
+    if not judged and not of.published.has_traces(name):
+        return ""
+    return f"{before}{link('explore', f'explorer:show={name}')}{after}"
+
+
+def _ours(of: _Sources) -> Iterator[str]:
+    own = [name for name, each in of.plan.experiments.items() if each.paper == OURS]
     yield "# Across papers"
     yield (
         "Questions of ours, for which methods of several papers run on the same data. "
         "[Findings](../findings.md#across-papers) tells what came out."
     )
-    yield "## Experiments"
-    yield from _experiments(own, kept)
+    yield from _experiments(of, own)
 
 
-def _experiments(
-    experiments: Mapping[str, Experiment], kept: Sequence[KeptVerdict]
-) -> Iterator[str]:
-    found = {(each.experiment, each.claim): each.outcome for each in kept}
-    yield (
-        "Each is a target of its own. Its figure, table and verdicts are then `figure.svg`, "
-        "`table.csv` and `claims.csv` in `results/experiments/<name>/`."
-    )
-    for name, each in experiments.items():
-        if group_of(name) == DEMO:
-            continue
-        yield f"({name})=\n\n### {name}"
-        yield f"**{text(each.title)}** ({text(each.source)}). {text(each.notes)}"
-        yield f"```sh\nsnakemake {name} --cores 2\n```"
-        if (_IMAGES / f"{name}.png").exists():
-            yield f"![{text(each.title)}](../images/{name}.png)"
-        if each.claims:
-            yield table(
-                ("claim", "source", "judged by", "outcome"),
-                [
-                    [
-                        text(claim.statement),
-                        text(claim.source),
-                        code(claim.test.kind),
-                        found.get((name, claim.id), "–"),
-                    ]
-                    for claim in each.claims
-                ],
-            )
+def _experiments(of: _Sources, names: Sequence[str]) -> Iterator[str]:
+    """Those that have a result, in full; others in a table."""
+    names = [name for name in names if group_of(name) != DEMO]
+    shown = [name for name in names if of.has_result(name)]
+    if shown:
+        yield "## Experiments"
+        yield " ".join(_SHOWN.split())
+    notes: dict[str, str] = {}
+    for name in shown:
+        yield from _experiment(of, name, notes)
+    others = [name for name in names if name not in shown]
+    if others:
+        yield "## Experiments without a result here"
+        yield "Each is a target as well: `snakemake NAME --cores 2`."
+        yield table(
+            ("name", "what it is", "source"),
+            [[code(name), *_stated(of.plan.experiments[name])] for name in others],
+        )
+
+
+def _stated(experiment: Experiment) -> tuple[str, str]:
+    return text(experiment.title), text(experiment.source)
+
+
+def _experiment(of: _Sources, name: str, notes: dict[str, str]) -> Iterator[str]:
+    """notes: those that earlier experiments on the page have → the first that has them."""
+    experiment = of.plan.experiments[name]
+    title, source = _stated(experiment)
+    yield f"({name})=\n\n### {name}"
+    first = notes.setdefault(experiment.notes, name)
+    same = first != name and len(experiment.notes) > 80
+    told = f"Notes: those of {link(first, f'#{first}')}." if same else text(experiment.notes)
+    yield f"**{title}** ({source}). {told}"
+    yield f"```sh\nsnakemake {name} --cores 2\n```"
+    picture = f"../images/{name}.png" if _image(name).exists() else f"{FIGURES}/{name}.svg"
+    if _image(name).exists() or name in of.published.drawable:
+        yield f"```{{image}} {picture}\n:alt: {title}\n:loading: lazy\n```"
+    if explored := _explored(of, name):
+        yield f"{explored.replace('[explore]', '[Explore]')}: curves, numbers, cases and evidence."
+    if experiment.claims:
+        yield table(
+            ("claim", "source", "outcome", "effect"),
+            [_claimed(of, name, claim) for claim in experiment.claims],
+        )
+
+
+def _claimed(of: _Sources, name: str, claim: Claim) -> list[str]:
+    about = [text(claim.statement), text(claim.source)]
+    verdict = of.published.verdicts.get((name, claim.id))
+    if verdict is None:
+        place = name, claim.id
+        kept = (one.outcome for one in of.kept if (one.experiment, one.claim) == place)
+        outcome = next(kept, "")
+        return [*about, f"{MARKS[outcome]} {outcome}" if outcome else "–", ""]
+    told = f"{MARKS[verdict.outcome]} {verdict.outcome}{', fragile' * bool(verdict.fragile)}"
+    return [*about, told, _effect(verdict)]
+
+
+def _effect(verdict: Verdict) -> str:
+    """The estimate with its interval; of several cases how they came out, otherwise the reason."""
+    return text(in_full(verdict.effect) if verdict.effect else verdict.evidence)
+
+
+def _image(name: str) -> Path:
+    return _IMAGES / f"{name}.png"

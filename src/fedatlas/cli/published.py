@@ -1,6 +1,7 @@
 """Commands: results for others, and others' results beside one's own."""
 
 import shutil
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,11 +100,16 @@ def publish(
 
 def compare(
     traces: Traces,
-    against: Annotated[
-        Path, typer.Option(help="Published folder, table (.parquet) or atlas (.nc).", exists=True)
-    ],
     metric: Annotated[str, typer.Option(help="Measurement with a best value.")],
     target: Annotated[float, typer.Option(help="Its value that runs shall reach.")],
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="Beside these of the same problem: published folder, table (.parquet) or atlas "
+            "(.nc).",
+            exists=True,
+        ),
+    ] = None,
     cost: Annotated[
         list[str] | None,
         typer.Option(help="Several at will; by default exchanges, bytes, gradient_evaluations."),
@@ -120,12 +126,14 @@ def compare(
     csv: Annotated[Path | None, typer.Option(help="Table to write.")] = None,
     config: Titles = None,
 ) -> None:
-    """Put own runs beside published ones of the same problem: what each spends to a target."""
+    """Say what runs spend to a target, alone or beside published ones of the same problem."""
     from fedatlas.atlas.comparison import compare
     from fedatlas.atlas.plotting import plot
 
     costs = cost or ["exchanges", "bytes", "gradient_evaluations"]
-    with _described(traces, config) as ours, _described(against, config) as theirs:
+    with ExitStack() as opened:
+        ours = opened.enter_context(_described(traces, config))
+        theirs = None if against is None else opened.enter_context(_described(against, config))
         chosen: dict[str, Any] = {
             "experiments": experiments,
             "runs": runs,

@@ -23,8 +23,13 @@ MARKS = (
     "<!-- from config/coverage.yaml, by `fedatlas coverage` -->",
     "<!-- to here, by `fedatlas coverage` -->",
 )
-#: In place of outcomes of a paper that has none.
-NONE = "none by today's rule"
+#: Columns of what ran, and how it ran there.
+HOW = {
+    "panels on the paper's data": ("paper",),
+    "that need no data": ("dataless",),
+    "smaller or on other data": ("smaller", "other"),
+    "never": ("never",),
+}
 
 
 class KeptVerdict(NamedTuple):
@@ -113,20 +118,37 @@ def readme_table(
     experiments: Mapping[str, Experiment],
 ) -> str:
     """A row for each paper: how many panels ran, on what, and how its sentences came out."""
-    heads = "panels run on the paper's data", "smaller or on other data", "never", "verdicts"
-    rows = [f"| {' | '.join(('paper', *heads))} |", "|---|---|---|---|---|"]
+    heads = "paper", *HOW, "verdicts there", "verdicts elsewhere"
+    rows = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for key, paper in papers.items():
-        whole = coverage[key].panels()
         own = [name for name, experiment in experiments.items() if experiment.paper == key]
-        counts = [coverage[key].panels(*ran) for ran in (("smaller", "other"), ("never",))]
-        others, never = (str(count or "–") for count in counts)
-        outcomes = outcomes_of(kept, experiments, own)
-        rows.append(
-            f"| [{paper.name}]({paper.address}) ({paper.year}) | "
-            f"**{coverage[key].panels('paper')} of {whole}** | {others} | "
-            f"{never} | {outcomes_told(outcomes) if outcomes else NONE} |"
-        )
+        named = f"[{paper.name}]({paper.address}) ({paper.year})"
+        there, elsewhere = outcomes_by_data(kept, coverage[key], experiments, own)
+        cells = [named, *panels_told(coverage[key], bold=True), there, elsewhere]
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
+
+
+def panels_told(coverage: Coverage, *, bold: bool = False) -> list[str]:
+    """How many panels ran how, in the columns of HOW."""
+    first, *others = (coverage.panels(*kinds) for kinds in HOW.values())
+    whole = f"{first} of {coverage.panels()}"
+    return [f"**{whole}**" if bold else whole, *(str(count or "–") for count in others)]
+
+
+def outcomes_by_data(
+    kept: Sequence[KeptVerdict],
+    coverage: Coverage,
+    experiments: Mapping[str, Experiment],
+    names: Iterable[str],
+) -> tuple[str, str]:
+    """How sentences came out on the paper's data, or where none is needed, and elsewhere."""
+    names = set(names)
+    there = names & coverage.as_the_paper
+    told, otherwise = (
+        outcomes_told(outcomes_of(kept, experiments, sorted(own))) for own in (there, names - there)
+    )
+    return told, otherwise
 
 
 def with_table(readme: str, table: str, where: Path) -> str:

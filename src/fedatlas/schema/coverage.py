@@ -14,6 +14,7 @@ from fedatlas.schema.papers import Text
 #: Where a figure ran, and what that means; the only place that explains it.
 RAN = {
     "paper": "on the paper's data",
+    "dataless": "in full; it needs no data",
     "smaller": "smaller, or a part of the paper's data",
     "other": "on other data",
     "never": "never",
@@ -21,7 +22,9 @@ RAN = {
     "nothing": "nothing to run",
 }
 #: Where the paper shows results of runs: what is counted as panels.
-PANELS = ("paper", "smaller", "other", "never")
+PANELS = ("paper", "dataless", "smaller", "other", "never")
+#: Verdicts of these are about what the paper ran.
+AS_THE_PAPER = ("paper", "dataless")
 
 
 class Covered(Model):
@@ -30,10 +33,10 @@ class Covered(Model):
     figure: as the paper calls it.
     panels: its panels, each of which counts as one; without any the whole counts as one.
     experiments: those that reproduce it, which this configuration states.
-    ran: `paper` on the paper's data, or without any where none is needed; `smaller` on a part of
-        it or with a smaller network; `other` on other data; `never`; `ours` where the paper shows
-        no runs, but experiments of ours test what it states; `nothing` where there is nothing to
-        run.
+    ran: `paper` on the paper's data; `dataless` in full, where no data is needed; `smaller` on a
+        part of it or with a smaller network; `other` on other data; `never`; `ours` where the
+        paper shows no runs, but experiments of ours test what it states; `nothing` where there is
+        nothing to run.
     data: on which it ran, or would.
     size: rows, rounds and seeds of what ran.
     why: what differs from the paper, or why it never ran.
@@ -42,16 +45,16 @@ class Covered(Model):
     figure: Text
     panels: tuple[str, ...] = ()
     experiments: tuple[str, ...] = ()
-    ran: Literal["paper", "smaller", "other", "never", "ours", "nothing"]
+    ran: Literal["paper", "dataless", "smaller", "other", "never", "ours", "nothing"]
     data: str = ""
     size: str = ""
     why: str = ""
 
     @model_validator(mode="after")
     def _says_what_matters(self) -> Self:
-        if self.ran != "paper" and not self.why:
+        if self.ran not in AS_THE_PAPER and not self.why:
             raise ValueError(f"'why' is missing: 'ran: {self.ran}' wants a reason")
-        if self.ran in ("paper", "smaller", "other") and not (self.size and self.experiments):
+        if self.ran in (*AS_THE_PAPER, "smaller", "other") and not (self.size and self.experiments):
             raise ValueError(f"'ran: {self.ran}' wants 'experiments' and 'size'")
         if self.ran == "ours" and not self.experiments:
             raise ValueError("'ran: ours' wants 'experiments', those that test what is stated")
@@ -91,6 +94,15 @@ class Coverage(Model):
         """How many panels ran so; all that show results of runs, by default."""
         wanted = ran or PANELS
         return sum(each.count for each in self.figures if each.ran in wanted)
+
+    @property
+    def as_the_paper(self) -> set[str]:
+        """Experiments on the paper's data, or that need none; of several lines the first counts."""
+        found: dict[str, str] = {}
+        for each in self.figures:
+            for name in each.experiments:
+                found.setdefault(name, each.ran)
+        return {name for name, ran in found.items() if ran in AS_THE_PAPER}
 
 
 def load_coverage(

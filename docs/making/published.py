@@ -1,0 +1,89 @@
+"""What the repository publishes of each experiment: verdicts, and figures drawn from traces."""
+
+from functools import cached_property
+from pathlib import Path
+
+import xarray as xr
+
+from fedatlas.atlas.reading import open_atlas
+from fedatlas.evaluation.selection import choices
+from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences
+from fedatlas.figures.draw import compose
+from fedatlas.figures.style import Shown, draw
+from fedatlas.plan import specifications
+from fedatlas.plan.build import Plan
+from fedatlas.schema.models import read_json, validated
+from fedatlas.schema.selection import Selection
+from fedatlas.traces.trace import judged
+
+#: Holds a folder for each publication.
+FOLDER = Path(__file__).parents[2] / "published"
+_CODE = Path(__file__).parents[2] / "src"
+
+
+class Published:
+    """All published folders as one."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._atlas = open_atlas(FOLDER)
+        self._places = {
+            name: f"{paper}/{name}" for paper in self._atlas for name in self._atlas.names(paper)
+        }
+        self._selections = {file.stem: file for file in FOLDER.glob("*/selections/*.json")}
+
+    @cached_property
+    def verdicts(self) -> dict[tuple[str, str], Verdict]:
+        """Sentences that were judged, by experiment and claim."""
+        found: dict[tuple[str, str], Verdict] = {}
+        for file in sorted(FOLDER.glob("*/verdicts.csv")):
+            for verdict in sentences(read_verdicts(file)):
+                experiment, _, claim = verdict.claim.partition("/")
+                found[experiment, claim] = verdict
+        return found
+
+    def has_traces(self, name: str) -> bool:
+        """Whether traces of all runs that an experiment shows are published."""
+        place = self._places.get(self._owner(name))
+        return place is not None and {*self._plan.experiments[name].runs} <= {
+            *self._atlas.names(place)
+        }
+
+    @cached_property
+    def drawable(self) -> list[str]:
+        """Experiments whose figure can be drawn."""
+        return [
+            name
+            for name in self._plan.experiments
+            if self.has_traces(name) and {name, self._owner(name)} & {*self._selections}
+        ]
+
+    def draw_figures(self, folder: Path) -> None:
+        """Draw the figure of each into the folder, as NAME.svg, unless it is there and newer."""
+        folder.mkdir(parents=True, exist_ok=True)
+        sources = [*FOLDER.rglob("*.*"), *_CODE.rglob("*.py")]
+        newest = max(file.stat().st_mtime for file in sources)
+        for name in self.drawable:
+            file = folder / f"{name}.svg"
+            if not file.exists() or file.stat().st_mtime < newest:
+                draw([file], compose, specifications.title(self._plan, name), self._shown(name))
+
+    def _owner(self, name: str) -> str:
+        return self._plan.experiments[name].runs_of or name
+
+    def _shown(self, name: str) -> Shown:
+        experiment, owner = self._plan.experiments[name], self._owner(name)
+        file = self._selections.get(name) or self._selections[owner]
+        record = read_json(file)
+        return Shown(
+            experiment.figure,
+            self._plan.run_titles(name),
+            {run: self._traces(f"{self._places[owner]}/{run}") for run in experiment.runs},
+            choices(record),
+            validated(Selection, record["rule"], f"{file}: key 'rule'"),
+            tuple(experiment.drawn_claims),
+        )
+
+    def _traces(self, place: str) -> dict[str, xr.Dataset]:
+        points = self._atlas.names(place)
+        return {point: judged(self._atlas.dataset(f"{place}/{point}")).load() for point in points}
