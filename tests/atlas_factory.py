@@ -104,3 +104,28 @@ def small_atlas(path: Path) -> Path:
         },
     }
     return write_atlas(path, experiments)
+
+
+def problem(trace: xr.Dataset, optimum: float = 0.25, **stated) -> xr.Dataset:
+    """The trace with all that says which problem it solves."""
+    specification = json.loads(trace.attrs["specification"])
+    usual = {
+        "dataset": "a9a",
+        "split": "train",
+        "partition": {"kind": "horizontal", "clients": 10, "test": 100, "samples": None},
+        "objective": {"name": "logistic_l2", "weight": 1e-4},
+    }
+    seeds = [str(seed) for seed in trace["seed"].to_numpy()]
+    digests = stated.pop("shards", dict.fromkeys(seeds, "5" * 64))
+    return trace.assign_attrs(
+        specification=canonical_json(specification | usual | stated),
+        shard_digests=canonical_json(digests),
+        optima=canonical_json(dict.fromkeys(seeds, optimum)),
+        source_digest="c" * 64,
+        values_digest="d" * 64,
+        versions=stated.pop("versions", '{"numpy":"1.0"}'),
+    )
+
+
+def one_run(path: Path, trace: xr.Dataset, name: str = "page", experiment: str = "ours-a"):
+    return write_atlas(path, {"ours": {experiment: ({}, {name: (name.upper(), {"only": trace})})}})

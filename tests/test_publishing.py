@@ -17,7 +17,14 @@ from rocrate.rocrate import ROCrate
 from typer.testing import CliRunner
 
 import fedatlas
-from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
+from atlas_factory import (
+    noisy_trace,
+    one_run,
+    problem,
+    small_atlas,
+    write_atlas,
+    write_claims,
+)
 from fedatlas.atlas import exporting, publishing, results_atlas
 from fedatlas.atlas.data_card import data_card
 from fedatlas.atlas.exporting import point_places, write_table
@@ -27,9 +34,7 @@ from fedatlas.cli import app
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts
-from fedatlas.files import canonical_json, file_digest
-from fedatlas.plan.closure import code_digest
-from fedatlas.schema.runs import RunSpec
+from fedatlas.files import file_digest
 from fedatlas.traces.trace import read_trace, write_trace
 from trace_factory import make_trace
 from verdict_factory import every_outcome
@@ -37,31 +42,6 @@ from workflow_copy import EXPERIMENT, ROOT
 
 LICENCES = {"made up": "CC BY 4.0"}
 DAY = date(2026, 1, 2)
-
-
-def problem(trace: xr.Dataset, optimum: float = 0.25, **stated) -> xr.Dataset:
-    """The trace with all that says which problem it solves."""
-    specification = json.loads(trace.attrs["specification"])
-    usual = {
-        "dataset": "a9a",
-        "split": "train",
-        "partition": {"kind": "horizontal", "clients": 10, "test": 100, "samples": None},
-        "objective": {"name": "logistic_l2", "weight": 1e-4},
-    }
-    seeds = [str(seed) for seed in trace["seed"].to_numpy()]
-    digests = stated.pop("shards", dict.fromkeys(seeds, "5" * 64))
-    return trace.assign_attrs(
-        specification=canonical_json(specification | usual | stated),
-        shard_digests=canonical_json(digests),
-        optima=canonical_json(dict.fromkeys(seeds, optimum)),
-        source_digest="c" * 64,
-        values_digest="d" * 64,
-        versions=stated.pop("versions", '{"numpy":"1.0"}'),
-    )
-
-
-def one_run(path: Path, trace: xr.Dataset, name: str = "page", experiment: str = "ours-a"):
-    return write_atlas(path, {"ours": {experiment: ({}, {name: (name.upper(), {"only": trace})})}})
 
 
 def exported(atlas: Path, output: Path, records: int | None = None) -> Path:
@@ -369,7 +349,7 @@ def test_a_published_run_stands_beside_ours_with_costs_by_hand(tmp_path):
         np.testing.assert_allclose(data[name], [0.01, 0.01], rtol=1e-5)
     assert found.table().index.tolist() == ["mine-a9a: NEW", "ours-a: PAGE (published)"]
     told = "\n".join(data.attrs["notes"])
-    assert "ours-a/page: published by code cccccccccccc; its method is not installed" in told
+    assert "ours-a/page: published by code cccccccccccc; its specification is of another" in told
     assert "published with numpy 1.0 (ours: 2.0)" in told
     assert "4 of 4 records" in told
     assert all(note in repr(found) for note in data.attrs["notes"])
@@ -414,25 +394,6 @@ def test_nothing_comparable_has_a_reason(tmp_path, named):
     foreign = one_run(tmp_path / "foreign.nc", problem(make_trace([[1, 0.1]]), split="x"))
     with pytest.raises(FedatlasError, match='ours-a/page: split: "train" here, "x" published'):
         getattr(fedatlas, named)(mine, "gradient_norm", *asked, against=foreign)
-
-
-@pytest.mark.parametrize("current", [True, False])
-def test_code_that_is_not_that_of_today_is_named(tmp_path, current):
-    trace = make_trace([[1, 0.1]])
-    stated = json.loads(problem(trace).attrs["specification"]) | {
-        "partition": {"kind": "horizontal", "assignment": "consecutive", "clients": 10},
-        **{"paper": "ours", "experiment": "ours-a", "run": "page", "point": "only"},
-        **{"algorithm": "fedavg", "hyper_parameters": {}, "record_every": 10, "seeds": [0]},
-    }
-    here = code_digest(*RunSpec.model_validate(stated).code)
-    theirs = problem(trace, **stated).assign_attrs(source_digest=here if current else "c" * 64)
-    mine = one_run(tmp_path / "mine.nc", problem(trace, **stated), "new", "mine-a9a")
-    atlas = one_run(tmp_path / "published.nc", theirs)
-    found = fedatlas.compare(mine, "gradient_norm", "bytes", 0.5, against=atlas)
-    said = (
-        f"ours-a/page: published by other code (cccccccccccc) than is installed here ({here[:12]})"
-    )
-    assert found.dataset.attrs["notes"] == ([] if current else [said])
 
 
 FEWER = {"kind": "horizontal", "clients": 4, "test": 100, "samples": None}
@@ -501,7 +462,7 @@ def test_commands_publish_compare_and_export(results, tmp_path, monkeypatch):
         "compare", results, "--against", tmp_path / "out", "--metric", "gradient_norm", "--target",
         0.2, "--cost", "bytes", "--runs", "demo-a/page", "--csv", csv, "--figure", figure,
     )  # fmt: skip
-    assert "demo-b: avg (published)" in told and "is not installed here" in told
+    assert "demo-b: avg (published)" in told and "is of another version" in told
     assert pd.read_csv(csv)["origin"].tolist() == ["ours", "published", "published"]
     assert figure.read_text(encoding="utf-8").rstrip().endswith("</svg>")
     told = fedatlas_("export", tmp_path / "out", tmp_path / "again.parquet")

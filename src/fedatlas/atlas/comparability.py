@@ -1,20 +1,18 @@
-"""Whether a published run solved the same problem as ours, and what else is foreign about it."""
+"""Whether a published run solved the same problem as ours."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedatlas.atlas.runs import AtlasRun
+from fedatlas.atlas.stated import completed
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.costs import specification
-from fedatlas.plan.closure import code_digest
-from fedatlas.schema.runs import RunSpec
 
 # Which rows are trained and tested on, whoever holds them.
 _ROWS = ("samples", "test", "binary")
 # f* is known to 1e-10.
 _OPTIMUM_TOLERANCE = 1e-9
-_DIGITS = 12  # of a digest, as notes print it
+_DIGITS = 12  # of a digest, as differences print it
 
 
 class Difference(NamedTuple):
@@ -47,7 +45,7 @@ def _of_statements(
     mine: AtlasRun, published: AtlasRun, costs: Sequence[str]
 ) -> Iterator[Difference]:
     yield from _of_problem(mine, published)
-    ours, theirs = specification(mine.trace), specification(published.trace)
+    ours, theirs = completed(mine), completed(published)
     own, other = ours["partition"], theirs["partition"]
     if _setting(ours) == _setting(theirs):
         for key in dict.fromkeys((*own, *other)):
@@ -62,7 +60,7 @@ def _of_statements(
 
 def _of_seeds(mine: AtlasRun, published: AtlasRun, metric: str) -> Iterator[Difference]:
     """The first common seed whose data or f* differ."""
-    own, other = (specification(run.trace)["partition"] for run in (mine, published))
+    own, other = (completed(run)["partition"] for run in (mine, published))
     if own == other:
         for seed, digests in _by_common_seed("shard_digests", mine, published).items():
             if digests[0] != digests[1]:
@@ -107,53 +105,9 @@ def beside(
     return kept, told
 
 
-def notes(mine: Sequence[AtlasRun], published: Sequence[AtlasRun]) -> Iterator[str]:
-    """What is foreign about published runs: code, versions, thinned records, seeds."""
-    told: dict[str, list[str]] = {}
-    for run in published:
-        for note in (*_code(run), *_versions(mine, run), *_records(mine, run)):
-            told.setdefault(note, []).append(f"{run.experiment}/{run.run}")
-    for note, runs in told.items():
-        yield f"{', '.join(dict.fromkeys(runs))}: {note}"
-
-
-def _code(run: AtlasRun) -> Iterator[str]:
-    published = str(run.trace.attrs.get("source_digest", "unknown"))[:_DIGITS]
-    try:
-        stated = RunSpec.model_validate(specification(run.trace))
-        here = code_digest(*stated.code)[:_DIGITS]
-    except (FedatlasError, ValueError):
-        yield f"published by code {published}; its method is not installed here"
-        return
-    if here != published:
-        yield f"published by other code ({published}) than is installed here ({here})"
-
-
-def _versions(mine: Sequence[AtlasRun], run: AtlasRun) -> Iterator[str]:
-    ours: dict[str, set[str]] = {}
-    for own in mine:
-        for name, version in _attribute(own, "versions").items():
-            ours.setdefault(name, set()).add(version)
-    other = [
-        f"{name} {version} (ours: {', '.join(sorted(ours[name]))})"
-        for name, version in _attribute(run, "versions").items()
-        if name in ours and version not in ours[name]
-    ]
-    if other:
-        yield f"published with {', '.join(other)}"
-
-
-def _records(mine: Sequence[AtlasRun], run: AtlasRun) -> Iterator[str]:
-    if "thinned" in run.trace.attrs:
-        yield f"{run.trace.attrs['thinned']} are kept; costs are read off lines between them"
-    seeds = set(run.trace["seed"].to_numpy().tolist())
-    if not any(seeds & set(own.trace["seed"].to_numpy().tolist()) for own in mine):
-        yield "shares no seed with ours: digests of data and f* could not be compared"
-
-
 def _of_problem(mine: AtlasRun, other: AtlasRun) -> Iterator[Difference]:
     """Where data, rows and objectives of two runs differ."""
-    ours, theirs = specification(mine.trace), specification(other.trace)
+    ours, theirs = completed(mine), completed(other)
     for key in ("dataset", "split", "objective"):
         yield from _unequal(key, ours.get(key), theirs.get(key))
     for key in _ROWS:
@@ -176,12 +130,12 @@ def _unequal(key: str, mine: Any, published: Any) -> Iterator[Difference]:
 
 
 def _by_common_seed(name: str, mine: AtlasRun, other: AtlasRun) -> dict[str, tuple[Any, Any]]:
-    ours, theirs = (_attribute(run, name) for run in (mine, other))
+    ours, theirs = (attribute(run, name) for run in (mine, other))
     return {seed: (ours[seed], theirs[seed]) for seed in ours if seed in theirs}
 
 
-def _attribute(run: AtlasRun, name: str) -> dict[str, Any]:
-    """One that holds a JSON object."""
+def attribute(run: AtlasRun, name: str) -> dict[str, Any]:
+    """An attribute of the run's trace that holds a JSON object."""
     found: dict[str, Any] = json.loads(run.trace.attrs.get(name, "{}"))
     return found
 

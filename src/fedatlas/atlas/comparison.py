@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fedatlas.atlas.comparability import notes
 from fedatlas.atlas.compared import Comparison
+from fedatlas.atlas.foreign import notes
 from fedatlas.atlas.measured import measured
 from fedatlas.atlas.runs import Atlas, AtlasRun
 from fedatlas.errors import FedatlasError, similar
