@@ -1,15 +1,20 @@
 """Published runs beside one's own: what makes them comparable, and what notes say of them."""
 
 import json
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import xarray as xr
 
 import fedatlas
-from atlas_factory import one_run, problem
+from atlas_factory import one_run, problem, write_atlas
+from fedatlas.atlas.exporting import point_places, write_table
 from fedatlas.atlas.runs import atlas_runs
+from fedatlas.atlas.thinning import is_thinned, kept_records, most_kept, thinned
 from fedatlas.errors import FedatlasError
+from fedatlas.files import write_text
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.models import validated
 from fedatlas.schema.runs import RunSpec
@@ -85,3 +90,112 @@ def test_keys_that_a_recorded_run_lacks_have_their_usual_values(tmp_path):
         FedatlasError, match='label_holders: "every_choice" here, "first" published'
     ):
         compared(tmp_path, every, of_parties())
+
+
+# --- records, seeds and effort ---
+
+
+def falling(records: int, **options) -> xr.Dataset:
+    """Over parties; falls at once in the middle, which lines between fewer records spread out."""
+    falls = np.where(np.arange(records) < records // 2, 1.0, 1e-3)
+    return problem(make_trace([falls, falls * 1.1, falls * 0.9], **options), **OF_PARTIES)
+
+
+def published_table(tmp_path: Path, trace: xr.Dataset, records: int | None = None) -> Path:
+    atlas = one_run(tmp_path / "whole.nc", trace)
+    with fedatlas.open_atlas(atlas) as opened:
+        write_table(opened, point_places(opened), tmp_path / "table.parquet", {}, records)
+    return tmp_path / "table.parquet"
+
+
+def test_ours_are_thinned_as_the_published_runs_are(tmp_path):
+    """Equal traces cost the same; without thinning ours they would seem to differ."""
+    trace = falling(101)
+    mine = one_run(tmp_path / "mine.nc", trace, "new", "mine-a9a")
+    thin = published_table(tmp_path, trace, records=20)
+    asked = (mine, "gradient_norm", ["round", "bytes"], 0.01)
+    found = fedatlas.compare(*asked, against=thin).dataset
+    np.testing.assert_allclose(found["centre"][0], found["centre"][1], rtol=1e-5)
+    assert found.attrs["notes"][-1] == (
+        "yours are thinned likewise; costs may be some 10 % off those of whole traces"
+    )
+    whole = fedatlas.compare(*asked, against=thin, whole=True).dataset
+    assert abs(whole["centre"][1, 0] / whole["centre"][0, 0] - 1) > 0.01
+    assert "yours are not thinned" in whole.attrs["notes"][-1]
+    (axes,) = fedatlas.plot(mine, "gradient_norm", "round", against=thin).figure.axes
+    medians = [line for line in axes.lines if line.get_linewidth() > 1]
+    assert {len(line.get_xdata()) for line in medians} == {18}
+    untouched = fedatlas.compare(*asked, against=published_table(tmp_path, trace)).dataset
+    np.testing.assert_array_equal(untouched["centre"][0], whole["centre"][0])
+    assert not any("thinned" in note for note in untouched.attrs["notes"])
+
+
+def test_a_schedule_of_another_length_is_thinned_to_as_many_records(tmp_path):
+    thin = fedatlas.open_atlas(published_table(tmp_path, falling(101), records=20))
+    published = thin.dataset("ours/ours-a/page/only")
+    assert most_kept([published, falling(300)]) == 20 and most_kept([falling(101)]) is None
+    own = thinned(falling(301), 20)
+    np.testing.assert_array_equal(own["record"], kept_records(301, 20))
+    short = thinned(falling(12), 20)
+    assert short.sizes["record"] == 12 and not is_thinned(short) and is_thinned(own)
+
+
+def test_seeds_that_are_only_partly_the_same_are_told(tmp_path):
+    theirs = problem(make_trace([[1, 0.1]] * 6), **OF_PARTIES)
+    ours = problem(make_trace([[1, 0.1]] * 3), **OF_PARTIES)
+    (note,) = [note for note in notes_of(tmp_path, ours, theirs) if "seed" in note]
+    assert note == "ours-a/page: has the seeds 0 to 5, yours 0 to 2: only some are the same"
+    assert not [note for note in notes_of(tmp_path, theirs, theirs) if "seed" in note]
+
+
+def test_tuning_with_other_effort_is_told(tmp_path):
+    """By records of selections; a run without any has as many points as are there."""
+    folder = tmp_path / "published"
+    folder.mkdir()
+    shutil.move(published_table(tmp_path, of_parties()), folder / "ours-a.parquet")
+    mine = one_run(tmp_path / "mine.nc", of_parties(), "new", "mine-a9a")
+    record = {"page": {"selected": "only", "tried": 16}}
+    write_text(folder / "selections" / "ours-a.json", json.dumps({"runs": record}))
+    for against in (folder, tmp_path):
+        found = fedatlas.compare(mine, "gradient_norm", "bytes", 0.5, against=against)
+        told = "ours-a/page: best of 16 points of its grid; yours: one point"
+        assert told in found.dataset.attrs["notes"]
+    points = {name: of_parties() for name in ("step-1", "step-2")}
+    several = write_atlas(tmp_path / "two.nc", {"ours": {"mine-a9a": ({}, {"new": ("N", points)})}})
+    found = fedatlas.compare(several, "gradient_norm", "bytes", 0.5, against=folder)
+    assert any(note.endswith("yours: best of 2 points") for note in found.dataset.attrs["notes"])
+    record["page"] = {"selected": "only", "candidates": [{"point": "only"}]}
+    write_text(folder / "selections" / "ours-a.json", json.dumps({"runs": record}))
+    found = fedatlas.compare(mine, "gradient_norm", "bytes", 0.5, against=folder)
+    assert not any("grid" in note for note in found.dataset.attrs["notes"])
+
+
+# --- what is comparable ---
+
+
+def test_simulated_time_of_other_settings_names_the_cost_that_they_have(tmp_path):
+    clocks = {"simulated_time": [[0, 1]]}
+    star = problem(make_trace([[1, 0.1]], **clocks))
+    theirs = problem(make_trace([[1, 0.1]], **clocks), **OF_PARTIES)
+    said = r"only runs over parties .* network\(latency=0\.02, bandwidth=…, gradient=…\) in its"
+    with pytest.raises(FedatlasError, match=f"network: null here, .*{said}"):
+        compared(tmp_path, star, theirs, "simulated_time")
+
+
+def test_our_own_runs_must_be_comparable_with_each_other(tmp_path):
+    clients = {"kind": "horizontal", "test": 100, "samples": None}
+    runs = {
+        str(number): (str(number), {"only": problem(make_trace([[1, 0.1]]), partition=stated)})
+        for number, stated in ((n, clients | {"clients": n}) for n in (3250, 325))
+    }
+    mine = write_atlas(tmp_path / "mine.nc", {"ours": {"mine-a9a": ({}, runs)}})
+    asked = (mine, "gradient_norm", "bytes", 0.5)
+    said = (
+        r"mine-a9a/3250/only and mine-a9a/325/only solve different problems \(partition\.clients: "
+        r"3250 and 325\); choose runs of one problem"
+    )
+    other = one_run(tmp_path / "published.nc", runs["3250"][1]["only"])
+    with pytest.raises(FedatlasError, match=said):
+        fedatlas.compare(*asked, against=other)
+    assert fedatlas.compare(*asked, against=other, runs=["3250"]).dataset.sizes["run"] == 2
+    assert fedatlas.compare(*asked).dataset.sizes["run"] == 2  # side by side without others'

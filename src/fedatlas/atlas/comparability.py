@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from fedatlas.atlas.runs import AtlasRun
@@ -16,14 +17,19 @@ _DIGITS = 12  # of a digest, as differences print it
 
 
 class Difference(NamedTuple):
-    """What makes two runs incomparable: a key of their specifications with both values."""
+    """What makes two runs incomparable: a key of their specifications with both values.
+
+    remedy: what to ask for instead, with "; " before it.
+    """
 
     key: str
     mine: Any
     published: Any
+    remedy: str = ""
 
     def __str__(self) -> str:
-        return f"{self.key}: {_told(self.mine)} here, {_told(self.published)} published"
+        values = f"{_told(self.mine)} here, {_told(self.published)} published"
+        return f"{self.key}: {values}{self.remedy}"
 
 
 def differences(
@@ -55,7 +61,21 @@ def _of_statements(
         # Each setting draws its own rows for testing.
         yield from _unequal("setting", *(_setting(stated)[0] for stated in (ours, theirs)))
     if "simulated_time" in costs:
-        yield from _unequal("network", ours.get("network"), theirs.get("network"))
+        yield from _of_networks(ours.get("network"), theirs.get("network"))
+
+
+def _of_networks(own: dict[str, Any] | None, other: dict[str, Any] | None) -> Iterator[Difference]:
+    """Only runs over parties have a clock of their own; on a declared network all have a time."""
+    if own is None or other is None:
+        latency = (own or other or {}).get("latency", "…")
+        remedy = (
+            f"; only runs over parties have this clock: name the cost network(latency={latency}, "
+            "bandwidth=…, gradient=…) in its place, which other runs have, too"
+        )
+        for difference in _unequal("network", own, other):
+            yield difference._replace(remedy=remedy)
+        return
+    yield from _unequal("network", own, other)
 
 
 def _of_seeds(mine: AtlasRun, published: AtlasRun, metric: str) -> Iterator[Difference]:
@@ -78,15 +98,15 @@ def beside(
 ) -> tuple[list[AtlasRun], list[str]]:
     """Published runs that are comparable with one of ours at least, and of all others why not.
 
-    FedatlasError if our own runs solve several problems, or if no published run is comparable.
+    FedatlasError if our own runs are not comparable with each other, or no published run is with
+    ours.
     """
-    first = mine[0]
-    for run in mine[1:]:
-        for key, here, there in _of_problem(first, run):
+    for first, second in combinations(mine, 2):
+        for found in differences(first, second, metric, costs):
             raise FedatlasError(
-                f"{first.experiment}/{first.run} and {run.experiment}/{run.run} solve different "
-                f"problems ({key}: {_told(here)} and {_told(there)}); choose runs of one problem "
-                "with experiments or runs (--experiments, --runs)"
+                f"{first.name} and {second.name} solve different problems ({found.key}: "
+                f"{_told(found.mine)} and {_told(found.published)}{found.remedy}); choose runs of "
+                "one problem with experiments or runs (--experiments, --runs)"
             )
     kept: list[AtlasRun] = []
     refused: dict[str, list[str]] = {}

@@ -13,7 +13,6 @@ import numpy as np
 import xarray as xr
 
 from fedatlas.atlas.compared import Comparison
-from fedatlas.atlas.foreign import notes
 from fedatlas.atlas.measured import measured
 from fedatlas.atlas.runs import Atlas, AtlasRun
 from fedatlas.errors import FedatlasError, similar
@@ -44,6 +43,7 @@ def compare(
     all_points: bool = False,
     against: Atlas | Path | str | None = None,
     published: Sequence[str] | None = None,
+    whole: bool = False,
 ) -> Comparison:
     """What every run that measures the metric spends until it reaches the target.
 
@@ -56,6 +56,8 @@ def compare(
     all_points: whether runs are at all points of their grids, not at the selected one only.
     against: published traces, whose runs of the same problem stand beside ours. published: names or
         patterns of their experiments, all by default.
+    whole: whether ours keep all records where published ones are thinned. By default ours are
+        thinned in the same way, so that costs are read off alike.
 
     Raises FedatlasError for unknown names, for a metric that no run measures, and where no
     published run solved the problem of ours.
@@ -82,13 +84,14 @@ def compare(
         all_points=all_points,
         against=against,
         published=published,
+        whole=whole,
     ) as found:
         spent = _costs_to_target(found.runs, metric, costs, target)
         if against is None:
             return Comparison(spent)
         told = {
             "not_comparable": found.refused,
-            "notes": list(notes(found.mine, found.published)),
+            "notes": found.notes(),
         }
         return Comparison(spent.assign_coords(origin=("run", found.origins)).assign_attrs(told))
 

@@ -7,6 +7,8 @@ from fedatlas.architectures import architecture_names
 from fedatlas.atlas.comparability import attribute
 from fedatlas.atlas.runs import AtlasRun
 from fedatlas.atlas.stated import specification_today
+from fedatlas.atlas.thinning import is_thinned
+from fedatlas.atlas.tried import Tried
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.objectives import NetworkObjective
 from fedatlas.schema.runs import RunSpec
@@ -14,14 +16,30 @@ from fedatlas.schema.runs import RunSpec
 _DIGITS = 12  # of a digest, as notes print it
 
 
-def notes(mine: Sequence[AtlasRun], published: Sequence[AtlasRun]) -> Iterator[str]:
-    """What is foreign about published runs: code, versions, thinned records, seeds."""
+def notes(
+    mine: Sequence[AtlasRun], published: Sequence[AtlasRun], our_tried: Tried, their_tried: Tried
+) -> Iterator[str]:
+    """What is foreign about published runs: code, versions, records, seeds, tuning."""
     told: dict[str, list[str]] = {}
+    ours = {our_tried.points(run) for run in mine} - {None}
     for run in published:
-        for note in (*_code(run), *_versions(mine, run), *_records(mine, run)):
+        tuned = _tuning({points for points in ours if points}, their_tried.points(run))
+        for note in (
+            *_code(run),
+            *_versions(mine, run),
+            *_records(run),
+            *_seeds(mine, run),
+            *tuned,
+        ):
             told.setdefault(note, []).append(f"{run.experiment}/{run.run}")
     for note, runs in told.items():
         yield f"{', '.join(dict.fromkeys(runs))}: {note}"
+    if any(is_thinned(run.trace) for run in published):
+        yield (
+            "yours are thinned likewise; costs may be some 10 % off those of whole traces"
+            if any(is_thinned(run.trace) for run in mine)
+            else "yours are not thinned: costs may differ by some 10 % for that alone"
+        )
 
 
 def _code(run: AtlasRun) -> Iterator[str]:
@@ -66,9 +84,38 @@ def _versions(mine: Sequence[AtlasRun], run: AtlasRun) -> Iterator[str]:
         yield f"published with {', '.join(other)}"
 
 
-def _records(mine: Sequence[AtlasRun], run: AtlasRun) -> Iterator[str]:
+def _records(run: AtlasRun) -> Iterator[str]:
     if "thinned" in run.trace.attrs:
         yield f"{run.trace.attrs['thinned']} are kept; costs are read off lines between them"
-    seeds = set(run.trace["seed"].to_numpy().tolist())
-    if not any(seeds & set(own.trace["seed"].to_numpy().tolist()) for own in mine):
+
+
+def _seeds(mine: Sequence[AtlasRun], run: AtlasRun) -> Iterator[str]:
+    theirs = _seeds_of(run)
+    ours = {_seeds_of(own) for own in mine}
+    if not any(theirs & own for own in ours):
         yield "shares no seed with ours: digests of data and f* could not be compared"
+    elif ours != {theirs}:
+        others = " and ".join(sorted(_told_seeds(own) for own in ours if own != theirs))
+        yield f"has the seeds {_told_seeds(theirs)}, yours {others}: only some are the same"
+
+
+def _seeds_of(run: AtlasRun) -> frozenset[int]:
+    return frozenset(run.trace["seed"].to_numpy().tolist())
+
+
+def _told_seeds(seeds: frozenset[int]) -> str:
+    ranked = sorted(seeds)
+    if len(ranked) > 2 and ranked[-1] - ranked[0] == len(ranked) - 1:
+        return f"{ranked[0]} to {ranked[-1]}"
+    return ", ".join(map(str, ranked))
+
+
+def _tuning(ours: set[int], theirs: int | None) -> Iterator[str]:
+    """Whether one was chosen with more effort than the other."""
+    if theirs is not None and ours - {theirs}:
+        others = " or ".join(_told_points(points) for points in sorted(ours))
+        yield f"{_told_points(theirs)} of its grid; yours: {others}"
+
+
+def _told_points(points: int) -> str:
+    return "one point" if points == 1 else f"best of {points} points"

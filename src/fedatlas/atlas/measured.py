@@ -1,23 +1,30 @@
 """Runs that measure something, published ones beside them, and what both are called."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from fedatlas.atlas.comparability import beside
+from fedatlas.atlas.foreign import notes
 from fedatlas.atlas.reading import opened
 from fedatlas.atlas.runs import Atlas, AtlasRun, atlas_runs
+from fedatlas.atlas.thinning import is_thinned, most_kept, thinned
+from fedatlas.atlas.tried import Tried
 from fedatlas.errors import FedatlasError, named
 from fedatlas.schema.measurements import MEASUREMENTS
 
 
 class Measured(NamedTuple):
-    """Our runs, published ones of the same problem, and why others do not stand beside ours."""
+    """Our runs, published ones of the same problem, and why others do not stand beside ours.
+
+    notes: what is foreign about the published ones; found when it is asked for.
+    """
 
     mine: list[AtlasRun]
     published: list[AtlasRun]
     refused: list[str]
+    notes: Callable[[], list[str]]
 
     @property
     def runs(self) -> list[AtlasRun]:
@@ -41,8 +48,12 @@ def measured(
     all_points: bool = False,
     against: Atlas | Path | str | None = None,
     published: Sequence[str] | None = None,
+    whole: bool = False,
 ) -> Iterator[Measured]:
     """The runs that `compare` and `plot` look at; their traces can be read until the end.
+
+    Beside thinned traces whole ones are thinned, too, unless ours shall stay `whole`: lines between
+    fewer records meet a target elsewhere.
 
     FedatlasError for names that are not there, where no run measures the metric, and with reasons
     where no published run solved the problem of ours.
@@ -52,12 +63,23 @@ def measured(
         chosen = atlas_runs(own, experiments=experiments, runs=runs, all_points=all_points)
         mine = measuring(chosen, metric)
         if against is None:
-            yield Measured(mine, [], [])
+            yield Measured(mine, [], [], list)
             return
         other = open_files.enter_context(opened(against))
         with named(f"published traces {other.path}"):
             theirs = measuring(atlas_runs(other, experiments=published), metric)
-        yield Measured(mine, *beside(mine, theirs, metric, costs))
+        shown, refused = beside(mine, theirs, metric, costs)
+        most = most_kept(run.trace for run in shown)
+        if most is not None:
+            mine = mine if whole else [_thinned(run, most) for run in mine]
+            shown = [_thinned(run, most) for run in shown]
+        tried = Tried(own), Tried(other)
+        yield Measured(mine, shown, refused, lambda: list(notes(mine, shown, *tried)))
+
+
+def _thinned(run: AtlasRun, most: int) -> AtlasRun:
+    """With as many records of its own schedule; what was thinned before stays as it is."""
+    return run if is_thinned(run.trace) else run._replace(trace=thinned(run.trace, most))
 
 
 def measuring(runs: Iterable[AtlasRun], metric: str) -> list[AtlasRun]:

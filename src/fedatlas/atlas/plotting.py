@@ -46,14 +46,15 @@ def plot(
     title: str = "",
     against: Atlas | Path | str | None = None,
     published: Sequence[str] | None = None,
+    whole: bool = False,
 ) -> Plot:
     """Draw a measurement of runs against what they spent, a panel for each cost.
 
     atlas: open, or the path of its file. Lines are medians over seeds at equal cost, bands reach
     from the lowest to the highest seed. metric, cost: as figures of experiments name them.
     experiments: names or patterns. runs: names; both are all by default. all_points: whether runs
-    are drawn at all points of their grids. against, published: as `compare` takes them; runs of the
-    same problem are drawn, too. FedatlasError as of `compare`.
+    are drawn at all points of their grids. against, published, whole: as `compare` takes them; runs
+    of the same problem are drawn, too. FedatlasError as of `compare`.
 
     >>> drawn = fedatlas.plot(ATLAS, "gradient_norm", "round", experiments=["fedpage-first"])
     >>> drawn.save("figure.png")
@@ -74,6 +75,7 @@ def plot(
         all_points=all_points,
         against=against,
         published=published,
+        whole=whole,
     ) as found:
         names = [
             RunName(one.experiment, one.run, one.title, origin)

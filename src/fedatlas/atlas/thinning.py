@@ -1,5 +1,7 @@
 """Fewer records of a trace, for files that are small enough to publish."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import xarray as xr
 
@@ -25,3 +27,29 @@ def thinned(trace: xr.Dataset, most: int) -> xr.Dataset:
     records = trace.sizes["record"]
     kept = trace.isel(record=kept_records(records, most))
     return kept.assign_attrs(thinned=f"{kept.sizes['record']} of {records} records")
+
+
+def most_kept(traces: Iterable[xr.Dataset]) -> int | None:
+    """To how many records at most these traces were thinned, the fewest; None if none was."""
+    return min(filter(None, map(_most_kept, traces)), default=None)
+
+
+def _most_kept(trace: xr.Dataset) -> int | None:
+    """Told by the positions of its records: `thinned` says how many there were."""
+    kept, records = trace["record"].to_numpy(), _records_before(trace)
+    if len(kept) == records:
+        return None
+    mosts = range(2, records)
+    found = (most for most in mosts if np.array_equal(kept_records(records, most), kept))
+    return next(found, len(kept))
+
+
+def _records_before(trace: xr.Dataset) -> int:
+    """How many records a trace had before it was thinned."""
+    stated = str(trace.attrs.get("thinned", f"all of {trace.sizes['record']} records"))
+    return int(stated.partition(" of ")[2].partition(" ")[0])
+
+
+def is_thinned(trace: xr.Dataset) -> bool:
+    """Whether the trace lacks records that its run had."""
+    return trace.sizes["record"] < _records_before(trace)

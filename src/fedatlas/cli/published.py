@@ -122,6 +122,9 @@ def compare(
     all_points: Annotated[
         bool, typer.Option(help="Ours at all points of grids, not at the chosen ones only.")
     ] = False,
+    whole: Annotated[
+        bool, typer.Option(help="Ours with all records, also where published ones are thinned.")
+    ] = False,
     figure: Annotated[Path | None, typer.Option(help="Curves to draw, .svg or .png.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Table to write.")] = None,
     config: Titles = None,
@@ -140,6 +143,7 @@ def compare(
             "all_points": all_points,
             "against": theirs,
             "published": published,
+            "whole": whole,
         }
         found = compare(ours, metric, costs, target, **chosen)
         if figure is not None:
