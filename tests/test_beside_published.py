@@ -199,3 +199,25 @@ def test_our_own_runs_must_be_comparable_with_each_other(tmp_path):
         fedatlas.compare(*asked, against=other)
     assert fedatlas.compare(*asked, against=other, runs=["3250"]).dataset.sizes["run"] == 2
     assert fedatlas.compare(*asked).dataset.sizes["run"] == 2  # side by side without others'
+
+
+# --- the figure ---
+
+
+def test_published_curves_are_dashed_and_no_two_look_alike(tmp_path):
+    """Also of more runs than there are colours, and without colours."""
+    runs = {f"run-{n}": (f"Run {n}", {"only": of_parties()}) for n in range(13)}
+    mine = write_atlas(tmp_path / "mine.nc", {"ours": {"mine-a9a": ({}, runs)}})
+    other = write_atlas(tmp_path / "other.nc", {"ours": {"ours-a": ({}, runs)}})
+    drawn = fedatlas.plot(mine, "gradient_norm", "bytes", against=other).figure
+    assert "solid: ours; dashed, with hollow marks: published" in drawn.get_suptitle()
+    legend = drawn.axes[0].get_legend()
+    looks = []
+    for line, text in zip(legend.get_lines(), legend.get_texts(), strict=True):
+        published = "(published)" in text.get_text()
+        assert line.is_dashed() == published
+        assert published == (line.get_markerfacecolor() == "white")
+        looks.append((line.get_color(), line.get_linestyle(), line.get_marker()))
+    assert len(set(looks)) == len(looks) == 26
+    alone = fedatlas.plot(mine, "gradient_norm", "bytes").figure
+    assert "published" not in alone.get_suptitle()

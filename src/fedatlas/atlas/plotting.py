@@ -87,5 +87,6 @@ def plot(
             traces.setdefault(key, {})[one.point] = one.trace.load()
             if one.selected:
                 chosen[key] = Choice(one.point, {})
+    theirs = frozenset("/".join(name) for name in names if name.origin == "published")
     with matplotlib.rc_context(STYLE):
-        return Plot(compose(title, Shown(figure, titles, traces, chosen)))
+        return Plot(compose(title, Shown(figure, titles, traces, chosen, published=theirs)))

@@ -18,6 +18,7 @@ from fedatlas.evaluation.selection import varied_hyper_parameters
 from fedatlas.figures.style import (
     DASHED,
     Shown,
+    colour_rounds,
     colours,
     floor_told,
     hyper_parameters_told,
@@ -54,18 +55,28 @@ _CUT = "(curves start below this axis)"
 _LEFT = "(a seed leaves this axis)"
 # A lowest or highest seed that makes the axis longer than so many times is left out of its limits.
 _STRETCH = 4.0
+# Of published runs; a line of dots would be one that bridges what was not recorded.
+_PUBLISHED: Any = (0, (5, 2))
+_ORIGINS = "solid: ours; dashed, with hollow marks: published"
+# Of ours and of published runs, by how often all colours were used before.
+_OUR_MARKS, _THEIR_MARKS = ("", "s", "^", "D"), ("o", "s", "^", "D")
+_BETWEEN_MARKS = 0.14  # of the panel's diagonal
 # How many letters fit along the height and the width of a panel.
 _LETTERS_OF_LABEL, _LETTERS_OF_COST = 34, 42
 
 
 class _Curve(NamedTuple):
-    """has_dashed: whether another curve of its colour is drawn in dashes on top of it."""
+    """has_dashed: whether another curve of its colour is drawn in dashes on top of it.
+
+    mark: along the line; hollow if the run is published.
+    """
 
     label: str
     colour: str
     style: Any
     trace: xr.Dataset
     has_dashed: bool = False
+    mark: str = ""
 
 
 class _Row(NamedTuple):
@@ -122,27 +133,31 @@ def compose(title: str, shown: Shown) -> Canvas:
             place.set_xlim(left=0)
     for place, cost in zip(axes[-1], figure.costs, strict=True):
         place.set_xlabel(_described(cost)[0])
-    told = [shown.seeds("median and range of "), *dict.fromkeys(notes)]
+    origins = [_ORIGINS] * bool(shown.published)
+    told = [shown.seeds("median and range of "), *origins, *dict.fromkeys(notes)]
     put_title(canvas, title, "\n".join(told))
     return canvas
 
 
 def _rows(shown: Shown) -> Iterator[_Row]:
-    """The figure's rows; a run has one colour throughout."""
+    """The figure's rows; a run has one colour and mark throughout."""
     figure = shown.figure
     grouped: dict[str, list[_Curve]] = {}
-    colour_of = colours({run: shown.run_titles[run] for run in shown.traces}, figure.dashed)
+    titles = {run: shown.run_titles[run] for run in shown.traces}
+    colour_of, used = colours(titles, figure.dashed), colour_rounds(titles, figure.dashed)
     for run, points in shown.traces.items():
-        title = shown.run_titles[run]
+        title, is_published = titles[run], run in shown.published
+        marks = _THEIR_MARKS if is_published else _OUR_MARKS
+        mark = marks[used[title] % len(marks)]
         drawn = [shown.chosen[run].point] if figure.points == "selected" else list(points)
         for number, point in enumerate(drawn):
             trace, label = points[point], title
-            style = DASHED if run in figure.dashed else "-"
+            style = DASHED if run in figure.dashed else _PUBLISHED if is_published else "-"
             if figure.rows != "effective_step_size" and len(points) > 1:
                 label += f", {_differs_by(point, points)}"
                 style = style if number == 0 else _LINE_STYLES[number % len(_LINE_STYLES)]
             grouped.setdefault(row_title(figure, trace, title), []).append(
-                _Curve(label, colour_of[title], style, trace, run in figure.dashed.values())
+                _Curve(label, colour_of[title], style, trace, run in figure.dashed.values(), mark)
             )
     for of_row, curves in grouped.items():
         for measurement in figure.measurements:
@@ -238,7 +253,11 @@ def _look(curve: _Curve, width: float) -> dict[str, Any]:
         return {"color": _mixed(curve.colour, "black", 0.35), "ls": DASHED, "lw": 1.3}
     if curve.has_dashed:
         return {"color": _mixed(curve.colour, "white", 0.5), "ls": curve.style, "lw": 3.2}
-    return {"color": curve.colour, "ls": curve.style, "lw": width}
+    look = {"color": curve.colour, "ls": curve.style, "lw": width}
+    if curve.mark:
+        inside = "white" if curve.style == _PUBLISHED else curve.colour
+        look |= {"marker": curve.mark, "markevery": _BETWEEN_MARKS, "ms": 4.5, "mfc": inside}
+    return look
 
 
 def _mixed(colour: str, other: str, share: float) -> tuple[float, ...]:

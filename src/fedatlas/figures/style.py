@@ -55,6 +55,7 @@ class Shown:
     chosen: Mapping[str, Choice]
     rule: Selection = field(default_factory=Selection)
     claims: tuple[Claim, ...] = ()
+    published: frozenset[str] = frozenset()
 
     def chosen_trace(self, run: str) -> xr.Dataset:
         """A run's trace at its chosen point."""
@@ -74,9 +75,20 @@ def colours(titles: Mapping[str, str], dashed: Mapping[str, str]) -> dict[str, s
 
     titles: run or group → title. dashed: run or group → the one whose colour it takes.
     """
-    own = [title for name, title in titles.items() if name not in dashed]
-    distinct = list(dict.fromkeys(own))
-    found = {title: _COLOURS[place % len(_COLOURS)] for place, title in enumerate(distinct)}
+    places = _places(titles, dashed)
+    return {title: _COLOURS[place % len(_COLOURS)] for title, place in places.items()}
+
+
+def colour_rounds(titles: Mapping[str, str], dashed: Mapping[str, str]) -> dict[str, int]:
+    """Title → how often all colours were used before: what `colours` gives is not distinct."""
+    places = _places(titles, dashed)
+    return {title: place // len(_COLOURS) for title, place in places.items()}
+
+
+def _places(titles: Mapping[str, str], dashed: Mapping[str, str]) -> dict[str, int]:
+    """Title → its place in the order of colours."""
+    own = dict.fromkeys(title for name, title in titles.items() if name not in dashed)
+    found = {title: place for place, title in enumerate(own)}
     return found | {titles[name]: found[titles[other]] for name, other in dashed.items()}
 
 
