@@ -303,6 +303,54 @@ def test_a_changed_file_and_a_foreign_folder_are_refused(results, tmp_path):
         published(results, folder)
 
 
+def test_a_damaged_list_of_checksums_is_refused(results, tmp_path):
+    folder = tmp_path / "all" / "published"
+    published(results, folder)
+    sums = folder / "SHA256SUMS"
+    lines = sums.read_text(encoding="utf-8").splitlines(keepends=True)
+
+    def refused(content: list[str], said: str, *opened: Path) -> None:
+        sums.write_text("".join(content), encoding="utf-8")
+        for path in opened or (folder, folder.parent, folder / "demo-a.parquet"):
+            with pytest.raises(FedatlasError, match=rf"published/SHA256SUMS{said}"):
+                fedatlas.open_atlas(path)
+
+    place = next(n for n, line in enumerate(lines) if "demo-a.parquet" in line)
+    refused([*lines[:place], *lines[place + 1 :]], r": has no line for demo-a\.parquet")
+    refused(["hello\n"], ", line 1: is no checksum and name of a file: 'hello'")
+    refused([*lines[:2], "\n", *lines[2:]], ", line 3: is no checksum")
+    refused([], ": has no line for demo-a")
+    gone = [*lines, f"{'0' * 64}  gone.parquet\n"]
+    refused(gone, f", line {len(gone)}: lists gone.parquet, which is", folder, folder.parent)
+    fedatlas.open_atlas(folder / "demo-a.parquet")  # alone, as it was fetched alone
+    for file in folder.glob("*.parquet"):
+        file.unlink()
+    published(results, tmp_path / "all" / "second", experiments=["demo-b"])
+    refused(lines, f", line {place + 1}: lists demo-a.parquet, which is", folder.parent)
+
+
+def test_a_folder_without_checksums_is_compared_with_a_note(results, tmp_path):
+    folder = tmp_path / "published"
+    published(results, folder)
+    asked = (results, "gradient_norm", "bytes", 0.5)
+    told = f"{folder}: has no SHA256SUMS, so that nothing says whether its tables are undamaged"
+    assert told not in fedatlas.compare(*asked, against=folder).dataset.attrs["notes"]
+    (folder / "SHA256SUMS").unlink()
+    assert told in fedatlas.compare(*asked, against=folder).dataset.attrs["notes"]
+
+
+def test_the_explorer_refuses_changed_verdicts_of_a_published_folder(results, tmp_path):
+    folder = tmp_path / "published"
+    published(results, folder)
+    verdicts, page = folder / "verdicts.csv", tmp_path / "page.html"
+    asked = ["explorer", folder, verdicts, "--output", page]
+    assert CliRunner().invoke(app, list(map(str, asked))).exit_code == 0 and page.is_file()
+    verdicts.write_bytes(verdicts.read_bytes().replace(b"reproduced", b"undecided"))
+    refused = CliRunner().invoke(app, list(map(str, asked)))
+    assert isinstance(refused.exception, FedatlasError)
+    assert "verdicts.csv: its SHA-256 is" in str(refused.exception)
+
+
 def test_a_folder_of_published_folders_is_one_atlas(results, tmp_path):
     published(results, tmp_path / "all" / "first", experiments=["demo-a"])
     published(results, tmp_path / "all" / "second", experiments=["demo-b"], records=10)

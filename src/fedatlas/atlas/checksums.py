@@ -1,5 +1,6 @@
 """Checksums of published files, as `sha256sum --check` reads them."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -7,6 +8,8 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest, write_text
 
 NAME = "SHA256SUMS"
+# A space and a star before the name mark a file that was read as bytes.
+_LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 
 def write_sums(folder: Path) -> None:
@@ -16,17 +19,46 @@ def write_sums(folder: Path) -> None:
     write_text(folder / NAME, "".join(lines))
 
 
-def check_sums(folder: Path, files: Iterable[Path]) -> None:
-    """FedatlasError names a file that is not as the folder's list says; without one all pass."""
+def check_sums(folder: Path, files: Iterable[Path], suffix: str = "") -> None:
+    """FedatlasError names a file that is not as the folder's list says, or a line that is damaged.
+
+    files: must be listed. suffix: of files that must be there if they are listed; none by default.
+    Without a list all pass.
+    """
     listed = folder / NAME
     if not listed.is_file():
         return
-    pairs = (line.split("  ", 1) for line in listed.read_text(encoding="utf-8").splitlines())
-    sums = {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
-    for file in files:
-        stated = sums.get(file.relative_to(folder).as_posix())
-        if stated is not None and stated != file_digest(file):
+    sums = _read(listed)
+    for name, (line, _) in sums.items():
+        if suffix and name.endswith(suffix) and not (folder / name).is_file():
             raise FedatlasError(
-                f"{file}: its SHA-256 is {file_digest(file)}, but {listed} says {stated}: it is "
-                "damaged or was changed; fetch both again"
+                f"{listed}, line {line}: lists {name}, which is not there; fetch the folder again"
             )
+    for file in files:
+        name = file.relative_to(folder).as_posix()
+        if name not in sums:
+            raise FedatlasError(
+                f"{listed}: has no line for {name}: the list is damaged, or the file does not "
+                "belong to it; fetch both again, or keep files of your own elsewhere"
+            )
+        line, stated = sums[name]
+        if stated != file_digest(file):
+            raise FedatlasError(
+                f"{file}: its SHA-256 is {file_digest(file)}, but {listed}, line {line}, says "
+                f"{stated}: it is damaged or was changed; fetch both again"
+            )
+
+
+def _read(listed: Path) -> dict[str, tuple[int, str]]:
+    """By file: the line in which it stands, and its checksum."""
+    sums = {}
+    text = listed.read_bytes().decode("utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), start=1):
+        found = _LINE.fullmatch(line)
+        if found is None:
+            raise FedatlasError(
+                f"{listed}, line {number}: is no checksum and name of a file: '{line[:80]}'; fetch "
+                "it again"
+            )
+        sums[found[2]] = number, found[1]
+    return sums

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from fedatlas.algorithms import algorithm_names
 from fedatlas.architectures import architecture_names
+from fedatlas.atlas.checksums import NAME as SUMS
 from fedatlas.atlas.comparability import attribute
-from fedatlas.atlas.runs import AtlasRun
+from fedatlas.atlas.runs import Atlas, AtlasRun
 from fedatlas.atlas.stated import specification_today
 from fedatlas.atlas.thinning import is_thinned
 from fedatlas.atlas.tried import Tried
@@ -17,10 +18,14 @@ _DIGITS = 12  # of a digest, as notes print it
 
 
 def notes(
-    mine: Sequence[AtlasRun], published: Sequence[AtlasRun], our_tried: Tried, their_tried: Tried
+    mine: Sequence[AtlasRun], published: Sequence[AtlasRun], own: Atlas, other: Atlas
 ) -> Iterator[str]:
-    """What is foreign about published runs: code, versions, records, seeds, tuning."""
+    """What is foreign about published runs: code, versions, records, seeds, tuning, checksums.
+
+    own, other: the atlases that hold them.
+    """
     told: dict[str, list[str]] = {}
+    our_tried, their_tried = Tried(own), Tried(other)
     ours = {our_tried.points(run) for run in mine} - {None}
     for run in published:
         tuned = _tuning({points for points in ours if points}, their_tried.points(run))
@@ -34,6 +39,8 @@ def notes(
             told.setdefault(note, []).append(f"{run.experiment}/{run.run}")
     for note, runs in told.items():
         yield f"{', '.join(dict.fromkeys(runs))}: {note}"
+    for folder in other.unchecked:
+        yield f"{folder}: has no {SUMS}, so that nothing says whether its tables are undamaged"
     if any(is_thinned(run.trace) for run in published):
         yield (
             "yours are thinned likewise; costs may be some 10 % off those of whole traces"

@@ -10,7 +10,6 @@ from fedatlas.atlas.foreign import notes
 from fedatlas.atlas.reading import opened
 from fedatlas.atlas.runs import Atlas, AtlasRun, atlas_runs
 from fedatlas.atlas.thinning import is_thinned, most_kept, thinned
-from fedatlas.atlas.tried import Tried
 from fedatlas.errors import FedatlasError, named
 from fedatlas.schema.measurements import MEASUREMENTS
 
@@ -73,8 +72,7 @@ def measured(
         if most is not None:
             mine = mine if whole else [_thinned(run, most) for run in mine]
             shown = [_thinned(run, most) for run in shown]
-        tried = Tried(own), Tried(other)
-        yield Measured(mine, shown, refused, lambda: list(notes(mine, shown, *tried)))
+        yield Measured(mine, shown, refused, lambda: list(notes(mine, shown, own, other)))
 
 
 def _thinned(run: AtlasRun, most: int) -> AtlasRun:

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 class Atlas(Mapping[str, xr.DataTree], ABC):
     """Open traces. What keeps them says how a group is found and read.
 
-    path: the file or folder. attrs: of the whole. A group is a paper, an experiment, a run or a
-    point.
+    path: the file or folder. attrs: of the whole. unchecked: folders whose traces have neither seal
+    nor checksum. A group is a paper, an experiment, a run or a point.
     """
 
     path: Path
     attrs: dict[str, Any]
+    unchecked: Sequence[Path] = ()
 
     @abstractmethod
     def names(self, place: str = "") -> list[str]:

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import accumulate, groupby
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xarray as xr
 
+from fedatlas.atlas.checksums import NAME as SUMS
 from fedatlas.atlas.checksums import check_sums
 from fedatlas.atlas.runs import ListedAtlas
 from fedatlas.atlas.tables import ABOUT, FORMAT, INDEX, SUFFIX, unpacked_index
@@ -43,8 +44,12 @@ class TableAtlas(ListedAtlas):
     def __init__(self, path: Path) -> None:
         """`open_atlas` says what is refused."""
         files = _tables(path) if path.is_dir() else [path]
-        for folder, own in groupby(files, key=lambda file: file.parent):
-            check_sums(folder, own)
+        folders = _folders(path, files)
+        for folder in folders:
+            own = [file for file in files if file.parent == folder]
+            # Of a folder all tables must be there; one alone may be opened without the others.
+            check_sums(folder, own, SUFFIX if path.is_dir() else "")
+        self.unchecked = [folder for folder in folders if not (folder / SUMS).is_file()]
         stated: dict[str, dict[str, Any]] = {}
         self._rows: dict[str, _Rows] = {}
         self._ends: dict[Path, list[int]] = {}  # the rows up to the end of each group
@@ -102,6 +107,12 @@ def _tables(folder: Path) -> list[Path]:
             "here or in a folder of it"
         )
     return files
+
+
+def _folders(path: Path, files: list[Path]) -> list[Path]:
+    """The folders of tables, and those that lack all that they list."""
+    listed = [*path.glob(SUMS), *path.glob(f"*/{SUMS}")] if path.is_dir() else []
+    return sorted({file.parent for file in (*files, *listed)})
 
 
 def _metadata(file: Path) -> tuple[Mapping[str, Any], Mapping[str, Any], list[int]]:

@@ -74,8 +74,11 @@ def explorer(
     ] = "{}",
 ) -> None:
     """Write the page on which the atlas is explored."""
+    from fedatlas.atlas.checksums import check_sums
     from fedatlas.atlas.explorer import write_explorer
 
+    for file in claims:
+        check_sums(file.parent, [file])  # of a published folder
     write_explorer(atlas, claims, output, read_json(shows))
 
 
