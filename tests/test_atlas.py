@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 
 import fedatlas
 from fedatlas.atlas.joining import (
+    Joined,
     JoinedExperiment,
     JoinedPaper,
     JoinedRun,
@@ -550,6 +551,7 @@ def test_targets_of_accuracies_are_in_their_own_units(opened):
     [
         (("test_auroc", "round", 0.9), "no run measures 'test_auroc'; measured are objective"),
         (("min_max_objective", "round", 0.9), "'min_max_objective' has no best value"),
+        (("suboptimalty", "round", 0.9), "'suboptimalty' has .*; similar: suboptimality"),
         (("gradient_norm", "hours", 0.9), "cost: 'hours' is none of bytes"),
         (("gradient_norm", "objective", 0.9), "cost: 'objective' is none of bytes"),
         (("gradient_norm", "round", 0.0), "must be above 0"),
@@ -614,6 +616,10 @@ def test_grids_are_lists_of_finite_costs(opened, grid):
 
 
 # ------------------------------------------------------------------ what earlier selections made
+
+
+def test_one_run_is_told_as_one():
+    assert Joined(["a"], ["demo/run"], [], []).told() == "added a; kept 1 run of earlier selections"
 
 
 def test_the_atlas_keeps_runs_of_earlier_selections(tmp_path):

@@ -546,6 +546,9 @@ def test_commands_call_runs_of_a_results_folder_by_the_titles_of_its_configurati
         assert re.search(rf"^{title} \(published\) +\d", shown, re.MULTILINE), shown
     told("export", results, "table.parquet", "--config", config)
     assert set(pd.read_parquet("table.parquet")["title"]) == {"SCAFFOLD", "FedAvg"}
+    told("explorer", results, "out/verdicts.csv", "--output", "page.html", "--config", config)
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert '"title": "SCAFFOLD"' in page and '"title": "scaffold"' not in page
 
 
 def test_the_data_card_is_as_generated():

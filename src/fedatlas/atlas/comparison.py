@@ -72,6 +72,7 @@ def compare(
     if metric not in LEVELS:
         raise FedatlasError(
             f"metric: '{metric}' has no best value to approach: name one of {', '.join(LEVELS)}"
+            f"{similar(metric, LEVELS)}"
         )
     if not (target < 1 if metric in LARGER_IS_BETTER else 0 < target < np.inf):
         bound = "below 1" if metric in LARGER_IS_BETTER else "above 0"
@@ -161,7 +162,10 @@ def interpolate(
     avg      0.196       NaN
     """
     if metric not in MEASUREMENTS:
-        raise FedatlasError(f"metric: '{metric}' is none of {', '.join(MEASUREMENTS)}")
+        raise FedatlasError(
+            f"metric: '{metric}' is none of {', '.join(MEASUREMENTS)}"
+            f"{similar(metric, MEASUREMENTS)}"
+        )
     grid = np.asarray(at, dtype=float)
     if grid.ndim != 1 or not len(grid) or not np.isfinite(grid).all():
         raise FedatlasError("at: must be a list of finite costs: [0, 100, 200]")

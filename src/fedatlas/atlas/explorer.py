@@ -18,23 +18,24 @@ from plotly.offline import get_plotlyjs
 
 from fedatlas.atlas.explorer_data import describe
 from fedatlas.atlas.page import SCRIPTS, STYLE, TEMPLATE
-from fedatlas.atlas.reading import open_atlas
+from fedatlas.atlas.reading import opened
+from fedatlas.atlas.runs import Atlas
 from fedatlas.evaluation.interval_drawing import STYLE as INTERVAL_STYLE
 from fedatlas.evaluation.verdicts import read_verdicts
 from fedatlas.files import text_digest, write_text
 
 
 def write_explorer(
-    atlas: Path,
+    atlas: Atlas | Path,
     claims: Iterable[Path],
     output: Path,
     shows: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Write the page about an atlas and its verdicts, and its folder.
 
-    atlas: what `open_atlas` opens. claims: files of verdicts (.csv). The folder has the page's name
-    without .html. It holds every healthy seed of every grid point, a file for the selected point of
-    a run and one for all others.
+    atlas: open, or what `open_atlas` opens. claims: files of verdicts (.csv). The folder has the
+    page's name without .html. It holds every healthy seed of every grid point, a file for the
+    selected point of a run and one for all others.
     shows: experiment without runs of its own → the runs that it shows, as experiment/run.
     FedatlasError names a damaged or foreign file.
     """
@@ -54,8 +55,8 @@ def write_explorer(
             written.add(file)
         return name
 
-    with open_atlas(atlas) as tree:
-        names = {"folder": folder.name, "atlas": atlas.resolve().name}
+    with opened(atlas) as tree:
+        names = {"folder": folder.name, "atlas": tree.path.resolve().name}
         described = names | describe(tree, verdicts, shows or {}, keep)
     library = get_plotlyjs()
     script = "\n".join(source.read_text(encoding="utf-8") for source in SCRIPTS)

@@ -17,6 +17,7 @@ from h5py import h5g
 
 from fedatlas.atlas import FORMAT
 from fedatlas.atlas.groups import GroupCopier, make_group, text_of
+from fedatlas.atlas.markdown import counted
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically, write_text
 from fedatlas.schema.models import Model
@@ -110,7 +111,7 @@ class Joined(NamedTuple):
         parts = [f"added {', '.join(self.added) or 'nothing new'}"]
         if self.kept:
             stale = f", of them stale: {', '.join(self.stale)}" if self.stale else ""
-            parts.append(f"kept {len(self.kept)} runs of earlier selections{stale}")
+            parts.append(f"kept {counted(len(self.kept), 'run')} of earlier selections{stale}")
         if self.lost:
             parts.append(f"lost {', '.join(self.lost)}, which the former atlas lacks")
         return "; ".join(parts)

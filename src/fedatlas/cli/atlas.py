@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fedatlas.cli.options import Configuration, Output, Specification, read_choices, read_json
+from fedatlas.cli.titles import Titles, described
 from fedatlas.projects import projects
 from fedatlas.schema.models import validated
 
@@ -65,13 +66,17 @@ def report(
 
 def explorer(
     atlas: Annotated[
-        Path, typer.Argument(help="Atlas (.nc), table or published folders.", exists=True)
+        Path,
+        typer.Argument(
+            help="Atlas (.nc), table, published folders or results folder.", exists=True
+        ),
     ],
     claims: Annotated[list[Path], typer.Argument(help="Verdicts (.csv).", exists=True)],
     output: Output,
     shows: Annotated[
         str, typer.Option(help="JSON: experiments without own runs → those they show; or @FILE.")
     ] = "{}",
+    config: Titles = None,
 ) -> None:
     """Write the page on which the atlas is explored."""
     from fedatlas.atlas.checksums import check_sums
@@ -79,7 +84,8 @@ def explorer(
 
     for file in claims:
         check_sums(file.parent, [file])  # of a published folder
-    write_explorer(atlas, claims, output, read_json(shows))
+    with described(atlas, config) as opened:
+        write_explorer(opened, claims, output, read_json(shows))
 
 
 COMMANDS = (join_traces, join_papers, report, explorer)

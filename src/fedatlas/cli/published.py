@@ -4,29 +4,17 @@ import shutil
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from fedatlas.cli.options import Catalogues, Output
+from fedatlas.cli.titles import Titles, described
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
-from fedatlas.plan.places import shipped_configuration
-from fedatlas.projects import projects
-
-if TYPE_CHECKING:
-    from fedatlas.atlas.runs import Atlas
 
 Traces = Annotated[
     Path, typer.Argument(help="Results folder, atlas (.nc), table (.parquet) or published folder.")
-]
-Titles = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        help="Configuration folder with titles of a results folder's runs; the workflow's by "
-        "default, and projects' besides.",
-    ),
 ]
 Experiments = Annotated[
     list[str] | None, typer.Option(help="Names or globs of experiments; all by default.")
@@ -46,7 +34,7 @@ def export(
 
     if output.suffix != ".parquet":
         raise FedatlasError(f"{output}: must end in .parquet, the format that is written")
-    with _described(traces, config) as atlas:
+    with described(traces, config) as atlas:
         places = point_places(atlas, experiments, all_points=not selected)
         rows = write_table(atlas, places, output, _licences(catalogue))
     typer.echo(f"{output}: {rows} rows of {len(places)} traces")
@@ -85,7 +73,7 @@ def publish(
         **({} if day is None else {"published": day.date()}),
     )
     results = traces if traces.is_dir() else traces.resolve().parent.parent
-    with _described(traces, config) as atlas:
+    with described(traces, config) as atlas:
         files = publish(atlas, results / "experiments", output, publication)
     largest = max(files, key=lambda file: file.stat().st_size)
     size = sum(file.stat().st_size for file in files)
@@ -135,8 +123,8 @@ def compare(
 
     costs = cost or ["exchanges", "bytes", "gradient_evaluations"]
     with ExitStack() as opened:
-        ours = opened.enter_context(_described(traces, config))
-        theirs = None if against is None else opened.enter_context(_described(against, config))
+        ours = opened.enter_context(described(traces, config))
+        theirs = None if against is None else opened.enter_context(described(against, config))
         chosen: dict[str, Any] = {
             "experiments": experiments,
             "runs": runs,
@@ -165,20 +153,3 @@ def _licences(catalogues: list[Path]) -> dict[str, str]:
     from fedatlas.data.catalogue import load_catalogue
 
     return {name: dataset.licence for name, dataset in load_catalogue(*catalogues).items()}
-
-
-def _described(traces: Path, config: Path | None) -> "Atlas":
-    """The atlas; a results folder with the titles of the configuration."""
-    from fedatlas.atlas.reading import open_atlas
-    from fedatlas.atlas.results_atlas import ResultsAtlas
-    from fedatlas.plan.build import build_sound_plan
-
-    if not (traces / "experiments").is_dir():
-        return open_atlas(traces)
-    plan = build_sound_plan(config or shipped_configuration(), *projects())
-    described = {
-        name: experiment.model_dump(mode="json", include={"title", "source", "notes", "dataset"})
-        | {"runs": plan.run_titles(name)}
-        for name, experiment in plan.experiments.items()
-    }
-    return ResultsAtlas(traces, described)

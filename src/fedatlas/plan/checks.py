@@ -141,8 +141,18 @@ def _check_equal_clients(partition: HorizontalPartition, rows: int | None) -> No
     if samples % partition.clients:
         raise FedatlasError(
             f"{why}: {partition.clients} clients do not share {samples} training rows evenly; "
-            "state 'samples'"
+            f"{_even_samples(partition, samples, rows)}"
         )
+
+
+def _even_samples(partition: HorizontalPartition, samples: int, rows: int) -> str:
+    """What to state so that all clients have equally many training rows."""
+    kept = partition.samples or rows
+    if isinstance(partition.test, float) or samples < partition.clients:
+        return "state 'clients' or 'samples' so that they do"
+    stated = f", not {kept}," if partition.samples else ""
+    fewer = kept - samples % partition.clients
+    return f"state 'samples: {fewer}'{stated} or other 'clients'"
 
 
 def _most_clients(partition: HorizontalPartition | TieredPartition) -> int:

@@ -1,0 +1,38 @@
+"""What a results folder does not say: how the configuration calls its experiments and runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedatlas.plan.places import shipped_configuration
+from fedatlas.projects import projects
+
+if TYPE_CHECKING:
+    from fedatlas.atlas.runs import Atlas
+
+Titles = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="Configuration folder with titles of a results folder's runs; the workflow's by "
+        "default, and projects' besides.",
+    ),
+]
+
+
+def described(traces: Path, config: Path | None) -> "Atlas":
+    """The atlas; a results folder with the titles of the configuration."""
+    from fedatlas.atlas.reading import open_atlas
+    from fedatlas.atlas.results_atlas import ResultsAtlas
+    from fedatlas.plan.build import build_sound_plan
+
+    if not (traces / "experiments").is_dir():
+        return open_atlas(traces)
+    plan = build_sound_plan(config or shipped_configuration(), *projects())
+    titles = {
+        name: experiment.model_dump(mode="json", include={"title", "source", "notes", "dataset"})
+        | {"runs": plan.run_titles(name)}
+        for name, experiment in plan.experiments.items()
+    }
+    return ResultsAtlas(traces, titles)
