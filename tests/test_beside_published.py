@@ -138,6 +138,8 @@ def test_a_schedule_of_another_length_is_thinned_to_as_many_records(tmp_path):
     np.testing.assert_array_equal(own["record"], kept_records(301, 20))
     short = thinned(falling(12), 20)
     assert short.sizes["record"] == 12 and not is_thinned(short) and is_thinned(own)
+    again = thinned(published, 40)  # what is published once more is as thin as before
+    assert again.attrs["thinned"] == "18 of 101 records" and is_thinned(again)
 
 
 def test_seeds_that_are_only_partly_the_same_are_told(tmp_path):

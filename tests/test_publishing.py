@@ -26,15 +26,17 @@ from atlas_factory import (
     write_claims,
 )
 from fedatlas.atlas import exporting, publishing, results_atlas
+from fedatlas.atlas.citation import read_citation
 from fedatlas.atlas.data_card import data_card
 from fedatlas.atlas.exporting import point_places, write_table
 from fedatlas.atlas.publishing import Publication, publish
+from fedatlas.atlas.revision import revision
 from fedatlas.atlas.thinning import kept_records, thinned
 from fedatlas.cli import app
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts
-from fedatlas.files import file_digest
+from fedatlas.files import file_digest, write_text
 from fedatlas.traces.trace import read_trace, write_trace
 from trace_factory import make_trace
 from verdict_factory import every_outcome
@@ -206,7 +208,8 @@ def results(tmp_path) -> Path:
 
 def published(results: Path, output: Path, **options) -> list[Path]:
     with fedatlas.open_atlas(results) as atlas:
-        stated = Publication(LICENCES, citation=ROOT / "CITATION.cff", published=DAY, **options)
+        cited = read_citation(ROOT / "CITATION.cff")
+        stated = Publication(LICENCES, citation=cited, published=DAY, **options)
         return publish(atlas, results / "experiments", output, stated)
 
 
@@ -272,9 +275,78 @@ def test_the_crate_describes_every_file(results, tmp_path):
     assert crate.license == "https://spdx.org/licenses/BSD-3-Clause"
     assert crate.datePublished.date() == DAY
     columns = {
-        one["name"]: one["unitText"] for one in described["demo-a.parquet"]["variableMeasured"]
+        one["name"]: one.get("unitText") for one in described["demo-a.parquet"]["variableMeasured"]
     }
-    assert columns["bytes_up"] == "byte" and "hyper_parameters" in columns
+    assert columns["bytes_up"] == "byte" and columns["hyper_parameters"] is None
+    assert "demo-a" in described["selections/demo-a.json"]["description"]
+    assert int(described["SHA256SUMS"]["contentSize"]) == (folder / "SHA256SUMS").stat().st_size
+    # What roc-validator requires of software.
+    program = crate.get("#fedatlas")
+    assert program["version"] == fedatlas.__version__ and program["url"]
+    assert crate.get("#repository") is None
+
+
+def test_a_folder_says_which_code_published_it(results, tmp_path):
+    """A commit of the repository; the folders that are published there are no change of it."""
+
+    def git(*arguments: str) -> None:
+        name = ["-c", "user.name=A", "-c", "user.email=a@b.c", "-C", str(lab)]
+        subprocess.run(["git", *name, *arguments], check=True, capture_output=True)
+
+    lab = tmp_path / "lab"
+    lab.mkdir()
+    assert revision(lab) == ""
+    git("init")
+    write_text(lab / "methods" / "mine.py", "A = 1")
+    assert revision(lab) == ""  # nothing is committed
+    git("add", ".")
+    git("commit", "-m", "first")
+    commit = revision(lab)
+    assert re.fullmatch("[0-9a-f]{40}", commit)
+    folder = lab / "published" / "first"
+    files = published(results, folder, commit=commit)
+    before = {file: file.read_bytes() for file in files}
+    assert revision(lab) == commit
+    git("add", ".")
+    write_text(folder / "README.md", "changed")
+    assert revision(lab) == commit
+    published(results, folder, commit=revision(lab))
+    assert {file: file.read_bytes() for file in files} == before
+    told = f"Published by fedatlas {fedatlas.__version__} from a repository at commit {commit}"
+    assert told in " ".join((folder / "README.md").read_text(encoding="utf-8").split())
+    assert ROCrate(folder).get("#repository")["version"] == commit
+    for change in ("methods/mine.py", "methods/new.py"):
+        git("stash", "--include-untracked")
+        assert revision(lab) == commit
+        write_text(lab / change, "A = 2")
+        assert revision(lab / "methods") == f"{commit} and uncommitted changes"
+
+
+def test_who_publishes_is_taken_once_it_is_filled_in(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def told(*arguments) -> str:
+        outcome = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
+        assert outcome.exit_code == 0, outcome.output
+        return outcome.output
+
+    ask = ("publish", results, "out", "--config", ROOT / "config")
+    without = told(*ask)
+    assert "CITATION.cff: is not there: out will name no author and no licence" in without
+    told("new", "project", "lab")
+    cited = Path("lab/CITATION.cff")
+    ask = (*ask, "--citation", cited)
+    assert "lab/CITATION.cff: is not filled in" in told(*ask)
+    assert ROCrate("out").license is None
+    assert 'title: "lab"' in cited.read_text(encoding="utf-8")
+    filled = re.sub("license: FILL IN", "license: CC-BY-4.0", cited.read_text(encoding="utf-8"))
+    lines = [line for line in filled.splitlines() if not line.startswith("#")]
+    cited.write_text("\n".join(lines).replace("FILL IN", "Ada"), encoding="utf-8")
+    assert "CITATION.cff" not in told(*ask)
+    crate = ROCrate("out")
+    assert crate.name == "lab: traces and verdicts" and crate.license.endswith("/CC-BY-4.0")
+    assert crate.root_dataset["author"]["name"] == "Ada Ada"
+    assert "licence: CC-BY-4.0" in Path("out/README.md").read_text(encoding="utf-8")
 
 
 def test_large_tables_are_divided_and_too_large_ones_refused(results, tmp_path, monkeypatch):

@@ -1,9 +1,12 @@
 """RO-Crate metadata of a published folder, by which archives that give DOIs describe it."""
 
+from collections.abc import Iterator, Mapping
 from datetime import date
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from rocrate.model.contextentity import ContextEntity
 from rocrate.model.person import Person
@@ -11,65 +14,105 @@ from rocrate.rocrate import ROCrate
 
 from fedatlas import __version__
 from fedatlas.atlas.checksums import NAME as SUMS
+from fedatlas.atlas.checksums import size_of_sums
 from fedatlas.atlas.tables import SUFFIX
-from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
-from fedatlas.schema.models import read_yaml
 
 # By suffix: media type and what such a file holds.
 _KINDS = {
     SUFFIX: ("application/vnd.apache.parquet", "traces: a row for each run, seed and record"),
     ".csv": ("text/csv", "verdicts: a row for each sentence of a paper, and for each of its cases"),
-    ".json": ("application/json", "a selection: the chosen points and every candidate's score"),
+    ".json": (
+        "application/json",
+        "the selection: by which rule runs chose among points of their grids, the chosen points, "
+        "and how every candidate scored on each seed,",
+    ),
     ".md": ("text/markdown", "what the folder holds and how it is read"),
 }
 
 
-def describe_folder(folder: Path, citation: Path | None, published: date) -> None:
+def describe_folder(
+    folder: Path, citation: Mapping[str, Any], published: date, commit: str
+) -> None:
     """Write ro-crate-metadata.json about all files in the folder, and columns of its tables.
 
-    citation: a CITATION.cff, whose title, licence and authors are taken. The list of checksums,
-    which holds this file's own, is written later.
+    citation: what a CITATION.cff states. commit: of the repository that publishes; may be empty.
+    The list of checksums, which holds this file's own, is written later.
     """
     crate = ROCrate()
-    stated = _citation(citation)
-    crate.name = f"{stated.get('title', 'fedatlas')}: traces and verdicts"
+    crate.name = f"{citation.get('title', 'fedatlas')}: traces and verdicts"
     crate.description = (
         "Convergence traces of methods of federated and distributed optimisation, by run, seed and "
         "record, and verdicts on what papers claim of them. README.md says how they are read."
     )
     crate.datePublished = published
-    if "license" in stated:
-        crate.license = f"https://spdx.org/licenses/{stated['license']}"
-    authors = [crate.add(_author(crate, one)) for one in stated.get("authors", ())]
+    if "license" in citation:
+        crate.license = f"https://spdx.org/licenses/{citation['license']}"
+    authors = [crate.add(_author(crate, one)) for one in citation.get("authors", ())]
     if authors:
-        crate.root_dataset["author"] = authors
-    program = {"@type": "SoftwareApplication", "name": "fedatlas", "softwareVersion": __version__}
-    crate.root_dataset["mentions"] = crate.add(ContextEntity(crate, "#fedatlas", program))
+        crate.root_dataset["author"] = authors if len(authors) > 1 else authors[0]
+    programs = _programs(crate, citation, commit)
+    crate.root_dataset["mentions"] = [crate.add(program) for program in programs]
     columns: dict[str, ContextEntity] = {}
-    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-        media, holds = _KINDS[file.suffix]
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    for file in files:
         about = {
-            "name": holds,
-            "encodingFormat": media,
+            **_held(file),
             "contentSize": str(file.stat().st_size),
             "sha256": file_digest(file),
         }
         entity = crate.add_file(file, file.relative_to(folder).as_posix(), properties=about)
         if file.suffix == SUFFIX:
             entity["variableMeasured"] = _columns(crate, file, columns)
-    sums = {"name": "SHA-256 of every other file", "encodingFormat": "text/plain"}
+    listed = [*(file.relative_to(folder).as_posix() for file in files), crate.metadata.id]
+    sums = {
+        "name": SUMS,
+        "description": "SHA-256 of every other file",
+        "encodingFormat": "text/plain",
+        "contentSize": str(size_of_sums(listed)),
+    }
     crate.add_file(folder / SUMS, SUMS, properties=sums)
     crate.metadata.write(folder)
 
 
-def _citation(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    stated = read_yaml(path)
-    if not isinstance(stated, dict) or "title" not in stated:
-        raise FedatlasError(f"{path}: has no 'title': it is no CITATION.cff")
-    return stated
+def _held(file: Path) -> dict[str, str]:
+    media, holds = _KINDS[file.suffix]
+    of = f" of {file.stem}" if file.suffix == ".json" else ""
+    return {"name": file.name, "description": holds + of, "encodingFormat": media}
+
+
+def _programs(crate: ROCrate, citation: Mapping[str, Any], commit: str) -> Iterator[ContextEntity]:
+    """The package, and the repository whose code and experiments it ran."""
+    # Software must have an address. Where none is known, a file of the folder says which it is.
+    told = {"@id": "README.md"}
+    package = {
+        "@type": "SoftwareApplication",
+        "name": "fedatlas",
+        "version": __version__,
+        "softwareVersion": __version__,
+        "url": _address() or told,
+    }
+    yield ContextEntity(crate, "#fedatlas", package)
+    if commit:
+        # Not SoftwareSourceCode, which RO-Crate takes for a script among the files.
+        repository = {
+            "@type": "SoftwareApplication",
+            "name": f"{citation.get('title', 'repository')}: code and experiments",
+            "version": commit,
+            "url": citation.get("repository-code", told),
+        }
+        yield ContextEntity(crate, "#repository", repository)
+
+
+def _address() -> str:
+    """Where the installed package says that it is found; empty if it does not."""
+    try:
+        stated = metadata("fedatlas")
+    except PackageNotFoundError:
+        return ""
+    # "Repository, https://…"
+    labelled = (one.rpartition(", ")[2] for one in stated.get_all("Project-URL", []))
+    return next(labelled, "")
 
 
 def _author(crate: ROCrate, stated: dict[str, str]) -> ContextEntity:
@@ -92,8 +135,9 @@ def _columns(crate: ROCrate, file: Path, known: dict[str, ContextEntity]) -> lis
                 "@type": "PropertyValue",
                 "name": column.name,
                 "description": column.metadata[b"long_name"].decode(),
-                "unitText": column.metadata[b"units"].decode(),
             }
+            if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+                about["unitText"] = column.metadata[b"units"].decode()
             known[column.name] = crate.add(ContextEntity(crate, f"#column-{column.name}", about))
         found.append(known[column.name])
     return found

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import Any
 
+from fedatlas import __version__
 from fedatlas.atlas.checksums import NAME as SUMS
 from fedatlas.atlas.checksums import write_sums
 from fedatlas.atlas.crate import describe_folder
@@ -35,14 +37,16 @@ class Publication:
 
     licences: of data sets, by name. records: kept of each trace at most, None for all. all_points:
     of grids, not the selected ones only. experiments: names or patterns, all by default. citation:
-    a CITATION.cff that names licence, version and authors. published: the day.
+    what a CITATION.cff states, whose title, licence and authors are taken. commit: of the
+    repository that publishes; see `revision`. published: the day.
     """
 
     licences: Mapping[str, str]
     records: int | None = 40
     all_points: bool = False
     experiments: Sequence[str] | None = None
-    citation: Path | None = None
+    citation: Mapping[str, Any] = field(default_factory=dict)
+    commit: str = ""
     published: date = field(default_factory=date.today)
 
     def takes(self, experiment: str) -> bool:
@@ -67,9 +71,9 @@ def publish(atlas: Atlas, experiments: Path, output: Path, publication: Publicat
         folder.mkdir()
         rows = sum(_write_traces(atlas, folder, publication))
         judged = _write_verdicts(experiments, folder, publication)
-        about = _about(rows, judged, publication.records)
+        about = _about(rows, judged, publication)
         write_text(folder / "README.md", about)
-        describe_folder(folder, publication.citation, publication.published)
+        describe_folder(folder, publication.citation, publication.published, publication.commit)
         write_sums(folder)
         if output.exists():
             shutil.rmtree(output)
@@ -126,7 +130,8 @@ def _write_verdicts(experiments: Path, folder: Path, publication: Publication) -
     return verdict_summary(verdicts)
 
 
-def _about(rows: int, judged: str, records: int | None) -> str:
+def _about(rows: int, judged: str, publication: Publication) -> str:
+    records = publication.records
     kept = (
         "All records in full precision."
         if records is None
@@ -143,6 +148,8 @@ def _about(rows: int, judged: str, records: int | None) -> str:
 
 {holds}
 
+{paragraph(_origin(publication))}
+
 ```sh
 sha256sum --check {SUMS}
 fedatlas compare mine/results --against . --metric suboptimality --cost bytes --target 1e-3
@@ -155,3 +162,14 @@ atlas = fedatlas.open_atlas(".")
 atlas.runs()
 ```
 """
+
+
+def _origin(publication: Publication) -> str:
+    """Which code published, and under which licence."""
+    stated = publication.citation
+    told = [f"Published by fedatlas {__version__}"]
+    if publication.commit:
+        repository = stated.get("repository-code", "a repository")
+        told.append(f" from {repository} at commit {publication.commit}")
+    told.append(f"; licence: {stated['license']}" if "license" in stated else "")
+    return f"{''.join(told)}."

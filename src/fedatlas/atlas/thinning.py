@@ -23,10 +23,10 @@ def kept_records(records: int, most: int) -> np.ndarray:
 
 
 def thinned(trace: xr.Dataset, most: int) -> xr.Dataset:
-    """The trace at `kept_records`; its attribute `thinned` says how many there were."""
-    records = trace.sizes["record"]
-    kept = trace.isel(record=kept_records(records, most))
-    return kept.assign_attrs(thinned=f"{kept.sizes['record']} of {records} records")
+    """The trace at `kept_records`; its attribute `thinned` says how many its run had."""
+    kept = trace.isel(record=kept_records(trace.sizes["record"], most))
+    told = f"{kept.sizes['record']} of {_records_before(trace)} records"
+    return kept.assign_attrs(thinned=told)
 
 
 def most_kept(traces: Iterable[xr.Dataset]) -> int | None:

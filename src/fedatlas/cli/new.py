@@ -18,6 +18,7 @@ _PROJECT = {
     "Snakefile": "Snakefile",
     "config/config.yaml": "config",
     "README.md": "README",
+    "CITATION.cff": "citation",
     ".gitignore": "gitignore",
     "experiments/first.yaml": "experiment",
 }
@@ -66,7 +67,7 @@ def new(
 def _begin_project(name: str) -> list[str]:
     folder = Path(name)
     for file, template in _PROJECT.items():
-        called = {"name": name if template == "README" else Path(file).stem}
+        called = {"name": name if template in ("README", "citation") else Path(file).stem}
         _write(folder / file, _filled(template, **called))
     _write(folder / _PROFILE, (repository() / _PROFILE).read_text(encoding="utf-8"))
     return [

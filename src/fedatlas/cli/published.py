@@ -62,14 +62,24 @@ def publish(
     ] = None,
 ) -> None:
     """Write traces, verdicts, checksums and RO-Crate metadata into a folder for others."""
+    from fedatlas.atlas.citation import read_citation
     from fedatlas.atlas.publishing import Publication, publish
+    from fedatlas.atlas.revision import revision
 
+    cited = read_citation(citation)
+    if not cited:
+        why = "is not filled in" if citation.is_file() else "is not there"
+        typer.echo(
+            f"{citation}: {why}: {output} will name no author and no licence, which archives need",
+            err=True,
+        )
     publication = Publication(
         _licences(catalogue),
         records=None if whole else records,
         all_points=whole or all_points,
         experiments=experiments,
-        citation=citation if citation.is_file() else None,
+        citation=cited,
+        commit=revision(Path()),
         **({} if day is None else {"published": day.date()}),
     )
     results = traces if traces.is_dir() else traces.resolve().parent.parent
