@@ -1,6 +1,7 @@
 """Published runs beside one's own: what makes them comparable, and what notes say of them."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -10,14 +11,19 @@ import xarray as xr
 
 import fedatlas
 from atlas_factory import one_run, problem, write_atlas
+from experiment_files import BASE, RUN, load
+from fedatlas.atlas.comparability import differences
 from fedatlas.atlas.exporting import point_places, write_table
-from fedatlas.atlas.runs import atlas_runs
+from fedatlas.atlas.runs import AtlasRun, atlas_runs
 from fedatlas.atlas.thinning import is_thinned, kept_records, most_kept, thinned
+from fedatlas.cli.new import Kind, new
 from fedatlas.errors import FedatlasError
-from fedatlas.files import write_text
+from fedatlas.files import canonical_json, write_text
+from fedatlas.plan.build import Plan, build_plan
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.models import validated
 from fedatlas.schema.runs import RunSpec
+from outside_project import open_project, write_project
 from trace_factory import make_trace
 from workflow_copy import ROOT
 
@@ -223,3 +229,87 @@ def test_published_curves_are_dashed_and_no_two_look_alike(tmp_path):
     assert len(set(looks)) == len(looks) == 26
     alone = fedatlas.plot(mine, "gradient_norm", "bytes").figure
     assert "published" not in alone.get_suptitle()
+
+
+# --- an experiment that is like a published one ---
+
+
+def comparable_experiment() -> str:
+    """As docs/published.md shows it."""
+    page = (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
+    found = re.search(r"<!-- experiment: mine-a9a -->\n```yaml\n(.*?)```", page, re.DOTALL)
+    assert found
+    return found[1]
+
+
+def planned(folder: Path, stated: str, monkeypatch) -> Plan:
+    """Beside the experiment that it is like, in a project with a method that was just begun."""
+    config = folder / "config"
+    files = ("datasets.yaml", "papers.yaml", "experiments/crosspaper/grid-a9a.yaml")
+    texts = {name: (ROOT / "config" / name).read_text(encoding="utf-8") for name in files}
+    write_project(config, texts)
+    lab = open_project(folder / "lab", {"experiments/mine-a9a.yaml": stated}, monkeypatch)
+    return build_plan(config, lab)
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch) -> Path:
+    """A folder with a project, which has the method `mine`."""
+    (tmp_path / "lab").mkdir()
+    monkeypatch.chdir(tmp_path / "lab")
+    new(Kind.METHOD, "mine")
+    return tmp_path
+
+
+def test_the_shown_experiment_is_comparable_with_published_runs(lab, monkeypatch):
+    plan = planned(lab, comparable_experiment(), monkeypatch)
+    runs = [run for run in plan.runs.values() if run.experiment == "project-mine-a9a"]
+    assert len(runs) == 16 and {run.algorithm for run in runs} == {"mine"}
+    ours = make_trace([[1, 0.1]]).assign_attrs(
+        specification=canonical_json(runs[0].model_dump(mode="json"))
+    )
+    mine = AtlasRun("ours", "project-mine-a9a", "mine", "only", "Mine", True, ours)
+    with fedatlas.open_atlas(ROOT / "published" / "fedpage") as atlas:
+        others = list(atlas_runs(atlas, experiments=["crosspaper-a9a"]))
+        network = "network(latency=0.02, bandwidth=1e7, gradient=2.8e-6)"
+        for other in others:
+            assert not list(differences(mine, other, "suboptimality", ["bytes", network]))
+    assert len(others) == 8
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ("network: null", "belongs to vertical partitions; inherited from crosspaper-grid-a9a: "),
+        ("graphs: null", "no run works on graphs; inherited from crosspaper-grid-a9a: write "),
+    ],
+)
+def test_inherited_keys_that_suit_no_run_say_whose_they_are(lab, monkeypatch, own, said):
+    """And what to write in their place, as there is nothing to remove."""
+    stated = comparable_experiment()
+    line = next(line for line in stated.splitlines(keepends=True) if line.startswith(own))
+    with pytest.raises(FedatlasError, match=f"mine-a9a.yaml.*{said}.*`{own}`"):
+        planned(lab, stated.replace(line, ""), monkeypatch)
+
+
+def test_other_keys_are_told_likewise(tmp_path):
+    """Also of a model that has a model; what a file states itself can be removed there."""
+    order = {"kind": "order", "first": "one", "second": "two", "relation": "faster"}
+    tuned = RUN | {"grid": {"local_step_size": [0.1, 0.2]}}
+    model = BASE | {
+        "runs": {"one": tuned, "two": tuned},
+        "tuning_seeds": [7, 8],
+        "claims": [{"id": "a", "source": "b", "statement": "c", "test": order}],
+    }
+    middle = {"like": "paper-model", "title": "middle"}
+    own = {"like": "paper-middle", "runs": {"mine": RUN}}
+
+    def refused(said: str, content: dict) -> None:
+        with pytest.raises(FedatlasError, match=said):
+            load(tmp_path, model=model, middle=middle, own=content)
+
+    refused("runs are mine; 'claims' is inherited from paper-model: state your own", own)
+    own["claims"] = []
+    refused("several points; inherited from paper-model: write `tuning_seeds: \\[\\]`", own)
+    refused("tuning_seeds: no run has .*; remove it", own | {"tuning_seeds": [9]})
+    load(tmp_path, model=model, middle=middle, own=own | {"tuning_seeds": []})

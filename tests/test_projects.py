@@ -88,8 +88,8 @@ def test_its_experiments_need_no_folder(config, tmp_path):
 def test_tables_of_times_lie_beside_the_experiment(tmp_path):
     network = "\nnetwork: {compute: {kind: measured, file: times.csv}}\n"
     folder = write_project(tmp_path, {"mine.yaml": EXPERIMENT + network})
-    ((_, content),) = read_experiments(folder).values()
-    assert content["network"]["compute"]["file"] == str(tmp_path / "times.csv")
+    (stated,) = read_experiments(folder).values()
+    assert stated.content["network"]["compute"]["file"] == str(tmp_path / "times.csv")
 
 
 def test_a_stored_plan_follows_its_files(config, tmp_path):

@@ -46,7 +46,7 @@ def spec(
             raise FedatlasError(
                 f"there is no experiment '{name}'{faults.why(name) or similar(name, experiments)}"
             )
-        where, content = experiments[name]
+        where, content, _ = experiments[name]
         typer.echo(f"# {where}\n{as_yaml(content)}", nl=False)
         return
     plan = build_sound_plan(config, *projects())

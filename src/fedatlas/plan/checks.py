@@ -102,7 +102,9 @@ def check_graphs(experiment: Experiment, where: str) -> None:
     """Graphs are stated only if a run works on them."""
     known = {run.algorithm for run in experiment.runs.values()} & set(algorithm_names())
     if experiment.graphs and not any(algorithm_class(name).on_graphs for name in known):
-        raise FedatlasError(f"{where}: key 'graphs': no run works on graphs; remove it")
+        raise FedatlasError(
+            f"{where}: key 'graphs': no run works on graphs; {experiment.remedy('graphs')}"
+        )
 
 
 def _check_model(

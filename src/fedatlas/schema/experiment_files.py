@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.families import expand
+from fedatlas.schema.inheritance import inheriting
 from fedatlas.schema.models import read_yaml, validated
 
 # What an experiment that shows another's runs takes over from it.
@@ -36,8 +37,17 @@ _OF_RUNS = (
 
 #: The group of experiments that lie in no folder of their own.
 PROJECT = "project"
-#: Where an experiment is stated, and its content.
-Stated = tuple[str, dict[str, Any]]
+
+
+class Stated(NamedTuple):
+    """Where an experiment is stated, its content, and which of its keys are another experiment's.
+
+    inherited: key → the experiment that states it, by `like`.
+    """
+
+    where: str
+    content: dict[str, Any]
+    inherited: Mapping[str, str] = {}
 
 
 class Fault(NamedTuple):
@@ -91,8 +101,8 @@ def load_sound_experiments(*folders: Path) -> tuple[dict[str, Experiment], Fault
     """The experiments that can be read, and what is wrong with the others."""
     experiments = {}
     contents, faults = read_sound_experiments(*folders)
-    for name, (where, content) in contents.items():
-        with faults.of(name):
+    for name, (where, content, inherited) in contents.items():
+        with faults.of(name), inheriting(inherited):
             experiments[name] = validated(Experiment, content, where).stated_in(where)
     return experiments, faults
 
@@ -116,7 +126,7 @@ def read_sound_experiments(*folders: Path) -> tuple[dict[str, Stated], Faults]:
                 with faults.of(name):
                     if name in stated:
                         raise FedatlasError(
-                            f"{one[0]}: '{name}' is stated in {stated[name][0]}, too"
+                            f"{one.where}: '{name}' is stated in {stated[name].where}, too"
                         )
                     stated[name] = one
     if not stated and not faults:
@@ -127,14 +137,14 @@ def read_sound_experiments(*folders: Path) -> tuple[dict[str, Stated], Faults]:
     # In the order that files of their own would have, whichever file states them.
     contents = {name: stated[name] for name in sorted(stated, key=lambda name: f"{name}.yaml")}
     complete: dict[str, Stated] = {}
-    for name, (where, _) in contents.items():
+    for name in contents:
         with faults.of(name):
-            complete[name] = where, _complete(name, contents, faults)
+            complete[name] = _complete(name, contents, faults)
     found: dict[str, Stated] = {}
-    for name, (where, content) in complete.items():
+    for name, (where, content, inherited) in complete.items():
         with faults.of(name):
             with_runs = _with_runs(where, content, complete, faults)
-            found[name] = where, _with_network(where, with_runs, complete)
+            found[name] = Stated(where, _with_network(where, with_runs, complete), inherited)
     return found, faults
 
 
@@ -151,7 +161,7 @@ def _read_file(path: Path, group: str) -> dict[str, Stated]:
             )
         name = f"{group}-{stem}"
         where = f"{path} ({name})" if "lists" in content else str(path)
-        found[name] = where, _with_tables(expanded, path.parent)
+        found[name] = Stated(where, _with_tables(expanded, path.parent))
     return found
 
 
@@ -178,21 +188,22 @@ def _names_in(path: Path, group: str) -> str:
 
 def _complete(
     name: str, contents: Mapping[str, Stated], faults: Faults, passed: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    """The content, with what it takes over from the experiment that it is `like`."""
-    where, content = contents[name]
+) -> Stated:
+    """With what it takes over from the experiment that it is `like`."""
+    where, content, _ = contents[name]
     model = content.get("like")
     if model is None:
-        return content
+        return contents[name]
     if not isinstance(model, str) or model not in contents or model in (*passed, name):
         raise FedatlasError(
             f"{where}: key 'like': '{model}' is no other experiment{faults.why(model)}"
         )
     stated = {key: value for key, value in content.items() if key != "like"}
-    taken = _complete(model, contents, faults, (*passed, name))
+    _, taken, owners = _complete(model, contents, faults, (*passed, name))
     if "runs_of" in stated:
         taken = {key: value for key, value in taken.items() if key not in _OF_RUNS}
-    return taken | stated
+    inherited = {key: owners.get(key, model) for key in taken if key not in stated}
+    return Stated(where, taken | stated, inherited)
 
 
 def _with_network(
@@ -202,7 +213,7 @@ def _with_network(
     other = content.get("network")
     if not isinstance(other, str):
         return content
-    network = contents[other][1].get("network") if other in contents else None
+    network = contents[other].content.get("network") if other in contents else None
     if not isinstance(network, dict):
         raise FedatlasError(
             f"{where}: key 'network': '{other}' is no other experiment that states a network"
@@ -223,12 +234,12 @@ def _with_runs(
     if stated:
         raise FedatlasError(f"{where}: key '{stated[0]}': is that of '{other}' ('runs_of')")
     known = isinstance(other, str) and other in contents
-    if not known or "runs_of" in contents[other][1]:
+    if not known or "runs_of" in contents[other].content:
         raise FedatlasError(
             f"{where}: key 'runs_of': '{other}' is no experiment with runs of its own"
             f"{faults.why(other)}"
         )
-    taken = {key: value for key, value in contents[other][1].items() if key in _OF_RUNS}
+    taken = {key: value for key, value in contents[other].content.items() if key in _OF_RUNS}
     runs, only = taken.get("runs"), content.get("only")
     if isinstance(runs, dict) and isinstance(only, list) and only:
         unknown = [run for run in only if run not in list(runs)]

@@ -1,5 +1,6 @@
 """Experiments: a figure or table of a paper, typed and validated."""
 
+from collections.abc import Mapping
 from itertools import product
 from typing import Any, ClassVar, Self
 
@@ -14,14 +15,14 @@ from pydantic import (
 )
 
 from fedatlas.schema.claims import Claim
-from fedatlas.schema.cost_names import declared_network, link_latencies
+from fedatlas.schema.counted import measured_by, why_not_counted
 from fedatlas.schema.figures import EFFECTIVE_STEP_SIZE, Figure
 from fedatlas.schema.graphs import Graphs
+from fedatlas.schema.inheritance import inherited_keys
 from fedatlas.schema.models import Model, in_full
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import (
     AucObjective,
-    ClassificationObjective,
     LinearObjective,
     Objective,
     PolyakObjective,
@@ -31,9 +32,6 @@ from fedatlas.schema.run_config import RunConfig
 from fedatlas.schema.runs import RecordEvery
 from fedatlas.schema.selection import Selection
 from fedatlas.schema.studies import BackendComparison, BudgetStudy, Landscape, PrivacyAudit
-
-#: What only parties with columns count.
-PARTIES_COSTS = ("simulated_time", "elapsed_time", "update_epoch")
 
 
 class Experiment(Model):
@@ -100,6 +98,7 @@ class Experiment(Model):
     resolved_before: ClassVar[tuple[str, ...]] = ("like", "lists", "name")
 
     _where: str = PrivateAttr(default="")
+    _inherited: Mapping[str, str] = PrivateAttr(default_factory=inherited_keys)
 
     @field_validator("seeds", mode="before")
     @classmethod
@@ -115,6 +114,11 @@ class Experiment(Model):
         """The same, with the file that states it."""
         self._where = where
         return self
+
+    def remedy(self, key: str, empty: str = "null") -> str:
+        """How to be rid of a key: another experiment's, by `like`, cannot be removed here."""
+        other = self._inherited.get(key)
+        return f"inherited from {other}: write `{key}: {empty}`" if other else "remove it"
 
     @property
     def measures_suboptimality(self) -> bool:
@@ -164,7 +168,7 @@ class Experiment(Model):
     def _keys_suit_each_other(self) -> Self:
         vertical = "vertical" in {self.partition_of(run).kind for run in self.runs}
         if self.network is not None and not vertical:
-            raise ValueError("'network' belongs to vertical partitions; remove it")
+            raise ValueError(f"'network' belongs to vertical partitions; {self.remedy('network')}")
         for run, stated in self.runs.items():
             partition = self.partition_of(run)
             if not isinstance(partition, VerticalPartition):
@@ -191,7 +195,9 @@ class Experiment(Model):
                     "states no 'compute', 'drift' or 'cores'"
                 )
         if self.audit and self.partition.kind != "vertical":
-            raise ValueError("'audit' belongs to a vertical 'partition'; remove it")
+            raise ValueError(
+                f"'audit' belongs to a vertical 'partition'; {self.remedy('audit', 'false')}"
+            )
         computed = self.budgets or self.privacy_audit
         if not self.trained and (computed is None or self.runs_of is not None):
             raise ValueError(
@@ -214,12 +220,12 @@ class Experiment(Model):
             raise ValueError(
                 "'theory' belongs to linear models over partitions of one kind, to functions whose "
                 "constants are known, and to auc_min_max with 'model: linear', 'scores: linear' "
-                "and 'stationarity: true'; remove it"
+                f"and 'stationarity: true'; {self.remedy('theory', 'false')}"
             )
         if self.landscape is not None and not isinstance(self.objective, AucObjective):
             raise ValueError(
                 f"'landscape' belongs to the objective auc_min_max, not {self.objective.name}; "
-                "remove it"
+                f"{self.remedy('landscape')}"
             )
         return self
 
@@ -251,15 +257,19 @@ class Experiment(Model):
 
     @model_validator(mode="after")
     def _names_are_known_and_unique(self) -> Self:
-        named = [(f"claim '{claim.id}'", claim.test.runs) for claim in self.claims]
-        named.append(("the figure", self.figure.runs))
         shared = self.selection.shared
-        named.append(("selection.shared", (*shared, *shared.values())))
-        for what, runs in named:
+        named = [
+            *((f"claim '{claim.id}'", claim.test.runs, "claims") for claim in self.claims),
+            ("the figure", self.figure.runs, "figure"),
+            ("selection.shared", (*shared, *shared.values()), "selection"),
+        ]
+        for what, runs, key in named:
             for run in runs:
                 if run not in self.runs:
+                    other = self._inherited.get(key)
+                    own = f"; '{key}' is inherited from {other}: state your own" if other else ""
                     raise ValueError(
-                        f"{what} names the run '{run}'; runs are {', '.join(self.runs)}"
+                        f"{what} names the run '{run}'; runs are {', '.join(self.runs)}{own}"
                     )
         for claim in self.claims:
             self._check_claim(claim)
@@ -289,7 +299,8 @@ class Experiment(Model):
             )
         # Of another experiment's runs, those that choose may be left out.
         if self.tuning_seeds and not self.runs_of and not any(map(self.chooses, self.runs)):
-            raise ValueError("tuning_seeds: no run has a grid of several points; remove them")
+            remedy = self.remedy("tuning_seeds", "[]")
+            raise ValueError(f"tuning_seeds: no run has a grid of several points; {remedy}")
 
     def _check_claim(self, claim: Claim) -> None:
         """Raise ValueError before training if the experiment lacks what the claim is judged by."""
@@ -363,38 +374,15 @@ class Experiment(Model):
             )
 
     def _measured(self, run: str) -> tuple[str, ...]:
-        """What a run measures.
-
-        Only agents have accuracies of their own, and disagree; only silos measure the gradient of
-        networks.
-        """
-        objective, kind = self.objective_of(run), self.partition_of(run).kind
-        known = objective.measurements
-        if kind != "tiered" and isinstance(objective, ClassificationObjective):
-            return tuple(name for name in known if name != "gradient_norm")
-        if kind != "tiered":
-            return known
-        return tuple(name for name in known if "agent" not in name and name != "disagreement")
+        """What a run measures."""
+        return measured_by(self.objective_of(run), self.partition_of(run).kind)
 
     def _lacks(self, run: str, cost: str) -> str:
         """Why a run does not count a cost; empty if it does."""
-        kind = self.partition_of(run).kind
-        on_graphs = self.graphs is not None or self.runs[run].graphs is not None
-        network = declared_network(cost)
-        if link_latencies(cost) is not None and kind != "tiered":
-            return "it has no silos"
-        if cost in PARTIES_COSTS and kind != "vertical":
-            return "it has no parties"
-        is_real = self.runs[run].backend == "processes"
-        if cost == "simulated_time" and is_real:
-            return "its time is real: name elapsed_time"
-        if cost == "elapsed_time" and not is_real:
-            return "its time is simulated: name simulated_time, or say 'backend: processes'"
-        if cost == "epsilon" and not (on_graphs and kind == "horizontal"):
-            return "it is not private"
-        if network is not None and kind == "vertical":
-            clock = self.network_of(run)
-            own = clock.latency if clock else network.latency
-            if own != network.latency:
-                return f"its own clock has the latency {own:g} s; state 'network: {{latency: …}}'"
-        return ""
+        return why_not_counted(
+            cost,
+            self.partition_of(run).kind,
+            on_graphs=self.graphs is not None or self.runs[run].graphs is not None,
+            backend=self.runs[run].backend,
+            network=self.network_of(run),
+        )
