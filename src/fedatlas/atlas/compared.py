@@ -22,8 +22,8 @@ class Comparison:
     dataset: over run, seed and cost.
 
     - `cost_to_target` (run, seed, cost): cost at which the seed first reaches the target, between
-      two records on a straight line of logarithms; +inf if it never does or diverged, NaN for seeds
-      that the run does not have;
+      two records where a straight line of the level, a logarithm, over the cost meets it; +inf if
+      it never does or diverged, NaN for seeds that the run does not have;
     - `reached` (run, seed): whether the seed did; `seeds`, `seeds_reached` (run,): how many;
     - `final_value` (run, seed): the measurement at the last record, NaN if the seed diverged;
       `final`, `final_low`, `final_high` (run,): the mean of the others and its 95 % t-interval, of

@@ -38,7 +38,8 @@ def notes(
         ):
             told.setdefault(note, []).append(f"{run.experiment}/{run.run}")
     for note, runs in told.items():
-        yield f"{', '.join(dict.fromkeys(runs))}: {note}"
+        every = len(runs) == len(published) > 1
+        yield f"{'all published runs' if every else ', '.join(dict.fromkeys(runs))}: {note}"
     for folder in other.unchecked:
         yield f"{folder}: has no {SUMS}, so that nothing says whether its tables are undamaged"
     if any(is_thinned(run.trace) for run in published):

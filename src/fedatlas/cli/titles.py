@@ -24,11 +24,12 @@ Titles = Annotated[
 def described(traces: Path, config: Path | None) -> "Atlas":
     """The atlas; a results folder with the titles of the configuration."""
     from fedatlas.atlas.reading import open_atlas
-    from fedatlas.atlas.results_atlas import ResultsAtlas
-    from fedatlas.plan.build import build_sound_plan
 
     if not (traces / "experiments").is_dir():
         return open_atlas(traces)
+    from fedatlas.atlas.results_atlas import ResultsAtlas
+    from fedatlas.plan.build import build_sound_plan
+
     plan = build_sound_plan(config or shipped_configuration(), *projects())
     titles = {
         name: experiment.model_dump(mode="json", include={"title", "source", "notes", "dataset"})
