@@ -67,6 +67,7 @@ html_css_files = ["site.css"]
 html_extra_path = ["_extra"]
 # These have no section, whose pages the sidebar lists.
 html_sidebars = {"start": [], "about": []}
+html_use_index = False
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
