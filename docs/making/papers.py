@@ -72,7 +72,7 @@ def _paper(plan: Plan, key: str, coverage: Coverage, kept: Sequence[KeptVerdict]
         f"{coverage.panels('never')} never."
     )
     yield "## Coverage"
-    yield f"{_COUNTED.strip()} [findings](../findings.md#{paper.name.lower()})."
+    yield f"{_COUNTED.strip()} [findings](../findings/{key}.md)."
     yield table(
         ("shown", "ran", "data, size, what differs or is missing", "the paper's sentences"),
         list(_rows(coverage.figures, plan.experiments, kept)),
@@ -122,7 +122,7 @@ def _ours(plan: Plan, kept: Sequence[KeptVerdict]) -> Iterator[str]:
     yield "# Across papers"
     yield (
         "Questions of ours, for which methods of several papers run on the same data. "
-        "[Findings](../findings.md#across-papers) tells what came out."
+        "[Findings](../findings/across-papers.md) tells what came out."
     )
     yield "## Experiments"
     yield from _experiments(own, kept)
