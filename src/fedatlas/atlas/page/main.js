@@ -107,6 +107,11 @@ function start(atlas) {
           (other === undefined ? "" : ` With a latency of ${compact(other)} s they do not compare.`),
       );
     }
+    const scale = atlas.measurements.get(state.y);
+    if (shown.some(({ curve }) => curve.low.some((value) => isAtFloor(value, scale)))) {
+      const least = compact(scale.floor);
+      texts.push(`What is drawn at ${least} lies there or below: f* is known no better.`);
+    }
     const lost = ({ curve }) => curve.centre.some((value) => value <= 0);
     if (logarithmic.y && shown.some(lost)) texts.push("Values of 0 and below have no place on this scale.");
     if (leftOut.length) texts.push(`${leftOut.length} left out, see below.`);
@@ -153,8 +158,13 @@ function start(atlas) {
     byId("empty").textContent = emptyText(leftOut);
     const yTitle = atlas.measurements.get(state.y).label;
     byId("figure-heading").textContent = `${yTitle[0].toUpperCase()}${yTitle.slice(1)}`;
-    const summary = `${yTitle} against ${costTitle()}: ${counted(shown.length, "curve")}`;
-    byId("figure").setAttribute("aria-label", summary);
+    const drawn = new Set(shown.map(({ run }) => run.experiment.name));
+    const names = drawn.size > 3 ? counted(drawn.size, "experiment") : [...drawn].join(", ");
+    const words =
+      `${yTitle} against ${costTitle()}: ` +
+      (shown.length
+        ? `${counted(shown.length, "curve")} of ${names}. The table below has their numbers.`
+        : "no curves");
     draw(byId("figure"), shown, {
       xTitle: costTitle(),
       yTitle,
@@ -163,6 +173,7 @@ function start(atlas) {
       view: [state.y, state.x, logarithmic.x, logarithmic.y, ...state.chosen].join(),
     });
     fillList(byId("left-out"), byId("left-out-list"), leftOut);
+      words,
     return entries;
   }
 
