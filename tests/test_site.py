@@ -225,6 +225,9 @@ def test_the_explorer_of_the_site_shows_all_that_is_published(tmp_path):
     assert shown == set(runs.items())
     verdicts = [one for folder in folders for one in read_verdicts(folder / "verdicts.csv")]
     assert len(described["claims"]) == len(sentences(verdicts))
+    # Every claim of a trained experiment has curves, be they runs of another experiment.
+    held = {name for name, _ in shown} | set(described["shows"])
+    assert {claim["experiment"] for claim in described["claims"]} <= held
 
 
 def test_links_and_commands_of_the_readme_lead_somewhere():
