@@ -3,10 +3,10 @@
     python benchmarks/verdicts.py [--draws 10000] [--processes 2] [--only order]
 
 A draw makes the traces of n seeds under a known truth and judges them. Three seeds have a tenth of
-the draws, as they decide next to nothing. A cell has the shares of draws, in percent, whose outcome
-is wrong in the claim's favour / against it, then that of other draws that decide. An outcome is
-wrong if the truth, at the border of what it may say, is on the other side: under a tie both
-"reproduced" and "smaller than claimed" are too good.
+the draws, as they decide next to nothing. Each number of seeds has three columns, in percent of
+draws: those whose outcome is wrong in the claim's favour, those whose outcome is wrong against it,
+and those that decide rightly. An outcome is wrong if the truth, at the border of what it may say,
+is on the other side: under a tie both "reproduced" and "smaller than claimed" are too good.
 """
 
 import argparse
@@ -574,7 +574,7 @@ def row(case: Case, most: int, place: int) -> str:
         open_ = 100 * (found["undecided"] + found["not testable"] + missed) / draws
         # "incompatible" errs on two sides at once.
         flag = " **!**" if max(good, bad / 2 if "published_m" in case.claim else bad) > MOST else ""
-        cells.append(f"{good:.1f} / {bad:.1f}{flag}, {abs(100 - open_ - good - bad):.0f}")
+        cells += [f"{good:.1f}", f"{bad:.1f}{flag}", f"{abs(100 - open_ - good - bad):.0f}"]
     return f"| {case.claim} | {case.under} | {' | '.join(cells)} |"
 
 
@@ -584,8 +584,9 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", default="", help="claims whose name begins with this")
     arguments = parser.parse_args()
-    print("| claim | truth | " + " | ".join(f"n = {seeds}" for seeds in SEEDS) + " |")
-    print("|---|---|" + "---|" * len(SEEDS))
+    heads = [f"n = {seeds}: for | against | right" for seeds in SEEDS]
+    print("| claim | truth | " + " | ".join(heads) + " |")
+    print("|---|---|" + "---:|---:|---:|" * len(SEEDS))
     places = [place for place, case in enumerate(cases()) if case.claim.startswith(arguments.only)]
     with ProcessPoolExecutor(arguments.processes) as pool:
         for line in pool.map(partial(_row, draws=arguments.draws), places):

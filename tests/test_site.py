@@ -25,6 +25,7 @@ from fedatlas.evaluation.coverage import (
     taken_from,
     with_table,
 )
+from fedatlas.evaluation.verdict_words import outcomes_told
 from fedatlas.evaluation.verdicts import read_verdicts, sentences, verdicts_to_csv
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import OUTCOMES
@@ -32,6 +33,7 @@ from fedatlas.schema.coverage import AS_THE_PAPER, PANELS, RAN, load_coverage
 from fedatlas.schema.described import parted
 from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.schema.models import read_yaml
+from fedatlas.schema.papers import OURS
 from verdict_factory import verdict
 
 ROOT = Path(__file__).parent.parent
@@ -223,7 +225,7 @@ def test_pages_show_published_figures_and_verdicts(plan):
     assert {place: one.outcome for place, one in verdicts.items()}.items() <= kept.items()
     for experiment, _ in verdicts:
         page = found[f"{plan.experiments[experiment].paper}.md"]
-        assert f"](explorer:show={experiment})" in page
+        assert f"](explorer:{experiment})" in page
     page = found["fmgda.md"].split("### fmgda-table2-fashion-mnist")[1].split("\n### ")[0]
     lead = verdicts["fmgda-table2-fashion-mnist", "lead-over-momentum"]
     assert lead.fragile and f"✗ {lead.outcome}, fragile" in page
@@ -241,8 +243,37 @@ def rows_of_coverage(page: str) -> dict[str, list[str]]:
     return {own[0].replace("\\", ""): own for own in cells[2:]}
 
 
-def test_the_explorer_of_the_site_shows_all_that_is_published(tmp_path):
-    explorer.write(tmp_path / "explorer" / "index.html")
+def test_findings_count_kept_and_fragile_verdicts(plan):
+    """On each page: how many verdicts are kept and published, and how many are fragile."""
+    kept = read_kept(CONFIG / "verdicts.csv")
+    published = [
+        one
+        for file in sorted((ROOT / "published").glob("*/verdicts.csv"))
+        for one in sentences(read_verdicts(file))
+    ]
+    for key in [*plan.papers, OURS]:
+        own = [name for name, each in plan.experiments.items() if each.paper == key]
+        paper = outcomes_of(kept, plan.experiments, own)
+        both = paper + outcomes_of(kept, plan.experiments, own, "ours")
+        shown = [one for one in published if one.claim.split("/")[0] in own]
+        reproduced = [one for one in shown if one.outcome == "reproduced"]
+        fragile, of_them = (sum(bool(one.fragile) for one in some) for some in (shown, reproduced))
+        among = f"among them {of_them}" if of_them else "none"
+        told = [
+            rf"{both.total()} sentences.* have a kept verdict.*: {outcomes_told(both)}\.",
+            rf"{fragile} of the {len(shown)} published verdicts (is|are) fragile, "
+            rf"{among} of the {len(reproduced)} that say reproduced",
+        ]
+        if key != OURS:
+            told.append(rf"the paper's own are: {outcomes_told(paper)}\.")
+        page = "across-papers" if key == OURS else key
+        text = " ".join((ROOT / "docs" / "findings" / f"{page}.md").read_text("utf-8").split())
+        for words in told:
+            assert re.search(words, text), (page, words)
+
+
+def test_the_explorer_of_the_site_shows_all_that_is_published(plan, tmp_path):
+    explorer.write(plan, tmp_path / "explorer" / "index.html")
     page = (tmp_path / "explorer" / "index.html").read_text("utf-8")
     told = re.search(r'id="description">(.*?)</script>', page, re.DOTALL)
     described = json.loads(told[1])
@@ -255,6 +286,9 @@ def test_the_explorer_of_the_site_shows_all_that_is_published(tmp_path):
     assert shown == set(runs.items())
     verdicts = [one for folder in folders for one in read_verdicts(folder / "verdicts.csv")]
     assert len(described["claims"]) == len(sentences(verdicts))
+    # Every claim of a trained experiment has curves, be they runs of another experiment.
+    held = {name for name, _ in shown} | set(described["shows"])
+    assert {claim["experiment"] for claim in described["claims"]} <= held
 
 
 def test_links_and_commands_of_the_readme_lead_somewhere():
@@ -277,7 +311,8 @@ def test_links_and_commands_of_the_readme_lead_somewhere():
 
 def test_commands_that_pages_name_exist():
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    guides = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "findings").glob("*.md")]
+    for page in [ROOT / "README.md", *guides]:
         text = page.read_text("utf-8")
         parts = re.findall(r"```sh\n(.*?)```|`([^`\n]+)`", text, re.DOTALL)
         code = "\n".join(block or span for block, span in parts)

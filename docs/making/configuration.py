@@ -145,7 +145,10 @@ def undescribed() -> Iterable[str]:
     seen: set[type[Model]] = set()
     for _, _, models in _PARTS:
         for model in once(models, seen):
-            keys = described(model)[1]
-            yield from (
-                f"{model.__name__}.{name}" for name in model.model_fields if name not in keys
-            )
+            yield from undescribed_of(model)
+
+
+def undescribed_of(model: type[Model]) -> Iterator[str]:
+    """Keys of one model that no docstring describes, as Model.key."""
+    keys = described(model)[1]
+    yield from (f"{model.__name__}.{name}" for name in model.model_fields if name not in keys)

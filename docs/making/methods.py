@@ -8,7 +8,15 @@ from fedatlas.atlas.markdown import code, table, text
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.described import described, models_in
 from fedatlas.schema.models import Model
-from making.configuration import as_markdown, default_of, in_line, once, section, shown
+from making.configuration import (
+    as_markdown,
+    default_of,
+    in_line,
+    once,
+    section,
+    shown,
+    undescribed_of,
+)
 
 _SETTINGS = {
     "horizontal": "Clients around a server",
@@ -91,3 +99,6 @@ def undescribed() -> Iterator[str]:
         method = algorithm_class(name)
         told = _symbols(method) | described(method)[1]
         yield from (f"{name}.{key}" for key in method.model_fields if key not in told)
+        for field in method.model_fields.values():
+            for model in models_in(field.annotation):
+                yield from undescribed_of(model)

@@ -116,7 +116,7 @@ def _paper(of: _Sources, key: str) -> Iterator[str]:
         f"{coverage.panels('never')} never."
     )
     yield "## Coverage"
-    yield f"{_COUNTED.strip()} [findings](../findings.md#{paper.name.lower()})."
+    yield f"{_COUNTED.strip()} [findings](../findings/{key}.md)."
     yield table(
         ("shown", "ran", "data, size, what differs or is missing", "the paper's sentences"),
         list(_rows(of, coverage.figures)),
@@ -172,7 +172,7 @@ def _explored(of: _Sources, name: str, before: str = "", after: str = "") -> str
     judged = any(experiment == name for experiment, _ in of.published.verdicts)
     if not judged and not of.published.has_traces(name):
         return ""
-    return f"{before}{link('explore', f'explorer:show={name}')}{after}"
+    return f"{before}{link('explore', f'explorer:{name}')}{after}"
 
 
 def _ours(of: _Sources) -> Iterator[str]:
@@ -180,7 +180,7 @@ def _ours(of: _Sources) -> Iterator[str]:
     yield "# Across papers"
     yield (
         "Questions of ours, for which methods of several papers run on the same data. "
-        "[Findings](../findings.md#across-papers) tells what came out."
+        "[Findings](../findings/across-papers.md) tells what came out."
     )
     yield from _experiments(of, own)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedatlas.cli.options import Configuration, Output, Specification, read_choices, read_json
-from fedatlas.cli.titles import Titles, described
+from fedatlas.cli.titles import described
 from fedatlas.projects import projects
 from fedatlas.schema.models import validated
 
@@ -73,19 +73,30 @@ def explorer(
     ],
     claims: Annotated[list[Path], typer.Argument(help="Verdicts (.csv).", exists=True)],
     output: Output,
+    config: Configuration,
     shows: Annotated[
-        str, typer.Option(help="JSON: experiments without own runs → those they show; or @FILE.")
-    ] = "{}",
-    config: Titles = None,
+        str | None,
+        typer.Option(
+            help="JSON: experiments without own runs → the runs that they show, as "
+            "experiment/run; or @FILE. The configuration says so by default."
+        ),
+    ] = None,
 ) -> None:
     """Write the page on which the atlas is explored."""
     from fedatlas.atlas.checksums import check_sums
     from fedatlas.atlas.explorer import write_explorer
+    from fedatlas.plan.build import build_sound_plan
+    from fedatlas.plan.selected import runs_shown
 
     for file in claims:
         check_sums(file.parent, [file])  # of a published folder
+    if shows is None:
+        plan = build_sound_plan(config, *projects())
+        shown = runs_shown(plan, plan.experiments)
+    else:
+        shown = read_json(shows)
     with described(atlas, config) as opened:
-        write_explorer(opened, claims, output, read_json(shows))
+        write_explorer(opened, claims, output, shown)
 
 
 COMMANDS = (join_traces, join_papers, report, explorer)

@@ -1,6 +1,6 @@
 """What is made across the selected experiments: targets, the joined atlas, the summary."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -29,6 +29,16 @@ def named_experiments(plan: Plan, words: Sequence[str]) -> dict[str, list[str]]:
         word: plan.select([word])
         for word in words
         if group_of(word) in groups.difference([word]) and not set("=/").intersection(word)
+    }
+
+
+def runs_shown(plan: Plan, names: Collection[str]) -> dict[str, list[str]]:
+    """Experiments without runs of their own → the runs of others that they show."""
+    shown = {name: plan.experiments[name] for name in names}
+    return {
+        name: [f"{experiment.runs_of}/{run}" for run in experiment.runs]
+        for name, experiment in shown.items()
+        if experiment.runs_of
     }
 
 
@@ -86,14 +96,7 @@ class Selected:
 
     def runs_shown(self) -> str:
         """Experiments without runs of their own → the runs of others that they show, as JSON."""
-        shown = {name: self._plan.experiments[name] for name in self.names}
-        return canonical_json(
-            {
-                name: [f"{experiment.runs_of}/{run}" for run in experiment.runs]
-                for name, experiment in shown.items()
-                if experiment.runs_of
-            }
-        )
+        return canonical_json(runs_shown(self._plan, self.names))
 
     @cached_property
     def joined_runs(self) -> dict[str, dict[str, str]]:

@@ -30,6 +30,15 @@ class S1(Model):
 
     α = alpha_factor/(K+1)^p_alpha, and so on; m = ⌊samples_factor K^p_m⌋ + 1; σ_k = (k+1)^p_zeta
     of states, (k+1)^p_eta of trackers. (Section 4.1 divides by powers of K, not of K + 1.)
+
+    alpha_factor: coupling of states, before it is divided by a power of K + 1.
+    beta_factor: coupling of trackers, likewise.
+    gamma_factor: step size, likewise.
+    samples_factor: of K^p_m, in the number of samples of a gradient.
+    p_alpha, p_beta, p_gamma: power of K + 1 by which the factor is divided.
+    p_m: power of K in the number of samples of a gradient.
+    p_zeta: power of k + 1 in the scale of the noise on states.
+    p_eta: power of k + 1 in the scale of the noise on trackers.
     """
 
     name: Literal["s1"] = "s1"
@@ -68,6 +77,11 @@ class S2(Model):
 
     m = ⌊samples_base^K⌋ + 1; σ = p_zeta^K of states, p_eta^K of trackers, the same at all k.
     Convergence and a finite budget need samples_base > 1, the definition does not.
+
+    alpha: coupling of states. beta: coupling of trackers. gamma: step size.
+    samples_base: its K-th power is the number of samples of a gradient.
+    p_zeta: its K-th power is the scale of the noise on states.
+    p_eta: its K-th power is the scale of the noise on trackers.
     """
 
     name: Literal["s2"] = "s2"
@@ -96,6 +110,10 @@ class Constant(Model):
     """The same steps, samples and noise whatever the horizon; not a scheme of the paper.
 
     Without noise (0) there is no privacy: ε is infinite.
+
+    alpha: coupling of states. beta: coupling of trackers. gamma: step size.
+    samples: of each gradient.
+    state_noise_scale: of the noise on states. tracker_noise_scale: of that on trackers.
     """
 
     name: Literal["constant"] = "constant"
