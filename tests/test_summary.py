@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from fedatlas.cli.run import diverged_of
 from fedatlas.evaluation.power import print_power
 from fedatlas.evaluation.summary import print_summary
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
@@ -194,6 +195,36 @@ def test_pages_and_a_report_older_than_their_verdicts_are_marked(results):
         "claims/demo.html": "verdicts of demo-a, demo-b  (older than the verdicts)",
         "report.zip": "report, offline  (older than the verdicts)",
     }
+
+
+def table(results: Path, experiment: str, *rows: str) -> None:
+    head = "run,point,selected,seeds,diverged_seeds\n"
+    write(
+        results / "experiments" / experiment / "table.csv", head + "".join(f"{r}\n" for r in rows)
+    )
+
+
+def test_runs_whose_seeds_diverged_at_the_chosen_point_are_named(results):
+    for name in ("demo-a", "demo-b"):
+        judged(results, name, "undecided")
+    table(results, "demo-a", "raiser,large,False,2,2", "raiser,small,True,2,0")
+    assert not [line for line in summary(results) if line.startswith("diverged")]
+    table(results, "demo-b", "raiser,only,True,2,2", "other,only,True,6,1", "fine,only,True,6,0")
+    expected = "diverged: demo-b/raiser, 2 of 2 seeds; demo-b/other, 1 of 6 seeds"
+    assert told(summary(results), "diverged") == expected
+
+
+def test_of_many_runs_that_diverged_the_first_are_named(results):
+    judged(results, "demo-a", "undecided")
+    table(results, "demo-a", *(f"run-{number},only,True,2,2" for number in range(13)))
+    assert told(summary(results), "diverged").endswith("demo-a/run-9, 2 of 2 seeds; and 3 more")
+
+
+def test_the_end_of_a_run_names_what_diverged_of_its_experiments(results, monkeypatch):
+    monkeypatch.chdir(results.parent)
+    for name in ("demo-a", "demo-b"):
+        table(results, name, "raiser,only,True,2,2")
+    assert diverged_of(["demo-b", "other-*"]) == "diverged: demo-b/raiser, 2 of 2 seeds"
 
 
 def test_a_long_name_is_not_cut(results):

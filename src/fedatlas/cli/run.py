@@ -56,7 +56,18 @@ def run(
     # Ctrl-C reaches Snakemake, too, which ends its jobs and then itself.
     if status := process.wait():
         raise typer.Exit(status)
+    if diverged := diverged_of(experiments):
+        print(diverged)
     print("What came out, and where to look: fedatlas summary")
+
+
+def diverged_of(experiments: list[str]) -> str:
+    """Which runs of these experiments diverged: no failure, but nothing that could be judged."""
+    from fedatlas.evaluation.divergence import divergence_told
+    from fedatlas.schema.names import is_named
+
+    tables = sorted(Path("results").glob("experiments/*/table.csv"))
+    return divergence_told(file for file in tables if is_named(file.parent.name, experiments))
 
 
 def with_unlocking(lines: Iterable[str]) -> Iterator[str]:

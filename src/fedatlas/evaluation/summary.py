@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from fedatlas.evaluation.divergence import divergence_told
 from fedatlas.evaluation.power import undecided
 from fedatlas.evaluation.tallies import QUESTIONS, correction_told, families, family_name, tally
 from fedatlas.evaluation.verdict_words import outcomes_told
@@ -25,6 +26,9 @@ def print_summary(results: Path, console: Console) -> None:
     if judged:
         console.print(_table(verdicts))
     lines = _corrections(verdicts)
+    tables = [claims.with_name("table.csv") for claims in judged.values()]
+    if diverged := divergence_told(table for table in tables if table.is_file()):
+        lines.append(diverged)
     unfinished = {folder.name for folder in results.glob("experiments/*/")} - set(judged)
     if unfinished:
         lines.append(f"Not judged yet: {', '.join(sorted(unfinished))}")
