@@ -115,11 +115,9 @@ def test_sentences_are_counted_not_cases_and_our_questions_apart(results):
     ]
     paper = told(lines, "demo, the paper's sentences")
     # Six are tested; by Holm 0.001 · 6 stays below 0.025, and 0.02 · 5 does not.
-    assert paper.endswith(
-        "2 reproduced or contradicted by tests over seeds, 1 after Holm's correction for 6 tested."
-    )
+    assert paper.endswith("after Holm's correction for 6 tests, 1 of 2 decided sentences remains.")
     ours = told(lines, "demo, our own questions")
-    assert ours.endswith("1 after Holm's correction for 1 tested.")
+    assert ours.endswith("for 1 test, 1 of 1 decided sentence remains.")
     # Of the sentence with cases its two undecided cases, and another sentence.
     assert told(lines, "`fedatlas power`").endswith("decide the 3 undecided verdicts and cases.")
 

@@ -65,7 +65,7 @@ def _corrections(verdicts: Mapping[str, list[Verdict]]) -> list[str]:
     lines = []
     for (paper, question), own in families(every).items():
         if told := correction_told(tally(own)):
-            lines.append(f"{family_name(paper, question)}: {told}.")
+            lines.append(f"{family_name(paper, question)}: {told}")
     open_ones = sum(1 for own in verdicts.values() for _ in undecided(own))
     if open_ones:
         lines.append(
