@@ -45,8 +45,9 @@ def test_a_mistake_is_one_line_without_a_traceback():
         (("train", "--spec", "{", "--shards", "src", "--output", "x.nc"), "--spec: cannot"),
         (("figure", "README.md", "--spec", "{}", "--selection", "README.md", "--output", "x"),
          "missing title, figure, runs"),
+        (("summary", "nowhere"), "(fedatlas run NAME)"),
         (("summary", "README.md"), "README.md: is not a folder"),
-        (("power", "--results", "README.md"), "README.md: is not a folder"),
+        (("power", "README.md"), "README.md: is not a folder"),
         (("select", "README.md", "--spec", "{}", "--output", "x.json"), "not a readable netCDF"),
     ],
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """The summary of a results folder: all that was judged, whenever, and where it lies."""
 
 import io
+import math
 import os
 import re
 from pathlib import Path
@@ -290,7 +291,25 @@ def test_what_would_decide_stands_by_its_hours_with_a_total(results):
         "    without an effect of its own",
     ]
     # The sentence is not counted beside its case.
-    assert "2.5 hours together on one core" in text and "Without a time: 3." in text
+    assert text.splitlines()[-1] == (
+        "All together: about 2.5 hours on one core, or less where claims share runs. "
+        "Not counted: 3 of unknown time."
+    )
+
+
+@pytest.mark.parametrize(
+    ("estimate", "expected"),
+    [
+        (0.0, "no difference, and no interval, by 2 seeds; 6 needed"),
+        (0.1, "0.794 times, and no interval, by 2 seeds; 6 needed"),
+        (math.inf, "by 2 seeds a run diverged: mend that first, as more seeds say nothing of it"),
+    ],
+)
+def test_few_seeds_have_no_interval(results, estimate, expected):
+    unbounded = effect(estimate, -math.inf, math.inf, seeds=2, needed=6)
+    lines = power(results, verdict("demo-one/few", "undecided", effect=unbounded)).splitlines()
+    assert lines[1] == f"    {expected}"
+    assert lines[-1] == "How long these seeds would take is not known."
 
 
 def test_nothing_undecided_is_said_so(results):
