@@ -282,6 +282,13 @@ def test_a_dry_run_says_what_would_be_made_and_why():
     ]
 
 
+def test_files_of_an_experiment_are_told_in_order_and_drawings_once():
+    names = "claims.csv trees.svg trees.png figure.svg figure.png leaks.csv"
+    files = [f"results/experiments/a-b/{name}" for name in names.split()]
+    jobs = [PlannedJob("some", (file,), "Missing output files: it") for file in files]
+    assert planned_told(jobs)[1] == "  figure, verdicts, leaks.csv, trees.svg (missing)"
+
+
 def traces(count: int, runs: int) -> tuple[str, ...]:
     return tuple(f"results/experiments/a-b/traces/r{n % runs}/s-{n}.nc" for n in range(count))
 

@@ -114,11 +114,11 @@ WRONG = {
     ),
     "NaN": (
         *("fedavg", "delta.mean(0)", 'delta.mean(0) * float("nan")'),
-        "the first round makes the state's x and the model that is measured NaN.* is no message",
+        "makes the state's x and the model that is measured NaN.* was sent is not NaN",
     ),
     "NaN is sent": (
         *("fedavg", "network.gather(y - x)", "network.gather((y - x) * np.nan)"),
-        "the state's x .* NaN.* the first to be NaN is what is given to gather",
+        "the state's x .* NaN.*, and what is given to gather is NaN already: look",
     ),
     "NaN is kept": (
         *("fedavg", RETURNED, "return State(state.x + delta.mean(0), np.nan * state.x)"),

@@ -163,6 +163,11 @@ def test_a_sentence_with_cases_can_be_as_clear_as_its_cases(outcome, rule, seeds
         assert tally([*rows, *sure]).possible == beside + (expected <= 0.025)
 
 
+def test_where_nothing_is_decided_nothing_is_corrected():
+    told = correction_told(tally([sentence(n, None, "undecided") for n in range(3)]))
+    assert told == "no sentence is decided, of 3 tested over seeds."
+
+
 def test_too_few_seeds_are_told_with_how_many_it_takes():
     rows = [replace(sentence(n, 1 / 64), effect=effect(p=1 / 64, seeds=6)) for n in range(12)]
     assert correction_told(tally(rows)) == (

@@ -9,12 +9,13 @@ from typing import NamedTuple
 _BEGINS = re.compile(r"(?:local)?(?:rule|checkpoint) (\S+):$")
 _EXPERIMENT = re.compile(r"(?:^|/)experiments/([^/]+)/(.+)$")
 _NAMED = 4  # runs of an experiment, at most; more are counted
+# Of an experiment, in this order, before others that it may ask for.
 _FILES = {
-    "claims.csv": "verdicts",
     "selection.json": "choice of points",
     "table.csv": "table",
     "figure.svg": "figure",
     "figure.png": "figure",
+    "claims.csv": "verdicts",
 }
 # What is no experiment's, by the folder in which it lies.
 _SHARED = {
@@ -87,7 +88,7 @@ def planned_told(jobs: Sequence[PlannedJob]) -> list[str]:
         found = _EXPERIMENT.search(job.outputs[0])
         (experiments.setdefault(found[1], []) if found else shared).append(job)
     lines = _before(shared)
-    for name, own in experiments.items():
+    for name, own in sorted(experiments.items()):
         lines += [f"{name}:", *_trainings(own), *_files(own)]
     lines += _after(shared)
     trained = sum(len(job.trained) for job in jobs)
@@ -110,7 +111,7 @@ def _counted(trainings: int) -> str:
 
 def _runs(traces: Sequence[str]) -> str:
     """Runs and points where they are few; of more runs how many points, or how many runs."""
-    points = [Path(name).with_suffix("").parts[-2:] for name in traces]
+    points = sorted(Path(name).with_suffix("").parts[-2:] for name in traces)
     if len(points) <= _NAMED:
         return ", ".join(run if point == "only" else f"{run}/{point}" for run, point in points)
     runs = Counter(run for run, _ in points)
@@ -124,9 +125,15 @@ def _files(jobs: Sequence[PlannedJob]) -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for job in jobs:
         if not job.trained:
-            names = (_FILES.get(Path(name).name, Path(name).name) for name in job.outputs)
-            by_reason.setdefault(job.why, []).extend(names)
-    return [f"  {', '.join(dict.fromkeys(of))} ({why})" for why, of in by_reason.items()]
+            by_reason.setdefault(job.why, []).extend(Path(name).name for name in job.outputs)
+    return [f"  {', '.join(_in_words(of))} ({why})" for why, of in by_reason.items()]
+
+
+def _in_words(files: Sequence[str]) -> list[str]:
+    """Files of an experiment by what they are; a drawing of two formats once."""
+    usual = dict.fromkeys(told for name, told in _FILES.items() if name in files)
+    others = sorted(name for name in files if name not in _FILES and not name.endswith(".png"))
+    return [*usual, *others]
 
 
 def _before(jobs: Sequence[PlannedJob]) -> list[str]:

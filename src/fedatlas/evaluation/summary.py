@@ -68,9 +68,10 @@ def _corrections(verdicts: Mapping[str, list[Verdict]]) -> list[str]:
             lines.append(f"{family_name(paper, question)}: {told}")
     open_ones = sum(1 for own in verdicts.values() for _ in undecided(own))
     if open_ones:
-        lines.append(
-            f"`fedatlas power` says what would decide the {open_ones} undecided verdicts and cases."
+        which = (
+            f"{open_ones} undecided verdicts and cases" if open_ones > 1 else "undecided verdict"
         )
+        lines.append(f"`fedatlas power` says what would decide the {which}.")
     return lines
 
 

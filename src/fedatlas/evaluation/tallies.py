@@ -156,6 +156,8 @@ def correction_told(tally: Tally) -> str:
     """What is left after Holm's correction, and what could be, in words; empty without tests."""
     if not tally.tested:
         return ""
+    if not tally.decided:
+        return f"no sentence is decided, of {tally.tested} tested over seeds."
     left = (
         f"after Holm's correction for {tally.tested} test{'s' * (tally.tested != 1)}, "
         f"{tally.surviving} of {tally.decided} decided sentence{'s' * (tally.decided != 1)} "

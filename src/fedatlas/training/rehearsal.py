@@ -316,11 +316,11 @@ def _check_numbers(
     bad += ["the model that is measured"] if any(map(_has_nan, point)) else []
     if bad:
         sent = next((call.by for call in carried if any(map(_has_nan, call.given))), None)
-        began = f"what is given to {sent}" if sent else "no message, so what round makes of them"
+        already = f"what is given to {sent} is NaN already" if sent else "what was sent is not NaN"
         raise Finding(
-            f"the first round makes {' and '.join(bad)} NaN, from a finite start on small samples; "
-            f"the first to be NaN is {began}: look for a division by zero, the root or logarithm "
-            "of a negative number, or far too large a step"
+            f"the first round makes {' and '.join(bad)} NaN, from a finite start on small samples, "
+            f"and {already}: look for a division by zero, the root or logarithm of a negative "
+            "number, or far too large a step"
         )
 
 
