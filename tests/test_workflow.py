@@ -61,7 +61,7 @@ def test_an_experiment_is_a_target_by_its_name_or_by_a_glob(workflow):
     )  # fmt: skip
     told = outcome.stdout.splitlines()
     assert outcome.returncode == 0 and (workflow.folder / CLAIMS).exists(), outcome
-    command = """snakemake --cores 1 --quiet rules --config 'experiments=["demo-sm*"]'"""
+    command = """snakemake --cores 1 --config 'experiments=["demo-sm*"]'"""
     assert told[0] == command
     assert re.match(r"\d+ of \d+ steps, 0:\d\d so far, about 0:\d\d left", told[1])
     assert not [line for line in told if "Select jobs" in line or not line.strip()]
