@@ -32,10 +32,10 @@ exclude_patterns = ["_build", "demo", "examples", "making", "schemas"]
 nitpicky = True  # a reference that leads nowhere is a warning, and a warning fails the build
 
 myst_heading_anchors = 4
-# Beside the usual ones a page of the explorer, for the folders of this one: explorer:show=NAME.
+# Beside the usual ones an experiment in the explorer, for pages in folders here: explorer:NAME.
 myst_url_schemes = {
     **dict.fromkeys(("http", "https", "mailto")),
-    "explorer": "../explorer/index.html#{{path}}",
+    "explorer": "../explorer/index.html#experiment={{path}}",
 }
 myst_enable_extensions = ["deflist"]
 
@@ -108,7 +108,7 @@ def make_pages() -> None:
         atlas.write_bytes(lzma.decompress(packed.read_bytes()))
     claims = atlas.parents[1] / "claims.csv"
     claims.write_bytes((HERE / "demo" / "claims.csv").read_bytes())
-    explorer.write(HERE / "_extra" / "explorer" / "index.html")
+    explorer.write(found.plan, HERE / "_extra" / "explorer" / "index.html")
 
 
 def setup(app: Any) -> None:

@@ -1,5 +1,6 @@
 """The explorer's page: what it holds, and how it behaves in a real browser without a window."""
 
+import json
 import re
 import shutil
 import warnings
@@ -15,12 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.stats import gmean
+from typer.testing import CliRunner
 
 from atlas_factory import noisy_trace, small_atlas, write_atlas, write_claims
 from fedatlas.atlas.explorer import write_explorer
 from fedatlas.atlas.explorer_data import ColumnStore, six_digits
 from fedatlas.atlas.publishing import Publication, publish
 from fedatlas.atlas.reading import open_atlas
+from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.interval_drawing import drawing, to_svg
 from verdict_factory import effect, every_outcome, verdict
@@ -38,6 +41,7 @@ CLAIMS = [
     verdict("vfb2-audit/leaks", question="ours"),
 ]
 READY = "body[data-ready]"  # what is chosen is read and drawn
+OPEN_CLAIMS = "document.querySelectorAll('#claims details').forEach(one => (one.open = true))"
 OPEN_TREE = "document.querySelectorAll('#tree details').forEach(one => (one.open = true))"
 SHOWS = {"fedpage-again": ["fedpage-first/avg"]}
 HOSTILE = (
@@ -87,6 +91,20 @@ def test_a_foreign_file_is_refused_by_name(tmp_path):
     with pytest.raises(FedatlasError, match=r"foreign\.nc"):
         write_explorer(tmp_path / "foreign.nc", [claims], tmp_path / "explorer.html")
     assert not (tmp_path / "explorer.html").exists()
+
+
+def test_the_configuration_says_whose_runs_an_experiment_shows(tmp_path):
+    """Published folders do not say so."""
+    runs = {"s1-0.1": ("S1", {"only": noisy_trace(0.5)})}
+    atlas = write_atlas(tmp_path / "atlas.nc", {"dpgt": {"dpgt-mnist-cpu": ({}, runs)}})
+    claims = write_claims(tmp_path / "claims.csv", [verdict("dpgt-fig2-mnist-cpu/faster")])
+    page = tmp_path / "explorer.html"
+    done = CliRunner().invoke(app, ["explorer", str(atlas), str(claims), "--output", str(page)])
+    assert done.exit_code == 0, done.output
+    told = re.search(r'id="description">(.*?)</script>', page.read_text("utf-8"), re.DOTALL)
+    shows = json.loads(told[1])["shows"]
+    assert shows["dpgt-fig2-mnist-cpu"] == ["dpgt-mnist-cpu/s1-0.1"]
+    assert "tdcd-fig3-fashion-mnist" not in shows  # whose runs are not here
 
 
 # --- in a browser ---------------------------------------------------------------------------------
@@ -315,6 +333,8 @@ def test_the_table_s_numbers_are_those_of_its_line_of_python(open_page, written,
         "final_median",
         "final_lowest",
         "final_highest",
+        "final_floor",
+        "seeds_at_floor",
     ):
         mine, theirs = (frame[name].to_numpy(float) for frame in (table, found))
         if name == "seeds_reached":  # of a clock with another latency the page asks no target
@@ -338,15 +358,18 @@ def test_published_folders_are_shown_together(open_page, tmp_path, monkeypatch):
     write_explorer(snapshots, sorted(snapshots.glob("*/verdicts.csv")), written)
     page = open_page(file=written)
     assert page.inner_text("#holds") == "5 runs of 2 experiments, 3 claims"
-    headings = page.locator("#claims tbody th").all_text_contents()
+    headings = page.locator("#claims-frame h3").all_text_contents()
     assert headings == ["fedpage-first", "vfb2-crosspaper"]
     assert "at most 10 records of each trace" in page.inner_text("#thinned")
     assert max(len(curve) for curve in curves(page)) <= 10
+    assert "some 10 % off those of whole traces" in page.inner_text("#numbers-about")
     row = downloaded(page).set_index("run").loc["page"]
     found = python_finds(page, written, monkeypatch).set_index("run").loc["page"]
     for name in ("centre", "low", "high", "final"):
         assert row[name] == pytest.approx(found[name], rel=2e-5)
-    assert not open_page().is_visible("#thinned")  # of a whole atlas
+    whole = open_page()
+    assert not whole.is_visible("#thinned")
+    assert "whole traces" not in whole.inner_text("#numbers-about")
 
 
 def rows_of(page) -> list[list[str]]:
@@ -423,7 +446,7 @@ def test_axe_finds_nothing_wrong(open_page, scheme):
     page = open_page("show=fedpage-first&show=vfb2-crosspaper&x=network&y=gradient_norm&sort=cost")
     page.emulate_media(color_scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach(one => (one.open = true))")
-    until(page, "document.querySelectorAll('#claims .cases table').length > 0")
+    until(page, "document.querySelectorAll('#claims .cases ul').length > 0")
     page.evaluate(axe)
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     told = [
@@ -478,7 +501,10 @@ def test_axes_and_scales_change(open_page):
         "gradient evaluations per training sample"
     )
     page.select_option("#measurement", "train_accuracy")
-    assert "accuracy on the training samples" in page.get_attribute("#figure", "aria-label")
+    assert page.locator("#figure .main-svg[role=img]").get_attribute("aria-label") == (
+        "accuracy on the training samples against gradient evaluations per training sample: "
+        "2 curves of fedpage-first. The table below has their numbers."
+    )
     for curve in curves(page):
         assert np.isnan(curve[0, 1])  # no cost has no place on a logarithmic axis
         np.testing.assert_allclose(curve[1:, 1], 0.9, rtol=1e-6)
@@ -515,6 +541,52 @@ def test_an_entry_of_the_legend_hides_its_curve(open_page):
     assert len(curves(page)) == 2
     page.go_forward()
     assert len(curves(page)) == 1
+
+
+def test_hyper_parameters_of_another_choice_are_not_told(open_page):
+    page = open_page(f"{FIRST}&x=round")
+    page.wait_for_selector(READY)
+    page.focus("#legend button")
+    assert "step_size 0.1" in page.inner_text("#about")
+    page.click("[data-only=vfb2-crosspaper]")
+    assert legend(page) == ["VFB²-SVRG", "FedPAGE"]
+    assert page.inner_text("#about").startswith("Press a name to hide or show its curve")
+
+
+def test_what_is_not_resolved_is_told_as_a_bound(open_page, tmp_path, monkeypatch):
+    """f* is known to 1e-10: what lies below it is no measurement, neither here nor in Python."""
+    ends = {"deep": [2e-13, 4e-12, 3e-11], "mixed": [2e-13, 3e-10, 5e-9], "far": [1e-3, 2e-3, 4e-3]}
+    runs = {}
+    for name, own in ends.items():
+        falls = np.array([np.geomspace(0.1, end, 21) for end in own])
+        runs[name] = (name, {"only": noisy_trace(0.8, suboptimality=falls)})
+    write_atlas(tmp_path / "atlas.nc", {"ours": {"ours-floor": ({}, runs)}})
+    written = tmp_path / "explorer.html"
+    write_explorer(tmp_path / "atlas.nc", [], written)
+    page = open_page("y=suboptimality&x=round", file=written)
+    assert [row[1] for row in rows_of(page)] == [
+        "≤ 1.00e-10",
+        "3.00e-10 (≤ 1.00e-10 to 5.00e-9)",
+        "0.002 (0.001 to 0.004)",
+    ]
+    assert "known no better than to 1e-10" in page.inner_text("#floor-note")
+    assert "drawn at 1e-10 lies there or below" in page.inner_text("#message")
+    table = downloaded(page).set_index("run")
+    found = python_finds(page, written, monkeypatch).set_index("run").loc[table.index]
+    for numbers in (table, found):
+        np.testing.assert_allclose(numbers["final_floor"], 1e-10)
+        assert numbers["seeds_at_floor"].tolist() == [3, 1, 0]
+        np.testing.assert_allclose(numbers["final_lowest"], [1e-10, 1e-10, 1e-3], rtol=1e-5)
+    page.select_option("#band", "interval")
+    deep, mixed, far = (row[1] for row in rows_of(page))
+    assert deep == "≤ 1.00e-10"
+    assert mixed.startswith("≤ 5.31e-10 (≤ ") and "≤" not in far
+    page.locator("#legend button").nth(0).click()
+    page.locator("#legend button").nth(1).click()
+    page.wait_for_selector(READY)
+    assert not page.is_visible("#floor-note")
+    page.select_option("#measurement", "gradient_norm")
+    assert downloaded(page)["final_floor"].isna().all()
 
 
 def test_an_address_restores_the_view(open_page):
@@ -574,7 +646,8 @@ def test_runs_are_searched_and_chosen(open_page):
 
 def test_claims_are_filtered_and_lead_to_curves(open_page):
     page = open_page()
-    headings = page.locator("#claims tbody th")
+    headings = page.locator("#claims-frame h3")
+    page.evaluate(OPEN_CLAIMS)
     assert headings.all_text_contents() == [
         "fedpage-again",
         "fedpage-first",
@@ -582,7 +655,7 @@ def test_claims_are_filtered_and_lead_to_curves(open_page):
         "vfb2-crosspaper",
     ]
     page.select_option("#outcome", "contradicted")
-    assert page.locator("#claims td.outcome").count() == 2
+    assert page.locator("#claims .outcome").count() == 2
     page.select_option("#outcome", "")
     page.select_option("#paper", "vfb2")
     assert headings.count() == 2
@@ -593,14 +666,98 @@ def test_claims_are_filtered_and_lead_to_curves(open_page):
     )
     page.uncheck("#shown-only")
     page.select_option("#paper", "")
-    assert page.locator("#claims button", has_text="leaks").count() == 0
+    assert page.locator("#claims-frame button", has_text="leaks").count() == 0
     page.select_option("#question", "ours")
     assert headings.all_text_contents() == ["vfb2-audit (no curves in this page)"]
     page.select_option("#question", "")
+    page.click("#unfold-claims")
     page.get_by_role("button", name="says fedpage-first/faster").click()
     assert state(page)["show"] == ["fedpage-first"]
     page.get_by_role("button", name="says fedpage-again/shown").click()
     assert state(page)["show"] == ["fedpage-first/avg"]
+
+
+def test_how_many_claims_there_are_and_of_what_is_said(open_page):
+    assert open_page().inner_text("#claims-held") == (
+        "Claims of the 4 experiments on this page (1 of them with runs of another), no others: "
+        "sentences of papers: 4; questions of ours: 1."
+    )
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_claim_leads_to_the_head_of_the_figure(open_page, width):
+    page = open_page("show=fedpage-first")
+    page.set_viewport_size({"width": width, "height": 500})
+    page.get_by_role("button", name="says fedpage-first/faster").click()
+    heading = page.locator("#figure-heading")
+    assert 0 <= heading.bounding_box()["y"] < 50
+    assert heading.evaluate("heading => heading === document.activeElement")
+
+
+def open_claims(page) -> list[str]:
+    return page.locator("#claims-frame .experiment[open] h3").all_text_contents()
+
+
+def test_claims_of_what_is_shown_are_unfolded(open_page):
+    page = open_page(fresh=True)
+    assert open_claims(page) == ["vfb2-crosspaper"]
+    page.click("[data-only=fedpage-first]")
+    assert open_claims(page) == ["fedpage-again", "fedpage-first", "vfb2-crosspaper"]
+    page.locator("#claims-frame summary", has_text="vfb2-crosspaper").click()
+    page.select_option("#outcome", "contradicted")
+    page.select_option("#outcome", "")
+    assert open_claims(page) == ["fedpage-again", "fedpage-first"]  # as the reader left them
+    page.click("#fold-claims")
+    assert open_claims(page) == []
+    page.click("#unfold-claims")
+    assert len(open_claims(page)) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "drawn"),
+    [
+        ("fedpage-first", ["fedpage-first"], 2),
+        ("fedpage-again", ["fedpage-first/avg"], 1),
+        ("vfb2-audit", [""], 0),
+    ],
+)
+def test_a_link_opens_an_experiment_with_its_claims(open_page, name, shown, drawn):
+    page = open_page(f"experiment={name}", fresh=True)
+    assert page.input_value("#experiment") == name
+    assert [heading.split()[0] for heading in open_claims(page)] == [name]
+    assert page.locator("#claims-frame h3").count() == 1
+    page.select_option("#measurement", "gradient_norm")
+    assert len(curves(page)) == drawn
+    assert state(page)["show"] == shown and state(page)["experiment"] == [name]
+    if not drawn:
+        assert page.inner_text("#empty") == f"This page has no curves of {name}."
+    # Claims follow the choice of another experiment.
+    page.click("[data-only=vfb2-crosspaper]")
+    assert open_claims(page) == ["vfb2-crosspaper"]
+    page.select_option("#experiment", "")
+    assert page.locator("#claims-frame h3").count() == 4
+
+
+def test_a_link_to_an_experiment_of_another_page_is_told(open_page):
+    page = open_page("experiment=nowhere")
+    assert "does not hold nowhere" in page.inner_text("#message")
+    assert len(curves(page)) == 2  # the first view
+
+
+def test_keys_of_evidence_are_told_in_words(open_page, tmp_path):
+    claims = [verdict("fedpage-first/step", evidence="gradient_norm by step_size, own_key kept")]
+    write_explorer(
+        small_atlas(tmp_path / "atlas.nc"),
+        [write_claims(tmp_path / "claims.csv", claims)],
+        tmp_path / "explorer.html",
+    )
+    page = open_page(file=tmp_path / "explorer.html")
+    told = page.text_content("#claims-frame .evidence")
+    assert told == "gradient norm by step size, own_key kept"
+
+
+def test_experiments_of_no_paper_are_across_papers(open_page, many):
+    assert open_page(file=many).locator("#tree .paper").inner_text() == "across papers"
 
 
 def test_cases_fold_out_below_their_sentence(open_page):
@@ -608,12 +765,12 @@ def test_cases_fold_out_below_their_sentence(open_page):
     page.select_option("#paper", "vfb2")
     cases = page.locator("#claims .cases")
     assert cases.locator("summary").inner_text() == "2 cases"
-    assert cases.locator("table").count() == 0
+    assert cases.locator("ul").count() == 0
     cases.locator("summary").click()
-    cases.locator("table").wait_for()
+    cases.locator("ul").wait_for()
     assert cases.locator(".case").all_inner_texts() == ["step 1", "step 2"]
-    assert cases.locator("td.outcome").all_inner_texts() == ["? undecided", "✓ reproduced"]
-    (sentence,) = page.locator("#claims .has-cases td.outcome").all_inner_texts()
+    assert cases.locator(".outcome").all_inner_texts() == ["? undecided", "✓ reproduced"]
+    (sentence,) = page.locator("[data-of=vfb2-crosspaper] > ul > li > .outcome").all_inner_texts()
     assert " ".join(sentence.split()) == "? undecided about 34 seeds in all would decide"
 
 
@@ -629,8 +786,8 @@ def test_without_an_atlas_effects_are_drawn_as_on_pythons_pages(browser, open_pa
     page = open_page(file=tmp_path / "explorer.html")
     assert page.inner_text("#empty").startswith("Nothing is chosen")
     assert page.inner_text("#holds").startswith("0 runs of 0 experiments, ")
-    page.evaluate("document.querySelectorAll('#claims details').forEach(one => (one.open = true))")
-    page.locator("#claims .cases table").wait_for()
+    page.evaluate(OPEN_CLAIMS)
+    page.locator("#claims .cases ul").wait_for()
     drawn = [drawing(each.effect) for each in found if each.effect]
     plain = browser.new_page()
     plain.set_content("".join(map(to_svg, drawn)))
@@ -640,7 +797,9 @@ def test_without_an_atlas_effects_are_drawn_as_on_pythons_pages(browser, open_pa
     assert len(of_page) == len(drawn)
     names = [svg.get_attribute("aria-label") for svg in page.locator("#claims svg.interval").all()]
     assert names == [each.words for each in drawn]
-    marks = page.locator("#claims td.outcome").all_inner_texts()
+    scale = page.locator("#scale text").all_text_contents()
+    assert scale == ["−10", "−100", "10", "100", "0", "← against the claim", "for it →"]
+    marks = page.locator("#claims .outcome").all_inner_texts()
     assert len({text[:1] for text in marks}) == 8  # told without colour
     plain.close()
 
@@ -657,6 +816,7 @@ FOCUSED = """() => {
 def test_everything_is_reached_and_done_by_keyboard(open_page):
     page = open_page(f"{FIRST}&x=network")
     page.evaluate(OPEN_TREE)
+    page.evaluate(OPEN_CLAIMS)
     rings: list[bool | None] = []
     while rings.count(None) < 2:  # once round, from wherever focus was
         page.keyboard.press("Tab")
@@ -681,9 +841,13 @@ def test_everything_is_reached_and_done_by_keyboard(open_page):
     # Focus has stayed on the entry.
     page.keyboard.press("Space")
     assert len(curves(page)) == 2
-    go_to("#claims button")
+    go_to("#claims-frame button")
     page.keyboard.press("Enter")
     assert state(page)["show"] == ["fedpage-first/avg"]
+    go_to("#skips button")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "measurement"
     go_to("[data-experiment=vfb2-crosspaper]")
     page.keyboard.press("Space")
     assert "vfb2-crosspaper" in state(page)["show"]
@@ -771,6 +935,15 @@ def test_a_phone_scrolls_down_only(open_page):
     )
 
 
+def test_on_a_phone_outcomes_stand_above_claims(open_page):
+    page = open_page("show=fedpage-first")
+    page.set_viewport_size({"width": 390, "height": 844})
+    claim = page.locator("#claims-frame .claim", has_text="says fedpage-first/faster")
+    outcome, about = (claim.locator(part).bounding_box() for part in (".outcome", ".about"))
+    assert outcome["y"] + outcome["height"] <= about["y"]
+    assert about["width"] > 300
+
+
 @pytest.fixture(scope="module")
 def many(tmp_path_factory) -> Path:
     """More curves than there are colours and dashes."""
@@ -847,7 +1020,7 @@ def test_hostile_texts_are_shown_as_they_are(open_page, tmp_path):
     write_explorer(atlas, [claims], tmp_path / "explorer.html")
     page = open_page(file=tmp_path / "explorer.html")
     assert legend(page) == [HOSTILE, "{{library}}"]
-    assert page.inner_text("#claims tbody .evidence") == HOSTILE
+    assert page.inner_text("#claims-frame .evidence") == HOSTILE
     assert page.text_content("#tree .title") == HOSTILE
     page.focus("#legend button")
     assert HOSTILE in page.inner_text("#about")

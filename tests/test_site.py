@@ -225,7 +225,7 @@ def test_pages_show_published_figures_and_verdicts(plan):
     assert {place: one.outcome for place, one in verdicts.items()}.items() <= kept.items()
     for experiment, _ in verdicts:
         page = found[f"{plan.experiments[experiment].paper}.md"]
-        assert f"](explorer:show={experiment})" in page
+        assert f"](explorer:{experiment})" in page
     page = found["fmgda.md"].split("### fmgda-table2-fashion-mnist")[1].split("\n### ")[0]
     lead = verdicts["fmgda-table2-fashion-mnist", "lead-over-momentum"]
     assert lead.fragile and f"✗ {lead.outcome}, fragile" in page
@@ -272,8 +272,8 @@ def test_findings_count_kept_and_fragile_verdicts(plan):
             assert re.search(words, text), (page, words)
 
 
-def test_the_explorer_of_the_site_shows_all_that_is_published(tmp_path):
-    explorer.write(tmp_path / "explorer" / "index.html")
+def test_the_explorer_of_the_site_shows_all_that_is_published(plan, tmp_path):
+    explorer.write(plan, tmp_path / "explorer" / "index.html")
     page = (tmp_path / "explorer" / "index.html").read_text("utf-8")
     told = re.search(r'id="description">(.*?)</script>', page, re.DOTALL)
     described = json.loads(told[1])
@@ -286,6 +286,9 @@ def test_the_explorer_of_the_site_shows_all_that_is_published(tmp_path):
     assert shown == set(runs.items())
     verdicts = [one for folder in folders for one in read_verdicts(folder / "verdicts.csv")]
     assert len(described["claims"]) == len(sentences(verdicts))
+    # Every claim of a trained experiment has curves, be they runs of another experiment.
+    held = {name for name, _ in shown} | set(described["shows"])
+    assert {claim["experiment"] for claim in described["claims"]} <= held
 
 
 def test_links_and_commands_of_the_readme_lead_somewhere():

@@ -3,10 +3,13 @@
 from pathlib import Path
 
 from fedatlas.atlas.explorer import write_explorer
+from fedatlas.plan.build import Plan
+from fedatlas.plan.selected import runs_shown
 from making.published import FOLDER
 
 
-def write(page: Path) -> None:
+def write(plan: Plan, page: Path) -> None:
     """Write the page about all of them, and the folder of its curves."""
     page.parent.mkdir(parents=True, exist_ok=True)
-    write_explorer(FOLDER, sorted(FOLDER.glob("*/verdicts.csv")), page)
+    shows = runs_shown(plan, plan.experiments)
+    write_explorer(FOLDER, sorted(FOLDER.glob("*/verdicts.csv")), page, shows)

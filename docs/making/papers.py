@@ -172,7 +172,7 @@ def _explored(of: _Sources, name: str, before: str = "", after: str = "") -> str
     judged = any(experiment == name for experiment, _ in of.published.verdicts)
     if not judged and not of.published.has_traces(name):
         return ""
-    return f"{before}{link('explore', f'explorer:show={name}')}{after}"
+    return f"{before}{link('explore', f'explorer:{name}')}{after}"
 
 
 def _ours(of: _Sources) -> Iterator[str]:

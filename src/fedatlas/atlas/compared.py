@@ -29,6 +29,10 @@ class Comparison:
       `final`, `final_low`, `final_high` (run,): the mean of the others and its 95 % t-interval, of
       logarithms where the measurement falls over orders of magnitude; `final_median`,
       `final_lowest`, `final_highest` (run,): their median and range;
+    - `final_floor` (run,): below it the metric is not resolved, NaN if it always is: sub-optimality
+      ends at 1e-10, since f* is known no better. A final value, a median and an end of a range that
+      equals it is an upper bound, as are the mean and its lower bound if any seed is there;
+      `seeds_at_floor` (run,): how many seeds end there;
     - `centre`, `low`, `high` (run, cost): geometric mean of the seeds that reached it and the 95 %
       t-interval of its logarithm. The upper bound is +inf if a seed never reached the target; a
       single seed has the bounds 0 and +inf. If none reached it, the centre is +inf, and so is the

@@ -24,6 +24,7 @@ from fedatlas.evaluation.levels import (
     drawn_values,
     log_target,
     mean_interval,
+    shown_floor,
     smallest,
 )
 from fedatlas.schema.cost_names import COSTS, declared_network, link_latencies
@@ -97,6 +98,7 @@ def _costs_to_target(
     runs: list[AtlasRun], metric: str, costs: list[str], target: float
 ) -> xr.Dataset:
     level, seeds = log_target(metric, target), _all_seeds(runs)
+    floor = shown_floor(metric)
     spent = np.full((len(runs), len(seeds), len(costs)), np.nan)
     intervals = np.full((3, len(runs), len(costs)), np.nan)
     reached = np.zeros(spent.shape[:2], dtype=bool)
@@ -119,6 +121,8 @@ def _costs_to_target(
         "final_value": (("run", "seed"), ends),
         "seeds": ("run", [run.trace.sizes["seed"] for run in runs]),
         "seeds_reached": ("run", reached.sum(axis=1)),
+        "final_floor": ("run", np.full(len(runs), floor if np.isfinite(floor) else np.nan)),
+        "seeds_at_floor": ("run", (ends <= floor).sum(axis=1)),
     }
     bounds = zip(("centre", "low", "high"), intervals, strict=True)
     at_end = zip(_AT_END, final, strict=True)

@@ -16,8 +16,8 @@ from scipy.special import stdtrit
 from fedatlas.atlas.rounding import six_digits
 from fedatlas.atlas.runs import Atlas, run_title
 from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_latency
-from fedatlas.evaluation.interval_drawing import HEIGHT, KEY, WIDTH, drawing, ticks
-from fedatlas.evaluation.levels import diverged, drawn_values, smallest
+from fedatlas.evaluation.interval_drawing import HEIGHT, KEY, TICKS, WIDTH, drawing, ticks
+from fedatlas.evaluation.levels import diverged, drawn_values, shown_floor, smallest
 from fedatlas.evaluation.selection import hyper_parameters, varied_hyper_parameters
 from fedatlas.evaluation.verdict_words import MARKS, would_decide
 from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences
@@ -111,6 +111,12 @@ def describe(
         }
         for paper in atlas
     ]
+    held = {
+        f"{experiment}/{run}"
+        for paper in atlas
+        for experiment in atlas.names(paper)
+        for run in atlas.names(f"{paper}/{experiment}")
+    }
     cases = cases_of(verdicts)
     return {
         "papers": papers,
@@ -122,6 +128,7 @@ def describe(
                 "logarithmic": measured.logarithmic,
                 "best": measured.best,
                 "smallest": smallest(name),
+                "floor": floor if np.isfinite(floor := shown_floor(name)) else None,
                 # Logarithmic axes have few labels if values fall by less than a decade.
                 "logarithmicOverDecade": name == "objective",
             }
@@ -131,10 +138,20 @@ def describe(
             {"name": name, "meaning": meaning, "mark": MARKS[name]}
             for name, meaning in OUTCOMES.items()
         ],
-        "intervals": {"width": WIDTH, "height": HEIGHT, "ticks": ticks(), "key": KEY},
+        "intervals": {
+            "width": WIDTH,
+            "height": HEIGHT,
+            "ticks": ticks(),
+            "multiples": TICKS,
+            "key": KEY,
+        },
         "quantiles": stdtrit(np.arange(1, _SEEDS), 0.975).tolist(),
         "firstMeasurements": _FIRST_MEASUREMENTS,
-        "shows": {name: list(runs) for name, runs in shows.items()},
+        "shows": {
+            name: own
+            for name, runs in shows.items()
+            if (own := [run for run in runs if run in held])
+        },
         "claims": sorted(
             (
                 _told(sentence) | {"cases": [_told(case) for case in cases.get(sentence.claim, [])]}

@@ -69,14 +69,26 @@ def explorer(
     ],
     claims: Annotated[list[Path], typer.Argument(help="Verdicts (.csv).", exists=True)],
     output: Output,
+    config: Configuration,
     shows: Annotated[
-        str, typer.Option(help="JSON: experiments without own runs → those they show; or @FILE.")
-    ] = "{}",
+        str | None,
+        typer.Option(
+            help="JSON: experiments without own runs → the runs that they show, as "
+            "experiment/run; or @FILE. The configuration says so by default."
+        ),
+    ] = None,
 ) -> None:
     """Write the page on which the atlas is explored."""
     from fedatlas.atlas.explorer import write_explorer
+    from fedatlas.plan.build import build_sound_plan
+    from fedatlas.plan.selected import runs_shown
 
-    write_explorer(atlas, claims, output, read_json(shows))
+    if shows is None:
+        plan = build_sound_plan(config, *projects())
+        shown = runs_shown(plan, plan.experiments)
+    else:
+        shown = read_json(shows)
+    write_explorer(atlas, claims, output, shown)
 
 
 COMMANDS = (join_traces, join_papers, report, explorer)

@@ -32,6 +32,11 @@ def smallest(measurement: str) -> float:
     return _SMALLEST_SUBOPTIMALITY if measurement == "suboptimality" else _SMALLEST
 
 
+def shown_floor(measurement: str) -> float:
+    """Where figures and tables cut a measurement off below; −inf where they show all values."""
+    return smallest(measurement) if measurement == "suboptimality" else -np.inf
+
+
 def log_target(measurement: str, target: float) -> float:
     """The level of a value in units of the measurement, such as an AUROC of 0.93."""
     return float(np.log10(_distance(measurement, target)))
@@ -56,8 +61,7 @@ def log_measurement(trace: Trace, measurement: str) -> np.ndarray:
 
 def drawn_values(trace: Trace, measurement: str) -> np.ndarray:
     """Values by record as figures show them: sub-optimality ends at the accuracy of the optimum."""
-    floor = smallest(measurement) if measurement == "suboptimality" else -np.inf
-    return np.maximum(column(trace, measurement), floor)
+    return np.maximum(column(trace, measurement), shown_floor(measurement))
 
 
 def deceptive(trace: Trace, measurement: str) -> np.ndarray:

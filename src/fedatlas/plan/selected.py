@@ -1,6 +1,6 @@
 """What is made across the selected experiments: targets, the joined atlas, the summary."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,16 @@ def commands_name_experiments(workflow: Any, config: Any) -> bool:
         outermost = outermost.parent_modifier
     renamed = workflow.modifier.modify_rulename("all") != "all"
     return not renamed and config is outermost.globals["config"]
+
+
+def runs_shown(plan: Plan, names: Collection[str]) -> dict[str, list[str]]:
+    """Experiments without runs of their own → the runs of others that they show."""
+    shown = {name: plan.experiments[name] for name in names}
+    return {
+        name: [f"{experiment.runs_of}/{run}" for run in experiment.runs]
+        for name, experiment in shown.items()
+        if experiment.runs_of
+    }
 
 
 class Selected:
@@ -105,14 +115,7 @@ class Selected:
 
     def runs_shown(self) -> str:
         """Experiments without runs of their own → the runs of others that they show, as JSON."""
-        shown = {name: self._plan.experiments[name] for name in self.names}
-        return canonical_json(
-            {
-                name: [f"{experiment.runs_of}/{run}" for run in experiment.runs]
-                for name, experiment in shown.items()
-                if experiment.runs_of
-            }
-        )
+        return canonical_json(runs_shown(self._plan, self.names))
 
     @cached_property
     def joined_runs(self) -> dict[str, dict[str, str]]:

@@ -153,8 +153,9 @@ function axis(title, type, theme, ticks) {
   };
 }
 
-// entries: {curve, number, label, seeds, hyperParameters} of curves that are shown.
-function draw(figure, entries, { xTitle, yTitle, logarithmic, band, view }) {
+// entries: {curve, number, label, seeds, hyperParameters} of curves that are shown. words: what the
+// drawing shows, for who does not see.
+function draw(figure, entries, { xTitle, yTitle, logarithmic, band, view, words }) {
   const theme = themed();
   const width = figure.clientWidth < 500 ? 28 : 56;
   const data = lineTraces(entries, theme, logarithmic, width, band);
@@ -177,7 +178,12 @@ function draw(figure, entries, { xTitle, yTitle, logarithmic, band, view }) {
     xaxis: axis(xLines.join("<br>"), logarithmic.x ? "log" : "linear", theme, width < 50 ? 3 : 5),
     yaxis: axis(yLines.join("<br>"), logarithmic.y ? "log" : "linear", theme, 5),
   };
-  return Plotly.react(figure, data, layout, CONFIG);
+  Plotly.react(figure, data, layout, CONFIG);
+  // Curves are in the first of its layers; the others hold what comes and goes.
+  const [drawing, ...layers] = figure.querySelectorAll(".main-svg");
+  drawing.setAttribute("role", "img");
+  drawing.setAttribute("aria-label", words);
+  for (const layer of layers) layer.setAttribute("aria-hidden", "true");
 }
 
 // The figure as a file, with its legend, which on the page is a list beside it.

@@ -3,6 +3,7 @@
 function described() {
   const description = JSON.parse(byId("description").textContent);
   const { papers, costs, measurements, claims, firstMeasurements, shows } = description;
+  const claimed = [...new Set(claims.map((claim) => claim.experiment))];
   const atlas = {
     papers,
     claims,
@@ -21,7 +22,11 @@ function described() {
     quantiles: description.quantiles,
     marks: new Map(description.outcomes.map(({ name, mark }) => [name, mark])),
     claimPapers: [...new Set(claims.map((claim) => claim.paper))].sort(),
+    claimed,
   };
+  // All that an address or a filter may name.
+  const named = [...claimed, ...atlas.experiments.map(({ name }) => name), ...Object.keys(shows)];
+  atlas.names = [...new Set(named)].sort();
   atlas.costs.set(NETWORK, "simulated time under a network that you declare (s)");
   for (const experiment of atlas.experiments) {
     for (const run of experiment.runs) {
@@ -34,6 +39,9 @@ function described() {
       }
     }
   }
+  // Keys in evidence, which the page tells in words.
+  const hyperParameters = [...atlas.points.values()].flatMap((point) => point.hyperParameters);
+  atlas.keys = new Set([...atlas.measurements.keys(), ...hyperParameters.map(([key]) => key)]);
   // Runs that an experiment shows: its own, or those of another.
   atlas.shownBy = (name) => {
     const own = atlas.experiments.find((experiment) => experiment.name === name);
@@ -54,6 +62,11 @@ function described() {
     };
   };
   return atlas;
+}
+
+// What a paper is called in lists; some experiments are of no paper.
+function paperTitle(name) {
+  return name === "ours" ? "across papers" : name;
 }
 
 function firstView(atlas) {

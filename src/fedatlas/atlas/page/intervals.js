@@ -46,3 +46,26 @@ function intervalDrawing({ band, bar, beyond, dot, mark, words }, { width, heigh
     ...rest,
   );
 }
+
+// What ticks of drawings mean, once for a list of them.
+function intervalScale({ width, ticks, multiples }) {
+  const text = (x, y, anchor, words) => svgElement("text", { x, y, "text-anchor": anchor }, words);
+  const line = (x1, y1, x2, y2) => svgElement("line", { x1, y1, x2, y2 });
+  // Ticks of the left side come first.
+  const numbers = ticks.map((x, i) =>
+    text(x, 11, "middle", `${i < multiples.length ? "−" : ""}${multiples[i % multiples.length]}`),
+  );
+  const words =
+    `Scale of the drawings, in multiples of the smallest effect that counts: ${multiples.join(" and ")} ` +
+    "times to either side of no difference; against the claim on the left, in favour of it on the right";
+  return svgElement(
+    "svg",
+    { class: "scale", viewBox: `0 0 ${width} 36`, width, height: 36, role: "img", "aria-label": words },
+    line(0, 18, width, 18),
+    ...[...ticks, width / 2].map((x) => line(x, 14, x, 22)),
+    ...numbers,
+    text(width / 2, 11, "middle", "0"),
+    text(0, 34, "start", "← against the claim"),
+    text(width, 34, "end", "for it →"),
+  );
+}

@@ -2,8 +2,8 @@
 
 function start(atlas) {
   const first = firstView(atlas);
-  let { state, unknown } = fromAddress(location.hash.slice(1), atlas, first);
-  let address = "";
+  let address = location.hash.slice(1);
+  let { state, unknown } = fromAddress(address, atlas, first);
 
   const chosenRuns = () => [...atlas.runs.values()].filter((run) => state.chosen.has(run.key));
   const chosenPoints = () =>
@@ -107,6 +107,11 @@ function start(atlas) {
           (other === undefined ? "" : ` With a latency of ${compact(other)} s they do not compare.`),
       );
     }
+    const scale = atlas.measurements.get(state.y);
+    if (shown.some(({ curve }) => curve.low.some((value) => isAtFloor(value, scale)))) {
+      const least = compact(scale.floor);
+      texts.push(`What is drawn at ${least} lies there or below: f* is known no better.`);
+    }
     const lost = ({ curve }) => curve.centre.some((value) => value <= 0);
     if (logarithmic.y && shown.some(lost)) texts.push("Values of 0 and below have no place on this scale.");
     if (leftOut.length) texts.push(`${leftOut.length} left out, see below.`);
@@ -114,6 +119,8 @@ function start(atlas) {
   }
 
   function emptyText(leftOut) {
+    const without = state.experiment && !atlas.shownBy(state.experiment).length;
+    if (!state.chosen.size && without) return `This page has no curves of ${state.experiment}.`;
     if (!state.chosen.size) return "Nothing is chosen: tick an experiment or a run.";
     if (leftOut.length) return "None of the chosen runs can be drawn so; below stands why.";
     return "All curves are hidden: press names in the legend.";
@@ -153,14 +160,20 @@ function start(atlas) {
     byId("empty").textContent = emptyText(leftOut);
     const yTitle = atlas.measurements.get(state.y).label;
     byId("figure-heading").textContent = `${yTitle[0].toUpperCase()}${yTitle.slice(1)}`;
-    const summary = `${yTitle} against ${costTitle()}: ${counted(shown.length, "curve")}`;
-    byId("figure").setAttribute("aria-label", summary);
+    const drawn = new Set(shown.map(({ run }) => run.experiment.name));
+    const names = drawn.size > 3 ? counted(drawn.size, "experiment") : [...drawn].join(", ");
+    const words =
+      `${yTitle} against ${costTitle()}: ` +
+      (shown.length
+        ? `${counted(shown.length, "curve")} of ${names}. The table below has their numbers.`
+        : "no curves");
     draw(byId("figure"), shown, {
       xTitle: costTitle(),
       yTitle,
       logarithmic,
       band: state.band,
       view: [state.y, state.x, logarithmic.x, logarithmic.y, ...state.chosen].join(),
+      words,
     });
     fillList(byId("left-out"), byId("left-out-list"), leftOut);
     return entries;
@@ -191,6 +204,7 @@ function start(atlas) {
       const input = byId(name);
       if (document.activeElement !== input) input.value = state[name];
     }
+    byId("experiment").value = state.experiment;
     byId("outcome").value = state.outcome;
     byId("question").value = state.question;
     byId("paper").value = state.paper;
@@ -202,7 +216,17 @@ function start(atlas) {
     const claims = filteredClaims(atlas.claims, state, isShown);
     byId("claims-count").textContent = claimsCount(claims, atlas.claims, atlas.outcomes);
     const drawable = (name) => atlas.shownBy(name).length > 0;
-    fillClaims(byId("claims-frame").querySelector("table"), claims, drawable, atlas);
+    fillClaims(byId("claims-frame"), claims, drawable, atlas);
+  }
+
+  // The claims about what the figure shows, and those that are asked for.
+  function unfoldClaims() {
+    for (const part of experimentParts(byId("claims-frame"))) {
+      const name = part.dataset.of;
+      const keys = atlas.shownBy(name);
+      const whole = keys.length > 0 && keys.every((key) => state.chosen.has(key));
+      if (whole || name === state.experiment) part.open = true;
+    }
   }
 
   function render({ choice = true, figure = true, claims = true } = {}) {
@@ -210,6 +234,7 @@ function start(atlas) {
     renderControls();
     if (figure) renderFigure();
     if (claims) renderClaims();
+    if (choice || claims) unfoldClaims();
   }
 
   // A change by the reader: a step back leads to what was before, except within one number's typing.
@@ -231,11 +256,19 @@ function start(atlas) {
       if (!points.some((point) => state.y in point.columns)) patch.y = proposed.y;
       if (!points.some((point) => hasCost(point, state.x))) patch.x = proposed.x;
     }
-    change(patch, { claims: state.shown === "1" });
+    change(patch, { claims: state.shown === "1" || "experiment" in patch });
   }
 
+  // Claims that are of one experiment only become those of this one.
   function chooseOnly(name) {
-    choose(new Set(atlas.shownBy(name)), { hidden: new Set() });
+    const claims = state.experiment ? { experiment: name } : {};
+    choose(new Set(atlas.shownBy(name)), { hidden: new Set(), ...claims });
+  }
+
+  // Below the top of the screen, as the part may be higher than that.
+  function goTo(heading) {
+    heading.scrollIntoView({ block: "start" });
+    heading.focus({ preventScroll: true });
   }
 
   const figureOnly = { choice: false, claims: false };
@@ -249,6 +282,7 @@ function start(atlas) {
   onChange("x-scale", ({ value }) => ({ xs: value }), figureOnly);
   onChange("band", ({ value }) => ({ band: value }), figureOnly);
   onChange("all-points", ({ checked }) => ({ points: checked ? "all" : "selected" }), { claims: false });
+  onChange("experiment", ({ value }) => ({ experiment: value }), claimsOnly);
   onChange("outcome", ({ value }) => ({ outcome: value }), claimsOnly);
   onChange("question", ({ value }) => ({ question: value }), claimsOnly);
   onChange("paper", ({ value }) => ({ paper: value }), claimsOnly);
@@ -301,8 +335,16 @@ function start(atlas) {
     const name = target.closest("button")?.dataset.experiment;
     if (name === undefined) return;
     chooseOnly(name);
-    byId("view").scrollIntoView({ block: "nearest" });
+    goTo(byId("figure-heading"));
   });
+  byId("skips").addEventListener("click", ({ target }) => {
+    if (target.dataset.to !== undefined) goTo(byId(target.dataset.to));
+  });
+  const foldAll = (open) => () => {
+    for (const part of experimentParts(byId("claims-frame"))) part.open = open;
+  };
+  byId("unfold-claims").addEventListener("click", foldAll(true));
+  byId("fold-claims").addEventListener("click", foldAll(false));
 
   byId("reset-zoom").addEventListener("click", () =>
     Plotly.relayout(byId("figure"), { "xaxis.autorange": true, "yaxis.autorange": true }),
@@ -339,7 +381,13 @@ function start(atlas) {
     option("", "all"),
     ...Object.entries(QUESTIONS).map(([value, text]) => option(value, text)),
   );
-  byId("paper").append(option("", "all"), ...atlas.claimPapers.map((name) => option(name, name)));
+  byId("paper").append(
+    option("", "all"),
+    ...atlas.claimPapers.map((name) => option(name, paperTitle(name))),
+  );
+  byId("experiment").append(option("", "all"), ...atlas.names.map((name) => option(name, name)));
+  byId("claims-held").textContent = claimsHeld(atlas);
+  byId("scale").prepend(intervalScale(atlas.intervals));
   byId("holds").textContent =
     `${counted(atlas.runs.size, "run")} of ${counted(atlas.experiments.length, "experiment")}, ` +
     `${counted(atlas.claims.length, "claim")}`;

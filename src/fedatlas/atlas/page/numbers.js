@@ -8,6 +8,12 @@ function distanceOf(value, { best, smallest }) {
   return Math.max(best === 1 ? 1 - value : value, smallest);
 }
 
+// Whether a value lies where the measurement is cut off, and so may be any smaller one. Columns have
+// six digits.
+function isAtFloor(value, { floor }) {
+  return floor !== null && value <= floor * (1 + 1e-6);
+}
+
 // The cost at which a seed first is within a distance, on a straight line of logarithms between two
 // records. A start that is there costs as much as the record after it, as ratios need a cost. Where
 // the objective stands above its start, a measurement hides how far away the run is: it is then no
@@ -48,7 +54,8 @@ function endsOf(point, measurement) {
 }
 
 // One curve's row: values at the end and costs as [centre, low, high], and how many seeds reached
-// the target. `final` is what the table shows, as the figure sums up seeds.
+// the target. `final` is what the table shows, as the figure sums up seeds, `atMost` which of its
+// numbers are upper bounds, `atFloor` how many seeds end where the measurement is cut off.
 function numbersOf(point, { y, x, target, band }, network, statistics) {
   const { scale, quantiles } = statistics;
   const values = rowsOf(point, y);
@@ -57,7 +64,12 @@ function numbersOf(point, { y, x, target, band }, network, statistics) {
   const seeds = [...ends.keys()];
   const mean = summed(ends, "interval", statistics);
   const median = summed(ends, "range", statistics);
-  const row = { mean, median, final: band === "interval" ? mean : median, cost: null, reached: null };
+  const atFloor = ends.filter((value) => isAtFloor(value, scale)).length;
+  const shown =
+    band === "interval"
+      ? { final: mean, atMost: [atFloor > 0, atFloor > 0, false] }
+      : { final: median, atMost: median.map((value) => isAtFloor(value, scale)) };
+  const row = { mean, median, ...shown, atFloor, cost: null, reached: null };
   if (target === "" || scale.best === null) return row;
   const costs = costRows(point, x, network);
   const objective = "objective" in point.columns ? rowsOf(point, "objective") : null;
@@ -84,14 +96,17 @@ function proposedTarget(entries, scale) {
   return Number.isFinite(target) ? Number(target.toPrecision(6)) : "";
 }
 
-// A number with its bounds; lines may break between numbers only.
-function interval([centre, low, high]) {
+// A number with its bounds; lines may break between numbers only. atMost: which of them are upper
+// bounds.
+function interval([centre, low, high], atMost = [false, false, false]) {
   const number = (...parts) => element("span", { className: "whole" }, ...parts);
   if (centre === Infinity) return [number("never")];
-  if (low === high || (low <= 0 && high === Infinity)) return [number(rounded(centre))];
+  const [most, mostLow, mostHigh] = atMost.map((is) => (is ? "≤ " : ""));
+  const first = number(most, rounded(centre));
+  if (low === high || (low <= 0 && high === Infinity)) return [first];
   const bound = (value) => (Number.isFinite(value) ? rounded(value) : value > 0 ? "∞" : "–");
-  const bounds = [number("(", bound(low)), " to ", number(bound(high), ")")];
-  return [number(rounded(centre)), " ", element("span", { className: "bounds" }, ...bounds)];
+  const bounds = [number("(", mostLow, bound(low)), " to ", number(mostHigh, bound(high), ")")];
+  return [first, " ", element("span", { className: "bounds" }, ...bounds)];
 }
 
 // Rows in the asked order: by a column, from small to large or, with a minus, the other way. Rows of
@@ -116,7 +131,7 @@ function sortedRows(rows, sort) {
 function numberCells(row) {
   if (row.hidden) return { final: [], cost: [], seeds: [] };
   return {
-    final: interval(row.final),
+    final: interval(row.final, row.atMost),
     cost: row.cost === null ? ["–"] : interval(row.cost),
     seeds: [row.reached === null ? `${row.seeds}` : `${row.reached} of ${row.seeds}`],
   };
@@ -153,21 +168,22 @@ function fillNumbers(table, rows, columns, sort, colours) {
   if (sorting || named) [...table.querySelectorAll("button")].find(same)?.focus();
 }
 
-// Columns as `Comparison.to_dataframe` names them.
-function numbersCsv(rows, metric, cost, target) {
+// Columns as `Comparison.to_dataframe` names them. floor: below it the metric is not resolved.
+function numbersCsv(rows, metric, cost, target, floor) {
   const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
   const number = (value) => (value === Infinity ? "inf" : value === -Infinity ? "-inf" : `${value}`);
   const head = ["experiment", "run", "point", "title", "metric", "cost", "target", "seeds"];
   const more = [
     ...["seeds_reached", "centre", "low", "high", "final", "final_low", "final_high"],
-    ...["final_median", "final_lowest", "final_highest"],
+    ...["final_median", "final_lowest", "final_highest", "final_floor", "seeds_at_floor"],
   ];
   const lines = rows.map((row) => {
     const costs = row.cost === null ? ["", "", ""] : row.cost.map(number);
     const own = [row.experiment, row.run, row.point, row.title, metric, cost, `${target}`];
     const counts = [`${row.seeds}`, row.reached === null ? "" : `${row.reached}`];
     const ends = [...row.mean, ...row.median].map(number);
-    return [...own, ...counts, ...costs, ...ends].map(quoted).join();
+    const floors = [floor === null ? "" : `${floor}`, `${row.atFloor}`];
+    return [...own, ...counts, ...costs, ...ends, ...floors].map(quoted).join();
   });
   return [[...head, ...more].join(), ...lines].join("\n") + "\n";
 }

@@ -6,6 +6,20 @@ function statisticsOf(atlas, measurement) {
   return { scale: atlas.measurements.get(measurement), quantiles: atlas.quantiles };
 }
 
+// What is said of costs where traces lack records. The share was measured on published traces.
+const THINNED_COST =
+  "Costs are read off straight lines between the records that this page keeps, so they may be some " +
+  "10 % off those of whole traces (on a9a up to 13 %).";
+
+function floorNote({ floor }) {
+  const least = compact(floor);
+  return (
+    `≤ ${least}: there or below. The optimum f* is known no better than to ${least}, so values below it ` +
+    "are not told apart. A mean over such seeds is an upper bound, too. In the CSV these values equal " +
+    "final_floor; seeds_at_floor counts the seeds that end there."
+  );
+}
+
 // chosen: returns what is chosen. change: changes it. copy: puts a text on the clipboard. Returns
 // what shows the rows of entries, curves that are shown or hidden.
 function numbersPanel(atlas, chosen, change, copy) {
@@ -19,6 +33,9 @@ function numbersPanel(atlas, chosen, change, copy) {
 
   let numbers = { rows: [], target: "" };
   let about = new Map(); // a curve's name and what it was run with, by its key
+  let pointedAt = null; // the curve that is told about last
+  const howTo = byId("about").textContent;
+  const tellAbout = () => (byId("about").textContent = about.get(pointedAt) ?? howTo);
   function show(entries) {
     const state = chosen();
     const statistics = statisticsOf(atlas, state.y);
@@ -46,6 +63,7 @@ function numbersPanel(atlas, chosen, change, copy) {
         `${label}: ${seeds}; ${hyperParameters}`,
       ]),
     );
+    tellAbout(); // that curve may be gone
     byId("numbers").hidden = rows.length === 0;
     const input = byId("target");
     input.disabled = scale.best === null;
@@ -73,7 +91,11 @@ function numbersPanel(atlas, chosen, change, copy) {
       "diverge, at the last record. " +
       (scale.best === null
         ? "No value of this measurement is best, so there is no target."
-        : `Cost, in ${cost}: geometric mean over the seeds that reached the target and its 95 % interval.`);
+        : `Cost, in ${cost}: geometric mean over the seeds that reached the target and its 95 % interval.` +
+          (atlas.thinned ? ` ${THINNED_COST}` : ""));
+    const cutOff = told.some(({ atFloor }) => atFloor > 0);
+    byId("floor-note").hidden = !cutOff;
+    byId("floor-note").textContent = cutOff ? floorNote(scale) : "";
     const all = state.points === "all";
     const line = pythonLine(atlas.name, told, state.y, pythonCost(), target, all);
     byId("python").firstElementChild.textContent =
@@ -105,12 +127,20 @@ function numbersPanel(atlas, chosen, change, copy) {
   });
   for (const name of ["focusin", "mouseover"]) {
     byId("numbers-table").addEventListener(name, (event) => {
-      const told = about.get(pressed(event).key);
-      if (told) byId("about").textContent = told;
+      const { key } = pressed(event);
+      if (!about.has(key)) return;
+      pointedAt = key;
+      tellAbout();
     });
   }
   byId("save-numbers").addEventListener("click", () => {
-    const text = numbersCsv(numbers.told, chosen().y, pythonCost(), numbers.target);
+    const text = numbersCsv(
+      numbers.told,
+      chosen().y,
+      pythonCost(),
+      numbers.target,
+      atlas.measurements.get(chosen().y).floor,
+    );
     const link = element("a", { download: "atlas.csv" });
     link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
     link.click();

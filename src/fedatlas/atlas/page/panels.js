@@ -32,7 +32,7 @@ function buildTree(container, papers) {
       element(
         "div",
         { className: "row paper" },
-        ...checkbox(`tree-${number++}`, [paper.name], { paper: paper.name }),
+        ...checkbox(`tree-${number++}`, [paperTitle(paper.name)], { paper: paper.name }),
       ),
       list,
     );

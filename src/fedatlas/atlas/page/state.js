@@ -1,4 +1,8 @@
 // What is chosen, and how it stands in the page's address.
+//
+// Other pages link to `#experiment=NAME`: the claims of that experiment alone, and its curves, which
+// may be runs of another experiment. `show` (an experiment or experiment/run, repeatable) chooses
+// other curves; all else that is not named is as at first, or as suits what is chosen.
 
 const DEFAULTS = {
   points: "selected",
@@ -10,6 +14,7 @@ const DEFAULTS = {
   latency: 0.05,
   bandwidth: 1e6,
   gradient: 1e-5,
+  experiment: "",
   outcome: "",
   question: "",
   paper: "",
@@ -59,16 +64,18 @@ function fromAddress(text, atlas, first) {
   };
   const state = { chosen: new Set(), hidden: new Set() };
   for (const name of address.getAll("show")) {
-    const experiment = atlas.experiments.find((candidate) => candidate.name === name);
-    if (experiment) for (const run of experiment.runs) state.chosen.add(run.key);
-    else if (atlas.runs.has(name)) state.chosen.add(name);
-    else if (name) unknown.push(name);
+    const keys = atlas.runs.has(name) ? [name] : atlas.shownBy(name);
+    for (const key of keys) state.chosen.add(key);
+    if (name && !keys.length) unknown.push(name);
   }
   for (const key of address.getAll("off")) {
     if (atlas.points.has(key)) state.hidden.add(key);
     else unknown.push(key);
   }
-  if (!address.has("show")) state.chosen = new Set(first.chosen);
+  state.experiment = known("experiment", ["", ...atlas.names], DEFAULTS.experiment);
+  if (!address.has("show")) {
+    state.chosen = new Set(state.experiment ? atlas.shownBy(state.experiment) : first.chosen);
+  }
   const proposed = atlas.propose(state.chosen);
   state.y = known("y", [...atlas.measurements.keys()], proposed.y);
   state.x = known("x", [...atlas.costs.keys()], proposed.x);
