@@ -89,8 +89,10 @@ for target in targets(PLAN):
         localrule: True
 
 
-# Experiments that the command names, or a glob of it.
-for target, experiments in NAMED.items():
+# Experiments that the command names, or a glob of it. Where it cannot, those that are selected.
+for target, experiments in (
+    NAMED if CAN_BE_NAMED else {name: [name] for name in SELECTED.names}
+).items():
 
     rule:
         name:

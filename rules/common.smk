@@ -12,7 +12,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.plan import data, places, results, specifications, training
 from fedatlas.plan.failures import failed_jobs, failures_told, repeat_options
 from fedatlas.plan.code import Stamps
-from fedatlas.plan.selected import Selected, named_experiments, targets
+from fedatlas.plan.selected import Selected, commands_name_experiments, named_experiments, targets
 from fedatlas.plan.stored import load_plan
 from fedatlas.plan.wildcards import CONSTRAINTS, one_of
 from fedatlas.projects import open_projects
@@ -35,8 +35,9 @@ try:
     open_projects(PROJECTS)
     PLAN = load_plan(CONFIGURATION, projects=PROJECTS)
     # Experiments among the targets are what is selected.
-    NAMED = named_experiments(PLAN, sys.argv[1:])
-    SELECTED = Selected(PLAN, list(NAMED) or CONFIG.experiments)
+    CAN_BE_NAMED = commands_name_experiments(workflow, config)
+    NAMED = named_experiments(PLAN, sys.argv[1:]) if CAN_BE_NAMED else {}
+    SELECTED = Selected(PLAN, list(NAMED) or CONFIG.experiments, named=CAN_BE_NAMED)
     STAMPS = Stamps(Path(RESULTS))
     STAMPS.write_all(PLAN)
     export_to_jobs(CONFIG, CONFIGURATION)

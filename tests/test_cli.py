@@ -7,6 +7,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from fedatlas import __version__
 from fedatlas.cli import app
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.runs import RunSpec
@@ -45,8 +46,11 @@ def test_a_mistake_is_one_line_without_a_traceback():
         (("train", "--spec", "{", "--shards", "src", "--output", "x.nc"), "--spec: cannot"),
         (("figure", "README.md", "--spec", "{}", "--selection", "README.md", "--output", "x"),
          "missing title, figure, runs"),
+        (("new", "projct", "lab"), "these can: method, dataset, experiment, project"),
+        (("list", "nothing-*"), "'nothing-*' matches no experiment"),
+        (("summary", "nowhere"), "(fedatlas run NAME)"),
         (("summary", "README.md"), "README.md: is not a folder"),
-        (("power", "--results", "README.md"), "README.md: is not a folder"),
+        (("power", "README.md"), "README.md: is not a folder"),
         (("select", "README.md", "--spec", "{}", "--output", "x.json"), "not a readable netCDF"),
     ],
 )  # fmt: skip
@@ -54,6 +58,28 @@ def test_mistakes_are_clear_errors(arguments, expected):
     error = fedatlas(*arguments).exception
     assert isinstance(error, FedatlasError)
     assert expected in str(error)
+
+
+def test_experiments_are_listed_with_what_has_verdicts_here(tmp_path):
+    claims = tmp_path / "experiments" / "vfb2-fig3-d2" / "claims.csv"
+    claims.parent.mkdir(parents=True)
+    claims.touch()
+    lines = fedatlas("list", "vfb2-fig3-d[12]", "--results", tmp_path).stdout.splitlines()
+    assert [line[:14] for line in lines[:2]] == ["  vfb2-fig3-d1", "* vfb2-fig3-d2"]
+    assert lines[0].endswith("on UCICreditCard (Figure 3(a))")
+    assert lines[2:] == [f"* has verdicts in {tmp_path}, which `fedatlas summary` tells of."]
+
+
+def test_the_version_is_printed():
+    assert fedatlas("--version").stdout == f"fedatlas {__version__}\n"
+
+
+def test_help_names_all_commands_and_no_cut_names():
+    told = fedatlas("--help").stdout
+    assert all(name in told.split() for name in ("list", "summary")) and "train-points," in told
+    for command in ("new", "diff", "verify", "spec", "download"):
+        told = fedatlas(command, "--help").stdout
+        assert "(dynamic)" not in told and "pr │" not in told and "tolera…" not in told
 
 
 def test_a_file_is_known_by_its_place_in_the_mirror_too(tmp_path):

@@ -4,11 +4,14 @@ import io
 
 from rich.console import Console
 
-from fedatlas.cli.progress import Steps, shown_with_a_bar
+from fedatlas.cli.planned import PlannedJob, planned_jobs, planned_told
+from fedatlas.cli.progress import shown_with_a_bar
 from fedatlas.cli.run import with_unlocking
+from fedatlas.cli.steps import Steps
+from fedatlas.cli.time_left import OTHER_SECONDS, kind_of, seconds_left, trains
 from fedatlas.plan.places import snakefile
 
-#: Of a real run of `snakemake --quiet rules`, with a job that failed.
+#: Of a real run of `snakemake`, with jobs that failed.
 PRINTED = """Using workflow specific profile profiles/default for setting default arguments.
 Config file config/config.yaml is extended by additional config specified via the command line.
 Assuming unrestricted shared filesystem usage.
@@ -33,23 +36,59 @@ total                4
 
 Select jobs to execute...
 Execute 2 jobs...
+
+[Mon Nov 23 18:32:13 2026]
+localrule train_run:
+    input: results/shards/a9a/manifest.json
+    output: results/experiments/demo-small/traces/fedavg/only.nc (update)
+    log: logs/only.log
+    jobid: 30
+    wildcards: experiment=demo-small, run=fedavg, point=only
+    resources: tmpdir=/tmp
+[Mon Nov 23 18:32:13 2026]
+rule judge_claims:
+    output: results/experiments/demo-small/claims.csv
+    jobid: 31
 [Mon Nov 23 18:32:14 2026]
 Finished jobid: 30 (Rule: train_run)
 1 of 4 steps (25%) done
 results/atlas/atlas.nc: added demo-small
+error: cannot get some/file:
+- http://example.org/file: 404
 Select jobs to execute...
+
+[Mon Nov 23 18:32:15 2026]
+localrule train_run:
+    output: results/experiments/demo-small/traces/scaffold/step-0.1.nc (update)
+    jobid: 32
 [Mon Nov  2 18:32:16 2026]
 Finished jobid: 31 (Rule: judge_claims)
 2 of 4 steps (50%) done
 RuleException:
 CalledProcessError in file "/data/fedatlas/rules/train.smk", line 50:
-Command 'set -euo pipefail;  fedatlas train > logs/only.log 2>&1' returned non-zero exit status 1.
+Command 'set -euo pipefail;  fedatlas download 2>&1 | tee a.log' returned non-zero exit status 1.
+Command 'set -euo pipefail;  fedatlas figure --spec {"notes": "of
+two lines"} > b.log 2>&1' returned non-zero exit status 1.
+[Mon Nov  2 18:32:16 2026]
+Error in rule train_run:
+    message: None
+    jobid: 32
+    output: results/experiments/demo-small/traces/scaffold/step-0.1.nc (update)
+    log: logs/only.log (check log file(s) for error details)
+    shell:
+        fedatlas train-points
+        (command exited with non-zero exit code)
+Restored previous version of results/experiments/demo-small/x.nc (updating job failed).
 Cannot restore results/experiments/demo-small/traces/fedavg/only.nc: no backup found.
+Exiting because a job execution failed. Look above for error messages
 
 Failed: rule train_run
   makes: results/experiments/demo-small/traces/fedavg/only.nc
   | error: step_size: -1 is not positive
 Complete log(s): /data/fedatlas/.snakemake/log/2026-11-23.snakemake.log
+Elapsed time: 0:00:25.560906
+WorkflowError:
+At least one job did not complete successfully.
 """
 TOLD = [
     "Left out: demo-broken: config/experiments/demo/broken.yaml, line 3: 'seeds' is missing",
@@ -59,32 +98,127 @@ TOLD = [
     "  makes: results/experiments/demo-small/traces/fedavg/only.nc",
     "  | error: step_size: -1 is not positive",
 ]
+#: Of an experiment that cannot be read.
+UNREADABLE = """WorkflowError in file "/data/fedatlas/rules/common.smk", line 44:
+lab/experiments/bad.yaml: tuning_seeds: no run has a grid of several points; remove them
+  File "/data/fedatlas/rules/common.smk", line 44, in <module>
+"""
+#: Of a fault in a workflow that uses this one.
+OF_THEIRS = "NameError in file \"/lab/Snakefile\", line 3:\nname 'x' is not defined\n"
+
+
+def heeded(text: str) -> list[str]:
+    steps = Steps()
+    lines = (steps.heed(line, now=0.0) for line in text.splitlines())
+    return [line for line in lines if line is not None]
 
 
 def test_what_matters_is_told_and_the_rest_is_counted():
     steps = Steps()
-    heeded = [line for line in PRINTED.splitlines() if steps.heed(line)]
-    assert [line for line in heeded if not line.startswith("Command ")] == [
-        line for line in TOLD if not line.startswith("A job failed")
+    lines = [steps.heed(line, now=0.0) for line in PRINTED.splitlines()]
+    assert [line for line in lines if line is not None] == TOLD
+    assert (steps.done, steps.total, steps.running()) == (2, 4, "")
+
+
+def test_the_workflows_own_places_do_not_frame_what_is_wrong_in_an_experiment():
+    assert heeded(UNREADABLE) == [UNREADABLE.splitlines()[1]]
+    assert heeded(OF_THEIRS) == OF_THEIRS.splitlines()
+
+
+def test_what_runs_is_named_and_measured():
+    steps = Steps()
+    for second, line in enumerate(PRINTED.partition("RuleException")[0].splitlines()):
+        steps.heed(line, now=float(second))
+    assert steps.running() == "training demo-small/scaffold/step-0.1"
+    assert steps.counts == {"train_run": 3, "judge_claims": 1}
+    assert {kind: len(times) for kind, times in steps.taken.items()} == {
+        "train_run": 1,
+        "judge_claims": 1,
+    }
+
+
+def test_a_part_that_trains_is_named_by_its_experiment_and_many_are_counted():
+    steps = Steps()
+    for number in (1, 2, 3):
+        traces = ", ".join(f"results/experiments/a-b/traces/run/{x}.nc (update)" for x in "xyz")
+        for line in (f"rule train_a-b_{number}:", f"    output: {traces}", f"    jobid: {number}"):
+            steps.heed(line, now=0.0)
+    assert steps.running() == (
+        "training a-b, part 1 (3 points), training a-b, part 2 (3 points) and 1 more"
+    )
+    steps = Steps()
+    for number in (1, 2):
+        for line in ("localrule shard_into_1:", "    output: a", f"    jobid: {number}"):
+            steps.heed(line, now=0.0)
+    assert steps.running() == "2 × shard_into_1"
+
+
+# --- the time left --------------------------------------------------------------------------------
+
+
+def test_nothing_is_estimated_while_training_is_to_come_and_none_is_measured():
+    counts = {"shard_into": 4, "train_run": 2}
+    assert seconds_left(counts, {"shard_into": [1.0, 1.0]}, {}, 2) is None
+    assert Steps().seconds_left(0.0, 2) is None
+
+
+def test_steps_count_by_what_their_kind_has_taken():
+    counts = {"shard_into": 10, "train_run": 4}
+    taken = {"shard_into": [1.0] * 10, "train_run": [60.0, 80.0]}
+    assert seconds_left(counts, taken, {}, 1) == 140.0
+    # The end is no sooner than the longest step, however many cores there are.
+    assert seconds_left(counts, taken, {}, 8) == 70.0
+    assert seconds_left(counts, taken, {"train_run": [30.0, 10.0]}, 1) == 100.0
+
+
+def test_training_that_is_not_measured_is_taken_for_like_the_others():
+    counts = {"train_a-b": 2, "train_a-c": 3, "draw_figure": 1}
+    assert seconds_left(counts, {"train_a-b": [20.0, 40.0]}, {}, 1) == 90.0 + OTHER_SECONDS
+
+
+def test_a_step_that_takes_longer_than_others_is_not_over_at_once():
+    left = [
+        seconds_left({"train_run": 2}, {"train_run": [10.0]}, {"train_run": [age]}, 2)
+        for age in (0.0, 4.0, 8.0, 100.0)
     ]
-    assert (steps.done, steps.total, steps.last) == (2, 4, "judge_claims")
+    assert left == [10.0, 6.0, 2.0, 25.0]
+
+
+def test_the_estimate_falls_as_time_goes_on():
+    """Steps of a minute, with others of a second between them: it does not jump up."""
+    counts, taken = {"train_run": 5, "draw_figure": 20}, {"train_run": [60.0], "draw_figure": []}
+    estimates = [seconds_left(counts, taken, {}, 1)]
+    for _ in range(4):
+        taken["draw_figure"] += [1.0] * 5
+        estimates.append(seconds_left(counts, taken, {}, 1))
+        taken["train_run"].append(60.0)
+        estimates.append(seconds_left(counts, taken, {}, 1))
+    assert estimates == sorted(estimates, reverse=True) and estimates[-1] == 0.0
+
+
+def test_parts_of_an_experiment_are_of_a_kind():
+    assert {kind_of(rule) for rule in ("train_a-b_1", "train_a-b_54")} == {"train_a-b"}
+    assert trains("train_run") and trains("fed_train_a-b") and not trains("constrain_run")
+
+
+# --- what is shown --------------------------------------------------------------------------------
 
 
 def test_without_a_terminal_steps_are_lines():
     stream = io.StringIO()
-    shown_with_a_bar(PRINTED.splitlines(keepends=True), Console(file=stream))
+    shown_with_a_bar(PRINTED.splitlines(keepends=True), Console(file=stream), 2)
     shown = stream.getvalue().splitlines()
     steps = [line for line in shown if " steps, " in line]
     assert [line.partition(",")[0] for line in steps] == ["1 of 4 steps", "2 of 4 steps"]
-    assert all("about" in line for line in steps)  # at a quarter and a half
+    assert all("about" in line for line in steps)
     assert [line for line in shown if line not in steps] == TOLD
 
 
 def test_the_first_steps_tell_no_time_left(monkeypatch):
     monkeypatch.setattr("fedatlas.cli.progress._SECONDS", 0.0)
-    stream, printed = io.StringIO(), ["Job stats:\n", "total  133\n", "\n"]
+    stream, printed = io.StringIO(), ["Job stats:\n", "train_run  100\n", "total  133\n", "\n"]
     printed.append("1 of 133 steps (1%) done\n")
-    shown_with_a_bar(printed, Console(file=stream))
+    shown_with_a_bar(printed, Console(file=stream), 2)
     assert "1 of 133 steps, 0:00 so far\n" in stream.getvalue()
     assert "left" not in stream.getvalue()
 
@@ -100,8 +234,75 @@ def test_a_lock_that_was_left_is_told_with_the_command_that_removes_it(tmp_path,
 
 def test_on_a_terminal_there_is_a_bar():
     stream = io.StringIO()
-    shown_with_a_bar(
-        PRINTED.splitlines(keepends=True), Console(file=stream, force_terminal=True, width=100)
-    )
+    console = Console(file=stream, force_terminal=True, width=100)
+    shown_with_a_bar(PRINTED.splitlines(keepends=True), console, 2)
+    assert "0/?" not in stream.getvalue()
     assert "2/4" in stream.getvalue() and "left" in stream.getvalue()
     assert "Select jobs" not in stream.getvalue()
+
+
+# --- what would run -------------------------------------------------------------------------------
+
+#: Of a real dry run.
+DRY = """Building DAG of jobs...
+
+[Wed Nov 25 04:56:19 2026]
+localrule shard_into_1:
+    input: results/data/breast-cancer/train.parquet
+    output: results/shards/breast-cancer/train/a/silo-0.parquet, results/shards/a/manifest.json
+    jobid: 4
+    reason: Missing output files: results/shards/breast-cancer/train/a/silo-0.parquet
+    resources: tmpdir=/tmp
+[Wed Nov 25 04:56:19 2026]
+rule train_a-b_1:
+    output: results/experiments/a-b/traces/x/only.nc (update), r/experiments/a-b/traces/y/s.nc
+    jobid: 5
+    reason: Updated input files: results/code/algorithms.x.txt
+[Wed Nov 25 04:56:19 2026]
+rule judge_claims:
+    output: results/experiments/a-b/claims.csv
+    jobid: 6
+    reason: Input files updated by another job: results/experiments/a-b/traces/x/only.nc
+rule all:
+    jobid: 0
+    reason: Input files updated by another job: results/experiments/a-b/claims.csv
+Job stats:
+"""
+
+
+def test_a_dry_run_says_what_would_be_made_and_why():
+    jobs, others = planned_jobs(DRY.splitlines())
+    assert "Job stats:" in others and len(jobs) == 3
+    assert planned_told(jobs) == [
+        "sets of shards: 1 (missing)",
+        "a-b:",
+        "  2 trainings (code changed): x, y/s",
+        "  verdicts (follows from the above)",
+        "3 jobs in all, with 2 trainings.",
+    ]
+
+
+def test_files_of_an_experiment_are_told_in_order_and_drawings_once():
+    names = "claims.csv trees.svg trees.png figure.svg figure.png leaks.csv"
+    files = [f"results/experiments/a-b/{name}" for name in names.split()]
+    jobs = [PlannedJob("some", (file,), "Missing output files: it") for file in files]
+    assert planned_told(jobs)[1] == "  figure, verdicts, leaks.csv, trees.svg (missing)"
+
+
+def traces(count: int, runs: int) -> tuple[str, ...]:
+    return tuple(f"results/experiments/a-b/traces/r{n % runs}/s-{n}.nc" for n in range(count))
+
+
+def test_parts_of_a_dry_run_are_told_together_with_counts():
+    parts = [PlannedJob(f"train_a-b_{n}", traces(9, 3), "Params have changed") for n in range(3)]
+    assert "  27 trainings (settings changed): r0 (9), r1 (9), r2 (9)" in planned_told(parts)
+    many = PlannedJob(
+        "train_a-b_1", traces(12, 6), "Missing output files: " + ", ".join(traces(12, 6))
+    )
+    assert "  12 trainings (missing): 6 runs" in planned_told([many])
+    lost = PlannedJob("train_a-b_1", traces(12, 6), f"Missing output files: {traces(1, 1)[0]}")
+    assert "  1 training (missing): r0/s-0" in planned_told([lost])
+
+
+def test_a_dry_run_without_jobs_says_so():
+    assert planned_told([]) == ["Nothing to do: all is made, and up to date."]

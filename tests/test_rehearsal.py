@@ -112,6 +112,18 @@ WRONG = {
         *("fedavg", "(x,) = network.broadcast(state.x, to=clients)", "x = state.x"),
         "clients are sent nothing: call network.broadcast",
     ),
+    "NaN": (
+        *("fedavg", "delta.mean(0)", 'delta.mean(0) * float("nan")'),
+        "makes the state's x and the model that is measured NaN.* was sent is not NaN",
+    ),
+    "NaN is sent": (
+        *("fedavg", "network.gather(y - x)", "network.gather((y - x) * np.nan)"),
+        "the state's x .* NaN.*, and what is given to gather is NaN already: look",
+    ),
+    "NaN is kept": (
+        *("fedavg", RETURNED, "return State(state.x + delta.mean(0), np.nan * state.x)"),
+        "the first round makes the state's more NaN",
+    ),
     "past gather": (
         *("fedavg", "delta.mean(0)", "(y - x).mean(0)"),
         r"after round 0 the server's model depends on samples .*network\.gather returns",

@@ -35,6 +35,7 @@ from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import by_run, choices, select
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
 from fedatlas.plan.build import Plan, build_plan
+from fedatlas.projects import VARIABLE
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.partitions import BinaryClasses, TieredPartition
@@ -550,6 +551,16 @@ def test_hostile_words_are_shown_and_do_nothing(case):
                for token in PARSER.parse(page.section("FedPAGE")))  # fmt: skip
 
 
+def test_in_a_project_papers_of_which_nothing_was_selected_are_left_out(case, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(case.config))
+    case.add("fedpage-a", SMALL, small_traces())
+    case.add("fedpage-b", SMALL, small_traces())
+    case.add("vfb2-d", SMALL.replace("paper: fedpage", "paper: vfb2"), small_traces())
+    page = case.page("fedpage-a")
+    assert "VFB²" not in page.markdown and "TDCD" not in page.markdown
+    assert "`fedpage-b`" in page.section("FedPAGE", "Not in this selection")
+
+
 def test_papers_of_which_nothing_was_selected_say_so(case):
     case.add("fedpage-a", SMALL, small_traces())
     case.add("fedpage-b", SMALL, small_traces())
@@ -825,7 +836,7 @@ def three_digits(value: float) -> str:
 
 def test_costs_to_a_target_are_those_of_the_records(case):
     page = across(case)
-    first, *_ = page.section("Across papers", "Cost to a target").split("train_accuracy")
+    first, *_ = page.section("Of no single paper", "Cost to a target").split("train_accuracy")
     header, fast, slow = cells(first)
     assert header == ["run", "rounds", "bytes", "network seconds", "epochs", "seeds"]
     spent = []
@@ -865,7 +876,7 @@ def test_a_cost_without_bound_is_not_a_target_that_was_missed(numbers, told):
 
 def test_without_a_stated_target_it_is_what_all_runs_reach(case):
     page = across(case)
-    told = page.section("Across papers", "Cost to a target")
+    told = page.section("Of no single paper", "Cost to a target")
     # The accuracy is 0.9 throughout, 0.1 from the best value: a little less is asked for.
     (goal,) = [line for line in inlines(told) if "train_accuracy" in line]
     assert goal.startswith("ours-across: train_accuracy ≥ 0.899, the best that the medians")
@@ -874,8 +885,8 @@ def test_without_a_stated_target_it_is_what_all_runs_reach(case):
 
 def test_across_papers_nothing_is_printed_to_compare_with(case):
     page = across(case)
-    assert list(split(page.section("Across papers"), "### ")) == [
+    assert list(split(page.section("Of no single paper"), "### ")) == [
         "What was run", "Cost to a target", "Claims and verdicts",
     ]  # fmt: skip
-    overview = [row for row in cells(page.markdown) if row[0] == "Across papers"]
-    assert overview == [["Across papers", "1", "0"]]
+    overview = [row for row in cells(page.markdown) if row[0] == "Of no single paper"]
+    assert overview == [["Of no single paper", "1", "0"]]

@@ -1,6 +1,7 @@
 """The summary of a results folder: all that was judged, whenever, and where it lies."""
 
 import io
+import math
 import os
 import re
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from fedatlas.cli.run import diverged_of
 from fedatlas.evaluation.power import print_power
 from fedatlas.evaluation.summary import print_summary
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
@@ -114,11 +116,9 @@ def test_sentences_are_counted_not_cases_and_our_questions_apart(results):
     ]
     paper = told(lines, "demo, the paper's sentences")
     # Six are tested; by Holm 0.001 · 6 stays below 0.025, and 0.02 · 5 does not.
-    assert paper.endswith(
-        "2 reproduced or contradicted by tests over seeds, 1 after Holm's correction for 6 tested."
-    )
+    assert paper.endswith("after Holm's correction for 6 tests, 1 of 2 decided sentences remains.")
     ours = told(lines, "demo, our own questions")
-    assert ours.endswith("1 after Holm's correction for 1 tested.")
+    assert ours.endswith("for 1 test, 1 of 1 decided sentence remains.")
     # Of the sentence with cases its two undecided cases, and another sentence.
     assert told(lines, "`fedatlas power`").endswith("decide the 3 undecided verdicts and cases.")
 
@@ -196,6 +196,36 @@ def test_pages_and_a_report_older_than_their_verdicts_are_marked(results):
     }
 
 
+def table(results: Path, experiment: str, *rows: str) -> None:
+    head = "run,point,selected,seeds,diverged_seeds\n"
+    write(
+        results / "experiments" / experiment / "table.csv", head + "".join(f"{r}\n" for r in rows)
+    )
+
+
+def test_runs_whose_seeds_diverged_at_the_chosen_point_are_named(results):
+    for name in ("demo-a", "demo-b"):
+        judged(results, name, "undecided")
+    table(results, "demo-a", "raiser,large,False,2,2", "raiser,small,True,2,0")
+    assert not [line for line in summary(results) if line.startswith("diverged")]
+    table(results, "demo-b", "raiser,only,True,2,2", "other,only,True,6,1", "fine,only,True,6,0")
+    expected = "diverged: demo-b/raiser, 2 of 2 seeds; demo-b/other, 1 of 6 seeds"
+    assert told(summary(results), "diverged") == expected
+
+
+def test_of_many_runs_that_diverged_the_first_are_named(results):
+    judged(results, "demo-a", "undecided")
+    table(results, "demo-a", *(f"run-{number},only,True,2,2" for number in range(13)))
+    assert told(summary(results), "diverged").endswith("demo-a/run-9, 2 of 2 seeds; and 3 more")
+
+
+def test_the_end_of_a_run_names_what_diverged_of_its_experiments(results, monkeypatch):
+    monkeypatch.chdir(results.parent)
+    for name in ("demo-a", "demo-b"):
+        table(results, name, "raiser,only,True,2,2")
+    assert diverged_of(["demo-b", "other-*"]) == "diverged: demo-b/raiser, 2 of 2 seeds"
+
+
 def test_a_long_name_is_not_cut(results):
     name = f"demo-{'x' * 60}"
     judged(results, name, "reproduced")
@@ -261,7 +291,25 @@ def test_what_would_decide_stands_by_its_hours_with_a_total(results):
         "    without an effect of its own",
     ]
     # The sentence is not counted beside its case.
-    assert "2.5 hours together on one core" in text and "Without a time: 3." in text
+    assert text.splitlines()[-1] == (
+        "All together: about 2.5 hours on one core, or less where claims share runs. "
+        "Not counted: 3 of unknown time."
+    )
+
+
+@pytest.mark.parametrize(
+    ("estimate", "expected"),
+    [
+        (0.0, "no difference, and no interval, by 2 seeds; 6 needed"),
+        (0.1, "0.794 times, and no interval, by 2 seeds; 6 needed"),
+        (math.inf, "by 2 seeds a run diverged: mend that first, as more seeds say nothing of it"),
+    ],
+)
+def test_few_seeds_have_no_interval(results, estimate, expected):
+    unbounded = effect(estimate, -math.inf, math.inf, seeds=2, needed=6)
+    lines = power(results, verdict("demo-one/few", "undecided", effect=unbounded)).splitlines()
+    assert lines[1] == f"    {expected}"
+    assert lines[-1] == "How long these seeds would take is not known."
 
 
 def test_nothing_undecided_is_said_so(results):

@@ -98,7 +98,9 @@ def test_published_numbers_and_what_has_no_spread_are_no_tests():
     ]
     assert [each.claim for each, _ in under_test(rows)] == ["demo-x/claim-0"]
     assert correction_told(tally(rows[:4])) == ""
-    assert correction_told(tally(rows)).startswith("1 reproduced or contradicted by tests over")
+    assert correction_told(tally(rows)) == (
+        "after Holm's correction for 1 test, 1 of 1 decided sentence remains."
+    )
 
 
 @given(st.lists(st.integers(3, 14), min_size=1, max_size=10), st.integers(3, 14))
@@ -161,19 +163,22 @@ def test_a_sentence_with_cases_can_be_as_clear_as_its_cases(outcome, rule, seeds
         assert tally([*rows, *sure]).possible == beside + (expected <= 0.025)
 
 
+def test_where_nothing_is_decided_nothing_is_corrected():
+    told = correction_told(tally([sentence(n, None, "undecided") for n in range(3)]))
+    assert told == "no sentence is decided, of 3 tested over seeds."
+
+
 def test_too_few_seeds_are_told_with_how_many_it_takes():
     rows = [replace(sentence(n, 1 / 64), effect=effect(p=1 / 64, seeds=6)) for n in range(12)]
     assert correction_told(tally(rows)) == (
-        "12 reproduced or contradicted by tests over seeds, 0 after Holm's correction for 12 "
-        "tested; with 6 seeds none could be left, however clear, as the smallest p of 6 is 1/64; "
-        "from 9 seeds on all could"
+        "after Holm's correction for 12 tests, 0 of 12 decided sentences remain. "
+        "6 seeds are too few for any to (smallest p 1/64); 9 would do."
     )
     # One alone passes, and nothing has to be said.
-    assert correction_told(tally(rows[:1])).endswith("1 after Holm's correction for 1 tested")
+    assert correction_told(tally(rows[:1])).endswith("1 of 1 decided sentence remains.")
     rows[0] = replace(rows[0], effect=effect(p=1 / 1024, seeds=10))
     assert correction_told(tally(rows)).endswith(
-        "; with 6 to 10 seeds at most 1 could be left, however clear, as the smallest p of 6 is "
-        "1/64; from 9 seeds on all could"
+        " remains. With 6 to 10 seeds at most 1 can (smallest p 1/64); 9 would do for all."
     )
 
 

@@ -61,7 +61,7 @@ def test_an_experiment_is_a_target_by_its_name_or_by_a_glob(workflow):
     )  # fmt: skip
     told = outcome.stdout.splitlines()
     assert outcome.returncode == 0 and (workflow.folder / CLAIMS).exists(), outcome
-    command = """snakemake --cores 1 --quiet rules --config 'experiments=["demo-sm*"]'"""
+    command = """snakemake --cores 1 --config 'experiments=["demo-sm*"]'"""
     assert told[0] == command
     assert re.match(r"\d+ of \d+ steps, 0:\d\d so far, about 0:\d\d left", told[1])
     assert not [line for line in told if "Select jobs" in line or not line.strip()]
@@ -168,21 +168,15 @@ claims:"""
     assert (trace["gradient_norm"][:, -1] < trace["gradient_norm"][:, 0]).all()
 
 
-MODULE = """
-module fedatlas:
-    snakefile:
-        "{folder}/workflow/Snakefile"
-    config:
-        {{"experiments": ["demo-*"]}}
-    prefix:
-        "fed"
-    pathvars:
-        results="out",
-        logs="protocols",
-
-
-use rule * from fedatlas as fedatlas_*
-"""
+def as_a_module(folder):
+    """The Snakefile and the configuration of docs/projects.md, of the small experiment."""
+    page = (ROOT / "docs" / "projects.md").read_text(encoding="utf-8")
+    files = re.findall(r"<!-- module: (\S+) -->\n```\w+\n(.*?)```", page, re.DOTALL)
+    assert [name for name, _ in files] == ["Snakefile", "config/config.yaml"]
+    for name, text in files:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text.replace("demo-fedpage", "demo-small"), encoding="utf-8")
+    return folder
 
 
 @pytest.mark.parametrize("way", ["in an empty folder", "as a module"])
@@ -191,8 +185,7 @@ def test_traces_are_the_same_wherever_the_workflow_runs(finished, tmp_path, way)
     folder.mkdir()
     results, options = folder / "results", ()
     if way == "as a module":
-        (folder / "Snakefile").write_text(MODULE.format(folder=finished.folder), encoding="utf-8")
-        results = folder / "fed" / "out"
+        results = as_a_module(folder) / "fed" / "out"
     else:
         options = ("--snakefile", f"{finished.folder}/Snakefile", "--directory", str(folder))
     runs = ("scaffold/only", "fedavg/only")
@@ -206,8 +199,29 @@ def test_traces_are_the_same_wherever_the_workflow_runs(finished, tmp_path, way)
     found = compare(finished.results, results, Tolerance())
     assert not found.differences and not found.only_second and not found.attributes
     assert found.compared == [f"fedpage/demo-small/{run}" for run in sorted(runs)]
-    top = {path.name for path in folder.iterdir()} - {".snakemake", "Snakefile"}
+    top = {path.name for path in folder.iterdir()} - {".snakemake", "Snakefile", "config"}
     assert top == ({"fed"} if way == "as a module" else {"results", "logs"})
+
+
+def test_a_module_has_its_selected_experiments_by_name(workflow, tmp_path):
+    folder = as_a_module(tmp_path / "elsewhere")
+    status, planned = workflow.ask(
+        "--dry-run", "--cores", "1", "fedatlas_demo-small", folder=folder
+    )
+    assert status == 0 and "fed/out/experiments/demo-small/claims.csv" in planned, planned
+    status, told = workflow.ask("--dry-run", "--cores", "1", "fedatlas_vfb2", folder=folder)
+    assert status != 0 and "write them into what the module's `config` names" in told
+    assert "in place of the target" not in told
+
+
+def test_a_module_says_why_a_job_fails(workflow, tmp_path):
+    folder = as_a_module(tmp_path / "elsewhere")
+    with (workflow.folder / "src/fedatlas/data/prepare.py").open("a") as stream:
+        stream.write("\nraise ValueError('broken on purpose')\n")
+    outcome = workflow.run("fedatlas_demo-small", folder=folder)
+    assert outcome.returncode != 0
+    told = outcome.stdout + outcome.stderr
+    assert "Failed: rule fedatlas_prepare_split" in told and "  | ValueError: broken on" in told
 
 
 def test_kill_during_training_then_rerun(finished, tmp_path, monkeypatch):

@@ -11,7 +11,8 @@ from fedatlas.atlas.scope import PaperScope, SelectedExperiment
 from fedatlas.atlas.told_verdicts import told_verdicts
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import read_rows
-from fedatlas.evaluation.tallies import CORRECTION, QUESTIONS, tally, tally_table
+from fedatlas.evaluation.tallies import CORRECTION, OF_NO_PAPER, QUESTIONS, tally, tally_table
+from fedatlas.evaluation.verdict_words import capital
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences, verdict_summary
 from fedatlas.files import write_text
 from fedatlas.schema.claims import OUTCOMES
@@ -130,7 +131,7 @@ def _tallies(
 
 
 def _heading(scope: PaperScope) -> str:
-    return text(scope.paper.name) if scope.paper else "Across papers"
+    return text(scope.paper.name) if scope.paper else capital(OF_NO_PAPER)
 
 
 def _paper(scope: PaperScope, outcomes: Sequence[_Outcome], atlas: Path | None) -> Iterator[str]:

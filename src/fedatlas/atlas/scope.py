@@ -15,6 +15,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, text_digest
 from fedatlas.plan.build import Plan, group_of
 from fedatlas.plan.results import experiment_files
+from fedatlas.projects import projects
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.figures import Figure
@@ -81,16 +82,24 @@ class PaperScope(Model):
 
 
 def read_scope(plan: Plan, names: Collection[str]) -> list[PaperScope]:
-    """What the summary tells of the experiments with these names by paper, ours at the end."""
+    """What the summary tells of the experiments with these names by paper, ours at the end.
+
+    In a project of papers and folders of which something is selected only: it is about no others.
+    """
     unknown = [name for name in names if name not in plan.experiments]
     if unknown:
         raise FedatlasError(
             f"there is no experiment '{unknown[0]}'; there are: {', '.join(plan.experiments)}"
         )
+    in_project, groups = bool(projects()), set(map(group_of, names))
     scopes = []
     for key in (*plan.papers, OURS):
         own = {name: each for name, each in plan.experiments.items() if each.paper == key}
         selected = [name for name in own if name in names]
+        if in_project:
+            own = {name: each for name, each in own.items() if group_of(name) in groups}
+            if not selected:
+                continue
         others: dict[str, dict[str, str]] = {}
         for name, each in own.items():
             # Nobody misses the demo: its experiments are small cases of the papers' own.

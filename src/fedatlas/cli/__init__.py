@@ -14,11 +14,13 @@ from typing import Annotated
 
 import typer
 
+from fedatlas import __version__
 from fedatlas.cli import (
     atlas,
     data,
     evaluation,
     figures,
+    listing,
     new,
     provenance,
     published,
@@ -32,27 +34,51 @@ from fedatlas.plan.places import find_projects
 from fedatlas.projects import open_projects
 from fedatlas.training.failing import RunFailedError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 #: Commands that people call, by what they want. The workflow calls the others.
 WANTED: dict[str, tuple[Callable[..., None], ...]] = {
     "Run": (run.run, new.new),
-    "Look": (evaluation.summary, evaluation.power, published.compare),
+    "Look": (listing.list_experiments, evaluation.summary, evaluation.power, published.compare),
     "Pass on": (published.publish, published.export, published.data_card, evaluation.coverage),
     "Check": (provenance.verify, provenance.diff, training.spec),
 }
 STAGES = (data, training, evaluation, studies, figures, atlas)
 STEPS = tuple(command for stage in STAGES for command in stage.COMMANDS)
-for panel, commands in {**WANTED, "Steps of the workflow": STEPS}.items():
+# People call few of them by hand: in the list of commands they would hide those that are wanted.
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog="Steps of the workflow are commands, too, and have a --help: "
+    + ", ".join(command.__name__.replace("_", "-") for command in STEPS),
+)
+for panel, commands in WANTED.items():
     for command in commands:
-        app.command(rich_help_panel=panel)(command)
+        named = "list" if command is listing.list_experiments else None
+        app.command(named, rich_help_panel=panel)(command)
+for command in STEPS:
+    app.command(hidden=True)(command)
 
 #: New objects after which Python collects garbage; its default is 700. Loading modules leaves
 #: hardly any garbage: collecting less often saves a tenth of a short job.
 NEW_OBJECTS = 5_000
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"fedatlas {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def configure(verbose: Annotated[bool, typer.Option(help="Log details.")] = False) -> None:
+def configure(
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log details.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
     """fedatlas: convergence of federated and distributed optimisation, reproduced and judged."""
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.INFO,

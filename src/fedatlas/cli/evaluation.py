@@ -146,9 +146,7 @@ def summary(results: ResultsFolder = Path("results")) -> None:
     print_summary(results, Console())
 
 
-def power(
-    results: Annotated[Path, typer.Option(help="Results folder.")] = Path("results"),
-) -> None:
+def power(results: ResultsFolder = Path("results")) -> None:
     """Say how many seeds, and hours, would decide each undecided claim."""
     from rich.console import Console
 
@@ -190,8 +188,8 @@ def _check_folder(results: Path) -> None:
         raise FedatlasError(f"{results}: is not a folder; name the folder of results")
     if not results.is_dir():
         raise FedatlasError(
-            f"{results}: there is no such folder in {Path.cwd()}: run snakemake first, go to the "
-            "repository root, or name the folder"
+            f"{results}: there is no such folder in {Path.cwd()}: run an experiment first "
+            "(fedatlas run NAME), go to the folder where one ran, or name its folder of results"
         )
 
 

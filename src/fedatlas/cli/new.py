@@ -45,13 +45,16 @@ _NAMES = {
 
 
 def new(
-    kind: Annotated[Kind, typer.Argument(help="What to begin.")],
+    kind: Annotated[str, typer.Argument(help=f"What to begin: {', '.join(Kind)}.")],
     name: Annotated[str, typer.Argument(help="Its name; that of a project is a new folder.")],
 ) -> None:
     """Write the commented start of a method, data set, experiment or project, and say what is next.
 
     Methods, data sets and experiments become part of the project in the working directory.
     """
+    if kind not in list(Kind):
+        raise FedatlasError(f"'{kind}' cannot be begun; these can: {', '.join(Kind)}")
+    kind = Kind(kind)
     form, told = _NAMES[kind]
     if not re.fullmatch(form, name):
         raise FedatlasError(f"{kind} '{name}': a name is written in {told}")

@@ -46,6 +46,7 @@ Catalogues = Annotated[
         help="Catalogue of data sets; the workflow's and projects' by default.",
         exists=True,
         default_factory=catalogue_files,
+        show_default=False,
     ),
 ]
 Lock = Annotated[Path, typer.Option(help="Where sums of raw files without one are kept.")]
@@ -59,6 +60,7 @@ Configuration = Annotated[
     typer.Option(
         help="Configuration folder; the workflow's by default, and projects' besides.",
         default_factory=shipped_configuration,
+        show_default=False,
     ),
 ]
 Drawings = Annotated[list[Path], typer.Option(help="Files to write, .svg or .png.")]

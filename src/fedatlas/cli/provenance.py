@@ -54,7 +54,9 @@ def diff(
     absolute_tolerance: Annotated[
         float, typer.Option(min=0, help="In the variable's units.")
     ] = 0.0,
-    wall_time: Annotated[bool, typer.Option(help="Compare times measured here, too.")] = False,
+    wall_time: Annotated[
+        bool, typer.Option("--wall-time", help="Compare times measured here, too.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compare results value by value. Exit status: 0 equal, 1 different, 2 cannot be read."""

@@ -136,8 +136,8 @@ def theory(
 ) -> None:
     """Tabulate which theorems cover runs, by how much steps exceed them, and what they promise.
 
-    Traces are files below results/experiments/EXPERIMENT/traces. Theorems are those of FedPAGE,
-    SCAFFOLD, VFB², DP-GT, TDCD and FMGDA; the table is CSV, described in docs/adding.md.
+    Traces are files below results/experiments/EXPERIMENT/traces. The table is CSV; each row names
+    its theorem.
     """
     from fedatlas.evaluation.comma_separated import to_csv
     from fedatlas.evaluation.theory_table import COLUMNS

@@ -44,8 +44,8 @@ class Fetching:
     def __post_init__(self) -> None:
         if self.mirror is not None and not self.mirror.is_dir():
             raise FedatlasError(
-                f"the mirror {self.mirror} is not a folder; correct --config mirror=DIR or "
-                "FEDATLAS_MIRROR"
+                f"the mirror {self.mirror} is not a folder; correct --mirror DIR of fedatlas run, "
+                "--config mirror=DIR of snakemake, or FEDATLAS_MIRROR"
             )
 
     def in_mirror(self, raw_file: RawFile) -> Path | None:
@@ -221,6 +221,7 @@ def _remedy(raw_file: RawFile, failures: Sequence[Exception], how: Fetching) -> 
         lines.append(f"It needs an account. {raw_file.login}")
     lines.append(
         f"A mirror is any folder that holds the file as {raw_file.path}: name it with "
-        "--config mirror=DIR or the environment variable FEDATLAS_MIRROR."
+        "--mirror DIR (fedatlas run), --config mirror=DIR (snakemake) or the environment variable "
+        "FEDATLAS_MIRROR."
     )
     return "\n".join(lines)

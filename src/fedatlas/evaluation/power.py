@@ -6,8 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fedatlas.evaluation.verdict_words import UNKNOWN, hours_told, in_short, seeds_needed
+from fedatlas.evaluation.verdict_words import hours_told, in_short, seeds_needed
 from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts
+from fedatlas.schema.claims import Effect
 
 
 def print_power(results: Path, console: Console) -> None:
@@ -24,14 +25,17 @@ def print_power(results: Path, console: Console) -> None:
     for verdict in sorted(found, key=_hours):
         name = f"{verdict.claim}, {verdict.case}" if verdict.case else verdict.claim
         _line(console, f"{name}\n    {_told(verdict)}")
-    known = [verdict.needed_hours for verdict in found if verdict.needed_hours is not None]
-    total = hours_told(sum(known)) if known else UNKNOWN
-    others = len(found) - len(known)
-    _line(
-        console,
-        f"Those with a time: {total} together on one core, less where claims share runs."
-        + (f" Without a time: {others}." if others else ""),
-    )
+    _line(console, _together([verdict.needed_hours for verdict in found]))
+
+
+def _together(hours: Sequence[float | None]) -> str:
+    """The time of all that have one."""
+    known = [each for each in hours if each is not None]
+    if not known:
+        return "How long these seeds would take is not known."
+    unknown = len(hours) - len(known)
+    told = f"All together: {hours_told(sum(known))} on one core, or less where claims share runs."
+    return told + (f" Not counted: {unknown} of unknown time." if unknown else "")
 
 
 def undecided(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
@@ -48,11 +52,20 @@ def _told(verdict: Verdict) -> str:
     effect, hours = verdict.effect, verdict.needed_hours
     if effect is None:
         return "without an effect of its own"
+    seeds = f"{effect.seeds} seed{'s' * (effect.seeds != 1)}"
+    if math.isinf(effect.estimate):
+        return f"by {seeds} a run diverged: mend that first, as more seeds say nothing of it"
     time = "" if hours is None else f", {hours_told(hours)} on one core"
-    return (
-        f"{in_short(effect)} by {effect.seeds} seed{'s' * (effect.seeds != 1)}; "
-        f"{seeds_needed(effect)} needed{time}"
-    )
+    return f"{_so_far(effect)} by {seeds}; {seeds_needed(effect)} needed{time}"
+
+
+def _so_far(effect: Effect) -> str:
+    """The effect with its interval, which few seeds do not have."""
+    if math.isfinite(effect.low) or math.isfinite(effect.high):
+        return in_short(effect)
+    if effect.estimate == 0:
+        return "no difference, and no interval,"
+    return f"{in_short(effect).partition(' (')[0]}, and no interval,"
 
 
 def _hours(verdict: Verdict) -> float:

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from fedatlas.evaluation.divergence import divergence_told
 from fedatlas.evaluation.power import undecided
 from fedatlas.evaluation.tallies import QUESTIONS, correction_told, families, family_name, tally
 from fedatlas.evaluation.verdict_words import outcomes_told
@@ -25,6 +26,9 @@ def print_summary(results: Path, console: Console) -> None:
     if judged:
         console.print(_table(verdicts))
     lines = _corrections(verdicts)
+    tables = [claims.with_name("table.csv") for claims in judged.values()]
+    if diverged := divergence_told(table for table in tables if table.is_file()):
+        lines.append(diverged)
     unfinished = {folder.name for folder in results.glob("experiments/*/")} - set(judged)
     if unfinished:
         lines.append(f"Not judged yet: {', '.join(sorted(unfinished))}")
@@ -61,12 +65,13 @@ def _corrections(verdicts: Mapping[str, list[Verdict]]) -> list[str]:
     lines = []
     for (paper, question), own in families(every).items():
         if told := correction_told(tally(own)):
-            lines.append(f"{family_name(paper, question)}: {told}.")
+            lines.append(f"{family_name(paper, question)}: {told}")
     open_ones = sum(1 for own in verdicts.values() for _ in undecided(own))
     if open_ones:
-        lines.append(
-            f"`fedatlas power` says what would decide the {open_ones} undecided verdicts and cases."
+        which = (
+            f"{open_ones} undecided verdicts and cases" if open_ones > 1 else "undecided verdict"
         )
+        lines.append(f"`fedatlas power` says what would decide the {which}.")
     return lines
 
 

@@ -22,6 +22,9 @@ DECIDED: tuple[Outcome, ...] = ("reproduced", "contradicted")
 #: Names of questions, as tables head them.
 QUESTIONS = {"paper": "the paper's sentences", "ours": "our own questions"}
 
+#: Whose experiments are that belong to no paper, or to several: a project's own are among them.
+OF_NO_PAPER = "of no single paper"
+
 #: What the last columns of tallies mean, for readers.
 CORRECTION = (
     "Each row counts sentences, not their cases; questions of ours are counted apart. Where many "
@@ -133,7 +136,7 @@ def families(verdicts: Sequence[Verdict]) -> dict[tuple[str, str], list[Verdict]
 
 def family_name(paper: str, question: str) -> str:
     """Of a family, as tables and headings name it."""
-    return f"{'across papers' if paper == OURS else paper}, {QUESTIONS[question]}"
+    return f"{OF_NO_PAPER if paper == OURS else paper}, {QUESTIONS[question]}"
 
 
 def tally_table(tallies: Mapping[str, Tally]) -> tuple[list[str], list[list[str]]]:
@@ -153,17 +156,20 @@ def correction_told(tally: Tally) -> str:
     """What is left after Holm's correction, and what could be, in words; empty without tests."""
     if not tally.tested:
         return ""
+    if not tally.decided:
+        return f"no sentence is decided, of {tally.tested} tested over seeds."
     left = (
-        f"{tally.decided} reproduced or contradicted by tests over seeds, {tally.surviving} after "
-        f"Holm's correction for {tally.tested} tested"
+        f"after Holm's correction for {tally.tested} test{'s' * (tally.tested != 1)}, "
+        f"{tally.surviving} of {tally.decided} decided sentence{'s' * (tally.decided != 1)} "
+        f"remain{'s' * (tally.surviving == 1)}."
     )
     if tally.possible == tally.tested:
         return left
     fewest, most = tally.seeds[0], tally.seeds[-1]
-    seeds = f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
-    could = f"at most {tally.possible}" if tally.possible else "none"
-    enough = f"; from {tally.enough} seeds on all could" if tally.enough else ""
-    return (
-        f"{left}; with {seeds} {could} could be left, however clear, as the smallest p of "
-        f"{fewest} is 1/{2**fewest}{enough}"
-    )
+    seeds = str(most) if fewest == most else f"{fewest} to {most}"
+    smallest = f"(smallest p 1/{2**fewest})"
+    if tally.possible:
+        enough = f"; {tally.enough} would do for all" if tally.enough else ""
+        return f"{left} With {seeds} seeds at most {tally.possible} can {smallest}{enough}."
+    enough = f"; {tally.enough} would do" if tally.enough else ""
+    return f"{left} {seeds} seeds are too few for any to {smallest}{enough}."

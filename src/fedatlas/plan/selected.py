@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json
@@ -32,6 +33,20 @@ def named_experiments(plan: Plan, words: Sequence[str]) -> dict[str, list[str]]:
     }
 
 
+def commands_name_experiments(workflow: Any, config: Any) -> bool:
+    """Whether words of a command may name experiments; else only the configuration selects.
+
+    Not in a module whose rules have other names, nor where the configuration is a part of the
+    command's: a job elsewhere could not be told what the command named.
+    workflow, config: Snakemake's, while it reads the Snakefile.
+    """
+    outermost = workflow.modifier
+    while outermost.parent_modifier is not None:
+        outermost = outermost.parent_modifier
+    renamed = workflow.modifier.modify_rulename("all") != "all"
+    return not renamed and config is outermost.globals["config"]
+
+
 def runs_shown(plan: Plan, names: Collection[str]) -> dict[str, list[str]]:
     """Experiments without runs of their own → the runs of others that they show."""
     shown = {name: plan.experiments[name] for name in names}
@@ -45,9 +60,9 @@ def runs_shown(plan: Plan, names: Collection[str]) -> dict[str, list[str]]:
 class Selected:
     """The experiments that the configuration selects."""
 
-    def __init__(self, plan: Plan, patterns: Sequence[str]) -> None:
-        """patterns: names of experiments, or globs."""
-        self._plan = plan
+    def __init__(self, plan: Plan, patterns: Sequence[str], *, named: bool = True) -> None:
+        """patterns: names of experiments, or globs. named: see `commands_name_experiments`."""
+        self._plan, self._named = plan, named
         self.names = plan.select(patterns)
 
     def members(self, *groups: str) -> list[str]:
@@ -67,11 +82,15 @@ class Selected:
         """What is made of the groups' experiments, and each group's verdicts."""
         chosen = self.members(*groups)
         if not chosen:
-            raise FedatlasError(
-                f"no experiment of {', '.join(groups)} is selected: name experiments in place of "
-                f"the target, such as '{groups[0]}-*', or put behind the target "
-                f"--configfile config/paper.yaml, or --config 'experiments=[\"{groups[0]}-*\"]'"
+            how = (
+                f"name experiments in place of the target, such as '{groups[0]}-*', or put behind "
+                f"the target --configfile config/paper.yaml, or "
+                f"--config 'experiments=[\"{groups[0]}-*\"]'"
+                if self._named
+                else "write them into what the module's `config` names, such as "
+                f'experiments: ["{groups[0]}-*"]'
             )
+            raise FedatlasError(f"no experiment of {', '.join(groups)} is selected: {how}")
         verdicts = [
             f"{RESULTS}/claims/{group}.{kind}"
             for group in sorted(set(map(group_of, chosen)))

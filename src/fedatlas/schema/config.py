@@ -32,9 +32,14 @@ class WorkflowConfig(Model):
     @field_validator("device")
     @classmethod
     def _is_a_device(cls, device: str) -> str:
-        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
-            raise ValueError("use auto, cpu, cuda or cuda:N")
+        check_device(device)
         return device
+
+
+def check_device(device: str) -> None:
+    """Raise ValueError for what is no device."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
+        raise ValueError("use auto, cpu, cuda or cuda:N")
 
 
 def check_command(arguments: Sequence[str]) -> None:

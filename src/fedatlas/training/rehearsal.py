@@ -16,6 +16,9 @@ A method is rehearsed again and again under one seed, each time but for one thin
   not change.
 
 Over parties only the first: there the network computes all that is sent.
+
+Before all that, the first round must not make a finite start NaN: no seed of such a method could be
+judged. Later rounds may: steps of a grid may diverge.
 """
 
 import logging
@@ -257,6 +260,9 @@ class _Rehearsal:
             point = method.point(state, trial.network)
             seen.take_counters()  # parties report what they did until they settled
             points.append([engine.numpy(array).copy() for array in flat(point)])
+            if watched and number == 0:
+                after = {name: engine.numpy(array) for name, array in _leaves(state).items()}
+                _check_numbers(copies, after, points[0], seen.carried)
         if watched:
             for functions, told in _NEEDED[self._spec.federation]:
                 if not seen.called & {*functions}:
@@ -292,6 +298,34 @@ def _check_untouched(before: dict[str, Any], copies: dict[str, np.ndarray], to_n
                 f"round changes the state's {name} in place: return a new array, as by "
                 f"{name} + …, in a new state"
             )
+
+
+def _check_numbers(
+    before: dict[str, np.ndarray],
+    after: dict[str, np.ndarray],
+    point: list[np.ndarray],
+    carried: list[Carried],
+) -> None:
+    """The first round has made nothing NaN of the state, nor of the point that is measured.
+
+    A message may be NaN, as CODA's of a client without samples of a class; it is named as the
+    likely cause. So may be what was NaN at the start.
+    """
+    marked = {name for name, array in before.items() if _has_nan(array)}
+    bad = [f"the state's {name}" for name in after if _has_nan(after[name]) and name not in marked]
+    bad += ["the model that is measured"] if any(map(_has_nan, point)) else []
+    if bad:
+        sent = next((call.by for call in carried if any(map(_has_nan, call.given))), None)
+        already = f"what is given to {sent} is NaN already" if sent else "what was sent is not NaN"
+        raise Finding(
+            f"the first round makes {' and '.join(bad)} NaN, from a finite start on small samples, "
+            f"and {already}: look for a division by zero, the root or logarithm of a negative "
+            "number, or far too large a step"
+        )
+
+
+def _has_nan(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
 def _parts(value: Any, name: str = "state") -> Iterator[tuple[str, Any]]:

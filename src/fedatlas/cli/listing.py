@@ -1,0 +1,35 @@
+"""Command: which experiments there are."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedatlas.cli.options import Configuration
+from fedatlas.errors import FedatlasError
+
+
+def list_experiments(
+    config: Configuration,
+    names: Annotated[str, typer.Argument(help="A name, or a glob such as 'vfb2-*'.")] = "*",
+    results: Annotated[Path, typer.Option(help="Results folder.")] = Path("results"),
+) -> None:
+    """List experiments: what each shows, of which figure, and whether it has verdicts here."""
+    from fedatlas.plan.stored import load_plan
+    from fedatlas.projects import projects
+    from fedatlas.schema.names import is_named
+
+    plan = load_plan(config, projects=projects())
+    found = {name: each for name, each in plan.experiments.items() if is_named(name, [names])}
+    faults = [fault for fault in plan.faults if is_named(fault.name, [names])]
+    if not found and not faults:
+        raise FedatlasError(f"'{names}' matches no experiment; `fedatlas list` names all")
+    width = max(map(len, found), default=0)
+    judged = {file.parent.name for file in results.glob("experiments/*/claims.csv")}
+    for name, each in found.items():
+        mark = "*" if name in judged else " "
+        typer.echo(f"{mark} {name:<{width}}  {each.title} ({each.source})")
+    for fault in faults:
+        typer.echo(f"! {fault.name}: {fault.message}")
+    if judged.intersection(found):
+        typer.echo(f"* has verdicts in {results}, which `fedatlas summary` tells of.")
