@@ -207,10 +207,15 @@ def test_a_wrong_table_is_refused_by_column(tmp_path, table, problem):
     assert problem in str(caught.value)
 
 
-def test_indicators_are_not_standardised_with_their_table(tmp_path):
-    table = {"label": "y", "one_hot": [{"column": "a", "values": [1, 2, 3]}]}
-    with pytest.raises(FedatlasError, match="'standardise' would scale the columns of 'one_hot'"):
-        catalogue_of(tmp_path, tiny={**ENTRY, "format": "csv", "csv": table, "standardise": True})
+@pytest.mark.parametrize("words", ["yes, on or true", "no, off or false"])
+def test_words_that_yaml_takes_for_truth_values_are_to_be_quoted(tmp_path, words):
+    word = words.partition(",")[0]
+    told = f'YAML reads {words} as a truth value: quote it as the file has it, such as "{word}"'
+    with pytest.raises(FedatlasError, match=f"tiny: key 'labels'.*{told}"):
+        catalogue_of(tmp_path, tiny={**ENTRY, "labels": {word == "yes": 1, "0": -1}})
+    table = {"label": "y", "one_hot": [{"column": "a", "values": [word == "yes", "c", "d"]}]}
+    with pytest.raises(FedatlasError, match=told):
+        catalogue_of(tmp_path, tiny={**ENTRY, "format": "csv", "csv": table})
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,20 @@ def test_a_wrong_file_or_header_is_named(tmp_path, content, problem):
     assert str(caught.value).startswith(f"{path}{problem}")
 
 
+def test_a_misspelt_column_is_told_beside_the_one_that_is_meant(tmp_path):
+    path = written(tmp_path / "t", "id,y,a,colour,n\n1,1,2,x,0\n")
+    table = CsvTable.model_validate(
+        {"label": "y", "numeric": ["a", "n"], "ignore": ["id", "color"]}
+    )
+    with pytest.raises(FedatlasError) as caught:
+        read_csv(path, table, SIGNS)
+    assert str(caught.value).splitlines() == [
+        f"{path}:1: column 'color' is missing; similar: colour; "
+        "the header has: id, y, a, colour, n",
+        f"{path}:1: column 'colour' is not in the catalogue",
+    ]
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_fields_are_divided_by_the_declared_delimiter(tmp_path, delimiter):
     text = f"{HEADER}\n1,1,-2.5,z,0\n2,0,1e5,x,\n,,,,\n".replace(",", delimiter)
@@ -168,12 +182,14 @@ def test_lines_are_counted_across_blocks(tmp_path):
         read_csv(written(path, "\n".join([HEADER, *rows])), TABLE, SIGNS)
 
 
-def test_rows_that_lack_a_value_are_left_out_where_that_is_declared(tmp_path):
+def test_rows_that_lack_a_value_are_left_out_where_that_is_declared(tmp_path, caplog):
     text = f"{HEADER}\n1,1,NA,x,0\n,0,2,y,1\n3,1,3,,5\n4,NA,3,z,5\n5,1,4,z,5\n"
     samples = read_csv(written(tmp_path / "t", text), changed(drop_missing=True), SIGNS)
     assert samples.features[:, 0].tolist() == [2, 4]
     assert samples.label.tolist() == [-1, 1]
     assert samples.sample_id.tolist() == [0, 1]
+    assert "t: 'drop_missing: true' leaves out 3 of 5 rows, which lack a value: " in caplog.text
+    assert "'y' in 1, 'a' in 1, 'c' in 1" in caplog.text
     with pytest.raises(FedatlasError, match="t: every row lacks a value"):
         read_csv(
             written(tmp_path / "t", f"{HEADER}\n1,1,NA,x,0\n"), changed(drop_missing=True), None

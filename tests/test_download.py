@@ -4,6 +4,7 @@ import hashlib
 import json
 import lzma
 import multiprocessing
+import os
 import re
 import socket
 import tarfile
@@ -13,8 +14,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from pydantic import ValidationError
 
+from catalogue_entry import written
 from fedatlas.data.checksums import record
 from fedatlas.data.download import Fetching, download
+from fedatlas.data.mirrored import content_of
 from fedatlas.data.raw_files import RawFile
 from fedatlas.data.unpack import decompress_file
 from fedatlas.errors import FedatlasError
@@ -235,6 +238,46 @@ def test_an_unknown_checksum_is_recorded_and_verified_ever_after(server, fetch, 
 
     lock.write_text("{}")  # as the message says
     assert fetch(raw).read_bytes() == b"changed"
+
+
+def test_an_own_file_is_taken_again_once_it_changed_in_the_mirror(fetch, tmp_path, caplog):
+    lock = tmp_path / "results" / "checksums.lock.json"
+    own = written(tmp_path / "own", CONTENT)
+    raw = RawFile(path="own")
+    output = fetch(raw, mirror=tmp_path)
+    assert not caplog.records and own.write_bytes(b"mended")
+    fetch(raw, mirror=tmp_path)
+    assert output.read_bytes() == b"mended"
+    old, new = (f"sha256:{hashlib.sha256(content).hexdigest()}" for content in (CONTENT, b"mended"))
+    assert f"{own}: has changed, from {old} to {new}; taken, as it is your own" in caplog.text
+    assert json.loads(lock.read_text()) == {"own": new}
+    # A file that others have stays what it was, also from a mirror.
+    shared = RawFile(path="own", urls=("http://127.0.0.1:9/own",))
+    own.write_bytes(b"other")
+    with pytest.raises(FedatlasError, match="own: own differs from the file that was"):
+        fetch(shared, mirror=tmp_path)
+
+
+def test_own_files_are_read_only_if_they_may_have_changed(fetch, tmp_path, monkeypatch):
+    lock = tmp_path / "results" / "checksums.lock.json"
+    raw, own, copy = RawFile(path="own"), tmp_path / "own", tmp_path / "results" / "raw" / "data"
+    assert content_of(raw, None, copy, lock) is None
+    own.write_bytes(CONTENT)
+    first = content_of(raw, tmp_path, copy, lock)
+    assert first == f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
+    fetch(raw, mirror=tmp_path)
+    os.utime(copy, ns=(2 << 60, 2 << 60))  # some time later
+    with monkeypatch.context() as patched:
+        patched.setattr("fedatlas.data.mirrored.file_digest", None)
+        assert content_of(raw, tmp_path, copy, lock) == first
+        assert content_of(raw, None, copy, lock) == first
+    own.write_bytes(CONTENT[:-1])  # looks older than the copy, but is shorter
+    assert content_of(raw, tmp_path, copy, lock) == (
+        f"sha256:{hashlib.sha256(CONTENT[:-1]).hexdigest()}"
+    )
+    own.write_bytes(CONTENT[::-1])
+    os.utime(copy, ns=(1, 1))
+    assert content_of(raw, tmp_path, copy, lock) != first
 
 
 @pytest.mark.parametrize("content", ["not JSON", "[]", '{"a": 1}'])

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.preprocessing import StandardScaler
 
 from catalogue_entry import FILES, tiny
 from fedatlas.data.prepare import prepare, read_prepared
@@ -110,6 +111,26 @@ def test_standardising_uses_the_statistics_of_train(tmp_path, dense_file):
     prepare(tiny, "test", [other], test, train=train)
     samples, _ = read_prepared(test)
     np.testing.assert_allclose(samples.features, [[1 / deviation, 0, 0]], rtol=1e-14)
+
+
+def test_standardising_a_table_is_that_of_scikit_learn_and_leaves_indicators(tmp_path):
+    random = np.random.default_rng(1)
+    numbers = random.normal([40, 3e4, 1], [15, 2e4, 1e-3], (60, 3))
+    grades = random.choice(["a", "b", "c"], 60)
+    for name, rows in (("train", range(40)), ("test", range(40, 60))):
+        lines = [f"{i % 2},{','.join(map(repr, numbers[i].tolist()))},{grades[i]}" for i in rows]
+        (tmp_path / name).write_text("\n".join(["y,age,income,rate,grade", *lines]))
+    columns = {"label": "y", "numeric": ["age", "income", "rate"]}
+    columns["one_hot"] = [{"column": "grade", "values": ["a", "b", "c"]}]
+    table = dataset(format="csv", features=6, csv=columns, standardise=True)
+    prepared = tmp_path / "train.parquet"
+    prepare(table, "train", [tmp_path / "train"], prepared)
+    prepare(table, "test", [tmp_path / "test"], tmp_path / "test.parquet", train=prepared)
+    expected = StandardScaler().fit(numbers[:40])
+    for name, rows in (("train", slice(40)), ("test", slice(40, 60))):
+        features = read_prepared(tmp_path / f"{name}.parquet")[0].features
+        np.testing.assert_allclose(features[:, :3], expected.transform(numbers[rows]), rtol=1e-9)
+        assert (features[:, 3:] == (grades[rows, np.newaxis] == ["a", "b", "c"])).all()
 
 
 def test_standardising_refuses_what_it_cannot_do(tmp_path, sparse_file, dense_file):

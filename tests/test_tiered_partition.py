@@ -298,7 +298,7 @@ def check(partition: TieredPartition, **changes: Any) -> None:
     splits = {"train": {"rows": 100, "files": FILES}, "test": {"files": FILES}}
     content = entry(features=64, shape=(1, 8, 8), splits=splits) | changes
     dataset = dataset_of({"name": "tiny", **content}, "here")
-    catalogue = Catalogue(Path("datasets.yaml"), {"tiny": dataset})
+    catalogue = Catalogue([Path("datasets.yaml")], {"tiny": dataset}, {})
     # Tuned elsewhere: how many samples its method needs is not known yet.
     spec = SimpleNamespace(
         dataset="tiny", split="train", partition=partition, optimum=False, tuned_in="another"

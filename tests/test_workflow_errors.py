@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import re
 import shlex
 import shutil
 from functools import cache
@@ -180,6 +181,13 @@ def failure(workflow, *options):
     return output
 
 
+def files_to_make(workflow, *arguments):
+    """Outputs that a dry run for these arguments would make."""
+    status, output = workflow.ask("--cores", "2", "--dry-run", *arguments)
+    assert status == 0, output
+    return re.findall(r"^    output: (.*)$", output, re.MULTILINE)
+
+
 def test_without_mirror_and_network_the_error_says_what_to_do(workflow):
     libsvm_workflow(workflow, ROWS)
     workflow.edit("src/fedatlas/data/download.py", "pause: float = 2.0", "pause: float = 0.01")
@@ -198,6 +206,31 @@ def test_a_corrupted_mirror_file_prints_both_sums_and_keeps_nothing(workflow):
     assert expected in output
     assert hashlib.md5(raw.read_bytes()).hexdigest() in output
     assert not list((workflow.results / "raw").glob("**/coded*"))
+
+
+def test_an_own_file_is_mended_in_the_mirror_alone(workflow):
+    mirror = libsvm_workflow(workflow, ROWS)
+    catalogue = workflow.folder / "config" / "datasets.yaml"
+    stated = catalogue.read_text(encoding="utf-8")
+    entry = stated[: stated.index("        - path:")] + "        - path: libsvm/own\n"
+    catalogue.write_text(entry, encoding="utf-8")
+    own, prepared = mirror / "libsvm" / "own", "results/data/coded/train.parquet"
+    own.write_text(f"{ROWS}2 10:1\n", encoding="utf-8")
+    given = (prepared, "--config", f"mirror={mirror}")
+    outcome = workflow.run(*given)
+    assert outcome.returncode != 0
+    assert f"own is a copy of {own}: mend that one" in outcome.stdout + outcome.stderr
+
+    own.write_text(ROWS, encoding="utf-8")
+    outcome = workflow.run(*given)
+    output = outcome.stdout + outcome.stderr
+    assert outcome.returncode == 0, output
+    assert f"{own}: has changed, from sha256:" in output
+    assert not files_to_make(workflow, *given) and not files_to_make(workflow, prepared)
+    # So is a sound file that changes later, and the copy stays without a mirror.
+    own.write_text(f"{ROWS}2 9:1\n", encoding="utf-8")
+    assert files_to_make(workflow, *given) == ["results/raw/libsvm/own", prepared]
+    assert not files_to_make(workflow, prepared)
 
 
 def test_a_bad_libsvm_file_stops_before_training(workflow):

@@ -11,6 +11,11 @@ from fedatlas.errors import FedatlasError, similar
 from fedatlas.schema.config import MIRROR_VARIABLE
 from fedatlas.schema.models import validated
 
+Mirror = Annotated[
+    Path | None,
+    typer.Option(help="Folder that raw files are taken from first.", envvar=MIRROR_VARIABLE),
+]
+
 
 def download(
     file: Annotated[str, typer.Argument(help="The file's path in the catalogue.")],
@@ -22,9 +27,7 @@ def download(
     archives: Annotated[
         Path, typer.Option(help="Where archives of single members are kept.")
     ] = Path("results/archives"),
-    mirror: Annotated[
-        Path | None, typer.Option(help="Folder looked into first.", envvar=MIRROR_VARIABLE)
-    ] = None,
+    mirror: Mirror = None,
 ) -> None:
     """Fetch a raw file, verify it and undo its compression."""
     from fedatlas.data.catalogue import load_catalogue
@@ -50,13 +53,17 @@ def prepare(
     train_split: Annotated[
         Path | None, typer.Option(help="Prepared split 'train', to scale by.")
     ] = None,
+    mirror: Mirror = None,
 ) -> None:
     """Turn a split's raw files into one Parquet file."""
     from fedatlas.data.catalogue import load_catalogue
     from fedatlas.data.prepare import prepare as prepare_split
+    from fedatlas.data.remedies import with_remedies
 
-    entry = load_catalogue(*catalogue)[dataset]
-    prepare_split(entry, split, raw or [], output, train=train_split)
+    known = load_catalogue(*catalogue)
+    entry = known[dataset]
+    with with_remedies(entry, split, raw or [], known.described[dataset], mirror):
+        prepare_split(entry, split, raw or [], output, train=train_split)
 
 
 def shard(

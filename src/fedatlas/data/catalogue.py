@@ -14,10 +14,13 @@ from fedatlas.schema.models import read_yaml
 class Catalogue(dict[str, Dataset]):
     """The data sets of catalogue files, by name."""
 
-    def __init__(self, paths: Sequence[Path], datasets: Mapping[str, Dataset]) -> None:
-        """paths: the files, as errors name them."""
+    def __init__(
+        self, paths: Sequence[Path], datasets: Mapping[str, Dataset], described: Mapping[str, Path]
+    ) -> None:
+        """paths: the files, as errors name them. described: which of them has a data set."""
         super().__init__(datasets)
         self.paths = paths
+        self.described = described
 
     def __missing__(self, name: str) -> Dataset:
         """Raise FedatlasError, which names the known ones."""
@@ -39,7 +42,7 @@ class Catalogue(dict[str, Dataset]):
 def load_catalogue(*paths: Path) -> Catalogue:
     """Read and check catalogue files; FedatlasError lists everything that is wrong with them."""
     datasets: dict[str, Dataset] = {}
-    where: dict[str, str] = {}
+    where: dict[str, Path] = {}
     problems: list[str] = []
     for path in paths:
         for name, entry in _entries(path):
@@ -51,7 +54,7 @@ def load_catalogue(*paths: Path) -> Catalogue:
                     f"{place}: {where[name]} describes a data set of that name: rename it"
                 )
             else:
-                where[name] = str(path)
+                where[name] = path
                 try:
                     datasets[name] = dataset_of({**entry, "name": name}, place)
                 except FedatlasError as error:
@@ -68,7 +71,7 @@ def load_catalogue(*paths: Path) -> Catalogue:
     ]
     if problems:
         raise FedatlasError("\n".join(problems))
-    return Catalogue(paths, datasets)
+    return Catalogue(paths, datasets, where)
 
 
 def _entries(path: Path) -> Iterator[tuple[str, Any]]:

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,9 @@ from fedatlas.schema.models import read_json, validated
 
 #: Where a run records sums of files without a known one.
 LOCK = Path("config/checksums.lock.json")
+
+
+logger = logging.getLogger(__name__)
 
 
 class ChecksumMismatch(FedatlasError):
@@ -59,12 +63,24 @@ def verify(raw_file: RawFile, fetched: Path, source: str, lock: Path) -> None:
 
 
 def record(raw_file: RawFile, fetched: Path, source: str, lock: Path) -> None:
-    """Write down the sum of a file whose catalogue entry has none; verify it if there is one."""
+    """Write down the sum of a file whose catalogue entry has none; verify it if there is one.
+
+    The sum of a user's own file is written anew, with a warning: who else could say which is right?
+    """
     if raw_file.checksum is not None or raw_file.self_made:
         return
     with exclusive(lock):
-        verify(raw_file, fetched, source, lock)
         sums = recorded_sums(lock)
+        try:
+            verify(raw_file, fetched, source, lock)
+        except ChecksumMismatch:
+            if not raw_file.is_own:
+                raise
+            found = f"sha256:{file_digest(fetched)}"
+            logger.warning(
+                "%s: has changed, from %s to %s; taken, as it is your own file. %s says so",
+                *(source, sums.pop(raw_file.path), found, lock),
+            )
         if raw_file.path not in sums:
             sums[raw_file.path] = f"sha256:{file_digest(fetched)}"
             write_text(lock, json.dumps(sums, indent=2, sort_keys=True) + "\n")

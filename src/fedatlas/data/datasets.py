@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.labels import label_key, mapped, numeric_labels
+from fedatlas.data.labels import UnknownLabel, label_key, mapped, numeric_labels, require_quoted
 from fedatlas.data.raw_files import RawFile, Text, Url
 from fedatlas.data.scaling import Scaling, scaling_of
 from fedatlas.errors import FedatlasError
@@ -79,7 +79,7 @@ class Dataset(Model):
         there are several.
     labels: raw label → value, compared as numbers where both are numbers; binary sets map to ±1.
     standardise: zero mean and unit variance per column, by the statistics of split `train`; of time
-        series per number measured, over samples and steps, while indicators stay.
+        series per number measured, over samples and steps. Indicators stay, also of CSV tables.
     centre: false leaves the mean and makes the mean square 1, where labels have a mean that a model
         without intercept could not reach from centred columns.
     normalise: the channels of images, by stated numbers or those of split `train`. Data are stored
@@ -130,7 +130,9 @@ class Dataset(Model):
     def _label_keys_are_text(cls, labels: Any) -> Any:
         if not isinstance(labels, Mapping):
             return labels
-        # YAML reads a bare `-1:` or `+1:` as a number and `yes:` as a truth value.
+        for raw in labels:
+            require_quoted(raw)
+        # YAML reads a bare `-1:` or `+1:` as a number.
         by_text = {str(raw): value for raw, value in labels.items()}
         if len({label_key(raw) for raw in by_text}) < len(labels):
             raise ValueError("two raw labels are the same number")
@@ -242,9 +244,10 @@ class Dataset(Model):
         unknown = np.isnan(label)
         if unknown.any():
             sample = int(np.argmax(unknown))
-            raise FedatlasError(
+            raise UnknownLabel(
                 f"{where}: label {raw[sample]} of sample {sample} is not one of those under "
-                "'labels' in the catalogue"
+                "'labels' in the catalogue",
+                str(raw[sample]),
             )
         return label
 
@@ -254,7 +257,8 @@ class Dataset(Model):
             return
         strange = ~np.isin(label, np.arange(self.classes))
         if strange.any():
-            raise FedatlasError(
+            raise UnknownLabel(
                 f"{where}: label {label[strange][0]:g} of sample {int(np.argmax(strange))} is not "
-                f"a class from 0 to {self.classes - 1}; map it with 'labels' in the catalogue"
+                f"a class from 0 to {self.classes - 1}; map it with 'labels' in the catalogue",
+                f"{label[strange][0]:g}",
             )

@@ -7,10 +7,28 @@ import numpy as np
 from fedatlas.errors import FedatlasError
 
 
+class UnknownLabel(FedatlasError):
+    """A label of a raw file that the catalogue gives no meaning; label: as the file has it."""
+
+    def __init__(self, message: str, label: str) -> None:
+        super().__init__(message)
+        self.label = label
+
+
 def label_key(raw: str) -> float | str:
     """What raw labels are compared by: the number where there is one, else the trimmed text."""
     number = plain_number(raw)
     return raw.strip() if number is None else number
+
+
+def require_quoted(raw: object) -> None:
+    """Raise ValueError for a truth value: what the file says, yes or on or true, is lost."""
+    if isinstance(raw, bool):
+        words = "yes, on or true" if raw else "no, off or false"
+        raise ValueError(
+            f"YAML reads {words} as a truth value: quote it as the file has it, such as "
+            f'"{words.partition(",")[0]}"'
+        )
 
 
 def plain_number(text: str) -> float | None:

@@ -27,7 +27,8 @@ class RawFile(Model):
 
     path: its place inside a mirror folder, with `/` as separator.
     urls: addresses in order of preference; a file without any comes from a mirror.
-    checksum: of the bytes served, before any unpacking; None is recorded at first download.
+    checksum: of the bytes served, before any unpacking; None is recorded at first download, and a
+        later one must be the same. Of a user's own file the record follows what the mirror holds.
     decompress: remove this compression from a single file.
     unpack: unpack the whole archive; the download then leaves a folder.
     archive, member: this file is served only as `member` of `archive`.
@@ -64,6 +65,12 @@ class RawFile(Model):
             if self.archive.unpack is None:
                 raise ValueError("the archive must say 'unpack: tar' or 'unpack: zip'")
         return self
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is its user's own: a mirror alone has it, and its entry states no sum."""
+        stated = (self.urls, self.checksum, self.archive, self.login)
+        return not any(stated)
 
     @property
     def local_path(self) -> str:

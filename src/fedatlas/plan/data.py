@@ -1,6 +1,9 @@
 """Raw, prepared and sharded data: their files, and what decides how they are made."""
 
+from pathlib import Path
+
 from fedatlas.data.catalogue import Catalogue
+from fedatlas.data.mirrored import content_of
 from fedatlas.data.raw_files import RawFile
 from fedatlas.files import canonical_json
 from fedatlas.plan.places import RESULTS
@@ -12,9 +15,15 @@ _SERVED = {"path", "checksum", "decompress", "unpack", "member"}
 _PROSE = {"title", "homepage", "licence", "citation", "note", "splits"}
 
 
-def identity(raw: RawFile) -> str:
-    """What makes a raw file the one it is: its checksum does, URLs and the mirror do not."""
-    return canonical_json(raw.model_dump(mode="json", include=_SERVED))
+def identity(raw: RawFile, mirror: Path | None, results: str) -> str:
+    """What makes a raw file the one it is: its checksum does, URLs and the mirror do not.
+
+    Of a user's own file it is what the mirror holds, so that it is copied anew once that changed.
+    """
+    served = raw.model_dump(mode="json", include=_SERVED)
+    if raw.is_own:
+        served["content"] = content_of(raw, mirror, Path(results, "raw", raw.local_path))
+    return canonical_json(served)
 
 
 def raw_files(catalogue: Catalogue, dataset: str, split: str) -> list[str]:

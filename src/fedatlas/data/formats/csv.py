@@ -1,23 +1,27 @@
 """CSV tables: a header line and columns as the catalogue declares them → dense features."""
 
 import csv
+import logging
 import math
 from bisect import bisect_right
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset, require_distinct
 from fedatlas.data.folders import reading
-from fedatlas.data.labels import label_key, plain_number
-from fedatlas.errors import FedatlasError
+from fedatlas.data.labels import UnknownLabel, label_key, plain_number, require_quoted
+from fedatlas.data.scaling import Scaling, scaling_of
+from fedatlas.errors import FedatlasError, similar
 from fedatlas.schema.models import Model
+
+log = logging.getLogger(__name__)
 
 # Fields that hold no value.
 MISSING = frozenset({"", "NA"})
@@ -42,6 +46,13 @@ class OneHot(Model):
     column: str
     values: tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...] = Field(min_length=2)
     otherwise: Literal["refuse", "next_below"] = "refuse"
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _values_are_quoted(cls, values: Any) -> Any:
+        for value in values if isinstance(values, list | tuple) else ():
+            require_quoted(value)
+        return values
 
     @model_validator(mode="after")
     def _values_can_be_told_apart(self) -> Self:
@@ -112,8 +123,6 @@ class CsvDataset(Dataset):
             raise ValueError(
                 f"the columns under 'csv' make {width} features, 'features' says {self.features}"
             )
-        if self.standardise and self.csv.one_hot:
-            raise ValueError("'standardise' would scale the columns of 'one_hot': leave it out")
         return self
 
     @property
@@ -123,6 +132,15 @@ class CsvDataset(Dataset):
     @property
     def numeric_columns(self) -> list[int]:
         return list(range(len(self.csv.numeric)))
+
+    def standardisation(self, features: np.ndarray) -> Scaling:
+        """Of numeric columns; indicators get mean 0 and scale 1."""
+        found, numbers = scaling_of(features, self.centre), len(self.numeric_columns)
+        indicators = self.features - numbers
+        return {
+            "mean": found["mean"][:numbers] + [0.0] * indicators,
+            "scale": found["scale"][:numbers] + [1.0] * indicators,
+        }
 
     def read(self, split: str, raw: list[Path]) -> Samples:
         return read_csv(raw[0], self.csv, self.labels)
@@ -143,7 +161,10 @@ def read_csv(path: Path, table: CsvTable, labels: Mapping[str, float] | None) ->
     converters |= dict.fromkeys(table.numeric, NUMBER)
     converters |= {one.column: _category_converter(one) for one in table.one_hot}
     columns = np.column_stack(
-        [_values(path, name, fields[name], *how) for name, how in converters.items()]
+        [
+            _values(path, name, fields[name], *how, is_label=name == table.label)
+            for name, how in converters.items()
+        ]
     )
     missing = np.isnan(columns)
     if missing.any() and not table.drop_missing:
@@ -152,9 +173,12 @@ def read_csv(path: Path, table: CsvTable, labels: Mapping[str, float] | None) ->
             f"{path}:{row + FIRST_LINE}: column '{table.columns[column]}' lacks a value; "
             "'drop_missing: true' in the catalogue leaves such rows out"
         )
-    columns = columns[~missing.any(axis=1)]
-    if not len(columns):
+    lacking = missing.any(axis=1)
+    if lacking.all():
         raise FedatlasError(f"{path}: every row lacks a value")
+    if table.drop_missing:
+        _tell_of_dropped_rows(path, table, missing)
+    columns = columns[~lacking]
     label, numeric, encoded = np.split(columns, [1, 1 + len(table.numeric)], axis=1)
     # Of two categories the second has the one column.
     indicators = [
@@ -162,6 +186,20 @@ def read_csv(path: Path, table: CsvTable, labels: Mapping[str, float] | None) ->
         for positions, one in zip(encoded.T, table.one_hot, strict=True)
     ]
     return Samples.numbered(label[:, 0].copy(), np.hstack([numeric, *indicators]))
+
+
+def _tell_of_dropped_rows(path: Path, table: CsvTable, missing: np.ndarray) -> None:
+    """Say how many rows lack a value, and in which columns; missing: (n, columns)."""
+    rows, by_column = int(missing.any(axis=1).sum()), missing.sum(axis=0)
+    where = [
+        f"'{name}' in {count}"
+        for name, count in zip(table.columns, by_column, strict=False)  # no ignored ones
+        if count
+    ]
+    log.warning(
+        "%s: 'drop_missing: true' leaves out %d of %d rows, which lack a value%s",
+        *(path, rows, len(missing), f": {', '.join(where)}" if where else ""),
+    )
 
 
 def _fields(path: Path, table: CsvTable) -> dict[str, Sequence[str]]:
@@ -221,16 +259,20 @@ def _check_header(path: Path, header: list[str], table: CsvTable) -> None:
     for name, times in Counter(header).items():
         if times > 1:
             raise FedatlasError(f"{path}:1: column '{name}' occurs twice")
-        if name not in table.columns:
-            raise FedatlasError(
-                f"{path}:1: column '{name}' is not in the catalogue; list it under 'csv', as "
-                "'ignore' if it is not needed"
-            )
-    for name in table.columns:
-        if name not in header:
-            raise FedatlasError(
-                f"{path}:1: column '{name}' is missing; the header has: {', '.join(header)}"
-            )
+    added = [name for name in header if name not in table.columns]
+    missing = [
+        f"column '{name}' is missing{similar(name, added)}"
+        for name in table.columns
+        if name not in header
+    ]
+    strange = [f"column '{name}' is not in the catalogue" for name in added]
+    # What is missing comes first: its misspelt name is why a column seems not to be declared.
+    if missing:
+        missing[-1] += f"; the header has: {', '.join(header)}"
+    elif strange:
+        strange[-1] += "; list it under 'csv', as 'ignore' if it is not needed"
+    if missing or strange:
+        raise FedatlasError("\n".join(f"{path}:1: {each}" for each in (*missing, *strange)))
 
 
 def _values(
@@ -239,6 +281,8 @@ def _values(
     texts: Sequence[str],
     convert: Callable[[str], float | None],
     problem: str,
+    *,
+    is_label: bool,
 ) -> np.ndarray:
     """(n,) float64 values of a column, NaN where one is missing."""
     values: dict[str, float] = {}
@@ -246,7 +290,8 @@ def _values(
         value = math.nan if text.strip() in MISSING else convert(text)
         if value is None:
             line = texts.index(text) + FIRST_LINE
-            raise FedatlasError(f"{path}:{line}: column '{name}': '{text}' {problem}")
+            message = f"{path}:{line}: column '{name}': '{text}' {problem}"
+            raise UnknownLabel(message, text.strip()) if is_label else FedatlasError(message)
         values[text] = value
     return np.array([values[text] for text in texts])
 

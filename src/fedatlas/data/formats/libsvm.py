@@ -11,7 +11,7 @@ import numpy as np
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.folders import reading
-from fedatlas.data.labels import mapped, numeric_labels, plain_number
+from fedatlas.data.labels import UnknownLabel, mapped, numeric_labels, plain_number
 from fedatlas.errors import FedatlasError
 
 
@@ -56,8 +56,7 @@ def read_libsvm(path: Path, features: int, labels: Mapping[str, float] | None) -
     except (ValueError, OverflowError) as error:
         with path.open("rb") as stream:
             for number, line in enumerate(stream, start=1):
-                if problem := _problem(line.partition(b"#")[0], features, values):
-                    raise FedatlasError(f"{path}:{number}: {problem}") from error
+                _check_line(f"{path}:{number}", line.partition(b"#")[0], features, values)
         raise FedatlasError(f"{path}: is not LIBSVM text: {error}") from error
     matrix = sparse.csr_array(matrix)
     matrix.eliminate_zeros()
@@ -78,8 +77,7 @@ def _count_rows(
         content = line
         if _UNUSUAL.search(line):
             content = line.partition(b"#")[0]
-            if problem := _problem(content, features, labels):
-                raise FedatlasError(f"{path}:{number}: {problem}")
+            _check_line(f"{path}:{number}", content, features, labels)
         if content.isspace() or not content:
             # A comment on a line of its own is no gap.
             blank = number if content is line and blank is None else blank
@@ -90,38 +88,43 @@ def _count_rows(
     return rows
 
 
-def _problem(content: bytes, features: int, labels: Mapping[float, float] | None) -> str | None:
-    """What is wrong with a line, without its comment; None if it is well formed."""
+def _check_line(
+    where: str, content: bytes, features: int, labels: Mapping[float, float] | None
+) -> None:
+    """Raise FedatlasError, which begins with `where`, unless a line without comment is sound."""
     fields = [field.decode("utf-8", "backslashreplace") for field in content.split()]
     if not fields:
-        return None
+        return
     if ":" in fields[0]:
-        return f"missing label: the line starts with '{fields[0]}'"
+        raise FedatlasError(f"{where}: missing label: the line starts with '{fields[0]}'")
     label = plain_number(fields[0])
     if label is None or not math.isfinite(label):
-        return f"label '{fields[0]}' is not a finite number"
+        raise FedatlasError(f"{where}: label '{fields[0]}' is not a finite number")
     if labels is not None and label not in labels:
         allowed = ", ".join(f"{value:g}" for value in sorted(labels))
-        return f"label '{fields[0]}' is not one of the allowed: {allowed}"
+        raise UnknownLabel(
+            f"{where}: label '{fields[0]}' is not one of the allowed: {allowed}", fields[0]
+        )
     previous = 0
     for field in fields[1:]:
         index_text, colon, value_text = field.partition(":")
         if not (colon and index_text and value_text):
-            return f"'{field}' is not index:value; is the line cut short?"
+            raise FedatlasError(f"{where}: '{field}' is not index:value; is the line cut short?")
         if not re.fullmatch(r"[+-]?[0-9]+", index_text):
-            return f"feature index '{index_text}' is not a whole number"
+            raise FedatlasError(f"{where}: feature index '{index_text}' is not a whole number")
         # Compared by length first: Python refuses to convert thousands of digits.
         index = int(index_text) if len(index_text) < 20 else math.inf
         if index < 1:
-            return f"feature index {index_text}; indices start at 1"
+            raise FedatlasError(f"{where}: feature index {index_text}; indices start at 1")
         if index > features:
-            return f"feature index {index_text}, but {features} features are declared"
+            raise FedatlasError(
+                f"{where}: feature index {index_text}, but {features} features are declared"
+            )
         if index == previous:
-            return f"feature index {index_text} occurs twice"
+            raise FedatlasError(f"{where}: feature index {index_text} occurs twice")
         if index < previous:
-            return f"feature index {index_text} after {previous}; sort them"
+            raise FedatlasError(f"{where}: feature index {index_text} after {previous}; sort them")
         previous = int(index)
         value = plain_number(value_text)
         if value is None or not math.isfinite(value):
-            return f"value '{value_text}' is not a finite number"
-    return None
+            raise FedatlasError(f"{where}: value '{value_text}' is not a finite number")
