@@ -54,13 +54,6 @@ def notes_of(*arguments, **options) -> list[str]:
 # --- recorded specifications ---
 
 
-@pytest.mark.parametrize("folder", sorted((ROOT / "published").iterdir()), ids=lambda it: it.name)
-def test_every_published_run_has_a_specification_of_today(folder):
-    with fedatlas.open_atlas(folder) as atlas:
-        for run in atlas_runs(atlas, all_points=True):
-            validated(RunSpec, json.loads(run.trace.attrs["specification"]), run.name)
-
-
 @pytest.mark.parametrize("current", [True, False])
 def test_code_that_is_not_that_of_today_is_named(tmp_path, current):
     here = code_digest(*validated(RunSpec, stated(of_parties()), "run").code)
