@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -91,6 +92,8 @@ def test_a_fault_stops_only_what_selects_it(config, tmp_path, monkeypatch):
     methods = tmp_path / "methods"
     methods.mkdir()
     (methods / "mine.py").write_text("x = 1\ndef round(:\n", encoding="utf-8")
+    # Another test of this process may have imported a method of this name.
+    monkeypatch.delitem(sys.modules, "fedatlas.algorithms.mine", raising=False)
     monkeypatch.setattr(algorithms, "__path__", [*algorithms.__path__, str(methods)])
     start = EXPERIMENT.partition("claims:")[0]
     faulty = {
