@@ -215,6 +215,14 @@ def test_starts_pass_their_checks(config, lab, monkeypatch, tmp_path):
     assert {"project-first", "project-second"} <= set(plan.experiments)
     assert {"letters", "digits.2"} <= set(plan.catalogue)
     assert catalogue_files()[1:] == [lab / "datasets.yaml"]
+    entries = (lab / "datasets.yaml").read_text("utf-8")
+    assert entries.count("docs/adding/dataset.md") == 1 and "\n\ndigits.2:\n" in entries
+    assert "fedatlas run --mirror DIR" in entries
+    # What is judged is what the sentence says.
+    tests = {claim.id: claim.test for claim in plan.experiments["project-first"].claims}
+    assert tests["fewer-rounds"].kind == "cost_to_target"
+    assert tests["fewer-rounds"].cost == "round"
+    assert tests["lower-at-the-end"].kind == "order"
     spec = specification(
         "my_own",
         partition=CLIENTS,
