@@ -311,13 +311,22 @@ def test_links_and_commands_of_the_readme_lead_somewhere():
 
 def test_commands_that_pages_name_exist():
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
-    guides = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "findings").glob("*.md")]
+    folders = [ROOT / "docs", ROOT / "docs" / "adding", ROOT / "docs" / "findings"]
+    guides = [page for folder in folders for page in folder.glob("*.md")]
     for page in [ROOT / "README.md", *guides]:
         text = page.read_text("utf-8")
         parts = re.findall(r"```sh\n(.*?)```|`([^`\n]+)`", text, re.DOTALL)
         code = "\n".join(block or span for block, span in parts)
         for name in re.findall(r"^fedatlas ([a-z][a-z-]+)", code, re.MULTILINE):
             assert name.replace("-", "_") in known, (page.name, name)
+
+
+def test_code_of_the_guides_to_adding_fits_its_line():
+    guides = [*(ROOT / "docs" / "adding").glob("*.md")]
+    guides += [ROOT / "docs" / f"{name}.md" for name in ("adding", "methods", "parties", "data")]
+    for page in guides:
+        for block in re.findall(r"```\w+\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+            assert max(map(len, block.splitlines())) <= 100, (page.name, block)
 
 
 TABLES = """
