@@ -12,9 +12,7 @@ rule download_file:
         file=one_of(path for path, raw in RAW_FILES.items() if raw.unpack is None),
     localrule: True
     params:
-        identity=lambda wildcards: data.identity(
-            RAW_FILES[wildcards.file], CONFIG.mirror, RESULTS
-        ),
+        identity=lambda wildcards: data.identity(RAW_FILES[wildcards.file], CONFIG.mirror, RESULTS),
         archives=below_results("archives"),
     shell:
         "fedatlas download {wildcards.file:q} --archives {params.archives:q} --output {output:q}"

@@ -262,7 +262,7 @@ def test_the_shown_experiment_is_comparable_with_published_runs(lab, monkeypatch
         specification=canonical_json(runs[0].model_dump(mode="json"))
     )
     mine = AtlasRun("ours", "project-mine-a9a", "mine", "only", "Mine", True, ours)
-    with fedatlas.open_atlas(ROOT / "published" / "fedpage") as atlas:
+    with fedatlas.open_atlas(ROOT / "published" / "crosspaper") as atlas:
         others = list(atlas_runs(atlas, experiments=["crosspaper-a9a"]))
         network = "network(latency=0.02, bandwidth=1e7, gradient=2.8e-6)"
         for other in others:
@@ -306,3 +306,10 @@ def test_other_keys_are_told_likewise(tmp_path):
     refused("several points; inherited from paper-model: write `tuning_seeds: \\[\\]`", own)
     refused("tuning_seeds: no run has .*; remove it", own | {"tuning_seeds": [9]})
     load(tmp_path, model=model, middle=middle, own=own | {"tuning_seeds": []})
+
+
+@pytest.mark.parametrize("folder", sorted((ROOT / "published").iterdir()), ids=lambda it: it.name)
+def test_every_published_run_has_a_specification_of_today(folder):
+    with fedatlas.open_atlas(folder) as atlas:
+        for run in atlas_runs(atlas, all_points=True):
+            validated(RunSpec, json.loads(run.trace.attrs["specification"]), run.name)

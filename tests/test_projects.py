@@ -1,5 +1,6 @@
 """Projects: what is found where, clashes of names, code that counts, and starts that pass."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from fedatlas.plan.stored import load_plan
 from fedatlas.projects import VARIABLE, added_sources, projects
 from fedatlas.schema.experiment_files import read_experiments
 from fedatlas.training.rehearsal import rehearse
-from outside_project import open_project, whole_files, write_project
+from outside_project import DOCS, open_project, whole_files, write_project
 from small_federations import CLIENTS, LINEAR, LOCAL, small_shards, specification
 from workflow_copy import EXPERIMENT, ROOT
 
@@ -215,6 +216,14 @@ def test_starts_pass_their_checks(config, lab, monkeypatch, tmp_path):
     assert {"project-first", "project-second"} <= set(plan.experiments)
     assert {"letters", "digits.2"} <= set(plan.catalogue)
     assert catalogue_files()[1:] == [lab / "datasets.yaml"]
+    entries = (lab / "datasets.yaml").read_text("utf-8")
+    assert entries.count("docs/adding/dataset.md") == 1 and "\n\ndigits.2:\n" in entries
+    assert "fedatlas run --mirror DIR" in entries
+    # What is judged is what the sentence says.
+    tests = {claim.id: claim.test for claim in plan.experiments["project-first"].claims}
+    assert tests["fewer-rounds"].kind == "cost_to_target"
+    assert tests["fewer-rounds"].cost == "round"
+    assert tests["lower-at-the-end"].kind == "order"
     spec = specification(
         "my_own",
         partition=CLIENTS,
@@ -222,6 +231,26 @@ def test_starts_pass_their_checks(config, lab, monkeypatch, tmp_path):
         hyper_parameters=LOCAL | {"momentum": 0.5},
     )
     assert rehearse(spec, small_shards(tmp_path, "fedavg")) == "does what a method promises"
+
+
+def test_short_examples_of_the_documentation_are_sound(config, lab, monkeypatch):
+    page = (DOCS / "adding.md").read_text("utf-8")
+    loans, experiment = re.findall(r"```yaml\n((?:loans|paper):.*?)```", page, re.DOTALL)
+    page = (DOCS / "adding" / "dataset.md").read_text("utf-8")
+    mushrooms, table = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    described = "title: x, homepage: 'https://example.org', licence: x, citation: x"
+    with (lab / "datasets.yaml").open("w", encoding="utf-8") as entries:
+        entries.write(f"{loans}  <<: {{{described}}}\n{mushrooms.replace('mushrooms', 'fungi', 1)}")
+        entries.write(
+            f"grades:\n{table}  <<: {{{described}, labels: {{0: -1, 1: 1}}, task: binary}}\n"
+        )
+        entries.write("  splits: {train: {files: [{path: grades.csv}]}}\n")
+    (lab / "experiments/short.yaml").write_text(experiment, encoding="utf-8")
+    open_project(lab, {}, monkeypatch)
+    plan = build_plan(config, lab)
+    assert plan.experiments["project-short"].dataset == "breast-cancer"
+    assert plan.catalogue["loans"].standardise and plan.catalogue["grades"].features == 4
+    assert plan.catalogue["fungi"].features == 112
 
 
 @pytest.mark.parametrize(

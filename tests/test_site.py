@@ -288,7 +288,8 @@ def test_the_explorer_of_the_site_shows_all_that_is_published(plan, tmp_path):
     assert len(described["claims"]) == len(sentences(verdicts))
     # Every claim of a trained experiment has curves, be they runs of another experiment.
     held = {name for name, _ in shown} | set(described["shows"])
-    assert {claim["experiment"] for claim in described["claims"]} <= held
+    judged = {claim["experiment"] for claim in described["claims"]}
+    assert {name for name in judged if plan.experiments[name].trained} <= held
 
 
 def test_links_and_commands_of_the_readme_lead_somewhere():
@@ -311,13 +312,22 @@ def test_links_and_commands_of_the_readme_lead_somewhere():
 
 def test_commands_that_pages_name_exist():
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
-    guides = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "findings").glob("*.md")]
+    folders = [ROOT / "docs", ROOT / "docs" / "adding", ROOT / "docs" / "findings"]
+    guides = [page for folder in folders for page in folder.glob("*.md")]
     for page in [ROOT / "README.md", *guides]:
         text = page.read_text("utf-8")
         parts = re.findall(r"```sh\n(.*?)```|`([^`\n]+)`", text, re.DOTALL)
         code = "\n".join(block or span for block, span in parts)
         for name in re.findall(r"^fedatlas ([a-z][a-z-]+)", code, re.MULTILINE):
             assert name.replace("-", "_") in known, (page.name, name)
+
+
+def test_code_of_the_guides_to_adding_fits_its_line():
+    guides = [*(ROOT / "docs" / "adding").glob("*.md")]
+    guides += [ROOT / "docs" / f"{name}.md" for name in ("adding", "methods", "parties", "data")]
+    for page in guides:
+        for block in re.findall(r"```\w+\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+            assert max(map(len, block.splitlines())) <= 100, (page.name, block)
 
 
 TABLES = """

@@ -38,7 +38,7 @@ def workflow(tmp_path):
 
 COMMANDS = [
     line
-    for name in ("README.md", "docs/start.md", "docs/running.md", "docs/data.md", "docs/adding.md")
+    for name in ("README.md", "docs/start.md", "docs/running.md", "docs/data.md")
     for line in (ROOT / name).read_text(encoding="utf-8").splitlines()
     # An executor that is not installed, and a report of results that are not there.
     if line.startswith("snakemake ")

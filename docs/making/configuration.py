@@ -31,7 +31,7 @@ editors and other programs lie in `docs/schemas/`: [experiment](../schemas/exper
 [config](../schemas/config.json), [datasets](../schemas/datasets.json),
 [papers](../schemas/papers.json), [coverage](../schemas/coverage.json). An experiment's is of the
 experiment once its lists are filled in, as `fedatlas spec <experiment>` prints it.
-[Adding](../adding.md) shows how the keys are used.
+[Adding an experiment](../adding/experiment.md) shows how the keys are used.
 """
 
 

@@ -27,7 +27,7 @@ _SETTINGS = {
 }
 _OPENING = """
 Each method is one file, in the letters of its paper. *Source* says what was followed, and what a
-paper leaves open as our choice. [Adding a method](../adding.md#a-method) shows how to write one,
+paper leaves open as our choice. [Adding a method](../adding/method.md) shows how to write one,
 [three methods](../methods.md) go through whole files.
 """
 

@@ -22,6 +22,9 @@ _PROJECT = {
     ".gitignore": "gitignore",
     "experiments/first.yaml": "experiment",
 }
+_HEAD_OF_DATASETS = (
+    "# docs/adding/dataset.md of fedatlas explains the keys, and formats besides libsvm.\n"
+)
 #: The workflow's own settings of Snakemake, which a project needs, too.
 _PROFILE = "profiles/default/config.yaml"
 
@@ -104,7 +107,8 @@ def _begin_dataset(name: str) -> list[str]:
     for known in catalogue_files():
         if name in load_catalogue(known):
             raise FedatlasError(f"{known}: describes a data set '{name}': use another name")
-    write_text(file, (old + _filled("dataset", name=name)).lstrip("\n"))
+    head = "" if old else _HEAD_OF_DATASETS
+    write_text(file, head + old + _filled("dataset", name=name))
     return [
         f"{file}: an entry '{name}', to be filled in.",
         f"Next: put the file at DIR/{name}/train.libsvm, name `dataset: {name}` in an experiment,",
