@@ -223,7 +223,8 @@ def _experiment(of: _Sources, name: str, notes: dict[str, str]) -> Iterator[str]
     if _image(name).exists() or name in of.published.drawable:
         yield f"```{{image}} {picture}\n:alt: {title}\n:loading: lazy\n```"
     if explored := _explored(of, name):
-        yield f"{explored.replace('[explore]', '[Explore]')}: curves, numbers, cases and evidence."
+        curves = "curves, numbers, " if name in of.published.drawable else ""
+        yield f"{explored.replace('[explore]', '[Explore]')}: {curves}cases and evidence."
     if experiment.claims:
         yield table(
             ("claim", "source", "outcome", "effect"),
