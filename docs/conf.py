@@ -80,9 +80,8 @@ html_theme_options = {
     "navigation_with_keys": False,
 }
 html_show_copyright = False
-if repository := os.environ.get(
-    "FEDATLAS_REPOSITORY"
-):  # where the code lies, as who publishes says
+# Where the code lies, as who publishes says.
+if repository := os.environ.get("FEDATLAS_REPOSITORY"):
     html_theme_options["icon_links"] = [
         {"name": "Code", "url": repository, "icon": "fa-solid fa-code"}
     ]

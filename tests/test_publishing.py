@@ -46,6 +46,13 @@ LICENCES = {"made up": "CC BY 4.0"}
 DAY = date(2026, 1, 2)
 
 
+def printed(*arguments) -> str:
+    """What a command of fedatlas prints."""
+    outcome = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.output
+
+
 def exported(atlas: Path, output: Path, records: int | None = None) -> Path:
     with fedatlas.open_atlas(atlas) as opened:
         write_table(opened, point_places(opened), output, LICENCES, records)
@@ -325,24 +332,19 @@ def test_a_folder_says_which_code_published_it(results, tmp_path):
 def test_who_publishes_is_taken_once_it_is_filled_in(results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    def told(*arguments) -> str:
-        outcome = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
-        assert outcome.exit_code == 0, outcome.output
-        return outcome.output
-
     ask = ("publish", results, "out", "--config", ROOT / "config")
-    without = told(*ask)
+    without = printed(*ask)
     assert "CITATION.cff: is not there: out will name no author and no licence" in without
-    told("new", "project", "lab")
+    printed("new", "project", "lab")
     cited = Path("lab/CITATION.cff")
     ask = (*ask, "--citation", cited)
-    assert "lab/CITATION.cff: is not filled in" in told(*ask)
+    assert "lab/CITATION.cff: is not filled in" in printed(*ask)
     assert ROCrate("out").license is None
     assert 'title: "lab"' in cited.read_text(encoding="utf-8")
     filled = re.sub("license: FILL IN", "license: CC-BY-4.0", cited.read_text(encoding="utf-8"))
     lines = [line for line in filled.splitlines() if not line.startswith("#")]
     cited.write_text("\n".join(lines).replace("FILL IN", "Ada"), encoding="utf-8")
-    assert "CITATION.cff" not in told(*ask)
+    assert "CITATION.cff" not in printed(*ask)
     crate = ROCrate("out")
     assert crate.name == "lab: traces and verdicts" and crate.license.endswith("/CC-BY-4.0")
     assert crate.root_dataset["author"]["name"] == "Ada Ada"
@@ -570,22 +572,17 @@ def test_other_settings_on_the_same_rows_are_comparable(tmp_path):
 def test_commands_publish_compare_and_export(results, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
 
-    def fedatlas_(*arguments) -> str:
-        outcome = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
-        assert outcome.exit_code == 0, outcome.output
-        return outcome.output
-
-    told = fedatlas_("publish", results, tmp_path / "out", "--archive", tmp_path / "all.zip")
+    told = printed("publish", results, tmp_path / "out", "--archive", tmp_path / "all.zip")
     assert "7 files" in told and (tmp_path / "all.zip").stat().st_size > 10_000
     csv, figure = tmp_path / "table.csv", tmp_path / "figure.svg"
-    told = fedatlas_(
+    told = printed(
         "compare", results, "--against", tmp_path / "out", "--metric", "gradient_norm", "--target",
         0.2, "--cost", "bytes", "--runs", "demo-a/page", "--csv", csv, "--figure", figure,
     )  # fmt: skip
     assert "demo-b: avg (published)" in told and "is of another version" in told
     assert pd.read_csv(csv)["origin"].tolist() == ["ours", "published", "published"]
     assert figure.read_text(encoding="utf-8").rstrip().endswith("</svg>")
-    told = fedatlas_("export", tmp_path / "out", tmp_path / "again.parquet")
+    told = printed("export", tmp_path / "out", tmp_path / "again.parquet")
     assert "rows of 2 traces" in told
 
 
@@ -605,20 +602,15 @@ def test_commands_call_runs_of_a_results_folder_by_the_titles_of_its_configurati
         write_trace(problem(noisy_trace(0.9)).assign_attrs(own), file)
     monkeypatch.chdir(tmp_path)
 
-    def told(*arguments) -> str:
-        outcome = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
-        assert outcome.exit_code == 0, outcome.output
-        return outcome.output
-
-    told("publish", results, "out", "--config", config)
+    printed("publish", results, "out", "--config", config)
     asked = ("--metric", "gradient_norm", "--target", 0.2, "--cost", "bytes", "--config", config)
-    shown = told("compare", results, "--against", "out", *asked)
+    shown = printed("compare", results, "--against", "out", *asked)
     for title in ("SCAFFOLD", "FedAvg"):
         assert re.search(rf"^{title} +\d", shown, re.MULTILINE), shown
         assert re.search(rf"^{title} \(published\) +\d", shown, re.MULTILINE), shown
-    told("export", results, "table.parquet", "--config", config)
+    printed("export", results, "table.parquet", "--config", config)
     assert set(pd.read_parquet("table.parquet")["title"]) == {"SCAFFOLD", "FedAvg"}
-    told("explorer", results, "out/verdicts.csv", "--output", "page.html", "--config", config)
+    printed("explorer", results, "out/verdicts.csv", "--output", "page.html", "--config", config)
     page = Path("page.html").read_text(encoding="utf-8")
     assert '"title": "SCAFFOLD"' in page and '"title": "scaffold"' not in page
 

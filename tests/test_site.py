@@ -49,6 +49,12 @@ def plan():
 
 
 @pytest.fixture(scope="module")
+def of():
+    """What papers' pages are made from."""
+    return papers.sources(CONFIG)
+
+
+@pytest.fixture(scope="module")
 def made():
     return schemas.schemas()
 
@@ -165,9 +171,9 @@ def test_coverage_says_what_is_wrong_with_it(plan, tmp_path, line, message):
         load_coverage(path, ["dpgt", "tdcd"], plan.experiments)
 
 
-def test_a_figure_s_page_counts_every_verdict_once(plan):
+def test_a_figure_s_page_counts_every_verdict_once(plan, of):
     """Figure 4(a) of FedPAGE is Figure 2(a), printed again."""
-    found = dict(papers.pages(papers.sources(CONFIG)))
+    found = dict(papers.pages(of))
     rows = {key: rows_of_coverage(found[f"{key}.md"]) for key in plan.papers}
     assert rows["fedpage"]["Figure 4(a)"][-1] == "see Figure 2(a)"
     kept = read_kept(CONFIG / "verdicts.csv")
@@ -187,9 +193,9 @@ def test_a_figure_s_page_counts_every_verdict_once(plan):
             assert sum(counts) == len(asked.intersection(keys)), (key, outcome)
 
 
-def test_what_has_verdicts_ran(plan):
+def test_what_has_verdicts_ran(plan, of):
     """A table of bounds has no runs of the paper, but those of ours that test it."""
-    for name, page in papers.pages(papers.sources(CONFIG)):
+    for name, page in papers.pages(of):
         if name.removesuffix(".md") in plan.papers:
             for figure, ran, _, outcomes in rows_of_coverage(page).values():
                 silent = outcomes == "–" or outcomes.startswith("see ")
@@ -216,9 +222,8 @@ def test_coverage_names_every_experiment_with_a_verdict_of_its_paper(plan):
         assert sum(counts) == outcomes_of(kept, plan.experiments, [*named]).total()
 
 
-def test_pages_show_published_figures_and_verdicts(plan):
+def test_pages_show_published_figures_and_verdicts(plan, of):
     """The effects of published verdicts, which are those that are kept, and a link to each."""
-    of = papers.sources(CONFIG)
     found = dict(papers.pages(of))
     kept = {(each.experiment, each.claim): each.outcome for each in of.kept}
     verdicts = of.published.verdicts

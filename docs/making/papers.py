@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 from fedatlas.atlas.markdown import code, link, prose, table, text
 from fedatlas.evaluation.coverage import (
-    HOW,
+    HEADS,
     KeptVerdict,
-    outcomes_by_data,
+    coverage_rows,
     outcomes_of,
-    panels_told,
     read_kept,
 )
 from fedatlas.evaluation.verdict_words import MARKS, in_full, outcomes_told
@@ -79,13 +78,9 @@ def coverage_table(of: _Sources, folder: str = "") -> str:
 
     folder: where the papers' pages lie.
     """
-    rows = []
-    for key, paper in of.plan.papers.items():
-        own = [name for name, each in of.plan.experiments.items() if each.paper == key]
-        outcomes = outcomes_by_data(of.kept, of.coverage[key], of.plan.experiments, own)
-        page = link(text(paper.name), f"{folder}{key}.md")
-        rows.append([page, *panels_told(of.coverage[key]), *outcomes])
-    return table(("paper", *HOW, "verdicts there", "verdicts elsewhere"), rows)
+    rows = coverage_rows(of.coverage, of.kept, of.plan.experiments)
+    pages = {key: link(text(of.plan.papers[key].name), f"{folder}{key}.md") for key in rows}
+    return table(HEADS, [[pages[key], *cells] for key, cells in rows.items()])
 
 
 def _overview(of: _Sources) -> str:
@@ -152,7 +147,7 @@ def _rows(of: _Sources, figures: Sequence[Covered]) -> Iterator[list[str]]:
             outcomes = [outcomes_told(counts), *outcomes]
         told = "; ".join(filter(None, [each.data, each.size, each.why]))
         shown = [
-            f"{link(name, f'#{name}')}{_explored(of, name, ' (', ')')}"
+            link(name, f"#{name}") + (f" ({explored})" if (explored := _explored(of, name)) else "")
             for name in each.experiments
             if of.has_result(name)
         ]
@@ -167,12 +162,12 @@ def _rows(of: _Sources, figures: Sequence[Covered]) -> Iterator[list[str]]:
         yield [text(each.name), RAN[each.ran], about, "; ".join(dict.fromkeys(outcomes))]
 
 
-def _explored(of: _Sources, name: str, before: str = "", after: str = "") -> str:
+def _explored(of: _Sources, name: str, label: str = "explore") -> str:
     """A link into the explorer, where traces or verdicts of the experiment are published."""
     judged = any(experiment == name for experiment, _ in of.published.verdicts)
     if not judged and not of.published.has_traces(name):
         return ""
-    return f"{before}{link('explore', f'explorer:{name}')}{after}"
+    return link(label, f"explorer:{name}")
 
 
 def _ours(of: _Sources) -> Iterator[str]:
@@ -222,9 +217,9 @@ def _experiment(of: _Sources, name: str, notes: dict[str, str]) -> Iterator[str]
     picture = f"../images/{name}.png" if _image(name).exists() else f"{FIGURES}/{name}.svg"
     if _image(name).exists() or name in of.published.drawable:
         yield f"```{{image}} {picture}\n:alt: {title}\n:loading: lazy\n```"
-    if explored := _explored(of, name):
+    if explored := _explored(of, name, "Explore"):
         curves = "curves, numbers, " if name in of.published.drawable else ""
-        yield f"{explored.replace('[explore]', '[Explore]')}: {curves}cases and evidence."
+        yield f"{explored}: {curves}cases and evidence."
     if experiment.claims:
         yield table(
             ("claim", "source", "outcome", "effect"),

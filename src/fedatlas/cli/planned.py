@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-_BEGINS = re.compile(r"(?:local)?(?:rule|checkpoint) (\S+):$")
+from fedatlas.cli.steps import BEGINS
+
 _EXPERIMENT = re.compile(r"(?:^|/)experiments/([^/]+)/(.+)$")
 _NAMED = 4  # runs of an experiment, at most; more are counted
 # Of an experiment, in this order, before others that it may ask for.
@@ -64,7 +65,7 @@ def planned_jobs(lines: Iterable[str]) -> tuple[list[PlannedJob], list[str]]:
     others: list[str] = []
     rule, outputs = "", tuple[str, ...]()
     for line in lines:
-        if begins := _BEGINS.match(line):
+        if begins := BEGINS.match(line):
             rule, outputs = begins[1], ()
         elif not line.startswith("    "):
             rule = ""

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from fedatlas.cli.time_left import kind_of, seconds_left
 
+#: The line with which a step, or what would be one, begins.
+BEGINS = re.compile(r"(?:local)?(?:rule|checkpoint) (\S+):$")
 _DONE = re.compile(r"(\d+) of (\d+) steps \(\d+%\) done")
 _FINISHED = re.compile(r"Finished jobid: (\d+) \(Rule: \S+\)")
 _COUNTED = re.compile(r"(\S+) +(\d+)$")
-_BEGINS = re.compile(r"(?:local)?(?:rule|checkpoint) (\S+):$")
 _FAILS = re.compile(r"Error in (?:rule|group) (\S+):$")
 _COMMANDS_END = re.compile(r"' returned non-zero exit status \d+\.$")
 _ADVICE = " (check log file(s) for error details)"
@@ -57,7 +58,7 @@ class Steps:
             self.done, self.total = int(counted[1]), int(counted[2])
         elif finished := _FINISHED.match(line):
             self._ends(finished[1], now)
-        elif begins := _BEGINS.match(line):
+        elif begins := BEGINS.match(line):
             self._within, self._rule, self._output = "step", begins[1], ""
         elif _FAILS.match(line):
             self._within = "failure"

@@ -30,6 +30,8 @@ HOW = {
     "smaller or on other data": ("smaller", "other"),
     "never": ("never",),
 }
+#: Columns of tables of what ran, and how it came out.
+HEADS = ("paper", *HOW, "verdicts there", "verdicts elsewhere")
 
 
 class KeptVerdict(NamedTuple):
@@ -118,22 +120,27 @@ def readme_table(
     experiments: Mapping[str, Experiment],
 ) -> str:
     """A row for each paper: how many panels ran, on what, and how its sentences came out."""
-    heads = "paper", *HOW, "verdicts there", "verdicts elsewhere"
-    rows = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    for key, paper in papers.items():
-        own = [name for name, experiment in experiments.items() if experiment.paper == key]
+    rows = [f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
+    for key, (first, *others) in coverage_rows(coverage, kept, experiments).items():
+        paper = papers[key]
         named = f"[{paper.name}]({paper.address}) ({paper.year})"
-        there, elsewhere = outcomes_by_data(kept, coverage[key], experiments, own)
-        cells = [named, *panels_told(coverage[key], bold=True), there, elsewhere]
-        rows.append(f"| {' | '.join(cells)} |")
+        rows.append(f"| {' | '.join([named, f'**{first}**', *others])} |")
     return "\n".join(rows)
 
 
-def panels_told(coverage: Coverage, *, bold: bool = False) -> list[str]:
-    """How many panels ran how, in the columns of HOW."""
-    first, *others = (coverage.panels(*kinds) for kinds in HOW.values())
-    whole = f"{first} of {coverage.panels()}"
-    return [f"**{whole}**" if bold else whole, *(str(count or "–") for count in others)]
+def coverage_rows(
+    coverage: Mapping[str, Coverage],
+    kept: Sequence[KeptVerdict],
+    experiments: Mapping[str, Experiment],
+) -> dict[str, list[str]]:
+    """By paper: the cells below HEADS, but for the first."""
+    found = {}
+    for key, covered in coverage.items():
+        own = [name for name, experiment in experiments.items() if experiment.paper == key]
+        first, *others = (covered.panels(*kinds) for kinds in HOW.values())
+        panels = [f"{first} of {covered.panels()}", *(str(count or "–") for count in others)]
+        found[key] = [*panels, *outcomes_by_data(kept, covered, experiments, own)]
+    return found
 
 
 def outcomes_by_data(
