@@ -5,6 +5,7 @@ these tests skip.
 """
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from fedatlas.data.catalogue import load_catalogue
-from fedatlas.files import leftovers
+from fedatlas.files import leftovers, temporary_prefix, write_atomically, write_text
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import read_trace
 from kill.chains import Runner
@@ -163,6 +164,17 @@ def mount(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     subprocess.run(["umount", str(place)], capture_output=True)
 
 
+def prefix_of(process: int, name: str) -> str:
+    """How that process begins temporary names."""
+    return temporary_prefix(name).replace(f"-{os.getpid()}-", f"-{process}-")
+
+
+def prefix_of_a_dead(name: str) -> str:
+    with subprocess.Popen(["true"]) as process:
+        pass
+    return prefix_of(process.pid, name)
+
+
 OUTPUTS = {
     prepare: {"x.parquet"},
     shard: {"silo-0.parquet", "manifest.json"},
@@ -178,7 +190,7 @@ def test_a_write_clears_leftovers_and_a_full_disk_is_one_line(world, mount, tmp_
     whole.mkdir()
     # What killed writes left behind; of shards that of their manifest.
     for name in map(Path, OUTPUTS[command] - {"silo-0.parquet"}):
-        (whole / f".{name.stem}.abcdefgh{name.suffix}").write_bytes(b"half a file")
+        (whole / f"{prefix_of_a_dead(name.stem)}abcdefgh{name.suffix}").write_bytes(b"half a file")
     assert run(world, command(world.folder, whole), tmp_path / "log.txt") == (0, [])
     assert {file.name for file in whole.iterdir()} == OUTPUTS[command]
     needed = sum(file.stat().st_size for file in whole.iterdir())
@@ -226,7 +238,7 @@ def test_a_disk_that_fills_up_keeps_the_last_checkpoint(world, mount, tmp_path):
     free = shutil.disk_usage(disk).free
     (disk / "other").write_bytes(bytes(free - 4096))
     outcome = run(world, train(world.folder, disk, *often), tmp_path / "log.txt")
-    one_line(outcome, f"cannot write {disk / 'x.npz'}", "Free some space and run again.")
+    one_line(outcome, f"cannot write {disk / 'x.npz'}", "Free some space and run again")
     assert {file.name for file in disk.iterdir()} == {"x.npz", "other"}
     assert (disk / "x.npz").read_bytes() == before
     (disk / "other").unlink()
@@ -357,11 +369,50 @@ def test_shards_of_another_data_set_are_refused(world, tmp_path):
 
 
 def test_leftovers_of_a_file_are_its_own(tmp_path):
-    names = [".x.abcd_123.nc", ".x.zzzzzzzz.nc"]
-    others = ["x.nc", ".x.nc", ".y.abcd_123.nc", ".x.abcd_123.npz", ".x.ABCD_123.nc"]
-    others += [".x.abcd_12.nc", ".x.abcd_123.nc.abcd_123.nc", "x.abcd_123.nc"]
+    dead = prefix_of_a_dead("x")
+    names = [f"{dead}abcd_123.nc", f"{dead}zzzzzzzz.nc"]
+    others = ["x.nc", ".x.nc", f"{prefix_of_a_dead('y')}abcd_123.nc", f"{dead}abcd_123.npz"]
+    others += [f"{dead}ABCD_123.nc", f"{dead}abcd_12.nc", f"{dead}abcd_123.nc.abcd_123.nc"]
+    others += [f"{dead[1:]}abcd_123.nc"]
     for name in names + others:
         (tmp_path / name).write_text("")
-    (tmp_path / ".x.nc.abcd_123").mkdir()
+    folder = f"{prefix_of_a_dead('x.nc')}abcd_123"
+    (tmp_path / folder).mkdir()
     assert {file.name for file in leftovers(tmp_path / "x.nc")} == set(names)
-    assert [file.name for file in leftovers(tmp_path / "x.nc", folders=True)] == [".x.nc.abcd_123"]
+    assert [file.name for file in leftovers(tmp_path / "x.nc", folders=True)] == [folder]
+
+
+def test_writers_of_one_file_do_not_disturb_each_other(tmp_path):
+    """As two trainings that rehearse the same method at once: the last one counts."""
+    path = tmp_path / "x.txt"
+    with write_atomically(path) as first:
+        first.write_text("first")
+        with write_atomically(path) as second:
+            second.write_text("second")
+            write_text(path, "third")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_only_what_surely_dead_writers_left_is_removed(tmp_path):
+    """One that lives, or that may live on another machine, still needs its file."""
+    week = 7 * 86_400
+    elsewhere = f".x.{'0' * 8}-1-"
+    with subprocess.Popen(["sleep", "60"]) as alive:
+        ages = {
+            f"{prefix_of(alive.pid, 'x')}abcd_123.nc": 0.0,
+            f"{elsewhere}abcd_123.nc": 0.9 * week,
+            f"{prefix_of_a_dead('x')}abcd_123.nc": 0.0,
+            f"{elsewhere}dcba_123.nc": 1.1 * week,
+            ".x.abcd_123.nc": 1.1 * week,  # named as older versions did
+        }
+        now = tmp_path.stat().st_mtime
+        for name, age in ages.items():
+            (tmp_path / name).write_text("half a")
+            os.utime(tmp_path / name, (now - age, now - age))
+        write_text(tmp_path / "x.nc", "whole")
+        alive.kill()
+    assert {file.name for file in tmp_path.iterdir()} == {"x.nc", *list(ages)[:2]}
+    write_text(tmp_path / "x.nc", "whole")
+    assert {file.name for file in tmp_path.iterdir()} == {"x.nc", list(ages)[1]}

@@ -5,9 +5,12 @@ import hashlib
 import json
 import os
 import re
+import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +20,17 @@ from fedatlas.errors import FedatlasError
 _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PROBE_BYTES = 1 << 16
+# No write takes that long: what other machines left behind is older.
+_ABANDONED = 7 * 86_400.0
 
 
 @contextmanager
 def write_atomically(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` only if the block succeeds.
 
-    Files that killed writes of `path` left behind are removed first. Raises FedatlasError when the
-    folder cannot be written or the disk is full, whatever error the writing library raises.
+    Several processes may write `path` at once: the last one counts. Files that killed writes of
+    `path` left behind are removed first. Raises FedatlasError when the folder cannot be written or
+    the disk is full, whatever error the writing library raises.
     """
     with _explaining(path):
         temporary = _make_temporary(path)
@@ -49,26 +55,63 @@ def require_writable(path: Path) -> None:
         _make_temporary(path).unlink()
 
 
+def temporary_prefix(name: str) -> str:
+    """How temporary names for `name` begin: they tell which process writes."""
+    return f".{name}.{_machine()}-{os.getpid()}-"
+
+
 def leftovers(path: Path, *, folders: bool = False) -> list[Path]:
-    """Hidden files that killed writes of `path` left beside it; of downloads, folders."""
+    """Hidden files that killed writes of `path` left beside it; of downloads, folders.
+
+    Their process has ended, or they have not changed for a week: it may run on another machine.
+    """
     name = (path.name, "") if folders else (path.stem, path.suffix)
     # tempfile makes names unique by eight such letters.
-    pattern = re.compile(rf"\.{re.escape(name[0])}\.[a-z0-9_]{{8}}{re.escape(name[1])}")
+    pattern = re.compile(
+        rf"\.{re.escape(name[0])}\.(?:([0-9a-f]{{8}})-(\d{{1,7}})-)?[a-z0-9_]{{8}}{re.escape(name[1])}"
+    )
+    # By the clock that stamps these files, which may be that of a file server.
+    long_ago = path.parent.stat().st_mtime - _ABANDONED
+    found = []
     with os.scandir(path.parent) as entries:
-        return [
-            Path(entry.path)
-            for entry in entries
-            if pattern.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False) == folders
-        ]
+        for entry in entries:
+            named = pattern.fullmatch(entry.name)
+            if named and entry.is_dir(follow_symlinks=False) == folders:
+                ended = named[1] == _machine() and not _runs(int(named[2]))
+                with suppress(FileNotFoundError):  # another process removes or renames it
+                    if ended or entry.stat(follow_symlinks=False).st_mtime < long_ago:
+                        found.append(Path(entry.path))
+    return found
+
+
+@cache
+def _machine() -> str:
+    """Names the running kernel and the container: within them a process's number is its own."""
+    told = [socket.gethostname()]
+    with suppress(OSError):  # of systems other than Linux
+        told.append(Path("/proc/sys/kernel/random/boot_id").read_text())
+        told.append(str(Path("/proc/self/ns/pid").stat().st_ino))
+    return text_digest(" ".join(told), 8)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        pass
+    return True
 
 
 def _make_temporary(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in leftovers(path):
-        leftover.unlink(missing_ok=True)
     # Hidden and with the final suffix: libraries that look at the suffix still work.
-    handle, name = tempfile.mkstemp(path.suffix, f".{path.stem}.", path.parent)
+    handle, name = tempfile.mkstemp(path.suffix, temporary_prefix(path.stem), path.parent)
     os.close(handle)
+    for leftover in leftovers(path):
+        with suppress(OSError):  # another user's
+            leftover.unlink()
     return Path(name)
 
 
@@ -96,7 +139,7 @@ def _explained(error: Exception, path: Path, temporary: Path | None) -> Fedatlas
         refusal = _refusal(temporary)
         number = refusal if refusal in _FULL or number is None else number
     if number in _FULL:
-        remedy = "Free some space and run again."
+        remedy = f"Free some space and run again{_free(path.parent)}."
         return FedatlasError(f"cannot write {path}: {os.strerror(number)}. {remedy}")
     if number in _DENIED:
         remedy = f"Make the folder {path.parent} writable and run again."
@@ -107,6 +150,13 @@ def _explained(error: Exception, path: Path, temporary: Path | None) -> Fedatlas
             "when no other process writes to the folder or clears it."
         )
     return None
+
+
+def _free(folder: Path) -> str:
+    """How much space the folder's disk has left, in words; a quota may leave less."""
+    with suppress(OSError):
+        return f" ({shutil.disk_usage(folder).free / 1e6:.1f} MB are left)"
+    return ""
 
 
 def _refusal(temporary: Path) -> int | None:

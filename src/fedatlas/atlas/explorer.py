@@ -74,7 +74,7 @@ def write_explorer(
     # One pass does not search the inserted parts for further places.
     write_text(output, re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template))
     for leftover in before - written:
-        leftover.unlink()
+        leftover.unlink(missing_ok=True)  # another process may have removed it
 
 
 def _digest(script: str) -> str:

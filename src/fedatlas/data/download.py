@@ -15,7 +15,7 @@ from fedatlas.data.checksums import ChecksumMismatch, exclusive, record, verify
 from fedatlas.data.raw_files import RawFile
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.errors import FedatlasError
-from fedatlas.files import leftovers, write_atomically
+from fedatlas.files import leftovers, temporary_prefix, write_atomically
 
 GIB = 1 << 30
 CHUNK = 1 << 16  # bytes per write and per step of the progress bar
@@ -64,12 +64,12 @@ def download(raw_file: RawFile, destination: Path, how: Fetching) -> None:
     """
     try:
         destination.parent.mkdir(parents=True, exist_ok=True)
-        for scratch in leftovers(destination, folders=True):
-            shutil.rmtree(scratch)
         # Beside the destination: a rename is only atomic within one file system.
         with tempfile.TemporaryDirectory(
-            dir=destination.parent, prefix=f".{destination.name}."
+            dir=destination.parent, prefix=temporary_prefix(destination.name)
         ) as made:
+            for scratch in leftovers(destination, folders=True):
+                shutil.rmtree(scratch, ignore_errors=True)
             _fill(raw_file, destination, Path(made), how)
     except OSError as error:
         raise FedatlasError(

@@ -14,10 +14,9 @@ from hashlib import sha256
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import NamedTuple
-from uuid import uuid4
 
 from fedatlas.errors import FedatlasError
-from fedatlas.files import canonical_json, file_digest, text_digest
+from fedatlas.files import canonical_json, file_digest, text_digest, write_text
 from fedatlas.projects import added_sources, projects
 
 
@@ -123,8 +122,8 @@ class SourceTree:
 
     def _write_index(self) -> None:
         self._indexed |= self._known
-        with suppress(OSError):  # an installation that cannot be written
-            replace_whole(self._index, canonical_json([self._version, self._indexed]))
+        with suppress(FedatlasError, OSError):  # an installation that cannot be written
+            write_text(self._index, canonical_json([self._version, self._indexed]))
 
 
 @cache
@@ -145,14 +144,6 @@ def code_digest(*modules: str) -> str:
 @cache
 def _digest(added: tuple[tuple[str, Path], ...], modules: tuple[str, ...]) -> str:
     return _sources(added).digest(*modules)
-
-
-def replace_whole(path: Path, text: str) -> None:
-    """Write a file whole, while other processes may do the same."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{uuid4().hex}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
 
 
 def _with_parents(module: str) -> list[str]:

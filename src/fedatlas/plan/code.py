@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 
 from fedatlas.errors import FedatlasError
-from fedatlas.files import file_digest, text_digest
+from fedatlas.files import file_digest, text_digest, write_text
 from fedatlas.plan import data, results
 from fedatlas.plan.build import Plan
-from fedatlas.plan.closure import code_digest, replace_whole
+from fedatlas.plan.closure import code_digest
 from fedatlas.plan.places import RESULTS
 
 _READABLE = 100  # characters of a stamp's name that list modules
@@ -68,5 +68,5 @@ class Stamps:
         except FileNotFoundError:
             same = False
         if not same:
-            replace_whole(path, text)
+            write_text(path, text)
         return f"{RESULTS}/code/{path.name}"
