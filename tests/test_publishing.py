@@ -317,6 +317,7 @@ def test_a_folder_says_which_code_published_it(results, tmp_path):
     git("add", ".")
     write_text(folder / "README.md", "changed")
     assert revision(lab) == commit
+    (folder / "README.md").write_bytes(before[folder / "README.md"])
     published(results, folder, commit=revision(lab))
     assert {file: file.read_bytes() for file in files} == before
     told = f"Published by fedatlas {fedatlas.__version__} from a repository at commit {commit}"
@@ -372,9 +373,81 @@ def test_a_changed_file_and_a_foreign_folder_are_refused(results, tmp_path):
     shutil.copy(folder / "demo-b.parquet", folder / "demo-a.parquet")
     with pytest.raises(FedatlasError, match=r"demo-a\.parquet: its SHA-256 is"):
         fedatlas.open_atlas(folder)
+
+
+def as_found(folder: Path) -> dict[str, bytes | None]:
+    """Everything in a folder, by name; None for folders."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
+
+
+def keep_notes(folder: Path) -> None:
+    (folder / "notes").mkdir()
+    (folder / "notes" / "plan.md").write_text("mine", encoding="utf-8")
+
+
+def keep_repository(folder: Path) -> None:
+    (folder / ".git" / "refs").mkdir(parents=True)
+
+
+def change_readme(folder: Path) -> None:
+    with (folder / "README.md").open("a", encoding="utf-8") as readme:
+        readme.write("My remark.")
+
+
+def lose_sums(folder: Path) -> None:
     (folder / "SHA256SUMS").unlink()
-    with pytest.raises(FedatlasError, match="folder with other content"):
+
+
+def lose_description(folder: Path) -> None:
+    """Then it might be anyone's, though its checksums are right."""
+    (folder / "ro-crate-metadata.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (keep_notes, r"notes/plan\.md is not as"),
+        (keep_repository, r"\.git/refs is not as"),
+        (change_readme, r"README\.md is not as"),
+        (lose_sums, "README.md, demo-a.parquet, demo-b.parquet and 3 more is not as"),
+        (lose_description, "no folder that fedatlas published"),
+    ],
+)
+def test_a_folder_that_holds_anything_else_is_not_replaced(results, tmp_path, change, named):
+    folder = tmp_path / "published"
+    published(results, folder)
+    change(folder)
+    before = as_found(folder)
+    with pytest.raises(FedatlasError, match=named):
         published(results, folder)
+    assert as_found(folder) == before
+
+
+def test_a_folder_that_changes_while_another_is_written_stays(results, tmp_path, monkeypatch):
+    folder = tmp_path / "published"
+    published(results, folder)
+    whole = publishing.write_sums
+
+    def meanwhile(new: Path) -> None:
+        whole(new)
+        keep_notes(folder)
+
+    monkeypatch.setattr(publishing, "write_sums", meanwhile)
+    with pytest.raises(FedatlasError, match="notes/plan"):
+        published(results, folder)
+    assert (folder / "notes" / "plan.md").exists() and (folder / "demo-a.parquet").exists()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_link_to_a_published_folder_stays_a_link(results, tmp_path):
+    published(results, tmp_path / "release-1")
+    (tmp_path / "newest").symlink_to("release-1")
+    published(results, tmp_path / "newest", experiments=["demo-b"])
+    assert (tmp_path / "newest").is_symlink()
+    assert [file.name for file in (tmp_path / "release-1").glob("*.parquet")] == ["demo-b.parquet"]
 
 
 def test_a_damaged_list_of_checksums_is_refused(results, tmp_path):

@@ -58,6 +58,26 @@ def check_sums(folder: Path, files: Iterable[Path], suffix: str = "") -> None:
             )
 
 
+def not_vouched_for(folder: Path) -> list[str]:
+    """Names of what lies in the folder besides its list and the files that are as it says.
+
+    Links and empty folders are in no list. FedatlasError for a damaged list.
+    """
+    listed = folder / NAME
+    sums = {name: digest for name, (_, digest) in _read(listed).items()} if listed.exists() else {}
+
+    def is_vouched_for(path: Path) -> bool:
+        if path.is_symlink():
+            return False
+        if path.is_dir():
+            return any(path.iterdir())
+        name = path.relative_to(folder).as_posix()
+        return name == NAME or (name in sums and sums[name] == file_digest(path))
+
+    found = (path for path in sorted(folder.rglob("*")) if not is_vouched_for(path))
+    return [path.relative_to(folder).as_posix() for path in found]
+
+
 def _read(listed: Path) -> dict[str, tuple[int, str]]:
     """By file: the line in which it stands, and its checksum."""
     sums = {}

@@ -16,8 +16,12 @@ from fedatlas import __version__
 from fedatlas.atlas.checksums import NAME as SUMS
 from fedatlas.atlas.checksums import size_of_sums
 from fedatlas.atlas.tables import SUFFIX
+from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest
+from fedatlas.schema.models import read_json
 
+_NAME = "ro-crate-metadata.json"
+_PROGRAM = "#fedatlas"
 # By suffix: media type and what such a file holds.
 _KINDS = {
     SUFFIX: ("application/vnd.apache.parquet", "traces: a row for each run, seed and record"),
@@ -75,6 +79,15 @@ def describe_folder(
     crate.metadata.write(folder)
 
 
+def is_published(folder: Path) -> bool:
+    """Whether `describe_folder` described it."""
+    try:
+        described = read_json(folder / _NAME)["@graph"]
+        return any(entity["@id"] == _PROGRAM for entity in described)
+    except (FedatlasError, TypeError, KeyError):
+        return False
+
+
 def _held(file: Path) -> dict[str, str]:
     media, holds = _KINDS[file.suffix]
     of = f" of {file.stem}" if file.suffix == ".json" else ""
@@ -92,7 +105,7 @@ def _programs(crate: ROCrate, citation: Mapping[str, Any], commit: str) -> Itera
         "softwareVersion": __version__,
         "url": _address() or told,
     }
-    yield ContextEntity(crate, "#fedatlas", package)
+    yield ContextEntity(crate, _PROGRAM, package)
     if commit:
         # Not SoftwareSourceCode, which RO-Crate takes for a script among the files.
         repository = {

@@ -4,7 +4,6 @@
 records thinned, a release or an archive whole.
 """
 
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +13,8 @@ from typing import Any
 
 from fedatlas import __version__
 from fedatlas.atlas.checksums import NAME as SUMS
-from fedatlas.atlas.checksums import write_sums
-from fedatlas.atlas.crate import describe_folder
+from fedatlas.atlas.checksums import not_vouched_for, write_sums
+from fedatlas.atlas.crate import describe_folder, is_published
 from fedatlas.atlas.exporting import point_places, write_table
 from fedatlas.atlas.markdown import counted, paragraph
 from fedatlas.atlas.runs import Atlas
@@ -59,15 +58,13 @@ def publish(atlas: Atlas, experiments: Path, output: Path, publication: Publicat
 
     experiments: folder of experiments' results, with verdicts (claims.csv) and selections
     (selection.json) where they were judged. A folder that was published before is replaced;
-    FedatlasError if another lies there.
+    FedatlasError if anything else lies there, or if a file of it was changed.
     """
-    if output.exists() and any(output.iterdir()) and not (output / SUMS).is_file():
-        raise FedatlasError(
-            f"{output}: is a folder with other content (no {SUMS}); name a new one, or empty it"
-        )
+    output = output.resolve()  # a link stays, and so does a working directory's name
+    require_replaceable(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".publish-") as temporary:
-        folder = Path(temporary) / output.name
+        folder = Path(temporary) / "new"
         folder.mkdir()
         rows = sum(_write_traces(atlas, folder, publication))
         judged = _write_verdicts(experiments, folder, publication)
@@ -75,10 +72,38 @@ def publish(atlas: Atlas, experiments: Path, output: Path, publication: Publicat
         write_text(folder / "README.md", about)
         describe_folder(folder, publication.citation, publication.published, publication.commit)
         write_sums(folder)
-        if output.exists():
-            shutil.rmtree(output)
-        folder.rename(output)
+        require_replaceable(output)  # still: writing takes minutes
+        _swap(folder, output)
     return sorted(file for file in output.rglob("*") if file.is_file())
+
+
+def require_replaceable(output: Path) -> None:
+    """FedatlasError unless the folder is missing, empty, or just as it was published."""
+    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+        return
+    if not is_published(output):
+        raise FedatlasError(
+            f"{output}: exists, and is no folder that fedatlas published; name a new one"
+        )
+    if others := not_vouched_for(output):
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        raise FedatlasError(
+            f"{output}: was published, but {', '.join(others[:3])}{more} is not as its {SUMS} "
+            "says; keep files of your own elsewhere, or name a new folder"
+        )
+
+
+def _swap(folder: Path, output: Path) -> None:
+    """Put the folder in the place of the one that is there, which stays if that fails."""
+    former = folder.parent / "former"
+    if output.exists():
+        output.rename(former)
+    try:
+        folder.rename(output)
+    except BaseException:
+        if former.exists():
+            former.rename(output)
+        raise
 
 
 def _write_traces(atlas: Atlas, folder: Path, publication: Publication) -> Iterator[int]:
