@@ -43,7 +43,7 @@ from fedatlas.traces.netcdf import write_netcdf
 from fedatlas.traces.seal import seal
 from fedatlas.traces.trace import read_trace, values_digest, write_trace
 from fedatlas.training.loop import train
-from fedatlas.training.optimum import write_optimum
+from fedatlas.training.optimum import read_optimum, write_optimum
 from fedatlas.training.solver import solve
 from forking import forks
 from trace_factory import make_trace
@@ -335,12 +335,30 @@ def test_a_gpus_driver_is_checked_where_such_a_gpu_is(copy, monkeypatch, models,
 
 def test_an_optimum_that_was_found_anew_makes_traces_stale(copy):
     (file,) = (copy / "results").glob("optima/*/*/*/*.json")
-    edit_object(lambda content: content.update(objective=content["objective"] + 1e-9))(file)
+    found = read_optimum(file)
+    write_optimum(found.model_copy(update={"objective": found.objective + 1e-9}), file)
     stale = {(State.STALE, "optima")}
     assert drift(copy) == {BEST: stale, TUNED_STAR: stale}
-    file.write_text("{}")
-    found = drift(copy)
-    assert found[str(file.relative_to(copy / "results"))] == {(State.UNREADABLE, "reading")}
+
+
+@pytest.mark.parametrize("change", [lambda best: best.update(objective=0.125), dict.clear])
+def test_a_damaged_optimum_is_blamed_itself_and_traces_are_not(copy, change):
+    (file,) = (copy / "results").glob("optima/*/*/*/*.json")
+    edit_object(change)(file)
+    unchecked = {(State.UNCHECKED, "optima")}
+    assert drift(copy) == {
+        str(file.relative_to(copy / "results")): {(State.UNREADABLE, "reading")},
+        BEST: unchecked,
+        TUNED_STAR: unchecked,
+    }
+
+
+def test_an_optimum_of_a_version_without_digests_is_taken_and_told(copy):
+    (file,) = (copy / "results").glob("optima/*/*/*/*.json")
+    edit_object(lambda best: best.pop("digest"))(file)
+    assert drift(copy) == {
+        str(file.relative_to(copy / "results")): {(State.UNCHECKED, "digest")},
+    }
 
 
 def test_hyper_parameters_follow_the_selection(copy):

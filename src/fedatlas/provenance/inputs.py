@@ -126,8 +126,9 @@ class Inputs:
                 yield stale("raw", f"{path.name}: {short(digest)} → {short(found)}")
 
     def check_optimum(self, file: Path) -> Iterator[Finding]:
-        """Whether it can be read and the configuration asks for it."""
-        read_optimum(file)
+        """Whether it can be read, is as it was written, and the configuration asks for it."""
+        if read_optimum(file).digest is None:
+            yield unchecked("digest", "was written by a version that kept none")
         if file.parent.name not in self.plan.pooled or file.stem not in self.plan.objectives:
             yield stale("configuration", "no experiment measures against it", LEFTOVER)
 

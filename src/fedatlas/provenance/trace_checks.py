@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedatlas.arithmetic.gpus import driver_version, models
+from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import shard_files
 from fedatlas.files import canonical_json, text_digest
 from fedatlas.plan.closure import code_digest
@@ -127,7 +128,11 @@ class Traces:
             if file is not None and not file.exists():
                 yield unchecked("optima", f"{file}: is not here")
                 return
-        now = {str(seed): optimum for seed, optimum in read_optima(spec, folder).items()}
+        try:
+            now = {str(seed): optimum for seed, optimum in read_optima(spec, folder).items()}
+        except FedatlasError as error:
+            yield unchecked("optima", str(error))
+            return
         yield from _compared("optima", trace.attributes.get("optima", {}), now)
 
     def check_atlas(self, file: Path) -> Iterator[Finding]:
