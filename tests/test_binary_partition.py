@@ -69,9 +69,9 @@ def rounded(share: float, of: int) -> int:
 def test_rows_are_thinned_by_exact_counts_and_shared_out_once(spec, rows, seed):
     labels = labels_of(rows, seed, CLASSES)
     plain = spec.model_copy(update={"binary": None})
-    offered, expected_test = share_out(plain, labels)
+    offered, expected_test, _ = share_out(plain, labels)
     offered = np.concatenate(offered)
-    clients, test = share_out(spec, labels)
+    clients, test, _ = share_out(spec, labels)
     held = np.concatenate(clients)
 
     # Test rows are those without `binary`: neither thinned nor anybody's.
@@ -99,7 +99,7 @@ def test_rows_are_thinned_by_exact_counts_and_shared_out_once(spec, rows, seed):
         sizes = [len(held_by_one) for held_by_one in clients]
         assert max(sizes) - min(sizes) <= 1
 
-    again, test_again = share_out(spec, labels)
+    again, test_again, _ = share_out(spec, labels)
     np.testing.assert_array_equal(test_again, test)
     for one, other in zip(again, clients, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -114,7 +114,7 @@ def spec_of(assignment: str = "shuffled", **changes: Any) -> HorizontalPartition
 def test_the_papers_share_of_positives():
     """80 % of the negatives of a balanced set removed: 5/6 are positive."""
     labels = np.repeat(np.arange(10.0), 60)
-    clients, _ = share_out(spec_of(clients=16), labels)
+    clients, _, _ = share_out(spec_of(clients=16), labels)
     held = np.concatenate(clients)
     assert Fraction(int((labels[held] >= 5).sum()), len(held)) == Fraction(5, 6)
 
@@ -140,7 +140,7 @@ def test_thinned_rows_come_from_everywhere():
     labels = np.concatenate([np.zeros(40), np.full(10, 7.0)])
     times = np.zeros(50)
     for seed in range(400):
-        clients, _ = share_out(spec_of(seed=seed, clients=2), labels_with_all(labels))
+        clients, _, _ = share_out(spec_of(seed=seed, clients=2), labels_with_all(labels))
         times[np.concatenate(clients)[np.concatenate(clients) < 50]] += 1
     assert (times[40:] == 400).all()
     share = times[:40] / 400
@@ -161,7 +161,7 @@ def test_by_class_workers_hold_few_classes(clients, rows, classes, binary):
     assume(set(binary.positive) < set(labels.tolist()))
     spec = HorizontalPartition(assignment="by_class", clients=clients, binary=binary, seed=1)
     try:
-        held, _ = share_out(spec, labels)
+        held, _, _ = share_out(spec, labels)
     except FedatlasError as error:  # too few rows are left
         assert "no " in str(error) or "exceeds" in str(error) or "goes by class" in str(error)
         return
@@ -332,7 +332,7 @@ def test_shards_hold_signs_and_the_rows_that_are_kept(kind, tmp_path, spec):
     test = samples_of(labels_of(30, 1, CLASSES), kind, 1)
     held_out = test if spec.test == "test" else None
     read = read_shard(*shard(tmp_path, train, spec, SHAPE, held_out))
-    clients, test_rows = share_out(spec, train.label)
+    clients, test_rows, _ = share_out(spec, train.label)
     rows = np.concatenate(clients)
     np.testing.assert_array_equal(read.samples.sample_id, rows)
     np.testing.assert_array_equal(read.samples.label, signs(train.label[rows], spec))

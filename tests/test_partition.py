@@ -15,7 +15,7 @@ from fedatlas.shards.assignment import share_out
 
 def assign(spec: HorizontalPartition, labels: np.ndarray) -> np.ndarray:
     """Client of each row that is kept."""
-    clients, test = share_out(spec, labels)
+    clients, test, _ = share_out(spec, labels)
     assert len(test) == 0
     client = np.full(len(labels), -1)
     for number, rows in enumerate(clients):
@@ -81,6 +81,13 @@ def test_no_two_specifications_of_a_dense_grid_share_a_slug():
                 {"seed": seed, "concentration": concentration}
                 for seed in numbers
                 for concentration in (0.1, 1.0, 0.3, 0.1 + 0.2, 11, 1e-5, 1e-51, 1e9)
+            ]
+            + [
+                {"seed": seed, "concentration": concentration, "minimum": minimum}
+                for seed in (1, 11)
+                for concentration in (1.0, 11)
+                for minimum in (1, 11)
+                if samples is None or minimum * clients <= samples
             ],
         }.items()
         for rest in rests
@@ -146,6 +153,44 @@ def test_a_dirichlet_client_is_never_left_empty():
     np.testing.assert_array_equal(np.sort(client), np.arange(50))
 
 
+def sizes_of(spec: HorizontalPartition, labels: np.ndarray) -> list[int]:
+    return [len(rows) for rows in share_out(spec, labels).clients]
+
+
+def test_clients_that_a_draw_leaves_empty_are_counted():
+    labels = np.arange(400) % 4.0
+    # By a plain loop over the same stream.
+    random, held = np.random.Generator(np.random.PCG64([3, 0])), np.zeros(40, int)
+    for _ in range(4):
+        random.permutation(100)
+        ends = np.append(np.floor(np.cumsum(random.dirichlet([0.02] * 40))[:-1] * 100), 100)
+        held += np.diff(ends, prepend=0).astype(int)
+    empty = int((held == 0).sum())
+    assert empty > 5
+    assert share_out(dirichlet(40, 0.02, seed=3), labels).filled == empty
+    assert share_out(dirichlet(4, 50.0, seed=3), labels).filled == 0
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 2**40))
+def test_draws_go_on_until_every_client_has_the_minimum(clients, minimum, seed):
+    labels = np.arange(300) % 3.0
+    plain = dirichlet(clients, 0.4, seed)
+    asked = plain.model_copy(update={"minimum": minimum})
+    sizes = sizes_of(asked, labels)
+    assert min(sizes) >= minimum and sum(sizes) == 300
+    first = share_out(plain, labels)
+    if not first.filled and min(map(len, first.clients)) >= minimum:
+        np.testing.assert_array_equal(assign(asked, labels), assign(plain, labels))
+
+
+def test_a_minimum_that_no_draw_meets_ends_in_an_error_that_says_what_to_do():
+    few = dirichlet(30, 1e-3, seed=1).model_copy(update={"minimum": 5})
+    with pytest.raises(FedatlasError, match="none of 1000 draws with concentration"):
+        share_out(few, binary_labels(200))
+    with pytest.raises(FedatlasError, match="30 clients with minimum 5 need 150 samples, but"):
+        share_out(few, binary_labels(140))
+
+
 def test_regression_labels_cannot_be_skewed_by_class():
     labels = np.random.default_rng(0).normal(size=442)
     with pytest.raises(FedatlasError, match=r"442 distinct labels .* regression"):
@@ -173,6 +218,20 @@ def test_more_samples_or_clients_than_rows_are_refused(spec, message):
         ({"clients": 4, "samples": 3}, "key 'samples', value 3: .*fewer than the 4 clients"),
         ({"clients": 4, "seed": 3}, "seed: assignment 'consecutive' is not random; remove it"),
         ({"clients": 4, "concentration": 0.5}, "key 'concentration', value 0.5: .*takes no conc"),
+        (
+            {"clients": 4, "minimum": 2},
+            "minimum: assignment 'consecutive' takes none",
+        ),
+        (
+            {
+                "clients": 4,
+                "assignment": "dirichlet",
+                "concentration": 1,
+                "minimum": 3,
+                "samples": 11,
+            },
+            "4 clients with 3 samples each need 12, more than 'samples', 11",
+        ),
         (
             {"clients": 4, "assignment": "dirichlet"},
             "key 'concentration', value None: .*needs a concentration above 0",

@@ -140,6 +140,7 @@ def test_the_manifest_names_every_file(tmp_path):
         "prepared_digest": file_digest(tmp_path / "prepared.parquet"),
         "partition": spec.model_dump(),
         "seed": 4,
+        "constant_columns": [],
         "silos": [
             {
                 "file": f"silo-{number}.parquet",

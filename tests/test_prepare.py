@@ -94,7 +94,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path, sparse_file):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_standardising_uses_the_statistics_of_train(tmp_path, dense_file):
+def test_standardising_uses_the_statistics_of_train(tmp_path, dense_file, caplog):
     tiny = dataset(features=3, standardise=True)
     train, test = tmp_path / "train.parquet", tmp_path / "test.parquet"
     prepare(tiny, "train", [dense_file], train)
@@ -105,6 +105,7 @@ def test_standardising_uses_the_statistics_of_train(tmp_path, dense_file):
     # 0.1 is no binary fraction: its mean is off by rounding, yet the column is exactly 0.
     assert not samples.features[:, 1:].any()
     assert metadata["standardised"]["scale"] == pytest.approx([deviation, 0, 0], rel=1e-14)
+    assert "split 'train': constant columns, which 'standardise' makes 0: 1, 2" in caplog.text
 
     other = tmp_path / "other"
     other.write_text("1 1:5 2:9 3:1\n")

@@ -100,7 +100,7 @@ def test_thousands_of_rows_come_back_too(tmp_path, clients, layout):
 def check_shard(folder: Path, samples: Samples, spec: HorizontalPartition) -> None:
     """Every client of a shard holds the rows that it is dealt."""
     silo, manifest = shard_and_manifest(folder, samples, spec)
-    clients, _ = share_out(spec, samples.label)
+    clients, _, _ = share_out(spec, samples.label)
     rows = len(samples)
     read, file = read_shard(silo), pq.ParquetFile(silo)
     assert read.clients == spec.clients
@@ -131,6 +131,7 @@ def test_manifest_and_metadata_tell_where_a_shard_comes_from(tmp_path):
         "prepared_digest": prepared_digest,
         "partition": spec.model_dump(),
         "seed": 3,
+        "constant_columns": [],
         "silos": [{"file": "silo-0.parquet", "digest": file_digest(silo), "test_samples": 0}],
     }
     assert read_shard(silo).metadata == {

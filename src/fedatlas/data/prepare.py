@@ -19,7 +19,13 @@ from fedatlas.data.parquet import (
     read_metadata,
     read_rows,
 )
-from fedatlas.data.scaling import ChannelScaling, channel_scaling_of, scaled
+from fedatlas.data.scaling import (
+    ChannelScaling,
+    channel_scaling_of,
+    constant_columns,
+    scaled,
+    warn_of_constant,
+)
 from fedatlas.data.tables import from_table, to_table
 from fedatlas.errors import FedatlasError, named
 from fedatlas.files import canonical_json, tree_digest, write_atomically
@@ -137,6 +143,8 @@ def _scaling(dataset: Dataset, split: str, samples: Samples, train: Path | None)
             )
     if split == "train" or not dataset.scaled_by_train:
         standardised = dataset.standardisation(samples.features) if dataset.standardise else None
+        constant = constant_columns(standardised, dataset.feature_names)
+        warn_of_constant(constant, f"data set '{dataset.name}', split '{split}'")
         return {
             "standardised": standardised,
             "normalisation": _normalisation(dataset, samples),

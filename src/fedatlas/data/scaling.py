@@ -1,13 +1,19 @@
 """Columns of features, or channels of images, brought to a common scale."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from fedatlas.errors import FedatlasError
 
+log = logging.getLogger(__name__)
+
 # Values that are float64 at a time: 32 MiB of them.
 BLOCK_VALUES = 1 << 22
+
+# Names of constant columns in a log line; images can have hundreds.
+_LISTED = 20
 
 #: Mean and scale of each column, as metadata keep them.
 Scaling = dict[str, list[float]]
@@ -22,6 +28,23 @@ def scaling_of(features: np.ndarray, centre: bool = True) -> Scaling:
     mean = features.mean(axis=0) if centre else np.zeros(features.shape[1])
     scale = np.sqrt(((features - mean) ** 2).mean(axis=0))
     return {"mean": mean.tolist(), "scale": np.where(constant, 0.0, scale).tolist()}
+
+
+def constant_columns(
+    scaling: Scaling | None, names: Sequence[str] | None = None
+) -> list[str] | list[int]:
+    """The columns that `scaled` makes 0, by name where they have any, else by index."""
+    scales = scaling["scale"] if scaling else ()
+    found = [column for column, scale in enumerate(scales) if scale == 0]
+    return [names[column] for column in found] if names else found
+
+
+def warn_of_constant(columns: list[str] | list[int], where: str) -> None:
+    """Log columns that `standardise` makes 0."""
+    if columns:
+        listed = ", ".join(map(str, columns[:_LISTED]))
+        more = f" and {len(columns) - _LISTED} more" if len(columns) > _LISTED else ""
+        log.warning("%s: constant columns, which 'standardise' makes 0: %s%s", where, listed, more)
 
 
 def scaled(features: np.ndarray, scaling: Scaling) -> np.ndarray:

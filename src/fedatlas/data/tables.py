@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -108,6 +109,18 @@ def features_from_table(table: pa.Table, features: int) -> Features:
         ),
         shape=(table.num_rows, features),
     )
+
+
+def with_ones(table: pa.Table, features: int) -> pa.Table:
+    """The table, sparse or dense, with one column of features more, which is 1 in every row."""
+    samples = from_table(table, features)
+    ones = np.ones((table.num_rows, 1))
+    if not samples.is_sparse:
+        return to_table(replace(samples, features=np.hstack([samples.features, ones])))
+    from scipy import sparse
+
+    wider = sparse.hstack([samples.features, sparse.csr_array(ones)], format="csr")
+    return to_table(replace(samples, features=wider))
 
 
 def column_taker(features: Features) -> Callable[[np.ndarray], Features]:

@@ -171,12 +171,19 @@ def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
     """
     dataset, partition = catalogue[spec.dataset], spec.partition
     rows = dataset.split(spec.split).rows
+    if partition.intercept and dataset.shape is not None:
+        raise FedatlasError(
+            f"{where}: key 'partition.intercept': {spec.dataset} has samples of shape "
+            f"{dataset.shape}, of which networks learn with biases of their own; remove it"
+        )
     if spec.optimum:
         _check_optimum(spec, rows, where)
     wanted = partition.samples or 0
     if not isinstance(partition, VerticalPartition):
         wanted = max(wanted, _most_clients(partition))
-        if isinstance(partition, TieredPartition):
+        if isinstance(partition, HorizontalPartition):
+            wanted = max(wanted, partition.fewest_samples)
+        else:
             with named(where, f" (data set '{spec.dataset}')"):
                 silo_blocks(partition, dataset.shape or (dataset.features,))
     elif partition.parties > dataset.features:

@@ -75,9 +75,13 @@ class _Partition(Model):
     samples: keep only the first so many rows (before shuffling); null keeps all.
     test: what is kept for testing: a share of the rows at random (0.2), the last rows (100), the
         name of a split of the data set, or null for nothing. The other rows are for training.
+    intercept: adds a last column of ones, for linear models of rows without a shape. The first
+        party or silo holds it. Objectives penalise its weight like any other.
     """
 
     test: int | float | str | None = None
+    # Left out of specifications where it is off, so that those without the key stay as they are.
+    intercept: bool = Field(default=False, exclude_if=lambda intercept: not intercept)
     seed: int | None = None
 
     @field_validator("test", mode="before")
@@ -93,11 +97,12 @@ class _Partition(Model):
         return test
 
     @property
-    def _test_part(self) -> list[str]:
-        """The last part of a slug, as the name of a split may look like anything."""
+    def _last_parts(self) -> list[str]:
+        """The last parts of a slug; `test` ends it, as the name of a split may be anything."""
+        intercept = ["intercept"] if self.intercept else []
         if isinstance(self.test, str):
-            return [f"on-{self.test}"]
-        return _part("test" if isinstance(self.test, float) else "last", self.test)
+            return [*intercept, f"on-{self.test}"]
+        return intercept + _part("test" if isinstance(self.test, float) else "last", self.test)
 
     @property
     def test_split(self) -> str | None:
@@ -147,6 +152,8 @@ class HorizontalPartition(_ClientPartition):
         classes of the data set.
         `dirichlet`: skewed by label; see `share_out`.
     concentration: of the Dirichlet distribution: small is skewed, large is uniform.
+    minimum: `dirichlet` draws again until every client has so many samples. Without it a client
+        that the draw leaves empty takes one row of the largest client.
     seed: of everything random here; null lets every trial (seed of a run) have its own partition.
         Where nothing is random, there is none, so that equal partitions have equal names.
     """
@@ -160,6 +167,8 @@ class HorizontalPartition(_ClientPartition):
     assignment: Literal["consecutive", "shuffled", "by_class", "dirichlet"] = "consecutive"
     # Far below the bound the split is uniform already; it keeps sums finite and slugs free of "+".
     concentration: float | None = Field(default=None, gt=0, le=1e9, validate_default=True)
+    # Left out of specifications without it, as above.
+    minimum: int | None = Field(default=None, ge=1, exclude_if=lambda minimum: minimum is None)
     seed: int | None = Field(default=None, ge=0)
 
     @field_validator("concentration")
@@ -171,6 +180,22 @@ class HorizontalPartition(_ClientPartition):
         if assignment not in ("dirichlet", None) and concentration is not None:
             raise ValueError(f"assignment '{assignment}' takes no concentration; remove it")
         return concentration
+
+    @model_validator(mode="after")
+    def _minimum_can_be_met(self) -> Self:
+        if self.minimum is not None and self.assignment != "dirichlet":
+            raise ValueError(f"minimum: assignment '{self.assignment}' takes none; remove it")
+        if self.samples is not None and self.fewest_samples > self.samples:
+            raise ValueError(
+                f"minimum: {self.clients} clients with {self.minimum} samples each need "
+                f"{self.fewest_samples}, more than 'samples', {self.samples}; lower it or 'clients'"
+            )
+        return self
+
+    @property
+    def fewest_samples(self) -> int:
+        """How many training samples the clients need together."""
+        return self.clients * (self.minimum or 1)
 
     @model_validator(mode="after")
     def _seed_only_where_random(self) -> Self:
@@ -190,8 +215,9 @@ class HorizontalPartition(_ClientPartition):
     def slug(self) -> str:
         """A file-name-safe name that no other specification has; not meant to be parsed."""
         parts = [self.kind, self.assignment, str(self.clients), *_part("first", self.samples)]
-        parts += _part("concentration", self.concentration) + self._binary_part
-        return "-".join(parts + _part("seed", self.seed) + self._test_part)
+        parts += _part("concentration", self.concentration) + _part("minimum", self.minimum)
+        parts += self._binary_part
+        return "-".join(parts + _part("seed", self.seed) + self._last_parts)
 
 
 class VerticalPartition(_Partition):
@@ -257,7 +283,7 @@ class VerticalPartition(_Partition):
     @property
     def _rows_parts(self) -> list[str]:
         standardised = ["standardised"] if self.standardise else []
-        return ["rows", str(self.samples or "all"), *standardised, *self._test_part]
+        return ["rows", str(self.samples or "all"), *standardised, *self._last_parts]
 
     @property
     def pooled(self) -> "VerticalPartition":
@@ -353,7 +379,7 @@ class TieredPartition(_ClientPartition):
         parts = [self.kind, *blocks, f"k{'_'.join(map(str, clients))}", f"seed{self.seed}"]
         parts += ["shared"] if self.permutation == "shared" else []
         parts += _part("first", self.samples) + self._binary_part
-        return "-".join(parts + self._test_part)
+        return "-".join(parts + self._last_parts)
 
 
 Partition: TypeAlias = Annotated[
@@ -380,4 +406,5 @@ def pooled_rows(spec: Partition) -> VerticalPartition:
             "suboptimality is measured where all rows count equally: not with 'binary' or the "
             "assignment 'dirichlet'"
         )
-    return VerticalPartition(parties=1, active=1, samples=spec.samples, test=spec.test, seed=0)
+    kept = {key: getattr(spec, key) for key in ("samples", "test", "intercept")}
+    return VerticalPartition(parties=1, active=1, seed=0, **kept)

@@ -1,6 +1,7 @@
 """Which rows and features each client, party and silo of a partition holds."""
 
 from itertools import combinations, islice, product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from fedatlas.schema.partitions import (
 
 # Labels are classes only if each is met this often on average.
 FEWEST_SAMPLES_PER_CLASS = 5
+
+#: How often `dirichlet` draws before it gives up on a client with `minimum` samples.
+MOST_DRAWS = 1000
 
 # Independent random streams of a partition's seed, so that rows do not depend on the number of
 # parties. Assignments to clients draw from the first stream, so their test rows need the fourth.
@@ -54,19 +58,27 @@ def train_and_test_rows(spec: Partition, rows: int) -> tuple[np.ndarray, np.ndar
 def feature_blocks(spec: VerticalPartition, features: int) -> list[np.ndarray]:
     """Ascending column numbers of each party; every column is in one block.
 
-    Blocks do not depend on who holds labels; their order does: active parties come first. Raises
-    FedatlasError when there are more parties than features, or for every choice of label holders
-    at once: `VerticalPartition.of_trial` gives one.
+    Blocks do not depend on who holds labels; their order does: active parties come first. The last
+    column is that of `intercept`, if there is one: it goes to the first party. Raises FedatlasError
+    when there are more parties than other features, or for every choice of label holders at once:
+    `VerticalPartition.of_trial` gives one.
     """
-    if spec.parties > features:
+    own = features - spec.intercept
+    if spec.parties > own:
         raise FedatlasError(
-            f"partition: {spec.parties} parties cannot share {features} features: each needs one; "
+            f"partition: {spec.parties} parties cannot share {own} features: each needs one; "
             "lower parties"
         )
-    order = np.arange(features)
+    order = np.arange(own)
     if spec.assignment == "shuffled":
-        order = _generator(spec, _FEATURES).permutation(features)
-    blocks = [np.sort(block) for block in np.array_split(order, spec.parties)]
+        order = _generator(spec, _FEATURES).permutation(own)
+    blocks = _ordered(spec, [np.sort(block) for block in np.array_split(order, spec.parties)])
+    blocks[0] = np.concatenate([blocks[0], np.arange(own, features)])
+    return blocks
+
+
+def _ordered(spec: VerticalPartition, blocks: list[np.ndarray]) -> list[np.ndarray]:
+    """The blocks, those of active parties first."""
     if spec.label_holders == "first":
         return blocks
     if spec.label_holders == "every_choice":
@@ -136,8 +148,19 @@ def _generator(spec: Partition, *stream: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64([spec.seed or 0, *stream]))
 
 
-def share_out(spec: HorizontalPartition, labels: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+class Shares(NamedTuple):
     """Ascending row numbers of each client, and those kept for testing; no row is in two of them.
+
+    filled: how many clients the draw left empty, so that each was given a row.
+    """
+
+    clients: list[np.ndarray]
+    test: np.ndarray
+    filled: int = 0
+
+
+def share_out(spec: HorizontalPartition, labels: np.ndarray) -> Shares:
+    """Share out the rows of a data set.
 
     `labels` (rows,) are those of the whole data set, in row order. The result depends on nothing
     but the arguments (PCG64 under `spec.seed`), and every client gets at least one sample. Rows
@@ -146,10 +169,12 @@ def share_out(spec: HorizontalPartition, labels: np.ndarray) -> tuple[list[np.nd
     `dirichlet` follows Yurochkin et al. (2019): for every class, the proportions of its samples
     that go to the clients are drawn from Dirichlet(concentration, …, concentration), so client
     sizes vary. (Hsu et al. 2019 draw the class mix of equally sized clients instead.) A client
-    left empty takes the last row of the then largest client.
+    left empty takes the last row of the then largest client. With `minimum`, whole partitions are
+    drawn until every client has so many rows, as in the code of Li et al. (2022).
 
-    Raises FedatlasError when there are fewer rows than `samples` or `clients`, when `by_class` or
-    `dirichlet` meet labels that are not classes, or when a class of `binary` has no training row.
+    Raises FedatlasError when there are fewer rows than `samples`, `clients` or `minimum` need, when
+    `MOST_DRAWS` do not meet `minimum`, when `by_class` or `dirichlet` meet labels that are not
+    classes, or when a class of `binary` has no training row.
     """
     train, test = train_and_test_rows(spec, len(labels))
     if spec.assignment in ("by_class", "dirichlet"):
@@ -158,15 +183,16 @@ def share_out(spec: HorizontalPartition, labels: np.ndarray) -> tuple[list[np.nd
         train = _thinned(spec, spec.binary, train, labels)
     _require_a_sample_each(spec.clients, len(train))
     if spec.assignment == "consecutive":
-        return _dealt(train, np.arange(len(train)), spec.clients), test
+        return Shares(_dealt(train, np.arange(len(train)), spec.clients), test)
     generator = _generator(spec)
     if spec.concentration is not None:
-        shares = _skewed_by_label(train, labels[train], spec.clients, spec.concentration, generator)
-        return shares, test
+        client, filled = _skewed_by_label(spec, labels[train], spec.concentration, generator)
+        ends = np.cumsum(np.bincount(client, minlength=spec.clients))
+        return Shares(np.split(train[np.argsort(client, kind="stable")], ends[:-1]), test, filled)
     order = generator.permutation(len(train))
     if spec.assignment == "by_class":
         order = order[np.argsort(labels[train][order], kind="stable")]
-    return _dealt(train, order, spec.clients), test
+    return Shares(_dealt(train, order, spec.clients), test)
 
 
 def _thinned(
@@ -212,13 +238,38 @@ def _require_a_sample_each(clients: int, samples: int) -> None:
 
 
 def _skewed_by_label(
-    rows: np.ndarray,
+    spec: HorizontalPartition,
     labels: np.ndarray,
-    clients: int,
     concentration: float,
     generator: np.random.Generator,
-) -> list[np.ndarray]:
-    """Ascending row numbers of each client; labels: (n,) of the rows."""
+) -> tuple[np.ndarray, int]:
+    """The client of each row, (n,), and how many were filled; labels: (n,)."""
+    if spec.minimum is None:
+        client = _drawn(spec.clients, labels, concentration, generator)
+        return client, _fill(client, spec.clients)
+    if spec.fewest_samples > len(labels):
+        raise FedatlasError(
+            f"partition: {spec.clients} clients with minimum {spec.minimum} need "
+            f"{spec.fewest_samples} samples, but there are {len(labels)}; lower minimum or clients"
+        )
+    best = 0
+    for _ in range(MOST_DRAWS):
+        client = _drawn(spec.clients, labels, concentration, generator)
+        smallest = int(np.bincount(client, minlength=spec.clients).min())
+        if smallest >= spec.minimum:
+            return client, 0
+        best = max(best, smallest)
+    raise FedatlasError(
+        f"partition: none of {MOST_DRAWS} draws with concentration {concentration:g} gives each of "
+        f"{spec.clients} clients minimum {spec.minimum} of {len(labels)} samples; at best the "
+        f"smallest client has {best}. Lower minimum or clients, or raise concentration"
+    )
+
+
+def _drawn(
+    clients: int, labels: np.ndarray, concentration: float, generator: np.random.Generator
+) -> np.ndarray:
+    """The client of each row, (n,), by one draw; labels: (n,)."""
     classes, class_of_row = np.unique(labels, return_inverse=True)
     client = np.empty(len(labels), np.int64)
     for number in range(len(classes)):
@@ -227,13 +278,19 @@ def _skewed_by_label(
         cuts = np.floor(np.cumsum(proportions)[:-1] * len(of_class)).astype(np.int64)
         sizes = np.diff(cuts, prepend=0, append=len(of_class))
         client[of_class] = np.repeat(np.arange(clients), sizes)
+    return client
+
+
+def _fill(client: np.ndarray, clients: int) -> int:
+    """Give every empty client the last row of the then largest, in place; how many there were."""
     sizes = np.bincount(client, minlength=clients)
-    for empty in np.flatnonzero(sizes == 0):
+    empty = np.flatnonzero(sizes == 0)
+    for number in empty:
         largest = sizes.argmax()
-        client[np.flatnonzero(client == largest)[-1]] = empty
+        client[np.flatnonzero(client == largest)[-1]] = number
         sizes[largest] -= 1
-        sizes[empty] = 1
-    return np.split(rows[np.argsort(client, kind="stable")], np.cumsum(sizes)[:-1])
+        sizes[number] = 1
+    return len(empty)
 
 
 def _require_classes(spec: HorizontalPartition, labels: np.ndarray) -> None:

@@ -30,18 +30,21 @@ def cut(
 ) -> Iterator[Silo]:
     """The silos of a tiered partition; see `fedatlas.shards.writing`."""
     features = metadata["features"]
-    shape = tuple(metadata.get("shape") or [features])
+    own_features = features - spec.intercept
+    shape = tuple(metadata.get("shape") or [own_features])
     blocks = silo_blocks(spec, shape)
     rows_of_silo, test_rows = share_out_by_silo(spec, to_array(table["label"]))
     table, test = labelled(table, test, test_rows, spec.binary)
     parts = [from_table(part, features) for part in (table, test) if part]
     takers = [column_taker(part.features) for part in parts]
     common = {key: metadata[key] for key in _KEPT if key in metadata}
-    places = np.arange(features).reshape(shape)
+    places = np.arange(own_features).reshape(shape)
+    added = [np.arange(own_features, features)]  # to the first silo
 
     def silo(block: tuple[slice, ...], rows_of_client: list[np.ndarray]) -> Silo:
-        columns = places[block].ravel()
-        own_shape = _as_images(places[block].shape)
+        columns = np.concatenate([places[block].ravel(), *added])
+        own_shape = (len(columns),) if spec.intercept else _as_images(places[block].shape)
+        added.clear()
         own, *held_out = (
             to_table(Samples(part.sample_id, part.label, take(columns)), own_shape)
             for part, take in zip(parts, takers, strict=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fedatlas.data.scaling import scaled, scaling_of
+from fedatlas.data.scaling import constant_columns, scaled, scaling_of, warn_of_constant
 from fedatlas.data.tables import column_taker, feature_columns, features_from_table, to_column
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.partitions import VerticalPartition
@@ -49,17 +49,19 @@ def cut(
                 scaling["mean"] = np.where(scales, scaling["mean"], 0.0).tolist()
                 scaling["scale"] = np.where(scales, scaling["scale"], 1.0).tolist()
             parts = [scaled(part, scaling) for part in parts]
+        columns = block.tolist()
+        own_names = names and [names[column] for column in columns]
+        constant = constant_columns(scaling, own_names or columns)
+        warn_of_constant(constant, f"party {number}")
         entry = {"features": len(block), "labelled": number < spec.active}
-        described = {
-            "columns": block.tolist(),
-            "feature_names": names and [names[column] for column in block],
-            "scaling": scaling,
-        }
+        described = {"columns": columns, "feature_names": own_names, "scaling": scaling}
         kept = ["sample_id", "label"] if entry["labelled"] else ["sample_id"]
         tables = (
             pa.table({**{name: group[name] for name in kept}, **feature_columns(part)})
             for group, part in zip(groups, parts, strict=True)
         )
-        return Silo(((own, own.num_rows) for own in tables), common | entry | described, entry)
+        groups_of_rows = ((own, own.num_rows) for own in tables)
+        told = entry | ({"constant_columns": constant} if spec.standardise else {})
+        return Silo(groups_of_rows, common | entry | described, told)
 
     return (party(number, block) for number, block in enumerate(blocks))

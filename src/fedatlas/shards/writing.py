@@ -21,7 +21,8 @@ from fedatlas.data.parquet import (
     read_metadata,
     read_rows,
 )
-from fedatlas.data.tables import from_table, to_table
+from fedatlas.data.scaling import constant_columns
+from fedatlas.data.tables import from_table, to_table, with_ones
 from fedatlas.errors import FedatlasError, named
 from fedatlas.files import canonical_json, file_digest, write_atomically
 from fedatlas.schema.partitions import Partition
@@ -62,8 +63,9 @@ def write_shards(
 
     prepared, test: files of `fedatlas.data.prepare`; `test` where the partition names a test split.
     silos: the `spec.silos` files to write, beside `manifest`.
-    manifest: JSON with the partition, the digests of all files and, for each client of a silo,
-        its row group, number of samples and sample ids as [start, stop) ranges.
+    manifest: JSON with the partition, the columns that the data set's `standardise` made 0 since
+        they are constant, the digests of all files and, for each client of a silo, its row group,
+        number of samples and sample ids as [start, stop) ranges.
 
     Every file is written whole or not at all, and the manifest last: if it is there, so are the
     files that it describes. Raises FedatlasError when an input is missing, damaged or lacks its
@@ -87,14 +89,17 @@ def write_shards(
     }
     # By name: shards of one kind do not depend on the code of the others.
     cut = import_module(f"fedatlas.shards.{spec.kind}").cut
+    constant = constant_columns(metadata.get("standardised"), metadata.get("feature_names"))
     with named(prepared):
+        if spec.intercept:
+            table, test_table, metadata = _with_intercept(table, test_table, metadata)
         cuts = cut(spec, table, test_table, metadata)
     with write_atomically(manifest) as temporary:
         # An older manifest must not vouch for new files.
         manifest.unlink(missing_ok=True)
         described = {key: metadata[key] for key in ("dataset", "split", "features")}
         described |= {key: origin[key] for key in ("partition", "prepared_digest")}
-        described |= {"seed": spec.seed, "silos": []}
+        described |= {"seed": spec.seed, "constant_columns": constant, "silos": []}
         for number, (path, silo) in enumerate(zip(silos, cuts, strict=True)):
             _write_groups(path, silo.groups, {**silo.metadata, **origin, "silo": number})
             entry = {"file": path.name, "digest": file_digest(path), **silo.entry}
@@ -108,6 +113,29 @@ def _read_prepared(prepared: Path) -> tuple[pa.Table, dict[str, Any]]:
         metadata = read_metadata(file, prepared, PREPARED_KEYS)
         # One chunk per column: taking rows from a chunked list column joins the chunks each time.
         return read_rows(file).combine_chunks(), metadata
+
+
+def _with_intercept(
+    table: pa.Table, test: pa.Table | None, metadata: dict[str, Any]
+) -> tuple[pa.Table, pa.Table | None, dict[str, Any]]:
+    """The rows, those for testing and the metadata, with a last column of ones.
+
+    Raises FedatlasError where samples have a shape, as images and time series do.
+    """
+    if metadata["layout"] == "tensor" or metadata.get("shape"):
+        raise FedatlasError(
+            "partition: intercept adds a column to plain rows, not to samples of a shape, of which "
+            "networks learn with biases of their own; remove it"
+        )
+    features, names = metadata["features"], metadata.get("feature_names")
+    numeric = metadata.get("numeric_columns")
+    changed = {
+        "features": features + 1,
+        "feature_names": names and [*names, "intercept"],
+        "numeric_columns": list(range(features)) if numeric is None else numeric,
+    }
+    test = test and with_ones(test, features)
+    return with_ones(table, features), test, metadata | changed
 
 
 def _read_test(test: Path, prepared: Path, metadata: dict[str, Any]) -> pa.Table:
