@@ -195,6 +195,7 @@ def test_metadata_and_manifest_tell_where_shards_come_from(tmp_path):
         "features": 12,
         "prepared_digest": prepared_digest,
         "seed": 3,
+        "constant_columns": [],
         "silos": [
             {
                 "file": file.name,
