@@ -36,7 +36,9 @@ from fedatlas.cli import app
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts
-from fedatlas.files import file_digest, write_text
+from fedatlas.files import canonical_json, file_digest, write_text
+from fedatlas.plan.build import build_plan
+from fedatlas.plan.closure import code_digest
 from fedatlas.traces.trace import read_trace, write_trace
 from trace_factory import make_trace
 from verdict_factory import every_outcome
@@ -331,7 +333,8 @@ def test_a_folder_says_which_code_published_it(results, tmp_path):
 
 
 def test_who_publishes_is_taken_once_it_is_filled_in(results, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "desk").mkdir()
+    monkeypatch.chdir(tmp_path / "desk")
 
     ask = ("publish", results, "out", "--config", ROOT / "config")
     without = printed(*ask)
@@ -653,27 +656,98 @@ def test_commands_publish_compare_and_export(results, tmp_path, monkeypatch):
         0.2, "--cost", "bytes", "--runs", "demo-a/page", "--csv", csv, "--figure", figure,
     )  # fmt: skip
     assert "demo-b: avg (published)" in told and "is of another version" in told
+    assert "stale" not in told  # results from elsewhere are no leftovers of experiments here
     assert pd.read_csv(csv)["origin"].tolist() == ["ours", "published", "published"]
     assert figure.read_text(encoding="utf-8").rstrip().endswith("</svg>")
     told = printed("export", tmp_path / "out", tmp_path / "again.parquet")
     assert "rows of 2 traces" in told
 
 
-def test_commands_call_runs_of_a_results_folder_by_the_titles_of_its_configuration(
-    tmp_path, monkeypatch
-):
-    """A published folder has titles; a results folder's stand in the experiments' files."""
+@pytest.fixture
+def configured(tmp_path, monkeypatch) -> Path:
+    """A configuration, and beside it results of all its runs, as they would be computed now."""
     config = tmp_path / "config"
     (config / "experiments" / "demo").mkdir(parents=True)
     for name in ("datasets.yaml", "papers.yaml"):
         shutil.copy2(ROOT / "config" / name, config)
     (config / "experiments" / "demo" / "small.yaml").write_text(EXPERIMENT, encoding="utf-8")
-    results = tmp_path / "results"
-    for run in ("scaffold", "fedavg"):
-        own = {"paper": "ours", "experiment": "demo-small", "run": run, "point": "only"}
-        file = results / "experiments" / "demo-small" / "traces" / run / "only.nc"
-        write_trace(problem(noisy_trace(0.9)).assign_attrs(own), file)
+    for spec in build_plan(config).runs.values():
+        own = {key: getattr(spec, key) for key in ("paper", "experiment", "run", "point")}
+        own["specification"] = canonical_json(spec.model_dump(mode="json"))
+        own["source_digest"] = code_digest(*spec.code)
+        trace = problem(noisy_trace(0.9)).assign_attrs(own)
+        write_trace(trace, spec.trace_file(tmp_path / "results"))
     monkeypatch.chdir(tmp_path)
+    return config
+
+
+def change_rounds(config: Path) -> str:
+    edit_experiment(config, "rounds: 40", "rounds: 50")
+    return r"configuration: rounds: 40 → 50"
+
+
+def rename_run(config: Path) -> str:
+    edit_experiment(config, "  fedavg:", "  averaging:")
+    edit_experiment(config, "second: fedavg", "second: averaging")
+    return "configuration: the experiment demo-small has no run 'fedavg' at the point 'only' now"
+
+
+def edit_experiment(config: Path, old: str, new: str) -> None:
+    file = config / "experiments" / "demo" / "small.yaml"
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def rename_experiment(config: Path) -> str:
+    file = config / "experiments" / "demo" / "small.yaml"
+    file.rename(file.with_name("tiny.yaml"))
+    return "configuration: its experiment is gone: the configuration has no demo-small"
+
+
+def edit_method(config: Path) -> str:
+    """Seen from the trace: other code made it than there is now."""
+    file = config.parent / "results/experiments/demo-small/traces/fedavg/only.nc"
+    write_trace(read_trace(file).assign_attrs(source_digest="e" * 64), file)
+    return "source: eeeeeeeeeeee… → "
+
+
+@pytest.mark.parametrize("change", [change_rounds, rename_run, rename_experiment, edit_method])
+def test_stale_runs_of_a_results_folder_are_marked_and_not_published_unasked(configured, change):
+    asked = ("--metric", "gradient_norm", "--target", 0.2, "--cost", "bytes")
+    own = ("--config", configured)
+    assert "stale" not in printed("compare", "results", *asked, *own)
+    printed("publish", "results", "before", *own)
+
+    why = change(configured)
+    shown = printed("compare", "results", *asked, *own)
+    assert re.search(r"^(FedAvg|fedavg) \(stale\) +\d", shown, re.MULTILINE), shown
+    assert f"note: demo-small/fedavg/only: is stale: {why}" in shown
+    assert f"demo-small/fedavg/only: {why}" in printed("export", "results", "all.parquet", *own)
+    titles = pd.read_parquet("all.parquet").groupby("run")["title"].first()
+    assert titles["fedavg"].endswith(" (stale)")
+    with pytest.raises(FedatlasError, match=r"traces are stale:(.|\n)*demo-small/fedavg/only: "):
+        printed("publish", "results", "out", *own)
+    assert not Path("out").exists()
+    printed("publish", "results", "out", "--stale", *own)
+    with fedatlas.open_atlas("out") as atlas:
+        assert atlas.runs().set_index("run")["title"]["fedavg"].endswith(" (stale)")
+    assert "(stale)" in printed("compare", "out", *asked)
+
+
+def test_without_a_configuration_the_code_alone_says_what_is_stale(configured):
+    asked = ("results", "gradient_norm", "bytes", 0.2)
+    rename_experiment(configured)
+    assert fedatlas.compare(*asked).dataset.attrs["notes"] == []
+    edit_method(configured)
+    (note,) = fedatlas.compare(*asked).dataset.attrs["notes"]
+    assert note.startswith("demo-small/fedavg/only: is stale: source")
+    assert "fedavg (stale)" in legend_of(fedatlas.plot("results", "gradient_norm", "round"))
+
+
+def test_commands_call_runs_of_a_results_folder_by_the_titles_of_its_configuration(configured):
+    """A published folder has titles; a results folder's stand in the experiments' files."""
+    results, config = Path("results"), configured
 
     printed("publish", results, "out", "--config", config)
     asked = ("--metric", "gradient_norm", "--target", 0.2, "--cost", "bytes", "--config", config)
@@ -682,7 +756,7 @@ def test_commands_call_runs_of_a_results_folder_by_the_titles_of_its_configurati
         assert re.search(rf"^{title} +\d", shown, re.MULTILINE), shown
         assert re.search(rf"^{title} \(published\) +\d", shown, re.MULTILINE), shown
     printed("export", results, "table.parquet", "--config", config)
-    assert set(pd.read_parquet("table.parquet")["title"]) == {"SCAFFOLD", "FedAvg"}
+    assert set(pd.read_parquet("table.parquet")["title"]) == {"SCAFFOLD", "FedAvg", "FedPAGE"}
     printed("explorer", results, "out/verdicts.csv", "--output", "page.html", "--config", config)
     page = Path("page.html").read_text(encoding="utf-8")
     assert '"title": "SCAFFOLD"' in page and '"title": "scaffold"' not in page

@@ -41,8 +41,9 @@ class Comparison:
     Coordinates along run are paper, experiment, run, point, title and algorithm; `clock` (run,
     cost) is "own" if a time under a network is that of the run's own simulation, otherwise
     "counted". The attribute `left_out` lists the costs that runs do not have, and why. Against
-    published traces `origin` (run,) is "ours" or "published"; the attributes `not_comparable` and
-    `notes` list what stands not beside ours, and what is foreign about the rest.
+    published traces `origin` (run,) is "ours" or "published". The attribute `not_comparable` lists
+    what does not stand beside ours, `notes` what is foreign about the rest, and runs that are
+    stale.
     """
 
     dataset: xr.Dataset
@@ -80,7 +81,7 @@ class Comparison:
         return "\n".join([self._heading(), self.table().to_string(), *self.remarks()])
 
     def remarks(self) -> list[str]:
-        """Against published traces, what is foreign about them, and which are not comparable."""
+        """Which runs are stale; what is foreign about published ones, or not comparable."""
         attributes = self.dataset.attrs
         refused = (f"not comparable: {one}" for one in attributes.get("not_comparable", ()))
         return [*(f"note: {one}" for one in attributes.get("notes", ())), *refused]

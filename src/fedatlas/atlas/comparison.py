@@ -89,12 +89,12 @@ def compare(
         whole=whole,
     ) as found:
         spent = _costs_to_target(found.runs, metric, costs, target)
-        if against is None:
-            return Comparison(spent)
         told = {
             "not_comparable": found.refused,
             "notes": found.notes(),
         }
+        if against is None:
+            return Comparison(spent.assign_attrs(told))
         return Comparison(spent.assign_coords(origin=("run", found.origins)).assign_attrs(told))
 
 

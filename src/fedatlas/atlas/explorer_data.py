@@ -14,7 +14,7 @@ import xarray as xr
 from scipy.special import stdtrit
 
 from fedatlas.atlas.rounding import six_digits
-from fedatlas.atlas.runs import Atlas, run_title
+from fedatlas.atlas.runs import Atlas
 from fedatlas.evaluation.costs import cost_axis, has_own_clock, is_counted, own_latency
 from fedatlas.evaluation.interval_drawing import HEIGHT, KEY, TICKS, WIDTH, drawing, ticks
 from fedatlas.evaluation.levels import diverged, drawn_values, shown_floor, smallest
@@ -206,7 +206,8 @@ def _describe_run(atlas: Atlas, experiment: str, name: str, keep: Keep) -> dict[
     files = {which: keep(stores[which].planes()) for which in {x["selected"] for x in points}}
     for described in points:
         described["file"] = files[described["selected"]]
-    return {"name": name, "title": run_title(stated), "points": points}
+    shown = [stated["selected"]] if stated["selected"] in traces else list(traces)
+    return {"name": name, "title": atlas.title(place, *shown), "points": points}
 
 
 def _label(point: str, traces: Mapping[str, xr.Dataset]) -> str:

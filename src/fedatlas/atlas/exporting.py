@@ -16,7 +16,7 @@ import xarray as xr
 
 from fedatlas import __version__
 from fedatlas.atlas.rounding import six_digits
-from fedatlas.atlas.runs import Atlas
+from fedatlas.atlas.runs import Atlas, run_title
 from fedatlas.atlas.tables import ABOUT, FORMAT, INDEX, KEYS, packed_index
 from fedatlas.atlas.thinning import THINNED, thinned
 from fedatlas.errors import FedatlasError
@@ -51,6 +51,13 @@ def point_places(
         for selected in [atlas.attributes(place)["selected"]]
         for point in atlas.names(place)
         if all_points or selected in ("", point)
+    ]
+
+
+def stale_points(atlas: Atlas, places: Sequence[str]) -> list[str]:
+    """Which of these points are stale, each as experiment/run/point with what has changed."""
+    return [
+        f"{place.partition('/')[2]}: {why}" for place in places if (why := atlas.why_stale(place))
     ]
 
 
@@ -95,6 +102,8 @@ def write_table(
         for place, trace in _read(atlas, places, records):
             for outer in (place.rsplit("/", 2)[0], place.rsplit("/", 1)[0]):
                 stated.setdefault(outer, _plain(atlas.attributes(outer)))
+            if atlas.why_stale(place):
+                stated[outer]["stale"] = "yes"
             stated[place] = _plain(trace.attrs)
             traces[place] = [rows, trace.sizes["seed"], trace.sizes["record"]]
             waiting.append(_table(place, trace, stated, schema))
@@ -166,7 +175,7 @@ def _table(
         "experiment": experiment,
         "run": run,
         "point": point,
-        "title": own["title"],
+        "title": run_title(own),
         "method": attributes.get("algorithm", ""),
         "selected": own["selected"] == point,
         "dataset": specification.get("dataset", stated[f"{paper}/{experiment}"]["dataset"]),

@@ -17,7 +17,7 @@ from fedatlas.schema.measurements import MEASUREMENTS
 class Measured(NamedTuple):
     """Our runs, published ones of the same problem, and why others do not stand beside ours.
 
-    notes: what is foreign about the published ones; found when it is asked for.
+    notes: which are stale, and what is foreign about the published ones; found when asked for.
     """
 
     mine: list[AtlasRun]
@@ -62,7 +62,7 @@ def measured(
         chosen = atlas_runs(own, experiments=experiments, runs=runs, all_points=all_points)
         mine = measuring(chosen, metric)
         if against is None:
-            yield Measured(mine, [], [], list)
+            yield Measured(mine, [], [], lambda: _stale(mine))
             return
         other = open_files.enter_context(opened(against))
         with named(f"published traces {other.path}"):
@@ -72,7 +72,16 @@ def measured(
         if most is not None:
             mine = mine if whole else [_thinned(run, most) for run in mine]
             shown = [_thinned(run, most) for run in shown]
-        yield Measured(mine, shown, refused, lambda: list(notes(mine, shown, own, other)))
+        yield Measured(
+            mine,
+            shown,
+            refused,
+            lambda: [*_stale([*mine, *shown]), *notes(mine, shown, own, other)],
+        )
+
+
+def _stale(runs: Sequence[AtlasRun]) -> list[str]:
+    return [f"{run.name}: is stale: {run.stale}" for run in runs if run.stale]
 
 
 def _thinned(run: AtlasRun, most: int) -> AtlasRun:

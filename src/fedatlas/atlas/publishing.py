@@ -15,7 +15,7 @@ from fedatlas import __version__
 from fedatlas.atlas.checksums import NAME as SUMS
 from fedatlas.atlas.checksums import not_vouched_for, write_sums
 from fedatlas.atlas.crate import describe_folder, is_published
-from fedatlas.atlas.exporting import point_places, write_table
+from fedatlas.atlas.exporting import point_places, stale_points, write_table
 from fedatlas.atlas.markdown import counted, paragraph
 from fedatlas.atlas.runs import Atlas
 from fedatlas.atlas.tables import SUFFIX
@@ -37,7 +37,8 @@ class Publication:
     licences: of data sets, by name. records: kept of each trace at most, None for all. all_points:
     of grids, not the selected ones only. experiments: names or patterns, all by default. citation:
     what a CITATION.cff states, whose title, licence and authors are taken. commit: of the
-    repository that publishes; see `revision`. published: the day.
+    repository that publishes; see `revision`. published: the day. stale: whether stale runs are
+    published as well, marked.
     """
 
     licences: Mapping[str, str]
@@ -47,6 +48,7 @@ class Publication:
     citation: Mapping[str, Any] = field(default_factory=dict)
     commit: str = ""
     published: date = field(default_factory=date.today)
+    stale: bool = False
 
     def takes(self, experiment: str) -> bool:
         """Whether the experiment is published."""
@@ -58,7 +60,7 @@ def publish(atlas: Atlas, experiments: Path, output: Path, publication: Publicat
 
     experiments: folder of experiments' results, with verdicts (claims.csv) and selections
     (selection.json) where they were judged. A folder that was published before is replaced;
-    FedatlasError if anything else lies there, or if a file of it was changed.
+    FedatlasError if anything else lies there, if a file of it was changed, and for stale runs.
     """
     output = output.resolve()  # a link stays, and so does a working directory's name
     require_replaceable(output)
@@ -112,10 +114,26 @@ def _write_traces(atlas: Atlas, folder: Path, publication: Publication) -> Itera
     if not names:
         held = ", ".join(name for paper in atlas for name in atlas.names(paper))
         raise FedatlasError(f"{atlas.path}: has no experiment that is asked for; it has {held}")
-    for name in names:
-        places = point_places(atlas, [name], all_points=publication.all_points)
+    by_name = {
+        name: point_places(atlas, [name], all_points=publication.all_points) for name in names
+    }
+    if not publication.stale:
+        _require_fresh(atlas, [place for places in by_name.values() for place in places])
+    for name, places in by_name.items():
         if places:
             yield from _write_parts(atlas, places, folder / f"{name}{SUFFIX}", publication)
+
+
+def _require_fresh(atlas: Atlas, places: Sequence[str]) -> None:
+    """FedatlasError names what is stale."""
+    if stale := stale_points(atlas, places):
+        more = f"\nand {len(stale) - 5} more" if len(stale) > 5 else ""
+        raise FedatlasError(
+            f"{atlas.path}: {len(stale)} of {len(places)} traces are stale:\n"
+            + "\n".join(stale[:5])
+            + f"{more}\nRun them again, name other experiments (--experiments), or publish these, "
+            "too, marked (--stale)"
+        )
 
 
 def _write_parts(

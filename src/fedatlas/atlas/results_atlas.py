@@ -13,6 +13,8 @@ from fedatlas.atlas.groups import text_of
 from fedatlas.atlas.runs import ListedAtlas
 from fedatlas.atlas.store import attributes_of
 from fedatlas.errors import FedatlasError
+from fedatlas.plan.build import Plan
+from fedatlas.provenance.expected import why_stale
 from fedatlas.schema.models import read_json
 from fedatlas.traces.contents import names_in, opened_hdf5
 from fedatlas.traces.netcdf import check_format
@@ -25,12 +27,18 @@ class ResultsAtlas(ListedAtlas):
     """Every trace that is there, selected points by the records of selections beside them."""
 
     def __init__(
-        self, path: Path, described: Mapping[str, Mapping[str, Any]] | None = None
+        self,
+        path: Path,
+        described: Mapping[str, Mapping[str, Any]] | None = None,
+        plan: Plan | None = None,
     ) -> None:
         """described: experiment → title, source, notes, dataset and `runs`, run → title.
 
-        What is not described is called by its name. FedatlasError names a damaged trace.
+        What is not described is called by its name. plan: by which traces are stale or not; without
+        it their code alone decides. FedatlasError names a damaged trace.
         """
+        self._plan = plan
+        self._why_stale: dict[str, str] = {}  # by place; found when it is asked for
         self._files: dict[str, Path] = {}
         self._variables: dict[str, set[str]] = {}
         stated: dict[str, dict[str, Any]] = {}
@@ -61,6 +69,16 @@ class ResultsAtlas(ListedAtlas):
         if not self._files:
             raise FedatlasError(f"{path}: holds no trace (experiments/*/traces/*/*.nc)")
         super().__init__(path, {"format": FORMAT}, stated)
+
+    def why_stale(self, place: str) -> str:
+        place = place.strip("/")
+        if place not in self._why_stale:
+            _, experiment, run, point = place.split("/")
+            changed = why_stale(
+                (experiment, run, point), self._stated[place], self._plan, self.path
+            )
+            self._why_stale[place] = changed
+        return self._why_stale[place]
 
     def variables(self, place: str) -> set[str]:
         return self._variables.get(place.strip("/"), set())

@@ -39,6 +39,17 @@ class Atlas(Mapping[str, xr.DataTree], ABC):
     def dataset(self, place: str) -> xr.Dataset:
         """The attributes and variables of a group; of a point, its trace."""
 
+    def why_stale(self, place: str) -> str:
+        """What has changed since the trace of a point was computed; empty if nothing is known."""
+        stated = self.attributes(place.rpartition("/")[0])
+        is_stale = stated.get("stale") == "yes"
+        return "its code or its experiment has changed since" if is_stale else ""
+
+    def title(self, run: str, *points: str) -> str:
+        """How figures name the run at this place; marked if one of its points is stale."""
+        stale = any(self.why_stale(f"{run}/{point}") for point in points)
+        return run_title(self.attributes(run) | {"stale": "yes" if stale else "no"})
+
     def variables(self, place: str) -> set[str]:
         """The names of a group's variables; what keeps them may know them without their values."""
         return set(map(str, self.dataset(place).variables))
@@ -74,12 +85,13 @@ class Atlas(Mapping[str, xr.DataTree], ABC):
         import pandas as pd
 
         rows = [
-            (paper, experiment, run, point, stated["selected"] == point, run_title(stated))
+            (paper, experiment, run, point, selected == point, self.title(place, point))
             for paper in self
             for experiment in self.names(paper)
             for run in self.names(f"{paper}/{experiment}")
-            for stated in [self.attributes(f"{paper}/{experiment}/{run}")]
-            for point in self.names(f"{paper}/{experiment}/{run}")
+            for place in [f"{paper}/{experiment}/{run}"]
+            for selected in [self.attributes(place)["selected"]]
+            for point in self.names(place)
         ]
         columns = ("paper", "experiment", "run", "point", "selected", "title")
         return pd.DataFrame(rows, columns=columns)
@@ -176,6 +188,7 @@ class AtlasRun(NamedTuple):
     title: str  # as figures print it
     selected: bool  # whether the experiment chose this point
     trace: xr.Dataset  # of the judged seeds; read when used
+    stale: str = ""  # what has changed since it was computed
 
     @property
     def name(self) -> str:
@@ -225,14 +238,15 @@ def _points(
     atlas: Atlas, paper: str, experiment: str, run: str, all_points: bool
 ) -> Iterator[AtlasRun]:
     place = f"{paper}/{experiment}/{run}"
-    stated = atlas.attributes(place)
+    chosen = atlas.attributes(place)["selected"]
     for point in atlas.names(place):
-        selected = stated["selected"] == point
+        selected = chosen == point
         if selected or all_points:
             trace = judged(atlas.dataset(f"{place}/{point}"))
-            yield AtlasRun(paper, experiment, run, point, run_title(stated), selected, trace)
+            stale, title = atlas.why_stale(f"{place}/{point}"), atlas.title(place, point)
+            yield AtlasRun(paper, experiment, run, point, title, selected, trace, stale)
 
 
 def run_title(stated: Mapping[str, Any]) -> str:
-    """How figures name a run with these attributes; one whose code has changed since is marked."""
+    """How figures name a run with these attributes; a stale one is marked."""
     return f"{stated['title']}{' (stale)' if stated.get('stale') == 'yes' else ''}"

@@ -30,13 +30,15 @@ def export(
     config: Titles = None,
 ) -> None:
     """Write traces as one table, a row for each run, seed and record."""
-    from fedatlas.atlas.exporting import point_places, write_table
+    from fedatlas.atlas.exporting import point_places, stale_points, write_table
 
     if output.suffix != ".parquet":
         raise FedatlasError(f"{output}: must end in .parquet, the format that is written")
     with described(traces, config) as atlas:
         places = point_places(atlas, experiments, all_points=not selected)
         rows = write_table(atlas, places, output, _licences(catalogue))
+        for one in stale_points(atlas, places):
+            typer.echo(f"{one} (stale)", err=True)
     typer.echo(f"{output}: {rows} rows of {len(places)} traces")
 
 
@@ -51,6 +53,12 @@ def publish(
         bool, typer.Option(help="Keep all points of grids, of each the thinned records.")
     ] = False,
     experiments: Experiments = None,
+    stale: Annotated[
+        bool,
+        typer.Option(
+            "--stale", help="Also runs whose code or experiment has changed since, marked."
+        ),
+    ] = False,
     archive: Annotated[
         Path | None, typer.Option(help="Also pack the folder into one file (.zip).")
     ] = None,
@@ -80,6 +88,7 @@ def publish(
         experiments=experiments,
         citation=cited,
         commit=revision(Path()),
+        stale=stale,
         **({} if day is None else {"published": day.date()}),
     )
     results = traces if traces.is_dir() else traces.resolve().parent.parent

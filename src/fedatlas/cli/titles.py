@@ -36,4 +36,7 @@ def described(traces: Path, config: Path | None) -> "Atlas":
         | {"runs": plan.run_titles(name)}
         for name, experiment in plan.experiments.items()
     }
-    return ResultsAtlas(traces, titles)
+    # A folder from elsewhere is no older state of this configuration.
+    held = {folder.name for folder in (traces / "experiments").iterdir()}
+    ours = traces.resolve().parent == Path.cwd() or not held.isdisjoint(titles)
+    return ResultsAtlas(traces, titles, plan if ours else None)

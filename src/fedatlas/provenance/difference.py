@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedatlas.errors import FedatlasError
+from fedatlas.provenance.expected import differing
 from fedatlas.provenance.stored import Place, StoredTrace, places_in, read_stored
-from fedatlas.provenance.trace_checks import differing
 
 # Traces below a results folder, a folder of experiments, and an experiment's folder.
 _PATTERNS = ("experiments/*/traces/*/*.nc", "*/traces/*/*.nc", "traces/*/*.nc")

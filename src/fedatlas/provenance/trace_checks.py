@@ -10,17 +10,8 @@ from fedatlas.arithmetic.gpus import driver_version, models
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import shard_files
 from fedatlas.files import canonical_json, text_digest
-from fedatlas.plan.closure import code_digest
-from fedatlas.provenance.findings import (
-    LEFTOVER,
-    MAKE_AGAIN,
-    RUN_AGAIN,
-    Finding,
-    damaged,
-    short,
-    stale,
-    unchecked,
-)
+from fedatlas.provenance.expected import compared, expected
+from fedatlas.provenance.findings import RUN_AGAIN, Finding, damaged, short, stale, unchecked
 from fedatlas.provenance.inputs import Inputs
 from fedatlas.provenance.stored import (
     IDENTITY,
@@ -30,7 +21,6 @@ from fedatlas.provenance.stored import (
     read_stored,
     trace_name,
 )
-from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import values_digest
 from fedatlas.training.optimum import read_optima
@@ -63,39 +53,15 @@ class Traces:
             return
         self._seen[trace_name(trace.attributes)] = _identity(trace)
         yield from _check_environment(trace)
-        planned = self._inputs.plan.runs.get(place)
+        planned, findings = expected(
+            place, trace.attributes, self._inputs.plan, self._inputs.results
+        )
+        yield from findings
         if planned is None:
-            yield self._unplanned(*place)
             return
-        stated = trace.attributes.get("specification", {})
-        if planned.tuned_in is not None:
-            selection = self._inputs.results / "experiments" / planned.tuned_in / "selection.json"
-            if selection.exists():
-                planned = planned.tuned(read_json(selection))
-            else:
-                detail = f"{selection}: is not here, by which hyper-parameters were chosen"
-                yield unchecked("hyper_parameters", detail)
-                chosen = {"hyper_parameters": stated.get("hyper_parameters"), "tuned_in": None}
-                planned = planned.model_copy(update=chosen)
-        now = planned.model_dump(mode="json")
-        yield from _compared("configuration", stated, now, RUN_AGAIN)
-        source, code = trace.attributes.get("source_digest"), code_digest(*planned.code)
-        if source != code:
-            yield stale("source", f"{short(source)} → {short(code)}", RUN_AGAIN)
         yield from self._check_shards(trace, planned)
         if planned.optimum:
             yield from self._check_optima(trace, planned)
-
-    def _unplanned(self, experiment: str, run: str, point: str) -> Finding:
-        """Why the plan has no such run."""
-        plan = self._inputs.plan
-        if experiment in plan.experiments:
-            detail = f"the experiment {experiment} has no run '{run}' at the point '{point}' now"
-        elif why := plan.faults.why(experiment):
-            return stale("configuration", f"its experiment cannot be checked{why}", "repair that")
-        else:
-            detail = f"its experiment is gone: the configuration has no {experiment}"
-        return stale("configuration", detail, LEFTOVER)
 
     def _check_shards(self, trace: StoredTrace, spec: RunSpec) -> Iterator[Finding]:
         folder = self._inputs.results / "shards" / spec.dataset / spec.split
@@ -133,7 +99,7 @@ class Traces:
         except FedatlasError as error:
             yield unchecked("optima", str(error))
             return
-        yield from _compared("optima", trace.attributes.get("optima", {}), now)
+        yield from compared("optima", trace.attributes.get("optima", {}), now)
 
     def check_atlas(self, file: Path) -> Iterator[Finding]:
         """Every trace in it against its own file; the atlas's seal vouches for its bytes."""
@@ -145,22 +111,6 @@ class Traces:
         if old:
             detail = f"{len(old)} that are not those of the traces' files, the first {old[0]}"
             yield stale("traces", detail)
-
-
-def differing(first: Any, second: Any, key: str = "") -> list[tuple[str, Any, Any]]:
-    """Dotted keys at which nested objects differ, with both values; "–" for a missing one."""
-    if first == second and type(first) is type(second):
-        return []
-    if not (isinstance(first, dict) and isinstance(second, dict)):
-        return [(key, first, second)]
-    keys = sorted({*first, *second})
-    return [
-        found
-        for name in keys
-        for found in differing(
-            first.get(name, "–"), second.get(name, "–"), f"{key}.{name}" if key else name
-        )
-    ]
 
 
 def _identity(trace: StoredTrace) -> str:
@@ -183,7 +133,7 @@ def _check_environment(trace: StoredTrace) -> Iterator[Finding]:
         yield unchecked("environment", detail)
     elif gpu is not None:
         recorded["gpu_driver"], now["gpu_driver"] = driver, driver_version()
-    yield from _compared("environment", recorded, now, _ENVIRONMENT)
+    yield from compared("environment", recorded, now, _ENVIRONMENT)
 
 
 def _installed(name: str) -> str:
@@ -195,11 +145,3 @@ def _installed(name: str) -> str:
         return version(name)
     except (PackageNotFoundError, ValueError):
         return "not installed"
-
-
-def _compared(
-    check: str, recorded: dict[str, Any], now: dict[str, Any], remedy: str = MAKE_AGAIN
-) -> Iterator[Finding]:
-    changes = [f"{key}: {old} → {new}" for key, old, new in differing(recorded, now)]
-    if changes:
-        yield stale(check, "; ".join(changes), remedy)
