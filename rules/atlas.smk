@@ -21,8 +21,8 @@ rule join_traces:
         spec=lambda wildcards: SELECTED.joined_specification(wildcards.paper),
         experiments=below_results("experiments"),
     shell:
-        "fedatlas join-traces --spec {params.spec:q} --experiments {params.experiments:q}"
-        " --output {output:q} > {log:q} 2>&1"
+        "fedatlas join-traces --spec @<(printf %s {params.spec:q})"
+        " --experiments {params.experiments:q} --output {output:q} > {log:q} 2>&1"
 
 
 rule join_papers:
@@ -41,7 +41,7 @@ rule join_papers:
         kept=lambda wildcards: SELECTED.kept_runs(Path(RESULTS)),
     shell:
         "fedatlas join-papers --output {output.atlas:q} --contents {output.contents:q}"
-        " --kept {params.kept:q} {input.papers:q} 2>&1 | tee {log:q}"
+        " --kept @<(printf %s {params.kept:q}) {input.papers:q} 2>&1 | tee {log:q}"
 
 
 rule write_summary:
@@ -85,5 +85,5 @@ rule write_explorer:
     params:
         shows=SELECTED.runs_shown(),
     shell:
-        "fedatlas explorer {input.atlas:q} {input.claims:q} --shows {params.shows:q}"
+        "fedatlas explorer {input.atlas:q} {input.claims:q} --shows @<(printf %s {params.shows:q})"
         " --output {output.page:q} > {log:q} 2>&1"

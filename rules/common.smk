@@ -81,6 +81,10 @@ def option(name):
     return lambda wildcards, input: f"--{name} {input[name]}" if input[name] else ""
 
 
+# Linux passes at most 128 KiB as one argument and 2 MiB in all. What grows with experiments, that is
+# specifications and lists of traces, passes through pipes: --spec @<(printf %s {params.spec:q}).
+
+
 def placed(text):
     """The text with the folder of results, as commands are told it."""
     return text.replace(places.RESULTS, RESULTS)

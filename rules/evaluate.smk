@@ -14,8 +14,8 @@ rule select_points:
         spec=of_experiment(specifications.value, "selection"),
         tuning=lambda wildcards: placed(results.tuning_options(PLAN, wildcards.experiment)),
     shell:
-        "fedatlas select --spec {params.spec:q} {params.tuning} --output {output:q} {input.traces:q}"
-        " > {log:q} 2>&1"
+        "fedatlas select --spec @<(printf %s {params.spec:q}) {params.tuning} --output {output:q}"
+        " @<(printf '%s\\n' {input.traces:q}) > {log:q} 2>&1"
 
 
 rule tabulate_results:
@@ -28,8 +28,8 @@ rule tabulate_results:
     log:
         "<logs>/table/{experiment}.log",
     shell:
-        "fedatlas table --selection {input.selection:q} --output {output:q} {input.traces:q}"
-        " > {log:q} 2>&1"
+        "fedatlas table --selection {input.selection:q} --output {output:q}"
+        " @<(printf '%s\\n' {input.traces:q}) > {log:q} 2>&1"
 
 
 rule draw_figure:
@@ -46,8 +46,9 @@ rule draw_figure:
         spec=of_experiment(specifications.figure),
         notes=lambda wildcards: PLAN.experiments[wildcards.experiment].notes,
     shell:
-        "fedatlas figure --spec {params.spec:q} --selection {input.selection:q}"
-        " --output {output.svg:q} --output {output.png:q} {input.traces:q} > {log:q} 2>&1"
+        "fedatlas figure --spec @<(printf %s {params.spec:q}) --selection {input.selection:q}"
+        " --output {output.svg:q} --output {output.png:q}"
+        " @<(printf '%s\\n' {input.traces:q}) > {log:q} 2>&1"
 
 
 rule judge_claims:
@@ -70,9 +71,9 @@ rule judge_claims:
         attacks=option("attacks"),
         leaks=option("leaks"),
     shell:
-        "fedatlas judge --spec {params.spec:q} --selection {input.selection:q} {params.landscape}"
-        " {params.budgets} {params.attacks} {params.leaks} --output {output:q} {input.traces:q}"
-        " > {log:q} 2>&1"
+        "fedatlas judge --spec @<(printf %s {params.spec:q}) --selection {input.selection:q}"
+        " {params.landscape} {params.budgets} {params.attacks} {params.leaks} --output {output:q}"
+        " @<(printf '%s\\n' {input.traces:q}) > {log:q} 2>&1"
 
 
 rule collect_claims:

@@ -31,5 +31,5 @@ for silos in sorted({partition.silos for partition in PLAN.partitions.values()})
             silos=lambda wildcards, output: " ".join(f"--silo {silo}" for silo in output.silos),
             test=option("test"),
         shell:
-            "fedatlas shard {input.data:q} --spec {params.spec:q} {params.silos} {params.test}"
-            " --manifest {output.manifest:q} > {log:q} 2>&1"
+            "fedatlas shard {input.data:q} --spec @<(printf %s {params.spec:q})"
+            " {params.silos} {params.test} --manifest {output.manifest:q} > {log:q} 2>&1"

@@ -21,8 +21,8 @@ rule tabulate_leaks:
     params:
         objective=of_experiment(specifications.value, "objective"),
     shell:
-        "fedatlas leaks {input.rows:q} --spec {params.objective:q} --output {output.leaks:q}"
-        " --recovery {output.recovery:q} > {log:q} 2>&1"
+        "fedatlas leaks {input.rows:q} --spec @<(printf %s {params.objective:q})"
+        " --output {output.leaks:q} --recovery {output.recovery:q} > {log:q} 2>&1"
 
 
 rule draw_recovery:
@@ -81,7 +81,7 @@ rule compute_landscape:
     params:
         spec=of_experiment(specifications.keys, "objective", "landscape"),
     shell:
-        "fedatlas landscape {input.rows:q} --spec {params.spec:q} --output {output:q}"
+        "fedatlas landscape {input.rows:q} --spec @<(printf %s {params.spec:q}) --output {output:q}"
         " > {log:q} 2>&1"
 
 
@@ -114,7 +114,7 @@ rule compute_budgets:
     params:
         spec=of_experiment(specifications.privacy, "budgets"),
     shell:
-        "fedatlas budgets --spec {params.spec:q} --output {output.budgets:q}"
+        "fedatlas budgets --spec @<(printf %s {params.spec:q}) --output {output.budgets:q}"
         " --conditions {output.conditions:q} > {log:q} 2>&1"
 
 
@@ -130,7 +130,7 @@ rule draw_budgets:
     params:
         spec=of_experiment(specifications.titles),
     shell:
-        "fedatlas budgets-figure {input.budgets:q} --spec {params.spec:q}"
+        "fedatlas budgets-figure {input.budgets:q} --spec @<(printf %s {params.spec:q})"
         " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
 
 
@@ -148,8 +148,8 @@ rule tabulate_theory:
     params:
         shards=below_results("shards"),
     shell:
-        "fedatlas theory {input.traces:q} --shards {params.shards:q} --output {output:q}"
-        " > {log:q} 2>&1"
+        "fedatlas theory @<(printf '%s\\n' {input.traces:q}) --shards {params.shards:q}"
+        " --output {output:q} > {log:q} 2>&1"
 
 
 rule draw_theory:
@@ -165,7 +165,8 @@ rule draw_theory:
     params:
         spec=of_experiment(specifications.titles),
     shell:
-        "fedatlas theory-figure {input.traces:q} --theory {input.theory:q} --spec {params.spec:q}"
+        "fedatlas theory-figure @<(printf '%s\\n' {input.traces:q}) --theory {input.theory:q}"
+        " --spec @<(printf %s {params.spec:q})"
         " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
 
 
@@ -188,8 +189,9 @@ rule validate_parties:
         ],
         spec=of_experiment(specifications.validation),
     shell:
-        "fedatlas validate-parties {params.folders:q} --spec {params.spec:q} --output {output.table:q}"
-        " --curves {output.curves:q} --times {output.times:q} > {log:q} 2>&1"
+        "fedatlas validate-parties {params.folders:q} --spec @<(printf %s {params.spec:q})"
+        " --output {output.table:q} --curves {output.curves:q} --times {output.times:q}"
+        " > {log:q} 2>&1"
 
 
 rule draw_validation:
@@ -219,8 +221,8 @@ rule draw_graphs:
     params:
         spec=of_experiment(specifications.graphs),
     shell:
-        "fedatlas graphs --spec {params.spec:q} --output {output.svg:q} --output {output.png:q}"
-        " > {log:q} 2>&1"
+        "fedatlas graphs --spec @<(printf %s {params.spec:q}) --output {output.svg:q}"
+        " --output {output.png:q} > {log:q} 2>&1"
 
 
 rule attack_budgets:
@@ -235,4 +237,4 @@ rule attack_budgets:
     params:
         spec=of_experiment(specifications.privacy, "privacy_audit"),
     shell:
-        "fedatlas attacks --spec {params.spec:q} --output {output:q} > {log:q} 2>&1"
+        "fedatlas attacks --spec @<(printf %s {params.spec:q}) --output {output:q} > {log:q} 2>&1"

@@ -21,8 +21,8 @@ rule find_optimum:
     params:
         objective=lambda wildcards: specifications.of(PLAN.objectives[wildcards.objective]),
     shell:
-        "fedatlas optimum {input.rows:q} --spec {params.objective:q} --output {output:q}"
-        " > {log:q} 2>&1"
+        "fedatlas optimum {input.rows:q} --spec @<(printf %s {params.objective:q})"
+        " --output {output:q} > {log:q} 2>&1"
 
 
 rule train_run:
@@ -47,7 +47,8 @@ rule train_run:
         spec=lambda wildcards: training.told(PLAN.run(*wildcards)),
         results=below_results(),
     shell:
-        "fedatlas train-points --spec {params.spec:q} --results {params.results:q} > {log:q} 2>&1"
+        "fedatlas train-points --spec @<(printf %s {params.spec:q}) --results {params.results:q}"
+        " > {log:q} 2>&1"
 
 
 # One rule for each job: Snakemake must know a rule's files when it reads the rule.
@@ -74,4 +75,5 @@ for job in SHARED:
             spec=lambda wildcards, job=job: training.told(*job.specs),
             results=below_results(),
         shell:
-            "fedatlas train-points --spec {params.spec:q} --results {params.results:q} > {log:q} 2>&1"
+            "fedatlas train-points --spec @<(printf %s {params.spec:q}) --results {params.results:q}"
+            " > {log:q} 2>&1"

@@ -284,7 +284,7 @@ def test_thinning_that_leaves_too_little_is_refused(spec, message):
         ({"cut": {"widht": 2}}, "key 'cut': there is no axis 'widht'; axes are columns, time"),
         ({"clients": 8, "samples": 7}, "key 'samples', value 7: fewer than the 8 clients"),
         ({"test": 2.0}, "key 'test', value 2.0: must be a share"),
-        ({"active": 1}, "unknown key 'active'; allowed keys: binary, clients, cut, intercept, kind"),
+        ({"active": 1}, "unknown key 'active'; allowed keys: binary, clients, cut, intercept"),
     ],
 )  # fmt: skip
 def test_partitions_that_make_no_sense_are_refused(changes, message):

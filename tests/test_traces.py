@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import xarray as xr
@@ -14,6 +15,7 @@ from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.schema.runs import RecordEvery
 from fedatlas.traces.netcdf import write_netcdf
+from fedatlas.traces.seal import seal
 from fedatlas.traces.trace import FORMAT, build_trace, read_trace, record_schedule, write_trace
 from trace_factory import auroc_trace, falling_trace, linear_trace, make_trace, tiered_trace
 
@@ -51,6 +53,18 @@ def test_record_schedules_by_first_rounds(rounds, every, first):
 def test_a_record_schedule_begins_with_round_0_and_rises(every):
     with pytest.raises(ValidationError, match=r"must begin with round 0|greater than"):
         TypeAdapter(RecordEvery).validate_python(every)
+
+
+def test_a_trace_is_read_however_large_but_not_what_only_claims_to_be(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedatlas.traces.contents._MOST_BYTES", 1000)
+    trace = falling_trace([0.5] * 40)
+    write_trace(trace, tmp_path / "large.nc")
+    assert read_trace(tmp_path / "large.nc").identical(trace)
+    with h5py.File(tmp_path / "claims.nc", "w") as file:
+        file.create_dataset("objective", (1000, 1000), "f8", chunks=(10, 10))  # nothing written
+    seal(tmp_path / "claims.nc")
+    with pytest.raises(FedatlasError, match="claims 8000000 bytes of values, more than the file"):
+        read_trace(tmp_path / "claims.nc")
 
 
 @pytest.mark.parametrize(

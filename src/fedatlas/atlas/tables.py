@@ -11,6 +11,8 @@ import json
 import zlib
 from typing import Any, NamedTuple
 
+from fedatlas.errors import FedatlasError
+
 FORMAT = "fedatlas table 1"
 SUFFIX = ".parquet"
 #: Keys of the file's metadata.
@@ -50,7 +52,13 @@ KEYS = {
 
 def packed_index(index: dict[str, Any]) -> bytes:
     """JSON, compressed: thousands of specifications are much alike."""
-    return base64.b64encode(zlib.compress(json.dumps(index).encode(), 9))
+    text = json.dumps(index).encode()
+    if len(text) > _MOST_BYTES:
+        raise FedatlasError(
+            f"what is stated of {len(index['traces'])} traces takes {len(text)} bytes, and a table "
+            f"holds at most {_MOST_BYTES}; export fewer experiments at a time"
+        )
+    return base64.b64encode(zlib.compress(text, 9))
 
 
 def unpacked_index(packed: bytes) -> dict[str, Any]:

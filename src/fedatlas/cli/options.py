@@ -51,9 +51,27 @@ Catalogues = Annotated[
 ]
 Lock = Annotated[Path, typer.Option(help="Where sums of raw files without one are kept.")]
 Output = Annotated[Path, typer.Option(help="File to write.")]
-TraceFiles = Annotated[list[Path], typer.Argument(help="Trace files (.nc) of the experiment.")]
+
+
+def _listed(files: list[Path] | None) -> list[Path]:
+    """The files, in place of @FILE those that FILE names, one a line."""
+    found: list[Path] = []
+    for file in files or ():
+        if str(file).startswith("@"):
+            try:
+                lines = Path(str(file)[1:]).read_text(encoding="utf-8").split("\n")
+            except (OSError, ValueError) as error:
+                raise FedatlasError(f"{file}: cannot be read as a list of files: {error}") from None
+            found += map(Path, filter(None, lines))
+        else:
+            found.append(file)
+    return found
+
+
+_TRACES = "Trace files (.nc) of the experiment, or @FILE that lists them"
+TraceFiles = Annotated[list[Path], typer.Argument(help=f"{_TRACES}.", callback=_listed)]
 AnyTraceFiles = Annotated[
-    list[Path] | None, typer.Argument(help="Trace files (.nc) of the experiment, if it has any.")
+    list[Path] | None, typer.Argument(help=f"{_TRACES}, if it has any.", callback=_listed)
 ]
 Configuration = Annotated[
     Path,

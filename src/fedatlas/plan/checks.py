@@ -29,12 +29,20 @@ from fedatlas.schema.partitions import (
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.assignment import silo_blocks, train_and_test_rows
 
+#: Characters of a file's name, to which suffixes and those of temporary files are added.
+LONGEST_NAME = 200
+
 
 def check_name(name: str, where: str) -> None:
     """The name of a run or of a grid point can be a file name."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
         raise FedatlasError(
             f"{where}: '{name}' becomes a file name: use letters, digits, '.', '_', '+' and '-'"
+        )
+    if len(name) > LONGEST_NAME:
+        raise FedatlasError(
+            f"{where}: '{name}' becomes a file name: it has {len(name)} characters, and at most "
+            f"{LONGEST_NAME} fit; vary fewer hyper-parameters at a time, or shorten it"
         )
 
 

@@ -20,6 +20,11 @@ def _part(prefix: str, number: float | None) -> list[str]:
     return [] if number is None else [f"{prefix}{number!r}"]
 
 
+def _shortened(text: str) -> str:
+    """A list in a slug, or its digest if it is long: file names have an end."""
+    return text if len(text) <= 40 else text_digest(text)[:16]
+
+
 class BinaryClasses(Model):
     """Labels made binary, and one class made rare among the training rows.
 
@@ -60,9 +65,7 @@ class BinaryClasses(Model):
         labels = "_".join(names)
         if whole and len(names) > 2 and last - first == len(names) - 1:
             labels = f"{names[0]}to{names[-1]}"
-        elif len(labels) > 40:  # file names have an end
-            labels = text_digest(labels)[:16]
-        return f"positive{labels}-keep{self.keep_negative!r}-{self.keep_positive!r}"
+        return f"positive{_shortened(labels)}-keep{self.keep_negative!r}-{self.keep_positive!r}"
 
     def labels(self, raw: np.ndarray) -> np.ndarray:
         """±1 of each raw label, (n,) float64."""
@@ -376,7 +379,12 @@ class TieredPartition(_ClientPartition):
         """A file-name-safe name that no other specification has; not meant to be parsed."""
         blocks = [f"{axis}{blocks}" for axis, blocks in self.cut.items()]
         clients = {self.clients} if isinstance(self.clients, int) else self.clients
-        parts = [self.kind, *blocks, f"k{'_'.join(map(str, clients))}", f"seed{self.seed}"]
+        parts = [
+            self.kind,
+            *blocks,
+            f"k{_shortened('_'.join(map(str, clients)))}",
+            f"seed{self.seed}",
+        ]
         parts += ["shared"] if self.permutation == "shared" else []
         parts += _part("first", self.samples) + self._binary_part
         return "-".join(parts + self._last_parts)
