@@ -63,7 +63,7 @@ def test_a_trace_is_read_however_large_but_not_what_only_claims_to_be(tmp_path, 
     with h5py.File(tmp_path / "claims.nc", "w") as file:
         file.create_dataset("objective", (1000, 1000), "f8", chunks=(10, 10))  # nothing written
     seal(tmp_path / "claims.nc")
-    with pytest.raises(FedatlasError, match="claims 8000000 bytes of values, more than the file"):
+    with pytest.raises(FedatlasError, match="claims 8000000 bytes of values, more than 1 GiB"):
         read_trace(tmp_path / "claims.nc")
 
 

@@ -220,7 +220,7 @@ EXPECTED: dict[Callable[[Path], Read], str] = {
     jpeg_of_four_gigapixels: "decompression bomb",
     checkpoint_of_a_quintillion_values: "",
     checkpoint_that_unpacks_to_half_a_gibibyte: "",
-    netcdf_of_a_trillion_values: "bytes of values, more than 1073741824",
+    netcdf_of_a_trillion_values: "bytes of values, more than 1 GiB",
     netcdf_with_a_link_to_another_file: "'objective' is a link",
     netcdf_with_the_bytes_of_another_file: "no variable whose values lie in this file",
     yaml_that_is_deep: "nested more than 100 deep",

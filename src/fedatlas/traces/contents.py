@@ -58,7 +58,7 @@ def checked_children(
         claimed += child.get_space().get_simple_extent_npoints() * child.get_type().get_size()
     # Values that are stored take the file's room: we write them without compression.
     if claimed > max(_MOST_BYTES, h5i.get_file_id(group).get_filesize()):
-        raise ValueError(f"claims {claimed} bytes of values, more than the file can hold")
+        raise ValueError(f"claims {claimed} bytes of values, more than 1 GiB and than its own size")
     return children
 
 
