@@ -555,7 +555,8 @@ def test_targets_of_accuracies_are_in_their_own_units(opened):
         (("gradient_norm", "hours", 0.9), "cost: 'hours' is none of bytes"),
         (("gradient_norm", "objective", 0.9), "cost: 'objective' is none of bytes"),
         (("gradient_norm", "round", 0.0), "must be above 0"),
-        (("train_accuracy", "round", 1.0), "must be below 1"),
+        (("train_accuracy", "round", 1.0), "must lie below 1"),
+        (("suboptimality", "round", 9e-11), "to which f. is known"),
     ],
 )
 def test_what_cannot_be_asked_is_said(opened, asked, said):

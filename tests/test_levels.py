@@ -286,6 +286,24 @@ def test_a_cost_does_not_depend_on_how_often_a_line_was_recorded(rate, every, ta
     assert found.before <= found.cost <= found.after
 
 
+@given(exponent=st.integers(-200, -17), zeros=st.integers(1, 3))
+def test_zero_reaches_every_target_and_a_small_value_those_above_it(exponent, zeros):
+    target, small = 10.0**exponent, np.full(zeros, 10.0 ** (exponent + 1))
+    trace = make_trace([[1.0, 1e-13, *np.zeros(zeros)], [1.0, 1e-13, *small]])
+    level = log_target("gradient_norm", target)
+    found = cost_to_reach(trace, "gradient_norm", "round", level)
+    assert found == pytest.approx([20, INF])
+    perfect = auroc_trace([[0.5, 0.99, 1.0], [0.5, 0.99, 1 - 1e-8]])
+    level = log_target("test_auroc", 1 - 1e-9)
+    assert cost_to_reach(perfect, "test_auroc", "round", level) == pytest.approx([20, INF])
+
+
+def test_suboptimality_is_known_to_the_accuracy_of_the_optimum_only():
+    trace = vertical_trace([[0.3, 1e-3, 0.0]])
+    assert cost_to_reach(trace, "suboptimality", "round", -10.0) == pytest.approx([20])
+    assert cost_to_reach(trace, "suboptimality", "round", -10.1) == [INF]
+
+
 def test_a_target_met_at_the_start_costs_the_first_record():
     trace = falling_trace([0.1, 0.5], cost_scale=[1, 2])
     assert cost_to_reach(trace, "gradient_norm", "round", 1).tolist() == [10, 10]

@@ -412,6 +412,27 @@ def test_test_rows_are_said_to_be_these_or_widen_the_interval():
     assert resampled.effect.high > fixed.effect.high
 
 
+def test_a_level_below_what_is_known_is_told_as_a_bound():
+    a, b = (vertical_trace(np.outer(SIX, [0.3, end])) for end in (-1e-13, 1e-3))
+    found = verdict(final("better_final", "suboptimality"), a=a, b=b)
+    assert found.evidence.startswith("suboptimality at the end: a ≤ 1e-10, b 0.001;")
+    a, b = (make_trace(np.outer(SIX, [0.3, end])) for end in (0.0, 1e-3))
+    found = verdict(final("better_final", "gradient_norm"), a=a, b=b)
+    assert "a ≤ 2.22e-16, b 0.001;" in found.evidence
+    # Costs that are small are no such levels.
+    cheap = vertical_trace(np.array([[1.0, 0.1]] * 6), epochs=1e-11)
+    dear = vertical_trace(np.array([[1.0, 0.1]] * 6), epochs=1e-8)
+    asked = to_target("faster", 0.2, measurement="suboptimality", cost="update_epoch")
+    assert "≤" not in verdict(asked, a=cheap, b=dear).evidence.partition(":")[2]
+
+
+@pytest.mark.parametrize("target", [9.9e-11, 1e-300])
+def test_a_target_below_what_is_known_is_refused(target):
+    with pytest.raises(ValidationError, match="lies below 1e-10, to which f. is known"):
+        CostToTargetTest(**to_target("faster", target, measurement="suboptimality"))
+    CostToTargetTest(**to_target("faster", target, measurement="gradient_norm"))
+
+
 def test_fragile_ends():
     values = np.linspace(0.5, 0.9, 41)
     late = np.where(np.arange(41) < 30, 0.5, 0.95)

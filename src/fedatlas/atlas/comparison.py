@@ -27,7 +27,7 @@ from fedatlas.evaluation.levels import (
     smallest,
 )
 from fedatlas.schema.cost_names import COSTS, declared_network, link_latencies
-from fedatlas.schema.measurements import LARGER_IS_BETTER, LEVELS, MEASUREMENTS
+from fedatlas.schema.measurements import LEVELS, MEASUREMENTS, check_reachable
 
 # Of runs, over the seeds that did not diverge.
 _AT_END = ("final", "final_low", "final_high", "final_median", "final_lowest", "final_highest")
@@ -52,7 +52,7 @@ def compare(
     metric: a measurement that has a best value, such as "suboptimality" or "test_auroc".
     cost: one or several of those that traces count, "bytes", "exchanges", "latency(100)" or
         "network(latency=0.05, bandwidth=1e6, gradient=1e-5)".
-    target: in units of the metric.
+    target: in units of the metric; of sub-optimality at least 1e-10, to which f* is known.
     experiments: names or patterns such as "vfb2-*", all by default. runs: names, or experiment/run.
     all_points: whether runs are at all points of their grids, not at the selected one only.
     against: published traces, whose runs of the same problem stand beside ours. published: names or
@@ -75,9 +75,10 @@ def compare(
             f"metric: '{metric}' has no best value to approach: name one of {', '.join(LEVELS)}"
             f"{similar(metric, LEVELS)}"
         )
-    if not (target < 1 if metric in LARGER_IS_BETTER else 0 < target < np.inf):
-        bound = "below 1" if metric in LARGER_IS_BETTER else "above 0"
-        raise FedatlasError(f"target: {target:g}, but a target of {metric} must be {bound}")
+    try:
+        check_reachable(metric, target)
+    except ValueError as error:
+        raise FedatlasError(str(error)) from None
     costs = [_known(name) for name in ([cost] if isinstance(cost, str) else cost)]
     with measured(
         *(atlas, metric, costs),

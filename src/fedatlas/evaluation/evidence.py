@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedatlas.evaluation.levels import smallest, value_at
+from fedatlas.evaluation.levels import value_at
 from fedatlas.schema.claims import Effect
 from fedatlas.schema.cost_names import AXES, declared_network, link_latencies
 from fedatlas.schema.measurements import LARGER_IS_BETTER
@@ -135,8 +135,8 @@ def target_name(measurement: str, level: float) -> str:
     if measurement not in LARGER_IS_BETTER:
         return f"{measurement} ≤ {number(level)}"
     # Three digits of the distance to 1, or 0.99996 were 1.
-    decimals = 2 - math.floor(max(level, np.log10(smallest(measurement))))
-    return f"{measurement} ≥ {round(value_at(measurement, level), decimals):.9g}"
+    decimals = 2 - math.floor(level)
+    return f"{measurement} ≥ {round(value_at(measurement, level), decimals):.15g}"
 
 
 def unit_of(cost: str) -> str:

@@ -54,7 +54,7 @@ class LeadTest(ComparisonTest, PairTest, ABC):
         told = "; ".join(
             f"{lead.subject}: "
             + ", ".join(
-                told_ends(run, values, self.unit)
+                told_ends(run, values, self.unit, self.measurement)
                 for run, values in zip(self.runs, lead.losses, strict=True)
             )
             for lead in (narrow, wide)

@@ -15,12 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedatlas.evaluation.costs import Trace, column, cost_axis, specification
-from fedatlas.schema.measurements import LARGER_IS_BETTER
+from fedatlas.schema.measurements import LARGER_IS_BETTER, OPTIMUM_ACCURACY
 
 # Exact zeros have a level too, one that does not decide a mean alone.
 _SMALLEST = float(np.finfo(np.float64).eps)
-# f* is known to 1e-10; a difference from it may be smaller, or negative, by rounding.
-_SMALLEST_SUBOPTIMALITY = 1e-10
 # Likewise for perfect records: below a million samples no error rate is smaller.
 _SMALLEST_DISTANCE_TO_ONE = 1e-6
 
@@ -29,7 +27,7 @@ def smallest(measurement: str) -> float:
     """The distance to its best value below which a measurement's values are not told apart."""
     if measurement in LARGER_IS_BETTER:
         return _SMALLEST_DISTANCE_TO_ONE
-    return _SMALLEST_SUBOPTIMALITY if measurement == "suboptimality" else _SMALLEST
+    return OPTIMUM_ACCURACY if measurement == "suboptimality" else _SMALLEST
 
 
 def shown_floor(measurement: str) -> float:
@@ -52,10 +50,18 @@ def _distance(measurement: str, values: Any) -> Any:
     return 1 - values if measurement in LARGER_IS_BETTER else values
 
 
-def log_measurement(trace: Trace, measurement: str) -> np.ndarray:
-    """Levels by record, (seeds, records); smaller is better, that of the start where deceptive."""
+def log_measurement(trace: Trace, measurement: str, target: float = np.inf) -> np.ndarray:
+    """Levels by record, (seeds, records); smaller is better, that of the start where deceptive.
+
+    target: a level that may lie below `smallest`. Values are then told apart as far down as it,
+    but for sub-optimality, which is known no better.
+    """
     distances = _distance(measurement, column(trace, measurement))
-    levels = np.log10(np.maximum(distances, smallest(measurement)))
+    floor = np.log10(smallest(measurement))
+    if measurement != "suboptimality":
+        floor = min(floor, target)
+    with np.errstate(divide="ignore"):
+        levels = np.maximum(np.log10(np.maximum(distances, 0.0)), floor)
     return np.where(deceptive(trace, measurement), np.maximum(levels, levels[:, :1]), levels)
 
 
@@ -171,7 +177,7 @@ def crossings(
 
     stays: from when on all its records are at the level.
     """
-    levels, costs = log_measurement(trace, measurement), cost_axis(trace, cost)
+    levels, costs = log_measurement(trace, measurement, target), cost_axis(trace, cost)
     below = (levels <= target) & ~diverged(trace)[:, None]
     if stays:
         below = np.logical_and.accumulate(below[:, ::-1], axis=1)[:, ::-1]

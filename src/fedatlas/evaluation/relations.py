@@ -19,8 +19,15 @@ from fedatlas.evaluation.comparison import (
     median_interval,
 )
 from fedatlas.evaluation.costs import Trace, column
-from fedatlas.evaluation.evidence import counts, effect_told, mean_of, number
-from fedatlas.evaluation.levels import deceptive, diverged, log_measurement, mean_along, reached
+from fedatlas.evaluation.evidence import counts, effect_told, level_name, mean_of, number
+from fedatlas.evaluation.levels import (
+    deceptive,
+    diverged,
+    log_measurement,
+    mean_along,
+    reached,
+    smallest,
+)
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.claims import ClaimTest, Finding, PairTest
 from fedatlas.schema.cost_names import Cost
@@ -112,7 +119,8 @@ class ComparisonTest(ClaimTest, ABC):
         outcome, effect = results.compare(
             advantages(*losses), self.aim, self.unit, traces, measurement
         )
-        told = ", ".join(told_ends(name, values, self.unit) for name, values in named)
+        of = measurement if what in (measurement, level_name(measurement)) else None
+        told = ", ".join(told_ends(name, values, self.unit, of) for name, values in named)
         words = ("higher", "lower") if measurement in LARGER_IS_BETTER else ("lower", "higher")
         near = 0 < abs(effect.estimate) < _spread(losses)
         small = ", less than the spread of seeds" if near else ""
@@ -223,9 +231,15 @@ def starting_losses(trace: Trace, measurement: str) -> np.ndarray:
     return losses
 
 
-def told_ends(name: str, losses: np.ndarray, unit: str) -> str:
-    """The mean of losses over seeds, in the measurement's own direction."""
-    return mean_of(name, losses, partial(loss_told, unit=unit))
+def told_ends(name: str, losses: np.ndarray, unit: str, measurement: str | None) -> str:
+    """The mean of losses over seeds, in the measurement's own direction.
+
+    It is an upper bound where a seed's level lies below what is told apart. measurement: that of
+    levels; None where losses are costs.
+    """
+    floor = -np.inf if measurement is None else np.log10(smallest(measurement))
+    cut_off = unit == "decades" and bool((losses <= floor).any())
+    return mean_of(f"{name} ≤" if cut_off else name, losses, partial(loss_told, unit=unit))
 
 
 def loss_told(loss: float, unit: str) -> str:

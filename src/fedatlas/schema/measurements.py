@@ -1,11 +1,15 @@
 """What traces measure: names, long names, units, and which values are best."""
 
+import math
 from collections.abc import Collection
 from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator
 
 from fedatlas.schema.models import Model
+
+#: f* is known to this; a difference from it may be smaller, or negative, by rounding.
+OPTIMUM_ACCURACY = 1e-10
 
 
 class Measured(NamedTuple):
@@ -83,13 +87,28 @@ LargerIsBetter = Annotated[str, _one_of([name for name in LEVELS if name in LARG
 
 
 def check_target(model: Model, measurement: str, target: float | None) -> None:
-    """Raise ValueError unless runs can surpass the target, in units of the measurement.
+    """Raise ValueError unless runs can reach the target, in units of the measurement.
 
     The default target is for measurements that are best at 0.
     """
-    if measurement not in LARGER_IS_BETTER or target is None:
+    if target is None:
         return
-    if "target" not in model.model_fields_set:
+    if measurement in LARGER_IS_BETTER and "target" not in model.model_fields_set:
         raise ValueError(f"measurement: {measurement} needs a 'target' of its own, such as 0.9")
-    if target >= 1:
-        raise ValueError(f"target: {target:g} of {measurement} must lie below 1, its best value")
+    check_reachable(measurement, target)
+
+
+def check_reachable(measurement: str, target: float) -> None:
+    """Raise ValueError for a target that is the best value, beyond it, or below what is known."""
+    if measurement in LARGER_IS_BETTER:
+        if not target < 1:
+            raise ValueError(
+                f"target: {target:g} of {measurement} must lie below 1, the best value"
+            )
+    elif not 0 < target < math.inf:
+        raise ValueError(f"target: {target:g}, but a target of {measurement} must be above 0")
+    elif measurement == "suboptimality" and target < OPTIMUM_ACCURACY:
+        raise ValueError(
+            f"target: {target:g} of suboptimality lies below {OPTIMUM_ACCURACY:g}, to which f* is "
+            f"known; choose {OPTIMUM_ACCURACY:g} or more"
+        )

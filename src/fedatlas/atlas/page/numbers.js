@@ -17,8 +17,10 @@ function isAtFloor(value, { floor }) {
 // The cost at which a seed first is within a distance, on a straight line of logarithms between two
 // records. A start that is there costs as much as the record after it, as ratios need a cost. Where
 // the objective stands above its start, a measurement hides how far away the run is: it is then no
-// nearer than the start.
-function costToReach(values, objective, costs, distance, scale) {
+// nearer than the start. Values are told apart as far down as the target, but for those below a floor.
+function costToReach(values, objective, costs, distance, measured) {
+  const { floor, smallest } = measured;
+  const scale = { ...measured, smallest: floor === null ? Math.min(smallest, distance) : smallest };
   const start = distanceOf(values[0], scale);
   const hides = (i) => scale.best !== 1 && objective !== null && objective[i] > objective[0];
   const at = (i) => {

@@ -104,12 +104,12 @@ function numbersPanel(atlas, chosen, change, copy) {
   }
 
   byId("target").addEventListener("change", ({ target }) => {
-    const { best } = atlas.measurements.get(chosen().y);
+    const { best, floor } = atlas.measurements.get(chosen().y);
     const value = target.valueAsNumber;
-    const valid = best === 1 ? value < 1 : value > 0;
+    const valid = best === 1 ? value < 1 : value > 0 && value >= floor;
     target.setAttribute("aria-invalid", String(!valid && target.value !== ""));
     if (valid || target.value === "") change({ target: valid ? value : "" }, { choice: false, claims: false });
-    else byId("message").textContent = `A target must be ${best === 1 ? "below 1" : "above 0"}.`;
+    else byId("message").textContent = `A target must be ${best === 1 ? "below 1" : floor ? `${floor} or more` : "above 0"}.`;
   });
   byId("numbers-filter").addEventListener("input", renderRows);
   const pressed = ({ target }) => target.closest("button")?.dataset ?? {};

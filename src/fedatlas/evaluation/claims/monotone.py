@@ -48,7 +48,7 @@ class MonotoneTest(ComparisonTest, RunTest):
             if not np.median(losses) < start:
                 evidence = (
                     f"{self.measurement} by {spent('round', budget)}: "
-                    f"{told_ends(f'step {step:g}', losses, self.unit)}, "
+                    f"{told_ends(f'step {step:g}', losses, self.unit, self.measurement)}, "
                     f"{loss_told(start, self.unit)} at the start; it does not converge, which the "
                     "claim excepts"
                 )
