@@ -174,8 +174,6 @@ def test_fewer_than_six_seeds_decide_nothing_and_say_what_would():
     assert found.outcome == "undecided"
     assert "(0 to ∞)" in found.evidence
     assert found.effect.needed == 6
-    # 200 rounds at a millisecond, of two runs.
-    assert found.needed_hours == pytest.approx(0.4 / 3600)
 
 
 def test_looks_widen_the_interval():
@@ -189,8 +187,8 @@ def test_looks_widen_the_interval():
 @pytest.mark.parametrize(
     ("a", "b", "expected", "evidence"),
     [
-        ([NAN] * 6, 0.1 * SPREAD, "contradicted", "a none (0 of 6 seeds), b 0.0999; ∞ times"),
-        (0.1 * SPREAD, [NAN] * 6, "reproduced", "b none (0 of 6 seeds); 0 times"),
+        ([NAN] * 6, 0.1 * SPREAD, "contradicted", "gradient_norm (the first has no value)"),
+        (0.1 * SPREAD, [NAN] * 6, "reproduced", "gradient_norm (the second has no value)"),
         ([NAN] * 6, [NAN] * 6, "not testable", "every seed of both diverged"),
         ([1e-3] * 5 + [NAN], [0.1] * 6, "undecided", "a 0.001 (5 of 6 seeds)"),
         # One lost seed vetoes nothing.
@@ -428,7 +426,7 @@ def test_a_level_below_what_is_known_is_told_as_a_bound():
 
 @pytest.mark.parametrize("target", [9.9e-11, 1e-300])
 def test_a_target_below_what_is_known_is_refused(target):
-    with pytest.raises(ValidationError, match="lies below 1e-10, to which f. is known"):
+    with pytest.raises(ValidationError, match=r"lies below 1e-10, to which f\* is known"):
         CostToTargetTest(**to_target("faster", target, measurement="suboptimality"))
     CostToTargetTest(**to_target("faster", target, measurement="gradient_norm"))
 

@@ -265,24 +265,24 @@ def power(results: Path, *rows: Verdict) -> str:
     return stream.getvalue()
 
 
-def test_what_would_decide_stands_by_its_hours_with_a_total(results):
+def test_what_would_decide_stands_by_its_seeds(results):
     known = effect(0.1, -0.1, 0.3, seeds=6, needed=34)
     rows = [
-        verdict("demo-one/long", "undecided", effect=known, needed_hours=2.0),
+        verdict("demo-one/long", "undecided", effect=known),
         verdict("demo-one/many", "undecided", effect=effect(0.01, -0.1, 0.1, seeds=6)),
-        verdict("demo-one/cases", "undecided", effect=known, needed_hours=1.0),
-        verdict("demo-one/cases", "undecided", "step [1]", effect=known, needed_hours=0.5),
+        verdict("demo-one/cases", "undecided", effect=known),
+        verdict("demo-one/cases", "undecided", "step [1]", effect=known),
         verdict("demo-one/cases", "reproduced", "step [2]", effect=known),
         verdict("demo-one/done", "reproduced", effect=known),
         verdict("demo-one/one-seed", "undecided", effect=effect(0.1, seeds=1)),
         verdict("demo-one/words", "undecided"),
     ]
     text = power(results, *rows)
-    assert text.splitlines()[:-1] == [
-        "demo-one/cases, step [1]",
-        "    0.794 times (0.501 to 1.26) by 6 seeds; 34 needed, about 30 minutes on one core",
+    assert text.splitlines() == [
         "demo-one/long",
-        "    0.794 times (0.501 to 1.26) by 6 seeds; 34 needed, about 2 hours on one core",
+        "    0.794 times (0.501 to 1.26) by 6 seeds; 34 needed",
+        "demo-one/cases, step [1]",
+        "    0.794 times (0.501 to 1.26) by 6 seeds; 34 needed",
         "demo-one/many",
         "    0.977 times (0.794 to 1.26) by 6 seeds; more than 200 needed",
         "demo-one/one-seed",
@@ -290,11 +290,6 @@ def test_what_would_decide_stands_by_its_hours_with_a_total(results):
         "demo-one/words",
         "    without an effect of its own",
     ]
-    # The sentence is not counted beside its case.
-    assert text.splitlines()[-1] == (
-        "All together: about 2.5 hours on one core, or less where claims share runs. "
-        "Not counted: 3 of unknown time."
-    )
 
 
 @pytest.mark.parametrize(
@@ -302,14 +297,16 @@ def test_what_would_decide_stands_by_its_hours_with_a_total(results):
     [
         (0.0, "no difference, and no interval, by 2 seeds; 6 needed"),
         (0.1, "0.794 times, and no interval, by 2 seeds; 6 needed"),
-        (math.inf, "by 2 seeds a run diverged: mend that first, as more seeds say nothing of it"),
+        (
+            math.inf,
+            "by 2 seeds a run has no value: mend that first, more seeds will not",
+        ),
     ],
 )
 def test_few_seeds_have_no_interval(results, estimate, expected):
     unbounded = effect(estimate, -math.inf, math.inf, seeds=2, needed=6)
     lines = power(results, verdict("demo-one/few", "undecided", effect=unbounded)).splitlines()
     assert lines[1] == f"    {expected}"
-    assert lines[-1] == "How long these seeds would take is not known."
 
 
 def test_nothing_undecided_is_said_so(results):

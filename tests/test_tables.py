@@ -135,8 +135,8 @@ def test_no_verdict_leaves_the_header(tmp_path: Path):
     path = tmp_path / "claims.csv"
     path.write_text(verdicts_to_csv([]))
     assert path.read_text() == (
-        "claim,case,paper,source,statement,question,outcome,evidence,fragile,needed_hours,cases,"
-        "estimate,low,high,smallest,unit,seeds,published,needed,p\n"
+        "claim,case,paper,source,statement,question,outcome,evidence,fragile,cases,"
+        "estimate,low,high,smallest,unit,seeds,published,needed,p,repeats\n"
     )
     assert read_verdicts(path) == []
 
@@ -187,14 +187,14 @@ numbers = st.floats(allow_nan=False)
         published=st.none() | numbers,
         needed=st.none() | st.integers(1, 200),
         p=st.none() | numbers,
+        repeats=st.integers(0, 20),
     ),
-    hours=st.none() | numbers,
 )
 def test_every_number_of_an_effect_survives_csv(
-    tmp_path_factory: pytest.TempPathFactory, effect: Effect, hours: float | None
+    tmp_path_factory: pytest.TempPathFactory, effect: Effect
 ):
     path = tmp_path_factory.getbasetemp() / "claims.csv"
-    given = replace(a_verdict(), effect=effect, needed_hours=hours, cases="most")
+    given = replace(a_verdict(), effect=effect, cases="most")
     path.write_bytes(verdicts_to_csv([given]).encode())
     assert read_verdicts(path) == [given]
 
@@ -271,7 +271,7 @@ def test_the_page_tells_every_outcome_its_counts_and_its_corrections():
     place = cells.index("fmgda, our own questions")
     assert cells[place + 1 : place + 15] == [*"11000", "0", *"000", *"11116"]
     assert "3 cases, of which the worst counts" in page
-    assert "about 34 seeds in all, about 1.4 hours on one core, would decide" in page
+    assert "about 34 seeds in all would decide" in page
     assert "more than 200 seeds in all would decide" in page
     assert "fragile: no difference at half the budget" in page
 

@@ -182,16 +182,21 @@ def _assembled(
     hyper_parameters: dict[str, Any] | None = None,
     tuning_seeds: Sequence[int] = (),
     split: dict[str, Any] | None = None,
+    random: bool = True,
     **measured: Any,
 ) -> xr.Dataset:
     """Variables by record, NaN where values (seeds, records) are.
 
-    split: what the partition states besides, such as its test rows. measured: further
+    split: what the partition states besides, such as its test rows. random: whether objectives
+    differ by seed, by parts of 1e8 at least, as draws have it. measured: further
     measurements, or others in place of those in variables.
     """
     lost = np.isnan(values)
     variables = {name: np.where(lost, np.nan, value) for name, value in variables.items()}
     variables |= {name: np.asarray(value, dtype=float) for name, value in measured.items()}
+    if random:
+        by_seed = 1 + 1e-8 * np.arange(len(values))
+        variables["objective"] = variables["objective"] * by_seed[:, None]
     specification = {
         "hyper_parameters": {"step_size": step} if hyper_parameters is None else hyper_parameters,
         "rounds": int(_rounds(values, schedule)[-1]),

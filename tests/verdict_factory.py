@@ -50,7 +50,6 @@ def every_outcome(experiment: str = "fmgda-fig2") -> list[Verdict]:
             "undecided",
             "step 0.3",
             effect=effect(0.1, -0.05, 0.3, needed=34),
-            needed_hours=1.4,
         ),
         verdict(
             f"{experiment}/every-step",

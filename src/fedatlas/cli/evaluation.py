@@ -147,7 +147,7 @@ def summary(results: ResultsFolder = Path("results")) -> None:
 
 
 def power(results: ResultsFolder = Path("results")) -> None:
-    """Say how many seeds, and hours, would decide each undecided claim."""
+    """Say how many seeds would decide each undecided claim."""
     from rich.console import Console
 
     from fedatlas.evaluation.power import print_power

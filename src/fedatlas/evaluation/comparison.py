@@ -90,6 +90,13 @@ def median_interval(
     return Interval(estimate, low, high)
 
 
+def interval_of(gaps: np.ndarray, confidence: float, overlap: float, repeats: int) -> Interval:
+    """As `median_interval`, but of one observation that other seeds repeat that alone."""
+    if len(gaps) == 1 and repeats:
+        return Interval(*map(float, np.repeat(gaps, 3)))
+    return median_interval(gaps, confidence, overlap)
+
+
 def decide(interval: Interval, aim: Aim) -> Outcome:
     """The outcome of an interval; `OUTCOMES` says what each means."""
     low, high, smallest = interval.low, interval.high, aim.smallest
@@ -120,13 +127,15 @@ def compare(
     *,
     confidence: float = CONFIDENCE,
     overlap: float = 0.0,
+    repeats: int = 0,
 ) -> tuple[Outcome, Effect]:
     """The outcome of advantages (seeds,), and the effect.
 
+    repeats: how many more seeds coincide with these. One observation that others repeat is exact.
     The printed advantage is a mean of the paper's trials, whose spread is taken to be ours: what is
     "surely less" is below all of its own 95 % interval.
     """
-    interval, published = median_interval(gaps, confidence, overlap), aim.published
+    interval, published = interval_of(gaps, confidence, overlap, repeats), aim.published
     if aim.published is not None:
         aim = replace(aim, published=aim.published - _error_of_printed(gaps, aim.trials))
     outcome = decide(interval, aim)
@@ -142,8 +151,9 @@ def compare(
         # Where these had a good chance and did not decide, it takes more than these.
         needed=None if needed is None else max(needed, len(gaps) + 1),
         p=_p_value(gaps, aim, outcome, confidence, overlap),
+        repeats=repeats,
     )
-    return outcome, effect
+    return outcome, replace(effect, p=None, needed=None) if effect.exact else effect
 
 
 def _error_of_printed(gaps: np.ndarray, trials: int) -> float:

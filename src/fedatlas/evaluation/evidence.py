@@ -19,6 +19,8 @@ def effect_told(effect: Effect, what: str, smaller: str, larger: str) -> str:
     """
     if effect.unit == "decades":
         ratio, bounds = ratios_told(effect)
+        if np.isinf(effect.estimate):
+            return f"{ratio} of {what} {bounds}"
         return f"{_named(-effect.estimate) or ratio} the {what} {bounds}"
     if np.isnan(effect.estimate):
         return f"{what}: unknown"
@@ -32,6 +34,12 @@ def ratios_told(effect: Effect) -> tuple[str, str]:
     what is not 1 as 1: "1 times (1 to 1)" says nothing.
     """
     low, middle, high = (-effect.high, -effect.estimate, -effect.low)
+    if np.isinf(middle):
+        reaches = f"; from {number(low)} times on" if np.isfinite(low) else ""
+        reaches += f"; up to {number(high)} times" if np.isfinite(high) else ""
+        return "no ratio", f"({_without(effect)} has no value{reaches})"
+    if effect.exact:
+        return f"{number(middle)} times", "(exact)"
     if low == middle == high == 0:
         return "exactly 1 times", "(the same under every seed)"
     told: list[str] = []
@@ -50,7 +58,18 @@ def difference_told(effect: Effect, positive: str, negative: str) -> str:
     """An effect that is a difference, by its size and a word for its direction."""
     sign, word = (1, positive) if effect.estimate >= 0 else (-1, negative)
     low, high = sorted([sign * effect.low, sign * effect.high])
+    if np.isinf(effect.estimate):
+        at_least = f"; {plain(low)} {word} or more" if np.isfinite(low) else ""
+        return f"no difference can be told ({_without(effect)} has no value{at_least})"
+    if effect.exact:
+        return f"{plain(abs(effect.estimate))} {word} (exact)"
     return f"{plain(abs(effect.estimate))} {word} ({plain(low)} to {plain(high)})"
+
+
+def _without(effect: Effect) -> str:
+    """Which of two has no value, where an estimate is infinite."""
+    side = "second" if effect.estimate > 0 else "first"
+    return f"the {side}" if effect.low == effect.high else f"the {side}'s typical seed"
 
 
 #: Ratios that have a name, told where the estimate is as near as `_NAMED_WITHIN`.
@@ -84,7 +103,14 @@ def counts(effect: Effect) -> str:
     if effect.published is not None:
         shown = number(effect.published) if effect.unit == "decades" else plain(effect.published)
         told += f"; the paper's is {shown}"
-    return told
+    return told + repeats_told(effect)
+
+
+def repeats_told(effect: Effect) -> str:
+    """Which seeds are no observations; empty where all are."""
+    if effect.repeats and effect.seeds == 1:
+        return f"; all {effect.repeats + 1} seeds coincide: one observation"
+    return f"; {effect.repeats} seeds repeat others and are not counted" if effect.repeats else ""
 
 
 def smallest_told(effect: Effect) -> str:

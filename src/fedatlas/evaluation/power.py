@@ -1,4 +1,4 @@
-"""What would decide the verdicts that are undecided: seeds, and hours on one core."""
+"""How many seeds would decide the verdicts that are undecided."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -6,13 +6,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fedatlas.evaluation.verdict_words import hours_told, in_short, seeds_needed
+from fedatlas.evaluation.verdict_words import in_short, seeds_needed
 from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts
 from fedatlas.schema.claims import Effect
 
 
 def print_power(results: Path, console: Console) -> None:
-    """Print what would decide each undecided verdict of the judged experiments, by its hours."""
+    """Print what would decide each undecided verdict that is judged, fewest seeds first."""
     files = sorted(results.glob("experiments/*/claims.csv"))
     if not files:
         _line(console, f"{results}: nothing is judged yet")
@@ -22,20 +22,9 @@ def print_power(results: Path, console: Console) -> None:
         several = "s" * (len(files) != 1)
         _line(console, f"Nothing is undecided in {len(files)} judged experiment{several}.")
         return
-    for verdict in sorted(found, key=_hours):
+    for verdict in sorted(found, key=_needed):
         name = f"{verdict.claim}, {verdict.case}" if verdict.case else verdict.claim
         _line(console, f"{name}\n    {_told(verdict)}")
-    _line(console, _together([verdict.needed_hours for verdict in found]))
-
-
-def _together(hours: Sequence[float | None]) -> str:
-    """The time of all that have one."""
-    known = [each for each in hours if each is not None]
-    if not known:
-        return "How long these seeds would take is not known."
-    unknown = len(hours) - len(known)
-    told = f"All together: {hours_told(sum(known))} on one core, or less where claims share runs."
-    return told + (f" Not counted: {unknown} of unknown time." if unknown else "")
 
 
 def undecided(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
@@ -49,14 +38,13 @@ def undecided(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
 
 def _told(verdict: Verdict) -> str:
     """The effect so far, and what would decide."""
-    effect, hours = verdict.effect, verdict.needed_hours
+    effect = verdict.effect
     if effect is None:
         return "without an effect of its own"
     seeds = f"{effect.seeds} seed{'s' * (effect.seeds != 1)}"
     if math.isinf(effect.estimate):
-        return f"by {seeds} a run diverged: mend that first, as more seeds say nothing of it"
-    time = "" if hours is None else f", {hours_told(hours)} on one core"
-    return f"{_so_far(effect)} by {seeds}; {seeds_needed(effect)} needed{time}"
+        return f"by {seeds} a run has no value: mend that first, more seeds will not"
+    return f"{_so_far(effect)} by {seeds}; {seeds_needed(effect)} needed"
 
 
 def _so_far(effect: Effect) -> str:
@@ -68,8 +56,10 @@ def _so_far(effect: Effect) -> str:
     return f"{in_short(effect).partition(' (')[0]}, and no interval,"
 
 
-def _hours(verdict: Verdict) -> float:
-    return math.inf if verdict.needed_hours is None else verdict.needed_hours
+def _needed(verdict: Verdict) -> float:
+    """Seeds in all; infinite where that is not known."""
+    effect = verdict.effect
+    return math.inf if effect is None or effect.needed is None else effect.needed
 
 
 def _line(console: Console, text: str) -> None:

@@ -16,7 +16,6 @@ from fedatlas.evaluation.comparison import (
     Interval,
     advantages,
     decide,
-    median_interval,
 )
 from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.evidence import counts, effect_told, level_name, mean_of, number
@@ -126,8 +125,7 @@ class ComparisonTest(ClaimTest, ABC):
         small = ", less than the spread of seeds" if near else ""
         evidence = f"{subject}: {told}; {effect_told(effect, what, *words)}{small}"
         evidence += f"; {counts(effect)}{results.of_test_rows(traces, measurement)}"
-        seconds = results.seconds_of_a_seed(traces) if outcome == "undecided" else None
-        return Finding("", outcome, evidence, effect, seconds=seconds)
+        return Finding("", outcome, evidence, effect)
 
 
 class RelationTest(ComparisonTest, PairTest, ABC):
@@ -275,15 +273,20 @@ def judged_by(budget: float, judge: Callable[[float], Finding], *, start: float 
 
 
 def as_far_as_resolved(
-    results: Results, finding: Finding, gaps: Sequence[np.ndarray], aim: Aim
+    results: Results,
+    finding: Finding,
+    traces: Sequence[Trace],
+    gaps: Sequence[np.ndarray],
+    aim: Aim,
 ) -> Finding:
     """What remains of the finding wherever between two records targets were met.
 
-    gaps: the least and the largest advantages (seeds,) that records leave open.
+    traces: that were compared. gaps: the least and the largest advantages (seeds,) that records
+    leave open.
     """
     if finding.outcome == "undecided":
         return finding
-    least, most = (median_interval(extreme, results.confidence) for extreme in gaps)
+    least, most = (results.interval(extreme, traces) for extreme in gaps)
     outcome = decide(Interval(np.nan, least.low, most.high), aim)
     if outcome != finding.outcome:
         reason = "below resolution: records are too far apart to tell, or end too early"

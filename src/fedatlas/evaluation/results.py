@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comparison import CONFIDENCE, Aim, compare
+from fedatlas.evaluation.comparison import CONFIDENCE, Aim, Interval, compare, interval_of
 from fedatlas.evaluation.costs import Trace, column, specification
 from fedatlas.evaluation.selection import Choice, Effort, Traces, tuning_told
 from fedatlas.evaluation.stationary_points import Surface
@@ -47,9 +47,21 @@ class Results:
     def compare(
         self, gaps: np.ndarray, aim: Aim, unit: str, traces: Iterable[Trace], measurement: str
     ) -> tuple[Outcome, Effect]:
-        """As `comparison.compare`, with the variation that the traces' test rows add."""
+        """As `comparison.compare`, of seeds that differ; test rows may add to their spread."""
         overlap = max(resampled_overlap(trace, measurement) for trace in traces)
-        return compare(gaps, aim, unit, confidence=self.confidence, overlap=overlap)
+        own = observations(gaps, traces)
+        return compare(
+            own,
+            *(aim, unit),
+            confidence=self.confidence,
+            overlap=overlap,
+            repeats=len(gaps) - len(own),
+        )
+
+    def interval(self, gaps: np.ndarray, traces: Iterable[Trace]) -> Interval:
+        """Of advantages (seeds,), as `compare` has it where no test rows count."""
+        own = observations(gaps, traces)
+        return interval_of(own, self.confidence, 0.0, len(gaps) - len(own))
 
     @property
     def confidence(self) -> float:
@@ -63,13 +75,6 @@ class Results:
             not resampled_overlap(trace, measurement) for trace in traces
         )
         return "; for these test rows" if fixed else ""
-
-    @staticmethod
-    def seconds_of_a_seed(traces: Iterable[Trace]) -> float:
-        """About how long one more seed of all these runs takes in rounds."""
-        spent = [np.fmax.reduce(column(trace, "wall_time"), axis=1) for trace in traces]
-        healthy = [seconds[np.isfinite(seconds)] for seconds in spent]
-        return float(sum(seconds.mean() for seconds in healthy if len(seconds)))
 
     def points_by_step(self, run: str) -> dict[float, str]:
         """The run's points by effective step size, from small to large."""
@@ -118,6 +123,21 @@ class Results:
         if made is None:
             raise FedatlasError(f"needs the {name}, --{name}")
         return made
+
+
+def observations(gaps: np.ndarray, traces: Iterable[Trace]) -> np.ndarray:
+    """The advantages (seeds,) of seeds whose runs differ: of coinciding seeds the first counts.
+
+    Seeds coincide where nothing is random, or where draws are the same: in the advantage and in the
+    objective at every record of every trace, to nine digits, as arithmetic may differ by seed.
+    """
+    runs = np.column_stack([gaps, *(column(trace, "objective") for trace in traces)])
+    digits, power = np.frexp(runs)
+    rows = np.ldexp(np.round(digits, 9), power) + 0.0
+    first: dict[bytes, int] = {}
+    for place, row in enumerate(rows):
+        first.setdefault(row.tobytes(), place)
+    return gaps[list(first.values())]
 
 
 def resampled_overlap(trace: Trace, measurement: str) -> float:

@@ -12,7 +12,7 @@ from pydantic import Field, PositiveFloat, model_validator
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import Direction, advantages
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import level, plain, target_name, unit_of
+from fedatlas.evaluation.evidence import level, plain, repeats_told, target_name, unit_of
 from fedatlas.evaluation.levels import Crossings, crossings, log_target
 from fedatlas.evaluation.relations import FACTORS, ComparisonTest, as_far_as_resolved, judged_again
 from fedatlas.evaluation.results import Results
@@ -110,9 +110,8 @@ class SlopeTest(ComparisonTest, ABC):
         shown = f"{plain(effect.estimate)} ({plain(effect.low)} to {plain(effect.high)})"
         what = f"below {self.expected:g} by" if alone else "lower than theirs by"
         counted = self.counted_told(aim.smallest) if alone else f"{aim.smallest:g} counts"
-        evidence = f"{told}; slope {what} {shown}; {counted}"
-        seconds = results.seconds_of_a_seed(traces) if outcome == "undecided" else None
-        finding = Finding("", outcome, evidence, effect, seconds=seconds)
+        evidence = f"{told}; slope {what} {shown}; {counted}{repeats_told(effect)}"
+        finding = Finding("", outcome, evidence, effect)
         # The highest slope of ours against the lowest of theirs, and the other way round.
         gaps = [
             self._gaps(
@@ -123,7 +122,7 @@ class SlopeTest(ComparisonTest, ABC):
             )
             for lowest in (False, True)
         ]
-        return as_far_as_resolved(results, finding, gaps, aim)
+        return as_far_as_resolved(results, finding, traces, gaps, aim)
 
     def _gaps(self, slopes: Sequence[np.ndarray]) -> np.ndarray:
         """(seeds,) how much lower the first slopes are than the others, or than is expected."""

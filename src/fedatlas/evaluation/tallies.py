@@ -102,7 +102,7 @@ def _as_clear_as_can_be(verdict: Verdict, outcome: Outcome, seeds: int | None) -
     if verdict.outcome in ("not testable", "compatible", "incompatible"):
         return verdict
     effect = verdict.effect
-    if effect is not None:
+    if effect is not None and not effect.exact:
         effect = replace(effect, p=_smallest_p(effect.seeds if seeds is None else seeds))
     return replace(verdict, outcome=outcome, effect=effect)
 
@@ -115,8 +115,8 @@ def _smallest_p(seeds: int) -> float:
 
 def _seeds(tested: Collection[str], verdicts: Sequence[Verdict]) -> tuple[int, ...]:
     """Of how many seeds the tests of these claims are."""
-    found = {each.effect.seeds for each in verdicts if each.effect and each.claim in tested}
-    return tuple(sorted(found))
+    effects = [each.effect for each in verdicts if each.effect and each.claim in tested]
+    return tuple(sorted({effect.seeds for effect in effects if not effect.exact}))
 
 
 def families(verdicts: Sequence[Verdict]) -> dict[tuple[str, str], list[Verdict]]:

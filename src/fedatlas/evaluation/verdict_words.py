@@ -50,6 +50,8 @@ def in_short(effect: Effect) -> str:
 def in_full(effect: Effect) -> str:
     """As `in_short`, with what counts and the number of seeds."""
     seeds = f"{effect.seeds} seed{'s' * (effect.seeds != 1)}"
+    if effect.exact:
+        seeds = "one observation"
     return "; ".join([in_short(effect), *([counts(effect)] if effect.smallest else []), seeds])
 
 
@@ -57,12 +59,11 @@ def would_decide(verdict: Verdict) -> str:
     """What would decide a verdict that is undecided; empty where that is not known or needed."""
     if verdict.outcome != "undecided" or verdict.effect is None:
         return ""
-    seeds, hours = seeds_needed(verdict.effect), verdict.needed_hours
+    seeds = seeds_needed(verdict.effect)
     if seeds == UNKNOWN:
         return ""
-    time = "" if hours is None else f", {hours_told(hours)} on one core,"
     about = "" if verdict.effect.needed is None else "about "
-    return f"{about}{seeds} seeds in all{time} would decide"
+    return f"{about}{seeds} seeds in all would decide"
 
 
 def seeds_needed(effect: Effect) -> str:
@@ -71,12 +72,3 @@ def seeds_needed(effect: Effect) -> str:
         return str(effect.needed)
     # One seed has no spread; a p-value is that of a decided case, by which a sentence is told.
     return UNKNOWN if effect.seeds < 2 or effect.p is not None else f"more than {MOST_SEEDS}"
-
-
-def hours_told(hours: float) -> str:
-    """About a time, in the unit that suits it."""
-    for size, unit in ((1.0, "hour"), (1 / 60, "minute")):
-        if hours >= size:
-            shown = f"{hours / size:.2g}"
-            return f"about {float(shown):g} {unit}{'s' * (shown != '1')}"
-    return "less than a minute"

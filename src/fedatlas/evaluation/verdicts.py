@@ -19,8 +19,7 @@ class Verdict:
     """One row of claims.csv: a sentence, or one of its cases.
 
     claim: experiment and id. case: empty for the sentence as a whole. effect: None where nothing
-    is compared over seeds. needed_hours: what the missing seeds take on one core, in rounds.
-    cases: of how many of its cases the sentence speaks.
+    is compared over seeds. cases: of how many of its cases the sentence speaks.
     """
 
     claim: str
@@ -32,7 +31,6 @@ class Verdict:
     outcome: Outcome
     evidence: str
     fragile: str = ""
-    needed_hours: float | None = None
     cases: Quantifier = "all"
     effect: Effect | None = None
 
@@ -67,7 +65,6 @@ def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results
                 outcome=finding.outcome,
                 evidence=finding.evidence,
                 fragile=finding.fragile,
-                needed_hours=_hours(finding),
                 cases=claim.cases,
                 effect=finding.effect,
             )
@@ -83,20 +80,13 @@ def _with_sentence(claim: Claim, findings: list[Finding]) -> list[Finding]:
     if len(findings) == 1:
         (only,) = findings
         evidence = f"{only.case}: {only.evidence}"
-        return [Finding("", only.outcome, evidence, only.effect, only.fragile, only.seconds)]
+        return [Finding("", only.outcome, evidence, only.effect, only.fragile)]
     outcome = together_of(findings, claim.cases)
     counts = Counter[str](finding.outcome for finding in findings)
     evidence = ", ".join(f"{counts[kind]} {kind}" for kind in OUTCOMES if counts[kind])
     fragile = [finding.case for finding in findings if finding.fragile]
     words = f"in {', '.join(fragile)}" if fragile else ""
     return [Finding("", outcome, f"{len(findings)} cases: {evidence}", fragile=words), *findings]
-
-
-def _hours(finding: Finding) -> float | None:
-    effect = finding.effect
-    if effect is None or effect.needed is None or finding.seconds is None:
-        return None
-    return (effect.needed - effect.seeds) * finding.seconds / 3600
 
 
 def verdicts_to_csv(verdicts: Sequence[Verdict]) -> str:
@@ -118,8 +108,7 @@ def _verdict(row: Mapping[str, str]) -> Verdict:
     if row["outcome"] not in get_args(Outcome):
         raise ValueError(f"outcome '{row['outcome']}' is none of {', '.join(OUTCOMES)}")
     own = {name: row[name] for name in _OWN}
-    hours = _number(own.pop("needed_hours"))
-    return Verdict(**own, needed_hours=hours, effect=_effect(row))  # type: ignore[arg-type]
+    return Verdict(**own, effect=_effect(row))  # type: ignore[arg-type]
 
 
 def _effect(row: Mapping[str, str]) -> Effect | None:
@@ -133,6 +122,7 @@ def _effect(row: Mapping[str, str]) -> Effect | None:
         published=_number(row["published"]),
         needed=int(row["needed"]) if row["needed"] else None,
         p=_number(row["p"]),
+        repeats=int(row["repeats"]),
     )
 
 
@@ -162,14 +152,16 @@ def under_test(verdicts: Sequence[Verdict]) -> list[tuple[Verdict, float]]:
     """Sentences that rest on comparisons over seeds, with their one-sided p.
 
     It is 1 where nothing is reproduced or contradicted: those tests were made, too. Published
-    numbers are no tests of a direction.
+    numbers are no tests of a direction, and exact comparisons are no tests.
     """
     cases, found = cases_of(verdicts), []
     for sentence in sentences(verdicts):
         own = cases.get(sentence.claim, [])
-        compared = any(each.effect for each in (sentence, *own))
+        compared = any(each.effect and not each.effect.exact for each in (sentence, *own))
         if compared and sentence.outcome not in ("not testable", "compatible", "incompatible"):
-            found.append((sentence, _sentence_p(sentence, own)))
+            p = _sentence_p(sentence, own)
+            if p > 0:  # otherwise exact cases decide it
+                found.append((sentence, p))
     return found
 
 
@@ -189,17 +181,21 @@ def _sentence_p(sentence: Verdict, cases: Sequence[Verdict]) -> float:
     spoken = [case for case in cases if case.outcome != "not testable"]
     if not spoken:
         return 1.0
-    p_values = sorted(
-        case.effect.p
-        if case.outcome == sentence.outcome and case.effect and case.effect.p is not None
-        else 1.0
-        for case in spoken
-    )
+    p_values = sorted(_case_p(case, sentence.outcome) for case in spoken)
     if sentence.cases == "most":
         taken = len(spoken) // 2 + 1
     else:
         taken = len(spoken) if sentence.outcome == "reproduced" else 1
     return min(1.0, (len(spoken) - taken + 1) * p_values[taken - 1])
+
+
+def _case_p(case: Verdict, outcome: Outcome) -> float:
+    """Of a case for the sentence's outcome; an exact case is certain."""
+    if case.outcome != outcome or case.effect is None:
+        return 1.0
+    if case.effect.exact:
+        return 0.0
+    return 1.0 if case.effect.p is None else case.effect.p
 
 
 def verdict_summary(verdicts: Sequence[Verdict]) -> str:

@@ -54,8 +54,9 @@ class Effect:
 
     estimate: the median of the paired differences. low, high: its interval. smallest: the smallest
     effect that counts. published: the paper's, where it prints one. unit: "decades" of a ratio, or
-    that of the measurement. seeds: pairs. needed: seeds that would probably decide, where undecided
-    and known. p: one-sided, of the sign test behind "reproduced" and "contradicted".
+    that of the measurement. seeds: pairs, each of which differs from all others. repeats: further
+    pairs, which coincide with one of them. needed: seeds that would probably decide, where
+    undecided and known. p: one-sided, of the sign test behind "reproduced" and "contradicted".
     """
 
     estimate: float
@@ -67,14 +68,19 @@ class Effect:
     published: float | None = None
     needed: int | None = None
     p: float | None = None
+    repeats: int = 0
+
+    @property
+    def exact(self) -> bool:
+        """Whether all seeds coincide: nothing is random, so there is no interval and no p."""
+        return self.seeds == 1 and self.repeats > 0 and self.low == self.high
 
 
 @dataclass(frozen=True)
 class Finding:
     """The outcome of one case of a claim.
 
-    fragile: where another target or budget gives another outcome, in words. seconds: what one more
-    seed of the compared runs takes, where an effect is undecided.
+    fragile: where another target or budget gives another outcome, in words.
     """
 
     case: str
@@ -82,7 +88,6 @@ class Finding:
     evidence: str
     effect: Effect | None = None
     fragile: str = ""
-    seconds: float | None = None
 
 
 class ClaimTest(Model, ABC):

@@ -86,8 +86,7 @@ class ConvergenceOrderTest(ComparisonTest, RunTest):
             f"{self.run}: {told}; the {ours} leaves "
             f"{effect_told(effect, f'residual of the {other}', '', '')}; {counts(effect)}"
         )
-        seconds = results.seconds_of_a_seed([trace]) if outcome == "undecided" else None
-        return Finding("", outcome, evidence, effect, seconds=seconds)
+        return Finding("", outcome, evidence, effect)
 
 
 class Fit(NamedTuple):

@@ -69,4 +69,4 @@ class CostToTargetTest(RelationTest):
         )
         first, second = found
         gaps = advantages(first.after, second.before), advantages(first.before, second.after)
-        return as_far_as_resolved(results, finding, gaps, self.aim)
+        return as_far_as_resolved(results, finding, traces, gaps, self.aim)

@@ -102,8 +102,7 @@ class ErrorScalingTest(Lines, BoundTest):
         slope, low, high = (self.power - one for one in (effect.estimate, effect.high, effect.low))
         evidence = f"{of}: {told}; slope {plain(slope)} ({plain(low)} to {plain(high)}), "
         evidence += f"at most {self.power:g} claimed; {counts(effect)}"
-        seconds = results.seconds_of_a_seed(traces) if outcome == "undecided" else None
-        return Finding("", outcome, evidence, effect, seconds=seconds)
+        return Finding("", outcome, evidence, effect)
 
     def _sizes(self, traces: Sequence[Trace]) -> np.ndarray:
         return rising(traces, [self._size_of(trace) for trace in traces], self.size)

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.evaluation.costs import Trace, specification
-from fedatlas.evaluation.evidence import plain
+from fedatlas.evaluation.evidence import plain, repeats_told
 from fedatlas.evaluation.levels import common_budget, mean_along
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.slopes import BoundTest, rising
@@ -70,12 +70,9 @@ class HorizonRateTest(BoundTest):
         of = "a power of 1/(K + 1)" if self.base is None else "an exponent per iteration"
         evidence = (
             f"{subject}; its square falls with {of} of {found[0]} ({found[1]} to {found[2]}), "
-            f"printed {plain(printed)}; a tenth of it counts"
+            f"printed {plain(printed)}; a tenth of it counts{repeats_told(effect)}"
         )
-        seconds = results.seconds_of_a_seed(traces) if outcome == "undecided" else None
-        yield from results.with_tuning(
-            [Finding("", outcome, evidence, effect, seconds=seconds)], *self.series
-        )
+        yield from results.with_tuning([Finding("", outcome, evidence, effect)], *self.series)
 
     def _end(self, trace: Trace, window: float) -> np.ndarray:
         """(seeds,) logarithms of levels at the end."""

@@ -6,10 +6,10 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from fedatlas.evaluation.comparison import ROUNDING
 from fedatlas.evaluation.costs import column
-from fedatlas.evaluation.evidence import mean_of, plain
+from fedatlas.evaluation.evidence import mean_of, plain, repeats_told
 from fedatlas.evaluation.levels import diverged
 from fedatlas.evaluation.prediction import Printed, prediction_interval
-from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.results import Results, observations
 from fedatlas.schema.claims import Effect, Finding, Outcome, RunTest
 from fedatlas.schema.measurements import Measurement
 
@@ -51,9 +51,10 @@ class PublishedMeasurementTest(RunTest):
         if lost.any():
             return Finding("", "not testable", f"{evidence}; a lost seed leaves no mean")
         printed = Printed(self.value, self.trials, self.spread)
-        interval = prediction_interval(ours, printed, results.confidence)
+        own = observations(ours, [trace])
+        interval = prediction_interval(own, printed, results.confidence)
         if interval is None:
-            return Finding("", "undecided", f"{evidence}; one seed shows no spread")
+            return Finding("", "undecided", f"{evidence}; one observation shows no spread")
         inside = interval.low <= ROUNDING and interval.high >= -ROUNDING
         outcome: Outcome = "compatible" if inside else "incompatible"
         effect = Effect(
@@ -62,12 +63,13 @@ class PublishedMeasurementTest(RunTest):
             high=interval.high,
             smallest=0.0,
             unit=self.measurement,
-            seeds=len(ours),
+            seeds=len(own),
             published=0.0,
+            repeats=len(ours) - len(own),
         )
         evidence += (
             f"; ours minus the published {plain(interval.estimate)} "
-            f"({plain(interval.low)} to {plain(interval.high)})"
+            f"({plain(interval.low)} to {plain(interval.high)}){repeats_told(effect)}"
         )
         return Finding("", outcome, evidence, effect)
 
