@@ -211,7 +211,7 @@ def test_values_are_read_when_they_are_used(opened):
     trace = atlas[PLACES[0]].to_dataset()
     indexes = {"seed", "record"}
     assert {name for name, values in trace.variables.items() if values._in_memory} == indexes
-    assert trace["objective"].to_numpy().tolist() == [[1, 1, 1]] * 2
+    assert trace["train_accuracy"].to_numpy().tolist() == [[0.9, 0.9, 0.9]] * 2
 
 
 def test_a_group_is_what_xarray_itself_reads(tmp_path):
