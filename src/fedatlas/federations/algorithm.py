@@ -1,8 +1,10 @@
 """What a method is: frozen hyper-parameters with two pure functions, `start` and `round`."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
@@ -11,6 +13,11 @@ from fedatlas.schema.models import Model
 from fedatlas.schema.objectives import ClassificationObjective, Objective, PolyakObjective
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
+
+if TYPE_CHECKING:  # an edit there trains methods without budgets no more
+    from fedatlas.privacy.accountants import Budget
+    from fedatlas.privacy.conditions import Condition
+    from fedatlas.privacy.exposure import Exposure
 
 
 class Smoothness(Protocol):
@@ -70,6 +77,8 @@ class Algorithm(Model, ABC):
     partition_kind: ClassVar[str]  # of the partitions that it works on
     min_max: ClassVar[bool] = False  # whether it solves min–max problems, or minimises
     on_graphs: ClassVar[bool] = False  # whether clients are agents on graphs, without a server
+    #: Whether clients around a server do not wait for each other; None where that is plain to see.
+    asynchronous: ClassVar[bool | None] = None
 
     @abstractmethod
     def start(self, problem: Any, network: Any, x0: Any) -> Any:
@@ -92,6 +101,29 @@ class Algorithm(Model, ABC):
         """Theorems' step bounds at a problem's or its constants' smoothness; none by default."""
         return []
 
+    def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
+        """Privacy spent by this number of iterations, by the name of the accounting.
+
+        Of methods around a server and on graphs. The paper's own accounting comes first. Where it
+        has none, the first one holds for the update that runs, under the assumptions of
+        `privacy_statement`. Empty by default: such methods promise no privacy.
+        """
+        return {}
+
+    def conditions(self, exposure: Exposure) -> tuple[Condition, ...]:
+        """Conditions of theorems on hyper-parameters and graphs; none by default."""
+        return ()
+
+    @classmethod
+    def has_budgets(cls) -> bool:
+        """Whether the method accounts for the privacy that it spends."""
+        return cls.budgets is not Algorithm.budgets
+
+    @property
+    def privacy_statement(self) -> str:
+        """What its ε and δ rest on, and whom they protect; empty without any."""
+        return "as the method itself accounts for it" if self.has_budgets() else ""
+
     @classmethod
     def check_setting(
         cls, partition: Partition, objective: Objective, graphs: Graphs | None
@@ -108,6 +140,11 @@ class Algorithm(Model, ABC):
                 f"objective, {objective.name}, is {'' if objective.min_max else 'not '}min–max"
             )
 
+        if cls.has_budgets() and (partition.kind != "horizontal" or cls.min_max):
+            raise FedatlasError(
+                f"{cls.title} defines 'budgets', which are recorded of methods around a server and "
+                "on graphs that minimise: remove it"
+            )
         if cls.on_graphs and graphs is None:
             raise FedatlasError(f"{cls.title} works on graphs: say 'graphs'")
         if not cls.on_graphs and graphs is not None:

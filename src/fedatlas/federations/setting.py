@@ -16,6 +16,7 @@ import numpy as np
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.files import text_digest
+from fedatlas.privacy.exposure import Exposure
 from fedatlas.schema.models import only_subclass
 from fedatlas.schema.objectives import NetworkObjective
 from fedatlas.schema.runs import RunSpec
@@ -57,6 +58,8 @@ class Setting(ABC):
     shard_digests: of all files that a seed reads, by seed.
     accelerator: model, driver and CUDA of a GPU that computes.
     """
+
+    _exposure: Exposure | None = None  # what budgets of privacy depend on, where they are recorded
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         """See `open_setting`; a GPU is claimed when all files are found to be whole."""
@@ -114,8 +117,18 @@ class Setting(ABC):
         return RoundRandom(seed)
 
     def privacy(self, algorithm: Algorithm, rounds: int) -> Privacy:
-        """What the method promises in this setting."""
-        return Privacy()
+        """What the method promises, by its first accounting; a round is an iteration."""
+        if self._exposure is None:
+            return Privacy()
+        conditions = algorithm.conditions(self._exposure)
+        warnings = tuple(str(condition) for condition in conditions if condition.holds is False)
+        spent = {}
+        for budget in list(algorithm.budgets(self._exposure, rounds).values())[:1]:
+            spent = {
+                "epsilon": np.append(0.0, budget.epsilon),
+                "delta": np.append(0.0, budget.delta),
+            }
+        return Privacy(algorithm.privacy_statement, warnings, spent)
 
 
 def open_setting(spec: RunSpec, shards: Path, device: str) -> Setting:

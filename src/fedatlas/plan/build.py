@@ -14,6 +14,7 @@ from fedatlas.algorithms import algorithm_class, algorithm_names, build_algorith
 from fedatlas.data.catalogue import Catalogue, load_catalogue
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.plan.checks import (
+    check_costs,
     check_dataset,
     check_graphs,
     check_name,
@@ -195,6 +196,7 @@ def _planned(
     check_paper(experiment, papers, where)
     check_dataset(experiment, catalogue, where)
     check_tuning_seeds(experiment, where)
+    check_costs(experiment, where)
     if experiment.runs_of is not None:
         owner = experiments.get(experiment.runs_of)
         if owner is None:

@@ -9,6 +9,7 @@ from fedatlas.data.catalogue import Catalogue
 from fedatlas.data.datasets import Dataset
 from fedatlas.errors import FedatlasError, named
 from fedatlas.federations.algorithm import Algorithm
+from fedatlas.schema.cost_names import declared_network
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.objectives import (
     AucObjective,
@@ -113,6 +114,26 @@ def check_graphs(experiment: Experiment, where: str) -> None:
         raise FedatlasError(
             f"{where}: key 'graphs': no run works on graphs; {experiment.remedy('graphs')}"
         )
+
+
+def check_costs(experiment: Experiment, where: str) -> None:
+    """Runs count what claims and figures look at, as far as that is for their methods to say."""
+
+    def lacks(run: str, cost: str) -> str:
+        if reason := experiment.lacks(run, cost):
+            return reason
+        try:
+            method = algorithm_class(experiment.runs[run].algorithm)
+        except FedatlasError:  # which has its own place: where its runs are planned
+            return ""
+        if cost == "epsilon" and not method.has_budgets():
+            return "it is not private, as its method has no 'budgets'"
+        if declared_network(cost) and method.asynchronous:
+            return "its clients do not wait for each other, and their times are not simulated"
+        return ""
+
+    if fault := experiment.uncounted(lacks):
+        raise FedatlasError(f"{where}: {fault}")
 
 
 def _check_model(

@@ -22,9 +22,7 @@ def measured_by(objective: Objective, kind: str) -> tuple[str, ...]:
     return tuple(name for name in known if "agent" not in name and name != "disagreement")
 
 
-def why_not_counted(
-    cost: str, kind: str, *, on_graphs: bool, backend: Backend, network: NetworkModel | None
-) -> str:
+def why_not_counted(cost: str, kind: str, *, backend: Backend, network: NetworkModel | None) -> str:
     """Why a run over a partition of this kind does not count a cost; empty if it does.
 
     network: that of a run over parties.
@@ -39,7 +37,7 @@ def why_not_counted(
         return "its time is real: name elapsed_time"
     if cost == "elapsed_time" and not is_real:
         return "its time is simulated: name simulated_time, or say 'backend: processes'"
-    if cost == "epsilon" and not (on_graphs and kind == "horizontal"):
+    if cost == "epsilon" and kind != "horizontal":
         return "it is not private"
     if declared is not None and kind == "vertical":
         own = network.latency if network else declared.latency

@@ -1,6 +1,6 @@
 """Experiments: a figure or table of a paper, typed and validated."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import Any, ClassVar, Self
 
@@ -339,25 +339,37 @@ class Experiment(Model):
 
     def _check_what_is_looked_at(self) -> None:
         """Runs must measure or count what claims, figure and selection look at."""
-        runs, figure = tuple(self.runs), self.figure
-        looked_at: list[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = [
-            (f"claim '{claim.id}'", claim.test.runs, claim.test.measured, claim.test.counted)
-            for claim in self.claims
-        ]
-        costs = {"convergence": figure.costs, "scaling": (figure.cost,)}.get(figure.kind, ())
-        looked_at.append(("the figure", runs, figure.measurements, costs))
-        looked_at.append(("the selection", runs, (self.selection.measurement,), ()))
-        for what, named, measured, counted in looked_at:
+        for what, named, measured, _ in self._looked_at():
             for measurement, run in product(measured if self.trained else (), named):
                 self._check_measured(what, measurement, run)
+        if fault := self.uncounted(self.lacks):
+            raise ValueError(fault)
+
+    def uncounted(self, lacks: Callable[[str, str], str]) -> str:
+        """What looks at a cost that a run does not count; empty if nothing does.
+
+        lacks: why a run does not count a cost; empty if it does.
+        """
+        for what, named, _, counted in self._looked_at():
             for cost in counted:
-                lacks = {run: reason for run in named if (reason := self._lacks(run, cost))}
+                reasons = {run: reason for run in named if (reason := lacks(run, cost))}
                 # A figure's column shows the runs that count its cost, if any does.
-                if lacks and (what != "the figure" or len(lacks) == len(named)):
-                    run, reason = next(iter(lacks.items()))
-                    raise ValueError(
-                        f"{what} looks at {cost}, which run '{run}' does not count: {reason}"
-                    )
+                if reasons and (what != "the figure" or len(reasons) == len(named)):
+                    run, reason = next(iter(reasons.items()))
+                    return f"{what} looks at {cost}, which run '{run}' does not count: {reason}"
+        return ""
+
+    def _looked_at(
+        self,
+    ) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]]:
+        """What looks, at which runs, at which measurements and costs of theirs."""
+        runs, figure = tuple(self.runs), self.figure
+        for claim in self.claims:
+            test = claim.test
+            yield f"claim '{claim.id}'", test.runs, test.measured, test.counted
+        costs = {"convergence": figure.costs, "scaling": (figure.cost,)}.get(figure.kind, ())
+        yield "the figure", runs, figure.measurements, costs
+        yield "the selection", runs, (self.selection.measurement,), ()
 
     def _check_measured(self, what: str, measurement: str, run: str) -> None:
         """The run must measure it, and must have test rows if it is measured on them."""
@@ -377,12 +389,11 @@ class Experiment(Model):
         """What a run measures."""
         return measured_by(self.objective_of(run), self.partition_of(run).kind)
 
-    def _lacks(self, run: str, cost: str) -> str:
-        """Why a run does not count a cost; empty if it does."""
+    def lacks(self, run: str, cost: str) -> str:
+        """Why a run does not count a cost, whatever its method; empty if it does."""
         return why_not_counted(
             cost,
             self.partition_of(run).kind,
-            on_graphs=self.graphs is not None or self.runs[run].graphs is not None,
             backend=self.runs[run].backend,
             network=self.network_of(run),
         )

@@ -6,9 +6,11 @@ refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -38,14 +40,14 @@ class NotComparable(Exception):
 class Carried:
     """One call that carried arrays.
 
-    by: the function. given, got: arrays, as numpy. clients: whose rows they are, if the network has
-    a server and says so.
+    by: the function. given, got: arrays, as numpy. to: whom the latest
+    broadcast reached.
     """
 
     by: str
     given: tuple[np.ndarray, ...]
     got: Any
-    clients: np.ndarray | None
+    to: Sequence[int]
 
 
 @dataclass
@@ -55,7 +57,10 @@ class Observation:
     counters: of the trial. to_numpy: of the engine. workers: who take part in every round, if the
     federation says so.
     answers: of an earlier rehearsal, given in place of those of the functions `answered`.
+    shaken: whether the server gets other numbers than clients send.
     follows_states: whether parties' states are handed on as they are, not read from a file.
+    computing: the first clients, two at least, that drew minibatches at once.
+    behind: whether clients drew minibatches that the latest broadcast did not reach.
     """
 
     counters: Any
@@ -63,11 +68,14 @@ class Observation:
     workers: np.ndarray | None = None
     answers: Sequence[Carried] = ()
     answered: tuple[str, ...] = ()
+    shaken: bool = False
     follows_states: bool = True
+    computing: np.ndarray | None = None
+    behind: bool = False
     carried: list[Carried] = field(default_factory=list)
-    called: set[str] = field(default_factory=set)
+    called: Counter[str] = field(default_factory=Counter)
     _counted: dict[str, Any] = field(default_factory=dict)
-    _reached: np.ndarray | None = None
+    _reached: np.ndarray | None = None  # by the latest broadcast
     _blocks: Any = None
 
     def __post_init__(self) -> None:
@@ -93,8 +101,8 @@ class Observation:
         """Hand a call on and note it."""
         self.check_counters()
         bare = name.rpartition(".")[2]
-        self.called.add(bare)
-        self._check_given(name, bare, given, options)
+        self.called[bare] += 1
+        self._check_given(name, bare, function, given, options)
         got = function(
             *(_bare(value) for value in given),
             **{key: _bare(value) for key, value in options.items()},
@@ -108,24 +116,30 @@ class Observation:
         """The answer, by default the call's own."""
         arrays = tuple(self.to_numpy(_whole(array)).copy() for array in flat(given))
         got = _map(got, _whole)
-        clients = self.workers if self._reached is None else self._reached
-        kept = Carried(name, arrays, _map(got, _copied), clients if name == "gather" else None)
-        self.carried.append(kept)
+        to = [] if self._reached is None else self._reached.tolist()
+        self.carried.append(Carried(name, arrays, _map(got, _copied), to))
+        if self.shaken and name in INWARDS:
+            return _map(got, _shaken)
         if name not in self.answered:
             return got
         place = len(self.carried) - 1
         if place >= len(self.answers) or self.answers[place].by != name:
             raise NotComparable
+        if self.shaken and to != self.answers[place].to:
+            raise NotComparable  # the server chooses clients by what it got
         answer = self.answers[place].got
         if [array.shape for array in flat(answer)] != [array.shape for array in flat(got)]:
             raise NotComparable
         return _map(answer, _copied)
 
     def _check_given(
-        self, name: str, bare: str, given: Sequence[Any], options: dict[str, Any]
+        self, name: str, bare: str, function: Any, given: Sequence[Any], options: dict[str, Any]
     ) -> None:
         if bare == "broadcast":
             self._reached = np.asarray(options["to"])
+        if bare == "minibatches":
+            clients = signature(function).bind(*given, **options).arguments.get("clients")
+            self._note_computing(clients)
         if bare == "gather":
             self._check_rows(name, given)
         if bare == "send" and options.get("message_bytes", 1) <= 0:
@@ -140,17 +154,25 @@ class Observation:
                 "returned: only parties change their blocks, by the method's `rule`"
             )
 
+    def _note_computing(self, clients: np.ndarray | None) -> None:
+        """Note who computes; None where all take part."""
+        if clients is None:
+            return
+        if self.computing is None and len(clients) > 1:
+            self.computing = np.array(clients)
+        if self._reached is not None:
+            self.behind |= not np.isin(clients, self._reached).all()
+
     def _check_rows(self, name: str, given: Sequence[Any]) -> None:
-        """The server is sent a row from every client that takes part."""
-        reached = self.workers if self._reached is None else self._reached
+        """The server is sent rows, as many of every array; of workers, who all take part, all."""
+        rows = given[0].shape[:1] if self.workers is None else (len(self.workers),)
         for array in given:
-            shape = tuple(array.shape)
-            if len(shape) < 2 or (reached is not None and shape[0] != len(reached)):
-                taking = "the clients" if reached is None else f"{len(reached)} clients"
+            if array.ndim < 2 or array.shape[:1] != rows:
+                every = "as many of every array" if self.workers is None else f"{len(self.workers)}"
                 raise Finding(
-                    f"{name} is given an array of shape {shape}, where {taking} take part: give "
-                    "the rows (clients, …) that they send, and take sums and means of what it "
-                    "returns"
+                    f"{name} is given an array of shape {tuple(array.shape)}: give the rows "
+                    f"(clients, …) that clients send, {every}, and take sums and means of what it "
+                    "returns; one number of each client is a column, losses[:, None]"
                 )
 
 
@@ -163,9 +185,11 @@ class _Observed:
     def __getattr__(self, name: str) -> Any:
         called = f"{self._name}.{name}"
         if name.startswith("_"):
-            raise Finding(f"uses {called}, which is private: ask what docs/adding.md lists")
+            raise Finding(f"uses {called}, which is private: ask what docs/adding/method.md lists")
         if name in _NOT_FOR_METHODS:
-            raise Finding(f"uses {called}, which is not counted: ask what docs/adding.md lists")
+            raise Finding(
+                f"uses {called}, which is not counted: ask what docs/adding/method.md lists"
+            )
         value = getattr(self._target, name)
         if name in ("states", "trackers") and value is not None:
             return self._observation.of(value, called)
@@ -183,6 +207,14 @@ def _bare(value: Any) -> Any:
 
 def _whole(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, ChunkedRows) else value
+
+
+def _shaken(array: np.ndarray) -> np.ndarray:
+    """Other numbers of the same signs; those that may be indices change places in their rows."""
+    if array.dtype.kind != "f":
+        return array[..., ::-1].copy()
+    factors = np.random.default_rng(0).uniform(0.5, 2.0, array.shape)
+    return ((array + 0.1) * factors).astype(array.dtype)  # also where the start is 0
 
 
 def _copied(array: Any) -> Any:

@@ -10,10 +10,11 @@ A method is rehearsed again and again under one seed, each time but for one thin
 - with other features of all clients, while whatever comes to the server is that of the first time.
   The server's model may not change: it knows only what came over the network. Hubs of silos
   likewise, and on graphs, with other features of every second agent, the models of the others.
-- with other features of every second client. Rows that the other clients send may not change.
+- with other features of one half of the clients, then of the other half. A row that clients send
+  may change once: it depends on one client's samples.
 - with another start of the first agent. Only agents that its messages can have reached may change.
-- with another start, while clients are sent what they were sent the first time. What they send may
-  not change.
+- with a server that gets other numbers than clients send, while clients are sent what they were
+  sent the first time. What they send may not change. The start may be known to them from the start.
 
 Over parties only the first: there the network computes all that is sent.
 
@@ -60,21 +61,23 @@ log = logging.getLogger(__name__)
 # Of FedPAGE, say, a full round and others; fewer over silos, whose networks are computed in turn.
 _ROUNDS = 3
 _ROUNDS_OVER_SILOS = 2
+# What was used without being sent shows when something is sent again; not all methods send in every
+# round.
+_EXCHANGES, _MOST_ROUNDS = 2, 100
 # By federation, the functions of which a method must call one, and what is wrong if it calls none.
 _NEEDED = {
     "horizontal": (
-        (("gather",), "the server is sent nothing: call network.gather with the clients' rows"),
-        (("broadcast",), "clients are sent nothing: call network.broadcast with the model"),
+        ("gather",), "the server is sent nothing: call network.gather with the clients' rows",
     ),
-    "min_max": ((("gather",), "the server is sent nothing: call network.gather"),),
+    "min_max": (("gather",), "the server is sent nothing: call network.gather"),
     "decentralised": (
-        (("send", "release"), "agents are sent nothing: call network.states.send or .release"),
+        ("send", "release"), "agents are sent nothing: call network.states.send or .release",
     ),
     "vertical": (
-        (("dominated_updates",), "parties update nothing: call network.dominated_updates"),
+        ("dominated_updates",), "parties update nothing: call network.dominated_updates",
     ),
-    "tiered": ((("collect_models",), "hubs are sent nothing: call network.collect_models"),),
-}
+    "tiered": (("collect_models",), "hubs are sent nothing: call network.collect_models"),
+}  # fmt: skip
 
 
 def rehearse_once(spec: RunSpec, shards: Path, records: Path) -> None:
@@ -117,8 +120,12 @@ class _Played:
     """What one rehearsal showed. points: after each round, as numpy arrays."""
 
     points: list[list[np.ndarray]]
-    carried: list[Carried]
+    seen: Observation
     counted: dict[str, Any]
+
+    @property
+    def carried(self) -> list[Carried]:
+        return self.seen.carried
 
 
 class _Rehearsal:
@@ -128,7 +135,9 @@ class _Rehearsal:
         self._federation, self._folder = federation, folder
         self._spec = federation.spec
         self._method = build_algorithm(self._spec)
-        self._opened: dict[str, Setting] = {}
+        self._opened: dict[bytes, Setting] = {}
+        few = _ROUNDS_OVER_SILOS if self._spec.federation == "tiered" else _ROUNDS
+        self._rounds = min(few, self._spec.rounds)
 
     def check(self) -> None:
         """Raise a Finding for the first promise that is broken."""
@@ -154,11 +163,14 @@ class _Rehearsal:
         if kind == "horizontal":
             with suppress(NotComparable):
                 self._check_outwards(first)
+            self._check_clocks(first)
 
     def _check_inwards(self, first: _Played) -> None:
         on_graphs = self._spec.graphs is not None
-        others = "odd" if on_graphs else "all"
-        other = self._played(others, answers=first.carried, answered=INWARDS)
+        others = np.arange(self._federation.clients) % 2 == 1
+        other = self._played(
+            others if on_graphs else others | True, answers=first.carried, answered=INWARDS
+        )
         for number, (mine, now) in enumerate(zip(first.points, other.points, strict=True)):
             if on_graphs:  # an agent's model depends on its own samples, and those did not change
                 mine, now = ([array[::2] for array in part] for part in (mine, now))
@@ -186,20 +198,23 @@ class _Rehearsal:
                 )
 
     def _check_rows(self, first: _Played) -> None:
-        other = self._played("odd", answers=first.carried, answered=INWARDS)
-        for mine, now in zip(first.carried, other.carried, strict=True):
-            if mine.by != "gather" or mine.clients is None:
-                continue
-            even = mine.clients % 2 == 0
-            if not _alike([of[even] for of in mine.given], [of[even] for of in now.given]):
-                raise Finding(
-                    "a row that a client sends depends on other clients' samples: compute means "
-                    "and sums from what network.gather returns, and use `rows[clients]` of these "
-                    "clients alone"
-                )
+        half = np.arange(self._federation.clients) % 2 == 1
+        if (some := first.seen.computing) is not None:  # so that a mean of theirs is of both halves
+            half[some] = np.arange(len(some)) % 2 == 1
+        changed = []
+        for others in (half, ~half):
+            other = self._played(others, answers=first.carried, answered=INWARDS)
+            both = zip(first.carried, other.carried, strict=True)
+            changed.append([_changed(mine, now) for mine, now in both if mine.by == "gather"])
+        if any((one & two).any() for one, two in zip(*changed, strict=True)):
+            raise Finding(
+                "a row that a client sends depends on other clients' samples: compute means and "
+                "sums from what network.gather returns, and use `rows[clients]` of these clients "
+                "alone"
+            )
 
     def _check_outwards(self, first: _Played) -> None:
-        other = self._played(moved=1.0, answers=first.carried, answered=OUTWARDS)
+        other = self._played(answers=first.carried, answered=OUTWARDS, shaken=True)
         for mine, now in zip(first.carried, other.carried, strict=True):
             if mine.by == "gather" and not _alike(mine.given, now.given):
                 raise Finding(
@@ -207,28 +222,42 @@ class _Rehearsal:
                     "did not carry: compute from what network.broadcast returns"
                 )
 
+    def _check_clocks(self, first: _Played) -> None:
+        if first.seen.behind and self._method.asynchronous is None:
+            raise Finding(
+                "clients compute that the latest broadcast did not reach: write `asynchronous: "
+                "ClassVar[bool] = True` if clients do not wait for each other, whose time "
+                "network(…) does not know, or `= False` if a round waits for all its clients"
+            )
+
     def _played(
         self,
-        others: str = "nobody",
+        others: np.ndarray | None = None,
         *,
         watched: bool = False,
         resumed: bool = False,
         moved: float = 0.0,
         answers: list[Carried] | None = None,
         answered: tuple[str, ...] = (),
+        shaken: bool = False,
     ) -> _Played:
         """A rehearsal; see `TinyFederation.opened` and `Observation`.
 
-        watched: look after states and calls. resumed: read the state back after every round.
+        watched: look after states and calls, and find out how many rounds it takes until something
+        is sent twice. resumed: read the state back after every round.
         moved: added to the start, on graphs to that of the first agent.
         """
-        if others not in self._opened:
-            self._opened[others] = self._federation.opened(self._folder / others, others)
-        setting, method = self._opened[others], self._method
+        if others is None:
+            others = np.zeros(self._federation.clients, bool)
+        key = others.tobytes()
+        if key not in self._opened:
+            folder = self._folder / str(len(self._opened))
+            self._opened[key] = self._federation.opened(folder, others)
+        setting, method = self._opened[key], self._method
         trial, engine = setting.trial(0), setting.engine
         workers = getattr(trial.problem, "workers", None)
         seen = Observation(
-            trial.counters, engine.numpy, workers, answers or (), answered, not resumed
+            trial.counters, engine.numpy, workers, answers or (), answered, shaken, not resumed
         )
         problem, network = seen.of(trial.problem, "problem"), seen.of(trial.network, "network")
         random = setting.random(0)
@@ -238,9 +267,10 @@ class _Rehearsal:
             start[: 1 if self._spec.graphs is not None else None] += moved
             x0 = engine.array(start)
         state = method.start(problem, network, x0)
-        points = []
-        rounds = _ROUNDS_OVER_SILOS if self._spec.federation == "tiered" else _ROUNDS
-        for number in range(min(rounds, self._spec.rounds)):
+        points: list[list[np.ndarray]] = []
+        needed, missing = _NEEDED[self._spec.federation]
+        while len(points) < self._rounds:
+            number = len(points)
             if watched:
                 _check_kinds(state)
             before = _leaves(state)
@@ -263,16 +293,19 @@ class _Rehearsal:
             if watched and number == 0:
                 after = {name: engine.numpy(array) for name, array in _leaves(state).items()}
                 _check_numbers(copies, after, points[0], seen.carried)
+            if watched and sum(seen.called[name] for name in needed) < _EXCHANGES:
+                self._rounds = min(max(self._rounds, number + 2), _MOST_ROUNDS)
+        if answers is not None and len(seen.carried) != len(answers):
+            raise NotComparable
         if watched:
-            for functions, told in _NEEDED[self._spec.federation]:
-                if not seen.called & {*functions}:
-                    raise Finding(f"in {len(points)} rounds {told}")
+            if not any(seen.called[name] for name in needed):
+                raise Finding(f"in {len(points)} rounds {missing}")
             if trial.counters.gradient_evaluations and not trial.counters.iteration:
                 raise Finding(
                     "gradients are counted, and no step: call problem.step_done() after each "
                     "sequential step"
                 )
-        return _Played(points, seen.carried, dict(vars(trial.counters)))
+        return _Played(points, seen, dict(vars(trial.counters)))
 
 
 def _check_kinds(state: Any) -> None:
@@ -356,6 +389,15 @@ def _alike(first: Any, second: Any) -> bool:
         and np.allclose(one, other, rtol=0, atol=_rounding(one), equal_nan=True)
         for one, other in zip(first, second, strict=True)
     )
+
+
+def _changed(first: Carried, second: Carried) -> np.ndarray:
+    """Which rows differ, (clients,)."""
+    same = [
+        np.isclose(one, other, rtol=0, atol=_rounding(one), equal_nan=True)
+        for one, other in zip(first.given, second.given, strict=True)
+    ]
+    return ~np.all([one.reshape(len(one), -1).all(1) for one in same], axis=0)
 
 
 def _rounding(array: np.ndarray) -> float:

@@ -29,14 +29,14 @@ _CLIENTS = 30  # around a server, if no more take part in a round
 
 
 class TinyFederation:
-    """What a run is rehearsed on. spec: of the rehearsal, with one seed, 0."""
+    """What a run is rehearsed on. spec: of the rehearsal, with one seed, 0. clients: how many."""
 
     def __init__(self, spec: RunSpec, shards: Path) -> None:
         """shards: the folder of the run's partitions, of which only client sizes are read."""
         partition, objective = spec.partition, spec.objective
         changes: dict[str, Any] = {"samples": None, "test": None, "seed": None}
         if isinstance(partition, VerticalPartition):
-            self._clients = 1
+            self.clients = 1
             # Methods refuse more rounds in an epoch than there are samples.
             rounds = int(spec.hyper_parameters.get("rounds_per_epoch", 1))
             self._rows = max(_ROWS_OF_PARTIES, rounds)
@@ -44,12 +44,12 @@ class TinyFederation:
         else:
             folder = shards / partition.of_trial(spec.seeds[0]).slug
             sizes = client_sizes(shard_files(folder, partition.silos)[0])
-            self._clients, each = len(sizes), max(1, int(sizes.min()))
+            self.clients, each = len(sizes), max(1, int(sizes.min()))
             if spec.federation == "horizontal":  # a hundred thousand would take seconds to write
                 taking = int(spec.hyper_parameters.get("clients_per_round", 1))
-                self._clients = changes["clients"] = min(len(sizes), max(_CLIENTS, 2 * taking))
+                self.clients = changes["clients"] = min(len(sizes), max(_CLIENTS, 2 * taking))
             draws_exactly = spec.graphs is not None or isinstance(partition, TieredPartition)
-            self._rows = self._clients * (each if draws_exactly else max(2, min(each, _FEW)))
+            self._rows = self.clients * (each if draws_exactly else max(2, min(each, _FEW)))
             changes["binary"] = None
             if isinstance(partition, TieredPartition):
                 self._rows, changes["seed"] = int(sizes.sum()), 0
@@ -71,11 +71,10 @@ class TinyFederation:
             }
         )
 
-    def opened(self, folder: Path, others: str) -> Setting:
+    def opened(self, folder: Path, others: np.ndarray) -> Setting:
         """The federation on the CPU.
 
-        folder: to write shards to. others: whose features are others than those of "nobody":
-        those of "odd" clients, counted from 0, or of "all".
+        folder: to write shards to. others: (clients,), who have other features than usual.
         """
         samples, shape = self._samples(others)
         metadata: dict[str, Any] = {
@@ -97,17 +96,16 @@ class TinyFederation:
         write_shards(prepared, partition, files, target / "manifest.json")
         return open_setting(self.spec, folder, "cpu")
 
-    def _samples(self, others: str) -> tuple[Samples, tuple[int, ...] | None]:
+    def _samples(self, others: np.ndarray) -> tuple[Samples, tuple[int, ...] | None]:
         """The samples, and the shape of one if networks take them."""
         shape = self._shape
         columns = int(np.prod(shape)) if shape else self._columns
         rows = np.arange(self._rows)
-        client = rows * self._clients // self._rows
+        client = rows * self.clients // self._rows
         # Small, so that no step size makes a rehearsal overflow.
         features, changed = 0.1 * np.random.default_rng(0).standard_normal((2, self._rows, columns))
-        if others != "nobody":
-            taken = client % 2 == 1 if others == "odd" else client >= 0
-            features[taken] = changed[taken]
+        taken = others[client]
+        features[taken] = changed[taken]
         if shape is not None:
             features = features.astype(np.float32)
         # Every client has both, as far as it has two samples.

@@ -21,7 +21,6 @@ from fedatlas.privacy.accountants import (
     noise_ratio,
     worst_agent,
 )
-from fedatlas.privacy.conditions import Condition
 from fedatlas.privacy.sensitivity import single_release
 from fedatlas.schema.graphs import check_connected_and_balanced
 from fedatlas.schema.runs import RunSpec
@@ -46,7 +45,7 @@ class DecentralisedAlgorithm(Algorithm):
 
     @model_validator(mode="after")
     def _clipping_is_stated_where_privacy_rests_on_it(self) -> Self:
-        if self._has_budgets and "clipping" not in self.model_fields_set:
+        if self.has_budgets() and "clipping" not in self.model_fields_set:
             raise ValueError(
                 "'clipping' is not stated, on which every ε of this method rests: say 'clipping: "
                 "l1' or 'l2', which cuts every sample's gradient to gradient_bound/2 in that norm, "
@@ -65,15 +64,6 @@ class DecentralisedAlgorithm(Algorithm):
     def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
         """Refuse, with a FedatlasError, weights (n, n) on which the method cannot run."""
 
-    def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
-        """Privacy spent by this number of iterations, by the name of the accounting.
-
-        The paper's own accounting comes first. Where it has none, the first one holds for the
-        update that runs, under the assumptions of `privacy_statement`. Empty by default: such
-        methods promise no privacy.
-        """
-        return {}
-
     def budgets_by_horizon(self, exposure: Exposure, last: int) -> dict[str, Budget]:
         """Privacy spent by whole runs of k = 0 … K, for K = 1 … last; names as in `budgets`.
 
@@ -81,18 +71,10 @@ class DecentralisedAlgorithm(Algorithm):
         """
         return {}
 
-    def conditions(self, exposure: Exposure) -> tuple[Condition, ...]:
-        """Conditions of theorems on hyper-parameters and graphs; none by default."""
-        return ()
-
-    @property
-    def _has_budgets(self) -> bool:
-        return type(self).budgets is not DecentralisedAlgorithm.budgets
-
     @property
     def privacy_statement(self) -> str:
         """What its ε and δ rest on; empty without any."""
-        if not self._has_budgets:
+        if not self.has_budgets():
             return ""
         bound = f"C = {self.gradient_bound:g}"
         if self.clipping == "none":

@@ -3,15 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.client_shards import ClientSamples, client_sizes, read_shard
-from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
+from fedatlas.federations.client_shards import ClientSamples, fewest_samples, read_shard
 from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork, graph_weights
 from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.federations.setting import Privacy, Setting, Trial
-from fedatlas.privacy.accountants import Exposure
+from fedatlas.federations.setting import Setting, Trial
+from fedatlas.privacy.exposure import Exposure
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective, PolyakObjective
 from fedatlas.schema.runs import RunSpec
 
@@ -23,7 +19,7 @@ class DecentralisedSetting(Setting):
         super().__init__(spec, shards, device)
         self._graphs = graph_weights(spec)
         # What is promised holds for every trial.
-        fewest = min(int(client_sizes(file).min()) for (file,) in self._files.values())
+        fewest = fewest_samples(self._files.values())
         self._exposure = Exposure(fewest, self.engine.dimension, *self._graphs)
 
     def _engine(self, files: Sequence[Path]) -> GraphProblem:
@@ -34,19 +30,6 @@ class DecentralisedSetting(Setting):
         engine, counters = self.engine, GraphCounters()
         network = GraphNetwork(*self._graphs, engine.array, engine.draws, counters)
         return Trial(engine.counting(counters), network, counters, engine.start(seed))
-
-    def privacy(self, algorithm: Algorithm, rounds: int) -> Privacy:
-        """By the method's first accounting; a round is an iteration."""
-        assert isinstance(algorithm, DecentralisedAlgorithm)
-        conditions = algorithm.conditions(self._exposure)
-        warnings = tuple(str(condition) for condition in conditions if condition.holds is False)
-        spent = {}
-        for budget in list(algorithm.budgets(self._exposure, rounds).values())[:1]:
-            spent = {
-                "epsilon": np.append(0.0, budget.epsilon),
-                "delta": np.append(0.0, budget.delta),
-            }
-        return Privacy(algorithm.privacy_statement, warnings, spent)
 
 
 def _engine(spec: RunSpec, data: ClientSamples, device: str) -> GraphProblem:

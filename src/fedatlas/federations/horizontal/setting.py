@@ -3,17 +3,25 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.client_shards import read_shard
-from fedatlas.federations.counters import Counters
+from fedatlas.federations.client_shards import fewest_samples, read_shard
+from fedatlas.federations.counters import AsynchronousCounters, Counters
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.setting import Setting, Trial
 from fedatlas.federations.star_network import StarNetwork
+from fedatlas.privacy.exposure import Exposure
 from fedatlas.schema.objectives import LinearObjective
+from fedatlas.schema.runs import RunSpec
 
 
 class HorizontalSetting(Setting):
     """On "auto" the CPU: there, compiled loops over sparse rows beat a GPU's launch times."""
+
+    def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
+        super().__init__(spec, shards, device)
+        self._asynchronous = algorithm_class(spec.algorithm).asynchronous
+        self._exposure = Exposure(fewest_samples(self._files.values()), self.engine.dimension)
 
     def _claimed(self, device: str) -> str:
         if device in ("auto", "cpu"):
@@ -35,7 +43,7 @@ class HorizontalSetting(Setting):
         return TorchEngine(data, objective, self.device)
 
     def _trial(self, seed: int) -> Trial:
-        counters = Counters()
+        counters = AsynchronousCounters() if self._asynchronous else Counters()
         problem = self.engine.counting(counters)
         network = StarNetwork(problem.clients, counters)
         return Trial(problem, network, counters, problem.zeros())

@@ -1,0 +1,271 @@
+"""Correct methods of other kinds than those that are here pass; changed to cheat, they do not.
+
+FedBuff (Nguyen et al. 2022, Algorithm 1) is asynchronous: who sends did not receive the latest
+broadcast. EF21 (Richtárik et al. 2021, Algorithm 2) broadcasts and gathers before round 0. In
+Scaffnew (Mishchenko et al. 2022, Algorithm 1) clients hold x⁰ from the start, and send in some
+rounds only. In MARINA (Gorbunov et al. 2021, Algorithm 1) clients move their own copy of the model.
+"""
+
+import sys
+
+import pytest
+
+from fedatlas import algorithms
+from fedatlas.errors import FedatlasError
+from fedatlas.training.rehearsal import rehearse
+from small_federations import CLIENTS, LINEAR, LOCAL, small_shards, specification
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+HEAD = """
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import PositiveFloat, PositiveInt
+
+from fedatlas.federations.horizontal.algorithm import HorizontalAlgorithm, LocalStepsAlgorithm
+"""
+
+FEDBUFF = '''
+@dataclass(frozen=True)
+class State:
+    x: Any
+    active: Any  # (M,) clients that compute
+    held: Any  # (M, d), the model that each of them was sent
+
+class FedBuff(LocalStepsAlgorithm):
+    """K = clients_per_round, the size of the buffer; M = concurrency."""
+    title: ClassVar[str] = "FedBuff"
+    source: ClassVar[str] = "Nguyen et al. 2022, Algorithm 1"
+    asynchronous: ClassVar[bool] = True
+    concurrency: PositiveInt
+
+    def start(self, problem, network, x0):
+        active = np.arange(self.concurrency)
+        (x,) = network.broadcast(x0, to=active)
+        return State(x0, active, problem.zeros(len(active), problem.dimension) + x)
+
+    def round(self, state, problem, network, random):
+        places = random.sample(self.concurrency, self.clients_per_round)
+        y, clients = state.held[places], state.active[places]
+        batch = problem.minibatches(random, clients, self.batch_size, self.local_steps)
+        moved = y - problem.local_sgd(y, batch, self.local_step_size)
+        (delta,) = network.gather(moved)
+        x = state.x - self.server_step_size * delta.mean(0)
+        idle = np.setdiff1d(np.arange(problem.clients), state.active)
+        new = idle[random.sample(len(idle), len(places))]
+        (sent,) = network.broadcast(x, to=new)
+        active, held = state.active.copy(), state.held.copy()
+        active[places], held[places] = new, sent
+        return State(x, active, held)
+'''
+
+EF21 = """
+@dataclass(frozen=True)
+class State:
+    x: Any
+    g: Any  # the server's
+    own: Any  # (N, d), the clients'
+
+class Ef21(HorizontalAlgorithm):
+    title: ClassVar[str] = "EF21"
+    source: ClassVar[str] = "Richtárik et al. 2021, Algorithm 2, Top-1"
+    step_size: PositiveFloat
+
+    @property
+    def effective_step_size(self):
+        return self.step_size
+
+    def start(self, problem, network, x0):
+        everyone = np.arange(problem.clients)
+        (x,) = network.broadcast(x0, to=everyone)
+        own = problem.gradient(x, problem.minibatches(None, everyone, None))
+        (g,) = network.gather(own)
+        return State(x0, g.mean(0), own)
+
+    def round(self, state, problem, network, random):
+        everyone = np.arange(problem.clients)
+        following = state.x - self.step_size * state.g
+        (x,) = network.broadcast(following, to=everyone)
+        left = problem.gradient(x, problem.minibatches(random, everyone, None)) - state.own
+        place = abs(left).argmax(1)[:, None]
+        sent = np.take_along_axis(left, place, 1)
+        at, values = network.gather(place.astype(np.int32), sent)
+        change = np.zeros_like(left)
+        np.put_along_axis(change, at, values, 1)
+        own = state.own.copy()
+        own[everyone[:, None], place] += sent
+        return State(following, state.g + change.mean(0), own)
+"""
+
+SCAFFNEW = """
+@dataclass(frozen=True)
+class State:
+    x: Any
+    own: Any  # (N, d) x_i
+    h: Any  # (N, d)
+
+class Scaffnew(HorizontalAlgorithm):
+    title: ClassVar[str] = "Scaffnew"
+    source: ClassVar[str] = "Mishchenko et al. 2022, Algorithm 1"
+    step_size: PositiveFloat
+    probability: PositiveFloat
+
+    @property
+    def effective_step_size(self):
+        return self.step_size
+
+    def start(self, problem, network, x0):
+        zeros = problem.zeros(problem.clients, problem.dimension)
+        return State(x0, zeros + x0, zeros)
+
+    def round(self, state, problem, network, random):
+        everyone = np.arange(problem.clients)
+        batch = problem.minibatches(random, everyone, 2)
+        moved = state.own - self.step_size * (problem.gradient(state.own, batch) - state.h)
+        if not random.bernoulli(self.probability):
+            return State(state.x, moved, state.h)
+        share = self.step_size / self.probability
+        (sent,) = network.gather(moved - share * state.h)
+        mean = sent.mean(0)
+        (x,) = network.broadcast(mean, to=everyone)
+        return State(mean, problem.zeros(*moved.shape) + x, state.h + (x - moved) / share)
+"""
+
+MARINA = """
+@dataclass(frozen=True)
+class State:
+    x: Any  # the server's and the clients', from x⁰ and the same g
+    g: Any
+
+class Marina(HorizontalAlgorithm):
+    title: ClassVar[str] = "MARINA"
+    source: ClassVar[str] = "Gorbunov et al. 2021, Algorithm 1, without compression"
+    step_size: PositiveFloat
+
+    @property
+    def effective_step_size(self):
+        return self.step_size
+
+    def start(self, problem, network, x0):
+        everyone = np.arange(problem.clients)
+        whole = problem.minibatches(None, everyone, None)
+        (g,) = network.gather(problem.gradient(x0, whole))
+        return State(x0, g.mean(0))
+
+    def round(self, state, problem, network, random):
+        everyone = np.arange(problem.clients)
+        (g,) = network.broadcast(state.g, to=everyone)
+        x = state.x - self.step_size * g
+        batch = problem.minibatches(random, everyone, 2)
+        (change,) = network.gather(problem.gradient_difference(x, state.x, batch))
+        return State(x, state.g + change.mean(0))
+"""
+
+ONE_SHOT = '''
+@dataclass(frozen=True)
+class State:
+    k: int
+    x: Any
+    own: Any
+
+class OneShot(LocalStepsAlgorithm):
+    """Clients begin at x⁰, which they know, and send once; nothing is ever sent to them."""
+    title: ClassVar[str] = "averaging once"
+    source: ClassVar[str] = "Zinkevich et al. 2010, Algorithm 3"
+
+    def start(self, problem, network, x0):
+        return State(0, x0, problem.zeros(problem.clients, problem.dimension) + x0)
+
+    def round(self, state, problem, network, random):
+        batch = problem.minibatches(random, np.arange(problem.clients), self.batch_size)
+        own, x = problem.local_sgd(state.own, batch, self.local_step_size), state.x
+        if state.k == 5:
+            (sent,) = network.gather(own)
+            x = sent.mean(0)
+        return State(state.k + 1, x, own)
+'''
+
+SOURCES = {
+    "fedbuff": (FEDBUFF, LOCAL | {"clients_per_round": 3, "concurrency": 6}),
+    "ef21": (EF21, {"clients_per_round": 12, "step_size": 0.3}),
+    "scaffnew": (SCAFFNEW, {"clients_per_round": 12, "step_size": 0.1, "probability": 0.1}),
+    "marina": (MARINA, {"clients_per_round": 12, "step_size": 0.1}),
+    "one_shot": (ONE_SHOT, LOCAL),
+}
+
+# What makes a correct method cheat, and what is found.
+UNSENT = r"what clients send depends on the server's state .*network\.broadcast returns"
+UNGATHERED = r"the server's model depends on samples .*network\.gather returns"
+MIXED = "a row that a client sends depends on other clients' samples"
+CHEATS = [
+    (
+        *("fedbuff", "y, clients = state.held[places]"),
+        *("y, clients = 0 * state.held[places] + state.x", UNSENT),
+    ),
+    ("fedbuff", "] = new, sent", "] = new, x", UNSENT),
+    ("fedbuff", "delta.mean(0)", "moved.mean(0)", UNGATHERED),
+    ("fedbuff", "gather(moved)", "gather(moved - moved.mean(0))", MIXED),
+    ("fedbuff", "gather(moved)", "gather(moved.mean(0, keepdims=True))", MIXED),
+    ("fedbuff", "asynchronous: ClassVar[bool] = True", "pass", "that the latest broadcast did"),
+    ("fedbuff", "] = new, sent", "] = new, sent; state.held[0] += 1", "in place"),
+    ("ef21", "(x,) = network.broadcast(following, to=everyone)", "x = following", UNSENT),
+    (
+        *("ef21", "at, values = network.gather(place.astype(np.int32), sent)"),
+        *("at, values = place, sent", UNGATHERED),
+    ),
+    ("ef21", "(g,) = network.gather(own)", "g = own", UNGATHERED),
+    ("scaffnew", "(x,) = network.broadcast(mean, to=everyone)", "x = mean", UNSENT),
+    ("scaffnew", "mean = sent.mean(0)", "mean = moved.mean(0)", UNGATHERED),
+    ("scaffnew", "moved - share * state.h)", "moved - share * state.h.mean(0))", MIXED),
+    ("marina", "(g,) = network.broadcast(state.g, to=everyone)", "g = state.g", UNSENT),
+    (
+        *("marina", "change.mean(0))", "change.mean(0) + np.random.normal())"),
+        "two rehearsals under one seed",
+    ),
+    ("one_shot", "(sent,) = network.gather(own)", "sent = own", "the server is sent nothing"),
+    (
+        *("one_shot", "state.k == 5:", "state.k % 4 == 3:\n            own = own + x", UNSENT),
+    ),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    return small_shards(tmp_path_factory.mktemp("small"), "fedavg")
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """The run of a method, whose file has one replacement."""
+    monkeypatch.setattr(algorithms, "__path__", [*algorithms.__path__, str(tmp_path)])
+
+    def made(name, old="", new=""):
+        source, hyper = SOURCES[name]
+        assert old in source
+        (tmp_path / f"{name}.py").write_text(HEAD + source.replace(old, new, 1 if old else 0))
+        monkeypatch.delitem(sys.modules, f"fedatlas.algorithms.{name}", raising=False)
+        values = {"partition": CLIENTS, "objective": LINEAR, "graphs": None}
+        return specification(name, **values, hyper_parameters=hyper)
+
+    return made
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_correct_method_passes(name, written, shards):
+    assert rehearse(written(name), shards) == "does what a method promises"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_of_many_clients_pass(seed, written, shards):
+    spec = written("fedbuff")
+    hyper = spec.hyper_parameters | {"clients_per_round": 1 + seed, "concurrency": 9}
+    changed = spec.model_copy(update={"hyper_parameters": hyper})
+    assert rehearse(changed, shards) == "does what a method promises"
+
+
+@pytest.mark.parametrize(("name", "old", "new", "found"), CHEATS)
+def test_a_cheat_is_found(name, old, new, found, written, shards):
+    with pytest.raises(FedatlasError, match=f"(?s){name}.py: .*{found}"):
+        rehearse(written(name, old, new), shards)
