@@ -10,6 +10,7 @@ import torch
 
 from fedatlas import architectures
 from fedatlas.architectures import architecture, architecture_names, checked_build
+from fedatlas.arithmetic.batched_network import BatchedNetwork
 from fedatlas.errors import FedatlasError
 
 SHAPE = (1, 4, 4)
@@ -76,8 +77,13 @@ def test_the_networks_that_there_are_pass(name, shape, outputs):
         chain("nn.Linear(16, 16)", "nn.Unflatten(1, (4, 4))", "nn.GroupNorm(2, 4)", "nn.Flatten()",
               "nn.Linear(16, outputs)"),
         chain("wide", "nn.Dropout(0.0)", "last"),
-        chain("wide", "nn.Dropout(0.5).eval()", "last"),
-        chain("wide", "nn.Softmax(1)", "last", "nn.Softmax(1)"),
+        chain("wide", "nn.Softmax(1)", "last"),
+        chain("wide", "nn.Sigmoid()", "last"),
+        chain("wide", "last", "nn.Softplus()"),
+        chain("wide", "last", "nn.Tanh()"),
+        chain("wide", "last", "nn.ReLU()"),
+        f"nn.init.zeros_(last.weight); nn.init.zeros_(last.bias); {chain('wide', 'last')}",
+        chain("nn.utils.parametrizations.weight_norm(wide)", "last"),
         f"{chain('wide', 'last')}.double()",
     ],
 )  # fmt: skip
@@ -125,6 +131,15 @@ def test_the_trial_leaves_no_trace(add):
          r"'1\.weight' is frozen"),
         ("return 'a network'", "build must return a torch.nn.Module, not str"),
         ("return nn.LSTM(4, outputs)", "not take samples"),
+        (chain("wide", "last", "nn.Softmax(1)"), "ends in a softmax: remove it, as objectives"),
+        (chain("wide", "last", "nn.Softmin(-1)"), "ends in a softmax"),
+        (chain("wide", "last", "nn.LogSoftmax(1)"), "ends in a log-softmax"),
+        (chain("wide", "last", "nn.Sigmoid()"), "ends in a sigmoid"),
+        (f"{chain('wide', 'last')}.half()", r"'1\.weight' is torch\.float16, but .* in float32"),
+        (chain("wide", "last.bfloat16()"), r"'2\.weight' is torch\.bfloat16, but .* in float32"),
+        (chain("wide", "nn.Dropout(0.5).eval()", "last"), r"layer '2' is in evaluation mode.*eval"),
+        (f"{chain('wide', 'last')}.eval()", "it is in evaluation mode"),
+        (f"nn.init.constant_(wide.bias, torch.nan); {chain('wide', 'last')}", r"'1\.bias' is NaN"),
     ],
 )  # fmt: skip
 def test_a_fault_is_one_clear_error(add, result, expected):
@@ -161,6 +176,13 @@ def build(shape, outputs):
         ("return self.last(x.flatten(1)).round().long()", r"depends on .*'last\.weight'"),
         ("return self.last(x.flatten(1)).detach()", r"depends on .*'last\.weight'"),
         ("return self.last(x.flatten(1)), None", "must give a tensor, not tuple"),
+        ("return self.last(x.flatten(1)).softmax(-1)", "ends in a softmax"),
+        ("return nn.functional.log_softmax(self.last(x.flatten(1)), 1)", "ends in a log-softmax"),
+        ("return torch.sigmoid(self.last(x.flatten(1)))", "ends in a sigmoid"),
+        ("return self.last(x.flatten(1).double())", r"float32, so remove .*\.double\(\).* dtype"),
+        ("return self.last(x.flatten(1)).half()", r"outputs that are torch\.float16: samples and"),
+        ("return self.last(x.flatten(1)) / 0", "gives outputs that are NaN or infinite"),
+        ("return self.last(x.flatten(1)) + (x - x).log().sum()", "that are NaN or infinite"),
         ("raise NotImplementedError('not yet')", "does not take samples .*: not yet"),
     ],
 )
@@ -170,9 +192,70 @@ def test_a_faulty_forward_pass_is_one_clear_error(add, forward, expected):
         checked_build(name, SHAPE, 2)
 
 
-def test_numbers_that_are_not_finite_are_no_fault_of_the_file(add):
-    forward = "return self.last(x.flatten(1)) / 0"
-    assert checked_build(add("loud", "return Network(outputs)", MODULE.format(forward)), SHAPE, 2)
+def test_a_network_may_take_positive_samples_only(add):
+    forward = "return self.last(x.flatten(1).sqrt())"
+    assert checked_build(add("roots", "return Network(outputs)", MODULE.format(forward)), SHAPE, 2)
+
+
+CONSTANTS = """
+import torch
+from torch import nn
+
+
+class Network(nn.Module):
+    def __init__(self, outputs):
+        super().__init__()
+        self.last = nn.Linear(16, outputs)
+        {}
+
+    def forward(self, x):
+        {}
+
+
+def build(shape, outputs):
+"""
+MASKED = "return self.last(x.flatten(1) * self.mask)"
+
+
+def test_a_constant_buffer_is_part_of_the_network_and_not_of_its_parameters(add):
+    for persistent in (True, False):
+        constant = f"self.register_buffer('mask', torch.arange(16.0), persistent={persistent})"
+        text = CONSTANTS.format(constant, MASKED)
+        build = checked_build(add(f"masked{persistent}", "return Network(outputs)", text), SHAPE, 2)
+        for vectorised in (True, False):
+            network = BatchedNetwork(build, torch.device("cpu"), vectorised=vectorised)
+            assert network.dimension == 16 * 2 + 2 and network.statistics == 0
+            x, points = torch.randn(3, 4, 1, 4, 4), torch.randn(3, network.dimension)
+            slopes = torch.randn(3, 4, 2)
+            outputs, gradients = network.gradients(
+                points, x, lambda _, clients, of, slopes=slopes: slopes[clients, of]
+            )
+            masked = x.flatten(2) * torch.arange(16.0)
+            weight, bias = points[:, :32].view(3, 2, 16), points[:, None, 32:]
+            torch.testing.assert_close(outputs, masked @ weight.mT + bias)
+            expected = torch.cat([(slopes.mT @ masked).flatten(1), slopes.sum(1)], 1)
+            torch.testing.assert_close(gradients, expected)
+
+
+@pytest.mark.parametrize(
+    ("constant", "forward", "expected"),
+    [
+        ("self.mask = torch.ones(16)", MASKED, r"attribute 'mask', which no GPU .*register_buffer"),
+        ("self.mask = [torch.ones(16)] * 2", MASKED.replace("mask", "mask[1]"), "attribute 'mask'"),
+        (
+            "self.mask = torch.ones(16, requires_grad=True)",
+            *(MASKED, r"self\.mask = nn\.Parameter\(…\) if it is to be trained"),
+        ),
+        (
+            "self.register_buffer('seen', torch.zeros(1))",
+            *("self.seen += 1; return self.last(x.flatten(1))", "changes its buffer 'seen'"),
+        ),
+    ],
+)
+def test_other_tensors_are_refused(add, constant, forward, expected):
+    name = add("faulty", "return Network(outputs)", CONSTANTS.format(constant, forward))
+    with pytest.raises(FedatlasError, match=f"^network 'faulty'.*{expected}"):
+        checked_build(name, SHAPE, 2)
 
 
 def test_an_error_of_the_programmers_own_keeps_its_traceback(add):
