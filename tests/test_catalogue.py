@@ -31,7 +31,7 @@ def test_every_data_set_of_the_papers_is_listed():
         *("mimic3-in-hospital-mortality", "breast-cancer", "digits"),
     }
     assert PUBLISHED["a9a"].features == 123
-    assert PUBLISHED["a9a"].labels == {"-1": -1.0, "1": 1.0}
+    assert PUBLISHED["a9a"].labels == {-1: -1.0, 1: 1.0}
     checksum = PUBLISHED["a9a"].split("train").files[0].checksum
     assert checksum == "md5:fb3596510d780aaf76a06dc721d49662"
     assert "a9a" in PUBLISHED and "nope" not in PUBLISHED
@@ -189,15 +189,28 @@ def test_one_file_described_in_two_ways_is_refused(tmp_path):
         ({"numeric": ["a", "b"]}, "make 2 features, 'features' says 3"),
         ({"numeric": ["a", "b", "a"]}, "column 'a' is named twice"),
         ({"numeric": ["a", "b", "y"]}, "column 'y' is named twice"),
-        ({"one_hot": [{"column": "a", "values": [1, 2, 1.0]}]}, "'a': one of its 'values' stands"),
-        ({"one_hot": [{"column": "a", "values": [1, 2, "NA"]}]}, "NA is a missing value"),
+        (
+            {"one_hot": [{"column": "a", "values": [1, 2, 1.0]}]},
+            "1 and 1.0 stand for the same value",
+        ),
+        ({"one_hot": [{"column": "a", "values": [7, 2, "7"]}]}, "7 and '7' stand for the same"),
+        ({"numeric": ["a"], "missing": ["?", " ?"]}, "'?' and ' ?' stand for the same value"),
+        ({"numeric": ["a"], "missing": [True]}, "reads yes, on or true as a truth value"),
+        ({"numeric": ["a"], "encoding": "klingon"}, "'csv.encoding', value 'klingon': is no enc"),
+        (
+            {"numeric": ["a"], "encoding": "rot13"},
+            "is no encoding of text: 'rot13' is not a text enc",
+        ),
+        ({"numeric": ["a"], "decimal": ","}, "'decimal' and 'delimiter' are the same mark"),
+        ({"numeric": ["a"], "header": ["y", "b"]}, "'header': column 'a' is missing"),
+        ({"numeric": ["a"], "header": ["y", "a", "a"]}, "'header': column 'a' occurs twice"),
         (
             {"one_hot": [{"column": "a", "values": [2, 1, 3], "otherwise": "next_below"}]},
             "column 'a': 'otherwise: next_below' needs ascending numbers",
         ),
         (
-            {"one_hot": [{"column": "a", "values": [1, 2, "x"], "otherwise": "next_below"}]},
-            "column 'a': 'otherwise: next_below' needs ascending numbers",
+            {"one_hot": [{"column": "a", "values": [1, 2, "3"], "otherwise": "next_below"}]},
+            "column 'a': 'otherwise: next_below' needs ascending numbers, without quotes",
         ),
     ],
 )
@@ -205,6 +218,28 @@ def test_a_wrong_table_is_refused_by_column(tmp_path, table, problem):
     with pytest.raises(FedatlasError) as caught:
         catalogue_of(tmp_path, tiny={**ENTRY, "format": "csv", "csv": {"label": "y", **table}})
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("labels: {07: -1, 2: 1}", 'reads 07 as 7: write that, or "07" in quotes'),
+        ("labels: {1:20: -1, 2: 1}", 'reads 1:20 as 80: write that, or "1:20" in quotes'),
+        ("features: 010", 'reads 010 as 8: write that, or "010" in quotes'),
+    ],
+)
+def test_numbers_that_yaml_reads_otherwise_than_written_are_refused(tmp_path, written, told):
+    path = tmp_path / "datasets.yaml"
+    path.write_text(f"tiny:\n  {written}\n")
+    with pytest.raises(
+        FedatlasError, match=f"datasets.yaml, line 2: is not valid YAML: YAML {told}"
+    ):
+        load_catalogue(path)
+
+
+def test_braces_in_the_path_of_a_raw_file_are_refused(tmp_path):
+    with pytest.raises(FedatlasError, match=r"tiny: key '.*path', value 'a\{b\}': must hold no br"):
+        catalogue_of(tmp_path, tiny={**ENTRY, **file_entry(path="a{b}")})
 
 
 @pytest.mark.parametrize("words", ["yes, on or true", "no, off or false"])

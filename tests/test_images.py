@@ -88,6 +88,7 @@ LABELS = idx_bytes(np.array([2, 0, 1]))
         (b"\0\0\x0d" + IMAGES[3:], None, "'00 00 0d 03', .* its values are not unsigned bytes"),
         (LABELS, None, "images: .* it has 1 dimensions; name the file of images first"),
         (None, IMAGES, "labels: starts .* it has 3 dimensions"),
+        (None, b"\0\0\x0d" + LABELS[3:], "labels: .* its values are not whole numbers"),
         (IMAGES[:9], None, "images: ends within its header"),
         (IMAGES[:-1], None, "images: is 33 bytes long, but its header promises 3 .* in 34 bytes"),
         (IMAGES + b"\0", None, "images: is 35 bytes long"),
@@ -102,6 +103,15 @@ LABELS = idx_bytes(np.array([2, 0, 1]))
 def test_idx_files_that_are_not_as_declared_are_refused(tmp_path, images, labels, problem):
     with pytest.raises(FedatlasError, match=problem):
         read_raw(idx_set(), "train", idx_files(tmp_path / "raw", images, labels))
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(9, "i1"), (11, ">i2"), (12, ">i4")])
+def test_idx_labels_may_be_of_other_widths(tmp_path, kind, dtype):
+    labels = bytes([0, 0, kind, 1]) + struct.pack(">I", 3) + np.array([1, -2, 0], dtype).tobytes()
+    coded = idx_set(labels={-2: 2, 0: 0, 1: 1})
+    assert read_raw(coded, "train", idx_files(tmp_path, None, labels)).label.tolist() == [1, 2, 0]
+    with pytest.raises(FedatlasError, match="bytes long, but its header promises 3 samples"):
+        read_raw(coded, "train", idx_files(tmp_path, None, labels[:-1]))
 
 
 def test_missing_files_folders_and_other_numbers_of_files_are_refused(tmp_path):
@@ -220,6 +230,25 @@ def test_records_that_are_not_as_declared_are_refused(tmp_path, content, problem
         read_batches(batch_file(tmp_path, content, "a.bin"))
 
 
+def test_of_two_labels_the_one_that_is_named_counts(tmp_path):
+    coarse, fine = [0, 1, 1, 0], [2, 0, 1, 1]
+    two = np.column_stack([coarse, fine, PIXELS]).astype(np.uint8).tobytes()
+    binary = batch_file(tmp_path, two, "train.bin")
+    second = short(b"coarse_labels") + b"](" + b"".join(map(small, coarse)) + b"e"
+    pickled = batch_bytes(PIXELS, fine, extra=second).replace(
+        short(b"labels"), short(b"fine_labels")
+    )
+    batch = batch_file(tmp_path, pickled, "train")
+    assert set(pickle.loads(pickled, encoding="bytes")) > {b"fine_labels", b"coarse_labels"}
+    for path in (binary, batch):
+        assert read_batches(path, cifar_label="fine").label.tolist() == fine
+        samples = read_batches(path, cifar_label="coarse")
+        assert samples.label.tolist() == coarse
+        assert np.array_equal(samples.features, PIXELS)
+        with pytest.raises(FedatlasError, match=r"train.*state 'cifar_label: fine'"):
+            read_batches(path)
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -240,7 +269,7 @@ def test_records_that_are_not_as_declared_are_refused(tmp_path, content, problem
         (b"\x80\x02Pperson\n.", "has the opcode PERSID at byte 2"),
         (b"\x80\x02U\x01aQ.", "has the opcode BINPERSID"),
         (b"\x80\x02" + b"]q\x01(h\x01h\x01e.", "has the opcode BINGET"),
-        (b"\x80\x02" + 3 * b"]" + b".", "has the opcode EMPTY_LIST at byte 4"),
+        (b"\x80\x02" + 4 * b"]" + b".", "has the opcode EMPTY_LIST at byte 5"),
     ],
 )
 def test_pickles_that_are_no_batches_are_refused(tmp_path, content, problem):
@@ -286,7 +315,7 @@ def test_a_pickle_that_is_too_large_is_not_even_read(tmp_path):
     path = tmp_path / "batch"
     with path.open("wb") as stream:
         stream.truncate(1 << 40)
-    with pytest.raises(FedatlasError, match="is 1099511627776 bytes long, a CIFAR batch has"):
+    with pytest.raises(FedatlasError, match="is 1099511627776 bytes long, more than any batch"):
         read_batches(path)
 
 
@@ -359,6 +388,35 @@ def test_pixels_are_those_that_pillow_decodes(folder):
     assert np.array_equal(samples.features[1].reshape(3, 2, 4), expected)
 
 
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_images_stand_as_viewers_show_them(folder, orientation):
+    noise = np.random.default_rng(0).integers(0, 256, (2, 4, 3), dtype=np.uint8)
+    image, exif = Image.fromarray(noise), Image.Exif()
+    exif[0x112] = orientation
+    if orientation > 4:  # lies on its side
+        image = image.transpose(Image.Transpose.ROTATE_90)
+    path = folder / TRAIN / "n02_0.JPEG"
+    image.save(path, "PNG", exif=exif)  # without loss
+    samples = read_raw(folder_set(), "train", [folder])
+    shown = {
+        1: noise, 2: noise[:, ::-1], 3: noise[::-1, ::-1], 4: noise[::-1],
+        5: noise[:, ::-1], 6: noise, 7: noise[::-1], 8: noise[::-1, ::-1],
+    }[orientation]  # fmt: skip
+    assert np.array_equal(samples.features[2].reshape(3, 2, 4), shown.transpose(2, 0, 1))
+    image.save(path, "JPEG", quality=100, subsampling=0, exif=exif)
+    samples = read_raw(folder_set(), "train", [folder])
+    lossy = samples.features[2].reshape(3, 2, 4).transpose(1, 2, 0).astype(int)
+    assert np.abs(lossy - shown).max() < 9
+
+
+@pytest.mark.parametrize("name", ["013.Bobolink", "sea lion", "Käfer", "a{b}", "x..y"])
+def test_classes_are_called_as_folders_may_be(folder, name):
+    (folder / TRAIN).parent.rename(folder / "tiny" / "train" / name)
+    (folder / "tiny" / "wnids.txt").write_text(f"n03\nn01\n{name}\n")
+    samples = read_raw(folder_set(), "train", [folder])
+    assert [0, 0, 250] in channel_means(samples) and len(samples) == 6
+
+
 def test_grey_images_become_rgb(folder):
     jpeg(folder / "tiny" / "train" / "n01" / "images" / "n01_0.JPEG", 90, mode="L")
     samples = read_raw(folder_set(), "train", [folder])
@@ -380,11 +438,11 @@ def with_size(content, width, height):
 @pytest.mark.parametrize(
     ("file", "change", "problem"),
     [
-        (ONE, lambda x: x[:-30], "cannot be read as a JPEG image"),
-        (ONE, lambda x: b"", "cannot be read as a JPEG image"),
+        (ONE, lambda x: x[:-30], "cannot be read as a JPEG or PNG image"),
+        (ONE, lambda x: b"", "cannot be read as a JPEG or PNG image"),
         (ONE, lambda x: b"\x89PNG\r\n" + x, "cannot be read as a JPEG"),
         (TRAIN + "/x.jpg", lambda x: b"GIF89a", "cannot be read as a JPEG"),
-        (ONE, lambda x: with_size(x, 9, 5), "9 × 5 pixels of kind RGB, expected 4 × 2 of kind"),
+        (ONE, lambda x: with_size(x, 9, 5), "9 × 5 pixels, expected 4 × 2"),
         (ONE, lambda x: with_size(x, 11000, 11000), "decompression bomb"),
         (ONE, lambda x: with_size(x, 60000, 60000), "decompression bomb"),
         (NAMES, lambda x: x + b"n04\n", "lists 4 classes, expected 3"),
@@ -408,12 +466,21 @@ def test_folders_that_are_not_as_declared_are_refused(folder, file, change, prob
     assert str(caught.value).startswith(str(folder / "tiny"))
 
 
-def test_other_kinds_of_jpeg_are_refused(folder):
-    path = jpeg(folder / TRAIN / "n02_0.JPEG", (1, 2, 3, 4), mode="CMYK")
-    with pytest.raises(FedatlasError, match=r"n02_0\.JPEG: holds 4 × 2 pixels of kind CMYK"):
+def test_images_for_printers_and_png_called_jpg_are_read_by_what_they_hold(folder):
+    jpeg(folder / TRAIN / "n02_0.JPEG", (5, 255, 255, 0), mode="CMYK")
+    Image.new("RGBA", (4, 2), (0, 250, 0, 99)).save(folder / TRAIN / "n02_1.JPEG", "PNG")
+    samples = read_raw(folder_set(), "train", [folder])
+    assert channel_means(samples)[2:4] == [[250, 0, 0], [0, 250, 0]]
+    Image.new("I;16", (4, 2)).save(folder / TRAIN / "n02_1.JPEG", "PNG")
+    with pytest.raises(FedatlasError, match=r"n02_1\.JPEG: its pixels are of .* kind I;16, .* RGB"):
         read_raw(folder_set(), "train", [folder])
-    path.unlink()
-    (folder / TRAIN / "n02_1.JPEG").unlink()
+
+
+def test_hidden_files_are_no_images(folder):
+    (folder / TRAIN / "._n02_0.JPEG").write_bytes(b"\0\5\26\7" + bytes(99))
+    assert len(read_raw(folder_set(), "train", [folder])) == 6
+    for number in range(2):
+        (folder / TRAIN / f"n02_{number}.JPEG").unlink()
     with pytest.raises(FedatlasError, match="n02/images: holds no JPEG images"):
         read_raw(folder_set(), "train", [folder])
 

@@ -351,7 +351,7 @@ def test_the_benchmark_of_the_catalogue_is_as_published():
         "train": 14681,
         "test": 3236,
     }
-    assert dataset.labels == {"0": -1.0, "1": 1.0} and dataset.standardise
+    assert dataset.labels == {0: -1.0, 1: 1.0} and dataset.standardise
     assert "Never share" in dataset.note and "3222 validation stays" in dataset.note
     assert all(
         split.files[0].login and not split.files[0].urls for split in dataset.splits.values()

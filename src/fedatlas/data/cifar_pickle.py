@@ -1,4 +1,4 @@
-"""CIFAR-10's Python batches, read without executing them.
+"""Python batches of CIFAR-10 and CIFAR-100, read without executing them.
 
 A pickle is a program: unpickled in the usual way it may import and call whatever it likes. Here it
 may use the opcodes that a batch is made of and no more of them than a batch does, and the three
@@ -21,16 +21,16 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError, named
 
-# A batch has 31 MB and 30,000 opcodes, three per image.
-MOST_BYTES = 1 << 27
-MOST_OPCODES = 100_000
+# CIFAR-100's one batch has 154 MB and 200,000 opcodes, four per image.
+MOST_BYTES = 1 << 28
+MOST_OPCODES = 200_000
 
 # How often an opcode may occur; those of single labels, names and puts as often as there are any.
 _OFTEN = ("MARK", "APPENDS", "SHORT_BINSTRING", "BININT1", "BINPUT", "LONG_BINPUT")
 _OPCODES = dict.fromkeys(_OFTEN, MOST_OPCODES) | {
     "PROTO": 1,
     "EMPTY_DICT": 1,
-    "EMPTY_LIST": 2,
+    "EMPTY_LIST": 3,
     "GLOBAL": 3,
     "REDUCE": 2,
     "BUILD": 2,
@@ -72,16 +72,17 @@ class _Unpickler(pickle.Unpickler):
         return partial(_Inert, name)
 
 
-def read_pickle(path: Path, features: int) -> tuple[np.ndarray, np.ndarray]:
+def read_pickle(path: Path, features: int, key: str) -> tuple[np.ndarray, np.ndarray]:
     """Read one batch → pixels (n, features) uint8 and raw labels (n,) int64.
 
+    key: what the batch calls the labels that count.
     Raises FedatlasError, naming the file, when it holds anything but a batch of such images;
     nothing of it has been executed then. OSError when it cannot be read.
     """
     size = path.stat().st_size
     if size > MOST_BYTES:
         raise FedatlasError(
-            f"{path}: is {size} bytes long, a CIFAR batch has 31 million; download it again"
+            f"{path}: is {size} bytes long, more than any batch of CIFAR has; download it again"
         )
     with named(path):
         content = path.read_bytes()
@@ -93,7 +94,7 @@ def read_pickle(path: Path, features: int) -> tuple[np.ndarray, np.ndarray]:
             raise
         except Exception as error:  # a damaged pickle can make an unpickler raise anything
             raise _refusal(f"is damaged ({type(error).__name__}: {error})") from error
-        return _images(batch, features)
+        return _images(batch, features, key)
 
 
 def _check_opcodes(content: bytes) -> None:
@@ -116,11 +117,11 @@ def _check_opcodes(content: bytes) -> None:
         raise _refusal("goes on after its end")
 
 
-def _images(batch: Any, features: int) -> tuple[np.ndarray, np.ndarray]:
+def _images(batch: Any, features: int, key: str) -> tuple[np.ndarray, np.ndarray]:
     """What numpy would make of the array in a batch, if it is one of bytes in rows."""
+    labels = batch.get(key.encode()) if isinstance(batch, dict) else None
     match batch:
         case {
-            b"labels": list(labels),
             b"data": _Inert(
                 name="numpy.core.multiarray._reconstruct",
                 state=(
@@ -131,10 +132,12 @@ def _images(batch: Any, features: int) -> tuple[np.ndarray, np.ndarray]:
                     bytes(pixels),
                 ),
             ),
-        }:
+        } if isinstance(labels, list):
             pass
         case _:
-            raise _refusal("lacks 'labels' in a list, or 'data' as rows of unsigned bytes")
+            if isinstance(batch, dict) and b"fine_labels" in batch and key == "labels":
+                raise FedatlasError("has fine and coarse labels: state 'cifar_label: fine'")
+            raise _refusal(f"lacks '{key}' in a list, or 'data' as rows of unsigned bytes")
     if columns != features:
         raise FedatlasError(
             f"its images have {columns} values, expected {features}: the file and the catalogue's "
@@ -152,5 +155,5 @@ def _images(batch: Any, features: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _refusal(problem: str) -> FedatlasError:
     return FedatlasError(
-        f"{problem}; refused, since it is not as CIFAR-10's Python batches are: download it again"
+        f"{problem}; refused, since it is not as CIFAR's Python batches are: download it again"
     )

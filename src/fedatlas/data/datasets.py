@@ -10,10 +10,23 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import (
+    Field,
+    StringConstraints,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from fedatlas.arithmetic.samples import Samples
-from fedatlas.data.labels import UnknownLabel, label_key, mapped, numeric_labels, require_quoted
+from fedatlas.data.labels import (
+    Raw,
+    UnknownLabel,
+    as_listed,
+    as_numbers,
+    mapped,
+    require_listable,
+)
 from fedatlas.data.raw_files import RawFile, Text, Url
 from fedatlas.data.scaling import Scaling, scaling_of
 from fedatlas.errors import FedatlasError
@@ -77,7 +90,8 @@ class Dataset(Model):
     features: number of columns d, of a CSV table once it is encoded; shape: that of one sample
         as networks take it, of images channels first, preceded by the number of views where
         there are several.
-    labels: raw label → value, compared as numbers where both are numbers; binary sets map to ±1.
+    labels: raw label → value; binary sets map to ±1. In files of text a quoted raw label is that
+        text and a bare number every text of that number; elsewhere labels are numbers.
     standardise: zero mean and unit variance per column, by the statistics of split `train`; of time
         series per number measured, over samples and steps. Indicators stay, also of CSV tables.
     centre: false leaves the mean and makes the mean square 1, where labels have a mean that a model
@@ -98,6 +112,8 @@ class Dataset(Model):
     files_of_split: ClassVar[Files] = "one file"
     #: Whether labels are ±1 or real numbers from the start, so that none are to be mapped.
     makes_labels: ClassVar[bool] = False
+    #: Whether raw labels are texts; otherwise they are numbers.
+    labels_are_text: ClassVar[bool] = False
     #: The largest value of a pixel; None where samples are no images.
     pixel_maximum: ClassVar[int | None] = None
     #: Number of axes of an image's shape, of which the last three are channels, height and width.
@@ -114,7 +130,7 @@ class Dataset(Model):
     features: int = Field(gt=0, lt=1 << 31)
     shape: tuple[int, ...] | None = None
     classes: int | None = Field(default=None, gt=1, le=1_000_000)
-    labels: dict[str, float] | None = None
+    labels: dict[Raw, float] | None = None
     standardise: bool = False
     centre: bool = True
     normalise: Normalisation | None = None
@@ -127,16 +143,17 @@ class Dataset(Model):
 
     @field_validator("labels", mode="before")
     @classmethod
-    def _label_keys_are_text(cls, labels: Any) -> Any:
+    def _labels_can_be_told_apart(cls, labels: Any) -> Any:
         if not isinstance(labels, Mapping):
             return labels
-        for raw in labels:
-            require_quoted(raw)
-        # YAML reads a bare `-1:` or `+1:` as a number.
-        by_text = {str(raw): value for raw, value in labels.items()}
-        if len({label_key(raw) for raw in by_text}) < len(labels):
-            raise ValueError("two raw labels are the same number")
-        return by_text
+        require_listable(labels)
+        return labels if cls.labels_are_text else as_numbers(labels)
+
+    @field_serializer("labels", when_used="json")
+    def _labels_as_listed(self, labels: dict[Raw, float] | None) -> dict[str, float] | None:
+        if labels is None:
+            return None
+        return {as_listed(raw): value for raw, value in labels.items()}
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -240,7 +257,7 @@ class Dataset(Model):
 
     def labels_of(self, raw: np.ndarray, where: object) -> np.ndarray:
         """(n,) values that `labels` maps raw numbers to; FedatlasError if it lacks one."""
-        label = mapped(raw, numeric_labels(self.labels, where))
+        label = mapped(raw, self.labels)
         unknown = np.isnan(label)
         if unknown.any():
             sample = int(np.argmax(unknown))

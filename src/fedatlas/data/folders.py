@@ -9,8 +9,12 @@ from typing import Any
 
 from fedatlas.errors import FedatlasError
 
+# The name of one plain folder: neither a path, nor hidden, nor with signs of control.
+FOLDER_NAME = r"^[^./\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*$"
 # Unpacked and reduced, such an image takes less than 256 MiB.
 MOST_PIXELS = 1 << 24
+# What becomes red, green and blue without loss, transparency left out; and what printers take.
+MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK")
 
 
 def inside(folder: Path, relative: str) -> Path:
@@ -29,12 +33,13 @@ def inside(folder: Path, relative: str) -> Path:
 def files_in(place: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
     """The files in a folder whose names end so, in lower or upper case, by name.
 
+    Hidden files are left out: macOS keeps its notes on `a.jpg` in `._a.jpg`.
     Raises FedatlasError if one of them is no plain file, OSError if the folder cannot be read.
     """
     files = {}
     with os.scandir(place) as entries:
         for entry in entries:
-            if not entry.name.lower().endswith(suffixes):
+            if entry.name.startswith(".") or not entry.name.lower().endswith(suffixes):
                 continue
             if not entry.is_file(follow_symlinks=False):
                 raise FedatlasError(
@@ -56,32 +61,43 @@ def reading(path: Path) -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def opened_image(path: Path, kind: str) -> Iterator[Any]:
-    """Open an image of Pillow's format `kind`; its pixels are unpacked when they are asked for.
+def rgb_image(path: Path, *kinds: str) -> Any:
+    """An image of one of Pillow's formats, in red, green and blue, without transparency.
 
-    Whatever goes wrong, also inside the block, becomes FedatlasError that names the file; images of
-    more than `MOST_PIXELS` are refused before they are unpacked.
+    It stands as viewers show it, turned as its EXIF data say. Whatever goes wrong becomes
+    FedatlasError that names the file; images of more than `MOST_PIXELS` are refused before they are
+    unpacked.
     """
     # Imported here: only formats of compressed images need it.
-    from PIL import Image
+    from PIL import Image, ImageOps
 
     try:
         with warnings.catch_warnings():
             # Pillow warns of an image that unpacks to very much, and refuses one of twice that.
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path, formats=(kind,)) as image:
+            with Image.open(path, formats=kinds) as image:
                 if image.width * image.height > MOST_PIXELS:
                     raise FedatlasError(
                         f"{path}: holds {image.width} × {image.height} pixels, more than "
                         f"{MOST_PIXELS}; refused, unpack the archive again"
                     )
-                yield image
+                if image.mode not in MODES:
+                    raise FedatlasError(
+                        f"{path}: its pixels are of Pillow's kind {image.mode}, expected one of "
+                        f"{', '.join(MODES)}: convert it"
+                    )
+                if image.format == "PNG":
+                    # Compares checksums, which unpacking does not; an image is of no use then.
+                    with Image.open(path, formats=kinds) as copy:
+                        copy.verify()
+                ImageOps.exif_transpose(image, in_place=True)
+                return image.convert("RGB")
     except FedatlasError:
         raise
     except Exception as error:  # damage can make the decoder raise anything
         raise FedatlasError(
-            f"{path}: cannot be read as a {kind} image: {error}; unpack the archive again"
+            f"{path}: cannot be read as a {' or '.join(kinds)} image: {error}; unpack the archive "
+            "again"
         ) from error
 
 

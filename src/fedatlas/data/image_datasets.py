@@ -47,7 +47,7 @@ class ImageFiles(ImageDataset):
 
     @abstractmethod
     def decoded(self, path: Path, height: int, width: int) -> np.ndarray:
-        """(height, width, 3) uint8; the size is known, and checked, before pixels are unpacked."""
+        """(height, width, 3) uint8; FedatlasError if the image is of another size."""
 
     @model_validator(mode="after")
     def _has_three_channels(self) -> Self:

@@ -1,6 +1,8 @@
 """Raw labels → the values that the catalogue maps them to."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -15,44 +17,82 @@ class UnknownLabel(FedatlasError):
         self.label = label
 
 
-def label_key(raw: str) -> float | str:
-    """What raw labels are compared by: the number where there is one, else the trimmed text."""
-    number = plain_number(raw)
-    return raw.strip() if number is None else number
+Raw = str | int | float
+"""A value of a raw file as a catalogue lists it: quoted, a text; bare, a number."""
 
 
-def require_quoted(raw: object) -> None:
-    """Raise ValueError for a truth value: what the file says, yes or on or true, is lost."""
-    if isinstance(raw, bool):
-        words = "yes, on or true" if raw else "no, off or false"
-        raise ValueError(
-            f"YAML reads {words} as a truth value: quote it as the file has it, such as "
-            f'"{words.partition(",")[0]}"'
-        )
+class Listed:
+    """Finds what the text of a field means; blanks around it do not count.
+
+    A listed text is found by that text alone. A listed number is found by every text of it, unless
+    that text is listed itself.
+    """
+
+    def __init__(self, meanings: Mapping[Raw, float], decimal: str = ".") -> None:
+        self._texts = {str(raw).strip(): meaning for raw, meaning in meanings.items()}
+        self._numbers = {raw: found for raw, found in meanings.items() if not isinstance(raw, str)}
+        self._decimal = decimal
+
+    def meaning(self, text: str) -> float | None:
+        """What the text means; None if it is not listed."""
+        text = text.strip()
+        if text in self._texts:
+            return self._texts[text]
+        number = plain_number(text, self._decimal)
+        return None if number is None else self._numbers.get(number)
 
 
-def plain_number(text: str) -> float | None:
-    """The number that `text` holds; None for Python's own `1_000` and for other alphabets."""
+def require_listable(values: Iterable[object]) -> None:
+    """Raise ValueError for listed values that cannot be told apart, and for truth values.
+
+    What the file says, yes or on or true, is lost where YAML reads a truth value.
+    """
+    seen: dict[object, object] = {}
+    for raw in values:
+        if isinstance(raw, bool):
+            words = "yes, on or true" if raw else "no, off or false"
+            raise ValueError(
+                f"YAML reads {words} as a truth value: quote it as the file has it, such as "
+                f'"{words.partition(",")[0]}"'
+            )
+        if not isinstance(raw, str | int | float):
+            continue  # its type is refused
+        for key in {raw, str(raw).strip()}:
+            if key in seen:
+                raise ValueError(f"{seen[key]!r} and {raw!r} stand for the same value; list one")
+            seen[key] = raw
+
+
+def as_listed(raw: Raw) -> str:
+    """The value as a catalogue lists it: a text in quotes, a number without."""
+    return json.dumps(raw, ensure_ascii=False)
+
+
+def plain_number(text: str, decimal: str = ".") -> float | None:
+    """The number that `text` holds; None for Python's own `1_000` and for other alphabets.
+
+    decimal: the mark before the fraction.
+    """
+    if decimal != ".":
+        text = text.replace(".", "_").replace(decimal, ".")
     try:
         return float(text) if text.isascii() and "_" not in text else None
     except ValueError:
         return None
 
 
-def numeric_labels(labels: Mapping[str, float] | None, where: object) -> dict[float, float] | None:
-    """The label map with numbers as keys; FedatlasError if a raw label is none."""
-    if labels is None:
-        return None
-    keys = {raw: label_key(raw) for raw in labels}
-    for raw, key in keys.items():
-        if isinstance(key, str):
-            raise FedatlasError(
-                f"{where}: key 'labels': maps '{raw}', but the labels of the file are numbers"
-            )
-    return {float(keys[raw]): value for raw, value in labels.items()}
+def as_numbers(labels: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The label map of a file whose labels are numbers; ValueError if a raw label is none."""
+    numbers = {raw: plain_number(raw) if isinstance(raw, str) else raw for raw in labels}
+    for raw, number in numbers.items():
+        if number is None:
+            raise ValueError(f"maps {raw!r}, but the labels of this format are numbers")
+    if len(set(numbers.values())) < len(labels):
+        raise ValueError("two raw labels are the same number")
+    return {numbers[raw]: value for raw, value in labels.items()}
 
 
-def mapped(raw: np.ndarray, labels: Mapping[float, float] | None) -> np.ndarray:
+def mapped(raw: np.ndarray, labels: Mapping[Raw, float] | None) -> np.ndarray:
     """(n,) float64 values of numeric labels (n,); NaN where the map has none."""
     raw = raw.astype(np.float64)
     if labels is None:

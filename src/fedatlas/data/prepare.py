@@ -22,6 +22,7 @@ from fedatlas.data.parquet import (
 from fedatlas.data.scaling import (
     ChannelScaling,
     channel_scaling_of,
+    check_range,
     constant_columns,
     scaled,
     warn_of_constant,
@@ -63,6 +64,11 @@ def prepare(
         _warn_of_empty_columns(dataset, split, raw, samples)
     samples, non_zeros = _laid_out(samples)
     rows, features = samples.features.shape
+    where = ", ".join(map(str, raw)) or dataset.name
+    if dataset.standardise and not samples.is_sparse:
+        check_range(samples.features, dataset.feature_names, where)
+    if dataset.scale_labels:
+        check_range(samples.label[:, np.newaxis], ["label"], where)
     with named(f"data set '{dataset.name}', split '{split}'"):
         scaling = _scaling(dataset, split, samples, train)
     samples = _scaled(samples, scaling)
@@ -76,7 +82,7 @@ def prepare(
         "features": features,
         "non_zeros": non_zeros,
         "layout": samples.layout,
-        "labels": dataset.labels,
+        "labels": dataset.model_dump(mode="json", include={"labels"})["labels"],
         "raw": [{"file": path.name, "sha256": tree_digest(path)} for path in raw],
         "feature_names": dataset.feature_names,
         "numeric_columns": dataset.numeric_columns,

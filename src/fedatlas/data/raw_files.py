@@ -11,6 +11,12 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
 
 
+def _without_braces(path: str) -> str:
+    if "{" in path or "}" in path:
+        raise ValueError("must hold no braces, which mean something to Snakemake: rename the file")
+    return path
+
+
 def _plain_relative(path: str) -> str:
     parts = PurePosixPath(path).parts
     if path != "/".join(parts) or path.startswith("/") or ".." in parts or "\\" in path:
@@ -38,7 +44,7 @@ class RawFile(Model):
     unpacked_limit_gib: refuse to write more than this many GiB.
     """
 
-    path: RelativePath
+    path: Annotated[RelativePath, AfterValidator(_without_braces)]
     urls: tuple[Url, ...] = ()
     checksum: Checksum | None = None
     decompress: Literal["gz", "bz2", "xz"] | None = None

@@ -1,13 +1,13 @@
 """What to do about a raw file that cannot be read: where its original lies, where labels are."""
 
-import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from fedatlas.data.checksums import LOCK
 from fedatlas.data.datasets import Dataset
-from fedatlas.data.labels import UnknownLabel, plain_number
+from fedatlas.data.labels import UnknownLabel, as_listed
 from fedatlas.data.raw_files import RawFile
 from fedatlas.errors import FedatlasError
 
@@ -35,7 +35,8 @@ def with_remedies(
 
 def _of_label(dataset: Dataset, label: str, described: Path) -> str:
     """Where the data set's labels are listed, and what to add there."""
-    raw = label if plain_number(label) is not None else json.dumps(label, ensure_ascii=False)
+    # In quotes unless YAML reads it as it is written, as it does not read 010.
+    raw = label if re.fullmatch(r"-?(0|[1-9][0-9]*)", label) else as_listed(label)
     binary = dataset.classes is None
     meaning = "-1 or 1" if binary else f"a class from 0 to {(dataset.classes or 0) - 1}"
     return (

@@ -11,12 +11,26 @@ log = logging.getLogger(__name__)
 
 # Values that are float64 at a time: 32 MiB of them.
 BLOCK_VALUES = 1 << 22
+# Squares of much larger values overflow.
+LARGEST = 1e150
 
 # Names of constant columns in a log line; images can have hundreds.
 _LISTED = 20
 
 #: Mean and scale of each column, as metadata keep them.
 Scaling = dict[str, list[float]]
+
+
+def check_range(columns: np.ndarray, names: Sequence[str] | None, where: object) -> None:
+    """Raise FedatlasError, which names column and value, unless (n, d) columns can be scaled."""
+    value = max(float(columns.max()), float(columns.min()), key=abs)
+    if abs(value) > LARGEST:
+        column = int(np.argwhere(columns == value)[0, 1])
+        raise FedatlasError(
+            f"{where}: column '{names[column] if names else column + 1}': the value {value} is too "
+            f"large to be scaled, above {LARGEST:g}: mend it; of a CSV file, list it as 'missing' "
+            "under 'csv' if it stands for a missing value"
+        )
 
 
 def scaling_of(features: np.ndarray, centre: bool = True) -> Scaling:

@@ -1,6 +1,7 @@
 """The base of every typed configuration model, and errors that name file, key and value."""
 
 import json
+import re
 from collections.abc import Hashable
 from pathlib import Path
 from types import ModuleType
@@ -61,6 +62,20 @@ class _UniqueKeyLoader(_SafeLoader):
             seen[key] = line
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
+
+
+def _plain_integer(loader: Any, node: yaml.ScalarNode) -> int:
+    """An integer; YAML reads 010 as octal, and 12:30 as a number of base 60."""
+    value: int = loader.construct_yaml_int(node)
+    if re.match(r"[+-]?0[0-9_]|.*:", node.value):
+        raise yaml.constructor.ConstructorError(
+            problem=f'YAML reads {node.value} as {value}: write that, or "{node.value}" in quotes',
+            problem_mark=node.start_mark,
+        )
+    return value
+
+
+_UniqueKeyLoader.add_constructor("tag:yaml.org,2002:int", _plain_integer)
 
 
 def read_yaml(path: Path) -> Any:

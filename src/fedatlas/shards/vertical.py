@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fedatlas.data.scaling import constant_columns, scaled, scaling_of, warn_of_constant
+from fedatlas.data.scaling import (
+    check_range,
+    constant_columns,
+    scaled,
+    scaling_of,
+    warn_of_constant,
+)
 from fedatlas.data.tables import column_taker, feature_columns, features_from_table, to_column
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.partitions import VerticalPartition
@@ -43,6 +49,8 @@ def cut(
         parts = [take(block) for take in takers]
         scaling = None
         if spec.standardise:
+            for part in parts:
+                check_range(part, names and [names[column] for column in block], common["dataset"])
             scaling = scaling_of(parts[0])
             if numeric is not None:  # indicators stay as they are
                 scales = np.isin(block, numeric)

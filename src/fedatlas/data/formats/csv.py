@@ -1,14 +1,19 @@
-"""CSV tables: a header line and columns as the catalogue declares them → dense features."""
+"""CSV tables: columns as the catalogue declares them → dense features.
+
+Python's own reader parses them: pyarrow takes all that follows a quote which is never closed for
+one field, and pandas fills up rows that are cut short.
+"""
 
 import csv
+import io
 import logging
 import math
 from bisect import bisect_right
-from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -16,56 +21,58 @@ from pydantic import Field, field_validator, model_validator
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset, require_distinct
 from fedatlas.data.folders import reading
-from fedatlas.data.labels import UnknownLabel, label_key, plain_number, require_quoted
+from fedatlas.data.labels import (
+    Listed,
+    Raw,
+    UnknownLabel,
+    as_listed,
+    plain_number,
+    require_listable,
+)
 from fedatlas.data.scaling import Scaling, scaling_of
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.schema.models import Model
 
 log = logging.getLogger(__name__)
 
-# Fields that hold no value.
-MISSING = frozenset({"", "NA"})
-# The line of the first row; lines count from 1 and start with the header.
-FIRST_LINE = 2
+# Rows that are text at a time.
+BLOCK_ROWS = 1 << 15
+# What files have for a missing value, in lower case; it is one only if 'missing' lists it.
+USUAL_MISSING = frozenset({"?", "na", "n/a", "nan", "null", "none", "nil", "-", ".", "#n/a"})
 
-Converter = tuple[Callable[[str], float | None], str]
-"""A field's text → its value or None, and what is wrong with the texts that give None."""
+Converter = tuple[Callable[[str], float | None], Callable[[str], str]]
+"""A field's text → its value, NaN where it is missing, or None; and what is wrong with it then."""
 
 
 class OneHot(Model):
     """A CSV column of categories, and the columns of zeros and ones that it becomes.
 
-    values: the categories, compared as numbers where both are numbers. Listed here and not taken
-        from the file, so that every split and every copy is encoded alike. Two become one column,
-        1 for the second; more become a column each.
+    values: the categories. A quoted one is that text, a bare number every text of that number.
+        Listed here and not taken from the file, so that every split and every copy is encoded
+        alike. Two become one column, 1 for the second; more become a column each.
     otherwise: what becomes of a value that is not listed: an error, or, for counts without an
         end, the largest listed value below it (`values` are then ascending numbers).
     column: its name in the header line.
     """
 
     column: str
-    values: tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...] = Field(min_length=2)
+    values: tuple[Raw, ...] = Field(min_length=2)
     otherwise: Literal["refuse", "next_below"] = "refuse"
 
     @field_validator("values", mode="before")
     @classmethod
-    def _values_are_quoted(cls, values: Any) -> Any:
-        for value in values if isinstance(values, list | tuple) else ():
-            require_quoted(value)
+    def _values_can_be_told_apart(cls, values: Any) -> Any:
+        require_listable(values if isinstance(values, list | tuple) else ())
         return values
 
     @model_validator(mode="after")
-    def _values_can_be_told_apart(self) -> Self:
-        keys = [label_key(value) for value in self.values]
-        if len(set(keys)) < len(keys):
-            raise ValueError(f"column '{self.column}': one of its 'values' stands twice")
-        if not MISSING.isdisjoint(keys):
-            raise ValueError(f"column '{self.column}': an empty field or NA is a missing value")
+    def _counts_ascend(self) -> Self:
         if self.otherwise == "next_below":
-            numbers = [key for key in keys if isinstance(key, float) and math.isfinite(key)]
-            if len(numbers) < len(keys) or numbers != sorted(numbers):
+            numbers = [value for value in self.values if not isinstance(value, str)]
+            if len(numbers) < len(self.values) or numbers != sorted(numbers):
                 raise ValueError(
-                    f"column '{self.column}': 'otherwise: next_below' needs ascending numbers"
+                    f"column '{self.column}': 'otherwise: next_below' needs ascending numbers, "
+                    "without quotes"
                 )
         return self
 
@@ -77,25 +84,55 @@ class OneHot(Model):
 
 
 class CsvTable(Model):
-    """The columns of a CSV file with a header line; each must be named once, in any order.
+    """The columns of a CSV file; each must be named once, in any order.
 
     label, numeric, one_hot: what they hold; features are the numeric columns, then the encoded
-        ones, in the order given here. ignore: columns to leave out.
+        ones, in the order given here. ignore: columns to leave out, which may share a name.
+    header: the names of the columns, in their order, of a file without a header line.
+    missing: what stands for a missing value, besides an empty field: quoted texts, or bare numbers.
+        What a column's `values` or `labels` list is a value all the same.
     drop_missing: leave out rows that lack a value outside the ignored columns; otherwise such a
         row is an error.
-    delimiter: what stands between fields.
+    delimiter: what stands between fields. decimal: the mark before the fraction of numbers.
+    quoting: `none` if quotes are characters as any other; otherwise a field that begins with one
+        ends at the next, may hold delimiters and line breaks, and `""` in it stands for a quote.
+    encoding: of the text, as Python calls it, such as latin-1.
     """
 
     label: str
     numeric: tuple[str, ...] = ()
     one_hot: tuple[OneHot, ...] = ()
     ignore: tuple[str, ...] = ()
+    header: tuple[str, ...] | None = None
+    missing: tuple[Raw, ...] = ("NA",)
     drop_missing: bool = False
     delimiter: Literal[",", ";", "\t", "|"] = ","
+    decimal: Literal[".", ","] = "."
+    quoting: Literal["standard", "none"] = "standard"
+    encoding: str = "utf-8"
+
+    @field_validator("missing", mode="before")
+    @classmethod
+    def _codes_can_be_told_apart(cls, missing: Any) -> Any:
+        require_listable(missing if isinstance(missing, list | tuple) else ())
+        return missing
+
+    @field_validator("encoding")
+    @classmethod
+    def _is_an_encoding(cls, encoding: str) -> str:
+        try:
+            io.TextIOWrapper(io.BytesIO(), encoding)
+        except LookupError as error:
+            raise ValueError(f"is no encoding of text: {error}") from None
+        return encoding
 
     @model_validator(mode="after")
     def _names_each_column_once(self) -> Self:
         require_distinct("column", self.columns)
+        if self.header is not None and (problems := self.problems_of(self.header)):
+            raise ValueError(f"'header': {'; '.join(problems)}")
+        if self.decimal == self.delimiter:
+            raise ValueError("'decimal' and 'delimiter' are the same mark; state the delimiter")
         return self
 
     @property
@@ -109,9 +146,34 @@ class CsvTable(Model):
         """The names of the d features."""
         return [*self.numeric, *(name for one in self.one_hot for name in one.feature_names)]
 
+    def problems_of(self, header: Sequence[str]) -> list[str]:
+        """Why a header does not name the declared columns, each once; none if it does."""
+        twice = [
+            f"column '{name}' occurs twice"
+            for name, times in Counter(header).items()
+            if times > 1 and name not in self.ignore
+        ]
+        if twice:
+            return twice[:1]
+        added = [name for name in header if name not in self.columns]
+        missing = [
+            f"column '{name}' is missing{similar(name, added)}"
+            for name in self.columns
+            if name not in header
+        ]
+        strange = [f"column '{name}' is not in the catalogue" for name in added]
+        # What is missing comes first: its misspelt name is why a column seems not to be declared.
+        if missing:
+            missing[-1] += f"; the header has: {', '.join(header)}"
+        elif strange:
+            strange[-1] += "; list it under 'csv', as 'ignore' if it is not needed"
+        return missing + strange
+
 
 class CsvDataset(Dataset):
     """csv: what the columns of the table hold."""
+
+    labels_are_text: ClassVar[bool] = True
 
     format: Literal["csv"]
     csv: CsvTable
@@ -146,40 +208,43 @@ class CsvDataset(Dataset):
         return read_csv(raw[0], self.csv, self.labels)
 
 
-def read_csv(path: Path, table: CsvTable, labels: Mapping[str, float] | None) -> Samples:
-    """Read UTF-8 text of delimited fields with a header line.
+def read_csv(path: Path, table: CsvTable, labels: Mapping[Raw, float] | None) -> Samples:
+    """Read delimited text whose columns the table describes.
 
-    table: what the columns hold. labels: raw label → value; None takes labels as they are.
-    Fields may be quoted but hold no line break. Returns (n, d) dense features in the order of
-    `table.feature_names`; sample_id counts the rows that are kept.
+    labels: raw label → value; None takes labels as they are. Returns (n, d) dense features in the
+    order of `table.feature_names`; sample_id counts the rows that are kept.
     Raises FedatlasError, naming file, line and column, when the header lacks, repeats or adds a
     column, a row has more or fewer fields, a value is missing (unless such rows are dropped), not
-    a finite number or not among the listed ones; and when the text is not UTF-8 or has no rows.
+    a finite number or not among the listed ones; and when the text is not of the table's encoding,
+    a quote is not closed or there are no rows.
     """
-    fields = _fields(path, table)
-    converters = {table.label: _label_converter(labels)}
-    converters |= dict.fromkeys(table.numeric, NUMBER)
-    converters |= {one.column: _category_converter(one) for one in table.one_hot}
-    columns = np.column_stack(
-        [
-            _values(path, name, fields[name], *how, is_label=name == table.label)
-            for name, how in converters.items()
+    converters = _converters(table, labels)
+    rows = _rows(path, table, list(converters))
+    blocks = []
+    while block := list(islice(rows, BLOCK_ROWS)):
+        lines, fields = zip(*block, strict=True)
+        columns = [
+            _values(path, lines, name, texts, *converters[name], is_label=name == table.label)
+            for name, texts in zip(converters, zip(*fields, strict=True), strict=True)
         ]
-    )
-    missing = np.isnan(columns)
-    if missing.any() and not table.drop_missing:
-        row, column = np.argwhere(missing)[0]
-        raise FedatlasError(
-            f"{path}:{row + FIRST_LINE}: column '{table.columns[column]}' lacks a value; "
-            "'drop_missing: true' in the catalogue leaves such rows out"
-        )
+        blocks.append(np.column_stack(columns))
+        missing = np.isnan(blocks[-1])
+        if missing.any() and not table.drop_missing:
+            row, column = np.argwhere(missing)[0]
+            raise FedatlasError(
+                f"{path}:{lines[row]}: column '{table.columns[column]}' lacks a value; "
+                "'drop_missing: true' in the catalogue leaves such rows out"
+            )
+    if not blocks:
+        raise FedatlasError(f"{path}: holds no samples")
+    found = np.concatenate(blocks)
+    missing = np.isnan(found)
     lacking = missing.any(axis=1)
     if lacking.all():
         raise FedatlasError(f"{path}: every row lacks a value")
     if table.drop_missing:
         _tell_of_dropped_rows(path, table, missing)
-    columns = columns[~lacking]
-    label, numeric, encoded = np.split(columns, [1, 1 + len(table.numeric)], axis=1)
+    label, numeric, encoded = np.split(found[~lacking], [1, 1 + len(table.numeric)], axis=1)
     # Of two categories the second has the one column.
     indicators = [
         np.eye(len(one.values))[positions.astype(np.intp), -len(one.feature_names) :]
@@ -202,129 +267,170 @@ def _tell_of_dropped_rows(path: Path, table: CsvTable, missing: np.ndarray) -> N
     )
 
 
-def _fields(path: Path, table: CsvTable) -> dict[str, Sequence[str]]:
-    """The texts of each column, without the header."""
-    rows: list[list[str]] = []
-    reader = csv.reader(_lines(path, table.delimiter), delimiter=table.delimiter, strict=True)
-    try:
-        for row in reader:
-            rows.append(row)
-            if reader.line_num > len(rows):
-                raise FedatlasError(f"{path}:{len(rows)}: a quote is not closed on its line")
-            if len(rows) == 1:
-                _check_header(path, row, table)
-            if len(row) != len(rows[0]):
-                raise FedatlasError(
-                    f"{path}:{len(rows)}: {len(row)} fields, but the header has {len(rows[0])}; "
-                    "is the line cut short?"
-                )
-    except csv.Error as error:
-        raise FedatlasError(f"{path}:{len(rows) + 1}: is not CSV text: {error}") from error
-    if len(rows) == 1:
-        raise FedatlasError(f"{path}: holds no samples")
-    return dict(zip(rows[0], zip(*rows[1:], strict=True), strict=True))
-
-
-def _lines(path: Path, delimiter: str) -> Iterator[str]:
-    """The lines, of which each is a row; blank ones at the end are left out."""
-    with reading(path):
-        content = path.read_bytes().removeprefix(BOM_UTF8)
-    lines = content.splitlines()
-    # A last field may be empty: tabs at the end are no blanks where they delimit.
-    while lines and not lines[-1].strip() and delimiter.encode() not in lines[-1]:
-        lines.pop()
-    if not lines:
+def _rows(path: Path, table: CsvTable, wanted: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """The line, from 1, on which each row begins, and its fields in the columns `wanted`."""
+    places: list[int] = []
+    width = blank = 0
+    if table.header is not None:
+        places, width = [table.header.index(name) for name in wanted], len(table.header)
+    for line, row in _parsed(path, table):
+        if not row or (len(row) == 1 and not row[0].strip()):
+            blank = blank or line
+            continue
+        if blank:
+            raise FedatlasError(f"{path}:{blank}: the line is blank")
+        if not width:
+            _check_header(path, line, row, table)
+            places, width = [row.index(name) for name in wanted], len(row)
+            continue
+        if len(row) != width:
+            hint = "is the line cut short?"
+            if len(row) > width:
+                hint = "is a field with a delimiter not in quotes?"
+                if not any(row[width:]):
+                    hint = "end the header in a delimiter, as this line, and ignore column ''"
+            found = f"{len(row)} fields, but the header has {width}"
+            raise FedatlasError(f"{path}:{line}: {found}; {hint}")
+        yield line, [row[place] for place in places]
+    if not width:
         raise FedatlasError(f"{path}: is empty")
-    for number, line in enumerate(lines, start=1):
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise FedatlasError(f"{path}:{number}: is not UTF-8 text: {error.reason}") from error
-        if not text.strip() and delimiter not in text:
-            raise FedatlasError(f"{path}:{number}: the line is blank")
-        if "\0" in text:
-            raise FedatlasError(f"{path}:{number}: holds a NUL byte; the file is damaged")
-        if text.count('"') % 2:
-            raise FedatlasError(f"{path}:{number}: a quote is not closed on its line")
-        yield text
 
 
-def _check_header(path: Path, header: list[str], table: CsvTable) -> None:
-    """The header must name the declared columns, each once."""
-    if len(header) == 1 < len(table.columns):
+def _parsed(path: Path, table: CsvTable) -> Iterator[tuple[int, list[str]]]:
+    """Every row with the line on which it begins."""
+    csv.field_size_limit((1 << 31) - 1)
+    # A mark that some programs write at the start of UTF-8 is no text.
+    encoding = "utf-8-sig" if table.encoding.lower() in ("utf-8", "utf8") else table.encoding
+    line = 1
+    try:
+        with reading(path), path.open(encoding=encoding, newline="") as stream:
+            reader = csv.reader(
+                stream,
+                delimiter=table.delimiter,
+                quoting=csv.QUOTE_NONE if table.quoting == "none" else csv.QUOTE_MINIMAL,
+                strict=True,
+            )
+            for row in reader:
+                yield line, row
+                line = reader.line_num + 1
+    except csv.Error as error:
         raise FedatlasError(
-            f"{path}:1: the header is one field, '{header[0]}'; state 'delimiter' under 'csv' if "
-            f"fields are not divided by {table.delimiter!r}"
-        )
-    for name, times in Counter(header).items():
-        if times > 1:
-            raise FedatlasError(f"{path}:1: column '{name}' occurs twice")
-    added = [name for name in header if name not in table.columns]
-    missing = [
-        f"column '{name}' is missing{similar(name, added)}"
-        for name in table.columns
-        if name not in header
-    ]
-    strange = [f"column '{name}' is not in the catalogue" for name in added]
-    # What is missing comes first: its misspelt name is why a column seems not to be declared.
-    if missing:
-        missing[-1] += f"; the header has: {', '.join(header)}"
-    elif strange:
-        strange[-1] += "; list it under 'csv', as 'ignore' if it is not needed"
-    if missing or strange:
-        raise FedatlasError("\n".join(f"{path}:1: {each}" for each in (*missing, *strange)))
+            f"{path}:{line}: is not CSV text: {error}; 'quoting: none' under 'csv' takes quotes "
+            "for characters as any other"
+        ) from error
+    except UnicodeError as error:
+        raise _not_of_the_encoding(path, table.encoding, error) from error
+
+
+def _not_of_the_encoding(path: Path, encoding: str, error: UnicodeError) -> FedatlasError:
+    where = str(path)
+    try:  # the reader decodes ahead of the line that it is at
+        path.read_bytes().decode(encoding)
+    except UnicodeDecodeError as found:
+        where += f":{len((found.object[: found.start] + b'.').splitlines())}"
+        error = found
+    reason = error.reason if isinstance(error, UnicodeDecodeError) else error
+    return FedatlasError(
+        f"{where}: is not {encoding.upper()} text: {reason}; state its 'encoding' under 'csv', "
+        "such as latin-1"
+    )
+
+
+def _check_header(path: Path, line: int, header: list[str], table: CsvTable) -> None:
+    """The header must name the declared columns, each once."""
+    problems = table.problems_of(header)
+    if header[0].startswith("sep="):
+        problems = [f"'{header[0]}' is for Excel alone: remove the line"]
+    elif problems and len(header) == 1:
+        problems = [
+            f"the header is one field, '{header[0]}'; state 'delimiter' under 'csv' if fields are "
+            f"not divided by {table.delimiter!r}"
+        ]
+    elif problems and set(header).isdisjoint(table.columns):
+        problems = [
+            f"none of the declared columns is in the header: {', '.join(header)}; if the file has "
+            "no header line, list its columns as 'header' under 'csv'"
+        ]
+    if problems:
+        raise FedatlasError("\n".join(f"{path}:{line}: {each}" for each in problems))
 
 
 def _values(
     path: Path,
+    lines: Sequence[int],
     name: str,
     texts: Sequence[str],
     convert: Callable[[str], float | None],
-    problem: str,
+    problem: Callable[[str], str],
     *,
     is_label: bool,
 ) -> np.ndarray:
     """(n,) float64 values of a column, NaN where one is missing."""
     values: dict[str, float] = {}
     for text in dict.fromkeys(texts):
-        value = math.nan if text.strip() in MISSING else convert(text)
+        value = convert(text)
         if value is None:
-            line = texts.index(text) + FIRST_LINE
-            message = f"{path}:{line}: column '{name}': '{text}' {problem}"
+            shown = text if len(text) < 100 else f"{text[:100]}…"
+            where = f"{path}:{lines[texts.index(text)]}: column '{name}'"
+            message = f"{where}: {shown!r} {problem(text)}"
+            if text.strip().lower() in USUAL_MISSING:
+                hint = "list it as 'missing' under 'csv' if it stands for a missing value"
+                raise FedatlasError(f"{message}; {hint}")
             raise UnknownLabel(message, text.strip()) if is_label else FedatlasError(message)
         values[text] = value
     return np.array([values[text] for text in texts])
 
 
-def _finite(text: str) -> float | None:
-    number = plain_number(text)
-    return number if number is not None and math.isfinite(number) else None
+def _converters(table: CsvTable, labels: Mapping[Raw, float] | None) -> dict[str, Converter]:
+    """How to convert the label, the numeric and the encoded columns, in that order."""
+    missing = Listed({"": math.nan, **dict.fromkeys(table.missing, math.nan)}, table.decimal)
 
+    def number(text: str) -> float | None:
+        found = missing.meaning(text)
+        if found is None:
+            found = plain_number(text, table.decimal)
+            return found if found is not None and math.isfinite(found) else None
+        return found
 
-NUMBER: Converter = (_finite, "is not a finite number")
+    def no_number(text: str) -> str:
+        comma = table.decimal == "." and plain_number(text, ",") is not None and "," in text
+        return "is not a finite number" + (
+            "; state 'decimal: \",\"' under 'csv' if commas begin fractions" if comma else ""
+        )
 
+    def listed(meanings: Mapping[Raw, float], kind: str) -> Converter:
+        known = Listed(meanings, table.decimal)
 
-def _label_converter(labels: Mapping[str, float] | None) -> Converter:
-    if labels is None:
-        return NUMBER
-    values = {label_key(raw): value for raw, value in labels.items()}
-    return (
-        lambda text: values.get(label_key(text)),
-        f"is not one of the allowed labels: {', '.join(labels)}",
-    )
+        def convert(text: str) -> float | None:
+            found = known.meaning(text)
+            return missing.meaning(text) if found is None else found
 
+        def problem(text: str) -> str:
+            number = plain_number(text, table.decimal)
+            quoted = [raw for raw in meanings if isinstance(raw, str)]
+            alike = [raw for raw in quoted if number is not None and plain_number(raw) == number]
+            return f"is not one of the {kind}: {', '.join(map(as_listed, meanings))}" + (
+                f"; list {alike[0]} without quotes to compare numbers" if alike else ""
+            )
 
-def _category_converter(one_hot: OneHot) -> Converter:
-    """A field's text → the position of its category in `values`."""
-    keys = [label_key(value) for value in one_hot.values]
-    if one_hot.otherwise == "refuse":
-        positions = {key: float(position) for position, key in enumerate(keys)}
-        listed = ", ".join(one_hot.values)
-        return lambda text: positions.get(label_key(text)), f"is not one of the values: {listed}"
+        return convert, problem
 
-    def next_below(text: str) -> float | None:
-        number = _finite(text)
-        position = -1 if number is None else bisect_right(keys, number) - 1
-        return None if position < 0 else float(position)
+    def category(one: OneHot) -> Converter:
+        if one.otherwise == "refuse":
+            return listed({value: float(k) for k, value in enumerate(one.values)}, "values")
+        counts = [float(value) for value in one.values]
 
-    return next_below, f"is not a number from {one_hot.values[0]} on"
+        def next_below(text: str) -> float | None:
+            count = number(text)
+            if count is None or math.isnan(count):
+                return count
+            position = bisect_right(counts, count) - 1
+            return None if position < 0 else float(position)
+
+        return next_below, lambda text: f"is not a number from {one.values[0]} on"
+
+    return {
+        table.label: (number, no_number) if labels is None else listed(labels, "allowed labels"),
+        **dict.fromkeys(table.numeric, (number, no_number)),
+        **{one.column: category(one) for one in table.one_hot},
+    }

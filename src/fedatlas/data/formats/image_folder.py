@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import model_validator
 
 from fedatlas.data.datasets import Name
-from fedatlas.data.folders import files_in, inside, opened_image, text_lines
+from fedatlas.data.folders import FOLDER_NAME, files_in, inside, rgb_image, text_lines
 from fedatlas.data.image_datasets import ImageFiles, Listed
 from fedatlas.data.raw_files import RelativePath
 from fedatlas.errors import FedatlasError
@@ -50,7 +50,7 @@ class ImageFolder(Model):
 
 
 class ImageFolderDataset(ImageFiles):
-    """A folder of JPEG images, of one size and grey or in colour.
+    """A folder of JPEG images, of one size; their EXIF orientation is applied.
 
     image_folder: where the images lie.
     """
@@ -75,13 +75,13 @@ class ImageFolderDataset(ImageFiles):
         return _by_list(inside(folder, places.images), inside(folder, places.labels), names)
 
     def decoded(self, path: Path, height: int, width: int) -> np.ndarray:
-        with opened_image(path, "JPEG") as image:
-            if image.size != (width, height) or image.mode not in ("L", "RGB"):
-                raise FedatlasError(
-                    f"{path}: holds {image.width} × {image.height} pixels of kind {image.mode}, "
-                    f"expected {width} × {height} of kind RGB or L (grey)"
-                )
-            return np.asarray(image.convert("RGB"))
+        # Some published images are PNG files called .jpg.
+        image = rgb_image(path, "JPEG", "PNG")
+        if image.size != (width, height):
+            raise FedatlasError(
+                f"{path}: holds {image.width} × {image.height} pixels, expected {width} × {height}"
+            )
+        return np.asarray(image)
 
 
 def _class_names(path: Path, classes: int | None) -> list[str]:
@@ -89,11 +89,8 @@ def _class_names(path: Path, classes: int | None) -> list[str]:
     names = [line.strip() for line in text_lines(path) if line.strip()]
     names.sort()
     for name, previous in zip(names, ["", *names], strict=False):
-        # They become names of folders.
-        if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
-            raise FedatlasError(
-                f"{path}: {name!r} is no name of a class: letters, digits, '_' and '-' make one"
-            )
+        if not re.fullmatch(FOLDER_NAME, name):
+            raise FedatlasError(f"{path}: {name!r} is no name of a class: no folder is called so")
         if name == previous:
             raise FedatlasError(f"{path}: class '{name}' is listed twice")
     if not names or classes not in (None, len(names)):

@@ -13,17 +13,15 @@ import numpy as np
 from pydantic import Field, StringConstraints, model_validator
 
 from fedatlas.data.datasets import require_distinct
-from fedatlas.data.folders import files_in, inside, opened_image
+from fedatlas.data.folders import FOLDER_NAME, files_in, inside, rgb_image
 from fedatlas.data.image_datasets import ImageFiles, Listed
 from fedatlas.data.raw_files import RelativePath
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.models import Model
 
-FolderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
+FolderName = Annotated[str, StringConstraints(pattern=FOLDER_NAME)]
 
 VIEW = re.compile(r"(?P<shape>.+)\.obj\.shaded_v(?P<number>[0-9]{3})\.png")
-# What becomes red, green and blue without loss, transparency left out.
-MODES = ("1", "L", "LA", "P", "RGB", "RGBA")
 
 
 class ImageViews(Model):
@@ -83,18 +81,13 @@ class ImageViewsDataset(ImageFiles):
         # Imported here: only formats of compressed images need it.
         from PIL import Image
 
-        with opened_image(path, "PNG") as image:
-            # Compares checksums, which unpacking does not; an image is of no use afterwards.
-            image.verify()
-        with opened_image(path, "PNG") as image:
-            similar = image.width * height == image.height * width
-            if not similar or image.width < width or image.mode not in MODES:
-                raise FedatlasError(
-                    f"{path}: holds {image.width} × {image.height} pixels of kind {image.mode}, "
-                    f"which cannot be reduced to {width} × {height} of kind RGB"
-                )
-            colours = image.convert("RGB")
-            return np.asarray(colours.resize((width, height), Image.Resampling.BOX))
+        image = rgb_image(path, "PNG")
+        if image.width * height != image.height * width or image.width < width:
+            raise FedatlasError(
+                f"{path}: holds {image.width} × {image.height} pixels, which cannot be reduced to "
+                f"{width} × {height}"
+            )
+        return np.asarray(image.resize((width, height), Image.Resampling.BOX))
 
 
 def _views_in(place: Path, views: int) -> list[list[Path]]:

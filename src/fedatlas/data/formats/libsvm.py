@@ -1,130 +1,167 @@
 """LIBSVM text: one `label index:value …` line per sample."""
 
+import io
+import logging
 import math
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal
 
 import numpy as np
 
 from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.datasets import Dataset
 from fedatlas.data.folders import reading
-from fedatlas.data.labels import UnknownLabel, mapped, numeric_labels, plain_number
+from fedatlas.data.labels import Raw, UnknownLabel, mapped, plain_number
 from fedatlas.errors import FedatlasError
+
+log = logging.getLogger(__name__)
 
 
 class LibsvmDataset(Dataset):
-    """Sparse rows; labels are numbers."""
+    """Sparse rows; labels are numbers.
+
+    first_index: the index of the first feature; scikit-learn, XGBoost and LightGBM write 0.
+    """
 
     format: Literal["libsvm"]
+    first_index: Literal[0, 1] = 1
 
     def read(self, split: str, raw: list[Path]) -> Samples:
-        return read_libsvm(raw[0], self.features, self.labels)
+        return read_libsvm(raw[0], self.features, self.labels, self.first_index)
 
 
-def read_libsvm(path: Path, features: int, labels: Mapping[str, float] | None) -> Samples:
-    """Read LIBSVM text: one `label index:value …` line per sample, indices from 1, ascending.
+def read_libsvm(
+    path: Path, features: int, labels: Mapping[Raw, float] | None, first_index: int = 1
+) -> Samples:
+    """Read LIBSVM text: one `label index:value …` line per sample, indices ascending.
 
-    features: number of columns d, which the file need not use up.
-    labels: raw label → value, compared as numbers; None takes labels as they are.
+    features: number of columns d, which the file need not use up. first_index: of the first column.
+    labels: raw label, a number → value; None takes labels as they are.
     Explicit zeros are dropped; rows without any feature are kept; text from `#` to the end of a
-    line is a comment. Returns (n, d) CSR features. Raises FedatlasError, naming file and line,
-    when a line is malformed, blank between samples, holds a value that is not finite, an index
-    outside 1 … d or out of order, or a label that is not in `labels`; and when there is no sample.
+    line is a comment; a query, `qid:…`, is left out. Returns (n, d) CSR features. Raises
+    FedatlasError, naming file and line, when a line is malformed, blank between samples, holds a
+    value that is not finite, an index outside the columns or out of order, or a label that is not
+    in `labels`; and when there is no sample.
     """
     from scipy import sparse
     from sklearn.datasets import load_svmlight_file
 
-    values = numeric_labels(labels, path)
     try:
-        with reading(path), path.open("rb") as stream:
-            rows = _count_rows(stream, path, features, values)
-            stream.seek(0)
+        with reading(path), _Lines(path, features, labels, first_index) as lines:
             # A compiled parser, ten times faster than ours but lenient and terse: it checks
             # neither finiteness nor labels and never names a line.
             matrix, raw_labels = load_svmlight_file(
-                stream, n_features=features, dtype=np.float64, zero_based=False
+                lines, n_features=features, dtype=np.float64, zero_based=first_index == 0
             )
-        if rows == 0:
+        if lines.samples == 0:
             raise FedatlasError(f"{path}: holds no samples")
-        label = mapped(raw_labels, values)
+        label = mapped(raw_labels, labels)
         finite = np.isfinite(matrix.data).all() and np.isfinite(label).all()
-        if matrix.shape[0] != rows or not finite:
+        if matrix.shape[0] != lines.samples or not finite:
             raise ValueError("values or labels are not finite")
     except (ValueError, OverflowError) as error:
-        with path.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                _check_line(f"{path}:{number}", line.partition(b"#")[0], features, values)
+        with _Lines(path, features, labels, first_index) as lines:
+            for line in lines:
+                lines.check(line.partition(b"#")[0])
         raise FedatlasError(f"{path}: is not LIBSVM text: {error}") from error
+    if lines.has_queries:
+        log.warning("%s: its queries, 'qid:…', are left out", path)
     matrix = sparse.csr_array(matrix)
     matrix.eliminate_zeros()
     return Samples.numbered(label, matrix)
 
 
-# Anything but plain numbers: a comment, `nan`, `qid:`, `1_000` or a stray byte.
+# Anything but plain numbers: a comment, `nan`, `1_000` or a stray byte.
 _UNUSUAL = re.compile(rb"[^0-9eE+\-.: \t\r\n]")
+_QUERY = re.compile(rb"^(\s*\S+[ \t]+)qid:[0-9]+(?=\s|$)")
+_BLANK_IN_PAIR = re.compile(rb":[ \t]+")
 
 
-def _count_rows(
-    stream: BinaryIO, path: Path, features: int, labels: Mapping[float, float] | None
-) -> int:
-    """Count the samples, looking closely only at lines that the compiled parser may misread."""
-    rows = 0
-    blank = None
-    for number, line in enumerate(stream, start=1):
-        content = line
-        if _UNUSUAL.search(line):
-            content = line.partition(b"#")[0]
-            _check_line(f"{path}:{number}", content, features, labels)
-        if content.isspace() or not content:
-            # A comment on a line of its own is no gap.
-            blank = number if content is line and blank is None else blank
-            continue
-        if blank is not None:
-            raise FedatlasError(f"{path}:{blank}: missing label: the line is blank")
-        rows += 1
-    return rows
+class _Lines(io.BufferedReader):
+    """The lines of a file as the compiled parser reads them right.
 
+    Counts the samples, and looks closely at lines that the parser may misread.
+    """
 
-def _check_line(
-    where: str, content: bytes, features: int, labels: Mapping[float, float] | None
-) -> None:
-    """Raise FedatlasError, which begins with `where`, unless a line without comment is sound."""
-    fields = [field.decode("utf-8", "backslashreplace") for field in content.split()]
-    if not fields:
-        return
-    if ":" in fields[0]:
-        raise FedatlasError(f"{where}: missing label: the line starts with '{fields[0]}'")
-    label = plain_number(fields[0])
-    if label is None or not math.isfinite(label):
-        raise FedatlasError(f"{where}: label '{fields[0]}' is not a finite number")
-    if labels is not None and label not in labels:
-        allowed = ", ".join(f"{value:g}" for value in sorted(labels))
-        raise UnknownLabel(
-            f"{where}: label '{fields[0]}' is not one of the allowed: {allowed}", fields[0]
-        )
-    previous = 0
-    for field in fields[1:]:
-        index_text, colon, value_text = field.partition(":")
-        if not (colon and index_text and value_text):
-            raise FedatlasError(f"{where}: '{field}' is not index:value; is the line cut short?")
-        if not re.fullmatch(r"[+-]?[0-9]+", index_text):
-            raise FedatlasError(f"{where}: feature index '{index_text}' is not a whole number")
-        # Compared by length first: Python refuses to convert thousands of digits.
-        index = int(index_text) if len(index_text) < 20 else math.inf
-        if index < 1:
-            raise FedatlasError(f"{where}: feature index {index_text}; indices start at 1")
-        if index > features:
-            raise FedatlasError(
-                f"{where}: feature index {index_text}, but {features} features are declared"
+    def __init__(
+        self, path: Path, features: int, labels: Mapping[Raw, float] | None, first_index: int
+    ) -> None:
+        super().__init__(io.FileIO(path))
+        self._path, self._features, self._labels = path, features, labels
+        self._first = first_index
+        self._number = self._blank = self.samples = 0
+        self.has_queries = False
+
+    def __next__(self) -> bytes:
+        line = super().__next__()
+        self._number += 1
+        if self._number == 1:
+            line = line.removeprefix(BOM_UTF8)
+        if b"qid:" in line:
+            line, queries = _QUERY.subn(rb"\1", line)
+            self.has_queries |= bool(queries)
+        # As svm-train reads `4: .50`.
+        if b": " in line or b":\t" in line:
+            line = _BLANK_IN_PAIR.sub(b":", line)
+        unusual = _UNUSUAL.search(line)
+        content = line.partition(b"#")[0] if unusual else line
+        if unusual:
+            self.check(content)
+        if content and not content.isspace():
+            if self._blank:
+                raise FedatlasError(f"{self._path}:{self._blank}: missing label: the line is blank")
+            self.samples += 1
+        elif not unusual:  # a comment on a line of its own is no gap
+            self._blank = self._blank or self._number
+        return line
+
+    def check(self, content: bytes) -> None:
+        """Raise FedatlasError unless the present line, without its comment, is sound."""
+        where = f"{self._path}:{self._number}"
+        fields = [field.decode("utf-8", "backslashreplace") for field in content.split()]
+        if not fields:
+            return
+        if ":" in fields[0]:
+            raise FedatlasError(f"{where}: missing label: the line starts with '{fields[0]}'")
+        label = plain_number(fields[0])
+        if label is None or not math.isfinite(label):
+            raise FedatlasError(f"{where}: label '{fields[0]}' is not a finite number")
+        if self._labels is not None and label not in self._labels:
+            allowed = ", ".join(f"{value:g}" for value in sorted(map(float, self._labels)))
+            raise UnknownLabel(
+                f"{where}: label '{fields[0]}' is not one of the allowed: {allowed}", fields[0]
             )
-        if index == previous:
-            raise FedatlasError(f"{where}: feature index {index_text} occurs twice")
-        if index < previous:
-            raise FedatlasError(f"{where}: feature index {index_text} after {previous}; sort them")
-        previous = int(index)
-        value = plain_number(value_text)
-        if value is None or not math.isfinite(value):
-            raise FedatlasError(f"{where}: value '{value_text}' is not a finite number")
+        previous = self._first - 1
+        for field in fields[1:]:
+            index_text, colon, value_text = field.partition(":")
+            if not (colon and index_text and value_text):
+                raise FedatlasError(
+                    f"{where}: '{field}' is not index:value; is the line cut short?"
+                )
+            if not re.fullmatch(r"[+-]?[0-9]+", index_text):
+                raise FedatlasError(f"{where}: feature index '{index_text}' is not a whole number")
+            # Compared by length first: Python refuses to convert thousands of digits.
+            index = int(index_text) if len(index_text) < 20 else math.inf
+            if index < self._first:
+                hint = (
+                    ": state 'first_index: 0' if those of the file start at 0" if index == 0 else ""
+                )
+                raise FedatlasError(
+                    f"{where}: feature index {index_text}; indices start at {self._first}{hint}"
+                )
+            if index >= self._first + self._features:
+                declared = f"{self._features} features are declared, from {self._first} on"
+                raise FedatlasError(f"{where}: feature index {index_text}, but {declared}")
+            if index == previous:
+                raise FedatlasError(f"{where}: feature index {index_text} occurs twice")
+            if index < previous:
+                raise FedatlasError(
+                    f"{where}: feature index {index_text} after {previous}; sort them"
+                )
+            previous = int(index)
+            value = plain_number(value_text)
+            if value is None or not math.isfinite(value):
+                raise FedatlasError(f"{where}: value '{value_text}' is not a finite number")

@@ -22,7 +22,7 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.clinical import CHANNELS, COLUMNS, HOURS, SeriesDataset, encoded
 from fedatlas.data.datasets import Files
 from fedatlas.data.folders import inside, text_lines
-from fedatlas.data.labels import label_key, plain_number
+from fedatlas.data.labels import Listed, Raw, as_listed, plain_number
 from fedatlas.errors import FedatlasError
 
 # The archive's own folder.
@@ -35,11 +35,16 @@ TOLERANCE = 1e-6
 LARGEST = float(np.finfo(np.float32).max)
 REMEDY = "run the benchmark's scripts again"
 
-Positions = dict[float | str, int]
-"""Categories by what raw values are compared by, and where they stand among their channel's."""
 
-CATEGORIES: tuple[Positions, ...] = tuple(
-    {label_key(category): position for position, category in enumerate(channel.categories)}
+def _key(text: str) -> float | str:
+    """What categories are compared by: the number where there is one, else the trimmed text."""
+    number = plain_number(text)
+    return text.strip() if number is None else number
+
+
+# Where each category stands among its channel's.
+CATEGORIES: tuple[dict[float | str, int], ...] = tuple(
+    {_key(category): position for position, category in enumerate(channel.categories)}
     for channel in CHANNELS
 )
 
@@ -48,6 +53,7 @@ class Mimic3Dataset(SeriesDataset):
     """The benchmark's folder, packed: stays in the order of its lists, (n, 48 · 76) float32."""
 
     files_of_split: ClassVar[Files] = "one archive to 'unpack'"
+    labels_are_text: ClassVar[bool] = True
 
     format: Literal["mimic3"]
 
@@ -82,14 +88,14 @@ class Mimic3Dataset(SeriesDataset):
         return Samples.numbered(np.array(list(stays.values())), encoded(measurements))
 
 
-def _stays(path: Path, labels: Mapping[str, float], rows: int | None) -> dict[str, float]:
+def _stays(path: Path, labels: Mapping[Raw, float], rows: int | None) -> dict[str, float]:
     """The file names and the labels of the stays in a list."""
     if not path.parent.is_dir():
         raise FedatlasError(
             f"{path.parent}: no such folder; pack the benchmark's folder '{TOP}' itself, as the "
             "catalogue's 'login' says"
         )
-    values = {label_key(raw): value for raw, value in labels.items()}
+    known = Listed(labels)
     stays: dict[str, float] = {}
     for number, line in _lines(path, LIST_HEADER):
         stay, *label = line.split(",")
@@ -98,10 +104,11 @@ def _stays(path: Path, labels: Mapping[str, float], rows: int | None) -> dict[st
             raise _broken(path, number, f"'{line}' is not the name of a stay's file and its label")
         if stay in stays:
             raise _broken(path, number, f"'{stay}' is listed twice")
-        if label_key(label[0]) not in values:
-            only = f"but 'labels' in the catalogue maps {', '.join(labels)} only"
+        value = known.meaning(label[0])
+        if value is None:
+            only = f"but 'labels' in the catalogue maps {', '.join(map(as_listed, labels))} only"
             raise _broken(path, number, f"column 'y_true' holds '{label[0]}', {only}")
-        stays[stay] = values[label_key(label[0])]
+        stays[stay] = value
     if not stays or rows not in (None, len(stays)):
         raise FedatlasError(
             f"{path}: lists {len(stays)} stays, expected {rows or 'at least one'}; it may be cut "
@@ -137,7 +144,7 @@ def _fill(measured: np.ndarray, path: Path) -> None:
 def _value(field: str, position: int, path: Path, line: int) -> float:
     """A finite number, or the position of a category."""
     names = CHANNELS[position].categories
-    value = CATEGORIES[position].get(label_key(field)) if names else plain_number(field)
+    value = CATEGORIES[position].get(_key(field)) if names else plain_number(field)
     if value is None or not abs(value) <= LARGEST:
         wanted = f"none of its categories: {', '.join(names)}" if names else "not a finite number"
         holds = f"column '{CHANNELS[position].name}' holds '{field}'"
