@@ -13,7 +13,8 @@ from sklearn.preprocessing import OneHotEncoder
 
 from catalogue_entry import PUBLISHED, written
 from fedatlas.data.formats import read_raw
-from fedatlas.data.formats.csv import CsvTable, read_csv
+from fedatlas.data.formats.csv import CsvTable, OneHot, read_csv
+from fedatlas.data.labels import UnknownLabel
 from fedatlas.errors import FedatlasError
 
 SIGNS = {0: -1.0, 1: 1.0}
@@ -172,13 +173,13 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_lines_are_counted_across_blocks(tmp_path):
-    rows = [f"{i},1,{i}.25,x,0" for i in range(200_000)]
-    rows[150_000] = "1,1"
+    rows = [f"{i},1,{i}.25,x,0" for i in range(80_000)]
+    rows[70_000] = "1,1"
     path = written(tmp_path / "t", "\n".join([HEADER, *rows]))
-    with pytest.raises(FedatlasError, match=r"t:150002: 2 fields"):
+    with pytest.raises(FedatlasError, match=r"t:70002: 2 fields"):
         read_csv(path, TABLE, SIGNS)
-    rows[150_000] = "1,1,x,x,0"
-    with pytest.raises(FedatlasError, match=r"t:150002: column 'a': 'x'"):
+    rows[70_000] = "1,1,x,x,0"
+    with pytest.raises(FedatlasError, match=r"t:70002: column 'a': 'x'"):
         read_csv(written(path, "\n".join([HEADER, *rows])), TABLE, SIGNS)
 
 
@@ -232,6 +233,179 @@ def test_the_encoding_is_that_of_scikit_learn(tmp_path, data):
     assert samples.label.tolist() == frame["y"].tolist()
     encoded = (f"kind={v}" for v in (values if len(values) > 2 else values[1:]))
     assert table.feature_names == ["number", *encoded, "pair=q"]
+
+
+def read(tmp_path, text, labels=None, **table):
+    """Labels and features of a file with a label y and a number a, unless the table says more."""
+    declared = CsvTable.model_validate({"label": "y", "numeric": ["a"], **table})
+    samples = read_csv(written(tmp_path / "t", text), declared, labels)
+    return samples.label.tolist(), samples.features.tolist()
+
+
+def test_quoted_values_are_texts_and_bare_ones_numbers(tmp_path):
+    codes = {"column": "v", "values": ["3.10", "3.1", "007", 7, 3, "1E2"]}
+    texts = ["3.10", "3.1", "007", "7", "7.0", "07", "3", "3.00", "1E2", " 3.1 "]
+    text = "y,v\n" + "".join(f"0,{text}\n" for text in texts)
+    _, features = read(tmp_path, text, numeric=[], one_hot=[codes])
+    assert [row.index(1) for row in features] == [0, 1, 2, 3, 3, 3, 4, 4, 5, 1]
+    for other, hint in (("3.100", "; list 3.10 without quotes"), ("100", "; list 1E2 without q")):
+        with pytest.raises(FedatlasError, match=rf"t:2: column 'v': '{other}' is not .*{hint}"):
+            read(tmp_path, f"y,v\n0,{other}\n", numeric=[], one_hot=[codes])
+    labels = {"01": 1.0, 1: -1.0}
+    assert read(tmp_path, "y,a\n01,0\n1,0\n1.0,0\n", labels)[0] == [1, -1, -1]
+    with pytest.raises(FedatlasError, match=r"column 'y': '1.0' is not one of the allowed labels"):
+        read(tmp_path, "y,a\n1.0,0\n", {"0": -1.0, "1": 1.0})
+
+
+listable = st.one_of(
+    st.integers(-30, 30),
+    st.sampled_from([0.5, 1.0, 2.50, 1e20]),
+    st.from_regex(r"[0-9]{1,3}(\.[0-9]{1,2})?|[a-c]{1,2}|nan|NA|\?", fullmatch=True),
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(listable, min_size=2, max_size=6), st.data())
+def test_a_listed_value_is_found_by_its_own_text_before_any_number(tmp_path, values, data):
+    try:
+        one = OneHot(column="v", values=values)
+    except ValueError:
+        return  # two that cannot be told apart
+    position = data.draw(st.integers(0, len(values) - 1))
+    raw = values[position]
+    texts = [str(raw)]
+    if not isinstance(raw, str):
+        quoted = [value for value in values if isinstance(value, str)]
+        texts += [x for x in (f"+{abs(raw)}", f"00{abs(raw)}", f"{raw:.3f}") if x not in quoted]
+        texts = [x for x in texts if float(x) == raw]
+    for text in texts:
+        table = {"numeric": ["a"], "one_hot": [one], "missing": ["?", "NA", "nan"]}
+        _, features = read(tmp_path, f"y,a,v\n1,1,{text}\n", **table)
+        encoded = np.eye(len(values))[position, -len(one.feature_names) :]
+        assert features == [[1, *encoded]]
+
+
+@pytest.mark.parametrize(
+    ("missing", "kept"),
+    [
+        (["?", "N/A"], [5, -1]),  # NA is none then, and no number either
+        (["?", "N/A", "NA", -1], [5]),
+        (["?", "N/A", "NA", "-1"], [5, -1]),
+    ],
+)
+def test_declared_codes_stand_for_missing_values(tmp_path, missing, kept):
+    rows = "0,?\n0, N/A \n1,5\n1,\n1,-1.0\n" + ("1,NA\n" if "NA" in missing else "")
+    labels, features = read(tmp_path, f"y,a\n{rows}", drop_missing=True, missing=missing)
+    assert [value for (value,) in features] == kept and labels == [1] * len(kept)
+    with pytest.raises(FedatlasError, match="t:2: column 'a' lacks a value"):
+        read(tmp_path, f"y,a\n{rows}", missing=missing)
+    count = {"column": "n", "values": [0, 2], "otherwise": "next_below"}
+    counted = read(
+        tmp_path, "y,n\n0,9\n1,-1\n", numeric=[], one_hot=[count], missing=[-1], drop_missing=True
+    )
+    assert counted == ([0], [[1]])
+
+
+def test_what_is_listed_is_a_value_though_it_looks_missing(tmp_path):
+    land = {"column": "land", "values": ["NA", "nan", "", "?"]}
+    text = "y,land\nNA,nan\nb,NA\nb,\nb,?\n"
+    labels, features = read(
+        tmp_path, text, {"NA": 1.0, "b": -1.0}, numeric=[], one_hot=[land], missing=["?", "NA"]
+    )
+    assert labels == [1, -1, -1, -1]
+    assert [row.index(1) for row in features] == [1, 0, 2, 3]
+
+
+@pytest.mark.parametrize("code", ["?", "NaN", "null", "n/a", "-"])
+def test_a_usual_code_is_not_advised_to_be_a_label(tmp_path, code):
+    for labels, text in ((SIGNS, f"y,a\n{code},1\n"), (None, f"y,a\n1,{code}\n")):
+        with pytest.raises(FedatlasError, match="; list it as 'missing' under 'csv' if") as caught:
+            read(tmp_path, text, labels)
+        assert not isinstance(caught.value, UnknownLabel)
+
+
+def test_decimal_commas(tmp_path):
+    text = "y;a\n0,5;-1,25e2\n2;,5\n"
+    assert read(tmp_path, text, delimiter=";", decimal=",") == ([0.5, 2], [[-125], [0.5]])
+    for number in ("1.5", "1.234,5", "1,2,3"):
+        with pytest.raises(FedatlasError, match=f"'{number}' is not a finite number"):
+            read(tmp_path, f"y;a\n0;{number}\n", delimiter=";", decimal=",")
+    with pytest.raises(FedatlasError, match="'0,5' is not a finite number; state 'decimal: \",\"'"):
+        read(tmp_path, text, delimiter=";")
+
+
+def test_ignored_columns_may_share_a_name(tmp_path):
+    assert read(tmp_path, "x\ty\ta\tx\n9\t1\t2\t9\n", delimiter="\t", ignore=["x"]) == ([1], [[2]])
+    assert read(tmp_path, "y|a||\n1|2||\n", delimiter="|", ignore=[""]) == ([1], [[2]])
+    with pytest.raises(FedatlasError, match="t:2: 3 fields, but the header has 2; end the header"):
+        read(tmp_path, "y,a\n1,2,\n")
+
+
+def test_quoted_fields_hold_line_breaks_and_lines_are_still_counted(tmp_path):
+    note = 'y,a,note\n1,1,"two\r\nor ""three"",\nlines"\n0,2,x\n'
+    table = {"ignore": ["note"]}
+    assert read(tmp_path, note, **table) == ([1, 0], [[1], [2]])
+    for row, problem in (
+        ("1,x,z", "column 'a': 'x'"),
+        ("1,2", "2 fields"),
+        ("1,,z", "column 'a' l"),
+    ):
+        with pytest.raises(FedatlasError, match=f"t:6: {problem}"):
+            read(tmp_path, f"{note}{row}\n", **table)
+    with pytest.raises(FedatlasError, match="t:6: is not CSV text"):
+        read(tmp_path, f'{note}1,2,"open\n3,4,x\n', **table)
+
+
+def test_quotes_may_be_plain_characters(tmp_path):
+    inches = 'y,a,note\n1,1,5" nail\n0,2,3"\n'
+    assert read(tmp_path, inches, ignore=["note"]) == ([1, 0], [[1], [2]])
+    table = {"ignore": ["note"], "quoting": "none"}
+    text = 'y,a,note\n1,1,"big" nail\n0,2,"\n'
+    assert read(tmp_path, text, **table) == ([1, 0], [[1], [2]])
+    with pytest.raises(
+        FedatlasError, match=r"t:2: is not CSV text: .*; 'quoting: none' under 'csv'"
+    ):
+        read(tmp_path, text, ignore=["note"])
+
+
+def test_fields_may_be_long(tmp_path):
+    text = f"y,a,note\n1,1,{'x' * 3_000_000}\n"
+    assert read(tmp_path, text, ignore=["note"]) == ([1], [[1]])
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "shift_jis"])
+def test_text_may_be_of_a_declared_encoding(tmp_path, encoding):
+    city, other = ("東京", "大阪") if encoding == "shift_jis" else ("Köln", "Bonn")
+    text = f"y,city\n1,{city}\n0,{other}\n".encode(encoding)
+    one_hot = [{"column": "city", "values": [other, city]}]
+    found = read(tmp_path, text, numeric=[], one_hot=one_hot, encoding=encoding)
+    assert found == ([1, 0], [[1], [0]])
+    if encoding != "utf-16":
+        with pytest.raises(
+            FedatlasError, match=r"t:2: is not UTF-8 text: .*; state its 'encoding'"
+        ):
+            read(tmp_path, text, numeric=[], one_hot=one_hot)
+
+
+def test_a_file_may_lack_a_header_line(tmp_path):
+    text = "39, Gov, 1\n50, Private, 0\n"
+    work = {"column": "work", "values": ["Private", "Gov"]}
+    table = {"one_hot": [work], "header": ["a", "work", "y"]}
+    assert read(tmp_path, text, **table) == ([1, 0], [[39, 1], [50, 0]])
+    with pytest.raises(FedatlasError, match="t:2: column 'a': 'x' is not a finite"):
+        read(tmp_path, "1,Gov,1\nx,Gov,1\n", **table)
+    with pytest.raises(FedatlasError, match=r"t:1: none of the declared .* no header line, list"):
+        read(tmp_path, text, one_hot=[work])
+    with pytest.raises(FedatlasError, match="t: holds no samples"):
+        read(tmp_path, "\n", **table)
+
+
+def test_a_line_for_excel_is_named(tmp_path):
+    for delimiter in (";", ","):
+        with pytest.raises(
+            FedatlasError, match=r"t:1: 'sep=.* is for Excel alone: remove the line"
+        ):
+            read(tmp_path, f"sep={delimiter}\ny;a\n1;2\n", delimiter=delimiter)
 
 
 GIVE_ME_SOME_CREDIT = """\

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file
 
 from catalogue_entry import tiny, written
 from fedatlas.data.formats import read_raw
@@ -123,6 +124,47 @@ def test_labels_are_compared_as_numbers_and_regression_labels_pass(tmp_path):
     assert read_libsvm(path, 1, {1: -1.0, 2: 1.0}).label.tolist() == [-1, -1, -1, 1]
     path = written(tmp_path / "b", "1998.5 1:1\n-3 1:1\n")
     assert read_libsvm(path, 1, None).label.tolist() == [1998.5, -3]
+
+
+def test_a_mark_at_the_start_blanks_in_pairs_and_queries_are_read(tmp_path, caplog):
+    text = "\ufeff1 1:2 3: .50\r\n-1 qid:4 2:\t7 3:1e0 # 5: 6\n1  qid:12\n"
+    samples = read_libsvm(written(tmp_path / "a", text), 3, SIGNS)
+    assert samples.label.tolist() == [1, -1, 1]
+    assert samples.features.toarray().tolist() == [[2, 0, 0.5], [0, 7, 1], [0, 0, 0]]
+    assert caplog.text.count("a: its queries, 'qid:…', are left out") == 1
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([-1.0, 1.0]), st.dictionaries(st.integers(1, 9), st.floats(-9, 9))
+        ),
+        min_size=1,
+        max_size=9,
+    ),
+    st.booleans(),
+)
+def test_indices_may_start_at_0(tmp_path, data, zero_based):
+    features = np.zeros((len(data), FEATURES))
+    for row, (_, pairs) in zip(features, data, strict=True):
+        row[[i - 1 for i in pairs]] = list(pairs.values())
+    path = tmp_path / "a"
+    dump_svmlight_file(features, [label for label, _ in data], str(path), zero_based=zero_based)
+    first = 0 if zero_based else 1
+    samples = read_libsvm(path, FEATURES, SIGNS, first)
+    assert np.allclose(samples.features.toarray(), features, rtol=1e-14, atol=0)
+    over = written(path, f"1 {FEATURES + first}:1\n")
+    with pytest.raises(FedatlasError, match=f"index {FEATURES + first}, but 9 .*, from {first} on"):
+        read_libsvm(over, FEATURES, SIGNS, first)
+
+
+def test_an_index_of_0_asks_for_its_key(tmp_path):
+    path = written(tmp_path / "a", "1 0:1 1:2\n-1 0:3\n")
+    with pytest.raises(FedatlasError, match=r"a:1: feature index 0; .* state 'first_index: 0' if"):
+        read_raw(dataset(), "train", [path])
+    samples = read_raw(dataset(first_index=0), "train", [path])
+    assert samples.features.toarray().tolist() == [[1, 2, 0], [3, 0, 0]]
 
 
 def test_quoted_labels_of_files_of_numbers_are_numbers_too():

@@ -150,6 +150,26 @@ def test_standardising_refuses_what_it_cannot_do(tmp_path, sparse_file, dense_fi
     assert not output.exists()
 
 
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_values_too_large_to_be_scaled_are_named(tmp_path, split):
+    table = {"label": "y", "numeric": ["age", "income"]}
+    huge = dataset(
+        format="csv", features=2, csv=table, standardise=True, task="regression", labels=None
+    )
+    plain, bad, train = (tmp_path / name for name in ("plain", "bad", "train.parquet"))
+    plain.write_text("y,age,income\n1,1,3\n0,2,5\n")
+    bad.write_text("y,age,income\n1,1,3\n0,2,-1e200\n3e300,1,1\n")
+    prepare(huge, "train", [plain], train)
+    with pytest.raises(FedatlasError, match=r"bad: column 'income': the value -1e\+200 is too lar"):
+        prepare(huge, split, [bad], tmp_path / "out.parquet", train=train)
+    labels = huge.model_copy(update={"standardise": False, "scale_labels": "min_max"})
+    with pytest.raises(FedatlasError, match=r"bad: column 'label': the value 3e\+300 is too large"):
+        prepare(labels, "train", [bad], tmp_path / "out.parquet")
+    prepare(
+        labels.model_copy(update={"scale_labels": None}), split, [bad], tmp_path / "out.parquet"
+    )
+
+
 def test_labels_are_scaled_by_the_extremes_of_train(tmp_path):
     years = dataset(features=2, task="regression", labels=None, scale_labels="min_max")
     raw, train, test = (tmp_path / name for name in ("raw", "train.parquet", "test.parquet"))

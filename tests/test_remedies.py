@@ -55,6 +55,7 @@ def test_a_malformed_file_is_traced_to_where_it_is_to_be_mended(tmp_path, file, 
         ("0 1:1\n2 1:2\n", {}, "with its meaning, -1 or 1, such as 2: 1, or mend the file"),
         ("y,a\n0,1\nyes,2\n", CSV, 'with its meaning, -1 or 1, such as "yes": 1, or mend'),
         ("y,a\ncat,1\n", {**CSV, **CLASSES}, 'meaning, a class from 0 to 2, such as "cat": 0'),
+        ("y,a\n010,1\n", {**CSV, **CLASSES, "labels": {9: 0}}, 'such as "010": 0'),
         ("5 1:1\n", CLASSES, "meaning, a class from 0 to 2, such as 5: 0"),
     ],
 )

@@ -17,7 +17,7 @@ from typing import Any
 from catalogue_entry import tiny, tiny_images, written
 from fedatlas.atlas.joining import join_papers
 from fedatlas.atlas.reading import open_atlas
-from fedatlas.data.folders import opened_image
+from fedatlas.data.folders import rgb_image
 from fedatlas.data.formats import read_raw
 from fedatlas.data.formats.csv import CsvTable, read_csv
 from fedatlas.data.unpack import decompress_file, unpack_archive
@@ -83,8 +83,7 @@ def jpeg_of_four_gigapixels(folder: Path) -> Read:
 
 
 def _pixels(path: Path, kind: str) -> Any:
-    with opened_image(path, kind) as image:
-        return image.convert("RGB").tobytes()
+    return rgb_image(path, kind).tobytes()
 
 
 def _npy(header: str, content: bytes = b"") -> bytes:

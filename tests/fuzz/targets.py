@@ -83,7 +83,19 @@ def _either(*cases: Case) -> Case:
 def libsvm(folder: Path) -> Case:
     dataset = tiny(labels={-1: -1, 1: 1})
     seeds = [b"+1 1:0.5 3:1\n-1 2:-1e-3\n1\n", b"-1 1:1 2:2 3:3 # note\r\n+1 3:1\r\n"]
-    tokens = [b" 1000000000000000000:1", b"qid:1", b" 1:1", b"4:1", b"+1 ", b"1:nan", b"# "]
+    seeds.append(b"\xef\xbb\xbf1 qid:7 1: .5\n-1 2:\t1\n")
+    tokens = [
+        b" 1000000000000000000:1",
+        b" qid:1",
+        b": ",
+        b" \t",
+        b"0:1",
+        b" 1:1",
+        b"4:1",
+        b"+1 ",
+        b"1:nan",
+        b"# ",
+    ]
     return of_file(folder / "a", seeds, lambda: _checked(dataset, "train", [folder / "a"]), tokens)
 
 
@@ -96,17 +108,26 @@ def csv_table(folder: Path) -> Case:
             {"column": "c", "values": ["x", "y", "z"]},
             {"column": "n", "values": [0, 1, 5], "otherwise": "next_below"},
         ],
+        "missing": ["NA", "?", -9],
         "drop_missing": True,
     }
-    dataset = tiny(format="csv", csv=table, features=7)
+    read_as = [
+        tiny(format="csv", csv={**table, **more}, features=7)
+        for more in ({}, {"quoting": "none"}, {"decimal": ",", "delimiter": ";"})
+    ] + [tiny(format="csv", csv={**table, "encoding": "utf-16"}, features=7)]
     seeds = [
         b"id,y,a,c,n\n7,1,-2.5,z,0\n8,0,1e+05,x,4\n",
-        b'n,c,a,y,id\r\n0,"z",-2.5,1,"7,7"\r\n4,x,NA,0,8\r\n',
+        b'n,c,a,y,id\r\n0,"z",-2.5,1,"7,7\n"\r\n4,x,NA,0,8\r\n',
+        b"id;y;a;c;n\n1;1;2,5;x;0\n",
+        "id,y,a,c,n\n7,1,-9,z,0\n8,0,1,x,4\n".encode("utf-16"),
     ]
-    tokens = [b'""', b'"\n"', b",,", b",y", b"NA", b"\xff", b"," * 3000]
-    return of_file(
-        folder / "t.csv", seeds, lambda: _checked(dataset, "train", [folder / "t.csv"]), tokens
-    )
+    tokens = [b'""', b'"\n"', b",,", b",y", b"NA", b"\xff", b"," * 3000, b'"']
+    path = folder / "t.csv"
+
+    def case(dataset: Dataset) -> Case:
+        return of_file(path, seeds, lambda: _checked(dataset, "train", [path]), tokens)
+
+    return _either(*map(case, read_as))
 
 
 def mimic3(folder: Path) -> Case:
@@ -145,19 +166,25 @@ def idx(folder: Path) -> Case:
     dataset = tiny_images(2, (1, 2, 3), format="idx")
     images = bytes([0, 0, 8, 3]) + struct.pack(">3I", 3, 2, 3) + bytes(range(18))
     labels = bytes([0, 0, 8, 1]) + struct.pack(">I", 3) + bytes([2, 0, 1])
+    wide = bytes([0, 0, 12, 1]) + struct.pack(">4I", 3, 2, 0, 1)
     raw = [folder / "images", folder / "labels"]
 
     def case(path: Path, seeds: Sequence[bytes]) -> Case:
         return of_file(path, seeds, lambda: _checked(dataset, "train", raw))
 
-    return _either(case(raw[0], [images, labels]), case(raw[1], [labels, images]))
+    return _either(case(raw[0], [images, labels]), case(raw[1], [labels, images, wide]))
 
 
 def cifar_records(folder: Path) -> Case:
-    dataset = tiny_images(1, (3, 2, 2))
-    seeds = [b"".join(bytes([label % 3, *range(12)]) for label in range(n)) for n in (1, 4)]
     path = folder / "batch.bin"
-    return of_file(path, seeds, lambda: _checked(dataset, "train", [path]))
+
+    def case(dataset: Dataset, labels: int) -> Case:
+        record = [1] * labels + list(range(12))
+        seeds = [bytes(record * n) for n in (1, 4)]
+        return of_file(path, seeds, lambda: _checked(dataset, "train", [path]))
+
+    fine = tiny_images(1, (3, 2, 2), cifar_label="fine")
+    return _either(case(tiny_images(1, (3, 2, 2)), 1), case(fine, 2))
 
 
 def cifar_pickle(folder: Path) -> Case:
@@ -198,6 +225,11 @@ def jpeg_folder(folder: Path) -> Case:
     for options in ({}, {"progressive": True}, {"optimize": True, "comment": b"hello"}):
         stream = io.BytesIO()
         Image.new("RGB", (4, 2), (9, 80, 200)).save(stream, "JPEG", **options)
+        seeds.append(stream.getvalue())
+    for mode, kind in (("CMYK", "JPEG"), ("P", "PNG")):
+        stream, exif = io.BytesIO(), Image.Exif()
+        exif[0x112] = 3  # upside down
+        Image.new(mode, (4, 2)).save(stream, kind, exif=exif)
         seeds.append(stream.getvalue())
 
     def case(name: str, seeds: Sequence[bytes], tokens: Sequence[bytes]) -> Case:
