@@ -48,7 +48,7 @@ onstart:
 
 # Whatever is quiet: Snakemake shows no log at all with --quiet, and whole ones without.
 onerror:
-    print(told_of_failures(workflow), file=sys.stderr)
+    say(told_of_failures(workflow), to_errors=True)
 
 
 # What is made across experiments.

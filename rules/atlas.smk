@@ -65,7 +65,7 @@ rule write_summary:
         atlas=option("atlas"),
         results=below_results(),
     shell:
-        "fedatlas report {params.experiments} --results {params.results:q} {params.atlas}"
+        "fedatlas report {params.experiments:q} --results {params.results:q} {params.atlas:q}"
         " --output {output:q} > {log:q} 2>&1"
 
 

@@ -10,6 +10,7 @@ from snakemake.exceptions import WorkflowError
 
 from fedatlas.errors import FedatlasError
 from fedatlas.plan import data, places, results, specifications, training
+from fedatlas.plain_text import printable, rest, say
 from fedatlas.plan.failures import failed_jobs, failures_told, repeat_options
 from fedatlas.plan.code import Stamps
 from fedatlas.plan.selected import Selected, commands_name_experiments, named_experiments, targets
@@ -45,7 +46,7 @@ except FedatlasError as error:
     raise WorkflowError(str(error)) from None
 
 for fault in PLAN.faults:
-    logger.warning(f"Left out: {fault.name}: {fault.message}")
+    logger.warning(printable(f"Left out: {fault.name}: {fault.message}"))
 
 
 if NAMED:  # a job elsewhere reads all this anew, without targets
@@ -76,9 +77,15 @@ def of_experiment(function, *more):
     return lambda wildcards: function(PLAN, wildcards.experiment, *more)
 
 
+def options(name, values):
+    """The option before each value: words of a command, which a rule quotes like all others."""
+    values = [values] if isinstance(values, str) else values
+    return [word for value in values for word in (f"--{name}", str(value))]
+
+
 def option(name):
     """The command's option that takes the input of that name, if there is one."""
-    return lambda wildcards, input: f"--{name} {input[name]}" if input[name] else ""
+    return lambda wildcards, input: options(name, input[name])
 
 
 # Linux passes at most 128 KiB as one argument and 2 MiB in all. What grows with experiments, that is

@@ -39,7 +39,7 @@ rule prepare_split:
         **needs(gigabytes=4, minutes=60),
     params:
         identity=lambda wildcards: data.reading(PLAN.catalogue, *wildcards),
-        train=lambda wildcards, input: f"--train-split {input.train}" if input.train else "",
+        train=lambda wildcards, input: options("train-split", input.train),
     shell:
-        "fedatlas prepare {wildcards.dataset:q} {wildcards.split:q} {input.raw:q} {params.train}"
+        "fedatlas prepare {wildcards.dataset:q} {wildcards.split:q} {input.raw:q} {params.train:q}"
         " --output {output:q} > {log:q} 2>&1"

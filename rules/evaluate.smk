@@ -12,9 +12,11 @@ rule select_points:
         "<logs>/select/{experiment}.log",
     params:
         spec=of_experiment(specifications.value, "selection"),
-        tuning=lambda wildcards: placed(results.tuning_options(PLAN, wildcards.experiment)),
+        tuning=lambda wildcards: [
+            placed(word) for word in results.tuning_options(PLAN, wildcards.experiment)
+        ],
     shell:
-        "fedatlas select --spec @<(printf %s {params.spec:q}) {params.tuning} --output {output:q}"
+        "fedatlas select --spec @<(printf %s {params.spec:q}) {params.tuning:q} --output {output:q}"
         " @<(printf '%s\\n' {input.traces:q}) > {log:q} 2>&1"
 
 
@@ -44,7 +46,7 @@ rule draw_figure:
         "<logs>/figure/{experiment}.log",
     params:
         spec=of_experiment(specifications.figure),
-        notes=lambda wildcards: PLAN.experiments[wildcards.experiment].notes,
+        notes=lambda wildcards: rest(PLAN.experiments[wildcards.experiment].notes),
     shell:
         "fedatlas figure --spec @<(printf %s {params.spec:q}) --selection {input.selection:q}"
         " --output {output.svg:q} --output {output.png:q}"
@@ -72,7 +74,7 @@ rule judge_claims:
         leaks=option("leaks"),
     shell:
         "fedatlas judge --spec @<(printf %s {params.spec:q}) --selection {input.selection:q}"
-        " {params.landscape} {params.budgets} {params.attacks} {params.leaks} --output {output:q}"
+        " {params.landscape:q} {params.budgets:q} {params.attacks:q} {params.leaks:q} --output {output:q}"
         " @<(printf '%s\\n' {input.traces:q}) > {log:q} 2>&1"
 
 

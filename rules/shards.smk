@@ -28,8 +28,8 @@ for silos in sorted({partition.silos for partition in PLAN.partitions.values()})
             **needs(gigabytes=4, minutes=30),
         params:
             spec=lambda wildcards: specifications.of(PLAN.partitions[wildcards.partition]),
-            silos=lambda wildcards, output: " ".join(f"--silo {silo}" for silo in output.silos),
+            silos=lambda wildcards, output: options("silo", output.silos),
             test=option("test"),
         shell:
             "fedatlas shard {input.data:q} --spec @<(printf %s {params.spec:q})"
-            " {params.silos} {params.test} --manifest {output.manifest:q} > {log:q} 2>&1"
+            " {params.silos:q} {params.test:q} --manifest {output.manifest:q} > {log:q} 2>&1"

@@ -35,9 +35,9 @@ rule draw_recovery:
     log:
         "<logs>/recovery-figure/{experiment}.log",
     params:
-        title=of_experiment(specifications.title),
+        spec=of_experiment(specifications.heading),
     shell:
-        "fedatlas recovery-figure {input.recovery:q} --title {params.title:q}"
+        "fedatlas recovery-figure {input.recovery:q} --spec {params.spec:q}"
         " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
 
 
@@ -64,7 +64,7 @@ rule draw_trees:
     params:
         parties=lambda wildcards: PLAN.experiments[wildcards.experiment].partition.parties,
     shell:
-        "fedatlas trees {params.parties} --output {output.svg:q} --output {output.png:q}"
+        "fedatlas trees {params.parties:q} --output {output.svg:q} --output {output.png:q}"
         " > {log:q} 2>&1"
 
 
@@ -95,9 +95,9 @@ rule draw_landscape:
     log:
         "<logs>/landscape-figure/{experiment}.log",
     params:
-        title=of_experiment(specifications.title),
+        spec=of_experiment(specifications.heading),
     shell:
-        "fedatlas landscape-figure {input.landscape:q} --title {params.title:q}"
+        "fedatlas landscape-figure {input.landscape:q} --spec {params.spec:q}"
         " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
 
 
@@ -204,9 +204,9 @@ rule draw_validation:
     log:
         "<logs>/validation-figure/{experiment}.log",
     params:
-        title=of_experiment(specifications.title),
+        spec=of_experiment(specifications.heading),
     shell:
-        "fedatlas validation-figure {input.curves:q} --title {params.title:q}"
+        "fedatlas validation-figure {input.curves:q} --spec {params.spec:q}"
         " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
 
 

@@ -1,7 +1,9 @@
 """Convergence figures: drawn from anything a run may leave, and saying what they show."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import matplotlib.image
 import numpy as np
@@ -10,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
 from fedatlas.evaluation.selection import Choice
+from fedatlas.figures import final
 from fedatlas.figures.draw import compose
 from fedatlas.figures.style import Shown, draw
 from fedatlas.schema.figures import Figure
@@ -121,6 +124,18 @@ def test_equal_input_gives_equal_svg(tmp_path: Path):
         draw([path], compose, "A title", shown(*CASES["accuracy"]))
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert paths[0].read_text(encoding="utf-8").rstrip().endswith("</svg>")
+
+
+@pytest.mark.parametrize("points", ["selected", "final"])
+def test_words_are_drawn_as_they_are(tmp_path, points):
+    words = "costs $5 and \\frac{ or $6 \x1b[31m <b>"
+    figure = replace(shown(*CASES["one seed"]), run_titles=dict.fromkeys(TITLES, words))
+    compose_it = compose if points == "selected" else final.compose
+    draw([tmp_path / "figure.svg", tmp_path / "figure.png"], compose_it, words, figure)
+    content = ElementTree.parse(tmp_path / "figure.svg")
+    assert content.getroot().tag.endswith("svg")
+    written = (tmp_path / "figure.svg").read_text(encoding="utf-8")
+    assert "\\frac{ or $6" in written and "<b>" not in written
 
 
 def test_labels_and_title_say_what_is_shown():

@@ -365,8 +365,8 @@ def test_axes_classes_and_values_are_named(figure_1):
     canvas = compose("A title", figure_1)
     relief, contours, bar = canvas.axes
     for place in (relief, contours):
-        assert (place.get_xlabel(), place.get_ylabel()) == ("$m_1$", "$m_2$")
-    assert "Phi" in bar.get_ylabel()
+        assert (place.get_xlabel(), place.get_ylabel()) == ("m₁", "m₂")
+    assert "Φ" in bar.get_ylabel()
     assert [text.get_text() for text in canvas.legends[0].get_texts()] == [
         "degenerate: at the lowest value found",
         "saddle: 0.25 above the lowest value found",
@@ -400,7 +400,7 @@ def test_commands_lead_from_a_shard_to_a_figure(tmp_path, monkeypatch):
     file, figure = tmp_path / "landscape.json", tmp_path / "landscape.svg"
     for command in (
         ["landscape", str(shard), "--spec", json.dumps(spec), "--output", str(file)],
-        ["landscape-figure", str(file), "--title", "A title", "--output", str(figure)],
+        ["landscape-figure", str(file), "--spec", '{"title": "A"}', "--output", str(figure)],
     ):
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 0, done.exception

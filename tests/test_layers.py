@@ -13,6 +13,7 @@ LONGEST_FILE = 400
 # Lowest first: a module imports from its own layer and from lower ones.
 LAYERS = (
     # Know nothing of the rest.
+    {"plain_text", "markdown"},
     {"errors", "extensions", "files", "interruption", "plan.closure", "projects"},
     {"schema"},  # what people write
     {"architectures"},  # networks, by name

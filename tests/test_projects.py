@@ -82,7 +82,12 @@ def test_so_is_that_of_data_papers_and_experiments(config, tmp_path, name):
 
 def test_its_experiments_need_no_folder(config, tmp_path):
     files = {"experiments/mine.yaml": EXPERIMENT, "experiments/group/other.yaml": EXPERIMENT}
-    plan = build_plan(config, write_project(tmp_path / "lab", files))
+    lab = write_project(tmp_path / "lab", files)
+    # What editors and systems leave there.
+    for left in (".mine.yaml.swp.yml", "group/._other.yaml", ".backup/mine.yaml"):
+        write_project(lab / "experiments", {left: "\0\5\26\7"})
+    (lab / "experiments/group/.#other.yaml").symlink_to("me@host.4711:1700000000")
+    plan = build_plan(config, lab)
     assert {"project-mine", "group-other"} <= set(plan.experiments)
 
 
@@ -210,14 +215,18 @@ def test_a_project_runs_as_the_repository_does(lab):
 def test_starts_pass_their_checks(config, lab, monkeypatch, tmp_path):
     for kind, name in (("method", "my_own"), ("dataset", "letters"), ("experiment", "second")):
         assert "Next: " in fedatlas("new", kind, name)
-    fedatlas("new", "dataset", "digits.2")
+    unquoted = ("1e3", "0x1F", "off", "2024-11-05", "1.50", "Null")
+    for name in ("digits.2", *unquoted):
+        fedatlas("new", "dataset", name)
+    fedatlas("new", "experiment", "2025")
     open_project(lab, {}, monkeypatch)
     plan = build_plan(config, lab)
-    assert {"project-first", "project-second"} <= set(plan.experiments)
-    assert {"letters", "digits.2"} <= set(plan.catalogue)
+    assert {"project-first", "project-second", "project-2025"} <= set(plan.experiments)
+    assert {"letters", "digits.2", *unquoted} <= set(plan.catalogue)
+    assert all(plan.catalogue[name].title == name for name in unquoted)
     assert catalogue_files()[1:] == [lab / "datasets.yaml"]
     entries = (lab / "datasets.yaml").read_text("utf-8")
-    assert entries.count("docs/adding/dataset.md") == 1 and "\n\ndigits.2:\n" in entries
+    assert entries.count("docs/adding/dataset.md") == 1 and '\n\n"digits.2":\n' in entries
     assert "fedatlas run --mirror DIR" in entries
     # What is judged is what the sentence says.
     tests = {claim.id: claim.test for claim in plan.experiments["project-first"].claims}

@@ -25,7 +25,6 @@ from markdown_it.token import Token
 from atlas_factory import write_atlas
 from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.atlas.cells import cost_cell
-from fedatlas.atlas.markdown import WIDTH, code, item, paragraph, prose, table, text
 from fedatlas.atlas.report import write_report
 from fedatlas.atlas.scope import STUDIES, PaperScope, read_scope
 from fedatlas.errors import FedatlasError
@@ -34,6 +33,7 @@ from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.results_table import results_table
 from fedatlas.evaluation.selection import by_run, choices, select
 from fedatlas.evaluation.verdicts import Verdict, verdicts_to_csv
+from fedatlas.markdown import WIDTH, code, item, paragraph, prose, table, text
 from fedatlas.plan.build import Plan, build_plan
 from fedatlas.projects import VARIABLE
 from fedatlas.schema.claims import OUTCOMES

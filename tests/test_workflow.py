@@ -1,6 +1,8 @@
 """The workflow as users run it: complete, incremental, and resumed after a kill."""
 
 import csv
+import html
+import json
 import os
 import re
 import shutil
@@ -15,8 +17,13 @@ import pytest
 from fedatlas.provenance.difference import Tolerance, compare
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.traces.trace import read_trace
-from workflow_copy import EVALUATION, ROOT, WorkflowCopy, files_of, runs_in
+from workflow_copy import EVALUATION, EXPERIMENT, ROOT, WorkflowCopy, files_of, runs_in
 
+# HTML, reStructuredText that shows a file, a formula that is none, and words for a terminal.
+HOSTILE = (
+    "</script><img/src=x/onerror=alert(1)> \x1b]0;t\x07 costs $5 and \\frac{ or $6 {x} {{7*7}}\n\n"
+    f".. include:: {ROOT}/pyproject.toml\n   :literal:\n\n.. raw:: html\n\n   <b>b</b>\n"
+)
 SMALL = "config/experiments/demo/small.yaml"
 CLAIMS = "results/experiments/demo-small/claims.csv"
 ALL_RUNS = [
@@ -29,7 +36,10 @@ ALL_RUNS = [
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    return WorkflowCopy.finished(tmp_path_factory)
+    text = EXPERIMENT.replace('"A small experiment"', json.dumps(HOSTILE))
+    return WorkflowCopy.finished(
+        tmp_path_factory, {"small": f"{text}notes: {json.dumps(HOSTILE)}\n"}
+    )
 
 
 def test_everything_is_made(finished):
@@ -72,7 +82,11 @@ def test_the_report_holds_the_figure_and_the_verdicts(finished, tmp_path):
     assert outcome.returncode == 0, outcome.stderr
     with zipfile.ZipFile(tmp_path / "report.zip") as report:
         names = {name.rpartition("/")[2] for name in report.namelist()}
+        page = report.read(next(name for name in report.namelist() if name.endswith("report.html")))
     assert {"report.html", "figure.svg", "claims.html"} <= names
+    shown = page.decode("utf-8")
+    assert html.escape(HOSTILE.split()[0], quote=False) in shown
+    assert "build-backend" not in shown and not re.search("(?i)</script><img", shown)
 
 
 def test_device_and_mirror_are_not_part_of_a_runs_identity(finished, tmp_path):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic_core import PydanticUndefined
 
-from fedatlas.atlas.markdown import code, table
+from fedatlas.markdown import code, table
 from fedatlas.schema.config import WorkflowConfig
 from fedatlas.schema.coverage import Covered
 from fedatlas.schema.described import described, models_in

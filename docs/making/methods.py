@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from fedatlas.algorithms import algorithm_class, algorithm_names
-from fedatlas.atlas.markdown import code, table, text
 from fedatlas.federations.algorithm import Algorithm
+from fedatlas.markdown import code, table, text
 from fedatlas.schema.described import described, models_in
 from fedatlas.schema.models import Model
 from making.configuration import (

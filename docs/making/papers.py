@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fedatlas.atlas.markdown import code, link, prose, table, text
 from fedatlas.evaluation.coverage import (
     HEADS,
     KeptVerdict,
@@ -14,6 +13,7 @@ from fedatlas.evaluation.coverage import (
 )
 from fedatlas.evaluation.verdict_words import MARKS, in_full, outcomes_told
 from fedatlas.evaluation.verdicts import Verdict
+from fedatlas.markdown import code, link, prose, table, text
 from fedatlas.plan.build import Plan, build_plan, group_of
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.coverage import RAN, Coverage, Covered, load_coverage

@@ -4,6 +4,8 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from fedatlas.plain_text import printable
+
 
 class FedatlasError(Exception):
     """A failure that the user can act on.
@@ -11,6 +13,9 @@ class FedatlasError(Exception):
     The message names the file, the key and the value at fault and says what to do; the command
     line prints it without a traceback and exits with status 1.
     """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 def similar(name: str, known: Iterable[str]) -> str:

@@ -10,13 +10,13 @@ import xarray as xr
 
 from fedatlas.atlas.cells import cost_cell
 from fedatlas.atlas.comparison import compare
-from fedatlas.atlas.markdown import code, item, paragraph, table, text
 from fedatlas.atlas.reading import open_atlas
 from fedatlas.atlas.runs import Atlas, atlas_runs
 from fedatlas.atlas.scope import SelectedExperiment
 from fedatlas.evaluation.claims.cost_to_target import CostToTargetTest
 from fedatlas.evaluation.evidence import target_name, unit_of
 from fedatlas.evaluation.levels import common_target, log_target, value_at
+from fedatlas.markdown import code, item, paragraph, table, text
 from fedatlas.schema.cost_names import declared_network
 from fedatlas.schema.measurements import LEVELS
 

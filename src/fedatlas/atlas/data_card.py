@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from fedatlas.atlas.markdown import code, link, paragraph, table, text
 from fedatlas.atlas.tables import KEYS, SUFFIX
 from fedatlas.data.datasets import Dataset
+from fedatlas.markdown import code, link, paragraph, table, text
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
 

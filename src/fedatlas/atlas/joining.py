@@ -17,9 +17,9 @@ from h5py import h5g
 
 from fedatlas.atlas import FORMAT
 from fedatlas.atlas.groups import GroupCopier, make_group, text_of
-from fedatlas.atlas.markdown import counted
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_atomically, write_text
+from fedatlas.markdown import counted
 from fedatlas.schema.models import Model
 from fedatlas.traces.contents import checked_children, opened_hdf5
 from fedatlas.traces.netcdf import check_format

@@ -13,7 +13,7 @@ from fedatlas.atlas.measured import RunName, measured, names_told
 from fedatlas.atlas.runs import Atlas
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.convergence import compose
-from fedatlas.figures.style import DOTS_PER_INCH, STYLE, Shown, draw
+from fedatlas.figures.style import DOTS_PER_INCH, STYLE, Shown, as_written, draw
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.models import validated
 
@@ -89,4 +89,5 @@ def plot(
                 chosen[key] = Choice(one.point, {})
     theirs = frozenset("/".join(name) for name in names if name.origin == "published")
     with matplotlib.rc_context(STYLE):
-        return Plot(compose(title, Shown(figure, titles, traces, chosen, published=theirs)))
+        shown = Shown(figure, titles, traces, chosen, published=theirs)
+        return Plot(as_written(compose(title, shown)))

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedatlas.atlas.markdown import counted
 from fedatlas.atlas.scope import SelectedExperiment
 from fedatlas.errors import named
 from fedatlas.evaluation.budgets import cases_of, read_budgets
@@ -17,6 +16,7 @@ from fedatlas.evaluation.claims.published_measurement import PublishedMeasuremen
 from fedatlas.evaluation.claims.published_value import PublishedValueTest
 from fedatlas.evaluation.costs import column
 from fedatlas.evaluation.levels import diverged
+from fedatlas.markdown import counted
 from fedatlas.schema.hyper_parameters import flat
 from fedatlas.traces.trace import judged, read_trace
 

@@ -16,13 +16,13 @@ from fedatlas.atlas.checksums import NAME as SUMS
 from fedatlas.atlas.checksums import not_vouched_for, write_sums
 from fedatlas.atlas.crate import describe_folder, is_published
 from fedatlas.atlas.exporting import point_places, stale_points, write_table
-from fedatlas.atlas.markdown import counted, paragraph
 from fedatlas.atlas.runs import Atlas
 from fedatlas.atlas.tables import SUFFIX
 from fedatlas.atlas.thinning import THINNED
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts, verdict_summary, verdicts_to_csv
 from fedatlas.files import canonical_json, write_text
+from fedatlas.markdown import counted, paragraph
 from fedatlas.schema.models import read_json
 from fedatlas.schema.names import is_named
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedatlas.atlas.cost_tables import cost_tables
-from fedatlas.atlas.markdown import code, counted, item, link, paragraph, prose, table, text
 from fedatlas.atlas.published import PublishedNumber, published_numbers
 from fedatlas.atlas.scope import PaperScope, SelectedExperiment
 from fedatlas.atlas.told_verdicts import told_verdicts
@@ -15,6 +14,7 @@ from fedatlas.evaluation.tallies import CORRECTION, OF_NO_PAPER, QUESTIONS, tall
 from fedatlas.evaluation.verdict_words import capital
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences, verdict_summary
 from fedatlas.files import write_text
+from fedatlas.markdown import code, counted, item, link, paragraph, prose, table, text
 from fedatlas.schema.claims import OUTCOMES
 from fedatlas.schema.models import read_json
 from fedatlas.schema.papers import Paper

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from fedatlas.atlas.markdown import code, item, paragraph, table, text
 from fedatlas.evaluation.tallies import QUESTIONS
 from fedatlas.evaluation.verdict_words import MARKS, capital, in_short, outcomes_told, would_decide
 from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences, verdict_summary
+from fedatlas.markdown import code, item, paragraph, table, text
 
 
 def told_verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:

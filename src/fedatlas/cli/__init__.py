@@ -5,6 +5,7 @@ Heavy libraries are imported inside the commands, so that a step loads only what
 
 import gc
 import logging
+import os
 import signal
 import sys
 import traceback
@@ -30,6 +31,7 @@ from fedatlas.cli import (
 )
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import place_told
+from fedatlas.plain_text import printable, say
 from fedatlas.plan.places import find_projects
 from fedatlas.projects import open_projects
 from fedatlas.training.failing import RunFailedError
@@ -63,9 +65,16 @@ for command in STEPS:
 NEW_OBJECTS = 5_000
 
 
+class LogLines(logging.Formatter):
+    """Lines of the log, without what commands a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"fedatlas {__version__}")
+        say(f"fedatlas {__version__}")
         raise typer.Exit
 
 
@@ -80,11 +89,9 @@ def configure(
     ] = False,
 ) -> None:
     """fedatlas: convergence of federated and distributed optimisation, reproduced and judged."""
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(message)s",
-        stream=sys.stderr,
-    )
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, stream=sys.stderr)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(message)s"))
     # Details of these libraries would hide ours.
     for name in ("numba", "matplotlib", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -97,18 +104,21 @@ def main() -> None:
     # A cluster's SIGTERM must clean up like any exit; by default Python just ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     gc.set_threshold(NEW_OBJECTS)
+    # Figures are files. A notebook tells its children to draw by a package that may not be here.
+    os.environ["MPLBACKEND"] = "agg"
     try:
         app()
     except FedatlasError as error:
-        print(f"error: {error}", file=sys.stderr)
+        say(f"error: {error}", to_errors=True)
         sys.exit(1)
     except Exception as error:
         # Whoever wrote the method looks for its line, not for those of the loop that called it.
         told = str(error) if isinstance(error, RunFailedError) else place_told(error)
         if told is None:
             raise
-        print(f"error: {told}\n\nThe way there:", file=sys.stderr)
-        traceback.print_exception(error.__cause__ if isinstance(error, RunFailedError) else error)
+        say(f"error: {told}\n\nThe way there:", to_errors=True)
+        way = error.__cause__ if isinstance(error, RunFailedError) else error
+        say("".join(traceback.format_exception(way)).rstrip(), to_errors=True)
         sys.exit(1)
     finally:
         # Skip the last garbage collection, which takes half a second. The work is done: a signal

@@ -7,6 +7,7 @@ import typer
 
 from fedatlas.cli.options import Configuration, Output, Specification, read_choices, read_json
 from fedatlas.cli.titles import described
+from fedatlas.plain_text import say
 from fedatlas.projects import projects
 from fedatlas.schema.models import validated
 
@@ -43,7 +44,7 @@ def join_papers(
     from fedatlas.atlas import joining
 
     joined = joining.join_papers(papers or [], output, read_json(kept), contents)
-    typer.echo(f"{output}: {joined.told()}")
+    say(f"{output}: {joined.told()}")
 
 
 def report(

@@ -21,6 +21,7 @@ from fedatlas.cli.options import (
 )
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
+from fedatlas.plain_text import say
 from fedatlas.schema.models import read_json, validated
 
 log = logging.getLogger(__name__)
@@ -180,7 +181,7 @@ def coverage(
     table = kept.readme_table(plan.papers, covered, verdicts, plan.experiments)
     text = readme.read_text(encoding="utf-8")
     write_text(readme, kept.with_table(text, table, readme))
-    typer.echo(f"{config / 'verdicts.csv'}: {len(verdicts)} sentences; {readme}: the table")
+    say(f"{config / 'verdicts.csv'}: {len(verdicts)} sentences; {readme}: the table")
 
 
 def _check_folder(results: Path) -> None:

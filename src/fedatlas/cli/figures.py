@@ -50,7 +50,7 @@ def trees(
 
 def recovery_figure(
     recovery: Annotated[Path, typer.Argument(help="Attacks on histories (.csv).", exists=True)],
-    title: Annotated[str, typer.Option(help="Title of the figure.")],
+    spec: Annotated[Any, json_with("title")],
     output: Drawings,
 ) -> None:
     """Draw how much histories of shares reveal against their length."""
@@ -58,12 +58,12 @@ def recovery_figure(
     from fedatlas.figures.recovery import compose
     from fedatlas.figures.style import draw
 
-    draw(output, compose, title, read_recovery(recovery))
+    draw(output, compose, spec["title"], read_recovery(recovery))
 
 
 def landscape_figure(
     surface: Annotated[Path, typer.Argument(help="Landscape (.json).", exists=True)],
-    title: Annotated[str, typer.Option(help="Title of the figure.")],
+    spec: Annotated[Any, json_with("title")],
     output: Drawings,
 ) -> None:
     """Draw a loss surface with its stationary points."""
@@ -71,12 +71,12 @@ def landscape_figure(
     from fedatlas.figures.landscape import compose
     from fedatlas.figures.style import draw
 
-    draw(output, compose, title, read_surface(surface))
+    draw(output, compose, spec["title"], read_surface(surface))
 
 
 def validation_figure(
     curves: Annotated[Path, typer.Argument(help="Curves of validate-parties.", exists=True)],
-    title: Annotated[str, typer.Option(help="Title of the figure.")],
+    spec: Annotated[Any, json_with("title")],
     output: Drawings,
 ) -> None:
     """Draw the simulated network beside processes."""
@@ -84,7 +84,7 @@ def validation_figure(
     from fedatlas.figures.validation import compose
     from fedatlas.studies.validation import read_pairs
 
-    draw(output, compose, title, read_pairs(curves))
+    draw(output, compose, spec["title"], read_pairs(curves))
 
 
 def budgets_figure(

@@ -7,6 +7,7 @@ import typer
 
 from fedatlas.cli.options import Configuration
 from fedatlas.errors import FedatlasError
+from fedatlas.plain_text import say
 
 
 def list_experiments(
@@ -28,8 +29,8 @@ def list_experiments(
     judged = {file.parent.name for file in results.glob("experiments/*/claims.csv")}
     for name, each in found.items():
         mark = "*" if name in judged else " "
-        typer.echo(f"{mark} {name:<{width}}  {each.title} ({each.source})")
+        say(f"{mark} {name:<{width}}  {each.title} ({each.source})")
     for fault in faults:
-        typer.echo(f"! {fault.name}: {fault.message}")
+        say(f"! {fault.name}: {fault.message}")
     if judged.intersection(found):
-        typer.echo(f"* has verdicts in {results}, which `fedatlas summary` tells of.")
+        say(f"* has verdicts in {results}, which `fedatlas summary` tells of.")

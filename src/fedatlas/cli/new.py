@@ -11,6 +11,7 @@ import typer
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
+from fedatlas.plain_text import say
 from fedatlas.plan.places import catalogue_files, is_shipped, repository
 
 #: Files of a project, each with the template that it begins as.
@@ -67,7 +68,7 @@ def new(
             "project NAME) and go there; docs/adding.md says how to add to the repository itself"
         )
     for line in _BEGIN[kind](name):
-        typer.echo(line)
+        say(line)
 
 
 def _begin_project(name: str) -> list[str]:
@@ -92,7 +93,7 @@ def _begin_method(name: str) -> list[str]:
     _write(file, _filled("method", name=name, class_name=class_name))
     return [
         f"{file}: FedAvg with momentum at the server, to be made into yours.",
-        f"Next: write `algorithm: {name}` into a run of experiments/*.yaml, with",
+        f'Next: write `algorithm: "{name}"` into a run of experiments/*.yaml, with',
         "  hyper_parameters: {clients_per_round: 5, local_steps: 5, batch_size: 4, momentum: 0.9}",
         "  grid: {local_step_size: [0.03, 0.01, 0.003]}",
         "and fedatlas run that experiment: a rehearsal first checks what a method promises.",
@@ -111,7 +112,8 @@ def _begin_dataset(name: str) -> list[str]:
     write_text(file, head + old + _filled("dataset", name=name))
     return [
         f"{file}: an entry '{name}', to be filled in.",
-        f"Next: put the file at DIR/{name}/train.libsvm, name `dataset: {name}` in an experiment,",
+        f"Next: put the file at DIR/{name}/train.libsvm,",
+        f'  name `dataset: "{name}"` in an experiment,',
         "  and fedatlas run that experiment with --mirror DIR",
     ]
 

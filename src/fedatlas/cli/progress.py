@@ -8,6 +8,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TimeElapsed
 from rich.text import Text
 
 from fedatlas.cli.steps import Steps
+from fedatlas.plain_text import printable, say_on
 
 # Where there is no terminal to draw on: after so much of all steps, or so many seconds.
 _TOLD_EVERY, _SECONDS = 0.1, 60.0
@@ -21,7 +22,7 @@ class _Said(ProgressColumn):
         self._say = say
 
     def render(self, task: Task) -> Text:
-        return Text(self._say(), overflow="ellipsis", no_wrap=True)
+        return Text(printable(self._say()), overflow="ellipsis", no_wrap=True)
 
 
 def shown_with_a_bar(lines: Iterable[str], console: Console, cores: int) -> None:
@@ -49,14 +50,14 @@ def shown_with_a_bar(lines: Iterable[str], console: Console, cores: int) -> None
         for line in lines:
             now = time.monotonic()
             if (text := steps.heed(line.rstrip("\n"), now)) is not None:
-                console.print(text, markup=False, highlight=False, soft_wrap=True)
+                say_on(console, text)
             progress.update(bar, completed=steps.done, total=steps.total or None)
             share = steps.done / steps.total if steps.total else 0.0
             due = share >= told + _TOLD_EVERY or (share > told and now >= last + _SECONDS)
             if not shows and due:
                 told, last = share, now
                 said = f"{steps.done} of {steps.total} steps, {_clock(now - began)} so far"
-                console.print(", ".join(filter(None, (said, left()))), highlight=False)
+                say_on(console, ", ".join(filter(None, (said, left()))))
 
 
 def _clock(seconds: float) -> str:

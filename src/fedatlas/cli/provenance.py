@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +13,7 @@ import typer
 from fedatlas.cli.options import Configuration, Lock, ResultsFolder
 from fedatlas.data.checksums import LOCK
 from fedatlas.errors import FedatlasError
+from fedatlas.plain_text import say
 
 
 def verify(
@@ -39,7 +39,7 @@ def verify(
     with _unreadable_is_two():
         files = verification.verify(results, config, lock, progress)
     if as_json:
-        typer.echo(json.dumps(findings.as_plain(files), indent=2))
+        say(json.dumps(findings.as_plain(files), indent=2))
     else:
         printing.print_verification(files, printing.wide_console())
     raise typer.Exit(findings.exit_status(files))
@@ -68,7 +68,7 @@ def diff(
     with _unreadable_is_two():
         found = difference.compare(first, second, tolerance)
     if as_json:
-        typer.echo(json.dumps(printing.comparison_as_plain(found), indent=2))
+        say(json.dumps(printing.comparison_as_plain(found), indent=2))
     else:
         printing.print_comparison(found, printing.wide_console())
     raise typer.Exit(found.exit_status)
@@ -80,5 +80,5 @@ def _unreadable_is_two() -> Iterator[None]:
     try:
         yield
     except FedatlasError as error:
-        print(f"error: {error}", file=sys.stderr)
+        say(f"error: {error}", to_errors=True)
         raise typer.Exit(2) from None

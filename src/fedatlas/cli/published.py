@@ -12,6 +12,7 @@ from fedatlas.cli.options import Catalogues, Output
 from fedatlas.cli.titles import Titles, described
 from fedatlas.errors import FedatlasError
 from fedatlas.files import write_text
+from fedatlas.plain_text import say
 
 Traces = Annotated[
     Path, typer.Argument(help="Results folder, atlas (.nc), table (.parquet) or published folder.")
@@ -38,8 +39,8 @@ def export(
         places = point_places(atlas, experiments, all_points=not selected)
         rows = write_table(atlas, places, output, _licences(catalogue))
         for one in stale_points(atlas, places):
-            typer.echo(f"{one} (stale)", err=True)
-    typer.echo(f"{output}: {rows} rows of {len(places)} traces")
+            say(f"{one} (stale)", to_errors=True)
+    say(f"{output}: {rows} rows of {len(places)} traces")
 
 
 def publish(
@@ -77,9 +78,9 @@ def publish(
     cited = read_citation(citation)
     if not cited:
         why = "is not filled in" if citation.is_file() else "is not there"
-        typer.echo(
+        say(
             f"{citation}: {why}: {output} will name no author and no licence, which archives need",
-            err=True,
+            to_errors=True,
         )
     publication = Publication(
         _licences(catalogue),
@@ -96,13 +97,13 @@ def publish(
         files = publish(atlas, results / "experiments", output, publication)
     largest = max(files, key=lambda file: file.stat().st_size)
     size = sum(file.stat().st_size for file in files)
-    typer.echo(
+    say(
         f"{output}: {len(files)} files of {size / 1e6:.2f} MB, the largest {largest.name} of "
         f"{largest.stat().st_size / 1e6:.2f} MB"
     )
     if archive is not None:
         shutil.make_archive(str(archive.with_suffix("")), "zip", output)
-        typer.echo(f"{archive.with_suffix('.zip')}: the same in one file")
+        say(f"{archive.with_suffix('.zip')}: the same in one file")
 
 
 def compare(
@@ -157,7 +158,7 @@ def compare(
             plot(ours, metric, costs, **chosen).save(figure)
     if csv is not None:
         write_text(csv, found.to_dataframe().to_csv(index=False))
-    typer.echo(found)
+    say(found)
 
 
 def data_card(output: Output, catalogue: Catalogues) -> None:

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from fedatlas.plain_text import say
+
 
 def run(
     experiments: Annotated[
@@ -50,7 +52,7 @@ def run(
     command = ["snakemake", *_elsewhere(), "--cores", str(cores), *(option or ())]
     command += ["--dry-run"] if dry_run else []
     command += ["--config", *settings]
-    print(shlex.join(command), flush=True)
+    say(shlex.join(command))
     process = subprocess.Popen(
         [sys.executable, "-m", *command],
         stdout=subprocess.PIPE,
@@ -67,8 +69,8 @@ def run(
     if status := process.wait():
         raise typer.Exit(status)
     if diverged := diverged_of(experiments):
-        print(diverged)
-    print("What came out, and where to look: fedatlas summary")
+        say(diverged)
+    say("What came out, and where to look: fedatlas summary")
 
 
 def _say_what_would_run(lines: list[str], status: Callable[[], int]) -> int:
@@ -80,10 +82,10 @@ def _say_what_would_run(lines: list[str], status: Callable[[], int]) -> int:
     if ended := status():
         steps = Steps()
         heeded = [steps.heed(line, now=0.0) for line in others]
-        print("\n".join(line for line in heeded if line is not None))
+        say("\n".join(line for line in heeded if line is not None))
         return ended
     warnings = [line for line in others if line.startswith("Left out: ")]
-    print("\n".join([*warnings, *planned_told(jobs)]))
+    say("\n".join([*warnings, *planned_told(jobs)]))
     return 0
 
 

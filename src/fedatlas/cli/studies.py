@@ -15,6 +15,7 @@ from fedatlas.cli.options import (
     read_traces,
 )
 from fedatlas.files import write_text
+from fedatlas.plain_text import say
 from fedatlas.schema.models import validated
 
 log = logging.getLogger(__name__)
@@ -146,7 +147,7 @@ def theory(
     rows = tabulate_theory(read_traces(traces), shards)
     write_text(output, to_csv(rows, COLUMNS))
     if not rows:
-        typer.echo(f"{output}: no theorem is known here of the methods of these runs")
+        say(f"{output}: no theorem is known here of the methods of these runs")
 
 
 def _study(spec: dict[str, Any], key: str, model: Any) -> tuple[list[Any], Any]:

@@ -14,6 +14,7 @@ from fedatlas.cli.options import (
     json_with,
 )
 from fedatlas.errors import FedatlasError, similar
+from fedatlas.plain_text import say
 from fedatlas.projects import projects
 from fedatlas.schema.config import DEVICE_VARIABLE
 from fedatlas.schema.models import read_json, validated
@@ -47,14 +48,14 @@ def spec(
                 f"there is no experiment '{name}'{faults.why(name) or similar(name, experiments)}"
             )
         where, content, _ = experiments[name]
-        typer.echo(f"# {where}\n{as_yaml(content)}", nl=False)
+        say(f"# {where}\n{as_yaml(content)}".rstrip())
         return
     plan = build_sound_plan(config, *projects())
     runs = {run.name: run for run in plan.runs.values()}
     if name not in runs:
         why = plan.faults.why(name.partition("/")[0])
         raise FedatlasError(f"there is no run '{name}'{why or similar(name, runs)}")
-    typer.echo(canonical_json(runs[name].model_dump(mode="json")))
+    say(canonical_json(runs[name].model_dump(mode="json")))
 
 
 def optimum(

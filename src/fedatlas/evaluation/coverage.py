@@ -13,6 +13,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import parse_rows, to_csv
 from fedatlas.evaluation.verdict_words import outcomes_told
 from fedatlas.evaluation.verdicts import read_verdicts, sentences
+from fedatlas.markdown import link, text
 from fedatlas.schema.claims import Outcome
 from fedatlas.schema.coverage import Coverage
 from fedatlas.schema.experiments import Experiment
@@ -123,7 +124,7 @@ def readme_table(
     rows = [f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
     for key, (first, *others) in coverage_rows(coverage, kept, experiments).items():
         paper = papers[key]
-        named = f"[{paper.name}]({paper.address}) ({paper.year})"
+        named = f"{link(text(paper.name), paper.address)} ({paper.year})"
         rows.append(f"| {' | '.join([named, f'**{first}**', *others])} |")
     return "\n".join(rows)
 

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from fedatlas.evaluation.verdict_words import in_short, seeds_needed
 from fedatlas.evaluation.verdicts import Verdict, cases_of, read_verdicts
+from fedatlas.plain_text import say_on
 from fedatlas.schema.claims import Effect
 
 
@@ -15,16 +16,16 @@ def print_power(results: Path, console: Console) -> None:
     """Print what would decide each undecided verdict that is judged, fewest seeds first."""
     files = sorted(results.glob("experiments/*/claims.csv"))
     if not files:
-        _line(console, f"{results}: nothing is judged yet")
+        say_on(console, f"{results}: nothing is judged yet")
         return
     found = [verdict for file in files for verdict in undecided(read_verdicts(file))]
     if not found:
         several = "s" * (len(files) != 1)
-        _line(console, f"Nothing is undecided in {len(files)} judged experiment{several}.")
+        say_on(console, f"Nothing is undecided in {len(files)} judged experiment{several}.")
         return
     for verdict in sorted(found, key=_needed):
         name = f"{verdict.claim}, {verdict.case}" if verdict.case else verdict.claim
-        _line(console, f"{name}\n    {_told(verdict)}")
+        say_on(console, f"{name}\n    {_told(verdict)}")
 
 
 def undecided(verdicts: Sequence[Verdict]) -> Iterator[Verdict]:
@@ -60,7 +61,3 @@ def _needed(verdict: Verdict) -> float:
     """Seeds in all; infinite where that is not known."""
     effect = verdict.effect
     return math.inf if effect is None or effect.needed is None else effect.needed
-
-
-def _line(console: Console, text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -13,6 +13,7 @@ from fedatlas.evaluation.power import undecided
 from fedatlas.evaluation.tallies import QUESTIONS, correction_told, families, family_name, tally
 from fedatlas.evaluation.verdict_words import outcomes_told
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences
+from fedatlas.plain_text import cell, say_on
 from fedatlas.plan.build import group_of
 
 _READ_BY_PEOPLE = (".csv", ".svg")  # of figures .png lies beside
@@ -38,8 +39,7 @@ def print_summary(results: Path, console: Console) -> None:
         lines.append("Where to look:")
         lines += [f"  {place:<{width}}  {note}" for place, note in places.items()]
     for line in lines or [f"{results}: nothing yet"]:
-        # Not wrapped: a path is to be copied.
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say_on(console, line)
 
 
 def _table(verdicts: Mapping[str, list[Verdict]]) -> Table:
@@ -54,7 +54,7 @@ def _table(verdicts: Mapping[str, list[Verdict]]) -> Table:
                 Counter[str](verdict.outcome for verdict in sentences(verdicts[name], question))
                 for question in QUESTIONS
             )
-            table.add_row(name, *map(outcomes_told, counts))
+            table.add_row(cell(name), *map(outcomes_told, counts))
         table.add_section()
     return table
 

@@ -19,6 +19,7 @@ from fedatlas.figures.style import (
     lost_note,
     put_title,
 )
+from fedatlas.plain_text import printable
 from fedatlas.schema.measurements import MEASUREMENTS
 
 _OFFSET = 0.22  # of seeds above the mean of their run, in rows
@@ -67,7 +68,8 @@ def compose(title: str, shown: Shown) -> Canvas:
             place.set_xscale("log")
         else:
             place.ticklabel_format(axis="x", useOffset=False)
-    places[0].set_yticks(range(len(rows)), [row.label for row in rows])
+    labels = [printable(row.label) for row in rows]
+    places[0].set_yticks(range(len(rows)), labels, parse_math=False)
     places[0].set_ylim(len(rows) - 0.5, -0.5)
     label = MEASUREMENTS[figure.measurement].long_name
     if spans:

@@ -15,8 +15,8 @@ from matplotlib.lines import Line2D
 from fedatlas.evaluation.stationary_points import StationaryPoint, Surface
 from fedatlas.figures.style import legend_below, put_title
 
-_NAMES = ("$m_1$", "$m_2$")
-_VALUE = r"$\min_{a,b}\,\Phi(m, a, b)$"
+_NAMES = ("m₁", "m₂")
+_VALUE = "minimum of Φ(m, a, b) over a, b"
 _COLOURS = matplotlib.colormaps["viridis"]
 _POWER = 1 / 3
 _LEVELS = 25  # of contours

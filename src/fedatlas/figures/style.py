@@ -10,13 +10,16 @@ from typing import Any
 import matplotlib
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.axis import Tick
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
 from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.levels import above_start, diverged, smallest
 from fedatlas.evaluation.selection import Choice, Traces
 from fedatlas.files import write_atomically
+from fedatlas.plain_text import printable
 from fedatlas.schema.claims import Claim
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.selection import Selection
@@ -142,10 +145,22 @@ def put_title(canvas: Canvas, title: str, note: str) -> None:
     canvas.suptitle("\n".join(lines), fontsize=10)
 
 
+def as_written(canvas: Canvas) -> Canvas:
+    """The figure with its texts as they are: no formula between dollars, no control characters.
+
+    Numbers at ticks may be formulas; words there need `parse_math=False` and `printable`.
+    """
+    numbers = {label for tick in canvas.findobj(Tick) for label in (tick.label1, tick.label2)}
+    for words in set(canvas.findobj(Text)) - numbers:
+        words.set_parse_math(False)
+        words.set_text(printable(words.get_text()))
+    return canvas
+
+
 def draw(outputs: list[Path], compose: Callable[..., Canvas], *content: Any) -> None:
     """Compose a figure in the common look; write it to each output (.svg, .png), whole or not."""
     with matplotlib.rc_context(STYLE):
-        canvas = compose(*content)
+        canvas = as_written(compose(*content))
         for output in outputs:
             with write_atomically(output) as temporary:
                 metadata = {"Date": None} if output.suffix == ".svg" else None

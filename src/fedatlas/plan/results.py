@@ -73,16 +73,14 @@ def tuning(plan: Plan, name: str) -> list[str]:
     return sorted(set(_tuned(plan, name).values()))
 
 
-def tuning_options(plan: Plan, name: str) -> str:
+def tuning_options(plan: Plan, name: str) -> list[str]:
     """Options of `fedatlas select`: which run is tuned by which selection, and what it states."""
     tuned, runs = _tuned(plan, name), plan.experiments[name].runs
-    files = [f"--tuning {run}={file}" for run, file in tuned.items()]
-    stated = [
-        f"--stated {run}={key}"
-        for run in tuned
-        for key in (*runs[run].hyper_parameters, *runs[run].grid)
-    ]
-    return " ".join([*files, *stated])
+    words = [word for run, file in tuned.items() for word in ("--tuning", f"{run}={file}")]
+    for run in tuned:
+        for key in (*runs[run].hyper_parameters, *runs[run].grid):
+            words += ["--stated", f"{run}={key}"]
+    return words
 
 
 def _tuned(plan: Plan, name: str) -> dict[str, str]:

@@ -7,17 +7,17 @@ from fedatlas.schema.models import Model
 
 def of(model: Model) -> str:
     """A whole model."""
-    return canonical_json(model.model_dump(mode="json"))
+    return _json(model.model_dump(mode="json"))
 
 
 def value(plan: Plan, name: str, key: str) -> str:
     """The value of one key of an experiment."""
-    return canonical_json(plan.experiments[name].model_dump(mode="json", include={key})[key])
+    return _json(plan.experiments[name].model_dump(mode="json", include={key})[key])
 
 
 def keys(plan: Plan, name: str, *stated: str, **more: object) -> str:
     """These keys of an experiment with their values, and more beside them."""
-    return canonical_json(plan.experiments[name].model_dump(mode="json", include={*stated}) | more)
+    return _json(plan.experiments[name].model_dump(mode="json", include={*stated}) | more)
 
 
 def claims(plan: Plan, name: str) -> str:
@@ -64,3 +64,13 @@ def title(plan: Plan, name: str) -> str:
     """What stands above an experiment's figures."""
     experiment = plan.experiments[name]
     return f"{experiment.title} — {experiment.source}"
+
+
+def heading(plan: Plan, name: str) -> str:
+    """The same alone, for figures that say nothing else."""
+    return keys(plan, name, title=title(plan, name))
+
+
+def _json(value: object) -> str:
+    # Snakemake's report puts it into a page's script, which "</script>" would end.
+    return canonical_json(value).replace("<", "\\u003c")

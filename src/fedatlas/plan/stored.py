@@ -23,6 +23,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest, write_atomically
 from fedatlas.plan.build import Plan, build_sound_plan
 from fedatlas.projects import added_sources
+from fedatlas.schema.experiment_files import files_below
 
 _PACKAGE = Path(__file__).parents[1]
 _DIGEST = sha256().digest_size
@@ -54,10 +55,10 @@ def _key(folders: Sequence[Path], package: Path) -> bytes:
 
     Messages name the folders, so that their names count, too.
     """
-    places, suffixes = ("*", "*/*"), ("yaml", "yml", "csv")  # tables: measured times
-    patterns = [f"experiments/{place}.{suffix}" for place in places for suffix in suffixes]
-    patterns += ["datasets.yaml", "papers.yaml"]
-    stated = [file for folder in folders for each in patterns for file in folder.glob(each)]
+    below = [folder / "experiments" for folder in folders]
+    stated = files_below(below, "yaml", "yml", "csv")  # tables: measured times
+    files = [folder / name for folder in folders for name in ("datasets.yaml", "papers.yaml")]
+    stated += filter(Path.exists, files)
     sources = [package, *(folder for _, folder in added_sources(folders[1:]))]
     code = [file for folder in sources for file in sorted(folder.rglob("*.py"))]
     versions = sys.version, pydantic.VERSION, yaml.__version__, np.__version__

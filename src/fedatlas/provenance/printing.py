@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from fedatlas.plain_text import cell, say_on
 from fedatlas.provenance.difference import Comparison
 from fedatlas.provenance.findings import Checked, State
 
@@ -42,24 +42,24 @@ def print_verification(files: Sequence[Checked], console: Console) -> None:
         table = _table("Drift", ("file", "state", "what differs: recorded → found now"))
         for file, findings in drift.items():
             found = [f"{finding.check}: {finding.detail}" for finding in findings]
-            table.add_row(_cell(file.path), file.state, _cell("\n".join(found)))
+            table.add_row(cell(file.path), file.state, cell("\n".join(found)))
         console.print(table)
         for state, meaning in _MEANING.items():
             if counts[state]:
-                _print(console, f"{state}: {meaning}.")
-        _print(console, "What to do:")
+                say_on(console, f"{state}: {meaning}.")
+        say_on(console, "What to do:")
         remedies = Counter((f.check, f.remedy) for found in drift.values() for f in found)
         for (check, remedy), number in remedies.items():
-            _print(console, f"  {check} ({number}): {remedy}")
+            say_on(console, f"  {check} ({number}): {remedy}")
     left: dict[tuple[str, str], list[str]] = {}
     for file in files:
         for finding in file.findings:
             if finding.state is State.UNCHECKED:
                 left.setdefault((file.kind, finding.check), []).append(finding.detail)
     for (kind, check), details in left.items():
-        _print(console, f"Not checked: {check} of {len(details)} {kind}, as {details[0]}")
+        say_on(console, f"Not checked: {check} of {len(details)} {kind}, as {details[0]}")
     said = "".join(f", {counts[state]} {state}" for state in _MEANING if counts[state])
-    _print(console, f"{len(files)} checked: {len(files) - len(drift)} without drift{said}.")
+    say_on(console, f"{len(files)} checked: {len(files) - len(drift)} without drift{said}.")
 
 
 def print_comparison(found: Comparison, console: Console) -> None:
@@ -69,26 +69,26 @@ def print_comparison(found: Comparison, console: Console) -> None:
         table = _table("Differences", ("run", "variable", "seed", "record"), numbers)
         for d in found.differences[:_SHOWN]:
             largest = "" if d.largest is None else f"{d.largest:.3g}"
-            cells = (d.run, d.variable, d.seed, d.record, d.first, d.second)
-            texts = ("" if cell is None else _cell(str(cell)) for cell in cells)
+            values = (d.run, d.variable, d.seed, d.record, d.first, d.second)
+            texts = ("" if value is None else cell(str(value)) for value in values)
             table.add_row(*texts, f"{d.differing} of {d.compared}", largest)
         console.print(table)
         more = len(found.differences) - _SHOWN
         if more > 0:
-            _print(console, f"… and {more} more: --json tells all")
+            say_on(console, f"… and {more} more: --json tells all")
     for side, runs in (("first", found.only_first), ("second", found.only_second)):
         for run in runs[:_SHOWN]:
-            _print(console, f"Only in the {side}: {run}")
+            say_on(console, f"Only in the {side}: {run}")
         if len(runs) > _SHOWN:
-            _print(console, f"… and {len(runs) - _SHOWN} more")
+            say_on(console, f"… and {len(runs) - _SHOWN} more")
     _print_attributes(found, console)
     for error in found.unreadable:
-        _print(console, f"Unreadable: {error}")
+        say_on(console, f"Unreadable: {error}")
     differing = len({difference.run for difference in found.differences})
     verdict = f"{differing} differ" if differing or not found.compared else "all equal"
     alone = len(found.only_first) + len(found.only_second)
     others = f"; {alone} on one side only" if alone else ""
-    _print(console, f"{len(found.compared)} runs compared: {verdict}{others}.")
+    say_on(console, f"{len(found.compared)} runs compared: {verdict}{others}.")
 
 
 def _print_attributes(found: Comparison, console: Console) -> None:
@@ -102,7 +102,7 @@ def _print_attributes(found: Comparison, console: Console) -> None:
     for name, ((first, second), *others) in changes.items():
         more = f" and {len(others)} other changes" if others else ""
         said = f"{first} → {second}{more} ({runs[name]} runs)"
-        _print(console, f"Attribute (does not count): {name}: {said}")
+        say_on(console, f"Attribute (does not count): {name}: {said}")
 
 
 def _table(title: str, left: Sequence[str], right: Sequence[str] = ()) -> Table:
@@ -136,17 +136,3 @@ def comparison_as_plain(found: Comparison) -> dict[str, Any]:
 
 def _json_number(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _cell(text: str) -> str:
-    return escape(_printable(text))
-
-
-def _printable(text: str) -> str:
-    """Without control characters: texts come from anyone's files."""
-    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
-
-
-def _print(console: Console, line: str) -> None:
-    # Not wrapped, so that paths can be copied.
-    console.print(_printable(line), highlight=False, markup=False, soft_wrap=True)

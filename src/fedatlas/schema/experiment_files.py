@@ -7,7 +7,7 @@ that it does not state; `network` may name an experiment, too.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -90,6 +90,18 @@ class Faults(list[Fault]):
             raise FedatlasError(self[0].message)
 
 
+def files_below(folders: Iterable[Path], *suffixes: str) -> list[Path]:
+    """Files in the folders and one level down; not those that editors and systems hide."""
+    patterns = [f"{place}.{suffix}" for place in ("*/*", "*") for suffix in suffixes]
+    return [
+        file
+        for folder in folders
+        for pattern in patterns
+        for file in folder.glob(pattern)
+        if not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    ]
+
+
 def load_experiments(*folders: Path) -> dict[str, Experiment]:
     """All experiments by name, `<group>-<name>`; FedatlasError names file, key and value."""
     experiments, faults = load_sound_experiments(*folders)
@@ -118,8 +130,7 @@ def read_sound_experiments(*folders: Path) -> tuple[dict[str, Stated], Faults]:
     """As `read_experiments`, of those that can be read, and what is wrong with the others."""
     stated: dict[str, Stated] = {}
     faults = Faults()
-    patterns = "*/*.yaml", "*/*.yml", "*.yaml", "*.yml"
-    for path in [file for folder in folders for each in patterns for file in folder.glob(each)]:
+    for path in files_below(folders, "yaml", "yml"):
         group = PROJECT if path.parent in folders else path.parent.name
         with faults.of(_names_in(path, group)):
             for name, one in _read_file(path, group).items():

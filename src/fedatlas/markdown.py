@@ -5,8 +5,11 @@ Text of experiments is data: it is escaped, so that nothing in it is markup.
 
 import re
 from collections.abc import Sequence
+from urllib.parse import quote
 
 WIDTH = 100
+
+_OF_ADDRESSES = "/:?#@!$&'*+,;=%~"  # no brackets, quotation marks or spaces
 
 # Words that would start a list, quotation, heading, table or fence at the start of a line.
 _BLOCK = re.compile(r"([-+*]|\d{1,9}[.)])\Z|[>#=|:]|-[-|:]|```|~~~")
@@ -43,8 +46,8 @@ def code(value: str) -> str:
 
 
 def link(label: str, target: str) -> str:
-    """A link; label: Markdown. target: an address or a relative path without spaces or brackets."""
-    return f"[{label}]({target})"
+    """A link; label: Markdown. target: an address or a relative path."""
+    return f"[{label}]({quote(target, safe=_OF_ADDRESSES)})"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> str:
