@@ -74,8 +74,8 @@ rule judge_claims:
         leaks=option("leaks"),
     shell:
         "fedatlas judge --spec @<(printf %s {params.spec:q}) --selection {input.selection:q}"
-        " {params.landscape:q} {params.budgets:q} {params.attacks:q} {params.leaks:q} --output {output:q}"
-        " @<(printf '%s\\n' {input.traces:q}) > {log:q} 2>&1"
+        " {params.landscape:q} {params.budgets:q} {params.attacks:q} {params.leaks:q}"
+        " --output {output:q} @<(printf '%s\\n' {input.traces:q}) > {log:q} 2>&1"
 
 
 rule collect_claims:
