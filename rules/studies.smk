@@ -37,7 +37,7 @@ rule draw_recovery:
     params:
         spec=of_experiment(specifications.heading),
     shell:
-        "fedatlas recovery-figure {input.recovery:q} --spec {params.spec:q}"
+        "fedatlas recovery-figure {input.recovery:q} --spec @<(printf %s {params.spec:q})"
         " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
 
 
@@ -97,7 +97,7 @@ rule draw_landscape:
     params:
         spec=of_experiment(specifications.heading),
     shell:
-        "fedatlas landscape-figure {input.landscape:q} --spec {params.spec:q}"
+        "fedatlas landscape-figure {input.landscape:q} --spec @<(printf %s {params.spec:q})"
         " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
 
 
@@ -206,7 +206,7 @@ rule draw_validation:
     params:
         spec=of_experiment(specifications.heading),
     shell:
-        "fedatlas validation-figure {input.curves:q} --spec {params.spec:q}"
+        "fedatlas validation-figure {input.curves:q} --spec @<(printf %s {params.spec:q})"
         " --output {output.svg:q} --output {output.png:q} > {log:q} 2>&1"
 
 

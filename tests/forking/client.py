@@ -38,7 +38,10 @@ def command(
 def main() -> None:
     """End with the command's exit status; without an answer, with that of a crash."""
     address, program, *arguments = sys.argv[1:]
-    with send(address, command(program, arguments), [0, 1, 2]) as connection:
+    # Pipes that the shell opened for the command: @<(…) is @/dev/fd/63.
+    pipes = [int(word[9:]) for word in arguments if word.startswith("@/dev/fd/")]
+    message = command(program, arguments) | {"pipes": pipes}
+    with send(address, message, [0, 1, 2, *pipes]) as connection:
         connection.recv(16)  # its number
         status = int(connection.recv(16) or 1)
     sys.exit(status if status >= 0 else 128 - status)

@@ -154,7 +154,7 @@ class Server:
 
     def _answer(self) -> None:
         connection, _ = self._listener.accept()
-        text, descriptors, *_ = socket.recv_fds(connection, LONGEST, 3)
+        text, descriptors, *_ = socket.recv_fds(connection, LONGEST, 16)
         message = json.loads(text)
         if "program" in message:
             process = os.fork()
@@ -188,8 +188,9 @@ class Server:
     ) -> NoReturn:
         self._close()
         os.close(connection.fileno())
-        for standard, descriptor in enumerate(descriptors):
-            os.dup2(descriptor, standard)
+        numbers = [0, 1, 2, *command.get("pipes", ())]
+        for number, descriptor in zip(numbers, descriptors, strict=True):
+            os.dup2(descriptor, number)
             os.close(descriptor)
         run_to_the_end(command)
 
