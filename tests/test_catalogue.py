@@ -8,6 +8,7 @@ from catalogue_entry import PUBLISHED, entry
 from fedatlas.data.catalogue import load_catalogue
 from fedatlas.data.raw_files import RawFile
 from fedatlas.errors import FedatlasError
+from fedatlas.plan.data import reading
 
 ENTRY = entry(splits={"train": {"files": [{"path": "tiny/a", "urls": ["https://example.org/a"]}]}})
 
@@ -210,7 +211,7 @@ def test_one_file_described_in_two_ways_is_refused(tmp_path):
         ),
         (
             {"one_hot": [{"column": "a", "values": [1, 2, "3"], "otherwise": "next_below"}]},
-            "column 'a': 'otherwise: next_below' needs ascending numbers, without quotes",
+            "column 'a': 'otherwise: next_below' needs ascending numbers, but YAML reads '3' as a",
         ),
     ],
 )
@@ -235,6 +236,15 @@ def test_numbers_that_yaml_reads_otherwise_than_written_are_refused(tmp_path, wr
         FedatlasError, match=f"datasets.yaml, line 2: is not valid YAML: YAML {told}"
     ):
         load_catalogue(path)
+
+
+def test_quoted_and_bare_labels_are_prepared_anew_where_they_change(tmp_path):
+    table = {"format": "csv", "csv": {"label": "y", "numeric": ["a", "b", "c"]}}
+    read = {
+        reading(catalogue_of(tmp_path, tiny={**ENTRY, **table, "labels": labels}), "tiny", "train")
+        for labels in ({0: -1, 1: 1}, {"0": -1, "1": 1}, {"0": -1, 1: 1})
+    }
+    assert len(read) == 3
 
 
 def test_braces_in_the_path_of_a_raw_file_are_refused(tmp_path):

@@ -412,7 +412,7 @@ def test_images_stand_as_viewers_show_them(folder, orientation):
 @pytest.mark.parametrize("name", ["013.Bobolink", "sea lion", "Käfer", "a{b}", "x..y"])
 def test_classes_are_called_as_folders_may_be(folder, name):
     (folder / TRAIN).parent.rename(folder / "tiny" / "train" / name)
-    (folder / "tiny" / "wnids.txt").write_text(f"n03\nn01\n{name}\n")
+    (folder / "tiny" / "wnids.txt").write_text(f"\ufeffn03\nn01\n{name}\n")
     samples = read_raw(folder_set(), "train", [folder])
     assert [0, 0, 250] in channel_means(samples) and len(samples) == 6
 

@@ -180,6 +180,13 @@ def table_of_csv() -> Samples:
 NUMERIC, CONSTANT = [0, 2, 5, 7], 5
 
 
+def test_values_too_large_to_be_standardised_are_named(tmp_path):
+    samples = table_of_csv()
+    samples.features[7, 2] = -1e200
+    with pytest.raises(FedatlasError, match=r"column '2': the value -1e\+200 is too large"):
+        shard(tmp_path, samples, vertical(3, 1, standardise=True))
+
+
 @pytest.mark.parametrize("parties", [1, 3, 8])
 @pytest.mark.parametrize("test", [None, 0.3, "test"])
 def test_numeric_columns_are_standardised_by_training_rows(tmp_path, parties, test):

@@ -105,6 +105,7 @@ def text_lines(path: Path) -> list[str]:
     """The lines of UTF-8 text; FedatlasError if it is none, or cannot be read."""
     try:
         with reading(path):
-            return path.read_text(encoding="utf-8").splitlines()
+            # Some programs write a mark at the start of UTF-8.
+            return path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise FedatlasError(f"{path}: is not UTF-8 text: {error.reason}") from error

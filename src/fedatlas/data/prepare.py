@@ -119,7 +119,9 @@ def _warn_of_empty_columns(dataset: Dataset, split: str, raw: list[Path], sample
     """Rows of a LIBSVM file do not say how many columns there are, so only the entry does."""
     rows: Any = samples.features
     used = int(rows.indices.max(initial=-1)) + 1
-    if used < dataset.features:
+    if used == 0:
+        log.warning("%s: every value is 0", ", ".join(map(str, raw)))
+    elif used < dataset.features:
         log.warning(
             "%s: has values in columns 1 to %d only: key '%s.features' of datasets.yaml, value %d, "
             "is to be %d unless another split than '%s' has more",

@@ -21,13 +21,13 @@ _LISTED = 20
 Scaling = dict[str, list[float]]
 
 
-def check_range(columns: np.ndarray, names: Sequence[str] | None, where: object) -> None:
+def check_range(columns: np.ndarray, names: Sequence[object] | None, where: object) -> None:
     """Raise FedatlasError, which names column and value, unless (n, d) columns can be scaled."""
     value = max(float(columns.max()), float(columns.min()), key=abs)
     if abs(value) > LARGEST:
         column = int(np.argwhere(columns == value)[0, 1])
         raise FedatlasError(
-            f"{where}: column '{names[column] if names else column + 1}': the value {value} is too "
+            f"{where}: column '{names[column] if names else column}': the value {value} is too "
             f"large to be scaled, above {LARGEST:g}: mend it; of a CSV file, list it as 'missing' "
             "under 'csv' if it stands for a missing value"
         )

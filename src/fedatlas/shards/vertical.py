@@ -46,19 +46,19 @@ def cut(
     blocks = feature_blocks(spec, features)
 
     def party(number: int, block: np.ndarray) -> Silo:
+        columns = block.tolist()
+        own_names = names and [names[column] for column in columns]
         parts = [take(block) for take in takers]
         scaling = None
         if spec.standardise:
             for part in parts:
-                check_range(part, names and [names[column] for column in block], common["dataset"])
+                check_range(part, own_names or columns, common["dataset"])
             scaling = scaling_of(parts[0])
             if numeric is not None:  # indicators stay as they are
                 scales = np.isin(block, numeric)
                 scaling["mean"] = np.where(scales, scaling["mean"], 0.0).tolist()
                 scaling["scale"] = np.where(scales, scaling["scale"], 1.0).tolist()
             parts = [scaled(part, scaling) for part in parts]
-        columns = block.tolist()
-        own_names = names and [names[column] for column in columns]
         constant = constant_columns(scaling, own_names or columns)
         warn_of_constant(constant, f"party {number}")
         entry = {"features": len(block), "labelled": number < spec.active}

@@ -4,6 +4,7 @@ Python's own reader parses them: pyarrow takes all that follows a quote which is
 one field, and pandas fills up rows that are cut short.
 """
 
+import codecs
 import csv
 import io
 import logging
@@ -68,12 +69,11 @@ class OneHot(Model):
     @model_validator(mode="after")
     def _counts_ascend(self) -> Self:
         if self.otherwise == "next_below":
-            numbers = [value for value in self.values if not isinstance(value, str)]
-            if len(numbers) < len(self.values) or numbers != sorted(numbers):
-                raise ValueError(
-                    f"column '{self.column}': 'otherwise: next_below' needs ascending numbers, "
-                    "without quotes"
-                )
+            where = f"column '{self.column}': 'otherwise: next_below' needs ascending numbers"
+            if texts := [value for value in self.values if isinstance(value, str)]:
+                raise ValueError(f"{where}, but YAML reads {texts[0]!r} as a text")
+            if list(self.values) != sorted(map(float, self.values)):
+                raise ValueError(where)
         return self
 
     @property
@@ -299,8 +299,9 @@ def _rows(path: Path, table: CsvTable, wanted: Sequence[str]) -> Iterator[tuple[
 def _parsed(path: Path, table: CsvTable) -> Iterator[tuple[int, list[str]]]:
     """Every row with the line on which it begins."""
     csv.field_size_limit((1 << 31) - 1)
-    # A mark that some programs write at the start of UTF-8 is no text.
-    encoding = "utf-8-sig" if table.encoding.lower() in ("utf-8", "utf8") else table.encoding
+    # The mark that some programs write at the start of UTF-8 is no text.
+    plain = codecs.lookup(table.encoding).name == "utf-8"
+    encoding = "utf-8-sig" if plain else table.encoding
     line = 1
     try:
         with reading(path), path.open(encoding=encoding, newline="") as stream:
@@ -407,10 +408,11 @@ def _converters(table: CsvTable, labels: Mapping[Raw, float] | None) -> dict[str
 
         def problem(text: str) -> str:
             number = plain_number(text, table.decimal)
-            quoted = [raw for raw in meanings if isinstance(raw, str)]
-            alike = [raw for raw in quoted if number is not None and plain_number(raw) == number]
+            alike = number is not None and number in map(plain_number, map(str, meanings))
             return f"is not one of the {kind}: {', '.join(map(as_listed, meanings))}" + (
-                f"; list {alike[0]} without quotes to compare numbers" if alike else ""
+                "; a number is listed without quotes to be found however it is written"
+                if alike
+                else ""
             )
 
         return convert, problem
