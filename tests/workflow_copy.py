@@ -60,7 +60,7 @@ def copy_workflow(folder: Path) -> None:
 
 def _not_needed(folder: str, names: list[str]) -> list[str]:
     """Records of the installation, and temporary files of a process that is compiling."""
-    compiled = (".pyc", ".nbi", ".nbc", ".json")
+    compiled = (".pyc", ".nbc", ".json")
     if Path(folder).name == "__pycache__":
         return [name for name in names if not name.endswith(compiled)]
     return [name for name in names if name.endswith(".egg-info")]
@@ -75,14 +75,13 @@ def _environment(**variables: str) -> dict[str, str]:
 
 def _keep_compiled(source: Path) -> None:
     """Give this checkout what a copy has compiled, or every copy would compile it again."""
-    for index in source.rglob("*.nbi"):
-        kept = ROOT / "src" / index.relative_to(source)
+    for file in source.rglob("*.nbc"):
+        kept = ROOT / "src" / file.relative_to(source)
         if not kept.exists():
             kept.parent.mkdir(exist_ok=True)
-            # An index without its data is no error, but data of another index would be.
-            for file in (*index.parent.glob(f"{index.stem}.*.nbc"), index):
-                shutil.copy2(file, kept.with_name(f"{file.name}.{os.getpid()}"))
-                kept.with_name(f"{file.name}.{os.getpid()}").replace(kept.with_name(file.name))
+            copied = kept.with_name(f"{file.name}.{os.getpid()}")
+            shutil.copy2(file, copied)
+            copied.replace(kept)
 
 
 def runs_in(planned: list[str]) -> list[str]:
