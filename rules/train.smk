@@ -46,8 +46,8 @@ rule train_run:
     params:
         spec=lambda wildcards: training.told(PLAN.run(*wildcards)),
         results=below_results(),
-    shell:
-        "fedatlas train-points --spec @<(printf %s {params.spec:q}) --results {params.results:q}"
+    shell:  # exec: Snakemake waits until training, not a shell, has ended
+        "exec fedatlas train-points --spec @<(printf %s {params.spec:q}) --results {params.results:q}"
         " > {log:q} 2>&1"
 
 
@@ -75,5 +75,5 @@ for job in SHARED:
             spec=lambda wildcards, job=job: training.told(*job.specs),
             results=below_results(),
         shell:
-            "fedatlas train-points --spec @<(printf %s {params.spec:q}) --results {params.results:q}"
+            "exec fedatlas train-points --spec @<(printf %s {params.spec:q}) --results {params.results:q}"
             " > {log:q} 2>&1"

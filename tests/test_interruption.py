@@ -7,6 +7,8 @@ all methods (FEDATLAS_KILLS says another number).
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from itertools import cycle, islice
 from pathlib import Path
@@ -23,7 +25,7 @@ from fedatlas.traces.netcdf import write_netcdf
 from fedatlas.training import checkpoints
 from fedatlas.training import loop as training
 from fedatlas.training.loop import CheckpointPolicy
-from kill.chains import Chain, Counts, Runner, kill_often
+from kill.chains import HANGS, Chain, Counts, Runner, kill_often
 from kill.runs import METHODS, make_shards, specifications
 
 KILLS = int(os.environ.get("FEDATLAS_KILLS", "0"))
@@ -335,3 +337,38 @@ def test_a_checkpoint_of_another_environment_is_not_continued(
     (said,) = [line for line in caplog.messages if "not used" in line]
     assert said.endswith(f"it was made with numba '0.0' instead of '{own}'")
     assert trace["status"].to_numpy().tolist() == ["ok", "ok"]
+
+
+# ---------------------------------------------------------------------- fedatlas run, which waits
+
+WAITS = """
+import subprocess, sys
+from fedatlas.interruption import HandingOn
+with HandingOn() as signals:
+    process = subprocess.Popen(["sh", "-c", sys.argv[1], "job", sys.argv[1]], process_group=0)
+    signals.reach(process.pid)
+    process.wait()
+signals.end()
+"""
+# A job and its child, each of which saves its work first.
+SAVES = """
+for each in INT TERM; do trap "sleep 0.1; echo saved > $0.$each; exit" $each; done
+if [ $0 = job ]; then sh -c "$1" child; else echo ready; while :; do sleep 0.02; done; fi
+"""
+
+
+@pytest.mark.parametrize(
+    ("sent", "arrives"),
+    [
+        (signal.SIGTERM, "TERM"),
+        (signal.SIGINT, "INT"),
+        (signal.SIGHUP, "TERM"),
+    ],
+)
+def test_a_signal_reaches_all_jobs_and_the_command_ends_after_them(tmp_path, sent, arrives):
+    command = [sys.executable, "-c", WAITS, SAVES]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(sent)
+        assert process.wait(HANGS) == 128 + sent
+    assert {file.name for file in tmp_path.iterdir()} == {f"child.{arrives}", f"job.{arrives}"}

@@ -1,12 +1,17 @@
 """What `fedatlas run` shows of Snakemake's lines."""
 
 import io
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
 
 from rich.console import Console
 
 from fedatlas.cli.planned import PlannedJob, planned_jobs, planned_told
 from fedatlas.cli.progress import shown_with_a_bar
-from fedatlas.cli.run import with_unlocking
+from fedatlas.cli.run import locked_told, with_locks_explained
 from fedatlas.cli.steps import Steps
 from fedatlas.cli.time_left import OTHER_SECONDS, kind_of, seconds_left, trains
 from fedatlas.plan.places import snakefile
@@ -223,13 +228,61 @@ def test_the_first_steps_tell_no_time_left(monkeypatch):
     assert "left" not in stream.getvalue()
 
 
+LOCKED = """Building DAG of jobs...
+LockException:
+Error: Directory cannot be locked. Please make sure that no other Snakemake process is trying to \
+create the same files in the following directory:
+/some/where
+If you are sure that no other instances of snakemake are running on this directory, the remaining \
+lock was likely caused by a kill signal or a power loss. It can be removed with the --unlock argument.
+""".splitlines(keepends=True)
+
+
 def test_a_lock_that_was_left_is_told_with_the_command_that_removes_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shown = list(with_unlocking(["It can be removed with the --unlock argument.\n"]))
-    assert shown[1:] == [f"Call: snakemake --snakefile {snakefile()} --unlock\n"]
+    building, told = with_locks_explained(LOCKED)
+    assert building == LOCKED[0]
+    assert "no run is active in it" in told
+    assert told.endswith(f"call: snakemake --snakefile {snakefile()} --unlock\n")
     (tmp_path / "Snakefile").touch()
-    shown = list(with_unlocking(["LockException:\n", "removed with the --unlock argument.\n"]))
-    assert shown[2:] == ["Call: snakemake --unlock\n"]
+    assert list(with_locks_explained(LOCKED))[1].endswith("call: snakemake --unlock\n")
+    steps = Steps()
+    assert steps.heed(told.rstrip("\n"), 0.0) == told.rstrip("\n")
+
+
+RUN = """
+import sys, time
+if sys.argv[2:]:
+    from fedatlas.cli.run import locked_told
+    print(locked_told())
+else:
+    time.sleep(60)
+"""
+
+
+def test_a_lock_of_a_run_that_is_active_is_told_with_its_process(tmp_path):
+    """One that works in this folder, of several the first; whoever asks is none."""
+    elsewhere, run = tmp_path / "elsewhere", tmp_path / "fedatlas"
+    elsewhere.mkdir()
+    run.write_text(RUN)
+    command = [sys.executable, str(run), "run"]
+
+    def told():
+        asked = subprocess.run([*command, "x"], cwd=tmp_path, capture_output=True, text=True)
+        return asked.stdout
+
+    with ExitStack() as stack:
+        started = []
+        for place in (elsewhere, tmp_path, tmp_path):
+            if place == tmp_path and len(started) == 1:
+                assert "no run is active in it" in told()
+            started.append(stack.enter_context(subprocess.Popen(command, cwd=place)))
+            stack.callback(started[-1].kill)
+            time.sleep(0.05)  # the kernel's clock of processes has ticks of 10 ms
+        active = told()
+    first = started[1].pid
+    assert f"process {first} on {socket.gethostname()} since 20" in active
+    assert f"(fedatlas run). Wait until it ends, or end it: kill {first}." in active
 
 
 def test_on_a_terminal_there_is_a_bar():

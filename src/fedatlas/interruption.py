@@ -1,7 +1,9 @@
 """Signals that end a process wait until its work is saved."""
 
+import os
 import signal
 import threading
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Self
 
@@ -53,3 +55,48 @@ class Interruption:
         self._asked = signal.Signals(number)
         if again:
             self.end()
+
+
+class HandingOn(Interruption):
+    """In its block every signal goes on to a group of processes, for which the caller waits.
+
+    The end of a terminal asks them to end, too. Signals that this process was started to ignore,
+    as by `nohup`, it still ignores.
+    """
+
+    def __init__(self) -> None:
+        """No group yet: signals wait for it."""
+        super().__init__()
+        self._group = 0
+
+    def __enter__(self) -> Self:
+        """Hand on signals from now on."""
+        for number in (*_SIGNALS, signal.SIGHUP, signal.SIGTSTP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def reach(self, group: int) -> None:
+        """Name the group; what came before reaches it now."""
+        self._group = group
+        if self._asked is not None:
+            self._send(signal.SIGTERM)
+
+    def end(self) -> None:
+        """Exit with 128 + the number of the signal that came, if one did."""
+        if self._asked is not None:
+            raise SystemExit(128 + self._asked)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGTSTP:
+            self._send(signal.SIGSTOP)
+            signal.raise_signal(signal.SIGSTOP)
+            self._send(signal.SIGCONT)
+        else:
+            self._asked = signal.Signals(number)
+            self._send(signal.SIGTERM if number == signal.SIGHUP else self._asked)
+
+    def _send(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):  # all have ended
+            if self._group:
+                os.killpg(self._group, number)

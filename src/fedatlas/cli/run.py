@@ -1,15 +1,20 @@
 """Command: run experiments by name, with a bar in place of Snakemake's messages."""
 
+import os
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fedatlas.plain_text import say
+
+_TRAINS = ["fedatlas", "train-points"]
 
 
 def run(
@@ -40,6 +45,7 @@ def run(
     from fedatlas.cli.progress import shown_with_a_bar
     from fedatlas.errors import FedatlasError
     from fedatlas.files import canonical_json
+    from fedatlas.interruption import HandingOn
     from fedatlas.schema.config import check_device
 
     try:
@@ -53,20 +59,26 @@ def run(
     command += ["--dry-run"] if dry_run else []
     command += ["--config", *settings]
     say(shlex.join(command))
-    process = subprocess.Popen(
-        [sys.executable, "-m", *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    assert process.stdout is not None
-    lines = with_unlocking(process.stdout)
-    if dry_run:
-        raise typer.Exit(_say_what_would_run(list(lines), process.wait))
-    shown_with_a_bar(lines, Console(), cores)
-    # Ctrl-C reaches Snakemake, too, which ends its jobs and then itself.
-    if status := process.wait():
+    with HandingOn() as signals:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            process_group=0,  # with all jobs
+        )
+        signals.reach(process.pid)
+        assert process.stdout is not None
+        lines = with_locks_explained(process.stdout)
+        if dry_run:
+            status = _say_what_would_run(list(lines), process.wait)
+        else:
+            shown_with_a_bar(lines, Console(), cores)
+            status = process.wait()
+    signals.end()
+    if status or dry_run:
         raise typer.Exit(status)
     if diverged := diverged_of(experiments):
         say(diverged)
@@ -98,12 +110,45 @@ def diverged_of(experiments: list[str]) -> str:
     return divergence_told(file for file in tables if is_named(file.parent.name, experiments))
 
 
-def with_unlocking(lines: Iterable[str]) -> Iterator[str]:
-    """Snakemake's lines; where one names its argument --unlock, the command after it."""
+def with_locks_explained(lines: Iterable[str]) -> Iterator[str]:
+    """Snakemake's lines; one that says who runs in place of those about a locked folder."""
+    within = False
     for line in lines:
-        yield line
-        if "--unlock argument" in line:
-            yield f"Call: {shlex.join(['snakemake', *_elsewhere(), '--unlock'])}\n"
+        within = within or line.startswith("Error: Directory cannot be locked. Please")
+        if within and "--unlock argument" in line:
+            within = False
+            yield f"Cannot run: {locked_told()}\n"
+        elif not within and line.strip() != "LockException:":
+            yield line
+
+
+def locked_told() -> str:
+    """Which process works in this folder, or how to remove the lock of one that was killed."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter(["cmdline", "create_time", "cwd", "ppid"]):
+        told = process.info
+        words = [Path(word).name for word in told["cmdline"] or () if word != "-m"][1:]
+        runs = "snakemake" in words[:1] or words[:2] in (["fedatlas", "run"], _TRAINS)
+        own = os.getpid() in (process.pid, told["ppid"])
+        if runs and not own and told["cwd"] == os.getcwd():
+            found.append((told["create_time"], process.pid, shlex.join(words)[:80]))
+    host = socket.gethostname()
+    if found:
+        since, process, command = min(found)
+        # Snakemake alone would wait for its jobs.
+        whom = process if command.startswith("fedatlas run") else f"-- -{os.getpgid(process)}"
+        return (
+            f"a run is active in this folder: process {process} on {host} since "
+            f"{datetime.fromtimestamp(since):%Y-%m-%d %H:%M} ({command}). Wait until it ends, or "
+            f"end it: kill {whom}. Trainings then go on from their checkpoints."
+        )
+    unlock = shlex.join(["snakemake", *_elsewhere(), "--unlock"])
+    return (
+        f"the folder is locked, but no run is active in it on {host}: one was killed, or works on "
+        f"another machine. Where none does, call: {unlock}"
+    )
 
 
 def _elsewhere() -> list[str]:
