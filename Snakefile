@@ -6,6 +6,7 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 from fedatlas.extensions import relative_path
+from fedatlas.files import date_to_now
 from fedatlas.plan.places import repository
 
 min_version("9.20")
@@ -40,7 +41,9 @@ report: "workflow/report/workflow.rst"
 # To start no more than 100 jobs a second, its default, Snakemake looks at all ready jobs again one
 # second after each look, so that every job which ends adds such a look a second, for ever: after
 # 380 jobs that had taken a fifth of two cores. A limit of one's own (--max-jobs-per-timespan) stays.
+# And what is made from a file that is dated in the future it deletes.
 onstart:
+    date_to_now(Path(file) for job in workflow.dag.needrun_jobs() for file in job.input)
     limit = getattr(workflow.scheduler, "job_rate_limiter", None)
     if limit is not None and (limit.max_jobs, limit.timespan) == (100, 1):
         workflow.scheduler.job_rate_limiter = None

@@ -6,8 +6,10 @@ these tests skip.
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,9 @@ from typing import Any
 import pytest
 
 from fedatlas.data.catalogue import load_catalogue
-from fedatlas.files import leftovers, temporary_prefix, write_atomically, write_text
+from fedatlas.errors import FedatlasError
+from fedatlas.files import date_to_now, leftovers, temporary_prefix, write_atomically, write_text
+from fedatlas.plan.code import Stamps
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import read_trace
 from kill.chains import Runner
@@ -416,3 +420,39 @@ def test_only_what_surely_dead_writers_left_is_removed(tmp_path):
     assert {file.name for file in tmp_path.iterdir()} == {"x.nc", *list(ages)[:2]}
     write_text(tmp_path / "x.nc", "whole")
     assert {file.name for file in tmp_path.iterdir()} == {"x.nc", list(ages)[1]}
+
+
+# --------------------------------------------------------------------------- a clock that was set back
+
+
+def test_files_from_the_future_are_dated_now_and_no_others(tmp_path, caplog):
+    """Snakemake deletes what it makes from them, as it looks older."""
+    ages = {"ahead": -2 * 86_400, "further": -9 * 86_400, "past": 3600}
+    now = time.time()
+    for name, age in ages.items():
+        (tmp_path / name).write_text(name)
+        os.utime(tmp_path / name, (now - age, now - age))
+    date_to_now([*map(tmp_path.joinpath, ages), tmp_path / "missing"])
+    dates = {name: (tmp_path / name).stat().st_mtime for name in ages}
+    assert dates["past"] == pytest.approx(now - 3600)
+    assert now - 1 <= dates["ahead"] <= dates["further"] <= time.time()
+    assert f"{tmp_path / 'ahead'}: dated in the future, set to now (2 such files)" in caplog.text
+    date_to_now(tmp_path.iterdir())
+    assert dates == {name: (tmp_path / name).stat().st_mtime for name in ages}
+
+
+def test_stamps_on_a_full_or_read_only_disk_name_their_file_and_the_space(mount):
+    """The first that a workflow writes, before any job."""
+    disk = mount(f"size={PAGE}")
+    (disk / "other").write_bytes(bytes(PAGE))
+    with pytest.raises(FedatlasError) as full:
+        Stamps(disk).of("fedatlas.errors")
+    remedy = "Free some space and run again (0.0 MB are left)."
+    full.match(
+        f"^cannot write {disk}/code/errors.txt: No space left on device. {re.escape(remedy)}$"
+    )
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    with pytest.raises(
+        FedatlasError, match=rf"{disk}/code/errors.txt: Read-only file system\. Make"
+    ):
+        Stamps(disk).of("fedatlas.errors")

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from fedatlas.cli.planned import PlannedJob, planned_jobs, planned_told
 from fedatlas.cli.progress import shown_with_a_bar
-from fedatlas.cli.run import locked_told, with_locks_explained
+from fedatlas.cli.run import with_locks_explained
 from fedatlas.cli.steps import Steps
 from fedatlas.cli.time_left import OTHER_SECONDS, kind_of, seconds_left, trains
 from fedatlas.plan.places import snakefile
@@ -234,7 +234,8 @@ Error: Directory cannot be locked. Please make sure that no other Snakemake proc
 create the same files in the following directory:
 /some/where
 If you are sure that no other instances of snakemake are running on this directory, the remaining \
-lock was likely caused by a kill signal or a power loss. It can be removed with the --unlock argument.
+lock was likely caused by a kill signal or a power loss. It can be removed with the \
+--unlock argument.
 """.splitlines(keepends=True)
 
 

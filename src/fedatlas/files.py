@@ -3,12 +3,14 @@
 import errno
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -22,6 +24,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PROBE_BYTES = 1 << 16
 # No write takes that long: what other machines left behind is older.
 _ABANDONED = 7 * 86_400.0
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -178,6 +182,21 @@ def write_text(path: Path, text: str) -> None:
     """Write UTF-8 `text` to `path`, whole or not at all."""
     with write_atomically(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def date_to_now(files: Iterable[Path]) -> None:
+    """Set time stamps that lie in the future, as after the clock was set back, to the present.
+
+    What is made from such a file looks older than it: Snakemake would delete it when it is done.
+    """
+    dated = []
+    for file in files:
+        with suppress(FileNotFoundError):
+            if file.stat().st_mtime > time.time():
+                os.utime(file)
+                dated.append(file)
+    if dated:
+        log.warning("%s: dated in the future, set to now (%d such files)", dated[0], len(dated))
 
 
 def file_digest(path: Path, algorithm: str = "sha256") -> str:

@@ -132,7 +132,7 @@ def locked_told() -> str:
         words = [Path(word).name for word in told["cmdline"] or () if word != "-m"][1:]
         runs = "snakemake" in words[:1] or words[:2] in (["fedatlas", "run"], _TRAINS)
         own = os.getpid() in (process.pid, told["ppid"])
-        if runs and not own and told["cwd"] == os.getcwd():
+        if runs and not own and told["cwd"] == str(Path.cwd()):
             found.append((told["create_time"], process.pid, shlex.join(words)[:80]))
     host = socket.gethostname()
     if found:

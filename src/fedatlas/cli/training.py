@@ -21,6 +21,9 @@ from fedatlas.schema.models import read_json, validated
 
 log = logging.getLogger(__name__)
 
+# What training reads, below the folder of results.
+_INPUTS = ("code/*.txt", "shards/*/*/*/*.json", "optima/*/*/*/*.json", "experiments/*/*.json")
+
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.", envvar=DEVICE_VARIABLE)]
 CheckpointEvery = Annotated[
     float, typer.Option(help="Seconds between checkpoints.", envvar="FEDATLAS_CHECKPOINT_EVERY")
@@ -120,11 +123,14 @@ def train_points(
     checkpoint_every: CheckpointEvery = 60.0,
 ) -> None:
     """Train several points in one process; those whose traces are up to date are kept."""
+    from fedatlas.files import date_to_now
     from fedatlas.schema.runs import Points
     from fedatlas.training.points import train_points as train_all
 
     points = validated(Points, spec, "--spec")
     train_all(points.specs, results, device=device, checkpoint_every=checkpoint_every)
+    # The clock may have been set back meanwhile.
+    date_to_now(file for pattern in _INPUTS for file in results.glob(pattern))
 
 
 COMMANDS = (optimum, train, train_points)
