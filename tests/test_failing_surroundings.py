@@ -422,7 +422,7 @@ def test_only_what_surely_dead_writers_left_is_removed(tmp_path):
     assert {file.name for file in tmp_path.iterdir()} == {"x.nc", list(ages)[1]}
 
 
-# --------------------------------------------------------------------------- a clock that was set back
+# ----------------------------------------------------------------------- a clock that was set back
 
 
 def test_files_from_the_future_are_dated_now_and_no_others(tmp_path, caplog):
