@@ -11,11 +11,12 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
-from fedatlas.evaluation.selection import Choice
+from fedatlas.evaluation.selection import Choice, Effort
 from fedatlas.figures import final
 from fedatlas.figures.draw import compose
 from fedatlas.figures.style import Shown, draw
 from fedatlas.schema.figures import Figure
+from fedatlas.schema.selection import Selection
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
 NAN = np.nan
@@ -369,6 +370,38 @@ def test_values_below_the_accuracy_of_the_optimum_are_told_in_the_title():
             said = composed({"page": {"p": below}}, figure).get_suptitle()
             note = "values below 1e-10 are drawn at 1e-10: below it they are not told apart"
             assert said.endswith(note) == told
+
+
+def test_the_delta_of_an_epsilon_is_told_unless_it_is_0():
+    figure = Figure(measurement="gradient_norm", costs=("round", "epsilon"))
+    spent = np.linspace(0, 20, 31) * np.ones((3, 1))
+    runs = {
+        run: {"p": noisy(0.7, epsilon=spent, delta=spent * delta)}
+        for run, delta in (("page", 1e-6), ("avg", 0.0))
+    }
+    canvas = composed(runs, figure)
+    told = " ".join(canvas.get_suptitle().split())
+    assert "ε is not comparable; δ in the end: 2e-05 of" in told and ", 0 of " in told
+    assert canvas.axes[1].get_xlabel() == "privacy spent, ε\n(at each run's own δ)"
+    pure = composed({"avg": runs["avg"]}, figure)
+    assert "δ" not in pure.get_suptitle() + pure.axes[1].get_xlabel()
+
+
+@pytest.mark.parametrize(
+    ("measurement", "tried", "points", "told"),
+    [
+        ("test_accuracy", 4, "selected", True),
+        ("test_accuracy", 4, "all", False),
+        ("test_accuracy", 1, "selected", False),
+        ("objective", 4, "selected", False),
+    ],
+)
+def test_a_choice_by_test_rows_is_told_in_the_title(measurement, tried, points, told):
+    own = shown({"page": {"p": noisy(0.7)}}, Figure(points=points))
+    chosen = {run: replace(one, effort=Effort((), tried)) for run, one in own.chosen.items()}
+    own = replace(own, chosen=chosen, rule=Selection(measurement=measurement))
+    said = compose("A title", own).get_suptitle()
+    assert ("points chosen by test_accuracy on test rows" in said) == told
 
 
 def test_full_rounds_are_marked_where_they_are_rare():

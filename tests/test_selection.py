@@ -1,6 +1,7 @@
 """The choice of a grid point: by the declared rule, by seed, with ties and divergences."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -276,4 +277,7 @@ def test_effort_and_edges_are_told_together(runs, told):
         "d": Effort(),
         "e": Effort(("x", "y"), 2),
     }
-    assert tuning_told({run: efforts[run] for run in runs}) == told
+    asked = {run: efforts[run] for run in runs}
+    assert tuning_told(asked, "train_accuracy") == told
+    seen = "points by test_auroc on test rows"
+    assert tuning_told(asked, "test_auroc") == re.sub(r"\bpoints\b", seen, told)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from fedatlas.atlas.cells import cost_cell
+from fedatlas.atlas.cells import OF_DIFFERENT_DELTA, cost_cell, delta_suffix, differ
 from fedatlas.atlas.measured import RunName, names_told
 from fedatlas.evaluation.evidence import target_name
 from fedatlas.evaluation.levels import log_target
@@ -38,6 +38,9 @@ class Comparison:
       single seed has the bounds 0 and +inf. If none reached it, the centre is +inf, and so is the
       lower bound of several seeds.
 
+    - `delta` (run, cost): of the cost "epsilon" the δ at which it holds for all of these seeds, NaN
+      of other costs. ε at different δ are not comparable; that of δ = 0 holds at every δ.
+
     Coordinates along run are paper, experiment, run, point, title and algorithm; `clock` (run,
     cost) is "own" if a time under a network is that of the run's own simulation, otherwise
     "counted". The attribute `left_out` lists the costs that runs do not have, and why. Against
@@ -68,7 +71,11 @@ class Comparison:
                 *(own[name].to_numpy() for name in ("seeds_reached", "seeds")),
                 strict=True,
             )
-            columns[str(cost)] = [cost_cell(*cell) for cell in cells]
+            deltas = own["delta"].to_numpy()
+            columns[str(cost)] = [
+                f"{cost_cell(*cell)}{delta_suffix(delta, deltas)}"
+                for cell, delta in zip(cells, deltas, strict=True)
+            ]
         columns["seeds"] = [
             f"{reached} of {seeds}"
             for reached, seeds in zip(
@@ -83,11 +90,13 @@ class Comparison:
     def remarks(self) -> list[str]:
         """Which runs are stale; what is foreign about published ones, or not comparable."""
         attributes = self.dataset.attrs
+        apart = [OF_DIFFERENT_DELTA] * differ(self.dataset["delta"].to_numpy())
         refused = (f"not comparable: {one}" for one in attributes.get("not_comparable", ()))
-        return [*(f"note: {one}" for one in attributes.get("notes", ())), *refused]
+        return [*apart, *(f"note: {one}" for one in attributes.get("notes", ())), *refused]
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(self._heading())}</p>{self.table().to_html()}"
+        told = "".join(f"<p>{escape(one)}</p>" for one in self.remarks())
+        return f"<p>{escape(self._heading())}</p>{self.table().to_html()}{told}"
 
     def _heading(self) -> str:
         metric, target = self.dataset.attrs["metric"], self.dataset.attrs["target"]

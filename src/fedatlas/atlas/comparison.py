@@ -26,6 +26,7 @@ from fedatlas.evaluation.levels import (
     shown_floor,
     smallest,
 )
+from fedatlas.evaluation.shared_costs import EPSILON, delta_to_reach, largest_delta
 from fedatlas.schema.cost_names import COSTS, declared_network, link_latencies
 from fedatlas.schema.measurements import LEVELS, MEASUREMENTS, check_reachable
 
@@ -106,6 +107,7 @@ def _costs_to_target(
     floor = shown_floor(metric)
     spent = np.full((len(runs), len(seeds), len(costs)), np.nan)
     intervals = np.full((3, len(runs), len(costs)), np.nan)
+    deltas = np.full((len(runs), len(costs)), np.nan)
     reached = np.zeros(spent.shape[:2], dtype=bool)
     ends = np.full(spent.shape[:2], np.nan)
     final = np.full((6, len(runs)), np.nan)
@@ -120,12 +122,15 @@ def _costs_to_target(
             if not _lacks(run, name, left_out):
                 spent[i, own, j] = cost_to_reach(run.trace, metric, name, level)
                 intervals[:, i, j] = _interval(spent[i, own, j])
+                if name == EPSILON and reached[i].any():
+                    deltas[i, j] = largest_delta(delta_to_reach(run.trace, metric, level))
     of_runs = {
         "cost_to_target": (("run", "seed", "cost"), spent),
         "reached": (("run", "seed"), reached),
         "final_value": (("run", "seed"), ends),
         "seeds": ("run", [run.trace.sizes["seed"] for run in runs]),
         "seeds_reached": ("run", reached.sum(axis=1)),
+        "delta": (("run", "cost"), deltas),
         "final_floor": ("run", np.full(len(runs), floor if np.isfinite(floor) else np.nan)),
         "seeds_at_floor": ("run", (ends <= floor).sum(axis=1)),
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from fedatlas.atlas.cells import cost_cell
+from fedatlas.atlas.cells import OF_DIFFERENT_DELTA, cost_cell, delta_suffix, differ
 from fedatlas.atlas.comparison import compare
 from fedatlas.atlas.reading import open_atlas
 from fedatlas.atlas.runs import Atlas, atlas_runs
@@ -16,6 +16,7 @@ from fedatlas.atlas.scope import SelectedExperiment
 from fedatlas.evaluation.claims.cost_to_target import CostToTargetTest
 from fedatlas.evaluation.evidence import target_name, unit_of
 from fedatlas.evaluation.levels import common_target, log_target, value_at
+from fedatlas.evaluation.verdict_words import capital
 from fedatlas.markdown import code, item, paragraph, table, text
 from fedatlas.schema.cost_names import declared_network
 from fedatlas.schema.measurements import LEVELS
@@ -79,16 +80,19 @@ def _table(
     goal = text(target_name(measurement, log_target(measurement, target)))
     why = "" if stated else ", the best that the medians of all runs reach"
     yield paragraph(f"{code(experiment.name)}: {goal}{why}. {_axes(costs)}")
+    deltas = shown["delta"].to_numpy()
     header = ("run", *map(_column, costs), "seeds")
     rows = [
-        [text(experiment.runs[str(run)]), *_cells(shown.isel(run=place))]
+        [text(experiment.runs[str(run)]), *_cells(shown.isel(run=place), deltas)]
         for place, run in enumerate(shown["run"].to_numpy())
     ]
     yield table(header, rows, numbers=range(1, len(header)))
     # Costs that are not counted have a dash already; clocks that differ need a line.
     reasons = [reason for reason in shown.attrs["left_out"] if "clock" in reason]
-    if reasons:
-        yield "\n".join(item(f"Left out: {text(reason)}.") for reason in reasons)
+    remarks = [f"Left out: {text(reason)}." for reason in reasons]
+    remarks += [f"{capital(text(OF_DIFFERENT_DELTA))}."] * differ(deltas)
+    if remarks:
+        yield "\n".join(map(item, remarks))
 
 
 def _column(cost: str) -> str:
@@ -103,10 +107,12 @@ def _axes(costs: Sequence[str]) -> str:
     return f"Network seconds: {told}; a run with a clock of its own has that one." if told else ""
 
 
-def _cells(run: xr.Dataset) -> Iterator[str]:
+def _cells(run: xr.Dataset, deltas: np.ndarray) -> Iterator[str]:
+    """deltas: (runs, costs) of the whole table."""
     seeds, reached = int(run["seeds"]), int(run["seeds_reached"])
     for place, clock in enumerate(run["clock"].to_numpy()):
         centre, low, high = (float(run[name][place]) for name in ("centre", "low", "high"))
         told = cost_cell(centre, low, high, reached, seeds)
+        told += delta_suffix(float(run["delta"][place]), deltas[:, place])
         yield f"{told} own clock" if clock == "own" else told
     yield f"{reached} of {seeds}"

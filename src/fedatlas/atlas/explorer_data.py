@@ -35,7 +35,7 @@ _SHOWN_COSTS = {
     "update_epoch": "",
     "gradient_evaluations": "",
     "bytes": "bytes communicated",
-    "epsilon": "",
+    "epsilon": "privacy spent, ε (at each run's own δ)",
     "simulated_time": "simulated time by the run's own clock (s)",
     "elapsed_time": "time that processes took (s)",
     "wall_time": "",

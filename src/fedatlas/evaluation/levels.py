@@ -198,6 +198,12 @@ def crossings(
     return Crossings(*found)
 
 
+def starts_there(trace: Trace, measurement: str, target: float) -> bool:
+    """Whether a seed is at the target level before it spent anything."""
+    at_start = log_measurement(trace, measurement, target)[:, 0] <= target
+    return bool((at_start & ~diverged(trace)).any())
+
+
 def cost_to_reach(trace: Trace, measurement: str, cost: str, target: float) -> np.ndarray:
     """(seeds,) cost at which each seed first reached the target level; +inf where none did.
 

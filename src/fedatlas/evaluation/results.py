@@ -101,7 +101,7 @@ class Results:
 
     def with_tuning(self, findings: Iterable[Finding], *runs: str) -> Iterator[Finding]:
         """The findings, with how the runs' points were chosen; see `tuning_told`."""
-        told = tuning_told({run: self.chosen[run].effort for run in runs})
+        told = tuning_told({run: self.chosen[run].effort for run in runs}, self.selected_by)
         for finding in findings:
             yield replace(finding, evidence=f"{finding.evidence}; {told}")
 
@@ -115,7 +115,9 @@ class Results:
         efforts = {run: self.chosen[run].efforts.get(point) for run, point in points.items()}
         if not any(efforts.values()):
             return ""
-        return tuning_told({run: effort or Effort() for run, effort in efforts.items()})
+        return tuning_told(
+            {run: effort or Effort() for run, effort in efforts.items()}, self.selected_by
+        )
 
     @staticmethod
     def study(made: T | None, name: str) -> T:

@@ -127,15 +127,24 @@ def choices(record: dict[str, Any]) -> dict[str, Choice]:
     }
 
 
-def tuning_told(efforts: Mapping[str, Effort]) -> str:
-    """Among how many points those of the runs were chosen, and where at an edge, for evidence."""
+def seen_test_rows(measurement: str) -> str:
+    """That a choice by this measurement looked at test rows, in words; empty if it did not."""
+    return f" by {measurement} on test rows" if measurement.startswith("test_") else ""
+
+
+def tuning_told(efforts: Mapping[str, Effort], measurement: str) -> str:
+    """Among how many points those of the runs were chosen, and where at an edge, for evidence.
+
+    measurement: by which; it is told where it looks at test rows, which may be those of the claim.
+    """
+    by = seen_test_rows(measurement)
     by_effort: dict[int, list[str]] = {}
     for run, effort in efforts.items():
         by_effort.setdefault(effort.tried, []).append(run)
     told = []
     for tried, alike in by_effort.items():
         who = f"{', '.join(alike)} " if len(by_effort) > 1 else ""
-        told.append(f"{who}chosen among {tried} points" if tried > 1 else f"{who}not tuned")
+        told.append(f"{who}chosen among {tried} points{by}" if tried > 1 else f"{who}not tuned")
     told += [
         f"{run} at the edge of its grid in {', '.join(effort.at_edge)}"
         for run, effort in efforts.items()

@@ -1,7 +1,7 @@
 """How costs to a target grow or fall with a size of the problem: slopes of logarithms."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Self
@@ -16,6 +16,7 @@ from fedatlas.evaluation.evidence import level, plain, repeats_told, target_name
 from fedatlas.evaluation.levels import Crossings, crossings, log_target
 from fedatlas.evaluation.relations import FACTORS, ComparisonTest, as_far_as_resolved, judged_again
 from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.shared_costs import EPSILON, delta_to_reach, why_no_common_delta
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.experiments import Experiment
@@ -86,6 +87,17 @@ class SlopeTest(ComparisonTest, ABC):
     def counted_told(self, smallest: float) -> str:
         """What counts, in words."""
         return f"{smallest:g} counts"
+
+    def of_different_delta(self, reached: Iterable[tuple[str, Trace, float]]) -> str:
+        """Why an ε cannot be compared, in words; reached: name, trace and target of each cost."""
+        if self.spent != EPSILON:
+            return ""
+        return why_no_common_delta(
+            [
+                (name, delta_to_reach(trace, self.measurement, target))
+                for name, trace, target in reached
+            ]
+        )
 
     def sloping(
         self,
@@ -242,8 +254,12 @@ class SeriesTest(Lines, SlopeTest, ABC):
         if other:
             self.sizes(other)
         told = ", against ".join(self._told(numbers, of_series) for of_series in found)
+        every = [(trace.attrs["run"], trace, target) for trace in (*series, *other)]
+        if why := self.of_different_delta(every):
+            return Finding("", "not testable", f"{subject}: {told}; {why}")
         if any(np.isneginf(crossing.cost).any() for of_series in found for crossing in of_series):
-            return Finding("", "not testable", f"{subject}: {told}; one run starts there")
+            reason = "one run starts there, or gets there at a cost of 0"
+            return Finding("", "not testable", f"{subject}: {told}; {reason}")
         return self.sloping(results, [*series, *other], numbers, found, f"{subject}: {told}")
 
     def _told(self, numbers: np.ndarray, found: Sequence[Crossings]) -> str:

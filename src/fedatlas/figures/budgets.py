@@ -11,6 +11,7 @@ import xarray as xr
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
+from fedatlas.evaluation.shared_costs import common_delta
 from fedatlas.figures.style import DASHED, colours, legend_below, put_title
 
 # The look of accountings that are not the first of their run.
@@ -68,6 +69,9 @@ def compose(title: str, run_titles: Mapping[str, str], budgets: xr.Dataset) -> C
         of = budgets["run"].values[budgets["statement"].values == statement].tolist()
         whose = "ε and δ" if len(set(of)) == len(titles) else _listed(of, titles)
         note += f"\n{whose}: {statement}"
+    deltas = budgets["delta"].max("iteration").to_numpy().reshape(-1, 1)
+    if common_delta(list(deltas)) is None:
+        note += "\nat different δ, ε is not comparable; that at δ = 0 holds at every δ"
     still = [
         str(case["run"].item())
         for case in (budgets.isel(case=number) for number in range(budgets.sizes["case"]))

@@ -15,6 +15,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from fedatlas.evaluation.costs import column, cost_axis, is_counted
 from fedatlas.evaluation.levels import common_costs, diverged, drawn_values
 from fedatlas.evaluation.selection import varied_hyper_parameters
+from fedatlas.evaluation.shared_costs import EPSILON, largest_delta
 from fedatlas.figures.style import (
     DASHED,
     Shown,
@@ -131,8 +132,11 @@ def compose(title: str, shown: Shown) -> Canvas:
         # Last, as a limit stays once it is set, also in panels that share it.
         if place.get_xscale() == "linear":
             place.set_xlim(left=0)
+    apart = _deltas_told(rows) if EPSILON in figure.costs else ""
+    notes += [apart] * bool(apart)
     for place, cost in zip(axes[-1], figure.costs, strict=True):
-        place.set_xlabel(_described(cost)[0])
+        own = "\n(at each run's own δ)" if apart and cost == EPSILON else ""
+        place.set_xlabel(_described(cost)[0] + own)
     origins = [_ORIGINS] * bool(shown.published)
     told = [shown.seeds("median and range of "), *origins, *dict.fromkeys(notes)]
     put_title(canvas, title, "\n".join(told))
@@ -172,6 +176,20 @@ def _described(cost: str) -> tuple[str, str | None]:
         return _COSTS[cost]
     label = f"simulated time units, {latencies.label}"
     return label if len(label) <= _LETTERS_OF_COST else label.replace(", ", ",\n", 1), ""
+
+
+def _deltas_told(rows: list[_Row]) -> str:
+    """At which δ the ε of curves hold in the end; empty where it is 0 throughout."""
+    ends = {
+        curve.label: largest_delta(column(curve.trace, "delta")[:, -1])
+        for row in rows
+        for curve in row.curves
+        if "delta" in curve.trace
+    }
+    if not any(ends.values()):
+        return ""
+    told = ", ".join(f"{delta:.3g} of {label}" for label, delta in ends.items())
+    return f"at different δ, ε is not comparable; δ in the end: {told}"
 
 
 def _differs_by(point: str, points: Mapping[str, xr.Dataset]) -> str:

@@ -17,7 +17,7 @@ from matplotlib.text import Text
 
 from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.levels import above_start, diverged, smallest
-from fedatlas.evaluation.selection import Choice, Traces
+from fedatlas.evaluation.selection import Choice, Traces, seen_test_rows
 from fedatlas.files import write_atomically
 from fedatlas.plain_text import printable
 from fedatlas.schema.claims import Claim
@@ -65,12 +65,19 @@ class Shown:
         return self.traces[run][self.chosen[run].point]
 
     def seeds(self, spread: str = "") -> str:
-        """How many seeds each run has; spread: what is drawn of several seeds."""
+        """How many seeds each run has, and which points saw test rows.
+
+        spread: what is drawn of several seeds.
+        """
+        chosen = any(choice.effort.tried > 1 for choice in self.chosen.values())
+        by = seen_test_rows(self.rule.measurement)
+        every = self.figure.kind == "convergence" and self.figure.points == "all"
+        points = f"; points chosen{by}" if by and chosen and not every else ""
         sizes = {one.sizes["seed"] for points in self.traces.values() for one in points.values()}
         if max(sizes) == 1:
-            return "one seed"
+            return f"one seed{points}"
         told = f"{min(sizes)} to {max(sizes)}" if len(sizes) > 1 else max(sizes)
-        return f"{spread}{told} seeds"
+        return f"{spread}{told} seeds{points}"
 
 
 def colours(titles: Mapping[str, str], dashed: Mapping[str, str]) -> dict[str, str]:

@@ -3,10 +3,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from pydantic import Field
 
 from fedatlas.evaluation.budgets import BudgetTest
 from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.shared_costs import common_delta, delta_told, why_no_common_delta
 from fedatlas.schema.claims import Finding, Outcome
 
 if TYPE_CHECKING:
@@ -17,7 +19,8 @@ class BudgetOrderTest(BudgetTest):
     """One run spends less ε over all iterations than each of its rivals: one case per rival.
 
     Judged by each run's first accounting; others are evidence. Nothing is random here: reproduced
-    if it is less, otherwise contradicted.
+    if it is less, otherwise contradicted. ε that hold at different δ, none of them 0, are not
+    testable.
 
     smaller: the run that is claimed to spend less. than: its rivals.
     """
@@ -40,7 +43,13 @@ class BudgetOrderTest(BudgetTest):
                 f"{_others(self.smaller, ours)}{_others(rival, theirs)}"
                 f"{self._resting_on(results, self.smaller, rival)}"
             )
+            deltas = [(run, _delta(self.cases(results, run)[0])) for run in (self.smaller, rival)]
+            delta = common_delta([own for _, own in deltas])
             outcome: Outcome = "reproduced" if mine < its else "contradicted"
+            if delta is None:
+                outcome, evidence = "not testable", f"{evidence}; {why_no_common_delta(deltas)}"
+            elif delta:
+                evidence += f"; both{delta_told(delta)}"
             yield Finding(f"than {rival}" if len(self.than) > 1 else "", outcome, evidence)
 
     def _resting_on(self, results: Results, *runs: str) -> str:
@@ -49,6 +58,11 @@ class BudgetOrderTest(BudgetTest):
         if len(set(stated.values())) == 1:
             return f"; each {stated[runs[0]]}"
         return "".join(f"; {run} {statement}" for run, statement in stated.items())
+
+
+def _delta(case: xr.Dataset) -> np.ndarray:
+    """(1,) the δ at which the ε of all iterations holds."""
+    return np.array(case["delta"].dropna("iteration"))[-1:]
 
 
 def _totals(cases: Sequence[xr.Dataset]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from pydantic import Field, PositiveFloat, model_validator
 from fedatlas.evaluation.comparison import advantages
 from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.evidence import target_name, unit_of
-from fedatlas.evaluation.levels import crossings, log_target
+from fedatlas.evaluation.levels import crossings, log_target, starts_there
 from fedatlas.evaluation.relations import (
     FACTORS,
     RelationTest,
@@ -16,6 +16,13 @@ from fedatlas.evaluation.relations import (
     judged_again,
 )
 from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.shared_costs import (
+    EPSILON,
+    common_delta,
+    delta_to_reach,
+    delta_told,
+    why_no_common_delta,
+)
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.measurements import check_target
 
@@ -54,11 +61,20 @@ class CostToTargetTest(RelationTest):
         ]
         subject = f"{unit_of(self.cost)} to {target_name(self.measurement, target)}"
         subject += " for good" if self.stays else ""
-        for run, crossing in zip(self.runs, found, strict=True):
-            if np.isneginf(crossing.cost).any():
+        for run, trace, crossing in zip(self.runs, traces, found, strict=True):
+            at_once = np.isneginf(crossing.cost).any()
+            if at_once and starts_there(trace, self.measurement, target):
                 return Finding("", "not testable", f"{subject}: {run} starts there")
         if all(np.isposinf(crossing.cost).all() for crossing in found):
             return Finding("", "not testable", f"{subject}: neither run arrives")
+        if self.cost == EPSILON:
+            deltas = [delta_to_reach(trace, self.measurement, target) for trace in traces]
+            if why := why_no_common_delta(list(zip(self.runs, deltas, strict=True))):
+                return Finding("", "not testable", f"{subject}: {why}")
+            subject += delta_told(common_delta(deltas))
+        for run, crossing in zip(self.runs, found, strict=True):
+            if np.isneginf(crossing.cost).any():
+                return Finding("", "not testable", f"{subject}: {run} gets there at a cost of 0")
         finding = self.compared(
             results,
             traces,

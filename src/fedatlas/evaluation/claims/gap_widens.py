@@ -11,6 +11,7 @@ from fedatlas.evaluation.leads import Lead, LeadTest
 from fedatlas.evaluation.levels import common_budget, common_start
 from fedatlas.evaluation.relations import SHARES, judged_again, losses_by
 from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.shared_costs import spent_by_all, why_not_shared
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.cost_names import Cost
 
@@ -49,8 +50,9 @@ class GapWidensTest(LeadTest):
         traces = results.selected(*self.runs)
         most = [common_budget(traces, cost) for cost in self.costs]
         starts = [common_start(traces, cost) for cost in self.costs]
-        if not all(most):
-            return Finding("", "not testable", "every seed of both diverged")
+        for cost, budget in zip(self.costs, most, strict=True):
+            if why := why_not_shared(traces, cost, budget):
+                return Finding("", "not testable", why)
         budgets = most if self.at is None else list(self.at)
         for cost, budget, end in zip(self.costs, budgets, most, strict=True):
             if budget > end:
@@ -74,7 +76,7 @@ class GapWidensTest(LeadTest):
             results,
             *(
                 Lead(
-                    f"{self.measurement} by {spent(cost, budget)}",
+                    f"{self.measurement} by {spent_by_all(traces, cost, budget)}",
                     traces,
                     [
                         losses_by(trace, self.measurement, cost, budget, results.window)

@@ -19,6 +19,7 @@ from fedatlas.evaluation.relations import (
     losses_at_least_lead,
 )
 from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.shared_costs import spent_by_all, why_not_shared
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.measurements import LargerIsBetter
@@ -91,9 +92,10 @@ class HighestTest(ComparisonTest):
             own, *others = (final_losses(until(trace, share), self.measurement) for trace in traces)
             losses = [(own, other) for other in others]
         else:
-            end = share * common_budget(list(traces), self.cost)
-            if not end:
-                return [Finding("", "not testable", "every seed of all diverged")]
+            whole = common_budget(list(traces), self.cost)
+            if why := why_not_shared(traces, self.cost, whole):
+                return [Finding("", "not testable", why)]
+            end = share * whole
             start = common_start(list(traces), self.cost)
             if start >= end:
                 evidence = (
@@ -121,7 +123,7 @@ class HighestTest(ComparisonTest):
             ]
         since = f"from {start:.4g} to" if start else "up to"
         own, *others = (losses_along(one, self.measurement, cost, start, end) for one in traces)
-        subject = f"mean {self.measurement} {since} {spent(cost, end)}"
+        subject = f"mean {self.measurement} {since} {spent_by_all(traces, cost, end)}"
         return subject, [(own, other) for other in others]
 
     def _against(

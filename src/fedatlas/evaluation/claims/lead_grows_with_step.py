@@ -5,11 +5,11 @@ from typing import Literal
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import spent
 from fedatlas.evaluation.leads import Lead, LeadTest
 from fedatlas.evaluation.levels import common_budget, common_start
 from fedatlas.evaluation.relations import judged_by, losses_by
 from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.shared_costs import spent_by_all, why_not_shared
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.measurements import Level
@@ -51,8 +51,8 @@ class LeadGrowsWithStepTest(LeadTest):
     def _finding(self, results: Results, at: Sequence[_AtStep]) -> Finding:
         traces = [trace for _, pair in at for trace in pair]
         budget, start = common_budget(traces, self.cost), common_start(traces, self.cost)
-        if not budget:
-            return Finding("", "not testable", "every seed of both diverged")
+        if why := why_not_shared(traces, self.cost, budget):
+            return Finding("", "not testable", why)
         if budget <= start:
             return Finding("", "not testable", "one run has no record before another ends")
         return judged_by(budget, partial(self._at, results, at), start=start)
@@ -62,7 +62,8 @@ class LeadGrowsWithStepTest(LeadTest):
             results,
             *(
                 Lead(
-                    f"{self.measurement} by {spent(self.cost, budget)} at effective step {step:g}",
+                    f"{self.measurement} by {spent_by_all(pair, self.cost, budget)} at effective "
+                    f"step {step:g}",
                     pair,
                     [
                         losses_by(trace, self.measurement, self.cost, budget, results.window)

@@ -9,6 +9,7 @@ from fedatlas.evaluation.evidence import spent
 from fedatlas.evaluation.levels import common_budget, common_start
 from fedatlas.evaluation.relations import RelationTest, judged_by, losses_by
 from fedatlas.evaluation.results import Results
+from fedatlas.evaluation.shared_costs import spent_by_all, why_not_shared
 from fedatlas.schema.claims import Finding
 from fedatlas.schema.experiments import Experiment
 
@@ -52,8 +53,8 @@ class OrderTest(RelationTest):
     def judged(self, results: Results, first: Trace, second: Trace) -> Finding:
         traces = [first, second]
         budget, start = common_budget(traces, self.cost), common_start(traces, self.cost)
-        if not budget:
-            return Finding("", "not testable", "every seed of both diverged")
+        if why := why_not_shared(traces, self.cost, budget):
+            return Finding("", "not testable", why)
         if budget <= start:
             return Finding(
                 "",
@@ -81,7 +82,7 @@ class OrderTest(RelationTest):
             results,
             traces,
             named,
-            subject=f"{self.measurement} by {spent(self.cost, budget)}",
+            subject=f"{self.measurement} by {spent_by_all(traces, self.cost, budget)}",
             what=self.measurement,
             measurement=self.measurement,
         )

@@ -84,8 +84,16 @@ class RateTest(PowerTest, RunTest):
             told.append(level(f"ε = {target:g}", crossed.cost) + step)
         of = f"mean {self.measurement}" if self.averaged else self.measurement
         subject = f"{unit_of(self.cost)} to {of} ε: {', '.join(told)}"
+        every = [
+            (f"{target:g}", trace, log_target(self.measurement, target))
+            for target in targets
+            for trace in points.values()
+        ]
+        if why := self.of_different_delta(every):
+            return Finding("", "not testable", f"{subject}; {why}")
         if any(np.isneginf(crossing.cost).any() for crossing in found):
-            return Finding("", "not testable", f"{subject}; it starts there")
+            reason = "it starts there, or gets there at a cost of 0"
+            return Finding("", "not testable", f"{subject}; {reason}")
         traces = list(points.values())
         return self.sloping(results, traces, self._sizes(traces[0], targets), [found], subject)
 
