@@ -30,8 +30,7 @@ rule train_run:
         unpack(lambda wildcards: training.inputs(PLAN.run(*wildcards))),
         code=lambda wildcards: code_of_runs(PLAN.run(*wildcards)),
     output:
-        # Not deleted before the job, which keeps what is up to date, seed by seed.
-        update("<results>/experiments/{experiment}/traces/{run}/{point}.nc"),
+        "<results>/experiments/{experiment}/traces/{run}/{point}.nc",
     log:
         "<logs>/train/{experiment}/{run}/{point}.log",
     benchmark:
@@ -61,7 +60,7 @@ for job in SHARED:
             unpack(lambda wildcards, job=job: training.inputs(*job.specs)),
             code=lambda wildcards, job=job: code_of_runs(*job.specs),
         output:
-            [update(trace) for trace in results.trace_files(job.specs)],
+            results.trace_files(job.specs),
         log:
             f"<logs>/train/{job.experiment}/{job.number}.log",
         benchmark:

@@ -37,7 +37,8 @@ from fedatlas.federations.tiered.shards import TieredSamples
 from fedatlas.schema.objectives import AucObjective, ClassificationObjective, LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.training import checkpoints
-from fedatlas.training.loop import CheckpointPolicy, train
+from fedatlas.training.loop import train
+from fedatlas.training.seeds import SeedPolicy
 from small_federations import share_out, specification
 
 #: Who remembers what ran out of memory, and a computation to be made under the limit.
@@ -313,9 +314,9 @@ def write_training_shards(folder: Path, rows: int = 20_000) -> None:
 TORCH_ON_CPU = "cpu:0"
 
 
-def training_policy(folder: Path) -> CheckpointPolicy:
+def training_policy(folder: Path) -> SeedPolicy:
     """One checkpoint for each record."""
-    return CheckpointPolicy(folder / "checkpoint.npz", every_seconds=-1.0)
+    return SeedPolicy(folder / "seeds", every_seconds=-1.0)
 
 
 def train_until_first_checkpoint(folder: Path) -> None:
@@ -338,7 +339,7 @@ def train_until_first_checkpoint(folder: Path) -> None:
     save, checkpoints.save = checkpoints.save, save_then_die
     TorchEngine.client_gradients = limited  # type: ignore[method-assign]
     policy = training_policy(folder)
-    train(SPEC, folder, folder / "trace.nc", device=TORCH_ON_CPU, checkpoint=policy)
+    train(SPEC, folder, folder / "trace.nc", device=TORCH_ON_CPU, seeds=policy)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Trainings that are killed right after a checkpoint, and resumed."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import xarray as xr
 
 from fedatlas.schema.runs import RunSpec
 from fedatlas.training import checkpoints
-from fedatlas.training.loop import CheckpointPolicy, train
+from fedatlas.training.loop import train
+from fedatlas.training.seeds import SeedPolicy
 
 
 class Killed(Exception):
@@ -18,7 +20,7 @@ class Killed(Exception):
 
 
 def train_until_killed(
-    after: int, spec: RunSpec, shards: Path, output: Path, policy: CheckpointPolicy, **options: Any
+    after: int, spec: RunSpec, shards: Path, output: Path, policy: SeedPolicy, **options: Any
 ) -> None:
     """Ends after so many checkpoints, without a trace."""
     save, saved = checkpoints.save, []
@@ -30,22 +32,28 @@ def train_until_killed(
             raise Killed
 
     with patch.object(checkpoints, "save", save_then_die), pytest.raises(Killed):
-        train(spec, shards, output, checkpoint=policy, **options)
-    assert policy.path.exists() and not output.exists()
+        train(spec, shards, output, seeds=policy, **options)
+    assert files_of(policy) and not output.exists()
+
+
+def files_of(policy: SeedPolicy) -> list[Path]:
+    """The files of seeds, results and checkpoints."""
+    return sorted(policy.folder.rglob("*.npz"))
 
 
 def killed_and_resumed(
     kills: Sequence[int], spec: RunSpec, shards: Path, folder: Path
 ) -> xr.Dataset:
     """The trace of a run each of whose attempts, but for the last, was killed after so many
-    checkpoints. One is written a round, from 0, and one a seed.
+    checkpoints. One is written after every round, at round 0, and at the end of a seed.
     """
-    policy = CheckpointPolicy(folder / "checkpoint.npz", every_seconds=-1.0)
+    policy = SeedPolicy(folder / "seeds", every_seconds=-1.0)
     for after in kills:
         train_until_killed(after, spec, shards, folder / "resumed.nc", policy)
-    resumed = train(spec, shards, folder / "resumed.nc", checkpoint=policy)
+    resumed = train(spec, shards, folder / "resumed.nc", seeds=policy)
     (folder / "resumed.nc").unlink()
-    assert not policy.path.exists()
+    assert len(files_of(policy)) == len(spec.seeds)
+    shutil.rmtree(policy.folder)
     return resumed
 
 

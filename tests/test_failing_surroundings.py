@@ -229,22 +229,23 @@ def test_a_disk_of_any_size_holds_a_whole_trace_or_none(world, mount, tmp_path):
 
 def test_a_disk_that_fills_up_keeps_the_last_checkpoint(world, mount, tmp_path):
     disk, kept = mount("size=1m"), tmp_path / "kept"
-    often = ("--checkpoint", disk / "x.npz", "--checkpoint-every", "0")
+    often = ("--seeds", disk / "seeds", "--checkpoint-every", "0")
     # Dies at its 30th checkpoint, beside the one before.
     world.runner.start(
         [str(argument) for argument in train(world.folder, disk, *often)],
         *(tmp_path / "log.txt", ["replace", ".npz", 30]),
     )
     assert world.runner.status() == -9
-    for leftover in leftovers(disk / "x.npz"):
+    (checkpoint,) = (disk / "seeds").rglob("[!.]*.npz")
+    for leftover in leftovers(checkpoint):
         leftover.unlink()
-    before = (disk / "x.npz").read_bytes()
+    before = checkpoint.read_bytes()
     free = shutil.disk_usage(disk).free
     (disk / "other").write_bytes(bytes(free - 4096))
     outcome = run(world, train(world.folder, disk, *often), tmp_path / "log.txt")
-    one_line(outcome, f"cannot write {disk / 'x.npz'}", "Free some space and run again")
-    assert {file.name for file in disk.iterdir()} == {"x.npz", "other"}
-    assert (disk / "x.npz").read_bytes() == before
+    one_line(outcome, f"cannot write {checkpoint}", "Free some space and run again")
+    assert {file.name for file in disk.iterdir()} == {"seeds", "other"}
+    assert checkpoint.read_bytes() == before
     (disk / "other").unlink()
     assert run(world, train(world.folder, disk, *often), tmp_path / "log.txt") == (0, [])
     assert "resuming seed 0 after round" in (tmp_path / "log.txt").read_text()
@@ -267,10 +268,8 @@ def test_a_read_only_folder_is_one_line(world, mount, tmp_path, command):
 def test_training_does_not_begin_where_it_cannot_write(world, mount, tmp_path):
     """Nor where it could write its trace, but no checkpoint."""
     disk = mount("ro")
-    outcome = run(
-        world, train(world.folder, tmp_path, "--checkpoint", disk / "x.npz"), tmp_path / "log.txt"
-    )
-    one_line(outcome, f"cannot write {disk / 'x.npz'}")
+    outcome = run(world, train(world.folder, tmp_path, "--seeds", disk), tmp_path / "log.txt")
+    one_line(outcome, f"cannot write {disk}/")
     assert " rounds" not in (tmp_path / "log.txt").read_text()
 
 

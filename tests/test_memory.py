@@ -141,7 +141,7 @@ def test_a_resumed_run_is_told_and_the_trace_says_so(folder, monkeypatch):
         folder,
         folder / "resumed.nc",
         device=large_batches.TORCH_ON_CPU,
-        checkpoint=policy,
+        seeds=policy,
     )
     assert in_parts
     *of_steps, warning = json.loads(resumed.attrs["warnings"])

@@ -11,8 +11,9 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.setting import open_setting
 from fedatlas.training import checkpoints
 from fedatlas.training.checkpoints import state_arrays
-from fedatlas.training.loop import CheckpointPolicy, train
-from resuming import killed_and_resumed, train_until_killed, without_times
+from fedatlas.training.loop import train
+from fedatlas.training.seeds import SeedPolicy
+from resuming import files_of, killed_and_resumed, train_until_killed, without_times
 from small_federations import SMALL, small, small_shards
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -53,7 +54,7 @@ KILLS = dict.fromkeys(SMALL, (3, 12)) | {
 }
 RESUMED_AT = [
     *(f"resuming seed 3 after round {number}" for number in range(8)),
-    "resuming with seed 8",
+    "1 of 2 seeds are to train",
 ]
 RESUMED_AT += [f"resuming seed 8 after round {number}" for number in range(8)]
 
@@ -76,17 +77,18 @@ def test_a_run_killed_again_and_again_ends_with_the_same_trace(
 def test_a_resumed_run_knows_what_ran_out_of_memory(algorithm, folder, tmp_path):
     """Of every federation that trains networks, the engine's record is kept and told."""
     spec, shards = small(algorithm, seeds=(3,)), small_shards(folder, algorithm)
-    policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
+    policy = SeedPolicy(tmp_path / "seeds", every_seconds=-1.0)
     train_until_killed(2, spec, shards, tmp_path / "trace.nc", policy)
-    with np.load(policy.path) as file:
+    (path,) = files_of(policy)
+    with np.load(path) as file:
         arrays = dict(file)
     header = json.loads(str(arrays.pop("header")))
     assert header.pop("memory") == {"at_once": {}, "warnings": {}}
     del arrays["digest"], header["format"]
     told = "what an attempt with less memory has met"
     header["memory"] = {"at_once": {}, "warnings": {"gradient": told}}
-    checkpoints.save(policy.path, header.pop("identity"), header, arrays)
-    resumed = train(spec, shards, tmp_path / "trace.nc", checkpoint=policy)
+    checkpoints.save(path, header.pop("identity"), header, arrays)
+    resumed = train(spec, shards, tmp_path / "trace.nc", seeds=policy)
     assert told in json.loads(resumed.attrs["warnings"])
 
 

@@ -49,8 +49,10 @@ from fedatlas.federations.vertical.shards import PartyRows, read_party_shards
 from fedatlas.schema.network_model import NetworkModel, RealMasks, RingMasks
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.partitions import VerticalPartition
-from fedatlas.training.loop import CheckpointPolicy, train
+from fedatlas.training.loop import train
+from fedatlas.training.seeds import SeedPolicy
 from prepared_files import make_samples, shard
+from resuming import files_of
 from small_federations import share_out, specification
 
 ROWS, FEATURES, PARTIES, ACTIVE = 48, 10, 4, 2
@@ -320,12 +322,12 @@ def test_a_killed_party_ends_the_run_which_resumes(tmp_path, over_tcp, caplog):
         record_every=3,
         seeds=(3,),
     )
-    policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
+    policy = SeedPolicy(tmp_path / "seeds", every_seconds=-1.0)
     killed: list[int] = []
     until = time.monotonic() + 60
 
     def kill_soon():
-        while not policy.path.exists() and time.monotonic() < until:
+        while not files_of(policy) and time.monotonic() < until:
             time.sleep(0.01)
         killed.extend(sorted(set(children()) - before))
         os.kill(killed[1], signal.SIGKILL)
@@ -333,11 +335,11 @@ def test_a_killed_party_ends_the_run_which_resumes(tmp_path, over_tcp, caplog):
     killer = threading.Thread(target=kill_soon)
     killer.start()
     with pytest.raises(FedatlasError, match=r"party 1 \(process \d+\) was ended by SIGKILL.*resu"):
-        train(spec, shards, tmp_path / "trace.nc", checkpoint=policy)
+        train(spec, shards, tmp_path / "trace.nc", seeds=policy)
     killer.join()
     assert not set(children()) - before
     caplog.set_level("INFO")
-    trace = train(spec, shards, tmp_path / "trace.nc", checkpoint=policy)
+    trace = train(spec, shards, tmp_path / "trace.nc", seeds=policy)
     assert "resuming seed 3 after round" in caplog.text
     assert list(trace["iteration"][0].to_numpy()) == [0, 36, 72, 108, 144]
     assert (np.diff(trace["elapsed_time"][0]) > 0).all()

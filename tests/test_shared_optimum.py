@@ -36,8 +36,9 @@ from fedatlas.schema.partitions import Partition, VerticalPartition, pooled_rows
 from fedatlas.schema.runs import RunSpec
 from fedatlas.shards.assignment import share_out, share_out_by_silo, train_and_test_rows
 from fedatlas.traces.trace import read_trace
-from fedatlas.training.loop import CheckpointPolicy, train
+from fedatlas.training.loop import train
 from fedatlas.training.optimum import Optimum, read_optimum, write_optimum
+from fedatlas.training.seeds import SeedPolicy
 from prepared_files import write_prepared
 from resuming import train_until_killed
 from workflow_copy import ROOT
@@ -497,16 +498,15 @@ def test_a_checkpoint_belongs_to_its_optimum(prepared, optima, tmp_path, caplog,
     """With the same f* a run goes on; with another one it starts again."""
     spec = specification(algorithm, rounds=8, record_every=3)
     shards = shards_for(prepared, spec)
-    policy = CheckpointPolicy(tmp_path / "checkpoint.npz", every_seconds=-1.0)
+    policy = SeedPolicy(tmp_path / "seeds", every_seconds=-1.0)
     train_until_killed(6, spec, shards, tmp_path / "a.nc", policy, optima=optima)
 
     found = read_optimum(spec.optimum_file(optima, 3))
     other = found.model_copy(update={"objective": found.objective - moved})
     write_optimum(other, spec.optimum_file(tmp_path, 3))
     with caplog.at_level("INFO"):
-        trace = train(spec, shards, tmp_path / "a.nc", optima=tmp_path, checkpoint=policy)
-    said = "training starts anew: it was made with another optima" if moved else "after round 5"
-    assert said in caplog.text
+        trace = train(spec, shards, tmp_path / "a.nc", optima=tmp_path, seeds=policy)
+    assert ("resuming seed 3 after round 5" in caplog.text) is not bool(moved)
     np.testing.assert_array_equal(trace["suboptimality"], trace["objective"] - other.objective)
     whole = train(spec, shards, tmp_path / "b.nc", optima=tmp_path)
     assert trace.drop_vars("wall_time").identical(whole.drop_vars("wall_time"))

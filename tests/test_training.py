@@ -16,9 +16,7 @@ from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import read_trace
 from fedatlas.training import checkpoints
-from fedatlas.training import loop as training
-from fedatlas.training.loop import CheckpointPolicy, train
-from resuming import without_times
+from fedatlas.training.loop import train
 from small_federations import CLIENTS, LOCAL, PARTIES, ROWS, small, small_shards
 
 HORIZONTAL = ("fedavg", "scaffold", "fedpage")
@@ -119,33 +117,6 @@ def test_runs_over_parties_take_no_gpu(shard, tmp_path):
     trace = train(specification("vfb2_sgd"), shard, tmp_path / "trace.nc", device="cuda:99")
     assert trace.attrs["device"] == "cpu"
     assert "gpu" not in json.loads(trace.attrs["versions"])
-
-
-def test_a_file_that_is_no_checkpoint_changes_nothing(shard, tmp_path):
-    path = tmp_path / "checkpoint.npz"
-    path.write_bytes(b"not an archive")
-    plain = train(specification(), shard, tmp_path / "a.nc")
-    resumed = train(
-        specification(), shard, tmp_path / "b.nc", checkpoint=CheckpointPolicy(path, 60)
-    )
-    assert without_times(plain).identical(without_times(resumed))
-
-
-def test_a_checkpoint_belongs_to_its_specification_code_and_data():
-    spec = specification()
-
-    def identity(*of):
-        return training.run_identity(training.trace_identity(*of, optima={}))
-
-    same = identity(spec, "code", {3: "data", 8: "more"})
-    assert identity(specification(), "code", {3: "data", 8: "more"}) == same
-    others = [
-        identity(specification(rounds=26), "code", {3: "data", 8: "more"}),
-        identity(spec, "other code", {3: "data", 8: "more"}),
-        identity(spec, "code", {3: "data", 8: "other"}),
-    ]
-    for other, changed in zip(others, ("specification", "source code", "shards"), strict=True):
-        assert {name for name in same if same[name] != other[name]} == {changed}
 
 
 def test_states_keep_their_kinds_through_a_checkpoint():

@@ -95,7 +95,7 @@ def _checkpoint(folder: Path, array: bytes, method: int = zipfile.ZIP_STORED) ->
     path = folder / "a.npz"
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("header.npy", array)
-    return lambda: checkpoints.load(path, {"run": "me"})
+    return lambda: checkpoints.load(path, {"run": "me"}, {})
 
 
 def checkpoint_of_a_quintillion_values(folder: Path) -> Read:

@@ -485,7 +485,7 @@ def checkpoint(folder: Path) -> Case:
     def run(random: Random) -> Any:
         of_whole = random.random() < 0.5
         path.write_bytes(mutated(random, [whole]) if of_whole else of_members(random))
-        loaded = checkpoints.load(path, identity)
+        loaded = checkpoints.load(path, identity, {})
         if loaded is not None:
             header, arrays = loaded
             assert header["identity"] == identity

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import threading
 import time
@@ -81,10 +82,10 @@ class Chain:
     def __init__(self, runner: Runner, spec: RunSpec, folder: Path, every: float) -> None:
         folder.mkdir()
         self.runner, self.spec, self.folder = runner, spec, folder
-        self.output, self.checkpoint = folder / "only.nc", folder / "only.npz"
+        self.output, self.seeds = folder / "only.nc", folder / "seeds"
         self.log = folder / "log.txt"
         self.arguments = runner.arguments(
-            *(spec, self.output, "--checkpoint", str(self.checkpoint)),
+            *(spec, self.output, "--seeds", str(self.seeds)),
             *("--checkpoint-every", str(every)),
         )
         began = time.monotonic()
@@ -101,7 +102,7 @@ class Chain:
     def kill(self, number: signal.Signals, after: float, counts: Counts) -> bool:
         """Start and kill; whether it was still alive. It must leave what it had, and no trace."""
         logged = self._logged()
-        from_the_start = not self.checkpoint.exists()
+        from_the_start = not self.checkpoints()
         before = self._half_written()
         process = self.runner.start(self.arguments, self.log)
         began = time.monotonic()
@@ -129,17 +130,20 @@ class Chain:
             # Nothing half-written but what an earlier SIGKILL left, which a write clears; a
             # checkpoint if rounds were done, and a line that says so.
             assert self._half_written() <= before
-            assert ("SIGTERM: ends after" not in said) or self.checkpoint.exists()
+            assert ("SIGTERM: ends after" not in said) or self.checkpoints()
             assert said.count("SIGTERM") <= 1
         else:
             assert status == -9
-        if self.output.exists():
-            # Killed between its last two steps: the trace is there, the checkpoint perhaps, too.
+        if self.output.exists():  # killed at its end
             self.same()
         return True
 
     def _half_written(self) -> set[Path]:
-        return set(self.folder.glob(".*"))
+        return set(self.folder.rglob(".*"))
+
+    def checkpoints(self) -> list[Path]:
+        """Files of seeds, finished or not."""
+        return list(self.seeds.rglob("[!.]*.npz"))
 
     def count(self, said: str, counts: Counts) -> None:
         """Whether a process resumed, and where."""
@@ -154,7 +158,8 @@ class Chain:
         assert self.to_the_end() == 0, self._logged()
         self.count(self._logged()[len(logged) :], counts)
         self.same()
-        assert {file.name for file in self.folder.iterdir()} == {"only.nc", "log.txt"}
+        assert {file.name for file in self.folder.iterdir()} == {"only.nc", "log.txt", "seeds"}
+        assert len(self.checkpoints()) == len(self.spec.seeds) and not self._half_written()
         self.clear()
 
     def same(self) -> None:
@@ -166,6 +171,7 @@ class Chain:
 
     def clear(self) -> None:
         """Back to the start."""
+        shutil.rmtree(self.seeds, ignore_errors=True)
         for file in self.folder.iterdir():
             if file != self.log:
                 file.unlink()

@@ -24,6 +24,7 @@ class CompiledRandom(RoundRandom):
 
     @property
     def generator(self) -> np.random.Generator:
+        self.drawn = True
         if not self._by_numpy:
             self._by_numpy = True
             _, _, round_number, used, has_half, half = self._stream.tolist()
@@ -39,16 +40,12 @@ class CompiledRandom(RoundRandom):
         self._by_numpy = False
         return self
 
-    def bernoulli(self, probability: float) -> bool:
-        if self._by_numpy:
-            return super().bernoulli(probability)
-        return bool(self.uniform(1)[0] < probability)
-
     def sample(self, population: int, size: int) -> np.ndarray:
         # Of large shares of many, numpy shuffles them all; the loop looks at all that there are.
         floyd = population <= 10_000 or (size <= population // 20 and population <= _MANY)
         if self._by_numpy or size >= population or not floyd:
             return super().sample(population, size)
+        self.drawn = True
         chosen = np.empty(size, np.int64)
         philox.fill_sample(self._stream, population, chosen)
         return chosen
@@ -56,6 +53,7 @@ class CompiledRandom(RoundRandom):
     def uniform(self, *shape: int) -> np.ndarray:
         if self._by_numpy:
             return super().uniform(*shape)
+        self.drawn = True
         numbers = np.empty(shape)
         philox.fill_uniform(self._stream, numbers.reshape(-1))
         return numbers
@@ -65,4 +63,5 @@ class CompiledRandom(RoundRandom):
     ) -> tuple[np.ndarray, int, int, np.ndarray]:
         if self._by_numpy:
             return super().distinct_rows(drawing, starts, held, steps, size)
+        self.drawn = True
         return distinct_rows_of_stream(self._stream, starts, held, steps, size)

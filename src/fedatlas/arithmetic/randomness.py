@@ -18,7 +18,12 @@ def named_stream(seed: int, name: str) -> np.random.Generator:
 
 
 class RoundRandom:
-    """The random numbers of one seed; `at(round)` moves to the stream of that round."""
+    """The random numbers of one seed; `at(round)` moves to the stream of that round.
+
+    drawn: whether anything random was drawn since the beginning.
+    """
+
+    drawn = False
 
     def __init__(self, seed: int) -> None:
         """Seed the stream family; equal seeds give equal draws on every platform."""
@@ -30,6 +35,7 @@ class RoundRandom:
     @property
     def generator(self) -> np.random.Generator:
         """The stream itself, for distributions that only some methods need."""
+        self.drawn = True
         return self._generator
 
     def at(self, round_number: int) -> "RoundRandom":
@@ -42,7 +48,10 @@ class RoundRandom:
 
     def bernoulli(self, probability: float) -> bool:
         """True with the given probability."""
-        return bool(self.generator.random() < probability)
+        drawn = self.drawn
+        outcome = bool(self.uniform(1)[0] < probability)
+        self.drawn = drawn or 0 < probability < 1
+        return outcome
 
     def sample(self, population: int, size: int) -> np.ndarray:
         """(size,) distinct indices below `population`, uniformly, ascending."""

@@ -16,7 +16,7 @@ from fedatlas.cli.options import (
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.plain_text import say
 from fedatlas.projects import projects
-from fedatlas.schema.config import DEVICE_VARIABLE
+from fedatlas.schema.config import DEVICE_VARIABLE, SEEDS_VARIABLE
 from fedatlas.schema.models import read_json, validated
 
 log = logging.getLogger(__name__)
@@ -90,16 +90,18 @@ def train(
         typer.Option(help="Selection record of the experiment in which the run is tuned."),
     ] = None,
     device: Device = "auto",
-    checkpoint: Annotated[Path | None, typer.Option(help="Where to resume from.")] = None,
+    seeds: Annotated[
+        Path | None, typer.Option(help="Folder of results of seeds and of checkpoints.")
+    ] = None,
     checkpoint_every: CheckpointEvery = 60.0,
 ) -> None:
-    """Rehearse the run's method, train the run with all its seeds and write its trace."""
+    """Rehearse the run's method, train the run's seeds that have no result, write its trace."""
     from fedatlas.arithmetic.out_of_memory import memory_explained
     from fedatlas.schema.runs import RunSpec
     from fedatlas.training.failing import naming_run
-    from fedatlas.training.loop import CheckpointPolicy
     from fedatlas.training.loop import train as train_run
     from fedatlas.training.rehearsal import rehearse
+    from fedatlas.training.seeds import SeedPolicy
 
     run = validated(RunSpec, spec, "--spec")
     if (tuning is None) != (run.tuned_in is None):
@@ -109,26 +111,34 @@ def train(
         )
     if tuning is not None:
         run = run.tuned(read_json(tuning))
-    policy = CheckpointPolicy(checkpoint, checkpoint_every) if checkpoint else None
+    policy = SeedPolicy(seeds, checkpoint_every) if seeds else None
     with naming_run(run.name):
         rehearse(run, shards)
         with memory_explained(run.name, device):
-            train_run(run, shards, output, optima=optima, device=device, checkpoint=policy)
+            train_run(run, shards, output, optima=optima, device=device, seeds=policy)
 
 
 def train_points(
     spec: Annotated[Any, json_with("shared", "points", what="Points of an experiment, as JSON")],
     results: Annotated[Path, typer.Option(help="Results folder.")],
+    seeds: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of results of seeds and of checkpoints; RESULTS/seeds without it.",
+            envvar=SEEDS_VARIABLE,
+        ),
+    ] = None,
     device: Device = "auto",
     checkpoint_every: CheckpointEvery = 60.0,
 ) -> None:
-    """Train several points in one process; those whose traces are up to date are kept."""
+    """Train several points in one process; seeds that have results are not trained again."""
     from fedatlas.files import date_to_now
     from fedatlas.schema.runs import Points
     from fedatlas.training.points import train_points as train_all
 
     points = validated(Points, spec, "--spec")
-    train_all(points.specs, results, device=device, checkpoint_every=checkpoint_every)
+    kept = seeds or results / "seeds"
+    train_all(points.specs, results, kept, device=device, checkpoint_every=checkpoint_every)
     # The clock may have been set back meanwhile.
     date_to_now(file for pattern in _INPUTS for file in results.glob(pattern))
 

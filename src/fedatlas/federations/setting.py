@@ -29,12 +29,14 @@ class Trial:
 
     counters: a dataclass of running totals, named as the costs and measurements of a trace.
     x0: where to start: a model (d,), or a tuple of arrays or of such tuples.
+    seeded: whether the network draws numbers of its own by the seed.
     """
 
     problem: Any
     network: Any
     counters: Any
     x0: Any
+    seeded: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from fedatlas.schema.models import Model, validated
 
 MIRROR_VARIABLE = "FEDATLAS_MIRROR"
 DEVICE_VARIABLE = "FEDATLAS_DEVICE"
+SEEDS_VARIABLE = "FEDATLAS_SEEDS"
 #: Names the configuration folder of the workflow that runs: its jobs may run another installation.
 CONFIG_VARIABLE = "FEDATLAS_CONFIG"
 
@@ -22,12 +23,14 @@ class WorkflowConfig(Model):
     """Keys of config/config.yaml and of `--config KEY=VALUE`.
 
     experiments: names or globs. device: where to train; auto, cpu, cuda or cuda:N.
-    mirror: a folder with raw files, used before any download.
+    mirror: a folder with raw files, used before any download. seeds: a folder of results of seeds
+    that projects and machines may share; <results>/seeds without it.
     """
 
     experiments: tuple[str, ...] = ("demo-*",)
     device: str = "auto"
     mirror: Path | None = None
+    seeds: Path | None = None
 
     @field_validator("device")
     @classmethod
@@ -70,7 +73,7 @@ def load_config(config: Mapping[str, Any]) -> WorkflowConfig:
 
 
 def export_to_jobs(config: WorkflowConfig, folder: Path) -> None:
-    """Put mirror, device, configuration and the folder of `fedatlas` into the environment of jobs.
+    """Put the configuration, its folder and that of `fedatlas` into the environment of jobs.
 
     folder: of the workflow's configuration. None of these is part of the identity of a file or a
     run, so they must not be params.
@@ -81,5 +84,7 @@ def export_to_jobs(config: WorkflowConfig, folder: Path) -> None:
     os.environ[CONFIG_VARIABLE] = str(folder.absolute())
     if config.mirror is not None:
         os.environ[MIRROR_VARIABLE] = str(config.mirror.absolute())
+    if config.seeds is not None:
+        os.environ[SEEDS_VARIABLE] = str(config.seeds.absolute())
     beside = str(Path(sys.executable).parent)
     os.environ["PATH"] = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])

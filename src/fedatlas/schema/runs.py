@@ -98,6 +98,12 @@ class RunSpec(Model):
         """How many processes compute at a time."""
         return self.partition.silos if self.backend == "processes" else 1
 
+    def computed(self, seed: int) -> dict[str, Any]:
+        """What a seed's numbers depend on, besides the contents of its shards and the code."""
+        names = {"paper", "experiment", "run", "point", "dataset", "split", "tuned_in"}
+        kept = self.model_dump(mode="json", exclude={*names, "seeds", "tuning_seeds"})
+        return kept | {"seed": seed, "partition": self.partition.of_trial(seed).slug}
+
     @property
     def code(self) -> tuple[str, ...]:
         """The modules whose import closure decides what the run computes."""

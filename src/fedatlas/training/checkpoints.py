@@ -1,7 +1,7 @@
-"""Where an interrupted run continues: one file per run, outside the declared outputs.
+"""Files of seeds: a checkpoint, from which an interrupted seed continues, or the finished records.
 
-A checkpoint holds arrays, a JSON header and their digest, nothing executable. The header names all
-that the run's numbers depend on. A checkpoint that does not fit is not used; the log says why.
+Each holds arrays, a JSON header and their digest, nothing executable. The header names all that the
+numbers depend on. A file that does not fit is not used; the log says why.
 """
 
 import hashlib
@@ -18,7 +18,9 @@ import numpy as np
 from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.files import canonical_json, write_atomically
 
-FORMAT = "fedatlas checkpoint 2"
+FORMAT = "fedatlas checkpoint 3"
+#: Key of a header that only finished seeds have.
+FINISHED = "status"
 _HEADER = "header"
 _DIGEST = "digest"
 _DIGEST_LENGTH = 64
@@ -42,22 +44,24 @@ def save(
 
 
 def load(
-    path: Path, identity: Mapping[str, str]
+    path: Path, identity: Mapping[str, str], environment: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
-    """Header and arrays of a whole checkpoint of this identity, or None.
+    """Header and arrays of a whole file of this identity, or None.
 
+    environment: what a checkpoint must share besides; a finished seed need not.
     If there is a file that is not used, a line in the log says why.
     """
     try:
         arrays = _read_npz(path)
         text, digest = str(arrays.pop(_HEADER)), str(arrays.pop(_DIGEST, ""))
         header = json.loads(text)
+        needed = {**identity} if FINISHED in header else {**identity, **environment}
         if header["format"] != FORMAT:
             reason = f"its format is not '{FORMAT}'"
         elif digest != content_digest(text, arrays):
             reason = "it is damaged, its digest is another"
-        elif header["identity"] != identity:
-            reason = f"it was made with {_changes(header['identity'], identity)}"
+        elif header["identity"] != needed:
+            reason = f"it was made with {_changes(header['identity'], needed)}"
         else:
             return header, arrays
     except FileNotFoundError:

@@ -1,15 +1,13 @@
 """Whose failure it is: what a job of several runs raises names the run, and its seed if known."""
 
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import place_told
 
-# Where the loop trains a seed, with its variables. It tells no one which seed that is, and is not
-# edited for messages: traces are made anew when its code changes.
-_LOOP, _OF_A_SEED = "fedatlas.training.loop", "_train_seed"
+# What the training loop notes of errors within a seed, before its number.
+_NOTE = "seed "
 
 
 class RunFailedError(Exception):
@@ -32,17 +30,11 @@ def naming_run(run: str) -> Iterator[None]:
         raise RunFailedError(f"{_place(run, error)}: {told}") from error
 
 
-def _place(run: str, error: BaseException) -> str:
-    seed = _seed(error)
-    return run if seed is None else f"{run}, seed {seed}"
-
-
-def _seed(error: BaseException | None) -> int | None:
-    """The seed that the loop was training when the error, or what it stands for, was raised."""
+def _place(run: str, error: BaseException | None) -> str:
+    """The run, and the seed that the loop was training, of the error or what it stands for."""
     while error is not None:
-        for frame, _ in traceback.walk_tb(error.__traceback__):
-            if (frame.f_globals.get("__name__"), frame.f_code.co_name) == (_LOOP, _OF_A_SEED):
-                seed: int = frame.f_locals["self"].spec.seeds[frame.f_locals["index"]]
-                return seed
+        for note in getattr(error, "__notes__", ()):
+            if note.startswith(_NOTE):
+                return f"{run}, {note}"
         error = error.__context__
-    return None
+    return run

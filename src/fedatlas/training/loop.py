@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -16,21 +16,19 @@ from tqdm import tqdm
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.setting import Setting, Trial, open_setting
+from fedatlas.federations.setting import Privacy, Setting, Trial, open_setting
 from fedatlas.files import canonical_json, require_writable
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import build_trace, record_schedule, values_digest, write_trace
-from fedatlas.training.checkpoints import restore_state, state_arrays
-from fedatlas.training.kept import assembled, warnings_of, with_budgets
+from fedatlas.training.checkpoints import content_digest, restore_state, state_arrays
 from fedatlas.training.optimum import read_optima
-from fedatlas.training.restart import (
-    CheckpointPolicy,
+from fedatlas.training.seeds import (
     Position,
-    Records,
-    Restart,
-    environment,
-    run_identity,
+    SeedFiles,
+    SeedPolicy,
+    SeedResult,
+    differing_versions,
     trace_identity,
     versions,
 )
@@ -48,108 +46,116 @@ def train(
     *,
     optima: Path | None = None,
     device: str = "cpu",
-    checkpoint: CheckpointPolicy | None = None,
+    seeds: SeedPolicy | None = None,
 ) -> xr.Dataset:
-    """Train all seeds of `spec` and write the trace to `output`.
+    """Train the seeds of `spec` that have no result yet and write the trace to `output`.
 
     shards: the folder of the data set's split; each partition has a folder there, named by its
     slug. optima: the folder of the split's optima, needed to measure sub-optimality.
-    device: "auto", "cpu", or a torch device such as "cuda".
-    With a checkpoint, SIGTERM and SIGINT wait until one is written.
+    device: "auto", "cpu", or a torch device such as "cuda". seeds: where results of seeds and
+    checkpoints are kept; then SIGTERM and SIGINT wait until one is written.
     """
-    for path in (output, checkpoint.path) if checkpoint else (output,):
-        require_writable(path)
-    setting = open_setting(spec, shards, device)
-    return train_in(setting, spec, output, read_optima(spec, optima), checkpoint)
+    require_writable(output)
+    setting, best = open_setting(spec, shards, device), read_optima(spec, optima)
+    return train_in(setting, spec, best, seed_files(setting, spec, best, seeds), output)
+
+
+def seed_files(
+    setting: Setting, spec: RunSpec, optima: Mapping[int, float], policy: SeedPolicy | None
+) -> SeedFiles:
+    """The results that the seeds of a run have, and where the others will be.
+
+    optima: f* by seed, if sub-optimality is measured.
+    """
+    return SeedFiles(policy, setting, spec, build_algorithm(spec), code_digest(*spec.code), optima)
 
 
 def train_in(
+    setting: Setting, spec: RunSpec, optima: Mapping[int, float], files: SeedFiles, output: Path
+) -> xr.Dataset:
+    """Train the seeds that have no result in `files`, in an open setting; write the trace."""
+    algorithm = build_algorithm(spec)
+    privacy = setting.privacy(algorithm, spec.rounds)
+    for warning in privacy.warnings:
+        log.warning("%s: %s", spec.name, warning)
+    results = files.found
+    if files.missing:
+        log.info("%s: %d of %d seeds are to train", spec.name, len(files.missing), len(spec.seeds))
+        files.require_writable()
+        # Without a policy there is nothing to wait for. With one, a signal after the last round
+        # comes too late: the trace is written.
+        with files.interruption if files.policy else nullcontext():
+            _Run(spec, algorithm, setting, optima, files).train()
+            return _write(setting, spec, optima, algorithm, privacy, results, output)
+    log.info("%s: all seeds have results", spec.name)
+    return _write(setting, spec, optima, algorithm, privacy, results, output)
+
+
+def _write(
     setting: Setting,
     spec: RunSpec,
+    optima: Mapping[int, float],
+    algorithm: Algorithm,
+    privacy: Privacy,
+    results: Mapping[int, SeedResult],
     output: Path,
-    best: Mapping[int, float],
-    checkpoint: CheckpointPolicy | None,
-    kept: xr.Dataset | None = None,
 ) -> xr.Dataset:
-    """The same in an open setting.
-
-    best: f* by seed, if sub-optimality is measured. kept: see `finished_seeds`; their records stay
-    as they are, only the other seeds are trained.
-    """
-    code = code_digest(*spec.code)
-    whole = trace_identity(spec, code, setting.shard_digests, best)
-    finished = () if kept is None else kept["seed"].to_numpy()
-    missing = tuple(seed for seed in spec.seeds if seed not in finished)
-    if kept is not None:
-        log.info("%s: keeps %d seeds and trains %d", spec.name, len(finished), len(missing))
-        if not missing:
-            trace = assembled([kept], spec.seeds, kept.attrs | whole)
-            write_trace(trace, output)
-            return trace
-    stated, spec = spec, spec.model_copy(update={"seeds": missing})
-    algorithm = build_algorithm(spec)
-    identity = trace_identity(
-        spec,
-        code,
-        {seed: setting.shard_digests[seed] for seed in missing},
-        {seed: best[seed] for seed in missing if best},
-    )
-    rehearsal = setting.trial(spec.seeds[0])
-    privacy = setting.privacy(algorithm, spec.rounds)
-    # Without any curvature (all features 0) every step is covered.
-    has_bounds = getattr(rehearsal.problem, "smoothness", 0)
-    bounds = algorithm.step_bounds(rehearsal.problem) if has_bounds else []
-    warnings = [*(str(bound) for bound in bounds if bound.exceeded), *privacy.warnings]
-    for warning in warnings:
-        log.warning("%s: %s", spec.name, warning)
-
-    restart = Restart(checkpoint, run_identity(identity) | environment(setting), spec, setting)
-    run = _Run(spec, algorithm, setting, best, privacy.spent, restart)
-    run.warm_up(rehearsal)
-    del rehearsal  # what it has kept of its last minibatch may fill a GPU
-    # Without a checkpoint there is nothing to wait for. With one, a signal after the last round
-    # comes too late: the trace is written.
-    with restart.interruption if checkpoint else nullcontext():
-        run.train()
-        if setting.engine.memory is not None:
-            warnings += setting.engine.memory.warnings.values()
-        warnings += _ends_above_start(spec, run.records)
-        attributes = {
-            "paper": spec.paper,
-            "experiment": spec.experiment,
-            "run": spec.run,
-            "point": spec.point,
-            "algorithm": spec.algorithm,
-            "algorithm_title": algorithm.title,
-            "algorithm_source": algorithm.source,
-            "hyper_parameters": canonical_json(algorithm.model_dump(mode="json")),
-            "effective_step_size": algorithm.effective_step_size,
-            "privacy_statement": privacy.statement,
-            "warnings": canonical_json(warnings),
-            **whole,
-            "device": setting.device,
-            "versions": canonical_json(versions(setting) | setting.accelerator),
-        }
-        records = run.records
-        trace = build_trace(records.variables, records.status, list(spec.seeds), attributes)
-        if kept is None:
-            trace.attrs["values_digest"] = values_digest(trace.variables)
-        else:
-            told = attributes | {"warnings": warnings_of(kept, attributes)}
-            old = with_budgets(kept, privacy.spent)
-            trace = assembled([old, trace], stated.seeds, told)
-        write_trace(trace, output)
-        restart.discard()
+    """The trace of a run whose seeds all have results."""
+    variables, status = _joined([results[seed] for seed in spec.seeds], privacy.spent)
+    made = [results[seed].made for seed in spec.seeds]
+    warnings = [
+        *(warning for one in made for warning in one["warnings"]),
+        *privacy.warnings,
+        *_ends_above_start(spec, variables["objective"], status),
+        *differing_versions(results, spec.seeds),
+    ]
+    attributes = {
+        "paper": spec.paper,
+        "experiment": spec.experiment,
+        "run": spec.run,
+        "point": spec.point,
+        "algorithm": spec.algorithm,
+        "algorithm_title": algorithm.title,
+        "algorithm_source": algorithm.source,
+        "hyper_parameters": canonical_json(algorithm.model_dump(mode="json")),
+        "effective_step_size": algorithm.effective_step_size,
+        "privacy_statement": privacy.statement,
+        "warnings": canonical_json(list(dict.fromkeys(warnings))),
+        **trace_identity(spec, code_digest(*spec.code), setting.shard_digests, optima),
+        "device": made[-1]["device"],
+        "versions": canonical_json(made[-1]["versions"]),
+    }
+    trace = build_trace(variables, status, list(spec.seeds), attributes)
+    trace.attrs["values_digest"] = values_digest(trace.variables)
+    write_trace(trace, output)
     return trace
 
 
-def _ends_above_start(spec: RunSpec, records: Records) -> list[str]:
+def _joined(
+    results: Sequence[SeedResult], spent: Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Variables (seeds, records) and status of seeds.
+
+    spent: budgets of privacy after each round, which hold for all seeds; see `Privacy`.
+    """
+    variables = {
+        name: np.stack([result.variables[name] for result in results])
+        for name in results[0].variables
+    }
+    rounds = variables["round"]
+    recorded = ~np.isnan(rounds)
+    for name, budget in spent.items():
+        variables[name] = np.full(rounds.shape, np.nan)
+        variables[name][recorded] = budget[rounds[recorded].astype(np.int64)]
+    return variables, [result.status for result in results]
+
+
+def _ends_above_start(spec: RunSpec, objective: np.ndarray, status: Sequence[str]) -> list[str]:
     """A warning for the log and the trace, if seeds end worse than they began."""
-    objective = records.variables["objective"]
     found = [
         number
-        for number, status in enumerate(records.status)
-        if status == "ok" and objective[number, -1] > objective[number, 0]
+        for number, outcome in enumerate(status)
+        if outcome == "ok" and objective[number, -1] > objective[number, 0]
     ]
     if not found:
         return []
@@ -168,11 +174,16 @@ class _Progress:
 
     def __init__(self, name: str, rounds: int) -> None:
         """name: of the run. rounds: of all its seeds."""
-        self._name, self._rounds, self._reported = name, rounds, 0
+        self._name, self._rounds, self._reported, self._before = name, rounds, 0, 0
         self._bar = tqdm(total=rounds, desc=name, unit="round", disable=None, file=sys.stderr)
 
+    def begin(self, before: int) -> None:
+        """Begin a seed. before: rounds of those that are done."""
+        self._before = before
+
     def advance_to(self, done: int) -> None:
-        """Rounds done so far."""
+        """Rounds that the seed has done."""
+        done += self._before
         self._bar.update(done - self._bar.n)
         tenth = 10 * done // self._rounds
         if self._bar.disable and tenth > self._reported:
@@ -185,7 +196,7 @@ class _Progress:
 
 
 class _Run:
-    """The seeds of one run, one after the other; its records grow."""
+    """The seeds of one run that have no result yet, one after the other."""
 
     def __init__(
         self,
@@ -193,23 +204,55 @@ class _Run:
         algorithm: Algorithm,
         setting: Setting,
         optima: Mapping[int, float],
-        spent: Mapping[str, np.ndarray],
-        restart: Restart,
+        files: SeedFiles,
     ) -> None:
-        """Resume an earlier attempt's records; see `Privacy` for `spent`."""
+        """optima: f* by seed, if sub-optimality is measured."""
         self.spec, self.algorithm, self.setting = spec, algorithm, setting
-        self.optima, self.spent, self.restart = optima, spent, restart
+        self.optima, self.files = optima, files
         self.schedule = record_schedule(spec.rounds, spec.record_every)
-        self.records, self._resumed = restart.resume()
         self._measuring = 0.0  # seconds, of the seed in progress
 
-    def warm_up(self, trial: Trial) -> None:
+    def train(self) -> None:
+        """Train all seeds that have no result."""
+        missing, setting = list(self.files.missing), self.setting
+        made: dict[str, Any] = {
+            "device": setting.device,
+            "versions": versions(setting) | setting.accelerator,
+            "warnings": self._warm_up(setting.trial(missing[0]), missing[0]),
+        }
+        progress = _Progress(self.spec.name, self.spec.rounds * len(missing))
+        for number, seed in enumerate(missing):
+            began, self._measuring = time.perf_counter(), 0.0
+            progress.begin(number * self.spec.rounds)
+            try:
+                result = self._equal_seed(seed) or self._train_seed(seed, progress)
+            except Exception as error:
+                error.add_note(f"seed {seed}")  # see `failing`
+                raise
+            memory = setting.engine.memory
+            warnings = made["warnings"] + ([] if memory is None else [*memory.warnings.values()])
+            result.made = made | {"warnings": warnings, "start": result.made["start"]}
+            log.info(
+                "%s: seed %d %s in %.2f s, of which measuring %.2f s",
+                *(self.spec.name, seed, result.status),
+                *(time.perf_counter() - began, self._measuring),
+            )
+            self.files.save(seed, result)
+        progress.close()
+
+    def _warm_up(self, trial: Trial, seed: int) -> list[str]:
         """Two rounds that do not count: loading compiled code is not the method's time.
 
-        trial: is used up.
+        Gives warnings of steps above the theorems' bounds. trial: is used up.
         """
         problem, network = trial.problem, trial.network
-        random = self.setting.random(self.spec.seeds[0])
+        # Without any curvature (all features 0) every step is covered.
+        has_bounds = getattr(problem, "smoothness", 0)
+        bounds = self.algorithm.step_bounds(problem) if has_bounds else []
+        warnings = [str(bound) for bound in bounds if bound.exceeded]
+        for warning in warnings:
+            log.warning("%s: %s", self.spec.name, warning)
+        random = self.setting.random(seed)
         state = self.algorithm.start(problem, network, trial.x0)
         for round_number in range(2):
             state = self.algorithm.round(state, problem, network, random.at(round_number))
@@ -220,40 +263,47 @@ class _Run:
                     f"{self.spec.name}: {type(self.algorithm).__name__}.point must have the shape "
                     f"of the start, {expected}; it gave {type(point).__name__} of shape {given}"
                 )
+        return warnings
 
-    def train(self) -> None:
-        """Train all seeds that are not finished yet."""
-        progress = _Progress(self.spec.name, self.spec.rounds_of_all_seeds)
-        status, seeds = self.records.status, self.spec.seeds
-        for index in range(len(status), len(seeds)):
-            began, self._measuring = time.perf_counter(), 0.0
-            status.append(self._train_seed(index, progress))
-            log.info(
-                "%s: seed %d %s in %.2f s, of which measuring %.2f s",
-                self.spec.name,
-                seeds[index],
-                status[-1],
-                time.perf_counter() - began,
-                self._measuring,
-            )
-            if self.restart.is_due:
-                self.restart.save(self.records, None)
-        progress.close()
+    def _equal_seed(self, seed: int) -> SeedResult | None:
+        """The result of a seed that drew no random number and began as this one does."""
+        certain = {one: result for one, result in self.files.found.items() if result.made["start"]}
+        start = self._start(seed) if certain else ""
+        for other, result in certain.items():
+            if result.made["start"] == start:
+                log.info("%s: seed %d is seed %d: nothing is random", self.spec.name, seed, other)
+                return SeedResult(result.variables, result.status, {"start": start})
+        return None
 
-    def _train_seed(self, index: int, progress: _Progress) -> str:
-        """All rounds of a seed; "ok" or "diverged"."""
-        trial = self.setting.trial(self.spec.seeds[index])
+    def _start(self, seed: int) -> str:
+        """A digest of all that a seed begins with, but for random numbers."""
+        x0, engine = self.setting.trial(seed).x0, self.setting.engine
+        arrays = {str(place): engine.numpy(array) for place, array in enumerate(_arrays(x0))}
+        shards, optimum = self.setting.shard_digests[seed], self.optima.get(seed)
+        return content_digest(canonical_json([shards, optimum]), arrays)
+
+    def _train_seed(self, seed: int, progress: _Progress) -> SeedResult:
+        """All rounds of a seed."""
+        trial = self.setting.trial(seed)
         problem, network = trial.problem, trial.network
-        random = self.setting.random(self.spec.seeds[index])
+        random = self.setting.random(seed)
         state = self.algorithm.start(problem, network, trial.x0)
         first_record, done, wall_time = 0, 0, 0.0
-        resumed, self._resumed = self._resumed, None
+        result, resumed = self.files.resume(seed)
         if resumed is not None:
             first_record, done, wall_time = resumed.record, resumed.round, resumed.wall_time
+            random.drawn = resumed.drawn
             state = restore_state(state, resumed.state, self.setting.engine.array)
             # Only now: the start has counted, too.
             vars(trial.counters).update(resumed.counters)
 
+        def save(record: int) -> None:
+            frozen = state_arrays(state, self.setting.engine.numpy)
+            counted = asdict(trial.counters)
+            now = Position(record, done, wall_time, counted, random.drawn, frozen)
+            self.files.save(seed, result, now)
+
+        result.status = "ok"
         for record in range(first_record, len(self.schedule)):
             until = int(self.schedule[record])
             began = time.perf_counter()
@@ -262,55 +312,59 @@ class _Run:
                 while done < until:
                     state = self.algorithm.round(state, problem, network, random.at(done))
                     done += 1
-                    if done < until and self.restart.is_due:  # a record may take hours
-                        # Waits for the device.
-                        frozen = state_arrays(state, self.setting.engine.numpy)
+                    if done < until and self.files.is_due:  # a record may take hours
                         wall_time += time.perf_counter() - began
-                        now = Position(record, done, wall_time, asdict(trial.counters), frozen)
-                        self.restart.save(self.records, now)
+                        save(record)
                         began = time.perf_counter()
             point = self.algorithm.point(state, network)
             # Waits for the device, too.
             values = [self.setting.engine.numpy(array) for array in _arrays(point)]
             finite = all(np.isfinite(array).all() for array in values)
             wall_time += time.perf_counter() - began
-            progress.advance_to(index * self.spec.rounds + until)
-            if not (finite and self._record(index, record, trial, point, wall_time)):
-                return "diverged"
-            if self.restart.is_due:
-                frozen = state_arrays(state, self.setting.engine.numpy)
-                now = Position(record + 1, done, wall_time, asdict(trial.counters), frozen)
-                self.restart.save(self.records, now)
-        return "ok"
+            progress.advance_to(until)
+            if not (
+                (finite or record == 0)
+                and self._record(seed, record, result, trial, point, wall_time)
+            ):
+                result.status = "diverged"
+                break
+            if self.files.is_due:
+                save(record + 1)
+        result.made = {"start": "" if random.drawn or trial.seeded else self._start(seed)}
+        return result
 
-    def _record(self, index: int, record: int, trial: Trial, point: Any, wall_time: float) -> bool:
-        """Fill one record; False, leaving it NaN, if the run has diverged."""
-        variables = self.records.variables
+    def _record(
+        self,
+        seed: int,
+        record: int,
+        result: SeedResult,
+        trial: Trial,
+        point: Any,
+        wall_time: float,
+    ) -> bool:
+        """Fill one record; False, leaving it NaN, if the seed has diverged."""
+        variables = result.variables
         began = time.perf_counter()
         measured = trial.problem.measure(point)
         self._measuring += time.perf_counter() - began
         if self.optima:
-            best = self.optima[self.spec.seeds[index]]
-            measured["suboptimality"] = measured["objective"] - best
-        first = variables["objective"][index, 0] if record else measured["objective"]
+            measured["suboptimality"] = measured["objective"] - self.optima[seed]
+        first = variables["objective"][0] if record else measured["objective"]
         limit = DIVERGENCE_FACTOR * max(1.0, first)
         finite = np.isfinite([measured.get(name, 0.0) for name in ("objective", "gradient_norm")])
         if not finite.all() or measured["objective"] > limit:
             return False
-        done = int(self.schedule[record])
         values: dict[str, float] = {
-            "round": float(done),
+            "round": float(self.schedule[record]),
             "epoch": trial.counters.gradient_evaluations / trial.problem.samples,
             "wall_time": wall_time,
             **vars(trial.counters),
-            **{name: float(spent[done]) for name, spent in self.spent.items()},
             **measured,
         }
-        shape = (len(self.spec.seeds), len(self.schedule))
         for name, value in values.items():
             if name not in variables:
-                variables[name] = np.full(shape, np.nan)
-            variables[name][index, record] = value
+                variables[name] = np.full(len(self.schedule), np.nan)
+            variables[name][record] = value
         return True
 
 

@@ -7,15 +7,13 @@ from pathlib import Path
 from fedatlas.arithmetic.out_of_memory import memory_explained
 from fedatlas.federations.setting import open_setting
 from fedatlas.files import canonical_json, require_writable
-from fedatlas.plan.closure import code_digest
 from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec
 from fedatlas.training.failing import naming_run
-from fedatlas.training.kept import finished_seeds, is_whole
-from fedatlas.training.loop import train_in
+from fedatlas.training.loop import seed_files, train_in
 from fedatlas.training.optimum import read_optima
 from fedatlas.training.rehearsal import rehearse_once
-from fedatlas.training.restart import CheckpointPolicy, trace_identity
+from fedatlas.training.seeds import SeedPolicy
 
 log = logging.getLogger(__name__)
 
@@ -32,17 +30,14 @@ _OF_THE_METHOD = {
 
 
 def train_points(
-    specs: Sequence[RunSpec], results: Path, *, device: str, checkpoint_every: float
+    specs: Sequence[RunSpec], results: Path, seeds: Path, *, device: str, checkpoint_every: float
 ) -> None:
-    """Train, one after the other, the runs whose traces do not lie below `results` yet.
+    """Train runs one after the other, each with all its seeds, and write their traces.
 
     Before a method trains it is rehearsed, once for its code and options; see `rehearsal`.
 
-    results: has shards, optima, selections, checkpoints and traces where the workflow keeps them.
-    A trace of the same specification, code, shards and optima is kept, with a new time stamp. Where
-    only the seeds are others, those that it has are kept and the new ones are trained.
-    New traces lie with the checkpoints until the last is finished: Snakemake removes what a
-    failed job has made, and the next attempt goes on from them.
+    results: has shards, optima, selections and traces where the workflow keeps them. seeds: the
+    folder of results of seeds; a seed that has one is not trained again, see `seeds`.
     device, checkpoint_every: see `train`.
     What is raised names the run that failed; see `naming_run`.
     """
@@ -54,9 +49,8 @@ def train_points(
             if spec.tuned_in is not None:
                 selection = results / "experiments" / spec.tuned_in / "selection.json"
                 spec = spec.tuned(read_json(selection))
-            waiting, trace = _waiting(results, spec), spec.trace_file(results)
-            for path in (waiting, trace):
-                require_writable(path)
+            trace = spec.trace_file(results)
+            require_writable(trace)
             split = Path(spec.dataset, spec.split)
             shared = canonical_json(spec.model_dump(mode="json", exclude=_OF_THE_METHOD))
             # What ran out of memory is a run's own: later ones must not start from it.
@@ -64,27 +58,8 @@ def train_points(
                 setting = None  # before the next is read: memory holds one
                 setting, opened = open_setting(spec, results / "shards" / split, device), shared
             best = read_optima(spec, results / "optima" / split)
-            identity = trace_identity(spec, code_digest(*spec.code), setting.shard_digests, best)
-            if is_whole(finished_seeds(waiting, spec, identity), identity):
-                log.info("%s: was finished before the job ended", spec.name)
-                continue
-            kept = finished_seeds(trace, spec, identity)
-            if is_whole(kept, identity):
-                waiting.unlink(missing_ok=True)
-                log.info("%s: is kept", spec.name)
-            else:
+            files = seed_files(setting, spec, best, SeedPolicy(seeds, checkpoint_every))
+            if files.missing:
                 rehearse_once(spec, results / "shards" / split, results / "rehearsals")
-                policy = CheckpointPolicy(waiting.with_suffix(".npz"), checkpoint_every)
-                with memory_explained(spec.name, device):
-                    train_in(setting, spec, waiting, best, policy, kept)
-    for spec in specs:
-        with naming_run(spec.name):
-            waiting, trace = _waiting(results, spec), spec.trace_file(results)
-            if waiting.exists():
-                waiting.replace(trace)
-            else:
-                trace.touch()
-
-
-def _waiting(results: Path, spec: RunSpec) -> Path:
-    return results / "checkpoints" / f"{spec.name}.nc"
+            with memory_explained(spec.name, device):
+                train_in(setting, spec, best, files, trace)

@@ -33,7 +33,8 @@ class ProcessSetting(Setting):
         counters = ProcessCounters()
         rows = engine.data.train
         network = ProcessNetwork(engine.group, rows.starts, partition.active, len(rows), counters)
-        return Trial(engine.problem, network, counters, np.zeros(engine.problem.dimension))
+        start = np.zeros(engine.problem.dimension)
+        return Trial(engine.problem, network, counters, start, seeded=True)
 
 
 class _Parties(NumpyArrays):

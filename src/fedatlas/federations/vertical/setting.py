@@ -33,7 +33,7 @@ class VerticalSetting(Setting):
         problem = PartyProblem(data, objective)
         model = self._spec.network or NetworkModel()
         network = PartyNetwork(data.train, objective, partition.active, model, counters, seed)
-        return Trial(problem, network, counters, np.zeros(problem.dimension))
+        return Trial(problem, network, counters, np.zeros(problem.dimension), seeded=True)
 
 
 class _Rows(NumpyArrays):

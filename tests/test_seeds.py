@@ -1,4 +1,4 @@
-"""Seeds that are added to a run train alone: finished ones keep their records, bit for bit."""
+"""No seed is trained twice: results of seeds are found by what is computed, bit for bit."""
 
 import json
 import logging
@@ -10,10 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fedatlas.files import canonical_json
+from fedatlas.algorithms.fedavg import FedAvg
+from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
-from fedatlas.traces.trace import read_trace, values_digest, write_trace
+from fedatlas.traces.trace import read_trace, values_digest
+from fedatlas.training import checkpoints
 from fedatlas.training.optimum import Optimum, write_optimum
 from fedatlas.training.points import train_points
 from resuming import without_times
@@ -43,7 +45,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture
 def results(whole, tmp_path):
-    left = shutil.ignore_patterns("experiments", "checkpoints")
+    left = shutil.ignore_patterns("experiments", "seeds")
     return shutil.copytree(whole, tmp_path / "results", ignore=left)
 
 
@@ -51,7 +53,7 @@ def trained(spec, results, caplog) -> tuple[list[int], object]:
     """The seeds that a job trains, and the trace that it leaves."""
     caplog.clear()
     with caplog.at_level(logging.INFO):
-        train_points([spec], results, device="cpu", checkpoint_every=60.0)
+        train_points([spec], results, results / "seeds", device="cpu", checkpoint_every=60.0)
     seeds = [int(seed) for seed in TRAINED.findall(caplog.text)]
     return seeds, read_trace(spec.trace_file(results))
 
@@ -63,7 +65,7 @@ def trained(spec, results, caplog) -> tuple[list[int], object]:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_only_seeds_that_are_new_are_trained(first, then, tuning, whole, tmp_path, caplog):
-    for folder in ("experiments", "checkpoints"):
+    for folder in ("experiments", "seeds"):
         shutil.rmtree(whole / folder, ignore_errors=True)
     trained(point(first), whole, caplog)
     before = read_trace(point(first).trace_file(whole))
@@ -75,16 +77,43 @@ def test_only_seeds_that_are_new_are_trained(first, then, tuning, whole, tmp_pat
     assert after.sel(seed=kept).drop_attrs().identical(before.sel(seed=kept).drop_attrs())
     assert after.attrs["values_digest"] == values_digest(after.variables)
     # But for times and digests of values it is the trace of a run that trained all of them.
-    shutil.rmtree(whole / "experiments")
+    shutil.rmtree(whole / "seeds")
     _, anew = trained(changed, whole, caplog)
     assert without_times(after).identical(without_times(anew))
     assert trained(changed, whole, caplog)[0] == []
 
 
-def test_what_was_removed_is_dropped_and_trains_anew_when_it_comes_back(results, caplog):
+def test_what_was_removed_is_dropped_and_does_not_train_when_it_comes_back(results, caplog):
     assert trained(point((3, 8)), results, caplog)[0] == [3, 8]
     assert trained(point((8,)), results, caplog)[0] == []
-    assert trained(point((8, 3)), results, caplog)[0] == [3]
+    assert trained(point((8, 3)), results, caplog)[0] == []
+
+
+NAMES = {"paper": "another", "experiment": "another", "run": "renamed", "point": "moved"}
+
+
+def test_names_papers_and_lost_traces_train_nothing(results, caplog):
+    _, before = trained(point(), results, caplog)
+    defaults = small("fedavg").hyper_parameters
+    for changes in ({}, NAMES, {"hyper_parameters": dict(reversed(defaults.items()))}):
+        point().trace_file(results).unlink(missing_ok=True)
+        spec = point(**changes)
+        seeds, after = trained(spec, results, caplog)
+        assert seeds == []
+        assert after.drop_attrs().identical(before.drop_attrs())
+        assert [after.attrs[name] for name in NAMES] == [getattr(spec, name) for name in NAMES]
+
+
+def test_seeds_of_two_machines_are_joined_by_copying_a_folder(results, tmp_path, caplog):
+    other = shutil.copytree(results, tmp_path / "other")
+    trained(point((3, 8)), results, caplog)
+    trained(point((12, 5)), other, caplog)
+    shutil.copytree(other / "seeds", results / "seeds", dirs_exist_ok=True)
+    seeds, both = trained(point((3, 5, 8, 12)), results, caplog)
+    assert (seeds, both["seed"].values.tolist()) == ([], [3, 5, 8, 12])
+    shutil.rmtree(results / "seeds")
+    _, anew = trained(point((3, 5, 8, 12)), results, caplog)
+    assert without_times(both).identical(without_times(anew))
 
 
 STEP = {"hyper_parameters": point().hyper_parameters | {"local_step_size": 0.04}}
@@ -96,17 +125,17 @@ def test_another_specification_trains_all_seeds(results, caplog, changes):
     assert trained(point((3, 8, 12), **changes), results, caplog)[0] == [3, 8, 12]
 
 
-def test_a_trace_that_stands_where_another_belongs_is_not_used(results, caplog):
-    trained(point(), results, caplog)
-    other = point((3, 8, 12), run="another")
-    other.trace_file(results).parent.mkdir(parents=True)
-    shutil.copy2(point().trace_file(results), other.trace_file(results))
-    assert trained(other, results, caplog)[0] == [3, 8, 12]
+def test_a_result_that_stands_where_another_belongs_is_not_used(results, caplog):
+    trained(point((3,)), results, caplog)
+    (first,) = (results / "seeds").rglob("*.npz")
+    trained(point((8,)), results, caplog)
+    (second,) = set((results / "seeds").rglob("*.npz")) - {first}
+    shutil.copy2(first, second)
+    assert trained(point((3, 8)), results, caplog)[0] == [8]
 
 
 def test_another_code_trains_all_seeds(results, caplog, monkeypatch):
     trained(point(), results, caplog)
-    monkeypatch.setattr("fedatlas.training.points.code_digest", lambda *_: "0" * 64)
     monkeypatch.setattr("fedatlas.training.loop.code_digest", lambda *_: "0" * 64)
     assert trained(point((3, 8, 12)), results, caplog)[0] == [3, 8, 12]
 
@@ -148,44 +177,80 @@ def test_a_seed_whose_optimum_is_another_trains_anew(results, caplog):
 
 def rewritten(edit):
     def damage(path):
-        trace = read_trace(path)
-        edit(trace)
-        write_trace(trace, path)
+        with np.load(path) as file:
+            arrays = dict(file)
+        header = json.loads(str(arrays.pop("header")))
+        del arrays["digest"]
+        edit(header, arrays)
+        checkpoints.save(path, header.pop("identity"), header, arrays)
 
     return damage
+
+
+def exchanged(path):
+    """Another value behind the digest of the first."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays["variable/objective"][1] = 7.0
+    np.savez(path, **arrays)
 
 
 DAMAGE = {
     "cut": lambda path: path.write_bytes(path.read_bytes()[:1000]),
     "empty": lambda path: path.write_bytes(b""),
-    "value": rewritten(lambda trace: trace["objective"].values.__setitem__((0, 1), 7.0)),
-    "seed": rewritten(lambda trace: trace.coords.update({"seed": [12, 8]})),
-    "digests": rewritten(lambda trace: trace.attrs.update(shard_digests="[]")),
-    "no digests": rewritten(lambda trace: trace.attrs.pop("shard_digests")),
-    "text": rewritten(lambda trace: trace.attrs.update(specification="{")),
-    "number": rewritten(lambda trace: trace.attrs.update(optima=3)),
-    "list": rewritten(lambda trace: trace.attrs.update(specification="[]")),
+    "value": exchanged,
+    "code": rewritten(lambda header, _: header["identity"].update({"source code": "0" * 64})),
+    "format": rewritten(lambda header, _: header.update(format="fedatlas checkpoint 2")),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_of_a_damaged_or_foreign_file_nothing_is_kept(results, caplog, damage):
-    trained(point(), results, caplog)
-    damage(point().trace_file(results))
-    seeds, trace = trained(point((3, 8, 12)), results, caplog)
-    assert seeds == [3, 8, 12]
-    assert (trace["status"] == "ok").all()
+def test_a_damaged_or_foreign_result_is_not_used(results, caplog, damage):
+    _, before = trained(point(), results, caplog)
+    for path in (results / "seeds").rglob("*.npz"):
+        damage(path)
+    seeds, after = trained(point(), results, caplog)
+    assert seeds == [3, 8]
+    assert without_times(after).identical(without_times(before))
 
 
 def test_other_versions_of_what_is_kept_are_told(results, caplog):
     trained(point(), results, caplog)
-    rewritten(lambda trace: trace.attrs.update(versions=canonical_json({"numpy": "0.1"})))(
-        point().trace_file(results)
-    )
+    for path in (results / "seeds").rglob("*.npz"):
+        rewritten(lambda header, _: header["made"].update(versions={"numpy": "0.1"}))(path)
     seeds, trace = trained(point((3, 8, 12)), results, caplog)
     assert seeds == [12]
     (warning,) = json.loads(trace.attrs["warnings"])
     assert warning == 'the seeds 3, 8 were trained with {"numpy":"0.1"} on cpu'
+
+
+CERTAIN = [
+    ("fedavg", FedAvg, {"clients_per_round": 12, "batch_size": 1000}, {"batch_size": 1}),
+    ("fedpage", FedPage, {"full_round_probability": 1.0}, {"full_round_probability": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("name", "algorithm", "sure", "unsure"), CERTAIN)
+def test_a_run_without_random_numbers_trains_once(
+    results, caplog, monkeypatch, name, algorithm, sure, unsure
+):
+    """Gradient descent: all clients, all their rows; other seeds have the first one's records."""
+    spec = point((3, 8, 12), algorithm=name)
+    values = spec.hyper_parameters | sure
+    certain = spec.model_copy(update={"hyper_parameters": values})
+    # It is rehearsed like this one.
+    trained(spec.model_copy(update={"hyper_parameters": values | unsure}), results, caplog)
+    rounds = []
+    whole = algorithm.round
+    monkeypatch.setattr(algorithm, "round", lambda *given: rounds.append(1) or whole(*given))
+    _, trace = trained(certain, results, caplog)
+    assert len(rounds) == 2 + spec.rounds  # two warm up
+    first = trace.sel(seed=3).drop_vars("seed")
+    assert all(trace.sel(seed=seed).drop_vars("seed").identical(first) for seed in (8, 12))
+    rounds.clear()
+    added = certain.model_copy(update={"seeds": (3, 8, 12, 5)})
+    assert trained(added, results, caplog)[1].sizes["seed"] == 4
+    assert len(rounds) <= 2
 
 
 def test_budgets_of_privacy_are_those_of_all_seeds(results, caplog):
