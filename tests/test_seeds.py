@@ -301,3 +301,18 @@ def test_in_the_workflow_only_the_new_seed_is_trained(tmp_path_factory):
         kept = new.sel(seed=old["seed"].values)
         assert kept.drop_attrs().identical(old.drop_attrs())
     assert copy.planned() == []
+    # Other names of an experiment and of a run, another title: a trace is made, nothing is trained.
+    shutil.rmtree(logs)
+    small = copy.folder / "config/experiments/demo/small.yaml"
+    text = small.read_text(encoding="utf-8").replace("fedavg", "averaging")
+    text = text.replace("algorithm: averaging", "algorithm: fedavg").replace("title: ", "title: M ")
+    small.with_name("moved.yaml").write_text(text, encoding="utf-8")
+    small.unlink()
+    moved = "results/experiments/demo-moved/traces/averaging/only.nc"
+    copy.targets = (moved,)
+    outcome = copy.run()
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    told = [log.read_text(encoding="utf-8") for log in logs.rglob("*.log")]
+    assert told and not any(TRAINED.search(text) for text in told)
+    renamed, before = read_trace(copy.folder / moved), read_trace(files[0])
+    assert renamed.drop_attrs().identical(before.drop_attrs())

@@ -243,7 +243,8 @@ def test_kill_during_training_then_rerun(finished, tmp_path, monkeypatch):
     workflow = finished.clone(tmp_path / "copy")
     # Long enough to be caught in the middle, short enough to finish.
     workflow.edit(SMALL, "rounds: 40", "rounds: 2000")
-    shutil.rmtree(workflow.results / "experiments")
+    for folder in ("experiments", "seeds"):
+        shutil.rmtree(workflow.results / folder)
     target = str(workflow.trace("scaffold").relative_to(workflow.folder))
     log = workflow.folder / "logs" / "train" / "demo-small" / "scaffold" / "only.log"
     monkeypatch.setenv("FEDATLAS_CHECKPOINT_EVERY", "0.05")
@@ -256,8 +257,7 @@ def test_kill_during_training_then_rerun(finished, tmp_path, monkeypatch):
         start_new_session=True,
     )
     deadline = time.monotonic() + 120
-    checkpoint = workflow.results / "checkpoints" / "demo-small" / "scaffold" / "only.npz"
-    while not checkpoint.exists():
+    while not list(workflow.results.glob("seeds/*/[!.]*.npz")):
         assert process.poll() is None, "training ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -271,7 +271,7 @@ def test_kill_during_training_then_rerun(finished, tmp_path, monkeypatch):
     interrupted = read_trace(workflow.trace("scaffold"))
 
     workflow.trace("scaffold").unlink()
+    shutil.rmtree(workflow.results / "seeds")
     assert workflow.run(target).returncode == 0
     uninterrupted = read_trace(workflow.trace("scaffold"))
     assert interrupted.drop_vars("wall_time").identical(uninterrupted.drop_vars("wall_time"))
-    assert list(workflow.results.glob("checkpoints/**/*.npz")) == []
