@@ -30,7 +30,7 @@ class Counts:
     """What happened to all processes."""
 
     kills: dict[str, int] = field(default_factory=lambda: {"SIGKILL": 0, "SIGTERM": 0})
-    resumed: int = 0  # processes that went on from a checkpoint
+    resumed: int = 0  # processes that went on from a checkpoint or a finished seed
     within_records: int = 0  # of these, from between two records
     waited: float = 0.0  # s, the longest that one took to end after SIGTERM
 
@@ -147,7 +147,7 @@ class Chain:
 
     def count(self, said: str, counts: Counts) -> None:
         """Whether a process resumed, and where."""
-        counts.resumed += "resuming" in said
+        counts.resumed += "resuming" in said or " 1 of 2 seeds are to train" in said
         _, _, after = said.partition("after round ")
         if after:
             counts.within_records += int(after.split()[0]) not in self.whole["round"].to_numpy()
