@@ -3,13 +3,14 @@
 import atexit
 import gc
 import sys
+from math import ceil
 from pathlib import Path
 
 from snakemake.common import dict_to_key_value_args
 from snakemake.exceptions import WorkflowError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.plan import data, places, results, specifications, training
+from fedatlas.plan import data, memory, places, results, specifications, training
 from fedatlas.plain_text import printable, rest, say
 from fedatlas.plan.failures import failed_jobs, failures_told, repeat_options
 from fedatlas.plan.code import Stamps
@@ -112,12 +113,37 @@ def code_of_runs(*specs):
     return [code_of(*modules) for modules in training.code(*specs)]
 
 
-def needs(gigabytes, minutes):
-    """More than a profile's default resources, and again more at every attempt."""
+def needs(gigabytes, minutes, more=lambda wildcards, input: 0):
+    """What a job takes, and again more at every attempt; more: MB that depend on its data."""
     return {
-        "mem_mb": lambda wildcards, attempt: 1000 * gigabytes * attempt,
+        "mem_mb": lambda wildcards, input, attempt: ceil(1000 * gigabytes + more(wildcards, input))
+        * attempt,
         "runtime": lambda wildcards, attempt: minutes * attempt,
     }
+
+
+def traces_in_memory(wildcards, input):
+    """More for steps that hold all traces of an experiment."""
+    return memory.of_traces(input.traces)
+
+
+def prepared(dataset, *splits):
+    """The prepared files of these splits, of which any may be None."""
+    return [placed(file) for split in splits for file in data.prepared(dataset, split)]
+
+
+def to_shard(wildcards, input):
+    """More for cutting shards of a partition."""
+    partition = PLAN.partitions[wildcards.partition]
+    files = [input.data, *prepared(wildcards.dataset, partition.test_split)]
+    return memory.of_sharding(partition, files)
+
+
+def to_train(*specs):
+    """More for training these points, whose data are those of one experiment."""
+    partitions = [spec.partition for spec in specs]
+    splits = {specs[0].split, *(partition.test_split for partition in partitions)}
+    return memory.of_training(partitions, prepared(specs[0].dataset, *splits))
 
 
 def reported(name):

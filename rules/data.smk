@@ -36,7 +36,13 @@ rule prepare_split:
     log:
         "<logs>/prepare/{dataset}-{split}.log",
     resources:
-        **needs(gigabytes=4, minutes=60),
+        **needs(
+            gigabytes=4,
+            minutes=60,
+            more=lambda wildcards, input: memory.of_reading(
+                PLAN.catalogue, wildcards.dataset, input.raw
+            ),
+        ),
     params:
         identity=lambda wildcards: data.reading(PLAN.catalogue, *wildcards),
         train=lambda wildcards, input: options("train-split", input.train),

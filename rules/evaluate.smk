@@ -10,6 +10,8 @@ rule select_points:
         "<results>/experiments/{experiment}/selection.json",
     log:
         "<logs>/select/{experiment}.log",
+    resources:
+        **needs(gigabytes=1, minutes=30, more=traces_in_memory),
     params:
         spec=of_experiment(specifications.value, "selection"),
         tuning=lambda wildcards: [
@@ -29,6 +31,8 @@ rule tabulate_results:
         reported("table.csv"),
     log:
         "<logs>/table/{experiment}.log",
+    resources:
+        **needs(gigabytes=1, minutes=30, more=traces_in_memory),
     shell:
         "fedatlas table --selection {input.selection:q} --output {output:q}"
         " @<(printf '%s\\n' {input.traces:q}) > {log:q} 2>&1"
@@ -44,6 +48,8 @@ rule draw_figure:
         png="<results>/experiments/{experiment}/figure.png",
     log:
         "<logs>/figure/{experiment}.log",
+    resources:
+        **needs(gigabytes=1, minutes=30, more=traces_in_memory),
     params:
         spec=of_experiment(specifications.figure),
         notes=lambda wildcards: rest(PLAN.experiments[wildcards.experiment].notes),
@@ -66,6 +72,8 @@ rule judge_claims:
         "<results>/experiments/{experiment}/claims.csv",
     log:
         "<logs>/judge/{experiment}.log",
+    resources:
+        **needs(gigabytes=1, minutes=30, more=traces_in_memory),
     params:
         spec=of_experiment(specifications.claims),
         landscape=option("landscape"),

@@ -25,7 +25,7 @@ for silos in sorted({partition.silos for partition in PLAN.partitions.values()})
                 slug for slug, partition in PLAN.partitions.items() if partition.silos == silos
             ),
         resources:
-            **needs(gigabytes=4, minutes=30),
+            **needs(gigabytes=1, minutes=30, more=to_shard),
         params:
             spec=lambda wildcards: specifications.of(PLAN.partitions[wildcards.partition]),
             silos=lambda wildcards, output: options("silo", output.silos),

@@ -17,7 +17,13 @@ rule find_optimum:
         rows=one_of(PLAN.pooled),
         objective=one_of(PLAN.objectives),
     resources:
-        **needs(gigabytes=4, minutes=60),
+        **needs(
+            gigabytes=2,
+            minutes=60,
+            more=lambda wildcards, input: memory.of_training(
+                [], prepared(wildcards.dataset, wildcards.split)
+            ),
+        ),
     params:
         objective=lambda wildcards: specifications.of(PLAN.objectives[wildcards.objective]),
     shell:
@@ -40,7 +46,11 @@ rule train_run:
     priority: 1000  # what takes long begins first
     threads: lambda wildcards: training.cores(PLAN.run(*wildcards))
     resources:
-        **needs(gigabytes=2, minutes=240),
+        **needs(
+            gigabytes=2,
+            minutes=240,
+            more=lambda wildcards, input: to_train(PLAN.run(*wildcards)),
+        ),
         gpu=1 if CONFIG.device.startswith("cuda") else 0,
     params:
         spec=lambda wildcards: training.told(PLAN.run(*wildcards)),
@@ -68,7 +78,11 @@ for job in SHARED:
         priority: job.seconds
         threads: training.cores(*job.specs)
         resources:
-            **needs(gigabytes=2, minutes=60),
+            **needs(
+                gigabytes=2,
+                minutes=60,
+                more=lambda wildcards, input, job=job: to_train(*job.specs),
+            ),
             gpu=1 if CONFIG.device.startswith("cuda") else 0,
         params:
             spec=lambda wildcards, job=job: training.told(*job.specs),
