@@ -60,8 +60,8 @@ wildcard_constraints:
     **CONSTRAINTS,
 
 
-def told_of_failures(workflow):
-    """The jobs that failed, for the terminal."""
+def told_of_failures(workflow, logs):
+    """The jobs that failed, for the terminal; logs: Snakemake's own."""
     settings = workflow.config_settings
     options = repeat_options(
         settings.config,
@@ -70,7 +70,7 @@ def told_of_failures(workflow):
         workflow.main_snakefile,
         workflow.workdir_init,
     )
-    return "\n" + failures_told(failed_jobs(workflow.scheduler.failed), options)
+    return "\n" + failures_told(failed_jobs(workflow.scheduler.failed, logs), options)
 
 
 def of_experiment(function, *more):

@@ -62,6 +62,51 @@ def test_a_failed_job_is_told_with_its_log_and_how_to_repeat_it(tmp_path):
     ]
 
 
+LOGGED = """[Wed Nov 25 14:30:07 2026]
+Error in rule train:
+    message: {message}
+    jobid: 1
+    output: train.nc
+    log: {log}{more} (check log file(s) for error details)
+    shell:
+        fedatlas train
+[Wed Nov 25 14:30:08 2026]
+Error in rule other:
+    message: SLURM-job '8' failed, SLURM status is: 'OUT_OF_MEMORY'.
+    log: other.log (check log file(s) for error details)
+"""
+
+
+@pytest.mark.parametrize(
+    ("message", "inside", "local", "killed"),
+    [
+        ("SLURM status is: 'OUT_OF_MEMORY'. ", "", "", "by the scheduler"),
+        ("SLURM status is: 'FAILED'. ",
+         "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch.", "", "by the scheduler"),
+        ("SLURM status is: 'CANCELLED'. ",
+         "slurmstepd: error: StepId=7.0 exceeded memory limit (9 > 8)", "", "by the scheduler"),
+        ("None", "", "137", "by SIGKILL, as the system does where memory runs out"),
+        ("None", "", "1", None),
+        ("SLURM status is: 'TIMEOUT'. ", "DUE TO TIME LIMIT", "", None),
+    ],
+)  # fmt: skip
+def test_a_kill_for_memory_is_named(tmp_path, message, inside, local, killed):
+    log, at_node, whole = tmp_path / "a.log", tmp_path / "7.log", tmp_path / "snakemake.log"
+    at_node.write_text(inside)
+    text = LOGGED.format(message=message, log=log, more=f", {at_node}" if inside else "")
+    if local:
+        text = (
+            f"Command 'fedatlas train > {log} 2>&1' returned non-zero exit status {local}.\n{text}"
+        )
+    whole.write_text(text)
+    asked = {"resources": {"mem_mb": 6000}, "attempt": 3}
+    (found,) = failed_jobs([job("train", log, **asked)], [str(whole)])
+    told = [line for line in failures_told([found], []).splitlines() if "killed: " in line]
+    assert bool(told) == bool(killed)
+    if killed:
+        assert f"  killed: {killed}" in told[0] and "at attempt 3 it asked for 6000 MB" in told[0]
+
+
 TRACES = tuple(
     f"results/experiments/demo-x/traces/{run}.nc"
     for run in ("page/step-1", "page/step-10", "avg/a")

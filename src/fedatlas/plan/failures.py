@@ -12,25 +12,65 @@ from typing import Any, NamedTuple
 _SHOWN, _NAMED = 3, 20
 _LINES = 12  # of a log without a line that begins with "error:"
 _LONGEST = 30  # lines of an error
+# Of one failure, in Snakemake's log: from its heading to the next time of day.
+_FAILURE = re.compile(r"^Error in (?:rule|group) .*?(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
+# As SLURM says it in a job's state and log, and Kubernetes of a pod.
+_MEMORY = re.compile(
+    r"OUT_OF_MEMORY|oom[ _-]?kill|exceeded (job |step )?memory limit", re.IGNORECASE
+)
 
 
 class FailedJob(NamedTuple):
-    """targets: the files that it should have made."""
+    """targets: the files that it should have made. ended: by what it was killed, if it was."""
 
     rule: str
     targets: tuple[str, ...]
     log: Path
+    ended: str = ""
 
 
-def failed_jobs(jobs: Iterable[Any]) -> list[FailedJob]:
-    """Of Snakemake's jobs, among which groups are, those that have a log, by rule and target."""
+def failed_jobs(jobs: Iterable[Any], logs: Iterable[str] = ()) -> list[FailedJob]:
+    """Of Snakemake's jobs, among which groups are, those that have a log, by rule and target.
+
+    logs: Snakemake's own.
+    """
     single = (member for job in jobs for member in getattr(job, "jobs", [job]))
+    told = "\n".join("\n".join(_read(Path(log))[0]) for log in logs)
     found = {
-        FailedJob(job.rule.name, tuple(map(str, job.output)), Path(job.log[0]))
+        FailedJob(
+            job.rule.name, tuple(map(str, job.output)), Path(job.log[0]), _killed_by(job, told)
+        )
         for job in single
         if job.log and job.output
     }
     return sorted(found)
+
+
+def _killed_by(job: Any, told: str) -> str:
+    """What killed a job, for people; empty if nothing did. told: all that Snakemake logged."""
+    log, asked = str(job.log[0]), ""
+    if mem_mb := getattr(job, "resources", {}).get("mem_mb"):
+        asked = f"; at attempt {job.attempt} it asked for {mem_mb} MB"
+    for failure in _FAILURE.findall(told):
+        logged = re.search(r"^ +log: (.*?)(?: \(check log|$)", failure, re.MULTILINE)
+        own, *others = logged[1].split(", ") if logged else [""]
+        if own == log and any(
+            _MEMORY.search(text)
+            for text in (failure, *("\n".join(_read(Path(other))[0]) for other in others))
+        ):
+            return (
+                f"by the scheduler, as it took more memory than it may{asked}. Give it more: "
+                f"--set-resources {job.rule.name}:mem_mb=…"
+            )
+    killed = re.compile(
+        rf"{re.escape(log)}.* returned non-zero exit status (137|-9)\.$", re.MULTILINE
+    )
+    if killed.search(told):
+        return (
+            f"by SIGKILL, as the system does where memory runs out{asked}. Run fewer jobs at once "
+            "(--cores), or limit what they ask for together (--resources mem_mb=…)"
+        )
+    return ""
 
 
 def repeat_options(
@@ -81,6 +121,7 @@ def _block(job: FailedJob, options: Sequence[str]) -> str:
             f"Failed: rule {job.rule}",
             *(told if run else ()),
             f"  makes: {target}" + (f" and {others} more" if others else ""),
+            *([f"  killed: {job.ended}"] if job.ended else ()),
             f"  log: {job.log}",
             f"  alone again{kept}: {command}",
             *(f"  | {line}" for line in excerpt(job.log)),
