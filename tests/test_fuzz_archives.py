@@ -35,10 +35,6 @@ NAMES = {
     "a/../../up": "would leave",
     "/tmp/absolute": "would leave",
     "//host/share": "would leave",
-    "C:drive": "would leave",
-    "c:/drive": "would leave",
-    "a\\b": "would leave",
-    "a/b:stream": "would leave",
     "two\nlines": "has a control character",
     "bell\a": "has a control character",
     "escape\x1b[2J": "has a control character",
@@ -78,8 +74,6 @@ def test_names_that_are_no_utf8_are_refused(tmp_path):
 
 
 KINDS = {
-    "symbolic link": tarfile.SYMTYPE,
-    "hard link": tarfile.LNKTYPE,
     "character device": tarfile.CHRTYPE,
     "block device": tarfile.BLKTYPE,
     "pipe": tarfile.FIFOTYPE,
@@ -91,17 +85,18 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_plain_file_is_refused(tmp_path, kind):
     content = tar_of("good", special("odd", KINDS[kind], "good"))
-    assert "'odd' is a link or a device" in refused(tmp_path, "tar", content)
+    problem = "is sparse" if kind == "sparse" else "is a device"
+    assert f"'odd' {problem}; refused: pack the archive again" in refused(tmp_path, "tar", content)
 
 
-@pytest.mark.parametrize("mode", [0o120777, 0o020666, 0o060666, 0o010666, 0o140777])
+@pytest.mark.parametrize("mode", [0o020666, 0o060666, 0o010666, 0o140777])
 def test_what_is_no_plain_file_of_a_zip_is_refused(tmp_path, mode):
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         member = zipfile.ZipInfo("odd")
         member.external_attr = mode << 16
         archive.writestr(member, "good")
-    assert "'odd' is a link or a device" in refused(tmp_path, "zip", stream.getvalue())
+    assert "'odd' is a device" in refused(tmp_path, "zip", stream.getvalue())
 
 
 PACKED = tar_of(*GOOD, compression="gz")
@@ -113,10 +108,8 @@ FLIPPED[30 + len("a") + 2] ^= 1  # a local header has 30 bytes and the name; the
     ("kind", "content", "problem"),
     [
         ("tar", tar_of(special("../d", tarfile.DIRTYPE)), "would leave"),
-        ("tar", tar_of(special("s", tarfile.SYMTYPE, ".."), "s/x"), "'s' is a link"),
-        ("tar", tar_of("a", "./a"), "'./a' occurs twice"),
         ("tar", tar_of("a", "a/b"), "cannot be unpacked"),
-        ("tar", tar_of("."), "refused"),
+        ("tar", tar_of("."), "cannot be unpacked"),
         ("tar", tar_of(("a", bytes(range(256)) * 400))[:9000], "damaged"),
         ("tar", tar_of(*GOOD, compression="xz")[:-9], "damaged"),
         ("tar", PACKED[:-8] + bytes(8), "damaged"),  # a wrong sum
@@ -135,12 +128,6 @@ def test_a_hostile_or_damaged_archive_leaves_nothing(tmp_path, kind, content, pr
     assert problem in refused(tmp_path, kind, content)
 
 
-def test_duplicate_zip_members_are_refused(tmp_path):
-    with pytest.warns(UserWarning, match="Duplicate name"):
-        content = zip_of("a", "a")
-    assert "'a' occurs twice" in refused(tmp_path, "zip", content)
-
-
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_methods_without_a_bound_on_memory_are_refused(tmp_path, method):
     assert "neither stored nor deflated" in refused(tmp_path, "zip", zip_of("a", method=method))
@@ -153,15 +140,89 @@ def test_a_member_that_promises_too_much_is_refused_before_it_is_unpacked(tmp_pa
     assert "unpacks to more than 1048576 bytes" in refused(tmp_path, "tar", content)
 
 
-def test_a_ratio_that_no_data_set_has_is_refused(tmp_path):
-    source = tmp_path / "a.gz"
-    source.write_bytes(gzip.compress(bytes(MIB)) * 80)
-    with pytest.raises(FedatlasError, match=r"a\.gz: unpacks to more than 250 times its \d+ bytes"):
-        decompress_file(source, "gz", tmp_path / "out", 1 << 33)
-    # Up to 64 MiB any ratio is harmless.
-    source.write_bytes(gzip.compress(bytes(MIB)) * 60)
-    decompress_file(source, "gz", tmp_path / "out", 1 << 33)
-    assert (tmp_path / "out").stat().st_size == 60 * MIB
+def unpacked(folder: Path, kind: str, content: bytes, only: str | None = None) -> dict[str, bytes]:
+    """The files that came out, by name; none may be a link."""
+    (folder / "archive").write_bytes(content)
+    unpack_archive(folder / "archive", kind, folder / "out", 80 * MIB, only)
+    files = [path for path in (folder / "out").rglob("*") if not path.is_dir()]
+    assert not any(path.is_symlink() for path in files)
+    return {path.relative_to(folder / "out").as_posix(): path.read_bytes() for path in files}
+
+
+def test_any_ratio_passes_below_the_limit(tmp_path):
+    (tmp_path / "zeros.gz").write_bytes(gzip.compress(bytes(MIB)) * 70)
+    decompress_file(tmp_path / "zeros.gz", "gz", tmp_path / "out", 80 * MIB)
+    assert (tmp_path / "out").stat().st_size == 70 * MIB
+
+
+def test_backslashes_of_a_zip_separate_folders(tmp_path):
+    content = zip_of("images\\", ("images\\deep\\1.png", b"one"), ("10:30.csv", b"time"))
+    assert unpacked(tmp_path, "zip", content) == {"images/deep/1.png": b"one", "10:30.csv": b"time"}
+
+
+@pytest.mark.parametrize("name", ["..\\up", "a\\..\\..\\up", "\\\\host\\share"])
+def test_backslashes_do_not_lead_out_of_the_folder(tmp_path, name):
+    assert "would leave" in refused(tmp_path, "zip", zip_of(name))
+
+
+LINKED = (
+    special("latest", tarfile.SYMTYPE, "v2"),  # a folder
+    special("v2/same.txt", tarfile.SYMTYPE, "../alias"),
+    special("alias", tarfile.LNKTYPE, "./v2/data.txt"),
+    ("v2/data.txt", b"rows"),
+    special("home", tarfile.SYMTYPE, "/etc/passwd"),
+    special("loop", tarfile.SYMTYPE, "loop"),
+)
+
+
+def test_links_become_copies_of_files_of_the_archive_or_are_left_out(tmp_path, caplog):
+    content = tar_of(*LINKED, compression="gz")
+    files = dict.fromkeys(["v2/data.txt", "v2/same.txt", "alias"], b"rows")
+    assert unpacked(tmp_path, "tar", content) == files
+    assert "latest -> v2, home -> /etc/passwd, loop -> loop" in caplog.text
+
+
+def test_links_of_a_zip_are_links(tmp_path, caplog):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("data/rows", "rows")
+        for name, target in (("data/same", "rows"), ("out", "../../up")):
+            member = zipfile.ZipInfo(name)
+            member.external_attr = 0o120777 << 16
+            archive.writestr(member, target)
+    files = {"data/rows": b"rows", "data/same": b"rows"}
+    assert unpacked(tmp_path, "zip", stream.getvalue()) == files
+    assert "out -> ../../up" in caplog.text
+
+
+def test_a_member_is_taken_beside_links_and_is_none_itself(tmp_path):
+    content = tar_of(*LINKED)
+    assert unpacked(tmp_path, "tar", content, "v2/data.txt") == {"v2/data.txt": b"rows"}
+    for link, target in (("v2/same.txt", "alias"), ("alias", "v2/data.txt")):
+        with pytest.raises(FedatlasError, match=f"'{link}' is a link to '{target}': give that"):
+            unpack_archive(tmp_path / "archive", "tar", tmp_path / "other", MIB, link)
+    # Nothing is written through a link.
+    through = tar_of(special("s", tarfile.SYMTYPE, ".."), "s/x")
+    assert list(unpacked(tmp_path / "out", "tar", through)) == ["s/x"]
+
+
+def test_copies_of_links_count_towards_the_limit(tmp_path):
+    links = [special(str(number), tarfile.LNKTYPE, "large") for number in range(9)]
+    content = tar_of(("large", bytes(200_000)), *links)
+    assert "unpacks to more than 1048576 bytes" in refused(tmp_path, "tar", content)
+
+
+@pytest.mark.parametrize("only", [None, "d/a"])
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_the_last_entry_of_a_name_counts(tmp_path, only):
+    entries = (("d/a", b"old, and longer"), special("d/l", tarfile.SYMTYPE, "a"), ("./d/a", b"new"))
+    content = tar_of(*entries, ("d/l", b"file"), special("d/a2", tarfile.SYMTYPE, "a"))
+    files = {"d/a": b"new", "d/l": b"file", "d/a2": b"new"}
+    found = unpacked(tmp_path, "tar", content, only)
+    assert found == (files if only is None else {"d/a": b"new"})
+    (tmp_path / "z").mkdir()
+    content = zip_of(("d/a", b"old"), ("d/a", b"new"))
+    assert unpacked(tmp_path / "z", "zip", content, only) == {"d/a": b"new"}
 
 
 def test_headers_of_a_usual_length_pass(tmp_path):

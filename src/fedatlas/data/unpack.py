@@ -3,7 +3,9 @@
 import bz2
 import errno
 import gzip
+import logging
 import lzma
+import posixpath
 import shutil
 import stat
 import tarfile
@@ -18,9 +20,6 @@ from fedatlas.errors import FedatlasError
 CHUNK = 1 << 16
 # An entry costs at least this many bytes, so an archive of countless empty files is bounded too.
 ENTRY_BYTES = 512
-# No data set's files shrink to less than a 250th; below the second number any ratio is harmless.
-MOST_RATIO = 250
-ANY_RATIO_BYTES = 64 << 20
 # tarfile reads headers (long names, PAX records) into memory: the most bytes of one entry.
 HEADER_BYTES = 1 << 13
 # A header of a few bytes can ask xz for any dictionary; `xz -9` takes 65 MiB.
@@ -29,6 +28,8 @@ XZ_MEMORY = 128 << 20
 NAME_BYTES = 255
 PATH_BYTES = 1024
 FOLDERS_DEEP = 64
+# As many links in a row as Linux follows.
+MOST_LINKS = 40
 # Others take memory that no option of zipfile bounds.
 ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00"}
@@ -36,8 +37,10 @@ MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00"}
 # and `a/b`. bz2 reports damage as an OSError without a number.
 DAMAGE = (None, errno.EINVAL, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 
-Entry = tuple[str, IO[bytes] | None]
-"""A name and the stream of a file, None for a folder."""
+Entry = tuple[str, IO[bytes] | str | None]
+"""A name, and the stream of a file, the entry that a link leads to, or None for a folder."""
+
+log = logging.getLogger(__name__)
 
 
 def decompress_file(source: Path, compression: str, output: Path, limit: int) -> None:
@@ -47,7 +50,7 @@ def decompress_file(source: Path, compression: str, output: Path, limit: int) ->
     `output` is then incomplete.
     """
     with _explained(source), output.open("wb") as target:
-        _Allowance(source, limit).copy(_decompressed(source, compression), target)
+        _Allowance(limit).copy(_decompressed(source, compression), target)
 
 
 def unpack_archive(
@@ -57,36 +60,71 @@ def unpack_archive(
 
     kind: `tar` (plain or compressed) or `zip`. limit: the most bytes to write.
     only: write this one member and check the rest.
+    Of entries of one name the last counts. A link to a file of the archive becomes a copy of that
+    file; other links are left out, with a warning.
     FedatlasError, and no folder, when the archive is damaged, too large, lacks `only`, or has an
-    entry that is absolute, leaves the folder, occurs twice or is neither a file nor a folder.
+    entry that is absolute, leaves the folder or is a device.
     """
     folder.mkdir(parents=True)
     files: set[str] = set()
+    links: dict[str, str] = {}
     try:
         with _explained(source):
-            allowance = _Allowance(source, limit)
+            allowance = _Allowance(limit)
             entries = _tar_entries if kind == "tar" else _zip_entries
-            for raw_name, stream in entries(source, allowance):
+            for raw_name, content in entries(source, allowance):
                 allowance.spend(ENTRY_BYTES)
                 name = _safe_name(raw_name)
-                if stream is None:
+                if content is None:
                     if only is None:
                         (folder / name).mkdir(parents=True, exist_ok=True)
                     continue
-                if name == "." or name in files:
-                    raise FedatlasError(f"entry '{raw_name}' occurs twice; refused")
+                if name in files and only in (None, name):
+                    (folder / name).unlink()
+                files.discard(name)
+                links.pop(name, None)
+                if isinstance(content, str):
+                    links[name] = content
+                    continue
                 files.add(name)
                 if only in (None, name):
-                    target = folder / name
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    # Exclusive: on a file system that ignores case, A and a are the same file.
-                    with target.open("xb") as output:
-                        allowance.copy(_pieces(stream), output)
-            if only is not None and only not in files:
+                    _write(_pieces(content), folder / name, allowance)
+            if only is None:
+                _copy_linked(folder, files, links, allowance)
+            elif only in links:
+                raise FedatlasError(
+                    f"member '{only}' is a link to '{links[only]}': give that as 'member'"
+                )
+            elif only not in files:
                 raise FedatlasError(f"has no member '{only}'")
     except BaseException:
         shutil.rmtree(folder)
         raise
+
+
+def _write(pieces: Iterable[bytes], target: Path, allowance: "_Allowance") -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Exclusive: on a file system that ignores case, A and a are the same file.
+    with target.open("xb") as output:
+        allowance.copy(pieces, output)
+
+
+def _copy_linked(
+    folder: Path, files: set[str], links: dict[str, str], allowance: "_Allowance"
+) -> None:
+    """Write a copy of the file that a link leads to, through other links or not."""
+    left_out = []
+    for name in links:
+        target = name
+        for _ in range(MOST_LINKS):
+            target = links.get(target, target)
+        if target in files:
+            with (folder / target).open("rb") as stream:
+                _write(_pieces(stream), folder / name, allowance)
+        else:
+            left_out.append(f"{name} -> {links[name]}")
+    if left_out:
+        log.warning("left out links to no file of the archive: %s", ", ".join(left_out[:20]))
 
 
 @contextmanager
@@ -101,24 +139,20 @@ def _explained(source: Path) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and error.errno not in DAMAGE:  # such as of a full disk
             raise
-        raise FedatlasError(f"{source}: cannot be unpacked, it is damaged: {error}") from error
+        raise FedatlasError(
+            f"{source}: cannot be unpacked, it is damaged or not packed this way: {error}"
+        ) from error
 
 
 class _Allowance:
     """What may still be written for one archive, in bytes."""
 
-    def __init__(self, archive: Path, limit: int) -> None:
+    def __init__(self, limit: int) -> None:
         self._limit, self._left = limit, limit
-        self._packed = archive.stat().st_size
 
     def spend(self, size: int) -> None:
         """Count bytes that are written; FedatlasError if they are too many."""
         self._left -= size
-        if self._limit - self._left > max(MOST_RATIO * self._packed, ANY_RATIO_BYTES):
-            raise FedatlasError(
-                f"unpacks to more than {MOST_RATIO} times its {self._packed} bytes, as no data set "
-                "does; refused"
-            )
         self.check(0)
 
     def check(self, size: int) -> None:
@@ -138,25 +172,27 @@ class _Allowance:
 def _safe_name(raw_name: str) -> str:
     """The entry's name without `./`; FedatlasError when it could leave the folder.
 
-    tarfile's filter "data" would rename absolute paths and allow links inside the folder, and
-    zipfile renames silently; here an archive with such an entry is refused.
+    tarfile's filter "data" would rename absolute paths, and zipfile renames silently; here an
+    archive with such an entry is refused.
     """
     path = PurePosixPath(raw_name)
     if not raw_name.isprintable():
         # Also bytes that are no UTF-8, which tarfile keeps as lone surrogates.
-        raise FedatlasError(f"entry {raw_name!r} has a control character; refused")
+        raise _refused(f"{raw_name!r} has a control character, or a name that is not UTF-8")
     longest = max((len(part.encode()) for part in path.parts), default=0)
     too_long = longest > NAME_BYTES or len(raw_name.encode()) > PATH_BYTES
     if too_long or len(path.parts) > FOLDERS_DEEP:
-        raise FedatlasError(
-            f"entry '{raw_name[:80]}…' has too long a name (over {NAME_BYTES} bytes, with its "
-            f"folders over {PATH_BYTES}) or lies over {FOLDERS_DEEP} folders deep; refused"
+        raise _refused(
+            f"'{raw_name[:80]}…' has too long a name (over {NAME_BYTES} bytes, with its folders "
+            f"over {PATH_BYTES}) or lies over {FOLDERS_DEEP} folders deep"
         )
-    # A colon would name a drive or a stream, a backslash a folder, on Windows.
-    unsafe = path.is_absolute() or ".." in path.parts or any(c in raw_name for c in "\\:\0")
-    if unsafe or not raw_name:
-        raise FedatlasError(f"entry '{raw_name}' would leave the folder; refused")
+    if path.is_absolute() or ".." in path.parts or not raw_name:
+        raise _refused(f"'{raw_name}' would leave the folder")
     return str(path)
+
+
+def _refused(entry: str, remedy: str = "without it") -> FedatlasError:
+    return FedatlasError(f"entry {entry}; refused: pack the archive again {remedy}")
 
 
 class _TarStream:
@@ -193,8 +229,15 @@ def _tar_entries(source: Path, allowance: _Allowance) -> Iterator[Entry]:
     # Read as a stream: nothing is read twice and no entry can point at another.
     with tarfile.open(fileobj=bounded, mode="r|") as archive:  # type: ignore[call-overload]
         for member in archive:
-            if member.issparse() or not (member.isreg() or member.isdir()):
-                raise FedatlasError(f"entry '{member.name}' is a link or a device; refused")
+            if member.issym() or member.islnk():
+                # A symbolic link leads on from its folder, a hard one from the top.
+                folder = posixpath.dirname(member.name) if member.issym() else ""
+                yield member.name, _linked(folder, member.linkname)
+                continue
+            if member.issparse():
+                raise _refused(f"'{member.name}' is sparse", "without --sparse")
+            if not (member.isreg() or member.isdir()):
+                raise _refused(f"'{member.name}' is a device")
             if member.size < 0:
                 raise FedatlasError(f"entry '{member.name}' has a negative size")
             # Before anything of it is read, or skipped.
@@ -209,19 +252,30 @@ def _tar_entries(source: Path, allowance: _Allowance) -> Iterator[Entry]:
 def _zip_entries(source: Path, allowance: _Allowance) -> Iterator[Entry]:
     with zipfile.ZipFile(source) as archive:
         for member in archive.infolist():
-            name, mode = member.filename, member.external_attr >> 16
-            if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise FedatlasError(f"entry '{name}' is a link or a device; refused")
+            # Some programs of Windows separate folders by what the format forbids.
+            name, kind = member.filename.replace("\\", "/"), stat.S_IFMT(member.external_attr >> 16)
+            if kind not in (0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+                raise _refused(f"'{name}' is a device")
             if member.compress_type not in ZIP_METHODS:
-                raise FedatlasError(
-                    f"entry '{name}' is packed by method {member.compress_type}, neither stored "
-                    "nor deflated; refused"
+                raise _refused(
+                    f"'{name}' is packed by method {member.compress_type}, neither stored nor "
+                    "deflated",
+                    "with 'deflate', the usual method",
                 )
             if name.endswith("/"):
                 yield name, None
                 continue
             with archive.open(member) as stream:
-                yield name, stream
+                if kind == stat.S_IFLNK:
+                    linked = stream.read(PATH_BYTES).decode(errors="replace")
+                    yield name, _linked(posixpath.dirname(name), linked)
+                else:
+                    yield name, stream
+
+
+def _linked(folder: str, target: str) -> str:
+    """Where a link in that folder leads to, by the names of entries."""
+    return posixpath.normpath(posixpath.join(folder, target))
 
 
 def _decompressed(source: Path, compression: str | None) -> Iterator[bytes]:
