@@ -61,7 +61,7 @@ def test_unknown_names_are_answered_with_the_known_ones(tmp_path):
 def test_what_the_workflow_parses_with_is_light():
     code = (
         "import sys, fedatlas.data.catalogue, fedatlas.plan.build, fedatlas.privacy.accountants; "
-        "heavy = 'PIL matplotlib numba pandas pooch pyarrow scipy sklearn torch xarray'.split(); "
+        "heavy = 'PIL matplotlib numba pandas pyarrow scipy sklearn torch xarray'.split(); "
         "print(set(heavy) & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,6 +6,7 @@ import lzma
 import multiprocessing
 import os
 import re
+import shutil
 import socket
 import tarfile
 import threading
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 from catalogue_entry import written
 from fedatlas.data.checksums import record
 from fedatlas.data.download import Fetching, download
-from fedatlas.data.mirrored import content_of
+from fedatlas.data.origins import content_of, newer_content, origin_file, read_origin, record_read
 from fedatlas.data.raw_files import RawFile
 from fedatlas.data.unpack import decompress_file
 from fedatlas.errors import FedatlasError
@@ -31,6 +32,10 @@ def md5(content):
     return f"md5:{hashlib.md5(content).hexdigest()}"
 
 
+def sha256(content):
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
 class Server:
     """A web server on this machine whose answers the tests set and whose requests they count."""
 
@@ -39,6 +44,8 @@ class Server:
         self.failures = {}  # path → answers that are still to be errors
         self.truncated = set()
         self.status = 503
+        self.success = 200
+        self.promises = True  # a length, before it answers
         self.requests = []
         self.headers = {}
         outer = self
@@ -53,8 +60,9 @@ class Server:
                     self.send_error(404)
                 else:
                     body = outer.files[self.path]
-                    self.send_response(200)
-                    self.send_header("Content-Length", str(len(body)))
+                    self.send_response(outer.success)
+                    if outer.promises:
+                        self.send_header("Content-Length", str(len(body)))
                     for name, value in outer.headers.items():
                         self.send_header(name, value)
                     self.end_headers()
@@ -87,12 +95,23 @@ def server(monkeypatch):
 
 @pytest.fixture
 def fetch(tmp_path):
-    """`download` to results/raw/data, with pauses that a test can wait for."""
+    """`download` to results/raw/data, with pauses that a test can wait for.
 
-    def run(raw_file, mirror=None, destination=tmp_path / "results" / "raw" / "data", **options):
+    read: whether a reader could read the copy afterwards.
+    """
+
+    def run(
+        raw_file,
+        mirror=None,
+        destination=tmp_path / "results" / "raw" / "data",
+        read=True,
+        **options,
+    ):
         lock = tmp_path / "results" / "checksums.lock.json"
         options = {"pause": 0.01, "timeout": 5.0, **options}
         download(raw_file, destination, Fetching(mirror, lock, lock.parent / "archives", **options))
+        if read:
+            record_read([(raw_file, destination)], lock)
         return destination
 
     return run
@@ -219,10 +238,13 @@ def test_the_mirror_wins_and_is_verified(server, fetch, tmp_path):
         fetch(raw, mirror=tmp_path / "nowhere")
 
 
-def test_an_unknown_checksum_is_recorded_and_verified_ever_after(server, fetch, tmp_path):
+def test_an_unknown_checksum_is_recorded_once_read_and_verified_ever_after(server, fetch, tmp_path):
     lock = tmp_path / "results" / "checksums.lock.json"
-    server.files["/a"] = CONTENT
     raw = RawFile(path="libsvm/a", urls=(server.url("/a"),))
+    server.files["/a"] = b"what no reader can read"
+    fetch(raw, read=False)
+    assert not lock.exists()
+    server.files["/a"] = CONTENT  # taken without more ado
     output = fetch(raw)
     recorded = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
     assert json.loads(lock.read_text()) == {"libsvm/a": recorded}
@@ -248,7 +270,7 @@ def test_an_own_file_is_taken_again_once_it_changed_in_the_mirror(fetch, tmp_pat
     assert not caplog.records and own.write_bytes(b"mended")
     fetch(raw, mirror=tmp_path)
     assert output.read_bytes() == b"mended"
-    old, new = (f"sha256:{hashlib.sha256(content).hexdigest()}" for content in (CONTENT, b"mended"))
+    old, new = sha256(CONTENT), sha256(b"mended")
     assert f"{own}: has changed, from {old} to {new}; taken, as it is your own" in caplog.text
     assert json.loads(lock.read_text()) == {"own": new}
     # A file that others have stays what it was, also from a mirror.
@@ -258,26 +280,94 @@ def test_an_own_file_is_taken_again_once_it_changed_in_the_mirror(fetch, tmp_pat
         fetch(shared, mirror=tmp_path)
 
 
-def test_own_files_are_read_only_if_they_may_have_changed(fetch, tmp_path, monkeypatch):
-    lock = tmp_path / "results" / "checksums.lock.json"
-    raw, own, copy = RawFile(path="own"), tmp_path / "own", tmp_path / "results" / "raw" / "data"
+def edited(mirror):
+    (mirror / "v1/own.gz").write_bytes((mirror / "v2/own.gz").read_bytes())
+
+
+def switched(mirror):
+    (mirror / "now").unlink()
+    (mirror / "now").symlink_to("v2")
+
+
+def replaced(mirror):
+    (mirror / "v2/own.gz").rename(mirror / "v1/own.gz")
+
+
+PACKED_ROWS, OTHER = (gzip.compress(rows, mtime=0) for rows in (b"1 1:1\n", b"1 1:9\n"))
+RAW_OWN = {
+    "plain": {"path": "own.gz"},
+    "packed": {"path": "own.gz", "decompress": "gz"},
+    "member": {"path": "t", "archive": {"path": "own.gz", "unpack": "tar"}, "member": "t"},
+}
+
+
+@pytest.mark.parametrize("change", [edited, switched, replaced])
+@pytest.mark.parametrize("kind", RAW_OWN)
+def test_every_change_of_an_own_file_is_noticed(fetch, tmp_path, kind, change):
+    """Of equal size, and older than the copy; without one the file is not read."""
+    contents = [PACKED_ROWS, OTHER]
+    if kind == "member":
+        contents = [tar_of(("t", packed)) for packed in contents]
+    assert len({len(content) for content in contents}) == 1
+    for folder, content, time in zip(("v1", "v2"), contents, (2 << 60, 1 << 60), strict=True):
+        (tmp_path / folder).mkdir()
+        written(tmp_path / folder / "own.gz", content)
+        os.utime(tmp_path / folder / "own.gz", ns=(time, time))
+    (tmp_path / "now").symlink_to("v1")
+    mirror, raw = tmp_path / "now", RawFile(**RAW_OWN[kind])
+    copy, lock = tmp_path / "results/raw/data", tmp_path / "results/checksums.lock.json"
     assert content_of(raw, None, copy, lock) is None
+    before = content_of(raw, mirror, copy, lock)
+    assert before == sha256(contents[0])
+    fetch(raw, mirror=mirror)
+    os.utime(copy, ns=(3 << 60, 3 << 60))
+    assert content_of(raw, mirror, copy, lock) == content_of(raw, None, copy, lock) == before
+    assert newer_content(raw, None, copy) is None
+
+    change(tmp_path)
+    after = sha256(contents[1])
+    assert content_of(raw, mirror, copy, lock) == after
+    # It is looked for where it was, or in the mirror of now.
+    assert newer_content(raw, None, copy) == (mirror / "own.gz", before, after)
+    assert newer_content(raw, tmp_path, copy) is None
+    fetch(raw, mirror=mirror)
+    assert content_of(raw, mirror, copy, lock) == after
+    assert newer_content(raw, mirror, copy) is None
+
+
+def test_an_own_file_is_read_only_if_it_may_have_changed(fetch, tmp_path, monkeypatch):
+    raw, own, copy = RawFile(path="own"), tmp_path / "own", tmp_path / "results" / "raw" / "data"
     own.write_bytes(CONTENT)
-    first = content_of(raw, tmp_path, copy, lock)
-    assert first == f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
     fetch(raw, mirror=tmp_path)
-    os.utime(copy, ns=(2 << 60, 2 << 60))  # some time later
-    with monkeypatch.context() as patched:
-        patched.setattr("fedatlas.data.mirrored.file_digest", None)
-        assert content_of(raw, tmp_path, copy, lock) == first
-        assert content_of(raw, None, copy, lock) == first
-    own.write_bytes(CONTENT[:-1])  # looks older than the copy, but is shorter
-    assert content_of(raw, tmp_path, copy, lock) == (
-        f"sha256:{hashlib.sha256(CONTENT[:-1]).hexdigest()}"
-    )
-    own.write_bytes(CONTENT[::-1])
-    os.utime(copy, ns=(1, 1))
-    assert content_of(raw, tmp_path, copy, lock) != first
+    os.utime(own, ns=(1, 1))
+    assert content_of(raw, tmp_path, copy) == sha256(CONTENT)  # read, and remembered
+    monkeypatch.setattr("fedatlas.data.origins.file_digest", None)
+    assert content_of(raw, tmp_path, copy) == sha256(CONTENT)
+    assert newer_content(raw, tmp_path, copy) is None
+
+
+def test_a_file_that_changes_while_it_is_copied_is_refused(fetch, tmp_path, monkeypatch):
+    own = written(tmp_path / "own", CONTENT)
+    copyfile = shutil.copyfile
+
+    def copy_and_edit(source, target):
+        copyfile(source, target)
+        own.write_bytes(b"more")
+
+    monkeypatch.setattr("shutil.copyfile", copy_and_edit)
+    with pytest.raises(FedatlasError, match="own: changed while it was copied"):
+        fetch(RawFile(path="own"), mirror=tmp_path)
+    assert nothing_left(tmp_path / "results")
+
+
+def test_a_damaged_origin_is_no_hindrance(fetch, tmp_path):
+    own = written(tmp_path / "own", CONTENT)
+    copy = fetch(RawFile(path="own"), mirror=tmp_path)
+    assert read_origin(copy).checksum == sha256(CONTENT)
+    origin_file(copy).write_text("{")
+    assert content_of(RawFile(path="own"), tmp_path, copy) == sha256(CONTENT)
+    own.write_bytes(b"mended")
+    assert fetch(RawFile(path="own"), mirror=tmp_path).read_bytes() == b"mended"
 
 
 @pytest.mark.parametrize("content", ["not JSON", "[]", '{"a": 1}'])
@@ -294,7 +384,7 @@ def _record_many(lock, folder, first, count):
     for i in range(first, first + count):
         path = folder / str(i)
         path.write_text(str(i))
-        record(RawFile(path=f"f/{i}", urls=("http://127.0.0.1/",)), path, "here", lock)
+        record(RawFile(path=f"f/{i}", urls=("http://127.0.0.1/",)), sha256(path.read_bytes()), lock)
 
 
 def test_processes_that_record_at_once_lose_nothing(tmp_path):
@@ -313,11 +403,74 @@ def test_processes_that_record_at_once_lose_nothing(tmp_path):
     assert json.loads(lock.read_text()) == expected
 
 
-def test_a_web_page_is_not_recorded_as_data(server, fetch, tmp_path):
-    server.files["/a"] = b"\n<!DOCTYPE html><title>Please log in</title>"
-    with pytest.raises(FedatlasError, match="answered with a web page"):
+XHTML = (
+    '<?xml version="1.0"?>\n<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "x"><html/>'
+)
+LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("\n<!DOCTYPE html><title>Please log in</title>", "is a web page instead of a"),
+        ("<HTML lang=en>", "is a web page"),
+        ("<!-- from the cache -->\n<html><body>Sign in", "is a web page"),
+        ("\ufeff \n<!doctype HTML><script>", "is a web page"),
+        (XHTML, "is a web page"),
+        ("\ufeff" + XHTML, "is a web page"),
+        ("<script>location = '/challenge'</script>", "is a web page"),
+        ("", "is empty"),
+        ('{"error": {"code": 404}}\n', "is a message instead of a: {'error': {'code': 404}}"),
+        (LFS, "is Git LFS's pointer to a: get the file itself"),
+    ],
+)
+def test_what_is_evidently_not_the_file_is_refused(server, fetch, tmp_path, body, problem):
+    server.files["/a"] = body.encode()
+    with pytest.raises(FedatlasError, match=re.escape(problem)):
+        fetch(RawFile(path="a", urls=(server.url("/a"),)))
+    assert server.requests == ["/a"] and nothing_left(tmp_path)
+    (tmp_path / "a").write_text(body)
+    with pytest.raises(FedatlasError, match=rf"{tmp_path}/a: {re.escape(problem)}"):
+        fetch(RawFile(path="a"), mirror=tmp_path)
+
+
+@pytest.mark.parametrize("body", ["<OPEN>,<HIGH>\n1,2\n", "{a},{b}\n1,2\n", "<header>,y\n1,2\n"])
+def test_tables_that_look_a_little_like_pages_pass(server, fetch, body):
+    server.files["/a"] = body.encode()
+    assert fetch(RawFile(path="a", urls=(server.url("/a"),))).read_text() == body
+
+
+@pytest.mark.parametrize("status", [202, 204, 206])
+def test_other_answers_than_a_whole_file_are_refused(server, fetch, tmp_path, status):
+    server.files["/a"] = b"" if status == 204 else CONTENT
+    server.success = status
+    with pytest.raises(
+        FedatlasError, match=f"answered with status {status} .*not with a whole file"
+    ):
         fetch(RawFile(path="a", urls=(server.url("/a"),)))
     assert nothing_left(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "application/json", "Text/HTML"])
+def test_what_is_labelled_as_a_page_or_message_needs_a_checksum(server, fetch, tmp_path, kind):
+    server.files["/a"] = CONTENT
+    server.headers["Content-Type"] = kind
+    raw = RawFile(path="a", urls=(server.url("/a"),))
+    with pytest.raises(FedatlasError, match="if that is the file, state its 'checksum'"):
+        fetch(raw)
+    assert nothing_left(tmp_path)
+    assert fetch(raw.model_copy(update={"checksum": md5(CONTENT)})).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("promised", [True, False])
+def test_a_download_stops_at_its_limit(server, fetch, tmp_path, promised):
+    server.files["/a"] = bytes(3 * MIB)
+    server.promises = promised
+    raw = RawFile(path="a", urls=(server.url("/a"),), unpacked_limit_gib=2 / 1024)
+    with pytest.raises(FedatlasError, match=r"larger than 0\.00195312 GiB.*'unpacked_limit_gib'"):
+        fetch(raw)
+    assert nothing_left(tmp_path)
+    assert fetch(raw.model_copy(update={"unpacked_limit_gib": 3 / 1024})).stat().st_size == 3 * MIB
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 from catalogue_entry import entry
 from fedatlas.cli import app
 from fedatlas.data.checksums import LOCK
+from fedatlas.data.download import Fetching, download
 from fedatlas.data.prepare import prepare
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.selection import by_run, select
@@ -475,6 +476,20 @@ def test_raw_files_are_verified_by_lock_and_catalogue(copy):
     stated = f"{{path: set/small, checksum: '{checksum}'}}\n"
     replace_text("path: set/small\n", stated)(copy / "config/datasets.yaml")
     assert drift(copy) == {"data/small/train.parquet": {(State.STALE, "raw")}}
+
+
+def test_an_own_file_that_changed_in_the_mirror_is_drift(copy):
+    raw = build_plan(copy / "config").catalogue.raw_files()["set/small"]
+    place, kept = copy / "mirror/set/small", copy / "results/raw/set/small"
+    place.parent.mkdir(parents=True)
+    shutil.copy2(kept, place)
+    download(raw, kept, Fetching(copy / "mirror", copy / LOCK, copy / "results/archives"))
+    assert drift(copy) == {}
+    os.utime(place)
+    assert drift(copy) == {}
+    place.write_bytes(kept.read_bytes()[::-1])
+    os.utime(place, ns=(1, 1))
+    assert drift(copy) == {"raw/set/small": {(State.STALE, "mirror")}}
 
 
 def test_inputs_that_are_not_here_are_no_drift(copy):

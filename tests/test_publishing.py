@@ -226,7 +226,7 @@ def test_a_folder_holds_traces_verdicts_selections_and_their_checksums(results, 
     folder = tmp_path / "published"
     files = published(results, folder)
     assert [file.relative_to(folder).as_posix() for file in files] == [
-        *("README.md", "SHA256SUMS", "demo-a.parquet", "demo-b.parquet"),
+        *(".gitattributes", "README.md", "SHA256SUMS", "demo-a.parquet", "demo-b.parquet"),
         *("ro-crate-metadata.json", "selections/demo-a.json", "verdicts.csv"),
     ]
     assert max(file.stat().st_size for file in files) < 1_000_000
@@ -243,6 +243,17 @@ def test_a_folder_holds_traces_verdicts_selections_and_their_checksums(results, 
     before = {file: file.read_bytes() for file in files}
     published(results, folder)
     assert {file: file.read_bytes() for file in files} == before
+
+
+def test_a_clone_of_git_for_windows_keeps_the_bytes(results, tmp_path):
+    published(results, tmp_path / "source")
+    shutil.copytree(ROOT / "published" / "fmgda", tmp_path / "source" / "here" / "published")
+    shutil.copy(ROOT / ".gitattributes", tmp_path / "source" / "here")
+    windows = ["git", "-c", "core.autocrlf=true", "-c", "user.name=A", "-c", "user.email=a@b.c"]
+    for command in ("init -q", "add .", "commit -qm .", "clone -q . ../clone"):
+        subprocess.run([*windows, *command.split()], cwd=tmp_path / "source", check=True)
+    for folder in (tmp_path / "clone", tmp_path / "clone" / "here" / "published"):
+        assert subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=folder).returncode == 0
 
 
 def test_a_whole_folder_keeps_all(results, tmp_path):
@@ -649,7 +660,7 @@ def test_commands_publish_compare_and_export(results, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
 
     told = printed("publish", results, tmp_path / "out", "--archive", tmp_path / "all.zip")
-    assert "7 files" in told and (tmp_path / "all.zip").stat().st_size > 10_000
+    assert "8 files" in told and (tmp_path / "all.zip").stat().st_size > 10_000
     csv, figure = tmp_path / "table.csv", tmp_path / "figure.svg"
     told = printed(
         "compare", results, "--against", tmp_path / "out", "--metric", "gradient_norm", "--target",

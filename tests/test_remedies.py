@@ -1,5 +1,6 @@
 """What errors about raw files say that their user is to do."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from fedatlas.errors import FedatlasError
 OWN = {"path": "libsvm/own"}
 CSV = {"format": "csv", "features": 1, "csv": {"label": "y", "numeric": ["a"]}}
 SHARED = {"path": "libsvm/own", "urls": ["https://example.org/own"]}
+ZIPPED = OWN | {"archive": {"path": "own.zip", "unpack": "zip"}, "member": "rows"}
 CLASSES = {"task": "multiclass", "classes": 3, "labels": None}
 
 
@@ -21,7 +23,9 @@ def told(tmp_path, content, file, **changes):
     raw = [written(tmp_path / "copy", content)]
     with (
         pytest.raises(FedatlasError) as caught,
-        with_remedies(dataset, "train", raw, Path("datasets.yaml"), tmp_path / "mirror"),
+        with_remedies(
+            dataset, "train", raw, Path("datasets.yaml"), tmp_path / "mirror", tmp_path / "lock"
+        ),
     ):
         prepare(dataset, "train", raw, tmp_path / "out.parquet")
     return str(caught.value).replace(f"{tmp_path}/", "").splitlines()
@@ -33,15 +37,24 @@ def told(tmp_path, content, file, **changes):
         (OWN, ["copy is a copy of mirror/libsvm/own: mend that one, and run again"]),
         (
             SHARED,
+            ["To take another libsvm/own than the first, delete copyRECORDED, and run again"],
+        ),
+        (
+            ZIPPED,
             [
-                "To take another libsvm/own than the first, delete copy and the line of libsvm/own "
-                "in config/checksums.lock.json, and run again"
+                "copy is a copy of member rows of mirror/own.zip, or of mirror/libsvm/own: mend "
+                "that one, and run again"
             ],
         ),
         (SHARED | {"checksum": f"md5:{'0' * 32}"}, []),
     ],
 )
-def test_a_malformed_file_is_traced_to_where_it_is_to_be_mended(tmp_path, file, remedy):
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_malformed_file_is_traced_to_where_it_is_to_be_mended(tmp_path, file, remedy, recorded):
+    line = " and the line of libsvm/own in lock" if recorded else ""
+    remedy = [text.replace("RECORDED", line) for text in remedy]
+    if recorded:
+        (tmp_path / "lock").write_text(json.dumps({"libsvm/own": f"sha256:{'0' * 64}"}))
     lines = told(tmp_path, "1 1:1\n\n0 1:2\n", file)
     assert lines == ["copy:2: missing label: the line is blank", *remedy]
     if remedy:

@@ -32,6 +32,7 @@ _KINDS = {
         "and how every candidate scored on each seed,",
     ),
     ".md": ("text/markdown", "what the folder holds and how it is read"),
+    ".gitattributes": ("text/plain", "tells Git to keep the files' bytes, also on Windows"),
 }
 
 
@@ -89,7 +90,7 @@ def is_published(folder: Path) -> bool:
 
 
 def _held(file: Path) -> dict[str, str]:
-    media, holds = _KINDS[file.suffix]
+    media, holds = _KINDS[file.suffix or file.name]
     of = f" of {file.stem}" if file.suffix == ".json" else ""
     return {"name": file.name, "description": holds + of, "encodingFormat": media}
 

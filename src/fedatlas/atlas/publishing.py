@@ -72,6 +72,7 @@ def publish(atlas: Atlas, experiments: Path, output: Path, publication: Publicat
         judged = _write_verdicts(experiments, folder, publication)
         about = _about(rows, judged, publication)
         write_text(folder / "README.md", about)
+        write_text(folder / ".gitattributes", "* -text\n")
         describe_folder(folder, publication.citation, publication.published, publication.commit)
         write_sums(folder)
         require_replaceable(output)  # still: writing takes minutes

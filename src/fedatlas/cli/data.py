@@ -5,16 +5,10 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from fedatlas.cli.options import Catalogues, Lock, Output, Specification
+from fedatlas.cli.options import Catalogues, Lock, Mirror, Output, Specification
 from fedatlas.data.checksums import LOCK
 from fedatlas.errors import FedatlasError, similar
-from fedatlas.schema.config import MIRROR_VARIABLE
 from fedatlas.schema.models import validated
-
-Mirror = Annotated[
-    Path | None,
-    typer.Option(help="Folder that raw files are taken from first.", envvar=MIRROR_VARIABLE),
-]
 
 
 def download(
@@ -54,16 +48,19 @@ def prepare(
         Path | None, typer.Option(help="Prepared split 'train', to scale by.")
     ] = None,
     mirror: Mirror = None,
+    lock: Lock = LOCK,
 ) -> None:
-    """Turn a split's raw files into one Parquet file."""
+    """Turn a split's raw files into one Parquet file, and record their sums."""
     from fedatlas.data.catalogue import load_catalogue
+    from fedatlas.data.origins import record_read
     from fedatlas.data.prepare import prepare as prepare_split
     from fedatlas.data.remedies import with_remedies
 
     known = load_catalogue(*catalogue)
     entry = known[dataset]
-    with with_remedies(entry, split, raw or [], known.described[dataset], mirror):
+    with with_remedies(entry, split, raw or [], known.described[dataset], mirror, lock):
         prepare_split(entry, split, raw or [], output, train=train_split)
+    record_read(zip(entry.split(split).files, raw or [], strict=True), lock)
 
 
 def shard(

@@ -9,6 +9,7 @@ import typer
 from fedatlas.errors import FedatlasError
 from fedatlas.plan.places import catalogue_files, shipped_configuration
 from fedatlas.schema import models
+from fedatlas.schema.config import MIRROR_VARIABLE, home_expanded
 
 
 def read_json(text: str) -> Any:
@@ -50,6 +51,15 @@ Catalogues = Annotated[
     ),
 ]
 Lock = Annotated[Path, typer.Option(help="Where sums of raw files without one are kept.")]
+Mirror = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder that raw files are taken from first.",
+        envvar=MIRROR_VARIABLE,
+        parser=home_expanded,
+        metavar="DIR",
+    ),
+]
 Output = Annotated[Path, typer.Option(help="File to write.")]
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from fedatlas.cli.options import Configuration, Lock, ResultsFolder
+from fedatlas.cli.options import Configuration, Lock, Mirror, ResultsFolder
 from fedatlas.data.checksums import LOCK
 from fedatlas.errors import FedatlasError
 from fedatlas.plain_text import say
@@ -20,6 +20,7 @@ def verify(
     config: Configuration,
     results: ResultsFolder = Path("results"),
     lock: Lock = LOCK,
+    mirror: Mirror = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check all digests again. Exit status: 0 as recorded, 1 drift, 2 a file cannot be read."""
@@ -37,7 +38,7 @@ def verify(
         disable=not terminal.is_terminal,
     )
     with _unreadable_is_two():
-        files = verification.verify(results, config, lock, progress)
+        files = verification.verify(results, config, lock, progress, mirror)
     if as_json:
         say(json.dumps(findings.as_plain(files), indent=2))
     else:

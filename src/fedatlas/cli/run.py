@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from fedatlas.plain_text import say
+from fedatlas.schema.config import home_expanded
 
 _TRAINS = ["fedatlas", "train-points"]
 
@@ -25,7 +26,9 @@ def run(
     mirror: Annotated[
         Path | None,
         typer.Option(
-            exists=True, file_okay=False, help="Folder with raw files, used before any download."
+            parser=home_expanded,
+            metavar="DIR",
+            help="Folder with raw files, used before any download.",
         ),
     ] = None,
     device: Annotated[
@@ -52,8 +55,11 @@ def run(
         check_device(device or "auto")
     except ValueError as error:
         raise FedatlasError(f"--device '{device}': {error}") from None
+    if mirror and not mirror.is_dir():
+        raise FedatlasError(f"--mirror: {mirror} is not a folder")
     settings = [f"experiments={canonical_json(experiments)}"]
-    settings += [f"mirror={mirror}"] if mirror else []
+    # In quotes: Snakemake reads values as YAML, and 2024_06 as a number.
+    settings += [f"mirror={canonical_json(str(mirror.absolute()))}"] if mirror else []
     settings += [f"device={device}"] if device else []
     command = ["snakemake", *_elsewhere(), "--cores", str(cores), *(option or ())]
     command += ["--dry-run"] if dry_run else []

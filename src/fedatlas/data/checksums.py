@@ -1,8 +1,7 @@
-"""Known checksums verified, unknown ones recorded at first sight and verified ever after."""
+"""Known checksums verified; unknown ones recorded once the file was read, verified ever after."""
 
 import fcntl
 import json
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +14,6 @@ from fedatlas.schema.models import read_json, validated
 
 #: Where a run records sums of files without a known one.
 LOCK = Path("config/checksums.lock.json")
-
-
-logger = logging.getLogger(__name__)
 
 
 class ChecksumMismatch(FedatlasError):
@@ -36,17 +32,22 @@ def exclusive(path: Path) -> Iterator[None]:
         yield
 
 
-def verify(raw_file: RawFile, fetched: Path, source: str, lock: Path) -> None:
+def verify(
+    raw_file: RawFile, fetched: Path, source: str, lock: Path, received: Checksum | None = None
+) -> None:
     """Compare a file's bytes, as served, with the catalogue's checksum or the recorded one.
 
-    source: url or path that it came from, for the message.
+    source: url or path that it came from, for the message. received: its checksum when it was
+    fetched, which stands in for a recorded one; of a user's own file, whose record may be of an
+    older one, it comes first.
     Raises ChecksumMismatch with both sums; an unknown file passes.
     """
     if raw_file.self_made:
         return
     expected, problem, remedy = raw_file.checksum, f"wrong checksum for {raw_file.path}", ""
     if expected is None:
-        expected = recorded_sums(lock).get(raw_file.path)
+        recorded = recorded_sums(lock).get(raw_file.path)
+        expected = (received or recorded) if raw_file.is_own else (recorded or received)
         problem = f"{raw_file.path} differs from the file that was downloaded first"
         remedy = (
             f'\nIf the publisher changed it and you accept that, delete "{raw_file.path}" from '
@@ -62,27 +63,17 @@ def verify(raw_file: RawFile, fetched: Path, source: str, lock: Path) -> None:
         )
 
 
-def record(raw_file: RawFile, fetched: Path, source: str, lock: Path) -> None:
-    """Write down the sum of a file whose catalogue entry has none; verify it if there is one.
+def record(raw_file: RawFile, checksum: Checksum, lock: Path) -> None:
+    """Write down the sum of a file whose catalogue entry has none, unless there is one.
 
-    The sum of a user's own file is written anew, with a warning: who else could say which is right?
+    The sum of a user's own file is written anew: who else could say which is right?
     """
     if raw_file.checksum is not None or raw_file.self_made:
         return
     with exclusive(lock):
         sums = recorded_sums(lock)
-        try:
-            verify(raw_file, fetched, source, lock)
-        except ChecksumMismatch:
-            if not raw_file.is_own:
-                raise
-            found = f"sha256:{file_digest(fetched)}"
-            logger.warning(
-                "%s: has changed, from %s to %s; taken, as it is your own file. %s says so",
-                *(source, sums.pop(raw_file.path), found, lock),
-            )
-        if raw_file.path not in sums:
-            sums[raw_file.path] = f"sha256:{file_digest(fetched)}"
+        if raw_file.path not in sums or (raw_file.is_own and sums[raw_file.path] != checksum):
+            sums[raw_file.path] = checksum
             write_text(lock, json.dumps(sums, indent=2, sort_keys=True) + "\n")
 
 

@@ -1,5 +1,6 @@
 """Raw files onto the disk: from a mirror folder or the internet, verified, whole or not at all."""
 
+import json
 import logging
 import re
 import shutil
@@ -7,18 +8,33 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from fedatlas.data.checksums import ChecksumMismatch, exclusive, record, verify
+from fedatlas.data.checksums import ChecksumMismatch, exclusive, recorded_sums, verify
+from fedatlas.data.origins import (
+    Origin,
+    State,
+    origin_file,
+    place_in,
+    read_origin,
+    write_origin,
+)
 from fedatlas.data.raw_files import RawFile
 from fedatlas.data.unpack import decompress_file, unpack_archive
 from fedatlas.errors import FedatlasError
-from fedatlas.files import leftovers, temporary_prefix, write_atomically
+from fedatlas.files import file_digest, leftovers, temporary_prefix, write_atomically
 
 GIB = 1 << 30
 CHUNK = 1 << 16  # bytes per write and per step of the progress bar
+# How pages begin, after a byte order mark and blanks. No format of data is XML or JSON.
+PAGE = re.compile(
+    rb"(\xef\xbb\xbf)?\s*<(!--|!doctype\b|\?xml\b|(html|head|body|script)[\s>])", re.I
+)
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+# Errors in JSON are short; larger documents are told by their type.
+JSON_BYTES = 1 << 16
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +44,7 @@ class Fetching:
     """How files are fetched; FedatlasError if the mirror is no folder.
 
     mirror: a folder laid out by the `path` of raw files; what it holds is never downloaded.
-    lock: JSON file with the sums of files whose catalogue entry has none.
+    lock: JSON file with the recorded sums of files whose catalogue entry has none; read only.
     archives: folder that keeps archives of which only members are wanted.
     tries: per url. pause: seconds before the second try, doubled for each further one.
     timeout: seconds without an answer or a byte after which a try fails.
@@ -58,7 +74,8 @@ def download(raw_file: RawFile, destination: Path, how: Fetching) -> None:
     """Put a raw file, decompressed or unpacked as its entry says, at `destination`.
 
     The mirror comes first, then every url in order. `destination` becomes a folder exactly if
-    it is to be unpacked, and replaces what was there.
+    it is to be unpacked, and replaces what was there. Beside it its origin is kept, unless the
+    catalogue states a checksum.
     Raises FedatlasError, and leaves `destination` as it was, when no source has the file, its
     checksum differs or it cannot be unpacked safely.
     """
@@ -79,6 +96,8 @@ def download(raw_file: RawFile, destination: Path, how: Fetching) -> None:
 
 def _fill(raw_file: RawFile, destination: Path, scratch: Path, how: Fetching) -> None:
     fetched, unpacked = scratch / "fetched", scratch / "unpacked"
+    place = place_in(how.mirror, raw_file)
+    state = None if place is None else State.of(place)
     source = _fetch(raw_file, fetched, scratch, how)
     limit = int(raw_file.unpacked_limit_gib * GIB)
     try:
@@ -88,15 +107,41 @@ def _fill(raw_file: RawFile, destination: Path, scratch: Path, how: Fetching) ->
             decompress_file(fetched, raw_file.decompress, unpacked, limit)
     except FedatlasError as error:  # of a copy with a name that says nothing
         raise FedatlasError(str(error).replace(str(fetched), source)) from error
-    # Only a file that could be unpacked is worth remembering.
-    record(raw_file, fetched, source, how.lock)
+    origin = None
+    if raw_file.checksum is None and not raw_file.self_made:
+        origin = _origin(raw_file, fetched, place, state, how)
+    if raw_file.is_own and origin is not None:
+        known = read_origin(destination)
+        before = known.checksum if known else recorded_sums(how.lock).get(raw_file.path)
+        if before not in (None, origin.checksum):
+            logger.warning(
+                "%s: has changed, from %s to %s; taken, as it is your own file",
+                *(source, before, origin.checksum),
+            )
+    # Never beside a copy of something else.
+    origin_file(destination).unlink(missing_ok=True)
     if raw_file.unpack is not None:
         if destination.exists():
             destination.rename(scratch / "replaced")
         unpacked.rename(destination)
-        return
-    with write_atomically(destination) as temporary:
-        (fetched if raw_file.decompress is None else unpacked).replace(temporary)
+    else:
+        with write_atomically(destination) as temporary:
+            (fetched if raw_file.decompress is None else unpacked).replace(temporary)
+    if origin is not None:
+        write_origin(destination, origin)
+
+
+def _origin(
+    raw_file: RawFile, fetched: Path, place: Path | None, state: State | None, how: Fetching
+) -> Origin:
+    checksum = content = f"sha256:{file_digest(fetched)}"
+    if place is None:
+        return Origin(checksum=checksum, content=content)
+    if place != how.in_mirror(raw_file):  # but its archive
+        content = f"sha256:{file_digest(place)}"
+    if State.of(place) != state:
+        raise FedatlasError(f"{place}: changed while it was copied; run again once it is whole")
+    return Origin(checksum=checksum, content=content, place=str(place.absolute()), state=state)
 
 
 def _fetch(raw_file: RawFile, fetched: Path, scratch: Path, how: Fetching) -> str:
@@ -108,9 +153,11 @@ def _fetch(raw_file: RawFile, fetched: Path, scratch: Path, how: Fetching) -> st
         logger.info("%s: copying from the mirror %s", raw_file.path, how.mirror)
         shutil.copyfile(copy, fetched)
         source = str(copy)
+        if evidently := _evidently(raw_file, fetched):
+            raise FedatlasError(f"{source}: {evidently}")
     else:
         source = _take_member(raw_file, fetched, scratch, how)
-    if not raw_file.is_own:  # of which `record` takes what the mirror holds
+    if not raw_file.is_own:  # which may change
         verify(raw_file, fetched, source, how.lock)
     return source
 
@@ -121,13 +168,16 @@ def _take_member(raw_file: RawFile, output: Path, scratch: Path, how: Fetching) 
     assert archive is not None and archive.unpack is not None and member is not None
     kept = how.in_mirror(archive)
     if kept is not None:
-        verify(archive, kept, str(kept), how.lock)
+        if not archive.is_own:
+            verify(archive, kept, str(kept), how.lock)
     else:
         kept = how.archives / archive.path
         with exclusive(kept):
             try:
                 kept.stat()  # without a known checksum `verify` does not even look
-                verify(archive, kept, str(kept), how.lock)
+                origin = read_origin(kept)
+                received = origin.checksum if origin is not None else None
+                verify(archive, kept, str(kept), how.lock, received)
             except (FileNotFoundError, ChecksumMismatch):
                 # As served: the bytes stay packed, for the members that are asked for later.
                 download(archive.model_copy(update={"unpack": None}), kept, how)
@@ -142,8 +192,9 @@ def _fetch_from_urls(raw_file: RawFile, fetched: Path, how: Fetching) -> str:
     failures: list[Exception] = []
     for url in raw_file.urls:
         try:
-            _fetch_with_retries(url, fetched, how)
-            _refuse_web_page(raw_file, url, fetched)
+            _fetch_with_retries(raw_file, url, fetched, how)
+            if evidently := _evidently(raw_file, fetched):
+                raise _NotFetched(f"{url}: {evidently}")
             verify(raw_file, fetched, url, how.lock)
             return url
         except (_NotFetched, ChecksumMismatch) as failure:
@@ -157,26 +208,14 @@ class _NotFetched(Exception):
     """A url gave no file, after every try."""
 
 
-def _fetch_with_retries(url: str, output: Path, how: Fetching) -> None:
-    # Imported here: pooch and requests take half a second, and a mirror needs neither.
-    import pooch
+def _fetch_with_retries(raw_file: RawFile, url: str, output: Path, how: Fetching) -> None:
+    # Imported here: requests takes a third of a second, and a mirror needs none.
     import requests
-    from tqdm import tqdm
 
-    # A log gets a line every ten seconds. pooch sets the total, but shows no bar without one.
-    options = {"total": 1, "mininterval": 0.1 if sys.stderr.isatty() else 10, "unit": "B"}
     for attempt in range(1, how.tries + 1):
         logger.info("downloading %s (try %d of %d)", url, attempt, how.tries)
         try:
-            with tqdm(unit_scale=True, file=sys.stderr, **options) as bar:
-                fetch = pooch.HTTPDownloader(
-                    progressbar=bar,
-                    chunk_size=CHUNK,
-                    timeout=how.timeout,
-                    headers={"Accept-Encoding": "identity"},
-                    hooks={"response": _keep_packed},
-                )
-                fetch(url, str(output), None)
+            _receive(raw_file, url, output, how)
         except requests.RequestException as error:
             status = error.response.status_code if error.response is not None else None
             # A missing or forbidden file will not appear within seconds; a busy server may answer.
@@ -191,23 +230,63 @@ def _fetch_with_retries(url: str, output: Path, how: Fetching) -> None:
             return
 
 
+def _receive(raw_file: RawFile, url: str, output: Path, how: Fetching) -> None:
+    """Write what a url serves to `output`; _NotFetched if it cannot be the file."""
+    import requests
+    from tqdm import tqdm
+
+    as_it_is = {"Accept-Encoding": "identity"}
+    with (
+        requests.get(url, stream=True, timeout=how.timeout, headers=as_it_is) as answer,
+        output.open("wb") as target,
+    ):
+        answer.raise_for_status()
+        if answer.status_code != requests.codes.ok:
+            status = f"{answer.status_code} {answer.reason}"
+            raise _NotFetched(f"{url}: answered with status {status}, not with a whole file")
+        kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if raw_file.checksum is None and kind.endswith(("html", "html+xml", "json")):
+            raise _NotFetched(
+                f"{url}: answered with {kind} instead of {raw_file.path}; if that is the file, "
+                "state its 'checksum' in the catalogue"
+            )
+        # Some servers label a .gz file as a gzip encoding; requests would then unpack it.
+        answer.raw.headers.pop("Content-Encoding", None)
+        promised = answer.raw.length_remaining
+        # A log gets a line every ten seconds.
+        pace = 0.1 if sys.stderr.isatty() else 10
+        with tqdm(total=promised, mininterval=pace, unit="B", unit_scale=True) as bar:
+            size = promised or 0
+            for piece in answer.iter_content(CHUNK):
+                size = max(size, target.tell() + len(piece))
+                if size > raw_file.unpacked_limit_gib * GIB:
+                    raise _NotFetched(
+                        f"{url}: is larger than {raw_file.unpacked_limit_gib:g} GiB; if that is "
+                        "right, raise 'unpacked_limit_gib' of this file in the catalogue"
+                    )
+                bar.update(target.write(piece))
+
+
 def _cause(error: Exception) -> str:
     """The innermost reason of a failed request, without the names of Python objects."""
     reason = getattr(error.args[0], "reason", None) if error.args else None
     return re.sub(r"^(<.*?>|\w+\(.*?\)): ", "", str(reason or error))
 
 
-def _keep_packed(response: Any, **_: Any) -> None:
-    """Some servers label a .gz file as a gzip encoding; requests would then unpack it."""
-    response.raw.headers.pop("Content-Encoding", None)
-
-
-def _refuse_web_page(raw_file: RawFile, url: str, fetched: Path) -> None:
-    """A login page must not be recorded as the file when no checksum would notice it."""
+def _evidently(raw_file: RawFile, fetched: Path) -> str | None:
+    """What the bytes are instead of the file, where no checksum is needed to tell; else None."""
     with fetched.open("rb") as stream:
-        start = stream.read(64).lstrip().lower()
-    if raw_file.checksum is None and start.startswith((b"<!doctype html", b"<html")):
-        raise _NotFetched(f"{url}: answered with a web page instead of {raw_file.path}")
+        start = stream.read(JSON_BYTES)
+    if not start:
+        return "is empty"
+    if PAGE.match(start):
+        return f"is a web page instead of {raw_file.path}"
+    if start.startswith(LFS_POINTER):
+        return f"is Git LFS's pointer to {raw_file.path}: get the file itself with git lfs pull"
+    if start.lstrip().startswith(b"{") and len(start) < JSON_BYTES:
+        with suppress(ValueError):
+            return f"is a message instead of {raw_file.path}: {str(json.loads(start))[:200]}"
+    return None
 
 
 def _remedy(raw_file: RawFile, failures: Sequence[Exception], how: Fetching) -> str:

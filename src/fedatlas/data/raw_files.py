@@ -33,15 +33,16 @@ class RawFile(Model):
 
     path: its place inside a mirror folder, with `/` as separator.
     urls: addresses in order of preference; a file without any comes from a mirror.
-    checksum: of the bytes served, before any unpacking; None is recorded at first download, and a
-        later one must be the same. Of a user's own file the record follows what the mirror holds.
+    checksum: of the bytes served, before any unpacking; None is recorded when the file was first
+        read, and a later one must be the same. Of a user's own file the record follows what the
+        mirror holds.
     decompress: remove this compression from a single file.
     unpack: unpack the whole archive; the download then leaves a folder.
     archive, member: this file is served only as `member` of `archive`.
     login: the exact steps for a file that needs an account.
     self_made: the user packs the file, as the last of those steps. No two copies are alike, so no
         checksum is kept.
-    unpacked_limit_gib: refuse to write more than this many GiB.
+    unpacked_limit_gib: refuse to download, or to unpack, more than this many GiB.
     """
 
     path: Annotated[RelativePath, AfterValidator(_without_braces)]
@@ -74,9 +75,12 @@ class RawFile(Model):
 
     @property
     def is_own(self) -> bool:
-        """Whether it is its user's own: a mirror alone has it, and its entry states no sum."""
-        stated = (self.urls, self.checksum, self.archive, self.login)
-        return not any(stated)
+        """Whether it is its user's own: a mirror alone has it, and its entry states no sum.
+
+        A member is its user's own if its archive is.
+        """
+        stated = (self.urls, self.checksum, self.login)
+        return not any(stated) and (self.archive is None or self.archive.is_own)
 
     @property
     def local_path(self) -> str:

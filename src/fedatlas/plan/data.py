@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fedatlas.data.catalogue import Catalogue
-from fedatlas.data.mirrored import content_of
+from fedatlas.data.origins import content_of
 from fedatlas.data.raw_files import RawFile
 from fedatlas.files import canonical_json
 from fedatlas.plan.places import RESULTS

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedatlas.data.checksums import ChecksumMismatch, recorded_sums, verify
+from fedatlas.data.origins import newer_content, read_origin
 from fedatlas.data.parquet import PREPARED_KEYS, open_parquet, read_metadata
 from fedatlas.data.raw_files import RawFile
 from fedatlas.errors import FedatlasError
@@ -35,28 +36,36 @@ class Inputs:
     damaged: folders of shards that no manifest vouches for, as far as they were checked.
     """
 
-    def __init__(self, results: Path, lock: Path, plan: Plan) -> None:
+    def __init__(self, results: Path, lock: Path, plan: Plan, mirror: Path | None) -> None:
         """lock: the recorded checksums of raw files without a known one."""
         self.results, self.plan, self.digests = results, plan, Digests()
         self.damaged: set[Path] = set()
-        self._lock = lock
+        self._lock, self._mirror = lock, mirror
         self._vouched: set[Path] = set()  # prepared and raw, by what was made of them
         self._damage = cache(_read_through)
 
     def check_raw(self, raw: RawFile, file: Path) -> Iterator[Finding]:
         """Compare the bytes as served with the checksum of the catalogue or of the lock.
 
-        A file without one, or that was unpacked, is checked by the digest that prepared data hold.
+        A file without one, or that was unpacked, is checked by the digest that prepared data hold;
+        a user's own file also against the one in the mirror.
         """
+        newer = newer_content(raw, self._mirror, file) if raw.is_own else None
+        if newer is not None:
+            place, old, new = newer
+            yield stale("mirror", f"{place}: {short(old)} → {short(new)}")
         packed = raw.decompress or raw.unpack
-        if packed or (raw.checksum is None and raw.path not in recorded_sums(self._lock)):
+        origin = read_origin(file)
+        received = origin.checksum if origin is not None else None
+        known = raw.checksum or received or recorded_sums(self._lock).get(raw.path)
+        if packed or known is None:
             why = "of files as served" if packed else "not known"
             if file not in self._vouched:
                 detail = f"checksums are {why}, and no prepared data vouch for it"
                 yield unchecked("checksum", detail)
             return
         try:
-            verify(raw, file, str(file), self._lock)
+            verify(raw, file, str(file), self._lock, received)
         except ChecksumMismatch as mismatch:
             yield damaged("checksum", " ".join(" ".join(str(mismatch).split("\n")[1:3]).split()))
         except OSError as error:

@@ -21,15 +21,17 @@ def verify(
     config: Path,
     lock: Path = LOCK,
     progress: Callable[[list[Check]], Iterable[Check]] = iter,
+    mirror: Path | None = None,
 ) -> list[Checked]:
     """Check every file of a results folder whose digest, checksum or specification is known.
 
     results: the workflow's results; read only. config: the configuration folder, beside which those
     of projects are read. lock: the recorded checksums. progress: yields the checks, and may show
-    how many are done.
+    how many are done. mirror: where own files may have changed; by default where they were.
     Raises FedatlasError if the configuration cannot be read, or if there is nothing to check.
     """
-    checks = list(_checks(results, lock, build_sound_plan(config, *projects())))
+    plan = build_sound_plan(config, *projects())
+    checks = list(_checks(results, plan, Inputs(results, lock, plan, mirror)))
     if not checks:
         raise FedatlasError(f"{results}: holds no traces, shards, data or atlas; run snakemake")
     return [_checked(results, check) for check in progress(checks)]
@@ -45,9 +47,8 @@ def _checked(results: Path, check: Check) -> Checked:
     return Checked(kind, str(file.relative_to(results)), tuple(findings))
 
 
-def _checks(results: Path, lock: Path, plan: Plan) -> Iterator[Check]:
+def _checks(results: Path, plan: Plan, inputs: Inputs) -> Iterator[Check]:
     """Inputs first: a trace whose shards are damaged is not checked against them."""
-    inputs = Inputs(results, lock, plan)
     traces = Traces(inputs)
     for kind, pattern, look in (
         ("shards", "shards/*/*/*", inputs.check_shards),

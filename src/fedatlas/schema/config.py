@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,27 @@ class WorkflowConfig(Model):
     mirror: Path | None = None
     seeds: Path | None = None
 
+    @field_validator("mirror", mode="before")
+    @classmethod
+    def _is_a_path(cls, mirror: Any) -> Any:
+        if isinstance(mirror, str):
+            return home_expanded(mirror)
+        if isinstance(mirror, int | float):
+            raise ValueError("Snakemake read a number: write the folder's name as ./NAME")
+        return mirror
+
     @field_validator("device")
     @classmethod
     def _is_a_device(cls, device: str) -> str:
         check_device(device)
         return device
+
+
+def home_expanded(name: str) -> Path:
+    """The path with ~ for the home folder, as no shell expands it in a file or behind a =."""
+    with suppress(RuntimeError):  # there is no such user
+        return Path(name).expanduser()
+    return Path(name)
 
 
 def check_device(device: str) -> None:
