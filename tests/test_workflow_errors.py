@@ -14,7 +14,11 @@ import pytest
 from snakemake.cli import get_argument_parser, parse_config
 from snakemake.common.configfile import load_configfile
 from snakemake.utils import update_config
+from typer.testing import CliRunner
 
+from fedatlas.cli import app
+from fedatlas.cli.run import settings_of
+from fedatlas.errors import FedatlasError
 from fedatlas.plan.build import build_plan
 from fedatlas.plan.places import RESULTS
 from fedatlas.plan.results import experiment_files, traces
@@ -62,6 +66,31 @@ def test_commands_of_the_documentation_are_understood(tmp_path, line):
     groups = [name for name in understood.targets if name != "paper" and name not in named]
     assert set(groups) <= set(targets(plan))
     assert len(selected.results_of(*(groups or targets(plan)))) > 4
+
+
+@pytest.mark.parametrize(
+    "name", ["2024_06", "007", "no", "1e3", "a: b #c", "{x} 'q'", '"', "ü🙂\n"]
+)
+def test_a_mirror_may_have_any_name(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / name
+    folder.mkdir()
+    read = parse_config(settings_of(["demo-*"], Path(name), None))
+    assert load_config(read).mirror == folder
+    # In a file or behind a = no shell expands it.
+    assert load_config({"mirror": f"~/{name}"}).mirror == folder
+    monkeypatch.setenv("FEDATLAS_MIRROR", f"~/{name}")
+    assert load_config({}).mirror == folder
+    monkeypatch.chdir("/")
+    told = CliRunner().invoke(app, ["download", "no-such-file", f"--mirror=~/{name}"])
+    assert "no raw file 'no-such-file'" in str(told.exception)
+
+
+@pytest.mark.parametrize("number", [202406, 1.5, False])
+def test_a_mirror_that_yaml_takes_for_a_number_is_to_be_a_path(number):
+    with pytest.raises(FedatlasError, match=r"key 'mirror'.* write it as \./NAME"):
+        load_config({"mirror": number})
 
 
 def kinds_of_work(name: str) -> set[tuple[str, ...]]:

@@ -1,6 +1,8 @@
 """Command: run experiments by name, with a bar in place of Snakemake's messages."""
 
+import json
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -47,7 +49,6 @@ def run(
 
     from fedatlas.cli.progress import shown_with_a_bar
     from fedatlas.errors import FedatlasError
-    from fedatlas.files import canonical_json
     from fedatlas.interruption import HandingOn
     from fedatlas.schema.config import check_device
 
@@ -57,13 +58,9 @@ def run(
         raise FedatlasError(f"--device '{device}': {error}") from None
     if mirror and not mirror.is_dir():
         raise FedatlasError(f"--mirror: {mirror} is not a folder")
-    settings = [f"experiments={canonical_json(experiments)}"]
-    # In quotes: Snakemake reads values as YAML, and 2024_06 as a number.
-    settings += [f"mirror={canonical_json(str(mirror.absolute()))}"] if mirror else []
-    settings += [f"device={device}"] if device else []
     command = ["snakemake", *_elsewhere(), "--cores", str(cores), *(option or ())]
     command += ["--dry-run"] if dry_run else []
-    command += ["--config", *settings]
+    command += ["--config", *settings_of(experiments, mirror, device)]
     say(shlex.join(command))
     with HandingOn() as signals:
         process = subprocess.Popen(
@@ -89,6 +86,20 @@ def run(
     if diverged := diverged_of(experiments):
         say(diverged)
     say("What came out, and where to look: fedatlas summary")
+
+
+def settings_of(experiments: list[str], mirror: Path | None, device: str | None) -> list[str]:
+    """Values of --config, which Snakemake reads as YAML."""
+    from fedatlas.files import canonical_json
+
+    settings = [f"experiments={canonical_json(experiments)}"]
+    if mirror:
+        folder = str(mirror.absolute())  # 2024_06 would be a number
+        if not re.fullmatch(r"[\w./-]+", folder):
+            # Snakemake takes quotes off both ends, so something else must stand there.
+            folder = f"!!str {json.dumps(folder, ensure_ascii=False)} #"
+        settings.append(f"mirror={folder}")
+    return settings + ([f"device={device}"] if device else [])
 
 
 def _say_what_would_run(lines: list[str], status: Callable[[], int]) -> int:

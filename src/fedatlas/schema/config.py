@@ -39,7 +39,7 @@ class WorkflowConfig(Model):
         if isinstance(mirror, str):
             return home_expanded(mirror)
         if isinstance(mirror, int | float):
-            raise ValueError("Snakemake read a number: write the folder's name as ./NAME")
+            raise ValueError("is no name of a folder in YAML: write it as ./NAME")
         return mirror
 
     @field_validator("device")
@@ -76,7 +76,7 @@ def load_config(config: Mapping[str, Any]) -> WorkflowConfig:
     """Validate the configuration that Snakemake merged; FEDATLAS_MIRROR stands in for `mirror`."""
     # Path variables are Snakemake's own.
     values = {key: value for key, value in config.items() if key != "pathvars"}
-    if not values.get("mirror"):
+    if values.get("mirror") in (None, ""):
         values["mirror"] = os.environ.get(MIRROR_VARIABLE) or None
     if isinstance(values.get("experiments"), str):
         values["experiments"] = [values["experiments"]]
