@@ -426,7 +426,7 @@ def lose_description(folder: Path) -> None:
         (keep_notes, r"notes/plan\.md is not as"),
         (keep_repository, r"\.git/refs is not as"),
         (change_readme, r"README\.md is not as"),
-        (lose_sums, "README.md, demo-a.parquet, demo-b.parquet and 3 more is not as"),
+        (lose_sums, r"\.gitattributes, README\.md, demo-a\.parquet and 4 more is not as"),
         (lose_description, "no folder that fedatlas published"),
     ],
 )
