@@ -45,7 +45,7 @@ class Forks:
             [sys.executable, str(HERE / "server.py"), self._address],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
         )
         assert self._server.stdout is not None and self._server.stdout.readline() == b"ready\n"
         programs = Path(self._folder.name) / "bin"

@@ -75,6 +75,7 @@ def run(command: dict[str, Any]) -> None:
     os.chdir(command["folder"])
     os.environ.clear()
     os.environ.update(command["environment"])
+    os.environ["PYTHONHASHSEED"] = "0"  # this process has it: none need start again for it
     sys.path[1:1] = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.argv = [command["program"], *command["arguments"]]
     if command["die"]:

@@ -10,7 +10,12 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.graphs import Graphs
 from fedatlas.schema.models import Model
-from fedatlas.schema.objectives import ClassificationObjective, Objective, PolyakObjective
+from fedatlas.schema.objectives import (
+    LINEAR_ONLY,
+    ClassificationObjective,
+    Objective,
+    PolyakObjective,
+)
 from fedatlas.schema.partitions import Partition
 from fedatlas.schema.runs import RunSpec
 
@@ -151,7 +156,9 @@ class Algorithm(Model, ABC):
             raise FedatlasError(f"{cls.title} does not work on graphs: remove 'graphs'")
         takes_classes = cls.on_graphs or partition.kind == "tiered"
         if isinstance(objective, ClassificationObjective) and not takes_classes:
-            raise FedatlasError(f"{cls.title} does not take the objective {objective.name} here")
+            raise FedatlasError(
+                f"{cls.title} does not take the objective {objective.name}: {LINEAR_ONLY}"
+            )
         if isinstance(objective, PolyakObjective) and not cls.on_graphs:
             raise FedatlasError(
                 f"{cls.title} does not take {objective.name}: only agents on graphs do"

@@ -96,7 +96,9 @@ def export_to_jobs(config: WorkflowConfig, folder: Path) -> None:
     run, so they must not be params.
     Jobs call `fedatlas` by name, which also works in a container. Here it lies beside the
     interpreter that runs the workflow, even if its environment is not activated.
+    One seed of hashes is for all: methods may go through sets of names.
     """
+    os.environ["PYTHONHASHSEED"] = "0"
     os.environ[DEVICE_VARIABLE] = config.device
     os.environ[CONFIG_VARIABLE] = str(folder.absolute())
     if config.mirror is not None:

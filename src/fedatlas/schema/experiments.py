@@ -22,7 +22,9 @@ from fedatlas.schema.inheritance import inherited_keys
 from fedatlas.schema.models import Model, in_full
 from fedatlas.schema.network_model import NetworkModel
 from fedatlas.schema.objectives import (
+    LINEAR_ONLY,
     AucObjective,
+    ClassificationObjective,
     LinearObjective,
     Objective,
     PolyakObjective,
@@ -339,6 +341,13 @@ class Experiment(Model):
 
     def _check_what_is_looked_at(self) -> None:
         """Runs must measure or count what claims, figure and selection look at."""
+        around_servers = (run for run in self.runs if not (self.graphs or self.runs[run].graphs))
+        for run in around_servers if self.trained else ():
+            of_classes = isinstance(self.objective_of(run), ClassificationObjective)
+            if of_classes and self.partition_of(run).kind == "horizontal":
+                raise ValueError(
+                    f"run '{run}' has the objective {self.objective_of(run).name}: {LINEAR_ONLY}"
+                )
         for what, named, measured, _ in self._looked_at():
             for measurement, run in product(measured if self.trained else (), named):
                 self._check_measured(what, measurement, run)

@@ -154,6 +154,15 @@ class AucObjective(Model):
         return f"{self.name}-{self.model}-{self.scores}"
 
 
+#: What to do where a method around a server is given a network.
+LINEAR_ONLY = (
+    "methods over clients around a server train linear models only, such as {name: logistic_l2, "
+    "weight: 1.0e-3}. Networks are trained by agents on 'graphs' (growing_samples_descent), over "
+    "silos (tdcd) and for auc_min_max (coda_plus); where they have no gradient_norm, state "
+    "'selection: {measurement: objective}'"
+)
+
+
 class ClassificationObjective(Model):
     """The mean cross-entropy of a network, F(x) = 1/N Σ_i f_i(x).
 
