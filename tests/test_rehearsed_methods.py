@@ -6,14 +6,28 @@ Scaffnew (Mishchenko et al. 2022, Algorithm 1) clients hold x⁰ from the start,
 rounds only. In MARINA (Gorbunov et al. 2021, Algorithm 1) clients move their own copy of the model.
 """
 
+import itertools
+import os
+import shutil
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from fedatlas import algorithms
+from fedatlas import cli
+from fedatlas.algorithms import algorithm_class
 from fedatlas.errors import FedatlasError
+from fedatlas.evaluation.costs import is_counted
+from fedatlas.plan.build import build_plan
+from fedatlas.schema.objectives import LinearObjective
+from fedatlas.training.loop import train
 from fedatlas.training.rehearsal import rehearse
-from small_federations import CLIENTS, LINEAR, LOCAL, small_shards, specification
+from outside_project import open_project
+from resuming import killed_and_resumed, without_times
+from small_federations import CLIENTS, LINEAR, LOCAL, PARTIES, small_shards, specification
+
+CONFIG = Path(__file__).parent.parent / "config"
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -239,17 +253,26 @@ def shards(tmp_path_factory):
 @pytest.fixture
 def written(tmp_path, monkeypatch):
     """The run of a method, whose file has one replacement."""
-    monkeypatch.setattr(algorithms, "__path__", [*algorithms.__path__, str(tmp_path)])
+    projects = itertools.count()
 
     def made(name, old="", new=""):
         source, hyper = SOURCES[name]
         assert old in source
-        (tmp_path / f"{name}.py").write_text(HEAD + source.replace(old, new, 1 if old else 0))
-        monkeypatch.delitem(sys.modules, f"fedatlas.algorithms.{name}", raising=False)
+        files = {f"methods/{name}.py": HEAD + source.replace(old, new, 1 if old else 0)}
+        open_project(tmp_path / f"project-{next(projects)}", files, monkeypatch)
         values = {"partition": CLIENTS, "objective": LINEAR, "graphs": None}
         return specification(name, **values, hyper_parameters=hyper)
 
     return made
+
+
+@pytest.fixture
+def config(tmp_path):
+    """A configuration without experiments."""
+    (tmp_path / "config" / "experiments").mkdir(parents=True)
+    for name in ("datasets.yaml", "papers.yaml"):
+        shutil.copy(CONFIG / name, tmp_path / "config")
+    return tmp_path / "config"
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -269,3 +292,141 @@ def test_few_of_many_clients_pass(seed, written, shards):
 def test_a_cheat_is_found(name, old, new, found, written, shards):
     with pytest.raises(FedatlasError, match=f"(?s){name}.py: .*{found}"):
         rehearse(written(name, old, new), shards)
+
+
+# ------------------------------------------------------------- what a method says of itself
+
+
+def test_who_does_not_wait_has_no_critical_path_and_goes_on_where_it_was_killed(
+    written, shards, tmp_path
+):
+    spec = written("fedbuff")
+    trace = train(spec, shards, tmp_path / "trace.nc")
+    network = "network(latency=0.1, bandwidth=1e6, gradient=1e-5)"
+    assert is_counted(trace, "bytes") and not is_counted(trace, network)
+    # Six models of seven numbers at the start; three deltas and three models in each of 7 rounds.
+    np.testing.assert_array_equal(trace["messages"][:, -1], 6 + 7 * 6)
+    np.testing.assert_array_equal(trace["bytes_up"][:, -1], 7 * 3 * 7 * 8)
+    np.testing.assert_array_equal(trace["bytes_down"][:, -1], (6 + 7 * 3) * 7 * 8)
+    resumed = killed_and_resumed((4, 9), spec, shards, tmp_path)
+    assert without_times(resumed).identical(without_times(trace))
+    for waits in ("False", "None"):
+        spec = written("fedbuff", "ClassVar[bool] = True", f"ClassVar[Any] = {waits}")
+        assert is_counted(train(spec, shards, tmp_path / "waits.nc"), network)
+        if waits == "False":
+            assert rehearse(spec, shards) == "does what a method promises"
+
+
+BUDGETS = """    probability: PositiveFloat
+
+    def budgets(self, exposure, iterations):
+        from fedatlas.privacy.accountants import Budget
+
+        spent = np.arange(1, iterations + 1) * exposure.samples * exposure.dimension
+        return {"own": Budget(0.1 * spent, 1e-6 + 0 * spent), "other": None}
+"""
+
+
+def test_budgets_of_methods_around_a_server_are_recorded(written, shards, tmp_path):
+    spec = written("scaffnew", "    probability: PositiveFloat\n", BUDGETS)
+    trace = train(spec, shards, tmp_path / "trace.nc")
+    # Ten samples of seven features each.
+    np.testing.assert_allclose(trace["epsilon"], [0.1 * 70 * np.array([0, 3, 6, 7])] * 2)
+    np.testing.assert_allclose(trace["delta"], [[0, 1e-6, 1e-6, 1e-6]] * 2)
+    assert trace.attrs["privacy_statement"] == "as the method itself accounts for it"
+    assert "epsilon" not in train(written("scaffnew"), shards, tmp_path / "none.nc")
+
+
+def test_budgets_are_refused_where_nothing_records_them():
+    class Private(algorithm_class("vfb2_sgd")):
+        def budgets(self, exposure, iterations):
+            return {}
+
+    with pytest.raises(FedatlasError, match="defines 'budgets', which are recorded of methods"):
+        Private.check_setting(PARTIES, LinearObjective(**LINEAR), None)
+
+
+EXPERIMENT = """
+paper: ours
+title: asynchronous
+source: ours
+dataset: breast-cancer
+partition: {kind: horizontal, assignment: shuffled, clients: 12, samples: 480}
+objective: {name: logistic_l2, weight: 1.0e-2}
+rounds: 7
+record_every: 1
+seeds: [0]
+runs:
+  fedbuff:
+    algorithm: fedbuff
+    hyper_parameters:
+      {clients_per_round: 3, concurrency: 6, local_steps: 1, local_step_size: 0.1}
+  fedavg:
+    algorithm: fedavg
+    hyper_parameters: {clients_per_round: 3, local_steps: 1, local_step_size: 0.1}
+figure: {measurement: objective, costs: [round, COST]}
+"""
+
+
+def test_an_experiment_asks_methods_for_what_they_count_only(config, tmp_path, monkeypatch):
+    network = '"network(latency=0.1, bandwidth=1e6, gradient=1e-5)"'
+    claim = """
+claims:
+  - id: faster
+    source: ours
+    statement: FedBuff is faster
+    test: {kind: cost_to_target, first: fedbuff, second: fedavg, relation: faster,
+      measurement: objective, target: 0.5, cost: COST}
+"""
+    alone = EXPERIMENT[: EXPERIMENT.index("  fedavg:")] + EXPERIMENT[EXPERIMENT.index("figure:") :]
+    files = {"methods/fedbuff.py": HEAD + FEDBUFF}
+    cases = [
+        (EXPERIMENT, network, None),
+        (alone, network, "the figure looks at network.*'fedbuff' .*: its clients do not wait"),
+        (EXPERIMENT + claim, network, "claim 'faster' looks at network.*'fedbuff' .*do not wait"),
+        (
+            EXPERIMENT,
+            "epsilon",
+            "the figure looks at epsilon, .*: it is not private, as its method has no 'b",
+        ),
+    ]
+    for number, (text, cost, fault) in enumerate(cases):
+        files["experiments/first.yaml"] = text.replace("COST", cost)
+        project = open_project(tmp_path / str(number), files, monkeypatch)
+        if fault is None:
+            build_plan(config, project)
+            continue
+        with pytest.raises(FedatlasError, match=rf"first\.yaml: {fault}"):
+            build_plan(config, project)
+
+
+CNN = """
+dataset: digits
+partition: {kind: horizontal, assignment: dirichlet, concentration: 0.3, clients: 10, test: 0.2}
+objective: {name: cross_entropy, model: cnn_8x8}
+"""
+
+
+def test_a_network_around_a_server_is_refused_by_one_message(config, tmp_path, monkeypatch):
+    start, end = EXPERIMENT.index("dataset:"), EXPERIMENT.index("rounds:")
+    text = EXPERIMENT[:start] + CNN + EXPERIMENT[end:].replace("COST", "bytes")
+    files = {"methods/fedbuff.py": HEAD + FEDBUFF, "experiments/first.yaml": text}
+    project = open_project(tmp_path / "project", files, monkeypatch)
+    told = r"'fedbuff' has .* cross_entropy: .* linear models only.*'graphs'.*tdcd.*selection: {me"
+    with pytest.raises(FedatlasError, match=told):
+        build_plan(config, project)
+
+
+def test_training_starts_under_one_hash_seed(monkeypatch):
+    """Sets of names then have one order; Python starts once more only where it must."""
+    started = []
+    monkeypatch.setattr(cli.os, "execv", lambda _, words: started.append(words[1:]))
+    monkeypatch.setattr(cli, "app", lambda: None)
+    for undone in ("signal", "freeze", "set_threshold"):
+        monkeypatch.setattr(cli.signal if undone == "signal" else cli.gc, undone, lambda *_: None)
+    for words, seed in ((["--verbose", "train", "x"], "7"), (["train"], "0"), (["list"], "7")):
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        monkeypatch.setattr(sys, "argv", ["fedatlas", *words])
+        cli.main()
+        assert os.environ["PYTHONHASHSEED"] == ("7" if words == ["list"] else "0")
+    assert started == [["-P", "-m", "fedatlas", "--verbose", "train", "x"]]

@@ -167,7 +167,7 @@ class Observation:
         """The server is sent rows, as many of every array; of workers, who all take part, all."""
         rows = given[0].shape[:1] if self.workers is None else (len(self.workers),)
         for array in given:
-            if array.ndim < 2 or array.shape[:1] != rows:
+            if len(array.shape) < 2 or array.shape[:1] != rows:
                 every = "as many of every array" if self.workers is None else f"{len(self.workers)}"
                 raise Finding(
                     f"{name} is given an array of shape {tuple(array.shape)}: give the rows "
