@@ -62,6 +62,8 @@ def chain(*layers: str) -> str:
         ("cnn_32x32", (3, 32, 32), 1),
         ("resnet18", (3, 16, 16), 10),
         ("sigmoid_unit", (1,), 1),
+        ("linear", (1, 4, 4), 1),
+        ("linear", (1, 4, 4), 2),
     ],
 )
 def test_the_networks_that_there_are_pass(name, shape, outputs):
@@ -88,7 +90,9 @@ def test_the_networks_that_there_are_pass(name, shape, outputs):
     ],
 )  # fmt: skip
 def test_networks_that_keep_to_the_rules_pass(add, result):
-    assert isinstance(checked_build(add("fine", result), SHAPE, 3)(), torch.nn.Module)
+    name = add("fine", result)
+    for outputs in (1, 3):
+        assert isinstance(checked_build(name, SHAPE, outputs)(), torch.nn.Module)
 
 
 def test_the_trial_leaves_no_trace(add):
@@ -135,6 +139,7 @@ def test_the_trial_leaves_no_trace(add):
         (chain("wide", "last", "nn.Softmin(-1)"), "ends in a softmax"),
         (chain("wide", "last", "nn.LogSoftmax(1)"), "ends in a log-softmax"),
         (chain("wide", "last", "nn.Sigmoid()"), "ends in a sigmoid"),
+        (f"nn.init.zeros_(last.weight); {chain('wide', 'last', 'nn.Softmax(1)')}", "in a softmax"),
         (f"{chain('wide', 'last')}.half()", r"'1\.weight' is torch\.float16, but .* in float32"),
         (chain("wide", "last.bfloat16()"), r"'2\.weight' is torch\.bfloat16, but .* in float32"),
         (chain("wide", "nn.Dropout(0.5).eval()", "last"), r"layer '2' is in evaluation mode.*eval"),

@@ -240,19 +240,19 @@ def _last_layer(module: "nn.Module", samples: "torch.Tensor") -> str:
     signs = torch.Generator().manual_seed(0)
     found = []
     for larger in _LARGER:
-        moved = {
-            name: larger * part * (torch.rand(part.shape, generator=signs) - 0.5).sign()
-            for name, part in module.named_parameters()
-        }
+        moved = {}
+        for name, part in module.named_parameters():
+            drawn = torch.rand(part.shape, generator=signs) - 0.5
+            # A last layer that starts as 0 would hide what follows it.
+            moved[name] = larger * torch.where(part == 0, drawn, part * drawn.sign())
         with torch.no_grad():
             found.append(torch.func.functional_call(module, moved, (samples,)))
     outputs = torch.cat(found)
     within = bool(((outputs >= 0) & (outputs <= 1)).all())
     if within and bool((outputs.sum(1) - 1).abs().max() < _AGREEMENT):
         return "softmax"
-    if bool(outputs.logsumexp(1).abs().max() < _AGREEMENT):
+    if outputs.shape[1] > 1 and bool(outputs.logsumexp(1).abs().max() < _AGREEMENT):
         return "log-softmax"
-    # Zeros are of a last layer that starts as 0.
     return "sigmoid" if within and bool(((outputs > 0) & (outputs < 1)).any()) else ""
 
 
