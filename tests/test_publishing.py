@@ -27,10 +27,12 @@ from atlas_factory import (
 )
 from fedatlas.atlas import exporting, publishing, results_atlas
 from fedatlas.atlas.citation import read_citation
+from fedatlas.atlas.compared import Comparison
 from fedatlas.atlas.data_card import data_card
 from fedatlas.atlas.exporting import point_places, write_table
 from fedatlas.atlas.publishing import Publication, publish
 from fedatlas.atlas.revision import revision
+from fedatlas.atlas.tables import ABOUT, INDEX, packed_index, unpacked_index
 from fedatlas.atlas.thinning import kept_records, thinned
 from fedatlas.cli import app
 from fedatlas.data.catalogue import load_catalogue
@@ -160,6 +162,53 @@ def test_damage_and_foreign_tables_are_named(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(FedatlasError, match="holds no atlas"):
         fedatlas.open_atlas(tmp_path / "empty")
+
+
+def a_parent(index):
+    index["stated"]["fedpage/.."] = {}
+
+
+def no_run(index):
+    del index["stated"]["fedpage/fedpage-first/page"]
+
+
+def rows_of_a_text(index):
+    index["traces"] = dict.fromkeys(index["traces"], "012")
+
+
+def nested(index):
+    for own in index["stated"].values():
+        own["title"] = {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (a_parent, "key 'stated.fedpage/.."),
+        (no_run, "states too little of fedpage/fedpage-first/page"),
+        (rows_of_a_text, "key 'traces.fedpage"),
+        (nested, "title.* must be"),
+        (dict.clear, "missing key 'stated'"),
+    ],
+)
+def test_an_index_that_no_export_wrote_is_refused_in_a_line(tmp_path, change, said):
+    file = exported(small_atlas(tmp_path / "atlas.nc"), tmp_path / "atlas.parquet")
+    table, metadata = pq.read_table(file), dict(pq.read_metadata(file).metadata)
+    index = unpacked_index(metadata[INDEX])
+    change(index)
+    stated = {INDEX: packed_index(index), ABOUT: metadata[ABOUT]}
+    pq.write_table(table.replace_schema_metadata(stated), file)
+    with pytest.raises(FedatlasError, match=rf"^{re.escape(str(file))}: index.*{said}") as told:
+        fedatlas.open_atlas(file)
+    assert "\n" not in str(told.value)
+
+
+def test_a_strangers_titles_command_no_terminal_of_a_notebook(tmp_path):
+    own = fedatlas.compare(small_atlas(tmp_path / "atlas.nc"), "gradient_norm", "round", 0.1)
+    titles = np.full(own.dataset.sizes["run"], "\x1b]0;t\x07<b>")
+    found = Comparison(own.dataset.assign_coords(title=("run", titles)))
+    assert "\x1b" not in repr(found) and "0;t" in repr(found)
+    assert "<b>" not in found._repr_html_()
 
 
 # --- fewer records ---

@@ -10,6 +10,7 @@ from fedatlas.atlas.cells import OF_DIFFERENT_DELTA, cost_cell, delta_suffix, di
 from fedatlas.atlas.measured import RunName, names_told
 from fedatlas.evaluation.evidence import target_name
 from fedatlas.evaluation.levels import log_target
+from fedatlas.plain_text import printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +86,8 @@ class Comparison:
         return pd.DataFrame(columns).set_index("run")
 
     def __repr__(self) -> str:
-        return "\n".join([self._heading(), self.table().to_string(), *self.remarks()])
+        lines = [self._heading(), self.table().to_string(), *self.remarks()]
+        return printable("\n".join(lines))
 
     def remarks(self) -> list[str]:
         """Which runs are stale; what is foreign about published ones, or not comparable."""

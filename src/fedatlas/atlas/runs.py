@@ -9,6 +9,7 @@ import xarray as xr
 
 from fedatlas.atlas.costs import with_costs
 from fedatlas.errors import FedatlasError, similar
+from fedatlas.plain_text import printable
 from fedatlas.schema.names import is_named
 from fedatlas.traces.trace import judged
 
@@ -122,7 +123,7 @@ class Atlas(Mapping[str, xr.DataTree], ABC):
 
     def __repr__(self) -> str:
         told = [f"{paper}: {', '.join(self.names(paper))}" for paper in self]
-        return "\n".join([f"atlas {self.path}", *told])
+        return printable("\n".join([f"atlas {self.path}", *told]))
 
     def __enter__(self) -> "Atlas":
         return self

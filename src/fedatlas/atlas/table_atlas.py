@@ -16,10 +16,11 @@ import xarray as xr
 from fedatlas.atlas.checksums import NAME as SUMS
 from fedatlas.atlas.checksums import check_sums
 from fedatlas.atlas.runs import ListedAtlas
-from fedatlas.atlas.tables import ABOUT, FORMAT, INDEX, SUFFIX, unpacked_index
+from fedatlas.atlas.tables import ABOUT, FORMAT, INDEX, SUFFIX, Index, unpacked_index
 from fedatlas.errors import FedatlasError
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.schema.models import validated
 from fedatlas.traces.trace import build_trace
 
 # Of one group of rows, unpacked; ours have a few tens of MB.
@@ -58,8 +59,8 @@ class TableAtlas(ListedAtlas):
             about, index, self._ends[file] = _metadata(file)
             thinned.add(about["thinned"])
             # Parts of one experiment both state it.
-            stated |= index["stated"]
-            for place, numbers in index["traces"].items():
+            stated |= index.stated
+            for place, numbers in index.traces.items():
                 if place in self._rows:
                     raise FedatlasError(
                         f"{file}: holds {place}, which {self._rows[place].file} holds, too; "
@@ -115,7 +116,7 @@ def _folders(path: Path, files: list[Path]) -> list[Path]:
     return sorted({file.parent for file in (*files, *listed)})
 
 
-def _metadata(file: Path) -> tuple[Mapping[str, Any], Mapping[str, Any], list[int]]:
+def _metadata(file: Path) -> tuple[Mapping[str, Any], Index, list[int]]:
     """What the table is about, its index, and the rows up to the end of each group."""
     with _naming(file):
         stored = pq.read_metadata(file)
@@ -130,7 +131,16 @@ def _metadata(file: Path) -> tuple[Mapping[str, Any], Mapping[str, Any], list[in
         if any(group.total_byte_size > _MOST_BYTES for group in groups):
             raise ValueError(f"claims more than {_MOST_BYTES} bytes in a group of rows")
         ends = list(accumulate(group.num_rows for group in groups))
-        return about, unpacked_index(found[INDEX]), ends
+        return about, _index(file, found[INDEX]), ends
+
+
+def _index(file: Path, packed: bytes) -> Index:
+    unpacked = unpacked_index(packed)
+    try:
+        return validated(Index, unpacked, f"{file}: index")
+    except FedatlasError as error:  # names each of thousands of traces
+        first = str(error).partition("\n")[0]
+        raise FedatlasError(f"{first}; fetch it again, or do not trust it") from None
 
 
 def _group(file: Path, group: int) -> pa.Table:

@@ -9,9 +9,12 @@ of experiments, runs and traces, from which `open_atlas` makes the traces again.
 import base64
 import json
 import zlib
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
+
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from fedatlas.errors import FedatlasError
+from fedatlas.schema.models import Model
 
 FORMAT = "fedatlas table 1"
 SUFFIX = ".parquet"
@@ -48,6 +51,31 @@ KEYS = {
     "values_digest": Described("digest of the trace's values as they were measured"),
     "optimum": Described("f* of the seed, where sub-optimality is measured", "float64"),
 }
+
+
+# Names of a paper, an experiment, a run and a point, of which none begins with a dot.
+_Place = Annotated[str, Field(pattern=r"^[^/.][^/]*(/[^/.][^/]*)*$")]
+_Attribute = str | int | float
+
+
+class Index(Model):
+    """What a table states of experiments, runs and traces, and which rows are a trace's.
+
+    traces: place → its first row, its numbers of seeds and of records.
+    """
+
+    stated: dict[_Place, dict[str, _Attribute | list[_Attribute]]]
+    traces: dict[_Place, tuple[NonNegativeInt, PositiveInt, PositiveInt]]
+
+    @model_validator(mode="after")
+    def _every_trace_has_a_run(self) -> Self:
+        for place in self.traces:
+            run = place.rpartition("/")[0]
+            experiment = run.rpartition("/")[0]
+            known = {place, run, experiment} <= self.stated.keys() and place.count("/") == 3
+            if not known or not {"selected", "title"} <= self.stated[run].keys():
+                raise ValueError(f"states too little of {place}")
+        return self
 
 
 def packed_index(index: dict[str, Any]) -> bytes:
