@@ -21,7 +21,7 @@ def commands() -> dict[str, str]:
     """The shell command of every rule, by its first words."""
     found = {}
     for file in RULES.glob("*.smk"):
-        for block in re.findall(r"shell:\n((?: +\".*\"\n)+)", file.read_text()):
+        for block in re.findall(r"shell:.*\n((?: +\".*\"\n)+)", file.read_text()):
             command = "".join(re.findall(r'"(.*)"', block)).replace("\\\\", "\\")
             found[" ".join(command.split()[:2])] = command
     return found
