@@ -177,6 +177,37 @@ class Marina(HorizontalAlgorithm):
         return State(x, state.g + change.mean(0))
 """
 
+LAZY = '''
+@dataclass(frozen=True)
+class State:
+    x: Any
+    g: Any
+    own: Any  # (N, d), what each client sent last
+
+class Lazy(HorizontalAlgorithm):
+    """Clients send what has changed enough: in a round all of them, some or none."""
+    title: ClassVar[str] = "LAG-WK"
+    source: ClassVar[str] = "Chen et al. 2018, Algorithm 1, with a constant threshold"
+    step_size: PositiveFloat
+
+    @property
+    def effective_step_size(self):
+        return self.step_size
+
+    def start(self, problem, network, x0):
+        return State(x0, 0 * x0, problem.zeros(problem.clients, problem.dimension))
+
+    def round(self, state, problem, network, random):
+        everyone = np.arange(problem.clients)
+        (x,) = network.broadcast(state.x, to=everyone)
+        g = problem.gradient(x, problem.minibatches(random, everyone, None))
+        changed = ((g - state.own) ** 2).sum(1) > 1e-4
+        (change,) = network.gather((g - state.own)[changed])
+        own = np.where(changed[:, None], g, state.own)
+        mean = state.g + change.sum(0) / problem.clients
+        return State(state.x - self.step_size * mean, mean, own)
+'''
+
 ONE_SHOT = '''
 @dataclass(frozen=True)
 class State:
@@ -207,6 +238,7 @@ SOURCES = {
     "scaffnew": (SCAFFNEW, {"clients_per_round": 12, "step_size": 0.1, "probability": 0.1}),
     "marina": (MARINA, {"clients_per_round": 12, "step_size": 0.1}),
     "one_shot": (ONE_SHOT, LOCAL),
+    "lazy": (LAZY, {"clients_per_round": 12, "step_size": 0.1}),
 }
 
 # What makes a correct method cheat, and what is found.
@@ -238,6 +270,7 @@ CHEATS = [
         *("marina", "change.mean(0))", "change.mean(0) + np.random.normal())"),
         "two rehearsals under one seed",
     ),
+    ("lazy", "(x,) = network.broadcast(state.x, to=everyone)", "x = state.x", UNSENT),
     ("one_shot", "(sent,) = network.gather(own)", "sent = own", "the server is sent nothing"),
     (
         *("one_shot", "state.k == 5:", "state.k % 4 == 3:\n            own = own + x", UNSENT),

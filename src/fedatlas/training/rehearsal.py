@@ -397,7 +397,7 @@ def _changed(first: Carried, second: Carried) -> np.ndarray:
         np.isclose(one, other, rtol=0, atol=_rounding(one), equal_nan=True)
         for one, other in zip(first.given, second.given, strict=True)
     ]
-    return ~np.all([one.reshape(len(one), -1).all(1) for one in same], axis=0)
+    return ~np.all([one.all(axis=tuple(range(1, one.ndim))) for one in same], axis=0)
 
 
 def _rounding(array: np.ndarray) -> float:
