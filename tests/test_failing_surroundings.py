@@ -340,7 +340,7 @@ def test_a_damaged_shard_is_named(world, tmp_path, spec):
         assert content != whole
         file.write_bytes(content)
         outcome = run(world, arguments, tmp_path / "log.txt")
-        remedy = f"Delete the folder {file.parent} and run again."
+        remedy = f"Move the folder {file.parent} away and run again."
         one_line(outcome, f"{file}: is damaged or was replaced", remedy)
         assert list(output.iterdir()) == []
     file.write_bytes(whole)
@@ -357,14 +357,14 @@ def test_shards_of_another_data_set_are_refused(world, tmp_path):
     (folder / "manifest.json").write_text(json.dumps(manifest | {"dataset": "digits"}))
     place = f"train/{folder.name}"
     outcome = run(world, train(inputs, output), tmp_path / "log.txt")
-    one_line(outcome, f"describes digits/{place}, but breast-cancer/{place} is needed. Delete the")
+    one_line(outcome, f"describes digits/{place}, but breast-cancer/{place} is needed. Move the")
     (folder / "manifest.json").write_text(json.dumps(manifest))
     shutil.copy(shard_folder(inputs, VERTICAL) / "silo-0.parquet", folder)
     outcome = run(world, train(inputs, output), tmp_path / "log.txt")
     one_line(outcome, f"{folder / 'silo-0.parquet'}: is damaged or was replaced")
     (folder / "manifest.json").write_text("[]")
     outcome = run(world, train(inputs, output), tmp_path / "log.txt")
-    one_line(outcome, "manifest.json: is damaged or no manifest of shards. Delete the folder")
+    one_line(outcome, "manifest.json: is damaged or no manifest of shards. Move the folder")
     assert list(output.iterdir()) == []
 
 

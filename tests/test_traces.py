@@ -1,9 +1,13 @@
 """The trace file: what it describes, that it survives a round trip, what is refused."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import h5py
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 from hypothesis import given
@@ -17,6 +21,7 @@ from fedatlas.schema.runs import RecordEvery
 from fedatlas.traces.netcdf import write_netcdf
 from fedatlas.traces.seal import seal
 from fedatlas.traces.trace import FORMAT, build_trace, read_trace, record_schedule, write_trace
+from fedatlas.training import checkpoints
 from trace_factory import auroc_trace, falling_trace, linear_trace, make_trace, tiered_trace
 
 
@@ -126,7 +131,7 @@ def test_a_file_that_is_no_netcdf_is_refused_by_name(tmp_path: Path, content: by
     with pytest.raises(FedatlasError, match=r"run\.nc: there is no such file"):
         read_trace(path)
     path.write_bytes(content)
-    with pytest.raises(FedatlasError, match=r"run\.nc.*not a readable.*Delete it"):
+    with pytest.raises(FedatlasError, match=r"run\.nc.*not a readable.*Name another file"):
         read_trace(path)
 
 
@@ -147,3 +152,46 @@ def test_a_foreign_netcdf_file_is_refused_by_name(tmp_path: Path, stated: str | 
     write_netcdf(xr.Dataset({"rain": ("day", [1.0, 2.0])}, attrs=attributes), path)
     with pytest.raises(FedatlasError, match=r"weather\.nc.*is not a trace of this version"):
         read_trace(path)
+
+
+# Each is read where the memory for its array is missing, and once more where it is there.
+_IN_LITTLE_MEMORY = """
+import resource, sys
+from pathlib import Path
+import h5py, netCDF4, pyarrow.parquet, xarray
+from fedatlas.data.parquet import open_parquet, read_rows
+from fedatlas.errors import FedatlasError
+from fedatlas.traces.trace import read_trace
+from fedatlas.training import checkpoints
+
+def prepared(path):
+    with open_parquet(path) as file:
+        return read_rows(file)
+
+folder = Path(sys.argv[1])
+def resumed(path):
+    return checkpoints.load(path, {})
+
+readers = {"a.nc": read_trace, "a.parquet": prepared, "a.npz": resumed}
+for name, read in readers.items():
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (10 << 20), -1))
+    try:
+        print(name, "read" if read(folder / name) else "nothing")
+    except FedatlasError as error:
+        print(error)
+    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+    assert read(folder / name)
+"""
+
+
+def test_a_sound_file_is_not_called_damaged_where_memory_runs_out(tmp_path):
+    numbers = np.ones(2_000_000)
+    large = xr.Dataset({"a": ("record", numbers)}, attrs={"format": FORMAT})
+    write_netcdf(large, tmp_path / "a.nc")
+    pq.write_table(pa.table({"a": numbers}), tmp_path / "a.parquet", use_dictionary=False)
+    checkpoints.save(tmp_path / "a.npz", {}, {}, {"a": numbers})
+    command = [sys.executable, "-c", _IN_LITTLE_MEMORY, str(tmp_path)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    for name, line in zip(("a.nc", "a.parquet", "a.npz"), told, strict=True):
+        assert f"{name}: cannot be read now (" in line and "may be sound" in line

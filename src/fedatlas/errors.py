@@ -1,6 +1,7 @@
-"""The one exception that users see."""
+"""The one exception that users see, and one kind of it."""
 
 import difflib
+import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -16,6 +17,28 @@ class FedatlasError(Exception):
 
     def __str__(self) -> str:
         return printable(super().__str__())
+
+
+class NotReadNowError(FedatlasError):
+    """A file that may be sound could not be read, as where memory ran out."""
+
+    def __init__(self, path: object, reason: object) -> None:
+        super().__init__(
+            f"{path}: cannot be read now ({reason}). The file may be sound: give the process more "
+            "memory, or run again"
+        )
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether memory, threads or open files ran out, which says nothing of what was read."""
+    numbers = (errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE)
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) in numbers:
+        return True
+    return any(sign in str(error).lower() for sign in _SHORTAGES)
+
+
+# What libraries say that raise errors of their own: Arrow, HDF5, C++.
+_SHORTAGES = ("malloc of", "memory allocation failed", "allocate memory", "bad_alloc", "thread:")
 
 
 def similar(name: str, known: Iterable[str]) -> str:

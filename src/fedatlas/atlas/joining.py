@@ -78,7 +78,7 @@ def join_traces(
             if selected not in run.points:
                 raise FedatlasError(
                     f"{run.selected_in}: its selection has no run '{run.name}' at one of its "
-                    f"points (but {selected}). Delete its selection.json and run again."
+                    f"points (but {selected}). Move its selection.json away and run again."
                 )
             attributes[f"{place}/{run.name}"] = {
                 "title": run.title,
@@ -91,8 +91,7 @@ def join_traces(
         found = {file for file in own.rglob("*.nc") if not file.name.startswith(".")}
         for file in sorted(found.difference(traces.values())):
             _LOG.warning(
-                "%s: left out: no selected run has this grid point. Delete it if it is a leftover "
-                "of an older configuration.",
+                "%s: left out: no selected run has this grid point",
                 file,
             )
     _write(output, attributes, traces)
@@ -210,7 +209,7 @@ def _checked_trace(trace: h5py.File, place: str, file: Path) -> h5py.Group:
     if own != place.removeprefix("/"):
         raise FedatlasError(
             f"{file}: holds the trace {own}, but stands where {place.removeprefix('/')} belongs. "
-            "Delete it and run again."
+            "Move it to its own place, or elsewhere, and run again."
         )
     return trace
 
@@ -222,7 +221,7 @@ def _checked_paper(atlas: h5py.File, file: Path) -> h5py.Group:
     if list(papers) != [name.encode()]:
         raise FedatlasError(
             f"{file}: holds {', '.join(atlas) or 'nothing'}, but must hold the paper "
-            f"{name} only. Delete it and run again."
+            f"{name} only. Move it away and run again."
         )
     return atlas[name]
 

@@ -38,7 +38,7 @@ class NetcdfAtlas(Atlas):
         if found != FORMAT:
             raise FedatlasError(
                 f"{self.path}: is not an atlas of this version (its format is {found!r}, expected "
-                f"{FORMAT!r}). Name results/atlas/atlas.nc, or delete it and run again."
+                f"{FORMAT!r}). Name an atlas, such as results/atlas/atlas.nc"
             )
 
     def names(self, place: str = "") -> list[str]:

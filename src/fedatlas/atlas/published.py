@@ -123,5 +123,5 @@ def _last_rise(run: str, from_horizon: int, file: Path) -> str:
 
 def _cases(run: str, file: Path) -> list[Any]:
     budgets = read_budgets(file)
-    with named(file, ". Delete it and run again."):
+    with named(file, ". Move it away and run again."):
         return cases_of(budgets, run)

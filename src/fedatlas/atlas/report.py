@@ -78,14 +78,14 @@ def _outcome(experiment: SelectedExperiment, results: Path) -> _Outcome:
 def _read_selection(path: Path) -> dict[str, Any]:
     record = read_json(path)
     if not isinstance(record, dict) or not isinstance(record.get("runs"), dict):
-        raise FedatlasError(f"{path}: holds no selection. Delete it and run again.")
+        raise FedatlasError(f"{path}: holds no selection. Move it away and run again.")
     return record
 
 
 def _read_table(path: Path) -> Sequence[Mapping[str, str]]:
     rows = read_rows(path)
     if not rows or not {"run", "selected", "seeds", "diverged_seeds"} <= set(rows[0]):
-        raise FedatlasError(f"{path}: holds no table of results. Delete it and run again.")
+        raise FedatlasError(f"{path}: holds no table of results. Move it away and run again.")
     return rows
 
 
@@ -257,7 +257,7 @@ def _verdict_on(number: PublishedNumber, outcome: _Outcome) -> str:
     if len(found) != 1:
         raise FedatlasError(
             f"results/experiments/{outcome.experiment.name}/claims.csv: has {len(found)} verdicts "
-            f"on '{claim}', where one is expected. Delete it and run again."
+            f"on '{claim}', where one is expected. Move it away and run again."
         )
     return text(found[0])
 

@@ -95,7 +95,7 @@ def _selected(record: Path) -> dict[str, str]:
     try:
         return {run: entry["selected"] for run, entry in found["runs"].items()}
     except (TypeError, KeyError, AttributeError):
-        raise FedatlasError(f"{record}: holds no selection. Delete it and run again.") from None
+        raise FedatlasError(f"{record}: holds no selection. Move it away and run again.") from None
 
 
 def _attributes_and_variables(file: Path) -> tuple[dict[str, Any], set[str]]:
@@ -107,7 +107,10 @@ def _attributes_and_variables(file: Path) -> tuple[dict[str, Any], set[str]]:
         variables = {name.decode() for name in names_in(opened.id)}
     own = (file.parents[2].name, file.parent.name, file.stem)
     if tuple(found.get(key) for key in ("experiment", "run", "point")) != own:
-        raise FedatlasError(f"{file}: holds another trace than its place says. Delete it.")
+        raise FedatlasError(
+            f"{file}: holds another trace than its place says: {found.get('experiment')}/"
+            f"{found.get('run')}/{found.get('point')}. Move it to its own place, or elsewhere."
+        )
     return found, variables
 
 

@@ -17,7 +17,7 @@ from fedatlas.atlas.checksums import NAME as SUMS
 from fedatlas.atlas.checksums import check_sums
 from fedatlas.atlas.runs import ListedAtlas
 from fedatlas.atlas.tables import ABOUT, FORMAT, INDEX, SUFFIX, Index, unpacked_index
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, NotReadNowError, is_shortage
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.schema.models import validated
@@ -160,6 +160,8 @@ def _naming(file: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise FedatlasError(f"{file}: there is no such file") from None
     except Exception as error:  # pyarrow, zlib and JSON raise anything of damage
+        if is_shortage(error):
+            raise NotReadNowError(file, error) from error
         raise FedatlasError(
             f"{file}: cannot be read as a table of traces ({error}); fetch it again"
         ) from error

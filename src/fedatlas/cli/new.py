@@ -142,5 +142,5 @@ def _filled(template: str, **names: str) -> str:
 
 def _write(file: Path, text: str) -> None:
     if file.exists():
-        raise FedatlasError(f"{file}: exists; it is left as it is. Use another name, or remove it")
+        raise FedatlasError(f"{file}: exists; it is left as it is. Use another name")
     write_text(file, text)

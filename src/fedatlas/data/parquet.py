@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, NotReadNowError, is_shortage
 
 METADATA_KEY = b"fedatlas"
 PREPARED_KEYS = ("dataset", "split", "rows", "features", "layout")
@@ -29,11 +29,13 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
         raise FedatlasError(f"{path}: no such file") from error
     except PermissionError as error:
         raise FedatlasError(f"{path}: cannot be read: permission denied") from error
-    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as error:
+    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, MemoryError) as error:
+        if is_shortage(error):
+            raise NotReadNowError(path, error) from error
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise FedatlasError(
             f"{path}: is truncated, damaged or no Parquet file ({reason}); "
-            "delete it and make it again"
+            "move it away and run again"
         ) from error
 
 

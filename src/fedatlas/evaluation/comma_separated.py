@@ -9,6 +9,7 @@ from typing import TypeVar
 from fedatlas.errors import FedatlasError
 
 R = TypeVar("R")
+_REMEDY = "Name another file; if it is a result, move it away and run again."
 
 
 def to_csv(rows: Sequence[Mapping[str, object]], columns: Sequence[str] | None = None) -> str:
@@ -26,21 +27,19 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> list[dict[str
         with path.open(encoding="utf-8", newline="") as stream:
             reader = csv.DictReader(stream)
             if columns and tuple(reader.fieldnames or ()) != tuple(columns):
-                raise FedatlasError(
-                    f"{path}: expected the columns {', '.join(columns)}. Delete it and run again."
-                )
+                raise FedatlasError(f"{path}: expected the columns {', '.join(columns)}. {_REMEDY}")
             rows = []
             for row in reader:
                 # A row of another length has None for a key or for a value.
                 if None in row or None in row.values():
                     raise FedatlasError(
-                        f"{path}: the row that ends in line {reader.line_num} is not whole. Delete "
-                        "the file and run again."
+                        f"{path}: the row that ends in line {reader.line_num} is not whole. "
+                        f"{_REMEDY}"
                     )
                 rows.append(row)
             return rows
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise FedatlasError(f"{path}: cannot be read: {error}. Delete it and run again.") from None
+        raise FedatlasError(f"{path}: cannot be read: {error}") from None
 
 
 def parse_rows(
@@ -50,4 +49,4 @@ def parse_rows(
     try:
         return [parse(row) for row in read_rows(path, columns)]
     except ValueError as error:
-        raise FedatlasError(f"{path}: {error}. Delete the file and run again.") from None
+        raise FedatlasError(f"{path}: {error}. {_REMEDY}") from None

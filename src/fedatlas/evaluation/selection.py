@@ -234,7 +234,7 @@ def _tuned(
     except (KeyError, TypeError, ValueError):
         raise FedatlasError(
             f"--tuning: the record of the experiment that tunes '{run}' chooses no point for it. "
-            "Delete that selection.json and run again."
+            "Move that selection.json away and run again."
         ) from None
     return _entry(tuned, list(tried_by_any.values()))
 

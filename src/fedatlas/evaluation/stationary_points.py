@@ -73,7 +73,8 @@ def read_surface(path: Path) -> Surface:
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         keys = ", ".join(field.name for field in fields(Surface))
         raise FedatlasError(
-            f"{path}: is no landscape, a JSON object of {keys} ({error}). Delete it and run again."
+            f"{path}: is no landscape, a JSON object of {keys} ({error}). Move it away and run "
+            "again."
         ) from None
 
 

@@ -43,7 +43,9 @@ def _contents(folder: Path) -> Mapping[str, Mapping[str, str]]:
     if not isinstance(found, dict) or not all(
         isinstance(made, dict) and {"code", "digest"} <= made.keys() for made in found.values()
     ):
-        raise FedatlasError(f"{contents}: holds no contents of an atlas. Delete it and run again.")
+        raise FedatlasError(
+            f"{contents}: holds no contents of an atlas. Move it away and run again."
+        )
     return found
 
 

@@ -22,9 +22,9 @@ class State(StrEnum):
     UNREADABLE = "unreadable"
 
 
-MAKE_AGAIN = "delete it and run snakemake again"
+MAKE_AGAIN = "move it away and run snakemake again"
 RUN_AGAIN = "run snakemake again"
-LEFTOVER = "delete it if it is a leftover of an older configuration"
+LEFTOVER = "keep it if what it belongs to was renamed and gets its name back, else move it away"
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class Inputs:
             digests = vouched_digests(files, dataset, split, partition)
         except FedatlasError as error:
             self.damaged.add(folder)
-            remedy = "delete the folder and run snakemake again"
+            remedy = "move the folder away and run snakemake again"
             yield damaged("manifest", str(error), remedy)
             return
         self.digests.update(zip(files, digests, strict=True))
@@ -106,7 +106,7 @@ class Inputs:
         else:
             detail = f"cut from other data than {split}.parquet: {short(recorded)} → {short(found)}"
             # Nothing vouches for a Parquet file's footer: the prepared file may be at fault.
-            remedy = "delete the folder and the prepared file, and run snakemake again"
+            remedy = "move the folder and the prepared file away, and run snakemake again"
             yield stale("prepared", detail, remedy)
 
     def check_prepared(self, file: Path) -> Iterator[Finding]:
@@ -149,7 +149,7 @@ def _read_through(file: Path) -> FedatlasError | None:
             metadata = read_metadata(opened, file, PREPARED_KEYS)
             place = [metadata["dataset"], metadata["split"]]
             if place != [file.parent.name, file.stem]:
-                return FedatlasError(f"{file}: holds {'/'.join(map(str, place))}. Delete it.")
+                return FedatlasError(f"{file}: holds {'/'.join(map(str, place))}")
             for _ in opened.iter_batches(batch_size=1024):
                 pass
     except FedatlasError as error:

@@ -61,8 +61,7 @@ def places_in(file: Path) -> dict[str, Place]:
         if found == ATLAS_FORMAT:
             return {group.strip("/"): Place(file, group) for group in _points(opened)}
     raise FedatlasError(
-        f"{file}: is neither a trace nor an atlas of this version (its format is {found!r}). "
-        "Delete it and run again."
+        f"{file}: is neither a trace nor an atlas of this version (its format is {found!r})"
     )
 
 
@@ -89,7 +88,7 @@ def _attributes(group: Any, place: Place) -> dict[str, Any]:
     if not isinstance(group, h5py.Group) or text_of(group, "format") != TRACE_FORMAT:
         raise FedatlasError(
             f"{place}: is not a trace of this version (expected the format {TRACE_FORMAT!r}). "
-            "Delete it and run again."
+            "Move it away and run again."
         )
     found = {
         name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
@@ -116,5 +115,5 @@ def _check_shapes(variables: dict[str, np.ndarray], place: Place) -> None:
     if not whole or any(shape != own.get(name, seeds + records) for name, shape in shapes.items()):
         raise FedatlasError(
             f"{place}: is no whole trace: it needs seeds, records, a status by seed, and all else "
-            "by both. Delete it and run again."
+            "by both. Move it away and run again."
         )

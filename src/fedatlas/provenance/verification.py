@@ -5,10 +5,10 @@ from functools import partial
 from pathlib import Path
 
 from fedatlas.data.checksums import LOCK
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, NotReadNowError
 from fedatlas.plan.build import Plan, build_sound_plan
 from fedatlas.projects import projects
-from fedatlas.provenance.findings import MAKE_AGAIN, Checked, Finding, State
+from fedatlas.provenance.findings import MAKE_AGAIN, RUN_AGAIN, Checked, Finding, State
 from fedatlas.provenance.inputs import Inputs
 from fedatlas.provenance.trace_checks import Traces
 
@@ -41,6 +41,8 @@ def _checked(results: Path, check: Check) -> Checked:
     kind, file, look = check
     try:
         findings = list(look())
+    except NotReadNowError as error:
+        findings = [Finding(State.UNREADABLE, "reading", str(error), RUN_AGAIN)]
     except FedatlasError as error:
         detail = str(error).removeprefix(f"{file}: ")
         findings = [Finding(State.UNREADABLE, "reading", detail, MAKE_AGAIN)]

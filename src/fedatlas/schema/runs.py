@@ -128,7 +128,7 @@ class RunSpec(Model):
         except (KeyError, TypeError, AttributeError):
             raise FedatlasError(
                 f"{self.name}: is tuned in {self.tuned_in}, whose selection chooses no point for "
-                f"the run '{self.run}'. Delete that selection.json and run again."
+                f"the run '{self.run}'. Move that selection.json away and run again."
             ) from None
         if not tried:
             raise FedatlasError(

@@ -20,7 +20,7 @@ def vouched_digests(
     checksum: only these digests find damage to it.
     """
     folder = files[0].parent
-    remedy = f"Delete the folder {folder} and run again."
+    remedy = f"Move the folder {folder} away and run again."
     manifest = folder / "manifest.json"
     if not manifest.exists():
         raise FedatlasError(

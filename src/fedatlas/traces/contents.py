@@ -11,11 +11,13 @@ from fedatlas.traces.seal import check_seal, readable
 
 # Of a group's values, where the file is smaller: most traces and files of budgets have a few MB.
 _MOST_BYTES = 1 << 30
+# By h5py, of damage and where memory runs out.
+_RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, MemoryError)
 
 
 def naming(path: Path) -> AbstractContextManager[None]:
     """What h5py raises of damage within the block names the file."""
-    return readable(path, OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError)
+    return readable(path, *_RAISED)
 
 
 @contextmanager

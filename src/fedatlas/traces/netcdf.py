@@ -39,5 +39,5 @@ def check_format(path: Path, found: object, expected: str, what: str) -> None:
     if found != expected:
         raise FedatlasError(
             f"{path}: is not {what} of this version (its format is {found!r}, expected "
-            f"{expected!r}). Delete it and run again."
+            f"{expected!r}). Move it away and run again."
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedatlas.errors import FedatlasError
+from fedatlas.errors import FedatlasError, NotReadNowError
 
 _MARK = b"\nfedatlas seal sha256 "
 _LENGTH = len(_MARK) + 64 + 1
@@ -27,7 +27,11 @@ def seal(path: Path) -> None:
 
 @contextmanager
 def readable(path: Path, *errors: type[Exception]) -> Iterator[None]:
-    """Name the file where one of these errors shows that it cannot be read."""
+    """Name the file where one of these errors shows that it cannot be read.
+
+    What is read is sealed, so not damaged by accident: where libraries fail, memory may have run
+    out, which netCDF calls "Unknown file format" or "HDF error".
+    """
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
@@ -35,8 +39,10 @@ def readable(path: Path, *errors: type[Exception]) -> Iterator[None]:
     except (IsADirectoryError, PermissionError) as error:
         raise FedatlasError(f"{path}: cannot be read: {error.strerror}") from None
     except errors as error:
+        if isinstance(error, OSError | RuntimeError | MemoryError):
+            raise NotReadNowError(path, error) from error
         raise FedatlasError(
-            f"{path}: not a readable netCDF file ({error}). Delete it and run again."
+            f"{path}: holds no trace or atlas ({error}). Move it away and run again."
         ) from error
 
 
@@ -49,13 +55,14 @@ def check_seal(path: Path) -> None:
             found = stream.read()
         if not (found.startswith(_MARK) and found.endswith(b"\n")):
             raise FedatlasError(
-                f"{path}: is not a readable netCDF file of fedatlas: it has no seal at its end. It "
-                "was cut off, or another program wrote it. Delete it and run again."
+                f"{path}: is not a readable netCDF file of fedatlas: it has no seal at its end. "
+                "Another program wrote it, or it was cut off. Name another file; if it is a result "
+                "of the workflow, move it away and run again."
             )
         if found != _MARK + _digest(path, size - _LENGTH) + b"\n":
             raise FedatlasError(
                 f"{path}: is damaged or was changed since it was written: its seal does not match. "
-                "Delete it and run again."
+                "Move it away and run again."
             )
 
 

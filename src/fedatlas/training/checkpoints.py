@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedatlas.arithmetic.client_rows import ClientRows
+from fedatlas.errors import NotReadNowError, is_shortage
 from fedatlas.files import canonical_json, write_atomically
 
 FORMAT = "fedatlas checkpoint 3"
@@ -49,7 +50,8 @@ def load(
     """Header and arrays of a whole file of this identity, or None.
 
     environment: what a checkpoint must share besides; a finished seed need not.
-    If there is a file that is not used, a line in the log says why.
+    If there is a file that is not used, a line in the log says why. NotReadNowError where memory
+    runs out for a sound one, which training anew would overwrite.
     """
     try:
         arrays = _read_npz(path)
@@ -66,10 +68,21 @@ def load(
             return header, arrays
     except FileNotFoundError:
         return None
-    except Exception:  # damage can make zipfile and numpy raise anything, MemoryError included
+    except Exception as error:  # damage can make zipfile and numpy raise anything
+        if is_shortage(error) and _is_sound(path):
+            raise NotReadNowError(path, error) from error
         reason = "it is damaged or no checkpoint"
     log.warning("%s: is not used, training starts anew: %s", path, reason)
     return None
+
+
+def _is_sound(path: Path) -> bool:
+    """Whether its parts have their checksums: damage can claim arrays that no memory holds."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip() is None
+    except Exception as error:
+        return is_shortage(error)
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:

@@ -40,7 +40,7 @@ def read_optimum(path: Path) -> Optimum:
     if found.digest not in (None, found.found_digest()):
         raise FedatlasError(
             f"{path}: is damaged or was changed since it was written: its digest is not that of "
-            "its values. Delete it and run again."
+            "its values. Move it away and run again."
         )
     return found
 
