@@ -27,7 +27,7 @@ from fedatlas.evaluation.levels import (
     smallest,
 )
 from fedatlas.evaluation.shared_costs import EPSILON, delta_to_reach, largest_delta
-from fedatlas.schema.cost_names import COSTS, declared_network, link_latencies
+from fedatlas.schema.cost_names import AXES, declared_network, known_cost
 from fedatlas.schema.measurements import LEVELS, MEASUREMENTS, check_reachable
 
 # Of runs, over the seeds that did not diverge.
@@ -218,13 +218,10 @@ def _along(grid: np.ndarray, spent: np.ndarray, measured: np.ndarray) -> np.ndar
 
 
 def _known(cost: str) -> str:
-    names = ("bytes", "exchanges", *COSTS)
-    if cost in names or link_latencies(cost) or declared_network(cost):
-        return cost
-    raise FedatlasError(
-        f"cost: '{cost}' is none of {', '.join(names)}, latency(100), latency(10, 100), "
-        f"network(latency=0.05, bandwidth=1e6, gradient=1e-5){similar(cost, names)}"
-    )
+    try:
+        return known_cost(cost)
+    except ValueError as error:
+        raise FedatlasError(f"cost: '{cost}': {error}{similar(cost, AXES)}") from None
 
 
 def _all_seeds(runs: Sequence[AtlasRun]) -> np.ndarray:

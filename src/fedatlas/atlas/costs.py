@@ -6,7 +6,7 @@ import xarray as xr
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import column, cost_axis, is_counted
 from fedatlas.evaluation.levels import common_costs, diverged
-from fedatlas.schema.cost_names import COSTS, SUMMED_COSTS, Counted
+from fedatlas.schema.cost_names import AXES, Counted
 from fedatlas.schema.measurements import MEASUREMENTS
 
 
@@ -17,7 +17,7 @@ def with_costs(trace: xr.Dataset) -> xr.Dataset:
     """
     healthy = np.flatnonzero(~diverged(trace))
     coordinates = {}
-    for name, described in (COSTS | SUMMED_COSTS).items():
+    for name, described in AXES.items():
         if not is_counted(trace, name):
             continue
         values = cost_axis(trace, name)
@@ -46,7 +46,7 @@ def along(trace: xr.Dataset, cost: str) -> xr.Dataset:
     """
     stored = _by_seed(trace)
     if not is_counted(stored, cost):
-        counted = [name for name in (COSTS | SUMMED_COSTS) if is_counted(stored, name)]
+        counted = [name for name in AXES if is_counted(stored, name)]
         raise FedatlasError(
             f"cost: run '{trace.attrs['run']}' does not count '{cost}'; it counts "
             f"{', '.join(counted)}"
@@ -54,7 +54,7 @@ def along(trace: xr.Dataset, cost: str) -> xr.Dataset:
     grid = np.unique(common_costs(stored, cost))
     spent, healthy = cost_axis(stored, cost), ~diverged(stored)
     measured = {}
-    for name in (*MEASUREMENTS, *(COSTS | SUMMED_COSTS)):
+    for name in (*MEASUREMENTS, *AXES):
         if name not in trace:
             continue
         recorded = column(stored, name)
@@ -62,7 +62,7 @@ def along(trace: xr.Dataset, cost: str) -> xr.Dataset:
         for seed in np.flatnonzero(healthy):
             values[seed] = np.interp(grid, spent[seed], recorded[seed])
         measured[name] = (("seed", "cost"), values, trace[name].attrs)
-    described = (COSTS | SUMMED_COSTS).get(cost, Counted(f"simulated time, {cost}"))
+    described = AXES.get(cost, Counted(f"simulated time, {cost}"))
     return xr.Dataset(
         measured | {"status": trace["status"].variable},
         coords={"seed": trace["seed"].variable, "cost": ("cost", grid, _attributes(described))},

@@ -26,22 +26,15 @@ from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.traces.trace import judged
 
-# Costs that a reader may choose as they are counted, in the order of the list; empty: the label is
-# that of traces.
-_SHOWN_COSTS = {
+# Labels that say more on the page, or less, than those of traces.
+_LABELS = {
     "round": "communication rounds (VFB²: updates)",
-    "iteration": "",
-    "epoch": "",
-    "update_epoch": "",
-    "gradient_evaluations": "",
     "bytes": "bytes communicated",
     "epsilon": "privacy spent, ε (at each run's own δ)",
     "simulated_time": "simulated time by the run's own clock (s)",
-    "elapsed_time": "time that processes took (s)",
-    "wall_time": "",
 }
-# Costs from which the page computes the time under a declared network.
-_NETWORK_COSTS = ("sequential_messages", "sequential_bytes", "sequential_gradients")
+# Costs that a reader may choose, in the order of the list; rounds stand for exchanges.
+_SHOWN_COSTS = ("round", "bytes", *(name for name in COSTS if name != "round"))
 # A first view shows the first of these that most of its runs have.
 _FIRST_MEASUREMENTS = (
     "suboptimality",
@@ -121,7 +114,7 @@ def describe(
     return {
         "papers": papers,
         "thinned": atlas.attrs.get("thinned", ""),
-        "costs": {name: label or _cost_label(name) for name, label in _SHOWN_COSTS.items()},
+        "costs": {name: _LABELS.get(name) or _cost_label(name) for name in _SHOWN_COSTS},
         "measurements": {
             name: {
                 "label": measured.long_name,
@@ -235,7 +228,7 @@ def _describe_trace(trace: xr.Dataset, store: ColumnStore) -> dict[str, Any]:
 
 def _columns(trace: xr.Dataset) -> Iterator[tuple[str, np.ndarray]]:
     """The shown costs and measurements that the trace has, (seeds, records)."""
-    for name in (*_SHOWN_COSTS, *_NETWORK_COSTS):
+    for name in _SHOWN_COSTS:
         if is_counted(trace, name):
             # Rounds of parties that wait for nobody only say when to record.
             yield name, cost_axis(trace, "exchanges" if name == "round" else name)

@@ -170,7 +170,7 @@ def unit_of(cost: str) -> str:
     latencies, network = link_latencies(cost), declared_network(cost)
     if network is not None:
         return f"simulated seconds ({network.label})"
-    return AXES[cost] if latencies is None else f"time units ({latencies.label})"
+    return AXES[cost].unit if latencies is None else f"time units ({latencies.label})"
 
 
 def spent(cost: str, budget: float) -> str:

@@ -28,23 +28,10 @@ from fedatlas.figures.style import (
     put_title,
     row_title,
 )
-from fedatlas.schema.cost_names import declared_network, link_latencies
+from fedatlas.schema.cost_names import AXES, declared_network, link_latencies
 from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
 
 _LINE_STYLES: list[Any] = ["-", "--", ":", "-.", (0, (8, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]
-# Labels of cost axes, and the unit of ticks such as 2.5k or 2.5MB; None for plain numbers.
-_COSTS: dict[str, tuple[str, str | None]] = {
-    "round": ("communication rounds", ""),
-    "exchanges": ("communication rounds\n(of VFB²: dominated updates)", ""),
-    "iteration": ("iterations (sequential gradient steps)", ""),
-    "epoch": ("gradient evaluations per sample", None),
-    "update_epoch": ("epochs (dominated updates per sample)", None),
-    "bytes": ("bytes communicated", "B"),
-    "gradient_evaluations": ("per-sample gradients", ""),
-    "simulated_time": ("simulated time in seconds", None),
-    "elapsed_time": ("time elapsed in seconds", None),
-    "epsilon": ("privacy spent, ε", ""),
-}
 _WIDTH = 1.3  # of the thinnest lines
 # A step between two records is unrecorded if it takes more than this share of the axis, and more
 # than so many times the curve's usual step there: records that are rare throughout are no gap.
@@ -173,7 +160,8 @@ def _described(cost: str) -> tuple[str, str | None]:
     if network is not None:
         return f"simulated time in seconds,\n{network.label}", None
     if latencies is None:
-        return _COSTS[cost]
+        axis = AXES[cost]
+        return axis.label or axis.long_name, axis.ticks
     label = f"simulated time units, {latencies.label}"
     return label if len(label) <= _LETTERS_OF_COST else label.replace(", ", ",\n", 1), ""
 

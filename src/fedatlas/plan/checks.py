@@ -120,12 +120,12 @@ def check_costs(experiment: Experiment, where: str) -> None:
     """Runs count what claims and figures look at, as far as that is for their methods to say."""
 
     def lacks(run: str, cost: str) -> str:
-        if reason := experiment.lacks(run, cost):
-            return reason
         try:
             method = algorithm_class(experiment.runs[run].algorithm)
         except FedatlasError:  # which has its own place: where its runs are planned
             return ""
+        if reason := experiment.lacks(run, cost, method.on_graphs):
+            return reason
         if cost == "epsilon" and not method.has_budgets():
             return "it is not private, as its method has no 'budgets'"
         if declared_network(cost) and method.asynchronous:

@@ -9,48 +9,102 @@ from pydantic import AfterValidator
 
 
 class Counted(NamedTuple):
-    """What a trace counts; unit: that of its axis, empty if it is no axis."""
+    """What a trace counts; every one is a cost axis.
+
+    unit: what evidence calls so many of it. label: of figures' axes, the long name where it is
+    empty. ticks: unit of figures' ticks, such as 2.5k or 2.5MB; None for plain numbers.
+    """
 
     long_name: str
     units: str = "1"
     unit: str = ""
+    label: str = ""
+    ticks: str | None = ""
+
+
+def _in_bytes(long_name: str, unit: str, label: str = "") -> Counted:
+    return Counted(long_name, "byte", unit, label, "B")
+
+
+def _in_seconds(long_name: str, unit: str, label: str = "") -> Counted:
+    return Counted(long_name, "s", unit, label, None)
 
 
 #: What a run has spent by each record. A trace holds what its setting counts.
 COSTS = {
     "round": Counted("communication rounds", unit="rounds"),
-    "iteration": Counted("sequential gradient steps", unit="iterations"),
-    "epoch": Counted("gradient evaluations per training sample", unit="epochs"),
-    "update_epoch": Counted("dominated updates per training sample", unit="update epochs"),
-    "gradient_evaluations": Counted("per-sample gradient evaluations", unit="gradients"),
-    "full_passes": Counted("passes over all samples (snapshots, initial tables)"),
-    "block_updates": Counted("updates of a party's block"),
-    "bytes_up": Counted("bytes towards a server, dominator or hub", "byte"),
-    "bytes_down": Counted("bytes from a server, dominator or hub", "byte"),
-    "bytes_sent": Counted("bytes between agents or hubs", "byte"),
-    "messages": Counted("messages"),
-    "sequential_messages": Counted("messages one after the other, each of which takes a latency"),
-    "sequential_bytes": Counted("bytes of the busiest node, one exchange after the other", "byte"),
-    "sequential_gradients": Counted("per-sample gradients one after the other"),
-    "hub_client_trips": Counted("sequential round trips between hubs and clients"),
-    "hub_hub_trips": Counted("sequential round trips between hubs"),
-    "full_participations": Counted("rounds in which every client took part"),
-    "simulated_time": Counted("simulated time", "s", "simulated seconds"),
-    "elapsed_time": Counted("time that parties' processes took", "s", "seconds elapsed"),
-    "socket_bytes": Counted("bytes handed to sockets, with headers and requests", "byte"),
+    "iteration": Counted(
+        "sequential gradient steps",
+        unit="iterations",
+        label="iterations (sequential gradient steps)",
+    ),
+    "epoch": Counted(
+        "gradient evaluations per training sample",
+        unit="epochs",
+        label="gradient evaluations per sample",
+        ticks=None,
+    ),
+    "update_epoch": Counted(
+        "dominated updates per training sample",
+        unit="update epochs",
+        label="epochs (dominated updates per sample)",
+        ticks=None,
+    ),
+    "gradient_evaluations": Counted(
+        "per-sample gradient evaluations", unit="gradients", label="per-sample gradients"
+    ),
+    "full_passes": Counted("passes over all samples (snapshots, initial tables)", unit="passes"),
+    "block_updates": Counted("updates of a party's block", unit="block updates"),
+    "bytes_up": _in_bytes("bytes towards a server, dominator or hub", "bytes up"),
+    "bytes_down": _in_bytes("bytes from a server, dominator or hub", "bytes down"),
+    "bytes_sent": _in_bytes("bytes between agents or hubs", "bytes sent"),
+    "messages": Counted("messages", unit="messages"),
+    "sequential_messages": Counted(
+        "messages one after the other, each of which takes a latency", unit="sequential messages"
+    ),
+    "sequential_bytes": _in_bytes(
+        "bytes of the busiest node, one exchange after the other", "sequential bytes"
+    ),
+    "sequential_gradients": Counted(
+        "per-sample gradients one after the other", unit="sequential gradients"
+    ),
+    "hub_client_trips": Counted(
+        "sequential round trips between hubs and clients", unit="trips between hubs and clients"
+    ),
+    "hub_hub_trips": Counted("sequential round trips between hubs", unit="trips between hubs"),
+    "full_participations": Counted(
+        "rounds in which every client took part", unit="rounds of all clients"
+    ),
+    "simulated_time": _in_seconds(
+        "simulated time", "simulated seconds", "simulated time in seconds"
+    ),
+    "elapsed_time": _in_seconds(
+        "time that parties' processes took", "seconds elapsed", "time elapsed in seconds"
+    ),
+    "socket_bytes": _in_bytes(
+        "bytes handed to sockets, with headers and requests", "bytes handed to sockets"
+    ),
     "epsilon": Counted("privacy spent, ε", unit="of ε"),
-    "delta": Counted("privacy spent, δ"),
-    "wall_time": Counted("time spent in rounds, evaluation excluded", "s"),
+    "delta": Counted("privacy spent, δ", unit="of δ", ticks=None),
+    "wall_time": _in_seconds(
+        "time spent in rounds, evaluation excluded",
+        "seconds of rounds",
+        "time spent in rounds in seconds",
+    ),
 }
 #: Bytes of all kinds are one axis; "exchanges" are rounds, or updates of parties that never wait.
 BYTES = ("bytes_up", "bytes_down", "bytes_sent")
 #: Axes that a trace does not hold but its counts add up to.
 SUMMED_COSTS = {
-    "exchanges": Counted("communication rounds, or dominated updates", unit="exchanges"),
-    "bytes": Counted("bytes of all directions", "byte", "bytes"),
+    "exchanges": Counted(
+        "communication rounds, or dominated updates",
+        unit="exchanges",
+        label="communication rounds\n(of VFB²: dominated updates)",
+    ),
+    "bytes": _in_bytes("bytes of all directions", "bytes", "bytes communicated"),
 }
-#: Axis → what it is counted in.
-AXES = {name: cost.unit for name, cost in (COSTS | SUMMED_COSTS).items() if cost.unit}
+#: All cost axes by name.
+AXES = COSTS | SUMMED_COSTS
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)"
 _LATENCY = re.compile(rf"latency\( *{_NUMBER} *(?:, *{_NUMBER} *)?\)")
 _NETWORK = re.compile(
@@ -116,7 +170,8 @@ def declared_network(cost: str) -> DeclaredNetwork | None:
     return None if stated is None else DeclaredNetwork(*map(float, stated.groups()))
 
 
-def _known_cost(cost: str) -> str:
+def known_cost(cost: str) -> str:
+    """The cost as it is; ValueError if it is no axis."""
     links = link_latencies(cost) or declared_network(cost)
     if links is None and cost not in AXES:
         raise ValueError(
@@ -132,4 +187,4 @@ def _known_cost(cost: str) -> str:
 
 
 #: A cost axis: what traces count, or a time that declared links compute from it.
-Cost = Annotated[str, AfterValidator(_known_cost)]
+Cost = Annotated[str, AfterValidator(known_cost)]

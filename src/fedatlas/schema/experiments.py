@@ -396,13 +396,22 @@ class Experiment(Model):
 
     def _measured(self, run: str) -> tuple[str, ...]:
         """What a run measures."""
-        return measured_by(self.objective_of(run), self.partition_of(run).kind)
+        return measured_by(
+            self.objective_of(run),
+            self.partition_of(run).kind,
+            on_graphs=self.graphs is not None or self.runs[run].graphs is not None,
+            backend=self.runs[run].backend,
+        )
 
-    def lacks(self, run: str, cost: str) -> str:
-        """Why a run does not count a cost, whatever its method; empty if it does."""
+    def lacks(self, run: str, cost: str, on_graphs: bool | None = None) -> str:
+        """Why a run does not count a cost; empty if it does.
+
+        on_graphs: whether its method is for graphs; None where any method may be meant.
+        """
         return why_not_counted(
             cost,
             self.partition_of(run).kind,
+            on_graphs=on_graphs,
             backend=self.runs[run].backend,
             network=self.network_of(run),
         )

@@ -21,7 +21,8 @@ class Measured(NamedTuple):
     logarithmic: bool = False  # falls towards 0 over orders of magnitude
 
 
-_OF_MODELS = {
+#: Of the model, then of updates: everything that a trace measures.
+MEASUREMENTS = {
     "objective": Measured("objective f(x)", best=0),
     "gradient_norm": Measured("norm of the full gradient ‖∇f(x)‖", best=0, logarithmic=True),
     "suboptimality": Measured("sub-optimality f(x) − f*", best=0, logarithmic=True),
@@ -48,8 +49,6 @@ _OF_MODELS = {
     "disagreement": Measured("root mean square distance of agents from their mean", best=0),
     "train_rmse": Measured("root mean square error on the training samples", best=0),
     "test_rmse": Measured("root mean square error on the test samples", best=0),
-}
-_OF_UPDATES = {
     "read_delay_mean": Measured("updates that a read of a block lacked, mean so far"),
     "read_delay_max": Measured("updates that a read of a block lacked, largest so far"),
     "update_delay_mean": Measured("updates of a block between read and application, mean so far"),
@@ -61,7 +60,6 @@ _OF_UPDATES = {
     "eta_1": Measured("successive global iterations that visit every block, most so far (η₁)"),
     "mask_error": Measured("largest rounding error left by masks in a sum so far"),
 }
-MEASUREMENTS = _OF_MODELS | _OF_UPDATES
 
 #: Measurements that are best at 1; others are best at 0, if any value is best.
 LARGER_IS_BETTER = frozenset(name for name, one in MEASUREMENTS.items() if one.best == 1)
@@ -78,8 +76,8 @@ def _one_of(names: Collection[str]) -> AfterValidator:
     return AfterValidator(known)
 
 
-#: A measurement of the model, which figures may show.
-Measurement = Annotated[str, _one_of(_OF_MODELS)]
+#: One of `MEASUREMENTS`.
+Measurement = Annotated[str, _one_of(MEASUREMENTS)]
 #: One of `LEVELS`.
 Level = Annotated[str, _one_of(LEVELS)]
 #: One of `LARGER_IS_BETTER`.
