@@ -9,6 +9,9 @@ import pytest
 from fedatlas.algorithms import algorithm_names, build_algorithm
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.setting import open_setting
+from fedatlas.schema.cost_names import COSTS
+from fedatlas.schema.counted import measured_by, why_not_counted
+from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.training import checkpoints
 from fedatlas.training.checkpoints import state_arrays
 from fedatlas.training.loop import train
@@ -42,6 +45,20 @@ def whole(folder):
         return traces[algorithm]
 
     return trained
+
+
+@every_method
+def test_experiments_may_look_at_all_that_is_recorded_and_at_nothing_else(algorithm, whole):
+    spec, recorded = small(algorithm), set(whole(algorithm).variables)
+    kind, backend, on_graphs = spec.partition.kind, spec.backend, spec.graphs is not None
+    where = {"on_graphs": on_graphs, "backend": backend}
+    counted = {
+        cost for cost in COSTS if not why_not_counted(cost, kind, network=spec.network, **where)
+    }
+    private = {"epsilon", "delta"}  # of methods with budgets only
+    assert counted - private == (recorded & set(COSTS)) - private
+    measured = recorded & set(MEASUREMENTS)
+    assert measured <= set(measured_by(spec.objective, kind, **where))
 
 
 # A checkpoint is written at round 0, after each of seven rounds, and after a seed. Stages of CODA

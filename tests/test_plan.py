@@ -247,6 +247,13 @@ def test_a_method_that_lacks_something_is_named(config, tmp_path, monkeypatch):
         build_plan(config)
 
 
+def test_an_unknown_method_is_named_at_its_key_with_the_file_that_is_missing(config):
+    change(config, "algorithm: scaffold", "algorithm: scafold")
+    said = r"runs\.scaffold\.algorithm: unknown algorithm 'scafold'.*methods/scafold\.py"
+    with pytest.raises(FedatlasError, match=said):
+        build_plan(config)
+
+
 TIERED = """
 paper: ours
 title: "Columns of rows without a shape"
@@ -262,6 +269,46 @@ runs:
 selection: {measurement: objective}
 figure: {measurement: test_f1, costs: ["latency(10)"]}
 """
+
+
+AGENTS = """
+paper: ours
+title: "Agents on a ring"
+source: "a test"
+dataset: breast-cancer
+partition: {kind: horizontal, clients: 5, test: 60}
+objective: {name: logistic_l2, weight: 0.01}
+graphs: {states: {kind: ring, weights: metropolis}}
+rounds: 4
+record_every: 2
+seeds: [0]
+runs:
+  agents:
+    algorithm: gaussian_gradient_descent
+    hyper_parameters:
+      {coupling: 0.3, step_size: 0.1, samples: 3, gradient_bound: 0.6, noise: 0.4, clipping: l1}
+selection: {measurement: objective}
+figure: {measurement: disagreement, also: [test_accuracy_of_worst_agent], costs: [bytes_sent]}
+"""
+
+
+def test_agents_of_linear_models_disagree(config):
+    change(config, EXPERIMENT, AGENTS)
+    assert build_plan(config).run("demo-small", "agents", "only").graphs is not None
+    change(config, "costs: [bytes_sent]", "costs: [bytes_up]")
+    with pytest.raises(FedatlasError, match=r"at bytes_up, .*'agents' does not count: it counts "):
+        build_plan(config)
+
+
+def test_what_only_others_record_is_refused_of_a_star(config):
+    stated = "figure: {measurement: gradient_norm, costs: [round]}"
+    change(config, stated, "figure: {measurement: gradient_norm, costs: [bytes_up, messages]}")
+    build_plan(config)
+    for measurement in ("disagreement", "read_delay_mean"):
+        change(config, "{measurement: gradient_norm,", f"{{measurement: {measurement},")
+        with pytest.raises(FedatlasError, match=f"at {measurement}, which run 'fedpage' does not"):
+            build_plan(config)
+        change(config, f"{{measurement: {measurement},", "{measurement: gradient_norm,")
 
 
 def test_silos_take_rows_without_a_shape(config):

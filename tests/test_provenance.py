@@ -649,6 +649,13 @@ def test_the_first_of_several_and_the_largest_are_told():
     assert found.largest == pytest.approx(0.5)
 
 
+@given(order=st.permutations(range(3)))
+def test_the_order_of_seeds_is_no_difference(order):
+    order = list(order)
+    other = {name: of if name == "record" else of[order] for name, of in PLAIN.items()}
+    assert differences(PLAIN, other) == []
+
+
 def test_seeds_are_paired_by_name_and_common_records_compared():
     fewer = {name: of[1:][::-1] if name != "record" else of for name, of in PLAIN.items()}
     (found,) = differences(PLAIN, fewer)

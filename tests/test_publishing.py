@@ -705,6 +705,32 @@ def test_other_settings_on_the_same_rows_are_comparable(tmp_path):
         fedatlas.compare(two, "gradient_norm", "bytes", 0.5, against=atlas)
 
 
+def test_a_text_is_one_name_wherever_names_are_meant(results, tmp_path):
+    asked = ("gradient_norm", "bytes", 0.2)
+    named = {"experiments": "demo-a", "runs": "page"}
+    found = fedatlas.compare(results, *asked, **named).dataset
+    assert found["run"].to_numpy().tolist() == ["page"]
+    published(results, tmp_path / "out", experiments="demo-b")
+    against = {"against": tmp_path / "out", "published": "demo-b"}
+    beside = fedatlas.compare(results, *asked, **named, **against).dataset
+    assert beside["run"].to_numpy().tolist() == ["page", "avg"]
+    assert legend_of(fedatlas.plot(results, *asked[:2], experiments="demo-b")) == ["avg"]
+    at = fedatlas.interpolate(results, "gradient_norm", "bytes", [1e4], experiments="demo-b")
+    assert at["run"].to_numpy().tolist() == ["avg"]
+    for other, said in (({"against": [results]}, "is no path"), ({"target": None}, "is no number")):
+        with pytest.raises(FedatlasError, match=said):
+            fedatlas.compare(results, "gradient_norm", "bytes", **({"target": 0.2} | other))
+
+
+def test_figures_and_tables_take_every_cost_that_is_counted(results):
+    costs = ["bytes_up", "messages", "sequential_bytes", "full_participations", "exchanges"]
+    found = fedatlas.compare(results, "gradient_norm", costs, 0.5, experiments="demo-b").dataset
+    assert np.isfinite(found["centre"]).all() and not found.attrs["left_out"]
+    drawn = fedatlas.plot(results, "gradient_norm", costs, experiments="demo-b").figure
+    labels = [axes.get_xlabel() for axes in drawn.axes]
+    assert labels[:2] == ["bytes towards a server, dominator or hub", "messages"]
+
+
 def test_commands_publish_compare_and_export(results, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
 

@@ -35,8 +35,8 @@ def algorithm_class(name: str) -> type[Algorithm]:
     """The class in the method's file; FedatlasError names the methods that exist."""
     if name not in algorithm_names():
         raise FedatlasError(
-            f"unknown algorithm '{name}'{similar(name, algorithm_names())}; "
-            f"there are: {', '.join(algorithm_names())}"
+            f"unknown algorithm '{name}'{similar(name, algorithm_names())}: no project has a file "
+            f"methods/{name}.py, and fedatlas has {', '.join(algorithm_names())}"
         )
     full_name = f"{__name__}.{name}"
     return _class_in(sys.modules.get(full_name) or import_extension(full_name))
@@ -45,10 +45,11 @@ def algorithm_class(name: str) -> type[Algorithm]:
 def build_algorithm(spec: RunSpec, where: str | None = None) -> Algorithm:
     """The run's method, validated; FedatlasError names the hyper-parameter at fault.
 
-    where: how errors call the run, by default by its name.
+    where: the key of the run in its experiment's file; by default errors call it by its name.
     """
-    where = where or spec.name
-    with named(where):
+    of_method = spec.name if where is None else f"{where}.algorithm"
+    where = spec.name if where is None else f"{where}.hyper_parameters"
+    with named(of_method):
         method = algorithm_class(spec.algorithm)
         method.check_setting(spec.partition, spec.objective, spec.graphs)
     algorithm = validated(method, spec.hyper_parameters, f"{where} ({spec.algorithm})")

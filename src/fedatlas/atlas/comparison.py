@@ -6,6 +6,7 @@ records of a seed has no measurement. Costs that a run does not count are NaN an
 
 import warnings
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from fedatlas.evaluation.levels import (
 from fedatlas.evaluation.shared_costs import EPSILON, delta_to_reach, largest_delta
 from fedatlas.schema.cost_names import AXES, declared_network, known_cost
 from fedatlas.schema.measurements import LEVELS, MEASUREMENTS, check_reachable
+from fedatlas.schema.names import Names, listed
 
 # Of runs, over the seeds that did not diverge.
 _AT_END = ("final", "final_low", "final_high", "final_median", "final_lowest", "final_highest")
@@ -40,11 +42,11 @@ def compare(
     cost: str | Sequence[str],
     target: float,
     *,
-    experiments: Sequence[str] | None = None,
-    runs: Sequence[str] | None = None,
+    experiments: Names = None,
+    runs: Names = None,
     all_points: bool = False,
     against: Atlas | Path | str | None = None,
-    published: Sequence[str] | None = None,
+    published: Names = None,
     whole: bool = False,
 ) -> Comparison:
     """What every run that measures the metric spends until it reaches the target.
@@ -76,11 +78,13 @@ def compare(
             f"metric: '{metric}' has no best value to approach: name one of {', '.join(LEVELS)}"
             f"{similar(metric, LEVELS)}"
         )
+    if not isinstance(target, Real):
+        raise FedatlasError(f"target: {target!r} is no number")
     try:
         check_reachable(metric, target)
     except ValueError as error:
         raise FedatlasError(str(error)) from None
-    costs = [_known(name) for name in ([cost] if isinstance(cost, str) else cost)]
+    costs = [_known(name) for name in (listed(cost) or ())]
     with measured(
         *(atlas, metric, costs),
         experiments=experiments,
@@ -152,7 +156,7 @@ def interpolate(
     cost: str,
     at: Sequence[float] | np.ndarray,
     *,
-    experiments: Sequence[str] | None = None,
+    experiments: Names = None,
     all_points: bool = False,
 ) -> xr.DataArray:
     """A measurement of every run that has it, at the costs `at`, by run, seed and cost.

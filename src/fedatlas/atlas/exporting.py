@@ -23,7 +23,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.files import canonical_json, write_atomically
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.measurements import MEASUREMENTS
-from fedatlas.schema.names import is_named
+from fedatlas.schema.names import Names, is_named, listed
 
 #: Rows of a group, which are in memory together.
 ROWS = 1 << 16
@@ -34,18 +34,17 @@ _TEXT = pa.dictionary(pa.int32(), pa.string())
 _DICTIONARY_BYTES = 1 << 26
 
 
-def point_places(
-    atlas: Atlas, experiments: Sequence[str] | None = None, *, all_points: bool = True
-) -> list[str]:
+def point_places(atlas: Atlas, experiments: Names = None, *, all_points: bool = True) -> list[str]:
     """Places of the points of all runs, or of the selected ones, in the order of the atlas.
 
     experiments: names or patterns. Of a run without a selection all points count.
     """
+    patterns = listed(experiments)
     return [
         f"{place}/{point}"
         for paper in atlas
         for experiment in atlas.names(paper)
-        if experiments is None or is_named(experiment, experiments)
+        if patterns is None or is_named(experiment, patterns)
         for run in atlas.names(f"{paper}/{experiment}")
         for place in [f"{paper}/{experiment}/{run}"]
         for selected in [atlas.attributes(place)["selected"]]

@@ -12,6 +12,7 @@ from fedatlas.atlas.runs import Atlas, AtlasRun, atlas_runs
 from fedatlas.atlas.thinning import is_thinned, most_kept, thinned
 from fedatlas.errors import FedatlasError, named
 from fedatlas.schema.measurements import MEASUREMENTS
+from fedatlas.schema.names import Names
 
 
 class Measured(NamedTuple):
@@ -42,11 +43,11 @@ def measured(
     metric: str,
     costs: Sequence[str],
     *,
-    experiments: Sequence[str] | None = None,
-    runs: Sequence[str] | None = None,
+    experiments: Names = None,
+    runs: Names = None,
     all_points: bool = False,
     against: Atlas | Path | str | None = None,
-    published: Sequence[str] | None = None,
+    published: Names = None,
     whole: bool = False,
 ) -> Iterator[Measured]:
     """The runs that `compare` and `plot` look at; their traces can be read until the end.

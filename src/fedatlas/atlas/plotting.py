@@ -16,6 +16,7 @@ from fedatlas.figures.convergence import compose
 from fedatlas.figures.style import DOTS_PER_INCH, STYLE, Shown, as_written, draw
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.models import validated
+from fedatlas.schema.names import Names, listed
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,12 +41,12 @@ def plot(
     metric: str,
     cost: str | Sequence[str] = ("round", "bytes", "gradient_evaluations"),
     *,
-    experiments: Sequence[str] | None = None,
-    runs: Sequence[str] | None = None,
+    experiments: Names = None,
+    runs: Names = None,
     all_points: bool = False,
     title: str = "",
     against: Atlas | Path | str | None = None,
-    published: Sequence[str] | None = None,
+    published: Names = None,
     whole: bool = False,
 ) -> Plot:
     """Draw a measurement of runs against what they spent, a panel for each cost.
@@ -61,7 +62,7 @@ def plot(
     """
     stated = {
         "measurement": metric,
-        "costs": [cost] if isinstance(cost, str) else list(cost),
+        "costs": listed(cost),
         "points": "all" if all_points else "selected",
     }
     figure = validated(Figure, stated, "plot")

@@ -24,7 +24,7 @@ from fedatlas.evaluation.verdicts import read_verdicts, verdict_summary, verdict
 from fedatlas.files import canonical_json, write_text
 from fedatlas.markdown import counted, paragraph
 from fedatlas.schema.models import read_json
-from fedatlas.schema.names import is_named
+from fedatlas.schema.names import Names, is_named, listed
 
 #: Of a file of thinned traces, so that a repository can hold it.
 MOST_BYTES = 1_000_000
@@ -44,7 +44,7 @@ class Publication:
     licences: Mapping[str, str]
     records: int | None = 40
     all_points: bool = False
-    experiments: Sequence[str] | None = None
+    experiments: Names = None
     citation: Mapping[str, Any] = field(default_factory=dict)
     commit: str = ""
     published: date = field(default_factory=date.today)
@@ -52,7 +52,8 @@ class Publication:
 
     def takes(self, experiment: str) -> bool:
         """Whether the experiment is published."""
-        return self.experiments is None or is_named(experiment, self.experiments)
+        patterns = listed(self.experiments)
+        return patterns is None or is_named(experiment, patterns)
 
 
 def publish(atlas: Atlas, experiments: Path, output: Path, publication: Publication) -> list[Path]:

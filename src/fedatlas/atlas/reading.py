@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fedatlas.atlas.runs import Atlas
 from fedatlas.atlas.tables import SUFFIX
+from fedatlas.errors import FedatlasError
 
 
 def open_atlas(path: Path | str) -> Atlas:
@@ -25,6 +26,11 @@ def open_atlas(path: Path | str) -> Atlas:
     2  fedpage-first   avg           only      True
     >>> atlas.close()
     """
+    if not isinstance(path, str | Path):
+        raise FedatlasError(
+            f"{path!r} is no path: name one file or folder, or the folder that holds several "
+            "published ones"
+        )
     path = Path(path)
     if path.is_dir() and (path / "experiments").is_dir():
         from fedatlas.atlas.results_atlas import ResultsAtlas

@@ -10,7 +10,7 @@ import xarray as xr
 from fedatlas.atlas.costs import with_costs
 from fedatlas.errors import FedatlasError, similar
 from fedatlas.plain_text import printable
-from fedatlas.schema.names import is_named
+from fedatlas.schema.names import Names, is_named, listed
 from fedatlas.traces.trace import judged
 
 if TYPE_CHECKING:
@@ -200,8 +200,8 @@ class AtlasRun(NamedTuple):
 def atlas_runs(
     atlas: Atlas,
     *,
-    experiments: Sequence[str] | None = None,
-    runs: Sequence[str] | None = None,
+    experiments: Names = None,
+    runs: Names = None,
     all_points: bool = False,
 ) -> Iterator[AtlasRun]:
     """Runs in the order of the atlas, each at its selected point or at all its points.
@@ -209,6 +209,7 @@ def atlas_runs(
     experiments: names or patterns such as "vfb2-*". runs: names, or experiment/run. Both are all by
     default. FedatlasError for one that is not there.
     """
+    experiments, runs = listed(experiments), listed(runs)
     places = [(paper, experiment) for paper in atlas for experiment in atlas.names(paper)]
     named = [experiment for _, experiment in places]
     for pattern in experiments or ():

@@ -289,7 +289,7 @@ def _at_point(
         first = {key: tried[0] for key, tried in other.grid.items()}
         taken = at_point(other.hyper_parameters, first, where)
     spec = stated.model_copy(update={"hyper_parameters": taken | values})
-    algorithm = build_algorithm(spec, f"{where}.hyper_parameters")
+    algorithm = build_algorithm(spec, where)
     # As validated: 1e-2, which YAML reads as text, and 0.01 are one value and one name.
     validated = algorithm.model_dump(mode="json", exclude_unset=True)
     named = flat(validated)

@@ -102,7 +102,7 @@ def compare_traces(
     """Differences of two traces over the seeds and records that they share, by variable."""
     ours, theirs = first.variables, second.variables
     seeds, rows, other_rows = np.intersect1d(ours["seed"], theirs["seed"], return_indices=True)
-    if not np.array_equal(ours["seed"], theirs["seed"]):
+    if not np.array_equal(np.sort(ours["seed"]), np.sort(theirs["seed"])):
         yield Difference(run, "seed", ours["seed"].tolist(), theirs["seed"].tolist())
     records = min(len(ours["record"]), len(theirs["record"]))
     if len(ours["record"]) != len(theirs["record"]):
