@@ -333,7 +333,7 @@ GROUPED = {"kind": "scaling", "groups": {"a": ["x"]}}
         ({"dashed": {"x": "y"}}, "dashed needs points: selected"),
         ({"dashed": {"x": "x"}, "points": "selected"}, "dashed itself"),
         ({"costs": []}, "at least 1"),
-        ({"costs": ["wall_time"]}, "must be one of round, iteration"),
+        ({"costs": ["hours"]}, "must be one of round, iteration"),
         ({"also": ["gradient_norm"]}, "stands twice in gradient_norm, gradient_norm"),
         ({"kind": "final", "also": ["objective"]}, "'also' is for figures of kind convergence"),
     ],

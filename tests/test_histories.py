@@ -284,7 +284,7 @@ def test_the_table_is_read_back(table, tmp_path):
     path.write_text(to_csv([row._asdict() for row in table]), encoding="utf-8")
     assert read_recovery(path) == table
     path.write_text(path.read_text(encoding="utf-8").replace('real, scale 1",known,1,', "x,y,"))
-    with pytest.raises(FedatlasError, match="Move it away"):
+    with pytest.raises(FedatlasError, match="move it away"):
         read_recovery(path)
 
 

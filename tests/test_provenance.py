@@ -740,7 +740,7 @@ def test_groups_of_an_atlas_that_are_no_groups_are_refused(tmp_path):
         file.attrs["format"] = "fedatlas atlas 1"
         file["paper"] = 3
     seal(tmp_path / "atlas.nc")
-    with pytest.raises(FedatlasError, match=r"atlas\.nc: not a readable netCDF file"):
+    with pytest.raises(FedatlasError, match=r"atlas\.nc: holds no trace or atlas"):
         places_in(tmp_path / "atlas.nc")
 
 
