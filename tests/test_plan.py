@@ -172,7 +172,7 @@ SCAFFOLD = "batch_size: 4, local_step_size: 0.02}\n  fedavg"
         ("tuning_seeds: [100, 101]\n", "",
          r"small\.yaml: key 'tuning_seeds': is missing, but claim 'order' .*such as"),
         ("[0.1, 0.03]", "[0.1]", r"small\.yaml: tuning_seeds: no run has a grid of several"),
-        ("algorithm: fedavg", "algorithm: fedagv", r"fedagv.*no project has.*methods/fedagv.*fedavg.*scaffold"),
+        ("algorithm: fedavg", "algorithm: fedagv", r"fedagv.*methods/fedagv.*fedavg.*scaffold"),
         ("paper: fedpage", "paper: fedpaje", r"small\.yaml: key 'paper', value 'fedpaje': .*ours$"),
         ("dataset: breast-cancer", "dataset: breast", r"small\.yaml.*'breast'.*breast-cancer"),
         (SCAFFOLD, SCAFFOLD.replace(", local_step_size: 0.02", ""),

@@ -12,7 +12,7 @@ from fedatlas.evaluation.claims.growth import clients
 from fedatlas.evaluation.claims.scaling import parties, times
 from fedatlas.evaluation.costs import Trace, specification
 from fedatlas.figures.style import DASHED, MARKERS, Shown, colours, legend_beside, put_title
-from fedatlas.schema.cost_names import COSTS
+from fedatlas.schema.cost_names import AXES
 from fedatlas.schema.figures import Figure
 from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
 
@@ -70,7 +70,7 @@ def compose(title: str, shown: Shown) -> Canvas:
     spread = shown.seeds("median and range of ")
     level = MEASUREMENTS[figure.measurement].long_name
     sign = "≥" if figure.measurement in LARGER_IS_BETTER else "≤"
-    spent_on = COSTS[figure.cost].long_name if figure.cost in COSTS else figure.cost
+    spent_on = AXES[figure.cost].long_name if figure.cost in AXES else figure.cost
     put_title(canvas, title, f"{spent_on} to {level} {sign} {figure.target:g}; {spread}")
     return canvas
 
