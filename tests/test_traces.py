@@ -170,7 +170,7 @@ def prepared(path):
 
 folder = Path(sys.argv[1])
 def resumed(path):
-    return checkpoints.load(path, {})
+    return checkpoints.load(path, {}, {})
 
 readers = {"a.nc": read_trace, "a.parquet": prepared, "a.npz": resumed}
 for name, read in readers.items():
