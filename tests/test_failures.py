@@ -85,14 +85,16 @@ Error in rule other:
          "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch.", "", "by the scheduler"),
         ("SLURM status is: 'CANCELLED'. ",
          "slurmstepd: error: StepId=7.0 exceeded memory limit (9 > 8)", "", "by the scheduler"),
-        ("None", "", "137", "by SIGKILL, as the system does where memory runs out"),
+        ("SLURM status is: 'FAILED'. ", "Command 'x >{log}' returned non-zero exit status 137.",
+         "", "by SIGKILL"),
+        ("None", "", "137", "by SIGKILL, as systems do where memory runs out"),
         ("None", "", "1", None),
         ("SLURM status is: 'TIMEOUT'. ", "DUE TO TIME LIMIT", "", None),
     ],
 )  # fmt: skip
 def test_a_kill_for_memory_is_named(tmp_path, message, inside, local, killed):
     log, at_node, whole = tmp_path / "a.log", tmp_path / "7.log", tmp_path / "snakemake.log"
-    at_node.write_text(inside)
+    at_node.write_text(inside.format(log=log))
     text = LOGGED.format(message=message, log=log, more=f", {at_node}" if inside else "")
     if local:
         text = (

@@ -15,9 +15,7 @@ _LONGEST = 30  # lines of an error
 # Of one failure, in Snakemake's log: from its heading to the next time of day.
 _FAILURE = re.compile(r"^Error in (?:rule|group) .*?(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
 # As SLURM says it in a job's state and log, and Kubernetes of a pod.
-_MEMORY = re.compile(
-    r"OUT_OF_MEMORY|oom[ _-]?kill|exceeded (job |step )?memory limit", re.IGNORECASE
-)
+_MEMORY = re.compile(r"OUT_OF_MEMORY|oom[ _-]?kill|exceeded (\w+ )?memory limit", re.IGNORECASE)
 
 
 class FailedJob(NamedTuple):
@@ -37,13 +35,13 @@ def failed_jobs(jobs: Iterable[Any], logs: Iterable[str] = ()) -> list[FailedJob
     single = (member for job in jobs for member in getattr(job, "jobs", [job]))
     told = "\n".join("\n".join(_read(Path(log))[0]) for log in logs)
     found = {
-        FailedJob(
-            job.rule.name, tuple(map(str, job.output)), Path(job.log[0]), _killed_by(job, told)
-        )
+        FailedJob(job.rule.name, tuple(map(str, job.output)), Path(job.log[0])): job
         for job in single
         if job.log and job.output
     }
-    return sorted(found)
+    listed = sorted(found)
+    shown = [failed._replace(ended=_killed_by(found[failed], told)) for failed in listed[:_SHOWN]]
+    return shown + listed[_SHOWN:]
 
 
 def _killed_by(job: Any, told: str) -> str:
@@ -51,24 +49,25 @@ def _killed_by(job: Any, told: str) -> str:
     log, asked = str(job.log[0]), ""
     if mem_mb := getattr(job, "resources", {}).get("mem_mb"):
         asked = f"; at attempt {job.attempt} it asked for {mem_mb} MB"
+    last, others = "", list[str]()  # of the last attempt; others: logs of the scheduler
     for failure in _FAILURE.findall(told):
         logged = re.search(r"^ +log: (.*?)(?: \(check log|$)", failure, re.MULTILINE)
-        own, *others = logged[1].split(", ") if logged else [""]
-        if own == log and any(
-            _MEMORY.search(text)
-            for text in (failure, *("\n".join(_read(Path(other))[0]) for other in others))
-        ):
-            return (
-                f"by the scheduler, as it took more memory than it may{asked}. Give it more: "
-                f"--set-resources {job.rule.name}:mem_mb=…"
-            )
-    killed = re.compile(
-        rf"{re.escape(log)}.* returned non-zero exit status (137|-9)\.$", re.MULTILINE
-    )
-    if killed.search(told):
+        own, *more = logged[1].split(", ") if logged else [""]
+        if own == log:
+            last, others = failure, more
+    at_node = "\n".join("\n".join(_read(Path(other))[0]) for other in others)
+    if _MEMORY.search(f"{last}\n{at_node}"):
         return (
-            f"by SIGKILL, as the system does where memory runs out{asked}. Run fewer jobs at once "
-            "(--cores), or limit what they ask for together (--resources mem_mb=…)"
+            f"by the scheduler, as it took more memory than it may{asked}. Give it more: "
+            f"--set-resources {job.rule.name}:mem_mb=…"
+        )
+    exits = re.compile(
+        rf"{re.escape(log)}.* returned non-zero exit status (-?\d+)\.$", re.MULTILINE
+    )
+    if exits.findall(f"{told}\n{at_node}")[-1:] in (["137"], ["-9"]):
+        return (
+            f"by SIGKILL, as systems do where memory runs out{asked}. Run fewer jobs at once "
+            f"(--cores), or give it more on a cluster (--set-resources {job.rule.name}:mem_mb=…)"
         )
     return ""
 
