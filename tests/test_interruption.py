@@ -6,6 +6,8 @@ all methods (FEDATLAS_KILLS says another number).
 
 import json
 import os
+import runpy
+import shlex
 import signal
 import subprocess
 import sys
@@ -375,3 +377,37 @@ def test_a_signal_reaches_all_jobs_and_the_command_ends_after_them(tmp_path, sen
         process.send_signal(sent)
         assert process.wait(HANGS) == 128 + sent
     assert {file.name for file in tmp_path.iterdir()} == {f"child.{arrives}", f"job.{arrives}"}
+
+
+# ---------------------------------------------------------------- a pod, whose first process waits
+
+WORKS = """
+import signal, sys, time
+from pathlib import Path
+
+def save(*_):
+    time.sleep(0.1)
+    Path("saved").touch()
+    sys.exit(143)
+
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+while not Path("done").exists():
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_pod_that_is_asked_to_end_waits_until_training_has_saved_its_work(tmp_path, asked):
+    command = runpy.run_path("profiles/kubernetes/submit")["COMMAND"]
+    (tmp_path / "works.py").write_text(WORKS)
+    job = tmp_path / "job script"
+    job.write_text(f"cd {shlex.quote(str(tmp_path))} && {sys.executable} works.py || exit 1\n")
+    pod = ["/bin/sh", "-c", command, str(job)]
+    with subprocess.Popen(
+        pod, start_new_session=True, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.terminate() if asked else (tmp_path / "done").touch()
+        assert process.wait(HANGS) == asked
+        assert (tmp_path / "saved").exists() == asked

@@ -80,7 +80,7 @@ class HandingOn(Interruption):
         """Name the group; what came before reaches it now."""
         self._group = group
         if self._asked is not None:
-            self._send(signal.SIGTERM)
+            self._send(self._asked)
 
     def end(self) -> None:
         """Exit with 128 + the number of the signal that came, if one did."""
@@ -94,9 +94,9 @@ class HandingOn(Interruption):
             self._send(signal.SIGCONT)
         else:
             self._asked = signal.Signals(number)
-            self._send(signal.SIGTERM if number == signal.SIGHUP else self._asked)
+            self._send(self._asked)
 
     def _send(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):  # all have ended
             if self._group:
-                os.killpg(self._group, number)
+                os.killpg(self._group, signal.SIGTERM if number == signal.SIGHUP else number)

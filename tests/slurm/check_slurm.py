@@ -3,7 +3,7 @@
 usage: check_slurm.py [--keep FOLDER] [--way WAY] [EXPERIMENT…]
 
 Ways are plain jobs, and training in arrays, to whose traces the same applies; both unless one is
-named. Exits with 0 and says SKIPPED where SLURM cannot be started, unless --required is given.
+named. Where SLURM cannot be started it fails and says why.
 """
 
 import argparse
@@ -118,7 +118,6 @@ def main() -> None:
     parser.add_argument("experiments", nargs="*", default=EXPERIMENTS, metavar="EXPERIMENT")
     parser.add_argument("--keep", type=Path, help="a new folder, kept when done")
     parser.add_argument("--way", choices=WAYS, help="this one only")
-    parser.add_argument("--required", action="store_true", help="fail where SLURM cannot start")
     chosen = parser.parse_args()
     ways = [chosen.way] if chosen.way else list(WAYS)
     # So that daemons are stopped then, too.
@@ -143,10 +142,7 @@ def main() -> None:
                     print(f"{last - before} jobs were submitted to SLURM", flush=True)
                     before = last
         except Unavailable as reason:
-            if chosen.required:
-                raise SystemExit(f"FAILED: {reason}") from None
-            print(f"SKIPPED: nothing was checked on SLURM: {reason}")
-            return
+            raise SystemExit(f"FAILED: SLURM cannot be started: {reason}") from None
         run_workflow(base / "local", dict(os.environ), *selection, "--cores", "2")
         for way in ways:
             count = compare(base / "local", base / way)
