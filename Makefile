@@ -2,6 +2,7 @@
 # make site: the site, in docs/_build/html, without a network.   make schemas: its JSON schemas.
 # make fuzz: 10,000 damaged files for every parser (FEDATLAS_FUZZ_CASES says another number), and
 #   1,000 examples for property tests.
+# make slurm-test: experiments on a SLURM of one node, as root (docs/cluster.md). .ci/run runs one.
 # make kill-test: 100 kills of training, at random times (FEDATLAS_KILLS says another number).
 PYTHON ?= python3
 VENV := .venv
