@@ -323,6 +323,9 @@ def test_every_change_of_an_own_file_is_noticed(fetch, tmp_path, kind, change):
     os.utime(copy, ns=(3 << 60, 3 << 60))
     assert content_of(raw, mirror, copy, lock) == content_of(raw, None, copy, lock) == before
     assert newer_content(raw, None, copy) is None
+    kept = origin_file(copy).rename(tmp_path / "kept")  # as after results/raw was removed
+    assert content_of(raw, None, copy, lock) == before
+    kept.rename(origin_file(copy))
 
     change(tmp_path)
     after = sha256(contents[1])

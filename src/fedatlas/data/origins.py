@@ -90,7 +90,10 @@ def content_of(raw_file: RawFile, mirror: Path | None, copy: Path, lock: Path = 
     """
     known, place = read_origin(copy), place_in(mirror, raw_file)
     if place is None:
-        return known.content if known else recorded_sums(lock).get(raw_file.path)
+        if known:
+            return known.content
+        sums = recorded_sums(lock)
+        return sums.get((raw_file.archive or raw_file).path, sums.get(raw_file.path))
     content, state = _content(place, known)
     if known is not None and known.content == content and known.state != state:
         changed = {"place": str(place.absolute()), "state": state}
@@ -121,6 +124,8 @@ def record_read(files: Iterable[tuple[RawFile, Path]], lock: Path) -> None:
     for raw_file, copy in files:
         if (origin := read_origin(copy)) is not None:
             record(raw_file, origin.checksum, lock)
+            if raw_file.is_own and raw_file.archive and origin.content != origin.checksum:
+                record(raw_file.archive, origin.content, lock)
 
 
 def _content(place: Path, known: Origin | None) -> tuple[Checksum, State]:

@@ -53,7 +53,8 @@ class Inputs:
         newer = newer_content(raw, self._mirror, file) if raw.is_own else None
         if newer is not None:
             place, old, new = newer
-            yield stale("mirror", f"{place}: {short(old)} → {short(new)}")
+            detail = f"{place}: {short(old)} → {short(new)}"
+            yield stale("mirror", detail, "run snakemake again, with that mirror")
         packed = raw.decompress or raw.unpack
         origin = read_origin(file)
         received = origin.checksum if origin is not None else None
