@@ -22,7 +22,7 @@ from fedatlas.atlas.thinning import THINNED
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.verdicts import read_verdicts, verdict_summary, verdicts_to_csv
 from fedatlas.files import canonical_json, write_text
-from fedatlas.markdown import counted, paragraph
+from fedatlas.markdown import counted, paragraph, text
 from fedatlas.schema.models import read_json
 from fedatlas.schema.names import Names, is_named, listed
 
@@ -215,6 +215,6 @@ def _origin(publication: Publication) -> str:
     told = [f"Published by fedatlas {__version__}"]
     if publication.commit:
         repository = stated.get("repository-code", "a repository")
-        told.append(f" from {repository} at commit {publication.commit}")
-    told.append(f"; licence: {stated['license']}" if "license" in stated else "")
+        told.append(f" from {text(str(repository))} at commit {publication.commit}")
+    told.append(f"; licence: {text(str(stated['license']))}" if "license" in stated else "")
     return f"{''.join(told)}."
