@@ -82,6 +82,8 @@ def test_a_mirror_may_have_any_name(tmp_path, monkeypatch, name):
     assert load_config({"mirror": f"~/{name}"}).mirror == folder
     monkeypatch.setenv("FEDATLAS_MIRROR", f"~/{name}")
     assert load_config({}).mirror == folder
+    monkeypatch.setenv("FEDATLAS_SEEDS", f"~/{name}")
+    assert load_config({}).seeds == load_config({"seeds": f"~/{name}"}).seeds == folder
     monkeypatch.chdir("/")
     told = CliRunner().invoke(app, ["download", "no-such-file", f"--mirror=~/{name}"])
     assert "no raw file 'no-such-file'" in str(told.exception)

@@ -33,14 +33,14 @@ class WorkflowConfig(Model):
     mirror: Path | None = None
     seeds: Path | None = None
 
-    @field_validator("mirror", mode="before")
+    @field_validator("mirror", "seeds", mode="before")
     @classmethod
-    def _is_a_path(cls, mirror: Any) -> Any:
-        if isinstance(mirror, str):
-            return home_expanded(mirror)
-        if isinstance(mirror, int | float):
+    def _is_a_path(cls, folder: Any) -> Any:
+        if isinstance(folder, str):
+            return home_expanded(folder)
+        if isinstance(folder, int | float):
             raise ValueError("is no name of a folder in YAML: write it as ./NAME")
-        return mirror
+        return folder
 
     @field_validator("device")
     @classmethod
@@ -73,11 +73,15 @@ def check_command(arguments: Sequence[str]) -> None:
 
 
 def load_config(config: Mapping[str, Any]) -> WorkflowConfig:
-    """Validate the configuration that Snakemake merged; FEDATLAS_MIRROR stands in for `mirror`."""
+    """Validate the configuration that Snakemake merged.
+
+    FEDATLAS_MIRROR and FEDATLAS_SEEDS stand in for `mirror` and `seeds`.
+    """
     # Path variables are Snakemake's own.
     values = {key: value for key, value in config.items() if key != "pathvars"}
-    if values.get("mirror") in (None, ""):
-        values["mirror"] = os.environ.get(MIRROR_VARIABLE) or None
+    for key, variable in (("mirror", MIRROR_VARIABLE), ("seeds", SEEDS_VARIABLE)):
+        if values.get(key) in (None, ""):
+            values[key] = os.environ.get(variable) or None
     if isinstance(values.get("experiments"), str):
         values["experiments"] = [values["experiments"]]
     loaded = validated(WorkflowConfig, values, "configuration (config/*.yaml, --config)")
