@@ -114,6 +114,17 @@ def test_there_are_as_many_observations_as_different_runs(kinds, noise):
     assert kept.tolist() == list(dict.fromkeys(places))
 
 
+def test_rounding_errors_of_a_converged_run_are_no_observations():
+    """Seeds whose parts are summed in other orders end at other numbers that should be 0."""
+    ends = np.array([0.0, 3e-16, 1e-15, 2e-16, 7e-16, 5e-15])
+    a, b = (make_trace(np.outer(np.ones(6), [1.0, 0.1, by]), random=False) for by in (0.0, 0.01))
+    a["objective"][:, -1], a["gradient_norm"][:, -1] = ends**2, ends
+    found = verdict(
+        {"kind": "better_final", "first": "a", "second": "b", "measurement": "objective"}, a=a, b=b
+    )
+    assert found.outcome == "reproduced" and found.effect.exact
+
+
 def test_a_published_number_is_no_draw_of_a_run_without_randomness():
     trace = linear_trace([0.05] * 6, random=False, test_accuracy=np.full((6, 41), 0.8))
     asked = {"kind": "published_measurement", "run": "a", "measurement": "test_accuracy"}

@@ -131,11 +131,12 @@ def observations(gaps: np.ndarray, traces: Iterable[Trace]) -> np.ndarray:
     """The advantages (seeds,) of seeds whose runs differ: of coinciding seeds the first counts.
 
     Seeds coincide where nothing is random, or where draws are the same: in the advantage and in the
-    objective at every record of every trace, to nine digits, as arithmetic may differ by seed.
+    objective at every record of every trace, to a billionth of the advantage's unit and of the
+    objective's start, as arithmetic may differ by seed.
     """
-    runs = np.column_stack([gaps, *(column(trace, "objective") for trace in traces)])
-    digits, power = np.frexp(runs)
-    rows = np.ldexp(np.round(digits, 9), power) + 0.0
+    objectives = [column(trace, "objective") for trace in traces]
+    scaled = [own / (np.nanmax(np.abs(own[:, 0]), initial=0.0) or 1.0) for own in objectives]
+    rows = np.round(np.column_stack([gaps, *scaled]), 9) + 0.0
     first: dict[bytes, int] = {}
     for place, row in enumerate(rows):
         first.setdefault(row.tobytes(), place)
