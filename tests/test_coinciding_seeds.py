@@ -114,6 +114,12 @@ def test_there_are_as_many_observations_as_different_runs(kinds, noise):
     assert kept.tolist() == list(dict.fromkeys(places))
 
 
+def test_small_objectives_of_a_run_that_starts_at_the_optimum_are_told_apart():
+    values = np.outer(1 + np.arange(6), [0.0, 3e-11, 2e-11])
+    trace = make_trace(np.sqrt(values), random=False)
+    assert len(observations(np.zeros(6), [trace])) == 6
+
+
 def test_rounding_errors_of_a_converged_run_are_no_observations():
     """Seeds whose parts are summed in other orders end at other numbers that should be 0."""
     ends = np.array([0.0, 3e-16, 1e-15, 2e-16, 7e-16, 5e-15])

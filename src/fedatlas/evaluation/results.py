@@ -135,7 +135,10 @@ def observations(gaps: np.ndarray, traces: Iterable[Trace]) -> np.ndarray:
     objective's start, as arithmetic may differ by seed.
     """
     objectives = [column(trace, "objective") for trace in traces]
-    scaled = [own / (np.nanmax(np.abs(own[:, 0]), initial=0.0) or 1.0) for own in objectives]
+    # A run may start where the objective is 0.
+    scaled = [
+        own / (np.abs(own[:, 0]).max() or np.nanmedian(np.abs(own)) or 1.0) for own in objectives
+    ]
     rows = np.round(np.column_stack([gaps, *scaled]), 9) + 0.0
     first: dict[bytes, int] = {}
     for place, row in enumerate(rows):
