@@ -119,6 +119,15 @@ class Algorithm(Model, ABC):
         """Conditions of theorems on hyper-parameters and graphs; none by default."""
         return ()
 
+    def counted(self, counters: Any) -> dict[str, float]:
+        """What traces record of the counters: no critical path of clients that do not wait."""
+        totals = vars(counters).items()
+        return {
+            name: total
+            for name, total in totals
+            if not (self.asynchronous and name.startswith("sequential_"))
+        }
+
     @classmethod
     def has_budgets(cls) -> bool:
         """Whether the method accounts for the privacy that it spends."""

@@ -35,24 +35,10 @@ class SequentialCounters:
 
 
 @dataclass
-class AsynchronousCounters:
-    """Running totals since round 0, of clients around a server; without a critical path."""
+class Counters(SequentialCounters):
+    """Running totals since round 0, of clients around a server."""
 
-    gradient_evaluations: int = 0
-    iteration: int = 0
     bytes_down: int = 0  # server to clients
     bytes_up: int = 0  # clients to server
     messages: int = 0  # one per client and direction, whatever it carries
     full_participations: int = 0  # broadcasts that reached every client
-
-    def count_gradients(self, batch: Minibatches, points: int = 1) -> None:
-        """Count the gradients of a minibatch, taken at this number of points per client."""
-        self.gradient_evaluations += points * batch.gradient_evaluations
-
-    def count_exchange(self, busiest: float) -> None:
-        """Count nothing: clients that do not wait exchange at times of their own."""
-
-
-@dataclass
-class Counters(SequentialCounters, AsynchronousCounters):
-    """The same with a critical path, of clients who wait for each other."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fedatlas.federations.counters import AsynchronousCounters
+from fedatlas.federations.counters import Counters
 
 
 class StarNetwork:
@@ -12,7 +12,7 @@ class StarNetwork:
     travel to or from one client at once are one message.
     """
 
-    def __init__(self, clients: int, counters: AsynchronousCounters) -> None:
+    def __init__(self, clients: int, counters: Counters) -> None:
         """`clients` is the size of the whole federation, N."""
         self._clients = clients
         self._counters = counters

@@ -358,7 +358,7 @@ class _Run:
             "round": float(self.schedule[record]),
             "epoch": trial.counters.gradient_evaluations / trial.problem.samples,
             "wall_time": wall_time,
-            **vars(trial.counters),
+            **self.algorithm.counted(trial.counters),
             **measured,
         }
         for name, value in values.items():

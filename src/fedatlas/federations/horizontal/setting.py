@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedatlas.algorithms import algorithm_class
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.client_shards import fewest_samples, read_shard
-from fedatlas.federations.counters import AsynchronousCounters, Counters
+from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.problem import HorizontalProblem
 from fedatlas.federations.setting import Setting, Trial
 from fedatlas.federations.star_network import StarNetwork
@@ -20,7 +19,6 @@ class HorizontalSetting(Setting):
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         super().__init__(spec, shards, device)
-        self._asynchronous = algorithm_class(spec.algorithm).asynchronous
         self._exposure = Exposure(fewest_samples(self._files.values()), self.engine.dimension)
 
     def _claimed(self, device: str) -> str:
@@ -43,7 +41,7 @@ class HorizontalSetting(Setting):
         return TorchEngine(data, objective, self.device)
 
     def _trial(self, seed: int) -> Trial:
-        counters = AsynchronousCounters() if self._asynchronous else Counters()
+        counters = Counters()
         problem = self.engine.counting(counters)
         network = StarNetwork(problem.clients, counters)
         return Trial(problem, network, counters, problem.zeros())
