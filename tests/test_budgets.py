@@ -114,6 +114,17 @@ def test_shorter_runs_end_in_nan_not_in_zeros():
     assert "kang-2021 19.6" in finding.evidence
 
 
+def test_order_is_of_one_delta():
+    test = BudgetOrderTest(
+        kind="budget_order", smaller="kang-2021", than=("yan-2024", "s1-0.1", "wang-basar-2023")
+    )
+    same, pure, other = judged(test, of_figure())
+    assert same.outcome == "reproduced" and same.evidence.endswith("both at δ = 0.02")
+    assert pure.outcome == "reproduced" and pure.evidence.endswith("both at δ = 0.02")
+    assert other.outcome == "not testable"
+    assert other.evidence.endswith("ε holds for kang-2021 at δ = 0.02, wang-basar-2023 at δ = 1")
+
+
 def test_order_goes_by_the_first_accounting_and_names_the_others():
     test = BudgetOrderTest(
         kind="budget_order", smaller="s1-0.1", than=("s2-0.9996", "chen-wang-zhang-2024")
