@@ -94,7 +94,7 @@ class ClientShards(_Sharding):
         return HorizontalPartition(assignment="shuffled", clients=clients, seed=0)
 
     def plan(self) -> tuple[list[str], dict[str, np.ndarray]]:
-        rows_of_client, _ = share_out(self.partition(), self.samples.label)
+        rows_of_client = share_out(self.partition(), self.samples.label).clients
         client = np.repeat(np.arange(len(rows_of_client)), [len(rows) for rows in rows_of_client])
         return ["silo.parquet"], {"order": np.concatenate(rows_of_client), "client": client}
 
