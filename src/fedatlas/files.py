@@ -191,7 +191,7 @@ def date_to_now(files: Iterable[Path]) -> None:
     """
     dated = []
     for file in files:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # not there, or another user's
             if file.stat().st_mtime > time.time():
                 os.utime(file)
                 dated.append(file)
