@@ -167,7 +167,7 @@ def test_highest_with_seeds_that_are_lost(more):
         (highest("b", measurement="objective"), "must be one of train_accuracy, test_accuracy"),
         (highest("b", at_end=True, cost="round"), "at_end: true and cost: round exclude"),
         (highest("b", at_end=False), "Input should be True"),
-        (highest("b", cost="wall_time"), "must be one of round"),
+        (highest("b", cost="fortnight"), "must be one of round"),
     ],
 )
 def test_claims_of_highest_that_make_no_sense_are_refused(test, message):

@@ -347,8 +347,9 @@ def test_a_checkpoint_of_another_environment_is_not_continued(
 # ---------------------------------------------------------------------- fedatlas run, which waits
 
 WAITS = """
-import subprocess, sys
+import signal, subprocess, sys
 from fedatlas.interruption import HandingOn
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as tests may run under nohup
 with HandingOn() as signals:
     process = subprocess.Popen(["sh", "-c", sys.argv[1], "job", sys.argv[1]], process_group=0)
     signals.reach(process.pid)

@@ -91,7 +91,7 @@ def test_the_figure_is_drawn_from_the_file(tmp_path):
     curves = tmp_path / "validation.json"
     curves.write_text(json.dumps([asdict(one) for one in PAIRS]))
     assert read_pairs(curves)[3].times == PAIRS[3].times
-    validation_figure(curves, "A title", [tmp_path / "figure.png"])
+    validation_figure(curves, {"title": "A title"}, [tmp_path / "figure.png"])
     assert plt.imread(tmp_path / "figure.png").std() > 0
     curves.write_text('[{"parties": 2}]')
     with pytest.raises(FedatlasError, match="holds no curves of validate-parties"):

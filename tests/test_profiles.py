@@ -92,7 +92,7 @@ def test_kubernetes_is_asked_for_gpus_by_jobs_that_want_some(tmp_path, gpus):
     container = job["spec"]["template"]["spec"]["containers"][0]
     wanted = {"cpu": "3", "memory": "2000M"} | ({"nvidia.com/gpu": "2"} if gpus else {})
     assert container["resources"] == {"requests": wanted, "limits": wanted}
-    assert container["command"] == ["/bin/sh", str(script)]
+    assert container["command"][-1] == str(script)
     assert job["metadata"]["name"].startswith("train-run-")
 
 
