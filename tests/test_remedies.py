@@ -34,7 +34,7 @@ def told(tmp_path, content, file, **changes):
 @pytest.mark.parametrize(
     ("file", "remedy"),
     [
-        (OWN, ["copy is a copy of mirror/libsvm/own: mend that one, and run again"]),
+        (OWN, ["Where the file is at fault, mend mirror/libsvm/own; copy is its copy"]),
         (
             SHARED,
             ["To take another libsvm/own than the first, delete copyRECORDED, and run again"],
@@ -42,8 +42,8 @@ def told(tmp_path, content, file, **changes):
         (
             ZIPPED,
             [
-                "copy is a copy of member rows of mirror/own.zip, or of mirror/libsvm/own: mend "
-                "that one, and run again"
+                "Where the file is at fault, mend member rows of mirror/own.zip, or of "
+                "mirror/libsvm/own; copy is its copy"
             ],
         ),
         (SHARED | {"checksum": f"md5:{'0' * 32}"}, []),

@@ -15,7 +15,7 @@ from fedatlas.algorithms.fedpage import FedPage
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
 from fedatlas.traces.trace import read_trace, values_digest
-from fedatlas.training import checkpoints
+from fedatlas.training import checkpoints, loop
 from fedatlas.training.optimum import Optimum, write_optimum
 from fedatlas.training.points import train_points
 from resuming import without_times
@@ -102,6 +102,24 @@ def test_names_papers_and_lost_traces_train_nothing(results, caplog):
         assert seeds == []
         assert after.drop_attrs().identical(before.drop_attrs())
         assert [after.attrs[name] for name in NAMES] == [getattr(spec, name) for name in NAMES]
+
+
+def test_a_seed_that_another_process_trains_meanwhile_is_taken(results, caplog, monkeypatch):
+    spec = point((3, 8, 12))
+    train_seed = loop._Run._train_seed
+    trained(point((99,)), results, caplog)  # rehearsed
+
+    def disturbed(self, seed, *more):
+        train_seed(self, seed, *more)
+        monkeypatch.setattr(loop._Run, "_train_seed", train_seed)
+        train_points([point((12,))], results, results / "seeds", device="cpu", checkpoint_every=60)
+
+    monkeypatch.setattr(loop._Run, "_train_seed", disturbed)
+    seeds, trace = trained(spec, results, caplog)
+    assert seeds == [12, 3, 8]  # 12 by the other
+    assert "seed 12 was trained by another process" in caplog.text
+    shutil.rmtree(results / "seeds")
+    assert without_times(trained(spec, results, caplog)[1]).identical(without_times(trace))
 
 
 def test_seeds_of_two_machines_are_joined_by_copying_a_folder(results, tmp_path, caplog):

@@ -250,7 +250,7 @@ def test_an_own_file_is_mended_in_the_mirror_alone(workflow):
     given = (prepared, "--config", f"mirror={mirror}")
     outcome = workflow.run(*given)
     assert outcome.returncode != 0
-    assert f"own is a copy of {own}: mend that one" in outcome.stdout + outcome.stderr
+    assert f"Where the file is at fault, mend {own}" in outcome.stdout + outcome.stderr
 
     own.write_text(ROWS, encoding="utf-8")
     outcome = workflow.run(*given)

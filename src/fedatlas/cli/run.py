@@ -36,6 +36,14 @@ def run(
     device: Annotated[
         str | None, typer.Option(help="Where to train: auto, cpu, cuda or cuda:N.")
     ] = None,
+    seeds: Annotated[
+        Path | None,
+        typer.Option(
+            parser=home_expanded,
+            metavar="DIR",
+            help="Folder of finished seeds, which projects may share; results/seeds without it.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would run; run nothing.")] = False,
     option: Annotated[
         list[str] | None,
@@ -60,7 +68,7 @@ def run(
         raise FedatlasError(f"--mirror: {mirror} is not a folder")
     command = ["snakemake", *_elsewhere(), "--cores", str(cores), *(option or ())]
     command += ["--dry-run"] if dry_run else []
-    command += ["--config", *settings_of(experiments, mirror, device)]
+    command += ["--config", *settings_of(experiments, mirror, device, seeds)]
     say(shlex.join(command))
     with HandingOn() as signals:
         process = subprocess.Popen(
@@ -88,17 +96,21 @@ def run(
     say("What came out, and where to look: fedatlas summary")
 
 
-def settings_of(experiments: list[str], mirror: Path | None, device: str | None) -> list[str]:
+def settings_of(
+    experiments: list[str], mirror: Path | None, device: str | None, seeds: Path | None = None
+) -> list[str]:
     """Values of --config, which Snakemake reads as YAML."""
     from fedatlas.files import canonical_json
 
     settings = [f"experiments={canonical_json(experiments)}"]
-    if mirror:
-        folder = str(mirror.absolute())  # 2024_06 would be a number
+    for key, path in (("mirror", mirror), ("seeds", seeds)):
+        if path is None:
+            continue
+        folder = str(path.absolute())  # 2024_06 would be a number
         if not re.fullmatch(r"[\w./-]+", folder):
             # Snakemake takes quotes off both ends, so something else must stand there.
             folder = f"!!str {json.dumps(folder, ensure_ascii=False)} #"
-        settings.append(f"mirror={folder}")
+        settings.append(f"{key}={folder}")
     return settings + ([f"device={device}"] if device else [])
 
 

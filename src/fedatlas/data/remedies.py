@@ -58,7 +58,7 @@ def _of_copy(copy: Path, raw_file: RawFile, mirror: Path | None, lock: Path) -> 
         folder = "MIRROR" if mirror is None else str(mirror)
         if raw_file.archive is not None:
             folder = f"member {raw_file.member} of {folder}/{raw_file.archive.path}, or of {folder}"
-        return f"{copy} is a copy of {folder}/{raw_file.path}: mend that one, and run again"
+        return f"Where the file is at fault, mend {folder}/{raw_file.path}; {copy} is its copy"
     if raw_file.checksum is not None:
         return ""
     recorded = raw_file.path in recorded_sums(lock)

@@ -58,7 +58,9 @@ def warn_of_constant(columns: list[str] | list[int], where: str) -> None:
     if columns:
         listed = ", ".join(map(str, columns[:_LISTED]))
         more = f" and {len(columns) - _LISTED} more" if len(columns) > _LISTED else ""
-        log.warning("%s: constant columns, which 'standardise' makes 0: %s%s", where, listed, more)
+        counted = "" if isinstance(columns[0], str) else " (counted from 0)"
+        named = f"constant columns{counted}, which 'standardise' makes 0: {listed}{more}"
+        log.warning("%s: %s", where, named)
 
 
 def scaled(features: np.ndarray, scaling: Scaling) -> np.ndarray:

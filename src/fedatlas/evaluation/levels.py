@@ -233,6 +233,8 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
     mean = float(values.mean())
     if len(values) < 2:
         return mean, -np.inf, np.inf
+    if (values == values[0]).all():  # whose mean is rounded
+        return float(values[0]), float(values[0]), float(values[0])
     # scipy.stats would load for longer than most judgements take.
     from scipy.special import stdtrit
 

@@ -24,7 +24,7 @@ class State(StrEnum):
 
 MAKE_AGAIN = "move it away and run snakemake again"
 RUN_AGAIN = "run snakemake again"
-LEFTOVER = "keep it if what it belongs to was renamed and gets its name back, else move it away"
+LEFTOVER = "move it away: what it belongs to is gone or has another name; seeds keep their results"
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def load(
     except Exception as error:  # damage can make zipfile and numpy raise anything
         if is_shortage(error) and _is_sound(path):
             raise NotReadNowError(path, error) from error
-        reason = "it is damaged or no checkpoint"
+        reason = "it is damaged, or no file of a seed"
     log.warning("%s: is not used, training starts anew: %s", path, reason)
     return None
 

@@ -224,8 +224,15 @@ class _Run:
         for number, seed in enumerate(missing):
             began, self._measuring = time.perf_counter(), 0.0
             progress.begin(number * self.spec.rounds)
+            result, resumed = self.files.resume(seed)
+            if result.status:
+                log.info("%s: seed %d was trained by another process", self.spec.name, seed)
+                continue
+            if equal := self._equal_seed(seed):
+                self.files.save(seed, equal)
+                continue
             try:
-                result = self._equal_seed(seed) or self._train_seed(seed, progress)
+                self._train_seed(seed, result, resumed, progress)
             except Exception as error:
                 error.add_note(f"seed {seed}")  # see `failing`
                 raise
@@ -271,8 +278,9 @@ class _Run:
         start = self._start(seed) if certain else ""
         for other, result in certain.items():
             if result.made["start"] == start:
-                log.info("%s: seed %d is seed %d: nothing is random", self.spec.name, seed, other)
-                return SeedResult(result.variables, result.status, {"start": start})
+                told = "%s: seed %d gets the records of seed %d: nothing is random"
+                log.info(told, self.spec.name, seed, other)
+                return result
         return None
 
     def _start(self, seed: int) -> str:
@@ -282,15 +290,17 @@ class _Run:
         shards, optimum = self.setting.shard_digests[seed], self.optima.get(seed)
         return content_digest(canonical_json([shards, optimum]), arrays)
 
-    def _train_seed(self, seed: int, progress: _Progress) -> SeedResult:
-        """All rounds of a seed."""
+    def _train_seed(
+        self, seed: int, result: SeedResult, resumed: Position | None, progress: _Progress
+    ) -> None:
+        """Train all rounds of a seed, or those after a position; its result grows."""
         trial = self.setting.trial(seed)
         problem, network = trial.problem, trial.network
         random = self.setting.random(seed)
         state = self.algorithm.start(problem, network, trial.x0)
         first_record, done, wall_time = 0, 0, 0.0
-        result, resumed = self.files.resume(seed)
         if resumed is not None:
+            log.info("%s: resuming seed %d after round %d", self.spec.name, seed, resumed.round)
             first_record, done, wall_time = resumed.record, resumed.round, resumed.wall_time
             random.drawn = resumed.drawn
             state = restore_state(state, resumed.state, self.setting.engine.array)
@@ -331,7 +341,6 @@ class _Run:
             if self.files.is_due:
                 save(record + 1)
         result.made = {"start": "" if random.drawn or trial.seeded else self._start(seed)}
-        return result
 
     def _record(
         self,

@@ -149,9 +149,8 @@ class SeedFiles:
         }
         self._environment = environment(setting) if policy else {}
         self.found: dict[int, SeedResult] = {}
-        self._begun: dict[int, tuple[SeedResult, Position]] = {}
-        for seed in spec.seeds if policy else ():
-            self._read(seed)
+        for seed in spec.seeds:
+            self.resume(seed)
         self.missing = [seed for seed in spec.seeds if seed not in self.found]
 
     @property
@@ -193,28 +192,26 @@ class SeedFiles:
             self.interruption.end()
 
     def resume(self, seed: int) -> tuple[SeedResult, Position | None]:
-        """Records and position of an earlier attempt at a seed that has no result."""
-        if seed not in self._begun:
-            return SeedResult(), None
-        result, position = self._begun.pop(seed)
-        log.info("%s: resuming seed %d after round %d", self._name, seed, position.round)
-        return result, position
+        """The seed's result, or the records and the position of an earlier attempt, if any.
 
-    def _read(self, seed: int) -> None:
-        """Read what a seed's file holds, if that may be used."""
-        loaded = checkpoints.load(self._file(seed), self._identities[seed], self._environment)
+        The file is read anew each time: another process may have trained the seed meanwhile.
+        """
+        loaded = None
+        if self.policy is not None and seed not in self.found:
+            own = self._identities[seed]
+            loaded = checkpoints.load(self._file(seed), own, self._environment)
         if loaded is None:
-            return
+            return self.found.get(seed, SeedResult()), None
         header, arrays = loaded
-        variables = checkpoints.within("variable/", arrays)
+        result = SeedResult(checkpoints.within("variable/", arrays))
         if self._memory is not None:  # what did not fit once will not fit again
             self._memory.restore(header.get("memory", {}))
         if checkpoints.FINISHED in header:
-            self.found[seed] = SeedResult(variables, header[checkpoints.FINISHED], header["made"])
-            return
+            result.status, result.made = header[checkpoints.FINISHED], header["made"]
+            self.found[seed] = result
+            return result, None
         position = {name: header[name] for name in _IN_HEADER}
-        state = checkpoints.within("state/", arrays)
-        self._begun[seed] = SeedResult(variables), Position(**position, state=state)
+        return result, Position(**position, state=checkpoints.within("state/", arrays))
 
     def _file(self, seed: int) -> Path:
         assert self.policy is not None
