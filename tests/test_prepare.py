@@ -105,7 +105,10 @@ def test_standardising_uses_the_statistics_of_train(tmp_path, dense_file, caplog
     # 0.1 is no binary fraction: its mean is off by rounding, yet the column is exactly 0.
     assert not samples.features[:, 1:].any()
     assert metadata["standardised"]["scale"] == pytest.approx([deviation, 0, 0], rel=1e-14)
-    assert "split 'train': constant columns, which 'standardise' makes 0: 1, 2" in caplog.text
+    assert (
+        "split 'train': constant columns (counted from 0), which 'standardise' makes 0: 1, 2"
+        in caplog.text
+    )
 
     other = tmp_path / "other"
     other.write_text("1 1:5 2:9 3:1\n")
