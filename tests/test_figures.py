@@ -377,11 +377,14 @@ def test_the_delta_of_an_epsilon_is_told_unless_it_is_0():
     spent = np.linspace(0, 20, 31) * np.ones((3, 1))
     runs = {
         run: {"p": noisy(0.7, epsilon=spent, delta=spent * delta)}
-        for run, delta in (("page", 1e-6), ("avg", 0.0))
+        for run, delta in (("page", 1e-6), ("scaffold", 2e-6), ("avg", 0.0))
     }
     canvas = composed(runs, figure)
     told = " ".join(canvas.get_suptitle().split())
-    assert "ε is not comparable; δ in the end: 2e-05 of" in told and ", 0 of " in told
+    assert "ε at different δ above 0 is not comparable; δ in the end: 2e-05 of" in told
+    assert ", 4e-05 of " in told and "; 0 of all others, which holds at every δ" in told
+    one = composed({run: runs[run] for run in ("page", "avg")}, figure).get_suptitle()
+    assert "comparable" not in one and "δ in the end: 2e-05 of" in one
     assert canvas.axes[1].get_xlabel() == "privacy spent, ε\n(at each run's own δ)"
     pure = composed({"avg": runs["avg"]}, figure)
     assert "δ" not in pure.get_suptitle() + pure.axes[1].get_xlabel()

@@ -174,10 +174,13 @@ def _deltas_told(rows: list[_Row]) -> str:
         for curve in row.curves
         if "delta" in curve.trace
     }
-    if not any(ends.values()):
+    above_0 = {label: delta for label, delta in ends.items() if delta}
+    if not above_0:
         return ""
-    told = ", ".join(f"{delta:.3g} of {label}" for label, delta in ends.items())
-    return f"at different δ, ε is not comparable; δ in the end: {told}"
+    told = ", ".join(f"{delta:.3g} of {label}" for label, delta in above_0.items())
+    others = "; 0 of all others, which holds at every δ" if len(above_0) < len(ends) else ""
+    head = "ε at different δ above 0 is not comparable; " if len(above_0) > 1 else ""
+    return f"{head}δ in the end: {told}{others}"
 
 
 def _differs_by(point: str, points: Mapping[str, xr.Dataset]) -> str:
