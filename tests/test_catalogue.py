@@ -196,6 +196,7 @@ def test_one_file_described_in_two_ways_is_refused(tmp_path):
         ),
         ({"one_hot": [{"column": "a", "values": [7, 2, "7"]}]}, "7 and '7' stand for the same"),
         ({"numeric": ["a"], "missing": ["?", " ?"]}, "'?' and ' ?' stand for the same value"),
+        ({"numeric": ["a"], "missing": [None]}, "YAML reads ~, null or nothing as no value"),
         ({"numeric": ["a"], "missing": [True]}, "reads yes, on or true as a truth value"),
         ({"numeric": ["a"], "encoding": "klingon"}, "'csv.encoding', value 'klingon': is no enc"),
         (

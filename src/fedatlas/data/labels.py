@@ -55,6 +55,8 @@ def require_listable(values: Iterable[object]) -> None:
                 f"YAML reads {words} as a truth value: quote it as the file has it, such as "
                 f'"{words.partition(",")[0]}"'
             )
+        if raw is None:
+            raise ValueError('YAML reads ~, null or nothing as no value: list a text, such as ""')
         if not isinstance(raw, str | int | float):
             continue  # its type is refused
         for key in {raw, str(raw).strip()}:

@@ -394,10 +394,12 @@ def _converters(table: CsvTable, labels: Mapping[Raw, float] | None) -> dict[str
         return found
 
     def no_number(text: str) -> str:
-        comma = table.decimal == "." and plain_number(text, ",") is not None and "," in text
-        return "is not a finite number" + (
-            "; state 'decimal: \",\"' under 'csv' if commas begin fractions" if comma else ""
-        )
+        said = "is not a finite number"
+        if table.decimal == "." and plain_number(text, ",") is not None and "," in text:
+            said += "; state 'decimal: \",\"' under 'csv' if commas begin fractions"
+        elif table.decimal == "," and "." in text:
+            said += "; with 'decimal: \",\"' write 26,72: a point is no part of a number"
+        return said
 
     def listed(meanings: Mapping[Raw, float], kind: str) -> Converter:
         known = Listed(meanings, table.decimal)

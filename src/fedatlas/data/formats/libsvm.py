@@ -154,7 +154,9 @@ class _Lines(io.BufferedReader):
                 )
             if index >= self._first + self._features:
                 declared = f"{self._features} features are declared, from {self._first} on"
-                raise FedatlasError(f"{where}: feature index {index_text}, but {declared}")
+                raise FedatlasError(
+                    f"{where}: feature index {index_text}, but {declared}: raise 'features'"
+                )
             if index == previous:
                 raise FedatlasError(f"{where}: feature index {index_text} occurs twice")
             if index < previous:
