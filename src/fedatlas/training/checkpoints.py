@@ -45,13 +45,13 @@ def save(
 
 
 def load(
-    path: Path, identity: Mapping[str, str], environment: Mapping[str, str]
+    path: Path, identity: Mapping[str, str], environment: Mapping[str, str], *, quiet: bool = False
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
     """Header and arrays of a whole file of this identity, or None.
 
     environment: what a checkpoint must share besides; a finished seed need not.
-    If there is a file that is not used, a line in the log says why. NotReadNowError where memory
-    runs out for a sound one, which training anew would overwrite.
+    If there is a file that is not used, a line in the log says why, unless quiet. NotReadNowError
+    where memory runs out for a sound one, which training anew would overwrite.
     """
     try:
         arrays = _read_npz(path)
@@ -72,7 +72,8 @@ def load(
         if is_shortage(error) and _is_sound(path):
             raise NotReadNowError(path, error) from error
         reason = "it is damaged, or no file of a seed"
-    log.warning("%s: is not used, training starts anew: %s", path, reason)
+    if not quiet:
+        log.warning("%s: is not used, training starts anew: %s", path, reason)
     return None
 
 

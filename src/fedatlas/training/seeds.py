@@ -150,7 +150,7 @@ class SeedFiles:
         self._environment = environment(setting) if policy else {}
         self.found: dict[int, SeedResult] = {}
         for seed in spec.seeds:
-            self.resume(seed)
+            self.resume(seed, quiet=True)
         self.missing = [seed for seed in spec.seeds if seed not in self.found]
 
     @property
@@ -191,15 +191,16 @@ class SeedFiles:
             )
             self.interruption.end()
 
-    def resume(self, seed: int) -> tuple[SeedResult, Position | None]:
+    def resume(self, seed: int, *, quiet: bool = False) -> tuple[SeedResult, Position | None]:
         """The seed's result, or the records and the position of an earlier attempt, if any.
 
         The file is read anew each time: another process may have trained the seed meanwhile.
+        If it is not used, the log says why, unless quiet.
         """
         loaded = None
         if self.policy is not None and seed not in self.found:
             own = self._identities[seed]
-            loaded = checkpoints.load(self._file(seed), own, self._environment)
+            loaded = checkpoints.load(self._file(seed), own, self._environment, quiet=quiet)
         if loaded is None:
             return self.found.get(seed, SeedResult()), None
         header, arrays = loaded
