@@ -51,7 +51,7 @@ onstart:
 
 # Whatever is quiet: Snakemake shows no log at all with --quiet, and whole ones without.
 onerror:
-    say(told_of_failures(workflow, log), to_errors=True)
+    say(describe_failures(workflow, log), to_errors=True)
 
 
 # What is made across experiments.

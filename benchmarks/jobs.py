@@ -145,7 +145,7 @@ def measure(file: Path, command: list[str]) -> None:
 
     for module in (training, points):
         timed(module, "code_digest", "digest")
-    timed(points, "open_setting", "reading")
+    timed(points, "open_context", "reading")
     timed(training._Run, "warm_up", "loading")
     timed(training._Run, "train", "rounds")
     timed(training._Run, "_record", "evaluation", within="rounds")

@@ -12,7 +12,7 @@ from snakemake.exceptions import WorkflowError
 from fedatlas.errors import FedatlasError
 from fedatlas.plan import data, memory, places, results, specifications, training
 from fedatlas.plain_text import printable, rest, say
-from fedatlas.plan.failures import failed_jobs, failures_told, repeat_options
+from fedatlas.plan.failures import failed_jobs, format_failures, repeat_options
 from fedatlas.plan.code import Stamps
 from fedatlas.plan.selected import Selected, commands_name_experiments, named_experiments, targets
 from fedatlas.plan.stored import load_plan
@@ -60,7 +60,7 @@ wildcard_constraints:
     **CONSTRAINTS,
 
 
-def told_of_failures(workflow, logs):
+def describe_failures(workflow, logs):
     """The jobs that failed, for the terminal; logs: Snakemake's own."""
     settings = workflow.config_settings
     options = repeat_options(
@@ -70,7 +70,7 @@ def told_of_failures(workflow, logs):
         workflow.main_snakefile,
         workflow.workdir_init,
     )
-    return "\n" + failures_told(failed_jobs(workflow.scheduler.failed, logs), options)
+    return "\n" + format_failures(failed_jobs(workflow.scheduler.failed, logs), options)
 
 
 def of_experiment(function, *more):

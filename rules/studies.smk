@@ -137,7 +137,7 @@ rule draw_budgets:
 rule tabulate_theory:
     input:
         traces=of_experiment(results.traces),
-        rows=of_experiment(results.trial_shards),
+        rows=of_experiment(results.seed_shards),
         code=code_of("fedatlas.studies.theory", "fedatlas.evaluation.comma_separated"),
     output:
         reported("theory.csv"),

@@ -106,7 +106,7 @@ def small_atlas(path: Path) -> Path:
     return write_atlas(path, experiments)
 
 
-def problem(trace: xr.Dataset, optimum: float = 0.25, **stated) -> xr.Dataset:
+def problem(trace: xr.Dataset, optimum: float = 0.25, **declared) -> xr.Dataset:
     """The trace with all that says which problem it solves."""
     specification = json.loads(trace.attrs["specification"])
     usual = {
@@ -116,14 +116,14 @@ def problem(trace: xr.Dataset, optimum: float = 0.25, **stated) -> xr.Dataset:
         "objective": {"name": "logistic_l2", "weight": 1e-4},
     }
     seeds = [str(seed) for seed in trace["seed"].to_numpy()]
-    digests = stated.pop("shards", dict.fromkeys(seeds, "5" * 64))
+    digests = declared.pop("shards", dict.fromkeys(seeds, "5" * 64))
     return trace.assign_attrs(
-        specification=canonical_json(specification | usual | stated),
+        specification=canonical_json(specification | usual | declared),
         shard_digests=canonical_json(digests),
         optima=canonical_json(dict.fromkeys(seeds, optimum)),
         source_digest="c" * 64,
         values_digest="d" * 64,
-        versions=stated.pop("versions", '{"numpy":"1.0"}'),
+        versions=declared.pop("versions", '{"numpy":"1.0"}'),
     )
 
 

@@ -307,15 +307,15 @@ def slowest_share(owners, batch, parameters):
     return slowest
 
 
-def counters(owners, batches, blocks, *, local_steps, **stated):
+def counters(owners, batches, blocks, *, local_steps, **declared):
     """What a trace counts of a round for each minibatch, in float64.
 
-    blocks: parameters of each silo. stated: see traffic.
+    blocks: parameters of each silo. declared: see traffic.
     """
     totals, in_turn = Counter(), 0.0
     for samples in batches:
         own = samples.tolist()
-        ledger = traffic(owners, own, local_steps=local_steps, item=8, **stated)
+        ledger = traffic(owners, own, local_steps=local_steps, item=8, **declared)
         totals.update(ledger.counts())
         in_turn += local_steps * slowest_share(owners, own, blocks)
     assert totals["client_halves"] % 2 == totals["hub_halves"] % 2 == 0

@@ -52,12 +52,12 @@ def share_out(
     """The folder, with the partition's shards for all seeds in folders by their slugs."""
     prepared = write_prepared(folder / "train.parquet", samples, shape, **metadata)
     for seed in seeds:
-        of_trial = partition.of_trial(seed)
-        target = folder / of_trial.slug
+        of_seed = partition.of_seed(seed)
+        target = folder / of_seed.slug
         if not target.exists():
             target.mkdir()
-            files = shard_files(target, of_trial.silos)
-            shard(prepared, of_trial.model_dump(mode="json"), files, target / "manifest.json", None)
+            files = shard_files(target, of_seed.silos)
+            shard(prepared, of_seed.model_dump(mode="json"), files, target / "manifest.json", None)
     return folder
 
 
@@ -137,7 +137,7 @@ SMALL: dict[str, Small] = {
 
 
 def small(algorithm: str, hyper: dict[str, Any] | None = None, **changes: Any) -> RunSpec:
-    """The method's small run, with other hyper-parameters and keys where stated."""
+    """The method's small run, with other hyper-parameters and keys where declared."""
     _, partition, objective, graphs, own = SMALL[algorithm]
     values = {"partition": partition, "objective": objective, "graphs": graphs}
     values["hyper_parameters"] = own | (hyper or {})

@@ -36,8 +36,8 @@ OF_PARTIES = {
 }
 
 
-def of_parties(**stated) -> xr.Dataset:
-    return problem(make_trace([[1, 0.1]]), **(OF_PARTIES | stated))
+def of_parties(**declared) -> xr.Dataset:
+    return problem(make_trace([[1, 0.1]]), **(OF_PARTIES | declared))
 
 
 def compared(tmp_path: Path, ours: xr.Dataset, theirs: xr.Dataset, *costs: str, **options):
@@ -56,7 +56,7 @@ def notes_of(*arguments, **options) -> list[str]:
 
 @pytest.mark.parametrize("current", [True, False])
 def test_code_that_is_not_that_of_today_is_named(tmp_path, current):
-    here = code_digest(*validated(RunSpec, stated(of_parties()), "run").code)
+    here = code_digest(*validated(RunSpec, declared(of_parties()), "run").code)
     theirs = of_parties().assign_attrs(source_digest=here if current else "c" * 64)
     said = (
         f"ours-a/page: published by other code (cccccccccccc) than is installed here ({here[:12]})"
@@ -64,7 +64,7 @@ def test_code_that_is_not_that_of_today_is_named(tmp_path, current):
     assert notes_of(tmp_path, of_parties(), theirs) == ([] if current else [said])
 
 
-def stated(trace: xr.Dataset) -> dict:
+def declared(trace: xr.Dataset) -> dict:
     return json.loads(trace.attrs["specification"])
 
 
@@ -186,8 +186,8 @@ def test_simulated_time_of_other_settings_names_the_cost_that_they_have(tmp_path
 def test_our_own_runs_must_be_comparable_with_each_other(tmp_path):
     clients = {"kind": "horizontal", "test": 100, "samples": None}
     runs = {
-        str(number): (str(number), {"only": problem(make_trace([[1, 0.1]]), partition=stated)})
-        for number, stated in ((n, clients | {"clients": n}) for n in (3250, 325))
+        str(number): (str(number), {"only": problem(make_trace([[1, 0.1]]), partition=declared)})
+        for number, declared in ((n, clients | {"clients": n}) for n in (3250, 325))
     }
     mine = write_atlas(tmp_path / "mine.nc", {"ours": {"mine-a9a": ({}, runs)}})
     asked = (mine, "gradient_norm", "bytes", 0.5)
@@ -235,13 +235,13 @@ def comparable_experiment() -> str:
     return found[1]
 
 
-def planned(folder: Path, stated: str, monkeypatch) -> Plan:
+def planned(folder: Path, declared: str, monkeypatch) -> Plan:
     """Beside the experiment that it is like, in a project with a method that was just begun."""
     config = folder / "config"
     files = ("datasets.yaml", "papers.yaml", "experiments/crosspaper/grid-a9a.yaml")
     texts = {name: (ROOT / "config" / name).read_text(encoding="utf-8") for name in files}
     write_project(config, texts)
-    lab = open_project(folder / "lab", {"experiments/mine-a9a.yaml": stated}, monkeypatch)
+    lab = open_project(folder / "lab", {"experiments/mine-a9a.yaml": declared}, monkeypatch)
     return build_plan(config, lab)
 
 
@@ -279,10 +279,10 @@ def test_the_shown_experiment_is_comparable_with_published_runs(lab, monkeypatch
 )
 def test_inherited_keys_that_suit_no_run_say_whose_they_are(lab, monkeypatch, own, said):
     """And what to write in their place, as there is nothing to remove."""
-    stated = comparable_experiment()
-    line = next(line for line in stated.splitlines(keepends=True) if line.startswith(own))
+    declared = comparable_experiment()
+    line = next(line for line in declared.splitlines(keepends=True) if line.startswith(own))
     with pytest.raises(FedatlasError, match=f"mine-a9a.yaml.*{said}.*`{own}`"):
-        planned(lab, stated.replace(line, ""), monkeypatch)
+        planned(lab, declared.replace(line, ""), monkeypatch)
 
 
 def test_other_keys_are_told_likewise(tmp_path):

@@ -265,17 +265,17 @@ def test_a_range_is_its_labels_in_any_order():
     ],
 )
 def test_trials_have_partitions_of_their_own_where_something_is_random(values, varies):
-    stated = {"clients": 2, **values}
-    spec = HorizontalPartition.model_validate(stated)
+    declared = {"clients": 2, **values}
+    spec = HorizontalPartition.model_validate(declared)
     assert spec.seed is None
-    assert (spec.of_trial(4).slug == spec.of_trial(5).slug) is not varies
+    assert (spec.of_seed(4).slug == spec.of_seed(5).slug) is not varies
     if not varies:
-        assert spec.of_trial(4) == spec
+        assert spec.of_seed(4) == spec
         with pytest.raises(ValidationError, match=r"seed: .*remove it"):
-            HorizontalPartition.model_validate({**stated, "seed": 4})
+            HorizontalPartition.model_validate({**declared, "seed": 4})
         return
-    seeded = HorizontalPartition.model_validate({**stated, "seed": 4})
-    assert spec.of_trial(4) == seeded == seeded.of_trial(5)
+    seeded = HorizontalPartition.model_validate({**declared, "seed": 4})
+    assert spec.of_seed(4) == seeded == seeded.of_seed(5)
 
 
 # ------------------------------------------------------------------------------ names

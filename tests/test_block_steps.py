@@ -124,11 +124,11 @@ def test_without_memory_of_the_past_momentum_is_plain():
     np.testing.assert_allclose(run.round(5).barrier(), plain.barrier(), rtol=0, atol=1e-14)
 
 
-def _of(stated, base):
+def _of(declared, base):
     class Method(Vfb2Sgd):
         @property
         def rule(self):
-            return stated
+            return declared
 
     return Method.model_construct(**dict(base))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedatlas.evaluation.results import observations
-from fedatlas.evaluation.tallies import correction_told, tally
+from fedatlas.evaluation.tallies import format_correction, tally
 from fedatlas.evaluation.verdict_words import in_full
 from fedatlas.evaluation.verdicts import surviving, under_test
 from judging import verdict
@@ -152,7 +152,7 @@ def test_what_is_exact_is_no_test(outcome):
     tested = made_up("demo-x/tested", effect=effect(p=0.001))
     assert under_test([exact, tested]) == [(tested, 0.001)]
     assert tally([exact, tested]).seeds == (10,)
-    assert correction_told(tally([exact])) == ""
+    assert format_correction(tally([exact])) == ""
 
 
 @pytest.mark.parametrize(

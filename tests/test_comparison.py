@@ -12,7 +12,7 @@ from scipy import stats
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import (
-    Aim,
+    Criterion,
     Interval,
     advantages,
     compare,
@@ -24,11 +24,11 @@ from fedatlas.evaluation.comparison import (
     together,
     together_of,
 )
-from fedatlas.schema.claims import OUTCOMES, Effect, Finding
+from fedatlas.schema.claims import OUTCOMES, CaseOutcome, Effect
 
 ROOT = Path(__file__).parents[1]
 INF = math.inf
-BETTER = Aim("better", 0.1)
+BETTER = Criterion("better", 0.1)
 GAPS = st.lists(
     st.one_of(st.floats(-1, 1), st.sampled_from([INF, -INF, 0.0])), min_size=1, max_size=14
 ).map(np.array)
@@ -90,7 +90,7 @@ def test_a_lost_seed_leaves_no_bounds_on_resampled_splits():
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "aim", "expected"),
+    ("low", "high", "criterion", "expected"),
     [
         (0.1, 0.5, BETTER, "reproduced"),
         (0.05, 0.5, BETTER, "undecided"),
@@ -103,32 +103,32 @@ def test_a_lost_seed_leaves_no_bounds_on_resampled_splits():
         (-INF, INF, BETTER, "undecided"),
         (0.2, INF, BETTER, "reproduced"),
         # The paper prints 0.4: what is surely less is smaller, however large.
-        (0.2, 0.3, Aim("better", 0.1, 0.4), "smaller than claimed"),
-        (0.2, 0.5, Aim("better", 0.1, 0.4), "reproduced"),
-        (0.05, 0.3, Aim("better", 0.1, 0.4), "smaller than claimed"),
-        (-0.05, 0.3, Aim("better", 0.1, 0.4), "undecided"),
+        (0.2, 0.3, Criterion("better", 0.1, 0.4), "smaller than claimed"),
+        (0.2, 0.5, Criterion("better", 0.1, 0.4), "reproduced"),
+        (0.05, 0.3, Criterion("better", 0.1, 0.4), "smaller than claimed"),
+        (-0.05, 0.3, Criterion("better", 0.1, 0.4), "undecided"),
         # A tie is "at least as fast".
-        (0.0, 0.0, Aim("not worse", 0.1), "reproduced"),
-        (-0.09, 5.0, Aim("not worse", 0.1), "reproduced"),
-        (-0.2, 0.1, Aim("not worse", 0.1), "undecided"),
-        (-0.5, -0.2, Aim("not worse", 0.1), "contradicted"),
-        (-0.09, 0.09, Aim("equal", 0.1), "reproduced"),
-        (-0.2, 0.09, Aim("equal", 0.1), "undecided"),
-        (0.1, 0.3, Aim("equal", 0.1), "contradicted"),
-        (-0.3, -0.1, Aim("equal", 0.1), "contradicted"),
+        (0.0, 0.0, Criterion("not worse", 0.1), "reproduced"),
+        (-0.09, 5.0, Criterion("not worse", 0.1), "reproduced"),
+        (-0.2, 0.1, Criterion("not worse", 0.1), "undecided"),
+        (-0.5, -0.2, Criterion("not worse", 0.1), "contradicted"),
+        (-0.09, 0.09, Criterion("equal", 0.1), "reproduced"),
+        (-0.2, 0.09, Criterion("equal", 0.1), "undecided"),
+        (0.1, 0.3, Criterion("equal", 0.1), "contradicted"),
+        (-0.3, -0.1, Criterion("equal", 0.1), "contradicted"),
     ],
 )
-def test_outcome_of_an_interval(low, high, aim, expected):
-    assert decide(Interval((low + high) / 2, low, high), aim) == expected
+def test_outcome_of_an_interval(low, high, criterion, expected):
+    assert decide(Interval((low + high) / 2, low, high), criterion) == expected
 
 
 def test_borders_carry_the_rounding_of_decimal_fractions():
     lead = 0.82 - 0.8  # a little less than 0.02
-    assert decide(Interval(lead, lead, lead), Aim("better", 0.02)) == "reproduced"
+    assert decide(Interval(lead, lead, lead), Criterion("better", 0.02)) == "reproduced"
     behind = 0.8 - 0.82
-    assert decide(Interval(behind, behind, behind), Aim("not worse", 0.02)) == "contradicted"
+    assert decide(Interval(behind, behind, behind), Criterion("not worse", 0.02)) == "contradicted"
     for gap in (lead, behind):
-        assert decide(Interval(gap, gap, gap), Aim("equal", 0.02)) == "contradicted"
+        assert decide(Interval(gap, gap, gap), Criterion("equal", 0.02)) == "contradicted"
 
 
 @given(gaps=GAPS, seed=st.integers(0, 9))
@@ -139,7 +139,7 @@ def test_the_order_of_seeds_does_not_matter(gaps, seed):
 
 @given(gaps=GAPS, scale=st.sampled_from([0.5, 2.0, 1024.0]))
 def test_the_unit_does_not_matter(gaps, scale):
-    scaled = Aim("better", 0.1 * scale)
+    scaled = Criterion("better", 0.1 * scale)
     assert compare(gaps, BETTER, "x")[0] == compare(gaps * scale, scaled, "y")[0]
 
 
@@ -152,14 +152,14 @@ def test_swapping_the_runs_mirrors_the_outcome(gaps):
         assert theirs in {"contradicted", "no difference"}
     interval, mirrored = median_interval(gaps), median_interval(-gaps)
     assert (interval.low, interval.high) == (-mirrored.high, -mirrored.low)
-    equal = Aim("equal", 0.1)
+    equal = Criterion("equal", 0.1)
     assert decide(interval, equal) == decide(mirrored, equal)
 
 
 @given(gaps=GAPS, direction=st.sampled_from(["better", "not worse", "equal"]))
 def test_more_of_the_same_data_turns_no_decided_outcome_round(gaps, direction):
-    aim = Aim(direction, 0.1)
-    once, twice = (decide(median_interval(np.tile(gaps, times)), aim) for times in (1, 2))
+    criterion = Criterion(direction, 0.1)
+    once, twice = (decide(median_interval(np.tile(gaps, times)), criterion) for times in (1, 2))
     if once != "undecided":
         # Sharper, such as "no difference" that becomes "smaller than claimed"; never the opposite.
         opposite = {"reproduced": "contradicted", "contradicted": "reproduced"}
@@ -172,7 +172,7 @@ def test_wrong_outcomes_by_complete_enumeration(seeds):
     """All signs are equally probable under a tie, whatever the sizes: no draws are needed."""
     sizes = np.linspace(1, 2, seeds)
     found = [
-        decide(median_interval(np.array(signs) * sizes), Aim("better", 1e-3))
+        decide(median_interval(np.array(signs) * sizes), Criterion("better", 1e-3))
         for signs in product([-1, 1], repeat=seeds)
     ]
     assert found.count("contradicted") / len(found) <= 0.025
@@ -203,21 +203,21 @@ def test_a_printed_lead_has_an_error_of_its_own():
     for _ in range(2000):
         printed = 0.3 + rng.normal(0, 0.1)
         gaps = rng.normal(0.3, 0.1, 10)
-        found.append(compare(gaps, Aim("better", 0.05, max(printed, 0.05)), "x")[0])
+        found.append(compare(gaps, Criterion("better", 0.05, max(printed, 0.05)), "x")[0])
     assert found.count("smaller than claimed") / len(found) < 0.03
-    sure = compare(rng.normal(0.3, 0.01, 10), Aim("better", 0.05, 0.9), "x")[0]
+    sure = compare(rng.normal(0.3, 0.01, 10), Criterion("better", 0.05, 0.9), "x")[0]
     assert sure == "smaller than claimed"
 
 
 def test_that_any_case_is_contradicted_is_asked_of_every_case():
     def case(outcome, p):
         effect = Effect(0.0, 0.0, 0.0, 0.1, "x", 6, p=p)
-        return Finding("[case]", outcome, "", effect)
+        return CaseOutcome("[case]", outcome, "", effect)
 
     tied = [case("undecided", None)] * 5
     assert together_of([*tied, case("contradicted", 1 / 64)]) == "undecided"
     assert together_of([*tied, case("contradicted", 1 / 512)]) == "contradicted"
-    assert together_of([*tied, Finding("[case]", "contradicted", "")]) == "contradicted"
+    assert together_of([*tied, CaseOutcome("[case]", "contradicted", "")]) == "contradicted"
     assert together_of([case("reproduced", 1 / 64)] * 2) == "reproduced"
 
 

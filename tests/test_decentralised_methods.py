@@ -43,7 +43,7 @@ from fedatlas.federations.decentralised.network import (
 )
 from fedatlas.federations.decentralised.network_engine import ClassifyingAgents
 from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.privacy.accountants import Exposure
+from fedatlas.privacy.accountants import PrivacyContext
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.partitions import HorizontalPartition
 from fedatlas.schema.runs import RunSpec
@@ -134,8 +134,8 @@ class Toy:
         )
         self.engine: Any
         if objective == "cross_entropy":
-            stated = ClassificationObjective(name="cross_entropy", model="two_layers")
-            self.engine = ClassifyingAgents(data, stated, "cpu", torch.float64, False)
+            declared = ClassificationObjective(name="cross_entropy", model="two_layers")
+            self.engine = ClassifyingAgents(data, declared, "cpu", torch.float64, False)
         else:
             self.engine = LinearAgents(
                 data, LinearObjective(name=objective, weight=self.weight or None)
@@ -325,9 +325,9 @@ CASES = [
 
 @pytest.mark.parametrize(("scheme", "form", "clipping", "objective"), CASES)
 def test_dp_gt_is_the_loop(scheme, form, clipping, objective):
-    stated, alpha, beta, gamma, samples, of_zeta, of_eta = SCHEMES[scheme]
+    declared, alpha, beta, gamma, samples, of_zeta, of_eta = SCHEMES[scheme]
     method = DpGradientTracking(
-        scheme=stated, horizon=HORIZON, form=form, clipping=clipping, gradient_bound=0.6
+        scheme=declared, horizon=HORIZON, form=form, clipping=clipping, gradient_bound=0.6
     )
     toy = Toy(objective)
     zeta, eta = np.random.default_rng(7).laplace(size=(2, ITERATIONS, *toy.x0.shape))
@@ -713,8 +713,8 @@ def test_what_a_trace_counts(shards, tmp_path, algorithm):
     for name, spent in per_round.items():
         expected = np.append(0, np.cumsum(spent))[RECORDS]
         np.testing.assert_allclose(trace[name], [expected, expected], rtol=1e-14)
-    exposure = Exposure(EACH, DIMENSION, *graph_weights(spec))
-    budget = next(iter(build_algorithm(spec).budgets(exposure, 7).values()))
+    context = PrivacyContext(EACH, DIMENSION, *graph_weights(spec))
+    budget = next(iter(build_algorithm(spec).budgets(context, 7).values()))
     for name, spent in (("epsilon", budget.epsilon), ("delta", budget.delta)):
         expected = np.append(0, spent)[RECORDS]
         np.testing.assert_array_equal(trace[name], [expected, expected])

@@ -87,7 +87,7 @@ FIGURE = {
 
 
 def shard_folder(folder: Path, spec: RunSpec = HORIZONTAL) -> Path:
-    slug = spec.partition.of_trial(spec.seeds[0]).slug
+    slug = spec.partition.of_seed(spec.seeds[0]).slug
     return folder / spec.dataset / spec.split / slug
 
 

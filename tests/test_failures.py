@@ -12,7 +12,7 @@ from pydantic_core.core_schema import ErrorType
 from fedatlas import cli, extensions
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import import_extension
-from fedatlas.plan.failures import FailedJob, excerpt, failed_jobs, failures_told, repeat_options
+from fedatlas.plan.failures import FailedJob, excerpt, failed_jobs, format_failures, repeat_options
 from fedatlas.schema.config import check_command
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.models import read_yaml, validated
@@ -42,7 +42,7 @@ def test_a_failed_job_is_told_with_its_log_and_how_to_repeat_it(tmp_path):
         "/here",
     )
     assert repeat_options({}, [], None, "/here/workflow/Snakefile", "/here") == []
-    told = failures_told(found, options)
+    told = format_failures(found, options)
     assert told.splitlines() == [
         "Failed: rule draw",
         "  makes: draw.nc",
@@ -103,7 +103,7 @@ def test_a_kill_for_memory_is_named(tmp_path, message, inside, local, killed):
     whole.write_text(text)
     asked = {"resources": {"mem_mb": 6000}, "attempt": 3}
     (found,) = failed_jobs([job("train", log, **asked)], [str(whole)])
-    told = [line for line in failures_told([found], []).splitlines() if "killed: " in line]
+    told = [line for line in format_failures([found], []).splitlines() if "killed: " in line]
     assert bool(told) == bool(killed)
     if killed:
         assert f"  killed: {killed}" in told[0] and "at attempt 3 it asked for 6000 MB" in told[0]
@@ -131,7 +131,7 @@ BEGUN = """2026-01-01 00:00:00,000 INFO demo-x/page/step-1: run 1 of 3 of this j
 )
 def test_of_several_runs_that_which_failed_is_told(tmp_path, log, run, target):
     (tmp_path / "log").write_text(log)
-    told = failures_told([FailedJob("train_demo-x_1", TRACES, tmp_path / "log")], []).splitlines()
+    told = format_failures([FailedJob("train_demo-x_1", TRACES, tmp_path / "log")], []).splitlines()
     named = [f"  run: demo-x/{run}, of 3 that the job trains"] if run else []
     kept = " (runs that it finished are kept)" if run else ""
     assert told[: 4 + len(named)] == [
@@ -142,13 +142,13 @@ def test_of_several_runs_that_which_failed_is_told(tmp_path, log, run, target):
         f"  alone again{kept}: snakemake {TRACES[target]} --cores 1",
     ]
     # A job that trains one says which without a log.
-    alone = failures_told([FailedJob("train_run", TRACES[2:], tmp_path / "none")], [])
+    alone = format_failures([FailedJob("train_run", TRACES[2:], tmp_path / "none")], [])
     assert "  run: demo-x/avg/a\n  makes: " in alone
 
 
 def test_many_failed_jobs_are_not_all_told_in_full(tmp_path):
     many = [FailedJob("prepare", (f"{n}.nc",), tmp_path / f"{n}.log") for n in range(30)]
-    told = failures_told(many, [])
+    told = format_failures(many, [])
     assert told.count("Failed:") == 3
     assert "27 other jobs failed:\n  prepare:" in told and told.endswith("  and 7 more")
 
@@ -238,7 +238,7 @@ CLAIM = {"id": "faster", "source": "s", "statement": "t"}
 
 
 @pytest.mark.parametrize(
-    ("stated", "message"),
+    ("declared", "message"),
     [
         ({"claims": [CLAIM | {"test": {"kind": "rate", "run": 3}}]}, r"key 'claims\.faster\.test"),
         ({"seeds": 3}, "key 'seeds', value 3: must be a list, such as"),
@@ -249,9 +249,9 @@ CLAIM = {"id": "faster", "source": "s", "statement": "t"}
         ({"rounds": "many"}, "key 'rounds', value 'many': must be a whole number"),
     ],
 )
-def test_messages_name_keys_in_plain_words(stated, message):
+def test_messages_name_keys_in_plain_words(declared, message):
     with pytest.raises(FedatlasError, match=message) as caught:
-        validated(Experiment, stated, "small.yaml")
+        validated(Experiment, declared, "small.yaml")
     assert "Input should" not in str(caught.value) and "a valid" not in str(caught.value)
 
 

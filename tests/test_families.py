@@ -120,8 +120,8 @@ def test_a_field_that_an_item_lacks_leaves_the_entry_out():
     }
 
 
-def claims(*stated):
-    content = {"lists": {"m": ["a", "b"], "q": [1, 2]}, "use": ["{m}{q}"], "claims": [*stated]}
+def claims(*declared):
+    content = {"lists": {"m": ["a", "b"], "q": [1, 2]}, "use": ["{m}{q}"], "claims": [*declared]}
     return [claim["id"] for claim in one(content)["claims"]]
 
 
@@ -196,9 +196,9 @@ WRONG = [
 
 @pytest.mark.parametrize(("content", "message"), WRONG)
 def test_errors_name_file_key_and_expanded_name(content, message):
-    stated = {"lists": {"q": [1, 2]}} | content
+    declared = {"lists": {"q": [1, 2]}} | content
     with pytest.raises(FedatlasError) as caught:
-        expand(stated, "fig", "file.yaml")
+        expand(declared, "fig", "file.yaml")
     assert str(caught.value).startswith("file.yaml")
     assert message in str(caught.value)
 
@@ -235,7 +235,7 @@ def test_experiments_of_a_file_are_known_by_their_names(tmp_path):
     ("changes", "message"),
     [
         ({"name": "b.{data}"}, r"base\.yaml: 'b\.a': experiments are named"),
-        ({"name": "other"}, r"'paper-other' is stated in .*base\.yaml .*, too"),
+        ({"name": "other"}, r"'paper-other' is declared in .*base\.yaml .*, too"),
         ({"name": "{data}", "rounds": 0}, r"base\.yaml \(paper-a\): key 'rounds', value 0"),
     ],
 )
@@ -247,14 +247,14 @@ def test_names_and_values_of_expanded_experiments_are_checked(tmp_path, changes,
 
 def test_the_worked_example_becomes_what_is_printed_beside_it(tmp_path):
     text = README.read_text(encoding="utf-8")
-    stated, printed = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    declared, printed = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "example").mkdir()
-    (tmp_path / "example" / "fig7.yaml").write_text(stated, encoding="utf-8")
+    (tmp_path / "example" / "fig7.yaml").write_text(declared, encoding="utf-8")
     found = read_experiments(tmp_path)
     assert list(found) == ["example-fig7-large", "example-fig7-small"]
     assert found["example-fig7-small"][1] == yaml.safe_load(printed)
     assert len(load_experiments(tmp_path)["example-fig7-large"].claims) == 2
-    # The command prints the same, and says where it is stated.
+    # The command prints the same, and says where it is declared.
     (tmp_path / "experiments").mkdir()
     (tmp_path / "example").rename(tmp_path / "experiments" / "example")
     outcome = CliRunner().invoke(app, ["spec", "example-fig7-small", "--config", str(tmp_path)])

@@ -239,11 +239,11 @@ def test_the_legend_names_every_run_its_step_and_its_losses():
 
 def test_legends_name_what_the_grid_states():
     """Not a step that follows from it, which may be another value of the grid."""
-    stated = {"local_steps": 10, "noise": {"kind": "normal", "scale": 0.5}}
+    declared = {"local_steps": 10, "noise": {"kind": "normal", "scale": 0.5}}
 
     def at(**own: Any):
         # Ten local steps of 0.03 make an effective step of 0.3.
-        return noisy(0.6, step=0.3, hyper_parameters=stated | own)
+        return noisy(0.6, step=0.3, hyper_parameters=declared | own)
 
     steps = {"a": at(local_step_size=0.3), "b": at(local_step_size=0.03)}
     noises = {"a": at(noise={"kind": "normal", "scale": 1.5}), "b": at()}

@@ -102,11 +102,11 @@ def test_swapping_costs_mirrors_the_gap_and_equal_rounds_leave_it(rates, steps):
 
 def test_a_stated_time_is_compared_at_and_must_have_been_spent():
     a, b = rising([0.01] * SEEDS, steps=10), rising([3e-3] * SEEDS, steps=1, records=81)
-    stated = judged(WIDENS | {"at": [400, 310]}, a=a, b=b)
+    declared = judged(WIDENS | {"at": [400, 310]}, a=a, b=b)
     # The first by 10 of its rounds and 12.9 of the second, the second by 1 and 1.03.
-    assert "by 400 time units (t_comm = 10): a 0.195, b 0.1368; " in stated.evidence
-    assert "by 310 time units (t_comm = 100): a 0.1095, b 0.1029; " in stated.evidence
-    assert stated.outcome == "contradicted"
+    assert "by 400 time units (t_comm = 10): a 0.195, b 0.1368; " in declared.evidence
+    assert "by 310 time units (t_comm = 100): a 0.1095, b 0.1029; " in declared.evidence
+    assert declared.outcome == "contradicted"
     with pytest.raises(FedatlasError, match=r"'at: 2000' lies beyond 1600 time units \(t_comm"):
         judged(WIDENS | {"at": [2000, 310]}, a=a, b=b)
 

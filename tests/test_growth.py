@@ -129,8 +129,8 @@ def swept(steps=(0.04, 0.02, 0.01, 0.005)):
 
 def test_each_target_may_have_its_own_best_step():
     """Rounds are 1/γ log(1/ε) with γ ∝ ε."""
-    stated = rate(1, (0.4, 0.2, 0.1)) | {"points": "best", "logarithm": True}
-    found = verdict(stated, a=swept())
+    declared = rate(1, (0.4, 0.2, 0.1)) | {"points": "best", "logarithm": True}
+    found = verdict(declared, a=swept())
     assert found.outcome == "reproduced" and "not tuned" not in found.evidence
     # 5 γ must lie below ε, and by as much as costs least.
     assert "with step 0.04, an edge of its grid" in found.evidence

@@ -72,18 +72,18 @@ def test_what_is_chosen_within_a_mapping_is_what_tuned_runs_take(tmp_path):
     assert build_algorithm(waiting.tuned(record)).effective_step_size == 0.1
 
 
-@pytest.mark.parametrize("stated", [{"scheme": {"gamma": 1}}, {"scheme": "s2"}, {}])
-def test_a_dotted_name_lies_within_a_mapping_that_does_not_state_it(stated):
+@pytest.mark.parametrize("declared", [{"scheme": {"gamma": 1}}, {"scheme": "s2"}, {}])
+def test_a_dotted_name_lies_within_a_mapping_that_does_not_state_it(declared):
     message = r"a\.yaml: runs\.x: grid 'scheme\.gamma' needs hyper_parameters with a mapping"
     with pytest.raises(FedatlasError, match=message):
-        at_point(stated, {"scheme.gamma": 0.1}, "a.yaml: runs.x")
+        at_point(declared, {"scheme.gamma": 0.1}, "a.yaml: runs.x")
 
 
 def test_what_is_stated_stays_as_it_is():
-    stated = {"scheme": {"name": "s2"}, "horizon": 3}
+    declared = {"scheme": {"name": "s2"}, "horizon": 3}
     point = {"scheme.gamma": 0.1, "scheme.alpha": 2, "step": 1}
-    found = at_point(stated, point, "here")
-    assert stated == {"scheme": {"name": "s2"}, "horizon": 3}
+    found = at_point(declared, point, "here")
+    assert declared == {"scheme": {"name": "s2"}, "horizon": 3}
     assert found == {"scheme": {"name": "s2", "gamma": 0.1, "alpha": 2}, "horizon": 3, "step": 1}
     assert flat(found) == found | {
         "scheme.name": "s2", "scheme.gamma": 0.1, "scheme.alpha": 2

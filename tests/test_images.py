@@ -587,8 +587,8 @@ def test_prepared_images_come_back_with_their_description(tmp_path, records):
 
 
 def test_stated_statistics_are_given_in_units_of_the_pixels(tmp_path, records):
-    stated = {"mean": [0.1, 0.2, 0.5], "deviation": [0.3, 0.4, 1]}
-    images = binary_set(normalise=stated)
+    declared = {"mean": [0.1, 0.2, 0.5], "deviation": [0.3, 0.4, 1]}
+    images = binary_set(normalise=declared)
     for split in ("train", "test"):  # the second one needs no first
         prepare(images, split, [records], tmp_path / split)
         samples, metadata = read_prepared(tmp_path / split)

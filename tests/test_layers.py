@@ -123,8 +123,8 @@ def test_a_public_method_has_a_docstring_or_overrides_one_that_has():
         """In the class or in one above it; a library's classes document their own methods."""
         if name not in classes:
             return name != "object"
-        stated = methods(name).get(method)
-        if stated is not None and ast.get_docstring(stated):
+        declared = methods(name).get(method)
+        if declared is not None and ast.get_docstring(declared):
             return True
         bases = [ast.unparse(base).split("[")[0].split(".")[-1] for base in classes[name].bases]
         plain = {"ABC", "Model", "BaseModel", "NamedTuple", "Protocol", "Generic"}

@@ -11,7 +11,7 @@ from fedatlas.evaluation.claims.leak_stands import COLUMNS, LeakStandsTest, read
 from fedatlas.evaluation.comma_separated import to_csv
 from fedatlas.evaluation.results import Results
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.studies.leaks import Finding, find_leaks
+from fedatlas.studies.leaks import AttackResult, find_leaks
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def judged(results: Results, attack: str, who: str = ""):
 
 
 def test_columns_are_those_of_the_study():
-    assert tuple(field.name for field in fields(Finding)) == COLUMNS
+    assert tuple(field.name for field in fields(AttackResult)) == COLUMNS
 
 
 def test_a_successful_attack_contradicts(results):

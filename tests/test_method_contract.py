@@ -8,7 +8,7 @@ import pytest
 
 from fedatlas.algorithms import algorithm_names, build_algorithm
 from fedatlas.arithmetic.randomness import RoundRandom
-from fedatlas.federations.setting import open_setting
+from fedatlas.federations.setting import open_context
 from fedatlas.schema.cost_names import COSTS
 from fedatlas.schema.counted import measured_by, why_not_counted
 from fedatlas.schema.measurements import MEASUREMENTS
@@ -122,8 +122,8 @@ def test_a_seed_decides_its_part_of_the_trace(algorithm, whole, folder, tmp_path
 @every_method
 def test_a_round_leaves_start_state_and_measurements_alone(algorithm, folder):
     spec = small(algorithm)
-    setting = open_setting(spec, small_shards(folder, algorithm), "cpu")
-    method, trial, random = build_algorithm(spec), setting.trial(3), RoundRandom(3)
+    setting = open_context(spec, small_shards(folder, algorithm), "cpu")
+    method, trial, random = build_algorithm(spec), setting.seed_run(3), RoundRandom(3)
     problem, network = trial.problem, trial.network
 
     def frozen(state):

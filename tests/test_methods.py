@@ -349,7 +349,7 @@ def test_a_stated_effective_step_gives_the_servers_step() -> None:
         assert method(**steps, effective_step=0.4).server_step_size == pytest.approx(5)
         assert method(**steps, effective_step=0.4).effective_step_size == 0.4
         assert method(**steps).effective_step_size == pytest.approx(0.08)
-        with pytest.raises(ValidationError, match="are both stated, and one gives the other"):
+        with pytest.raises(ValidationError, match="are both declared, and one gives the other"):
             method(**steps, effective_step=0.4, global_step_size=5)
 
 

@@ -474,10 +474,10 @@ def test_time_is_linear_in_latency_in_the_reciprocal_of_bandwidth_and_in_gradien
     assert times[0] == pytest.approx(by_hand)
     assert cost_axis(trace, named(network))[0] == pytest.approx(by_hand)
     for key, per in (("latency", 0), ("bandwidth", 1), ("gradient", 2)):
-        stated = getattr(network, key)
-        other = stated / (1 + factor) if key == "bandwidth" else stated * (1 + factor)
+        declared = getattr(network, key)
+        other = declared / (1 + factor) if key == "bandwidth" else declared * (1 + factor)
         grown = network_time(trace, DeclaredNetwork(**{**asdict(network), key: other}))
-        per_unit = 1 / stated if key == "bandwidth" else stated
+        per_unit = 1 / declared if key == "bandwidth" else declared
         expected = [
             time + factor * per_unit * of[per] for time, of in zip(by_hand, records, strict=True)
         ]
@@ -568,7 +568,7 @@ def test_which_traces_count_what():
     always = ["round", "exchanges", "bytes"]
     assert found == {
         "star": always,
-        # Whether it has the stated latency is another question, which `network_time` answers.
+        # Whether it has the declared latency is another question, which `network_time` answers.
         "parties": [*always, "simulated_time", costs[-1]],
         "tiers": [*always, "latency(3)"],
         "new": [*always, costs[-1]],
@@ -614,8 +614,8 @@ def test_labels_state_their_numbers_in_units(latency, bandwidth, gradient):
     label = DeclaredNetwork(latency, bandwidth, gradient).label
     read = re.fullmatch(r"latency (\S+) (\w?)s, (\S+) (\w?)B/s, (\S+) (\w?)s per gradient", label)
     assert read is not None
-    stated = zip(read.groups()[::2], read.groups()[1::2], strict=True)
-    for value, (number, prefix) in zip((latency, bandwidth, gradient), stated, strict=True):
+    declared = zip(read.groups()[::2], read.groups()[1::2], strict=True)
+    for value, (number, prefix) in zip((latency, bandwidth, gradient), declared, strict=True):
         assert float(number) * PREFIXES[prefix] == pytest.approx(value, rel=1e-5)
         assert value == 0 or 0.999 < float(number) <= 1000
 

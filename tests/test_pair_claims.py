@@ -164,9 +164,9 @@ def test_order_for_each_common_step_from_large_to_small():
 )
 def test_steps_that_cannot_be_compared_are_an_error(test, steps, message):
     a = [levels_trace([0.1], step=step, point=str(n)) for n, step in enumerate(steps)]
-    stated = test or order("faster", for_each="effective_step_size")
+    declared = test or order("faster", for_each="effective_step_size")
     with pytest.raises(FedatlasError, match=message):
-        verdicts(stated, a=a, b=levels_trace([0.1], step=3))
+        verdicts(declared, a=a, b=levels_trace([0.1], step=3))
 
 
 def test_fewer_than_six_seeds_decide_nothing_and_say_what_would():

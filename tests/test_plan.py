@@ -9,7 +9,7 @@ import pytest
 
 from fedatlas import algorithms
 from fedatlas.errors import FedatlasError
-from fedatlas.plan.build import build_plan, build_sound_plan, group_of
+from fedatlas.plan.build import build_plan, build_valid_plan, group_of
 from fedatlas.plan.selected import named_experiments
 from workflow_copy import EXPERIMENT, ROOT
 
@@ -79,8 +79,8 @@ def test_claims_about_no_choice_need_no_seeds_that_tune(config, test):
 def test_whoever_shows_runs_has_their_seeds_that_tune(config):
     shown = config / "experiments" / "demo" / "shown.yaml"
     claims = EXPERIMENT[EXPERIMENT.index("claims:") :]
-    stated = 'paper: fedpage\ntitle: "t"\nsource: "s"\nruns_of: demo-small\n'
-    shown.write_text(stated + claims, encoding="utf-8")
+    declared = 'paper: fedpage\ntitle: "t"\nsource: "s"\nruns_of: demo-small\n'
+    shown.write_text(declared + claims, encoding="utf-8")
     assert build_plan(config).experiments["demo-shown"].tuning_seeds == (100, 101)
     change(config, "tuning_seeds: [100, 101]\n", "")
     change(config, claims, "")
@@ -107,7 +107,7 @@ def test_a_fault_stops_only_what_selects_it(config, tmp_path, monkeypatch):
         file = config / "experiments" / f"{name}.yaml"
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    plan = build_sound_plan(config)
+    plan = build_valid_plan(config)
     assert [*plan.experiments] == ["demo-small"]
     assert plan.select(["demo-small"]) == plan.select(["demo-s*ll"]) == ["demo-small"]
     said = {fault.name: fault.message for fault in plan.faults}
@@ -301,8 +301,8 @@ def test_agents_of_linear_models_disagree(config):
 
 
 def test_what_only_others_record_is_refused_of_a_star(config):
-    stated = "figure: {measurement: gradient_norm, costs: [round]}"
-    change(config, stated, "figure: {measurement: gradient_norm, costs: [bytes_up, messages]}")
+    declared = "figure: {measurement: gradient_norm, costs: [round]}"
+    change(config, declared, "figure: {measurement: gradient_norm, costs: [bytes_up, messages]}")
     build_plan(config)
     for measurement in ("disagreement", "read_delay_mean"):
         change(config, "{measurement: gradient_norm,", f"{{measurement: {measurement},")

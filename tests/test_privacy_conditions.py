@@ -1,4 +1,4 @@
-"""Conditions of DP-GT's theorems, and the numbers of graphs that they are stated in."""
+"""Conditions of DP-GT's theorems, and the numbers of graphs that they are declared in."""
 
 from dataclasses import replace
 from math import inf

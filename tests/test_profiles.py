@@ -80,13 +80,13 @@ def test_kubernetes_status(code, answer, error, status):
 @pytest.mark.parametrize("gpus", [0, 2])
 def test_kubernetes_is_asked_for_gpus_by_jobs_that_want_some(tmp_path, gpus):
     script = tmp_path / "job.sh"
-    stated = {
+    declared = {
         "type": "single",
         "rule": "train_run",
         "threads": 3,
         "resources": {"mem_mb": 2000, "runtime": 240, "gpu": gpus},
     }
-    script.write_text(f"#!/bin/sh\n# properties = {json.dumps(stated)}\ntrue\n", encoding="utf-8")
+    script.write_text(f"#!/bin/sh\n# properties = {json.dumps(declared)}\ntrue\n", encoding="utf-8")
     template = ROOT / "profiles" / "kubernetes" / "job.yaml"
     job = kubernetes_program("submit").manifest(script, template)
     container = job["spec"]["template"]["spec"]["containers"][0]

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
-from fedatlas.cli.planned import PlannedJob, planned_jobs, planned_told
+from fedatlas.cli.planned import PlannedJob, format_planned, planned_jobs
 from fedatlas.cli.progress import shown_with_a_bar
 from fedatlas.cli.run import with_locks_explained
 from fedatlas.cli.steps import Steps
@@ -254,8 +254,8 @@ def test_a_lock_that_was_left_is_told_with_the_command_that_removes_it(tmp_path,
 RUN = """
 import sys, time
 if sys.argv[2:]:
-    from fedatlas.cli.run import locked_told
-    print(locked_told())
+    from fedatlas.cli.run import format_lock
+    print(format_lock())
 else:
     time.sleep(60)
 """
@@ -327,7 +327,7 @@ Job stats:
 def test_a_dry_run_says_what_would_be_made_and_why():
     jobs, others = planned_jobs(DRY.splitlines())
     assert "Job stats:" in others and len(jobs) == 3
-    assert planned_told(jobs) == [
+    assert format_planned(jobs) == [
         "sets of shards: 1 (missing)",
         "a-b:",
         "  2 trainings (code changed): x, y/s",
@@ -340,7 +340,7 @@ def test_files_of_an_experiment_are_told_in_order_and_drawings_once():
     names = "claims.csv trees.svg trees.png figure.svg figure.png leaks.csv"
     files = [f"results/experiments/a-b/{name}" for name in names.split()]
     jobs = [PlannedJob("some", (file,), "Missing output files: it") for file in files]
-    assert planned_told(jobs)[1] == "  figure, verdicts, leaks.csv, trees.svg (missing)"
+    assert format_planned(jobs)[1] == "  figure, verdicts, leaks.csv, trees.svg (missing)"
 
 
 def traces(count: int, runs: int) -> tuple[str, ...]:
@@ -349,14 +349,14 @@ def traces(count: int, runs: int) -> tuple[str, ...]:
 
 def test_parts_of_a_dry_run_are_told_together_with_counts():
     parts = [PlannedJob(f"train_a-b_{n}", traces(9, 3), "Params have changed") for n in range(3)]
-    assert "  27 trainings (settings changed): r0 (9), r1 (9), r2 (9)" in planned_told(parts)
+    assert "  27 trainings (settings changed): r0 (9), r1 (9), r2 (9)" in format_planned(parts)
     many = PlannedJob(
         "train_a-b_1", traces(12, 6), "Missing output files: " + ", ".join(traces(12, 6))
     )
-    assert "  12 trainings (missing): 6 runs" in planned_told([many])
+    assert "  12 trainings (missing): 6 runs" in format_planned([many])
     lost = PlannedJob("train_a-b_1", traces(12, 6), f"Missing output files: {traces(1, 1)[0]}")
-    assert "  1 training (missing): r0/s-0" in planned_told([lost])
+    assert "  1 training (missing): r0/s-0" in format_planned([lost])
 
 
 def test_a_dry_run_without_jobs_says_so():
-    assert planned_told([]) == ["Nothing to do: all is made, and up to date."]
+    assert format_planned([]) == ["Nothing to do: all is made, and up to date."]

@@ -69,7 +69,7 @@ def test_a_name_that_is_taken_is_an_error_with_both_files(tmp_path, monkeypatch,
 CLASHES = {
     "datasets.yaml": ("a9a: {}", "datasets.yaml: a9a: .*config/datasets.yaml describes"),
     "papers.yaml": ("vfb2: {}", "papers.yaml: key 'vfb2': .*config/papers.yaml describes"),
-    "experiments/demo/fedpage.yaml": (EXPERIMENT, "fedpage.yaml: 'demo-fedpage' is stated in "),
+    "experiments/demo/fedpage.yaml": (EXPERIMENT, "fedpage.yaml: 'demo-fedpage' is declared in "),
 }
 
 
@@ -94,8 +94,8 @@ def test_its_experiments_need_no_folder(config, tmp_path):
 def test_tables_of_times_lie_beside_the_experiment(tmp_path):
     network = "\nnetwork: {compute: {kind: measured, file: times.csv}}\n"
     folder = write_project(tmp_path, {"mine.yaml": EXPERIMENT + network})
-    (stated,) = read_experiments(folder).values()
-    assert stated.content["network"]["compute"]["file"] == str(tmp_path / "times.csv")
+    (declared,) = read_experiments(folder).values()
+    assert declared.content["network"]["compute"]["file"] == str(tmp_path / "times.csv")
 
 
 def test_a_stored_plan_follows_its_files(config, tmp_path):

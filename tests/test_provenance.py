@@ -473,8 +473,8 @@ def test_raw_files_are_verified_by_lock_and_catalogue(copy):
         "data/small/train.parquet": {(State.STALE, "raw")},
     }
     checksum = "sha256:" + hashlib.sha256((copy / "results/raw/set/small").read_bytes()).hexdigest()
-    stated = f"{{path: set/small, checksum: '{checksum}'}}\n"
-    replace_text("path: set/small\n", stated)(copy / "config/datasets.yaml")
+    declared = f"{{path: set/small, checksum: '{checksum}'}}\n"
+    replace_text("path: set/small\n", declared)(copy / "config/datasets.yaml")
     assert drift(copy) == {"data/small/train.parquet": {(State.STALE, "raw")}}
 
 

@@ -20,8 +20,8 @@ SEEDS = (3, 6, 10)
 
 
 def published(value: float, measurement: str = "test_accuracy", **more: Any) -> dict[str, Any]:
-    stated = {"kind": "published_measurement", "run": "a", "measurement": measurement}
-    return {**stated, "value": value, **more}
+    declared = {"kind": "published_measurement", "run": "a", "measurement": measurement}
+    return {**declared, "value": value, **more}
 
 
 def share_compatible(ours: np.ndarray, printed: list[Printed]) -> float:

@@ -27,7 +27,7 @@ from atlas_factory import (
 )
 from fedatlas.atlas import exporting, publishing, results_atlas
 from fedatlas.atlas.citation import read_citation
-from fedatlas.atlas.compared import Comparison
+from fedatlas.atlas.compared import AtlasComparison
 from fedatlas.atlas.data_card import data_card
 from fedatlas.atlas.exporting import point_places, write_table
 from fedatlas.atlas.publishing import Publication, publish
@@ -165,11 +165,11 @@ def test_damage_and_foreign_tables_are_named(tmp_path):
 
 
 def a_parent(index):
-    index["stated"]["fedpage/.."] = {}
+    index["declared"]["fedpage/.."] = {}
 
 
 def no_run(index):
-    del index["stated"]["fedpage/fedpage-first/page"]
+    del index["declared"]["fedpage/fedpage-first/page"]
 
 
 def rows_of_a_text(index):
@@ -177,18 +177,18 @@ def rows_of_a_text(index):
 
 
 def nested(index):
-    for own in index["stated"].values():
+    for own in index["declared"].values():
         own["title"] = {"a": 1}
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (a_parent, "key 'stated.fedpage/.."),
+        (a_parent, "key 'declared.fedpage/.."),
         (no_run, "states too little of fedpage/fedpage-first/page"),
         (rows_of_a_text, "key 'traces.fedpage"),
         (nested, "title.* must be"),
-        (dict.clear, "missing key 'stated'"),
+        (dict.clear, "missing key 'declared'"),
     ],
 )
 def test_an_index_that_no_export_wrote_is_refused_in_a_line(tmp_path, change, said):
@@ -196,8 +196,8 @@ def test_an_index_that_no_export_wrote_is_refused_in_a_line(tmp_path, change, sa
     table, metadata = pq.read_table(file), dict(pq.read_metadata(file).metadata)
     index = unpacked_index(metadata[INDEX])
     change(index)
-    stated = {INDEX: packed_index(index), ABOUT: metadata[ABOUT]}
-    pq.write_table(table.replace_schema_metadata(stated), file)
+    declared = {INDEX: packed_index(index), ABOUT: metadata[ABOUT]}
+    pq.write_table(table.replace_schema_metadata(declared), file)
     with pytest.raises(FedatlasError, match=rf"^{re.escape(str(file))}: index.*{said}") as told:
         fedatlas.open_atlas(file)
     assert "\n" not in str(told.value)
@@ -206,7 +206,7 @@ def test_an_index_that_no_export_wrote_is_refused_in_a_line(tmp_path, change, sa
 def test_a_strangers_titles_command_no_terminal_of_a_notebook(tmp_path):
     own = fedatlas.compare(small_atlas(tmp_path / "atlas.nc"), "gradient_norm", "round", 0.1)
     titles = np.full(own.dataset.sizes["run"], "\x1b]0;t\x07<b>")
-    found = Comparison(own.dataset.assign_coords(title=("run", titles)))
+    found = AtlasComparison(own.dataset.assign_coords(title=("run", titles)))
     assert "\x1b" not in repr(found) and "0;t" in repr(found)
     assert "<b>" not in found._repr_html_()
 
@@ -267,8 +267,8 @@ def results(tmp_path) -> Path:
 def published(results: Path, output: Path, **options) -> list[Path]:
     with fedatlas.open_atlas(results) as atlas:
         cited = read_citation(ROOT / "CITATION.cff")
-        stated = Publication(LICENCES, citation=cited, published=DAY, **options)
-        return publish(atlas, results / "experiments", output, stated)
+        declared = Publication(LICENCES, citation=cited, published=DAY, **options)
+        return publish(atlas, results / "experiments", output, declared)
 
 
 def test_a_folder_holds_traces_verdicts_selections_and_their_checksums(results, tmp_path):
@@ -659,7 +659,7 @@ PARTIES = {"kind": "vertical", "parties": 4, "test": 100, "samples": None}
 
 
 @pytest.mark.parametrize(
-    ("stated", "said"),
+    ("declared", "said"),
     [
         ({"dataset": "w8a"}, 'dataset: "a9a" here, "w8a" published'),
         ({"split": "test"}, 'split: "train" here, "test" published'),
@@ -673,16 +673,16 @@ PARTIES = {"kind": "vertical", "parties": 4, "test": 100, "samples": None}
         ({"optimum": 0.26}, "f[*] of seed 0: 0.25 here, 0.26 published"),
     ],
 )
-def test_what_is_not_comparable_is_refused_with_key_and_both_values(tmp_path, stated, said):
+def test_what_is_not_comparable_is_refused_with_key_and_both_values(tmp_path, declared, said):
     def trace(**own):
         return problem(make_trace([[1, 0.1]] * 2, suboptimality=[[1, 0.1]] * 2), **own)
 
     mine = one_run(tmp_path / "mine.nc", trace(), "new", "mine-a9a")
-    atlas = one_run(tmp_path / "published.nc", trace(**stated))
+    atlas = one_run(tmp_path / "published.nc", trace(**declared))
     with pytest.raises(FedatlasError, match=f"ours-a/page: {said}"):
         fedatlas.compare(mine, "suboptimality", "bytes", 0.5, against=atlas)
     # Of several published runs those of our problem are shown, and the others told.
-    both = {"page": ("P", {"only": trace(**stated)}), "avg": ("A", {"only": trace()})}
+    both = {"page": ("P", {"only": trace(**declared)}), "avg": ("A", {"only": trace()})}
     several = write_atlas(tmp_path / "several.nc", {"ours": {"ours-a": ({}, both)}})
     found = fedatlas.compare(mine, "suboptimality", "bytes", 0.5, against=several).dataset
     assert found["run"].to_numpy().tolist() == ["new", "avg"]

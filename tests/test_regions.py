@@ -84,7 +84,7 @@ def test_a_region_looks_at_what_its_cells_look_at():
 
 
 @pytest.mark.parametrize(
-    ("stated", "message"),
+    ("declared", "message"),
     [
         ({"test": FASTER, "cells": {"1": {"first": "a", "second": "b"}}}, "at least 2 items"),
         ({"test": FASTER, "cells": ["a", "b"]}, "'test' states what 'cells'"),
@@ -92,9 +92,9 @@ def test_a_region_looks_at_what_its_cells_look_at():
         ({"test": NESTED, "cells": {"1": {}, "2": {}}}, "'1' is a region"),
     ],
 )  # fmt: skip
-def test_regions_that_make_no_sense_are_refused(stated, message):
+def test_regions_that_make_no_sense_are_refused(declared, message):
     with pytest.raises(ValidationError, match=message):
-        TypeAdapter(ClaimTest).validate_python({"kind": "region"} | stated)
+        TypeAdapter(ClaimTest).validate_python({"kind": "region"} | declared)
 
 
 def shown_map(**extra: dict[str, Any]) -> Shown:
@@ -141,7 +141,7 @@ def test_the_map_has_a_panel_for_each_straggler_and_number_of_parties():
     slopes = [text.get_text() for text in panels[4].texts]
     assert slopes[:3] == ["1.00\n✓", "0.60\n✗", "0.20\n✗"]
     assert [len(place.lines) for place in panels] == [0, 0, 0, 0, 4, 0]  # sides of one cell
-    assert canvas.legends[0].get_texts()[-1].get_text() == "stated to hold here"
+    assert canvas.legends[0].get_texts()[-1].get_text() == "declared to hold here"
     assert [tick.get_text() for tick in panels[4].get_xticklabels()] == ["0.1", "10", "1000"]
 
 

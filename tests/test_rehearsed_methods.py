@@ -352,10 +352,10 @@ def test_who_does_not_wait_has_no_critical_path_and_goes_on_where_it_was_killed(
 
 BUDGETS = """    probability: PositiveFloat
 
-    def budgets(self, exposure, iterations):
+    def budgets(self, context, iterations):
         from fedatlas.privacy.accountants import Budget
 
-        spent = np.arange(1, iterations + 1) * exposure.samples * exposure.dimension
+        spent = np.arange(1, iterations + 1) * context.samples * context.dimension
         return {"own": Budget(0.1 * spent, 1e-6 + 0 * spent), "other": None}
 """
 
@@ -372,7 +372,7 @@ def test_budgets_of_methods_around_a_server_are_recorded(written, shards, tmp_pa
 
 def test_budgets_are_refused_where_nothing_records_them():
     class Private(algorithm_class("vfb2_sgd")):
-        def budgets(self, exposure, iterations):
+        def budgets(self, context, iterations):
             return {}
 
     with pytest.raises(FedatlasError, match="defines 'budgets', which are recorded of methods"):

@@ -376,7 +376,7 @@ def add_budgets(case: Case, deltas: Sequence[Sequence[float]], final: Sequence[f
     ("final", "told"),
     [
         ([9, 5, 4, 3, 2, 1], "it falls up to 6"),
-        ([1, 5, 4, 3, 2, 1], "it falls up to 6"),  # rises before the horizon stated
+        ([1, 5, 4, 3, 2, 1], "it falls up to 6"),  # rises before the horizon declared
         ([9, 5, 6, 3, 3.5, 1], "it rises up to 5 of 6"),
         ([1, 5, 4, 4, 2, math.nan], "it rises up to 4 of 5"),
     ],

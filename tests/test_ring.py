@@ -235,12 +235,14 @@ def test_masks_differ_and_use_the_whole_ring():
 
 def test_masks_are_stated_in_one_way():
     assert NetworkModel().masks == RealMasks(scale=1.0)
-    stated = {"masks": {"kind": "ring", "fraction_bits": 40}}
-    assert validated(NetworkModel, stated, "here").masks == RingMasks(kind="ring", fraction_bits=40)
+    declared = {"masks": {"kind": "ring", "fraction_bits": 40}}
+    assert validated(NetworkModel, declared, "here").masks == RingMasks(
+        kind="ring", fraction_bits=40
+    )
 
 
 @pytest.mark.parametrize(
-    ("stated", "message"),
+    ("declared", "message"),
     [
         ({"mask_scale": 1.0}, "unknown key 'mask_scale'"),
         ({"masks": {"kind": "ring"}}, "fraction_bits"),
@@ -250,6 +252,6 @@ def test_masks_are_stated_in_one_way():
         ({"masks": {"kind": "paillier"}}, "real.*ring"),
     ],
 )
-def test_other_masks_are_refused(stated, message):
+def test_other_masks_are_refused(declared, message):
     with pytest.raises(FedatlasError, match=message):
-        validated(NetworkModel, stated, "here")
+        validated(NetworkModel, declared, "here")

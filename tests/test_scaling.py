@@ -192,8 +192,8 @@ def test_scaling_to_a_target_accuracy():
     del test["target"]
     with pytest.raises(ValidationError, match="test_accuracy needs a 'target' of its own"):
         ScalingTest.model_validate(test)
-    stated = ScalingTest.model_validate({**test, "target": 0.69})
-    assert ScalingTest.model_validate(json.loads(stated.model_dump_json())) == stated
+    declared = ScalingTest.model_validate({**test, "target": 0.69})
+    assert ScalingTest.model_validate(json.loads(declared.model_dump_json())) == declared
 
 
 def test_time_and_update_epochs_serve_the_other_tests_too():

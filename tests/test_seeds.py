@@ -175,7 +175,7 @@ def test_a_seed_whose_shards_are_others_trains_anew_and_no_other(results, caplog
     shards((3, 8, 12), 1.0)
     spec = point(partition=partition)
     _, before = trained(spec, results, caplog)
-    shutil.rmtree(folder / partition.of_trial(8).slug)
+    shutil.rmtree(folder / partition.of_seed(8).slug)
     shards((8,), 2.0)
     seeds, after = trained(point((3, 8, 12), partition=partition), results, caplog)
     assert seeds == [8, 12]
@@ -277,7 +277,7 @@ def test_budgets_of_privacy_are_those_of_all_seeds(results, caplog):
     more = point((3, 8, 12), algorithm="dp_gradient_tracking")
     partition = more.partition
     for seed in (12,):
-        source, target = (partition.of_trial(which).slug for which in (3, seed))
+        source, target = (partition.of_seed(which).slug for which in (3, seed))
         folder = results / "shards" / "toy" / "train"
         if not (folder / target).exists():
             shutil.copytree(folder / source, folder / target)

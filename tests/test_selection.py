@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.selection import Choice, Effort, by_run, choices, select, tuning_told
+from fedatlas.evaluation.selection import Choice, Effort, by_run, choices, format_tuning, select
 from fedatlas.schema.selection import Selection, agreeing, best_candidate
 from trace_factory import auroc_trace, falling_trace, levels_trace, make_trace
 
@@ -178,7 +178,7 @@ def test_sharing_needs_a_run_that_chooses():
 STEPS = (0.1, 0.3, 1.0)
 
 
-def tuned_elsewhere(best: float, **stated):
+def tuned_elsewhere(best: float, **declared):
     """The record of a grid whose best step is given, and what a run that takes it over records."""
     grid = {
         f"step-{step:g}": levels_trace(
@@ -187,21 +187,21 @@ def tuned_elsewhere(best: float, **stated):
         for step in STEPS
     }
     record = json.loads(json.dumps(select({"run": grid}, Selection())))
-    values = {"step": best, "batch": 4} | stated
+    values = {"step": best, "batch": 4} | declared
     own = {"run": {"tuned": levels_trace([0.2, 0.3], hyper_parameters=values)}}
     return record, json.loads(json.dumps(select(own, Selection(), {"run": record})))
 
 
 @pytest.mark.parametrize(
-    ("best", "stated", "edges"),
+    ("best", "declared", "edges"),
     [
         (1.0, {}, ("step",)),
         (0.1, {"batch": 8}, ("step",)),
         (0.3, {}, ()),
     ],
 )
-def test_a_run_that_is_tuned_elsewhere_records_that_effort_and_its_edges(best, stated, edges):
-    record, own = tuned_elsewhere(best, **stated)
+def test_a_run_that_is_tuned_elsewhere_records_that_effort_and_its_edges(best, declared, edges):
+    record, own = tuned_elsewhere(best, **declared)
     choice = choices(own)["run"]
     assert (choice.point, choice.effort) == ("tuned", Effort(edges, 3))
     (candidate,) = own["runs"]["run"]["candidates"]
@@ -278,6 +278,6 @@ def test_effort_and_edges_are_told_together(runs, told):
         "e": Effort(("x", "y"), 2),
     }
     asked = {run: efforts[run] for run in runs}
-    assert tuning_told(asked, "train_accuracy") == told
+    assert format_tuning(asked, "train_accuracy") == told
     seen = "points by test_auroc on test rows"
-    assert tuning_told(asked, "test_auroc") == re.sub(r"\bpoints\b", seen, told)
+    assert format_tuning(asked, "test_auroc") == re.sub(r"\bpoints\b", seen, told)

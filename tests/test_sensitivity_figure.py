@@ -77,8 +77,8 @@ def by_point(**runs: list[Any]) -> dict[str, Any]:
 
 
 def composed(traces: Any, rule: Selection = WHOLE, **figure: Any) -> Canvas:
-    stated = {"kind": "sensitivity", "hyper_parameter": "local_step_size", **figure}
-    return compose("A title", shown(traces, rule, stated))
+    declared = {"kind": "sensitivity", "hyper_parameter": "local_step_size", **figure}
+    return compose("A title", shown(traces, rule, declared))
 
 
 def shown(traces: Any, rule: Selection, figure: dict[str, Any]) -> Shown:
@@ -138,8 +138,8 @@ CASES: dict[str, tuple[Any, Selection, dict[str, Any]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_it_draws(case: str, tmp_path: Path):
     traces, rule, figure = CASES[case]
-    stated = {"kind": "sensitivity", "hyper_parameter": "local_step_size", **figure}
-    draw([tmp_path / "figure.png"], compose, "A title", shown(traces, rule, stated))
+    declared = {"kind": "sensitivity", "hyper_parameter": "local_step_size", **figure}
+    draw([tmp_path / "figure.png"], compose, "A title", shown(traces, rule, declared))
     inked = (matplotlib.image.imread(tmp_path / "figure.png")[..., :3] < 0.9).any(axis=2)
     assert 0.002 < inked.mean() < 0.5
 
@@ -379,10 +379,10 @@ def test_figures_that_make_no_sense_are_refused(figure, message):
     ],
 )
 def test_figures_that_do_not_fit_their_experiment_are_refused(change, message):
-    stated = load_experiments(CONFIG)["fedpage-grid-fig2a"].model_dump(mode="json")
-    stated["figure"] = SENSITIVITY | change
+    declared = load_experiments(CONFIG)["fedpage-grid-fig2a"].model_dump(mode="json")
+    declared["figure"] = SENSITIVITY | change
     with pytest.raises(ValidationError, match=message):
-        Experiment.model_validate(stated)
+        Experiment.model_validate(declared)
 
 
 # The largest number of ones in a row of the first `samples` rows, whose values are all 0 or 1.
@@ -408,21 +408,21 @@ THEOREMS = {
     ),
     "SCAFFOLD's nonconvex theorem": lambda run, p, smoothness: p ** (2 / 3) / (24 * smoothness),
 }
-STATED = {
+DECLARED = {
     name: experiment
     for name, experiment in load_experiments(CONFIG).items()
     if experiment.figure.kind == "sensitivity" and name.startswith("fedpage-")
 }
 
 
-@pytest.mark.parametrize("name", STATED)
+@pytest.mark.parametrize("name", DECLARED)
 def test_stated_bounds_are_those_of_the_theorems(name: str):
-    experiment = STATED[name]
+    experiment = DECLARED[name]
     for run, bounds in experiment.figure.bounds.items():
-        stated, clients = experiment.runs[run], experiment.partition_of(run).clients
+        declared, clients = experiment.runs[run], experiment.partition_of(run).clients
         of_samples = experiment.objective.smoothness(ONES[experiment.dataset] ** 0.5)
-        first = {key: values[0] for key, values in stated.grid.items()}
-        method = algorithm_class(stated.algorithm)(**stated.hyper_parameters, **first)
+        first = {key: values[0] for key, values in declared.grid.items()}
+        method = algorithm_class(declared.algorithm)(**declared.hyper_parameters, **first)
         for theorem, value in bounds.items():
             p = method.clients_per_round / clients
             average = theorem.startswith("Theorem 4.1")
@@ -467,7 +467,7 @@ def test_the_data_have_the_constants_of_stated_bounds(name: str):
 
 def test_every_grid_of_fedpage_shows_its_sensitivity():
     grids = {name for name in load_experiments(CONFIG) if name.startswith("fedpage-grid-")}
-    assert grids == {*STATED}
+    assert grids == {*DECLARED}
     # Of the convex objective Theorem 5.2 names no constant.
-    without = {name for name in grids if not STATED[name].figure.bounds}
+    without = {name for name in grids if not DECLARED[name].figure.bounds}
     assert without == {"fedpage-grid-convex-a9a"}

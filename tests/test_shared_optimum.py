@@ -27,7 +27,7 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.cli.data import shard
 from fedatlas.cli.training import optimum
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.setting import open_setting
+from fedatlas.federations.setting import open_context
 from fedatlas.federations.tiered.network import SiloModels
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.models import validated
@@ -48,7 +48,7 @@ quick = settings(max_examples=40, deadline=None)
 
 
 def of_kind(kind: str, **rest: Any) -> Any:
-    """A partition of this kind; what is not stated is as small as it gets."""
+    """A partition of this kind; what is not declared is as small as it gets."""
     own: dict[str, dict[str, Any]] = {
         "horizontal": {"clients": 5},
         "vertical": {"parties": 3, "active": 2},
@@ -147,7 +147,7 @@ def test_nothing_is_random_about_the_last_rows():
     assert of_kind("horizontal", test=5).seed is None
     with pytest.raises(FedatlasError, match="'consecutive' is not random; remove it"):
         of_kind("horizontal", test=5, seed=1)
-    one, other = (of_kind("vertical", test=5).of_trial(seed) for seed in (1, 2))
+    one, other = (of_kind("vertical", test=5).of_seed(seed) for seed in (1, 2))
     assert one.slug != other.slug  # parties have other columns
     assert one.rows_slug == other.rows_slug == "rows-all-last5"
 
@@ -169,7 +169,7 @@ HELD_BY = {
 @quick
 @given(partitions(st.none() | st.integers(1, 30) | st.sampled_from(["test", "dev"])))
 def test_any_kind_has_the_pooled_rows_of_its_samples_and_test(spec):
-    pooled = pooled_rows(spec.of_trial(9))
+    pooled = pooled_rows(spec.of_seed(9))
     assert (pooled.parties, pooled.active, pooled.seed) == (1, 1, 0)
     assert (pooled.samples, pooled.test) == (spec.samples, spec.test)
     assert pooled.standardise == getattr(spec, "standardise", False)
@@ -246,7 +246,7 @@ def test_shards_of_all_kinds_hold_the_same_rows_and_name_one_optimum(prepared, r
     tested = {None: [], 10: list(range(last, kept)), "test": list(range(12))}[rows["test"]]
     files, slugs = {}, set()
     for holder, (kind, rest) in HELD_BY.items():
-        spec = of_kind(kind, **rows, **rest).of_trial(8)
+        spec = of_kind(kind, **rows, **rest).of_seed(8)
         slugs.add(pooled_rows(spec).slug)
         files[holder] = sharded(prepared, spec)
     (slug,) = slugs
@@ -283,7 +283,7 @@ def test_clients_of_random_sizes_are_refused():
 
 def test_parties_may_hold_out_a_share_each_trial_its_own():
     spec = of_kind("vertical", test=0.2)
-    slugs = [pooled_rows(spec.of_trial(seed)).rows_slug for seed in (3, 4)]
+    slugs = [pooled_rows(spec.of_seed(seed)).rows_slug for seed in (3, 4)]
     assert slugs == ["seed3-rows-all-test0.2", "seed4-rows-all-test0.2"]
 
 
@@ -330,20 +330,22 @@ one_layout = pytest.mark.parametrize("prepared", ["sparse"], indirect=True)
 
 
 def specification(algorithm: str, objective: str = "logistic_l2", **changes: Any) -> RunSpec:
-    stated = {"name": objective, "weight": OBJECTIVES[objective][2] or None}
-    values = {"objective": stated, "optimum": True, "record_every": 40} | RUNS[algorithm] | changes
+    declared = {"name": objective, "weight": OBJECTIVES[objective][2] or None}
+    values = (
+        {"objective": declared, "optimum": True, "record_every": 40} | RUNS[algorithm] | changes
+    )
     return small_federations.specification(algorithm, **values)
 
 
 def shards_for(prepared: Path, spec: RunSpec) -> Path:
     for seed in spec.seeds:
-        sharded(prepared, spec.partition.of_trial(seed))
+        sharded(prepared, spec.partition.of_seed(seed))
     return prepared
 
 
 def as_point(spec: RunSpec, prepared: Path, x: np.ndarray) -> Any:
     """x by columns of the data set, as the run's oracle is asked about it."""
-    files = sharded(prepared, spec.partition.of_trial(spec.seeds[0]))
+    files = sharded(prepared, spec.partition.of_seed(spec.seeds[0]))
     columns = [held(file)[2] for file in files]
     if spec.partition.kind == "vertical":
         return x[np.concatenate(columns)]
@@ -362,8 +364,8 @@ def test_all_kinds_measure_one_function(prepared, objective, test):
     for algorithm, run in RUNS.items():
         partition = run["partition"].model_copy(update={"test": test})
         spec = specification(algorithm, objective, partition=partition)
-        setting = open_setting(spec, shards_for(prepared, spec), "cpu")
-        oracles.append((spec, setting.trial(spec.seeds[0]).problem))
+        setting = open_context(spec, shards_for(prepared, spec), "cpu")
+        oracles.append((spec, setting.seed_run(spec.seeds[0]).problem))
     for seed in range(3):
         x = np.random.default_rng(seed).normal(size=6) * seed  # the first at the start, 0
         gradient = reference.gradient(data["X"], data["y"], x, *OBJECTIVES[objective])
@@ -415,9 +417,9 @@ def optima(prepared) -> Path:
     folder = prepared / "optima"
     pooled = pooled_rows(RUNS["fedavg"]["partition"])
     for objective in ("logistic_l2", "ridge_regression"):
-        stated = LinearObjective(name=objective, weight=0.1)
-        file = folder / pooled.rows_slug / f"{stated.slug}.json"
-        optimum(sharded(prepared, pooled), stated.model_dump(mode="json"), file)
+        declared = LinearObjective(name=objective, weight=0.1)
+        file = folder / pooled.rows_slug / f"{declared.slug}.json"
+        optimum(sharded(prepared, pooled), declared.model_dump(mode="json"), file)
     return folder
 
 

@@ -25,7 +25,7 @@ from fedatlas.evaluation.coverage import (
     taken_from,
     with_table,
 )
-from fedatlas.evaluation.verdict_words import outcomes_told
+from fedatlas.evaluation.verdict_words import format_outcomes
 from fedatlas.evaluation.verdicts import read_verdicts, sentences, verdicts_to_csv
 from fedatlas.plan.build import build_plan
 from fedatlas.schema.claims import OUTCOMES
@@ -265,12 +265,12 @@ def test_findings_count_kept_and_fragile_verdicts(plan):
         fragile, of_them = (sum(bool(one.fragile) for one in some) for some in (shown, reproduced))
         among = f"among them {of_them}" if of_them else "none"
         told = [
-            rf"{both.total()} sentences.* have a kept verdict.*: {outcomes_told(both)}\.",
+            rf"{both.total()} sentences.* have a kept verdict.*: {format_outcomes(both)}\.",
             rf"{fragile} of the {len(shown)} published verdicts (is|are) fragile, "
             rf"{among} of the {len(reproduced)} that say reproduced",
         ]
         if key != OURS:
-            told.append(rf"the paper's own are: {outcomes_told(paper)}\.")
+            told.append(rf"the paper's own are: {format_outcomes(paper)}\.")
         page = "across-papers" if key == OURS else key
         text = " ".join((ROOT / "docs" / "findings" / f"{page}.md").read_text("utf-8").split())
         for words in told:

@@ -135,15 +135,15 @@ def rates() -> Experiment:
 
 
 @pytest.mark.parametrize(
-    ("stated", "message"),
+    ("declared", "message"),
     [
         ({"kind": "slopes"}, "kind slopes needs claims"),
         ({"kind": "slopes", "claims": ["no-such"]}, "'no-such' is no claim of a slope; .*remark-5"),
         ({"claims": ["remark-5"]}, "'claims' is for figures of kind slopes"),
     ],
 )
-def test_figures_without_slopes_are_refused(stated, message):
-    whole = rates().model_dump(exclude_unset=True) | {"figure": stated}
+def test_figures_without_slopes_are_refused(declared, message):
+    whole = rates().model_dump(exclude_unset=True) | {"figure": declared}
     with pytest.raises(ValidationError, match=message):
         Experiment.model_validate(whole)
 

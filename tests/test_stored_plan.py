@@ -34,7 +34,7 @@ def built(monkeypatch):
         folders.append(config)
         return build_plan(config)
 
-    monkeypatch.setattr(stored, "build_sound_plan", counted)
+    monkeypatch.setattr(stored, "build_valid_plan", counted)
     return folders
 
 
@@ -87,10 +87,10 @@ def test_an_edit_while_it_is_built_is_seen_later(folders, monkeypatch):
         file.write_text(before.replace("[0.1, 0.03]", "[0.1, 0.05]"), encoding="utf-8")
         return build_plan(config)
 
-    monkeypatch.setattr(stored, "build_sound_plan", interrupted)
+    monkeypatch.setattr(stored, "build_valid_plan", interrupted)
     load_plan(config, package)
     file.write_text(before, encoding="utf-8")
-    monkeypatch.setattr(stored, "build_sound_plan", build_plan)
+    monkeypatch.setattr(stored, "build_valid_plan", build_plan)
     assert load_plan(config, package) == build_plan(config)
 
 

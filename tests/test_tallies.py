@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedatlas.evaluation.comparison import Aim, compare
-from fedatlas.evaluation.tallies import correction_told, families, tally
+from fedatlas.evaluation.comparison import Criterion, compare
+from fedatlas.evaluation.tallies import families, format_correction, tally
 from fedatlas.evaluation.verdicts import Verdict, cases_of, surviving, under_test
 from verdict_factory import effect, every_outcome, verdict
 
@@ -38,7 +38,7 @@ def sentence(number: int, p: float | None, outcome: str = "reproduced") -> Verdi
 )
 def test_p_is_that_of_scipys_sign_test_of_the_border(direction, shift, outcome, tests):
     gaps = shift + np.array([-0.9, *np.linspace(-0.3, 0.3, 11)])
-    found, measured = compare(gaps, Aim(direction, 0.5), "decades")
+    found, measured = compare(gaps, Criterion(direction, 0.5), "decades")
     assert found == outcome
     expected = max(
         stats.binomtest(int((gaps > border).sum()), 12, alternative=side).pvalue
@@ -46,13 +46,13 @@ def test_p_is_that_of_scipys_sign_test_of_the_border(direction, shift, outcome, 
     )
     assert measured.p == pytest.approx(expected)
     # Each look at the data costs its share of the error.
-    _, twice = compare(gaps, Aim(direction, 0.5), "decades", confidence=0.975)
+    _, twice = compare(gaps, Criterion(direction, 0.5), "decades", confidence=0.975)
     assert twice.p == pytest.approx(2 * expected)
 
 
 def test_p_of_resampled_splits_is_that_of_the_corrected_test():
     gaps = np.random.default_rng(0).normal(0.45, 0.2, 10)
-    found, measured = compare(gaps, Aim("better", 0.1), "test_auroc", overlap=0.25)
+    found, measured = compare(gaps, Criterion("better", 0.1), "test_auroc", overlap=0.25)
     error = gaps.std(ddof=1) * math.sqrt(1 / 10 + 0.25)
     corrected = stats.t.sf((gaps.mean() - 0.1) / error, 9)
     assert found == "reproduced"
@@ -62,11 +62,11 @@ def test_p_of_resampled_splits_is_that_of_the_corrected_test():
 
 def test_what_is_not_decided_has_no_p_and_needs_more_seeds_than_there_are():
     gaps = np.array([0.3] * 9 + [-3.0, -3.0])
-    found, measured = compare(gaps, Aim("better", 0.29), "decades")
+    found, measured = compare(gaps, Criterion("better", 0.29), "decades")
     assert (found, measured.p) == ("undecided", None)
     for seed in range(20):
         gaps = np.random.default_rng(seed).normal(0.2, 0.1, 8)
-        found, measured = compare(gaps, Aim("better", 0.1), "decades")
+        found, measured = compare(gaps, Criterion("better", 0.1), "decades")
         assert measured.needed is None or (found == "undecided" and measured.needed > 8)
 
 
@@ -97,8 +97,8 @@ def test_published_numbers_and_what_has_no_spread_are_no_tests():
         sentence(0, 0.02),
     ]
     assert [each.claim for each, _ in under_test(rows)] == ["demo-x/claim-0"]
-    assert correction_told(tally(rows[:4])) == ""
-    assert correction_told(tally(rows)) == (
+    assert format_correction(tally(rows[:4])) == ""
+    assert format_correction(tally(rows)) == (
         "after Holm's correction for 1 test, 1 of 1 decided sentence remains."
     )
 
@@ -120,7 +120,7 @@ def test_no_more_can_survive_than_seeds_allow(seeds, other):
     # Gaps that all agree, judged by the rule itself.
     clear = []
     for row, own in zip(rows, seeds, strict=True):
-        outcome, measured = compare(np.linspace(1, 2, own), Aim("better", 0.5), "decades")
+        outcome, measured = compare(np.linspace(1, 2, own), Criterion("better", 0.5), "decades")
         clear.append(replace(row, outcome=outcome, effect=measured))
     assert tally(clear).surviving <= expected
     if min(seeds) >= 6:  # with fewer the rule decides nothing
@@ -164,20 +164,20 @@ def test_a_sentence_with_cases_can_be_as_clear_as_its_cases(outcome, rule, seeds
 
 
 def test_where_nothing_is_decided_nothing_is_corrected():
-    told = correction_told(tally([sentence(n, None, "undecided") for n in range(3)]))
+    told = format_correction(tally([sentence(n, None, "undecided") for n in range(3)]))
     assert told == "no sentence is decided, of 3 tested over seeds."
 
 
 def test_too_few_seeds_are_told_with_how_many_it_takes():
     rows = [replace(sentence(n, 1 / 64), effect=effect(p=1 / 64, seeds=6)) for n in range(12)]
-    assert correction_told(tally(rows)) == (
+    assert format_correction(tally(rows)) == (
         "after Holm's correction for 12 tests, 0 of 12 decided sentences remain. "
         "6 seeds are too few for any to (smallest p 1/64); 9 would do."
     )
     # One alone passes, and nothing has to be said.
-    assert correction_told(tally(rows[:1])).endswith("1 of 1 decided sentence remains.")
+    assert format_correction(tally(rows[:1])).endswith("1 of 1 decided sentence remains.")
     rows[0] = replace(rows[0], effect=effect(p=1 / 1024, seeds=10))
-    assert correction_told(tally(rows)).endswith(
+    assert format_correction(tally(rows)).endswith(
         " remains. With 6 to 10 seeds at most 1 can (smallest p 1/64); 9 would do for all."
     )
 

@@ -109,8 +109,8 @@ def constants(n: int, *, convex: bool = False) -> Constants:
 
 
 def fedpage(s: int, k: int, **more) -> FedPage:
-    stated = {"clients_per_round": s, "local_steps": k, "global_step_size": 1e-3}
-    return FedPage(**stated | {"local_step_size": 1e-9} | more)
+    declared = {"clients_per_round": s, "local_steps": k, "global_step_size": 1e-3}
+    return FedPage(**declared | {"local_step_size": 1e-9} | more)
 
 
 # η·L of Theorem 4.2: as printed, and what its proof covers, worked out apart.

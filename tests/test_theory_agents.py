@@ -162,18 +162,18 @@ def test_noise_has_the_means_and_the_law_that_are_stated():
     assert (
         make_noise(noise, "train", 30).features == make_noise(noise, "train", 30).features
     ).all()
-    stated = {
+    declared = {
         "format": "synthetic_noise", "task": "regression", "features": 1, "labels": None,
         "synthetic_noise": noise.model_dump(), "splits": {"train": {"rows": 30}},
     }  # fmt: skip
-    assert len(dataset_of(entry(name="noise", **stated), "here").read("train", []).label) == 30
+    assert len(dataset_of(entry(name="noise", **declared), "here").read("train", []).label) == 30
     for wrong, message in (
         ({"splits": {"train": {"rows": 31}}}, "multiple of the 3 means"),
         ({"features": 2}, "features: 1"),
-        ({"synthetic_noise": stated["synthetic_noise"] | {"means": (1, 1)}}, "must sum to 0"),
+        ({"synthetic_noise": declared["synthetic_noise"] | {"means": (1, 1)}}, "must sum to 0"),
     ):
         with pytest.raises((ValidationError, FedatlasError), match=message):
-            dataset_of(entry(name="noise", **stated | wrong), "here")
+            dataset_of(entry(name="noise", **declared | wrong), "here")
 
 
 def test_functions_refuse_noise_that_changes_them():
@@ -340,11 +340,11 @@ def test_iterations_of_theorem_3_grow_as_its_steps_fall():
 
 
 @pytest.mark.parametrize(
-    ("true", "stated", "outcome"),
+    ("true", "declared", "outcome"),
     [(1.0, 0.5, "reproduced"), (0.5, 0.5, "reproduced"), (0.3, 0.5, "contradicted")],
 )
 @pytest.mark.parametrize("form", ["power", "base"])
-def test_horizon_rates_against_a_printed_exponent(form, true, stated, outcome):
+def test_horizon_rates_against_a_printed_exponent(form, true, declared, outcome):
     spread, runs = np.array([0.97, 0.98, 0.99, 1.01, 1.02, 1.03]), {}
     for name, horizon in zip("abc", (10, 40, 160), strict=True):
         fall = -log(horizon + 1) * true if form == "power" else -horizon * true / 10
@@ -352,10 +352,10 @@ def test_horizon_rates_against_a_printed_exponent(form, true, stated, outcome):
         levels = np.stack([np.full(6, 2.0), ends, ends], axis=1)
         runs[name] = make_trace(levels, schedule=[0, horizon // 2, horizon])
         runs[name].attrs["specification"] = specified(runs[name], horizon)
-    printed = {"power": stated} if form == "power" else {"base": np.exp(-stated / 10)}
+    printed = {"power": declared} if form == "power" else {"base": np.exp(-declared / 10)}
     found = verdict({"kind": "horizon_rate", "series": tuple("abc"), **printed}, **runs)
     assert found.outcome == outcome
-    assert found.effect.estimate == pytest.approx(true / stated - 1, abs=0.02)
+    assert found.effect.estimate == pytest.approx(true / declared - 1, abs=0.02)
 
 
 def specified(trace, horizon: int) -> str:

@@ -214,7 +214,7 @@ def test_a_network_by_hand():
 
 
 def constants(**more) -> PartyConstants:
-    stated = {
+    declared = {
         "parties": 4,
         "samples": 100,
         "smoothness": 1.0,
@@ -225,7 +225,7 @@ def constants(**more) -> PartyConstants:
         "gap": 0.5,
         "optimum": None,
     }
-    return PartyConstants(**stated | more)
+    return PartyConstants(**declared | more)
 
 
 def course(reached: float = 1e-3, updates: int = 1000, delay: float = 2.0, q: int = 4) -> Course:

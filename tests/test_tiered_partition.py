@@ -191,7 +191,7 @@ def test_a_shared_permutation_is_that_of_the_first_silo():
 
 def test_partitions_of_seeds_differ_and_cover_every_sample_once():
     spec = tiered({"columns": 2}, (5, 3), permutation="shared")
-    dealt = [share_out_by_silo(spec.of_trial(seed), np.zeros(30))[0] for seed in range(6)]
+    dealt = [share_out_by_silo(spec.of_seed(seed), np.zeros(30))[0] for seed in range(6)]
     for silos in dealt:
         for clients in silos:
             np.testing.assert_array_equal(np.sort(np.concatenate(clients)), np.arange(30))
@@ -272,9 +272,9 @@ def test_thinned_rows_are_those_of_a_horizontal_partition(data):
 )
 def test_thinning_that_leaves_too_little_is_refused(spec, message):
     labels = np.repeat([0.0, 1.0], [50, 2])
-    stated = {"clients": 2, "binary": {"positive": (1,), "keep_negative": 0.2}} | spec
+    declared = {"clients": 2, "binary": {"positive": (1,), "keep_negative": 0.2}} | spec
     with pytest.raises(FedatlasError, match=message):
-        share_out_by_silo(tiered(**stated), labels)
+        share_out_by_silo(tiered(**declared), labels)
 
 
 @pytest.mark.parametrize(
@@ -353,8 +353,8 @@ def test_a_partition_survives_json_and_is_that_of_every_trial_if_it_has_a_seed()
     again = validated(Partition, json.loads(spec.model_dump_json()), "here")  # type: ignore[type-var]
     assert again == spec
     assert again.slug == spec.slug
-    assert spec.of_trial(7) == spec  # it states a seed, so all trials share it
-    assert tiered().of_trial(7) == tiered(seed=7)
+    assert spec.of_seed(7) == spec  # it states a seed, so all trials share it
+    assert tiered().of_seed(7) == tiered(seed=7)
     assert spec.test_split is None
     assert tiered(test="dev").test_split == "dev"
 

@@ -52,8 +52,8 @@ def test_slices_come_back_and_can_be_put_together(layout, tmp_path, data):
     samples = make_samples(
         rows, int(np.prod(shape)), layout, seed=data.draw(st.integers(0, 9), "seed")
     )
-    stated = None if len(shape) == 1 else shape
-    files = shard(tmp_path, samples, spec, stated)
+    declared = None if len(shape) == 1 else shape
+    files = shard(tmp_path, samples, spec, declared)
     train, held_out = train_and_test_rows(spec, rows)
     silo_of_number = silo_of_each_number(shape, cut)
     whole = as_dense(samples)

@@ -42,16 +42,16 @@ def test_record_schedule_starts_at_zero_ends_at_the_last_round_and_never_skips(r
     first=st.integers(1, 50),
 )
 def test_record_schedules_by_first_rounds(rounds, every, first):
-    """From a first round on records are as far apart as stated, counted from that round."""
-    stated = {0: first} | dict(sorted(every.items()))
+    """From a first round on records are as far apart as declared, counted from that round."""
+    declared = {0: first} | dict(sorted(every.items()))
     expected, due, distance = [], 0, first
     for number in range(rounds + 1):
-        if number in stated:
-            due, distance = number, stated[number]
+        if number in declared:
+            due, distance = number, declared[number]
         if number == due:
             expected.append(number)
             due += distance
-    assert record_schedule(rounds, stated).tolist() == sorted({*expected, rounds})
+    assert record_schedule(rounds, declared).tolist() == sorted({*expected, rounds})
 
 
 @pytest.mark.parametrize("every", [{1: 2}, {10: 3, 0: 1}, {0: 0}, {}])
@@ -145,10 +145,10 @@ def test_a_truncated_trace_is_refused_by_name(tmp_path: Path, share: float):
         read_trace(path)
 
 
-@pytest.mark.parametrize("stated", [None, "fedatlas trace 0"])
-def test_a_foreign_netcdf_file_is_refused_by_name(tmp_path: Path, stated: str | None):
+@pytest.mark.parametrize("declared", [None, "fedatlas trace 0"])
+def test_a_foreign_netcdf_file_is_refused_by_name(tmp_path: Path, declared: str | None):
     path = tmp_path / "weather.nc"
-    attributes = {} if stated is None else {"format": stated}
+    attributes = {} if declared is None else {"format": declared}
     write_netcdf(xr.Dataset({"rain": ("day", [1.0, 2.0])}, attrs=attributes), path)
     with pytest.raises(FedatlasError, match=r"weather\.nc.*is not a trace of this version"):
         read_trace(path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.setting import open_setting
+from fedatlas.federations.setting import open_context
 from fedatlas.training.loop import train
 from small_federations import small, small_shards
 
@@ -52,7 +52,7 @@ def test_every_seed_trains_as_it_does_alone_on_its_own_partition(
     objectives = []
     for number, seed in enumerate(together["seed"].values):
         alone = varied(algorithm, seeds=(int(seed),))
-        alone = alone.model_copy(update={"partition": alone.partition.of_trial(int(seed))})
+        alone = alone.model_copy(update={"partition": alone.partition.of_seed(int(seed))})
         trace = train(alone, folder, tmp_path / f"{seed}.nc")
         for name in set(trace.variables) - {"wall_time", "seed", "record", "epsilon", "delta"}:
             values = np.asarray(together[name])
@@ -75,9 +75,9 @@ def spec_has_a_network(algorithm):
 def test_a_stated_seed_is_that_of_all_trials(shards, monkeypatch):
     folder = shards("fedavg", monkeypatch)
     spec = varied("fedavg")
-    shared = spec.model_copy(update={"partition": spec.partition.of_trial(3)})
-    digests = open_setting(shared, folder, "cpu").shard_digests
-    assert digests[3] == digests[8] == open_setting(spec, folder, "cpu").shard_digests[3]
+    shared = spec.model_copy(update={"partition": spec.partition.of_seed(3)})
+    digests = open_context(shared, folder, "cpu").shard_digests
+    assert digests[3] == digests[8] == open_context(spec, folder, "cpu").shard_digests[3]
 
 
 def test_one_trials_shards_are_held_at_once_and_read_when_it_changes(shards, monkeypatch):
@@ -86,14 +86,14 @@ def test_one_trials_shards_are_held_at_once_and_read_when_it_changes(shards, mon
     folder, read = shards("fedavg", monkeypatch), []
     original = module.read_shard
     monkeypatch.setattr(module, "read_shard", lambda file: read.append(file) or original(file))
-    setting = open_setting(varied("fedavg"), folder, "cpu")
+    setting = open_context(varied("fedavg"), folder, "cpu")
     for seed in (3, 3, 8, 8, 3):
-        setting.trial(seed)
-    parts = [varied("fedavg").partition.of_trial(seed).slug for seed in (3, 8, 3)]
+        setting.seed_run(seed)
+    parts = [varied("fedavg").partition.of_seed(seed).slug for seed in (3, 8, 3)]
     assert [file.parent.name for file in read] == parts
 
 
 def test_a_trial_without_shards_is_named(shards, monkeypatch):
     folder = shards("fedavg", monkeypatch)
     with pytest.raises(FedatlasError, match=r"seed77.*manifest\.json: no such file"):
-        open_setting(varied("fedavg", seeds=(3, 77)), folder, "cpu")
+        open_context(varied("fedavg", seeds=(3, 77)), folder, "cpu")

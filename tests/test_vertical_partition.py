@@ -81,22 +81,22 @@ def test_random_blocks_and_rows_stay_what_they_were():
 
 
 def test_trials_with_every_choice_meet_each_choice_of_label_holders_once():
-    stated = vertical(5, 2, label_holders="every_choice", seed=3)
+    declared = vertical(5, 2, label_holders="every_choice", seed=3)
     dealt = [tuple(block) for block in feature_blocks(vertical(5, 2, seed=3), 12)]
     chosen = []
     for trial in range(10):
-        spec = stated.of_trial(trial)
+        spec = declared.of_seed(trial)
         assert spec.seed == 3
         blocks = [tuple(block) for block in feature_blocks(spec, 12)]
         assert sorted(blocks) == sorted(dealt)
         chosen.append({dealt.index(block) for block in blocks[:2]})
     assert chosen == [set(pair) for pair in combinations(range(5), 2)]
-    assert stated.of_trial(13) == stated.of_trial(3) != stated.of_trial(4)
-    assert len({stated.of_trial(trial).slug for trial in range(10)}) == 10
-    assert stated.of_trial(4).rows_slug == vertical(5, 2, seed=3).rows_slug
-    assert stated.of_trial(4).pooled == vertical(5, 2, seed=3).pooled
+    assert declared.of_seed(13) == declared.of_seed(3) != declared.of_seed(4)
+    assert len({declared.of_seed(trial).slug for trial in range(10)}) == 10
+    assert declared.of_seed(4).rows_slug == vertical(5, 2, seed=3).rows_slug
+    assert declared.of_seed(4).pooled == vertical(5, 2, seed=3).pooled
     with pytest.raises(FedatlasError, match="one choice for each trial"):
-        feature_blocks(stated, 12)
+        feature_blocks(declared, 12)
 
 
 def test_every_feature_meets_every_party_equally_often():
@@ -218,10 +218,10 @@ def test_names_stay_what_they_were():
 
 @given(specifications(), st.integers(0, 1000))
 def test_a_trial_has_the_partition_of_its_seed_unless_all_share_one(spec, seed):
-    trial = spec.of_trial(seed)
+    trial = spec.of_seed(seed)
     assert trial.seed == (seed if spec.seed is None else spec.seed)
     assert trial.model_copy(update={"seed": spec.seed}) == spec
-    assert trial.of_trial(seed + 1) == trial
+    assert trial.of_seed(seed + 1) == trial
     assert VerticalPartition.model_validate(trial.model_dump()) == trial
 
 

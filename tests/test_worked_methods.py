@@ -5,13 +5,13 @@ import pytest
 
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError
-from fedatlas.federations.setting import open_setting
+from fedatlas.federations.setting import open_context
 from fedatlas.training.loop import train
 from fedatlas.training.rehearsal import rehearse
 from outside_project import open_project, whole_files
 from resuming import killed_and_resumed, without_times
 from small_federations import AGENTS, CLIENTS, LINEAR, LOCAL, PARTIES, RING, small, small_shards
-from small_federations import specification as stated
+from small_federations import specification as declared
 
 FILES = whole_files("methods")
 
@@ -29,19 +29,19 @@ def folder(tmp_path_factory):
 
 def fedprox(**hyper):
     values = {"partition": CLIENTS, "objective": LINEAR, "graphs": None}
-    return stated("fedprox", **values, hyper_parameters=LOCAL | {"proximal_weight": 0.0} | hyper)
+    return declared("fedprox", **values, hyper_parameters=LOCAL | {"proximal_weight": 0.0} | hyper)
 
 
 def dsgd(**hyper):
     values = {"partition": AGENTS, "objective": LINEAR, "graphs": RING}
     steps = {"coupling": 0.3, "step_size": 0.15, "samples": 3}
-    return stated("dsgd", **values, hyper_parameters=steps | hyper)
+    return declared("dsgd", **values, hyper_parameters=steps | hyper)
 
 
 def momentum(hyper=None, **changes):
     values = {"partition": PARTIES, "objective": LINEAR, "graphs": None}
     steps = {"step_size": 0.02, "momentum": 0.6}
-    return stated("vfb2_momentum", **values, hyper_parameters=steps | (hyper or {}), **changes)
+    return declared("vfb2_momentum", **values, hyper_parameters=steps | (hyper or {}), **changes)
 
 
 def test_the_page_has_the_methods():
@@ -76,8 +76,8 @@ def test_fedprox_without_its_weight_is_fedavg(folder, tmp_path):
 def test_fedprox_is_its_formula(folder):
     """One client's steps of one round, written out."""
     spec = fedprox(proximal_weight=0.7, clients_per_round=1, batch_size=None)
-    setting = open_setting(spec, small_shards(folder, "fedavg"), "cpu")
-    trial, random = setting.trial(3), setting.random(3)
+    setting = open_context(spec, small_shards(folder, "fedavg"), "cpu")
+    trial, random = setting.seed_run(3), setting.random(3)
     method, problem = build_algorithm(spec), trial.problem
     x = np.linspace(-1, 1, problem.dimension)
     state = method.start(problem, trial.network, x)
@@ -94,8 +94,8 @@ def test_dsgd_is_its_formula_and_clips_only_where_asked(folder, tmp_path):
     spec = dsgd(step_size=0.5)
     assert build_algorithm(spec).clipping_rule is None
     assert build_algorithm(dsgd(clipping="l2")).clipping_rule is not None
-    setting = open_setting(spec, shards, "cpu")
-    trial, random = setting.trial(3), setting.random(3)
+    setting = open_context(spec, shards, "cpu")
+    trial, random = setting.seed_run(3), setting.random(3)
     method, problem, links = build_algorithm(spec), trial.problem, trial.network.states
     x = np.random.default_rng(0).normal(size=(5, problem.dimension))
     state = method.start(problem, trial.network, x)
@@ -111,8 +111,8 @@ def test_dsgd_is_its_formula_and_clips_only_where_asked(folder, tmp_path):
 
 def test_gradients_refuse_the_samples_of_several_steps(folder):
     """They would be taken over the first step's, and counted for all."""
-    setting = open_setting(small("fedavg"), small_shards(folder, "fedavg"), "cpu")
-    trial, random = setting.trial(3), setting.random(3)
+    setting = open_context(small("fedavg"), small_shards(folder, "fedavg"), "cpu")
+    trial, random = setting.seed_run(3), setting.random(3)
     problem, clients = trial.problem, np.arange(3)
     for size in (2, None):
         batch = problem.minibatches(random.at(0), clients, size, 4)
@@ -128,8 +128,8 @@ def test_gradients_refuse_the_samples_of_several_steps(folder):
 
 
 def test_min_max_gradients_refuse_them_too(folder):
-    setting = open_setting(small("fmgda"), small_shards(folder, "fmgda"), "cpu")
-    trial = setting.trial(3)
+    setting = open_context(small("fmgda"), small_shards(folder, "fmgda"), "cpu")
+    trial = setting.seed_run(3)
     batch = trial.problem.minibatches(setting.random(3).at(0), 4, 2)
     for asked in (
         lambda: trial.problem.gradients(*trial.x0, batch),
@@ -142,7 +142,9 @@ def test_min_max_gradients_refuse_them_too(folder):
 def test_clipping_must_be_stated_where_privacy_rests_on_it():
     spec = small("gaussian_gradient_descent")
     hyper = {key: value for key, value in spec.hyper_parameters.items() if key != "clipping"}
-    told = r"\(gaussian_gradient_descent\).*'clipping' is not stated, on which every ε .*rests: say"
+    told = (
+        r"\(gaussian_gradient_descent\).*'clipping' is not declared, on which every ε .*rests: say"
+    )
     with pytest.raises(FedatlasError, match=told):
         build_algorithm(spec.model_copy(update={"hyper_parameters": hyper}))
 

@@ -56,13 +56,13 @@ def test_commands_of_the_documentation_are_understood(tmp_path, line):
     understood = get_argument_parser().parse_args(
         [word.replace("/data/mirror", str(tmp_path)) for word in arguments]
     )
-    stated: dict[str, Any] = {}
+    declared: dict[str, Any] = {}
     for file in [ROOT / "config" / "config.yaml", *(understood.configfile or ())]:
-        update_config(stated, load_configfile(str(ROOT / file)))
-    update_config(stated, parse_config(understood.config))
+        update_config(declared, load_configfile(str(ROOT / file)))
+    update_config(declared, parse_config(understood.config))
     plan = whole_plan()
     named = named_experiments(plan, arguments)
-    selected = Selected(plan, list(named) or load_config(stated).experiments)
+    selected = Selected(plan, list(named) or load_config(declared).experiments)
     groups = [name for name in understood.targets if name != "paper" and name not in named]
     assert set(groups) <= set(targets(plan))
     assert len(selected.results_of(*(groups or targets(plan)))) > 4
@@ -242,8 +242,8 @@ def test_a_corrupted_mirror_file_prints_both_sums_and_keeps_nothing(workflow):
 def test_an_own_file_is_mended_in_the_mirror_alone(workflow):
     mirror = libsvm_workflow(workflow, ROWS)
     catalogue = workflow.folder / "config" / "datasets.yaml"
-    stated = catalogue.read_text(encoding="utf-8")
-    entry = stated[: stated.index("        - path:")] + "        - path: libsvm/own\n"
+    declared = catalogue.read_text(encoding="utf-8")
+    entry = declared[: declared.index("        - path:")] + "        - path: libsvm/own\n"
     catalogue.write_text(entry, encoding="utf-8")
     own, prepared = mirror / "libsvm" / "own", "results/data/coded/train.parquet"
     own.write_text(f"{ROWS}2 10:1\n", encoding="utf-8")

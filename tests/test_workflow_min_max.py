@@ -113,7 +113,7 @@ def test_runs_take_what_another_experiment_chose(finished):
     trace = read_trace(finished.trace("fmgda", "tuned"))
     taken = json.loads(trace.attrs["specification"])["hyper_parameters"]
     assert (taken["primal_step_size"], taken["dual_momentum"]) == (0.3, 1)
-    assert taken["local_steps"] == 3  # stated, which goes before
+    assert taken["local_steps"] == 3  # declared, which goes before
     assert list(trace["seed"].to_numpy()) == [0, 1]
     assert json.loads(trace.attrs["versions"])["torch"]
     assert (trace["status"] == "ok").all()

@@ -7,7 +7,7 @@ from sphinx.transforms import SphinxTransform
 
 
 class Enlarging(SphinxTransform):
-    """States the width of pictures, as Sphinx links those of a stated width to their files."""
+    """States the width of pictures, as Sphinx links those of a declared width to their files."""
 
     default_priority = 880  # after pages are parsed
 

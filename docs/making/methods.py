@@ -66,11 +66,11 @@ def _symbols(method: type[Algorithm]) -> dict[str, str]:
     """The paper's letters of hyper-parameters, where docstrings say "K = local_steps"."""
     names = "|".join(map(re.escape, sorted(method.model_fields, key=len, reverse=True)))
     key = rf"(?:{names})\b(?! [·/])"
-    stated = re.compile(rf"((?:[^\s=,]+, )*[^\s=,]+) = ({key}(?:, {key})*)")
+    declared = re.compile(rf"((?:[^\s=,]+, )*[^\s=,]+) = ({key}(?:, {key})*)")
     found: dict[str, str] = {}
     for cls in reversed(method.__mro__):
         told = " ".join((cls.__dict__.get("__doc__") or "").split())
-        for letters, keys in stated.findall(told):
+        for letters, keys in declared.findall(told):
             # Words before the last letters belong to what was said before.
             pairs = zip(reversed(keys.split(", ")), reversed(letters.split(", ")), strict=False)
             found |= dict(pairs)

@@ -11,7 +11,7 @@ from fedatlas.evaluation.coverage import (
     outcomes_of,
     read_kept,
 )
-from fedatlas.evaluation.verdict_words import MARKS, in_full, outcomes_told
+from fedatlas.evaluation.verdict_words import MARKS, format_outcomes, in_full
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.markdown import code, link, prose, table, text
 from fedatlas.plan.build import Plan, build_plan, group_of
@@ -144,19 +144,19 @@ def _rows(of: _Sources, figures: Sequence[Covered]) -> Iterator[list[str]]:
         judged = (name for name in again if outcomes_of(of.kept, of.plan.experiments, [name]))
         outcomes = [f"see {text(counted[name])}" for name in judged]
         if counts or not outcomes:
-            outcomes = [outcomes_told(counts), *outcomes]
+            outcomes = [format_outcomes(counts), *outcomes]
         told = "; ".join(filter(None, [each.data, each.size, each.why]))
         shown = [
             link(name, f"#{name}") + (f" ({explored})" if (explored := _explored(of, name)) else "")
             for name in each.experiments
             if of.has_result(name)
         ]
-        stated = [code(name) for name in each.experiments if not of.has_result(name)]
+        declared = [code(name) for name in each.experiments if not of.has_result(name)]
         about = " ".join(
             [
                 f"{text(told)}.",
                 *([f"Figure, table, verdicts: {', '.join(shown)}."] if shown else []),
-                *([f"No result is kept of {', '.join(stated)}."] if stated else []),
+                *([f"No result is kept of {', '.join(declared)}."] if declared else []),
             ]
         )
         yield [text(each.name), RAN[each.ran], about, "; ".join(dict.fromkeys(outcomes))]
@@ -196,18 +196,18 @@ def _experiments(of: _Sources, names: Sequence[str]) -> Iterator[str]:
         yield "Each is a target as well: `snakemake NAME --cores 2`."
         yield table(
             ("name", "what it is", "source"),
-            [[code(name), *_stated(of.plan.experiments[name])] for name in others],
+            [[code(name), *_declared(of.plan.experiments[name])] for name in others],
         )
 
 
-def _stated(experiment: Experiment) -> tuple[str, str]:
+def _declared(experiment: Experiment) -> tuple[str, str]:
     return text(experiment.title), text(experiment.source)
 
 
 def _experiment(of: _Sources, name: str, notes: dict[str, str]) -> Iterator[str]:
     """notes: those that earlier experiments on the page have → the first that has them."""
     experiment = of.plan.experiments[name]
-    title, source = _stated(experiment)
+    title, source = _declared(experiment)
     yield f"({name})=\n\n### {name}"
     first = notes.setdefault(experiment.notes, name)
     same = first != name and len(experiment.notes) > 80

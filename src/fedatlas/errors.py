@@ -48,7 +48,7 @@ def similar(name: str, known: Iterable[str]) -> str:
 
 
 @contextmanager
-def named(where: object, after: str = "") -> Iterator[None]:
+def error_context(where: object, after: str = "") -> Iterator[None]:
     """Begin the message of a FedatlasError with the place at fault; `after` ends it."""
     try:
         yield

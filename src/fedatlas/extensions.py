@@ -20,18 +20,18 @@ def import_extension(name: str) -> ModuleType:
     except FedatlasError:
         raise
     except SyntaxError as error:
-        raise FedatlasError(syntax_told(error)) from error
+        raise FedatlasError(format_syntax_error(error)) from error
     except Exception as error:
-        raise FedatlasError(place_told(error) or f"{name}: {_in_short(error)}") from error
+        raise FedatlasError(describe_place(error) or f"{name}: {_in_short(error)}") from error
 
 
-def syntax_told(error: SyntaxError) -> str:
+def format_syntax_error(error: SyntaxError) -> str:
     """File, line and text of a syntax error."""
     shown = f": {error.text.strip()}" if error.text else ""
     return f"{relative_path(str(error.filename))}, line {error.lineno}: {error.msg}{shown}"
 
 
-def place_told(error: BaseException) -> str | None:
+def describe_place(error: BaseException) -> str | None:
     """Where in a file that users add an exception began, with what it says; None if in none.
 
     That is the innermost such place: what fails deeper, in a library, was asked for there.

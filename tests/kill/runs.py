@@ -71,7 +71,7 @@ def make_shards(specs: list[RunSpec], folder: Path) -> None:
         if not prepared.exists():
             prepare(catalogue[spec.dataset], spec.split, [], prepared)
         for seed in spec.seeds:
-            partition: Partition = spec.partition.of_trial(seed)
+            partition: Partition = spec.partition.of_seed(seed)
             manifest = split / partition.slug / "manifest.json"
             if not manifest.exists():
                 silos = shard_files(manifest.parent, partition.silos)

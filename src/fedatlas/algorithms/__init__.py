@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from types import ModuleType
 
-from fedatlas.errors import FedatlasError, named, similar
+from fedatlas.errors import FedatlasError, error_context, similar
 from fedatlas.extensions import import_extension
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.projects import code_folders
@@ -49,11 +49,11 @@ def build_algorithm(spec: RunSpec, where: str | None = None) -> Algorithm:
     """
     of_method = spec.name if where is None else f"{where}.algorithm"
     where = spec.name if where is None else f"{where}.hyper_parameters"
-    with named(of_method):
+    with error_context(of_method):
         method = algorithm_class(spec.algorithm)
         method.check_setting(spec.partition, spec.objective, spec.graphs)
     algorithm = validated(method, spec.hyper_parameters, f"{where} ({spec.algorithm})")
-    with named(where):
+    with error_context(where):
         algorithm.check_run(spec)
     return algorithm
 

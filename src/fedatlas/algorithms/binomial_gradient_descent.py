@@ -10,7 +10,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm, on_lattice
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.privacy.accountants import Budget, Exposure, basic_composition, binomial_step
+from fedatlas.privacy.accountants import Budget, PrivacyContext, basic_composition, binomial_step
 
 
 class BinomialGradientDescent(UndirectedAlgorithm):
@@ -57,21 +57,21 @@ class BinomialGradientDescent(UndirectedAlgorithm):
     def _points_are_released(self) -> bool:
         return True
 
-    def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
+    def budgets(self, context: PrivacyContext, iterations: int) -> dict[str, Budget]:
         """See DecentralisedAlgorithm.
 
         Rounding, which moves a number by up to s more, is left out, as in [40]. Where the binomial
         mechanism's theorem does not hold, ε is infinite.
         """
         moved = self.gradient_bound / self.samples
-        l1 = self._l1_bound(exposure.dimension) / self.samples
+        l1 = self._l1_bound(context.dimension) / self.samples
         epsilon = binomial_step(
             l1,
             moved,
             moved,
             spacing=self.spacing,
             trials=self.trials,
-            dimension=exposure.dimension,
+            dimension=context.dimension,
             delta=self.delta_per_step,
         )
         return {

@@ -15,7 +15,7 @@ from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import (
     Budget,
-    Exposure,
+    PrivacyContext,
     fresh_laplace,
     laplace_composition,
     subsampled_laplace,
@@ -96,20 +96,20 @@ class DpGradientTracking(DecentralisedAlgorithm):
         """γ_K."""
         return self.scheme.steps(self.horizon).step_size
 
-    def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
+    def budgets(self, context: PrivacyContext, iterations: int) -> dict[str, Budget]:
         """DP-GT's own lemmas, then bounds for the form that runs.
 
         With clipping the last one needs no assumption: whatever the points, gradients over m
         samples, each cut to C/2, are within C of each other, m times C/m.
         """
         samples = self.scheme.steps(self.horizon).samples
-        bound = self._l1_bound(exposure.dimension)
+        bound = self._l1_bound(context.dimension)
         if self.form == "provable":
             trackers = self._tracker_noise[:iterations]
             fresh = bound, samples
             return {
                 "fresh samples, amplified": subsampled_laplace(
-                    *fresh, exposure.samples, trackers, iterations
+                    *fresh, context.samples, trackers, iterations
                 ),
                 "fresh samples": fresh_laplace(*fresh, trackers, iterations),
             }
@@ -117,16 +117,16 @@ class DpGradientTracking(DecentralisedAlgorithm):
         own = compact_form if self.form == "compact" else summation_by_parts
         name = "form (7)/(8)" if self.form == "compact" else "form (4)/(6), by parts"
         budgets = {
-            "Lemmas 2 and 3": self.budget_by(lemma_2, exposure, iterations, bound),
-            name: self.budget_by(own, exposure, iterations, bound),
+            "Lemmas 2 and 3": self.budget_by(lemma_2, context, iterations, bound),
+            name: self.budget_by(own, context, iterations, bound),
         }
         if self.clipping != "none":
-            any_points = self.budget_by(own, exposure, iterations, samples * bound)
+            any_points = self.budget_by(own, context, iterations, samples * bound)
             budgets[f"{name}, at any points"] = any_points
         return budgets
 
     def budget_by(
-        self, accounting: Accounting, exposure: Exposure, iterations: int, bound: float
+        self, accounting: Accounting, context: PrivacyContext, iterations: int, bound: float
     ) -> Budget:
         """Lemma 3, of the worst agent, with an accounting's sensitivities; bound: C in l1."""
         steps = self.scheme.steps(self.horizon)
@@ -136,20 +136,20 @@ class DpGradientTracking(DecentralisedAlgorithm):
             moved = accounting(steps, state_weight, tracker_weight, iterations - 1)
             return laplace_composition(moved, bound, *noises)
 
-        assert exposure.trackers is not None
-        return worst_agent(of_agent, exposure.states.sum(axis=1), exposure.trackers.sum(axis=1))
+        assert context.trackers is not None
+        return worst_agent(of_agent, context.states.sum(axis=1), context.trackers.sum(axis=1))
 
-    def budgets_by_horizon(self, exposure: Exposure, last: int) -> dict[str, Budget]:
+    def budgets_by_horizon(self, context: PrivacyContext, last: int) -> dict[str, Budget]:
         """NaN where a horizon asks for more samples than there are."""
-        ends = [self._of_horizon(horizon, exposure) for horizon in range(1, last + 1)]
+        ends = [self._of_horizon(horizon, context) for horizon in range(1, last + 1)]
         return {name: Budget(*np.array([end[name] for end in ends]).T) for name in ends[0]}
 
-    def _of_horizon(self, horizon: int, exposure: Exposure) -> dict[str, tuple[float, float]]:
+    def _of_horizon(self, horizon: int, context: PrivacyContext) -> dict[str, tuple[float, float]]:
         """(ε, δ) of a whole run by accounting."""
-        if self.scheme.steps(horizon).samples > exposure.samples:
-            return dict.fromkeys(self.budgets(exposure, 1), (nan, nan))
+        if self.scheme.steps(horizon).samples > context.samples:
+            return dict.fromkeys(self.budgets(context, 1), (nan, nan))
         other = type(self).model_validate(self.model_dump() | {"horizon": horizon})
-        budgets = other.budgets(exposure, horizon + 1)
+        budgets = other.budgets(context, horizon + 1)
         return {name: budget.final for name, budget in budgets.items()}
 
     @property
@@ -161,14 +161,14 @@ class DpGradientTracking(DecentralisedAlgorithm):
         proved = "; Lemmas 2 and 3 are proved for (4) and (6)" if self.form == "compact" else ""
         return super().privacy_statement + proved
 
-    def conditions(self, exposure: Exposure) -> tuple[Condition, ...]:
+    def conditions(self, context: PrivacyContext) -> tuple[Condition, ...]:
         """Those of the form's theorems; L and μ are not known.
 
         Lemma 1, and Assumptions 4 and 5 of convergence, which is that of (7) and (8); Theorems 4
         and 5 of a finite ε, which the paper states for both forms.
         """
-        assert exposure.trackers is not None
-        every = conditions(self.scheme, self.horizon, exposure.states, exposure.trackers)
+        assert context.trackers is not None
+        every = conditions(self.scheme, self.horizon, context.states, context.trackers)
         if self.form == "compact":
             return every
         others = ("Assumption",) if self.form == "literal" else ("Assumption", "Theorem")

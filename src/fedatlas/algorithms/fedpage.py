@@ -43,7 +43,7 @@ class FedPage(HorizontalAlgorithm):
     title: ClassVar[str] = "FedPAGE"
     source: ClassVar[str] = (
         "Zhao, Li, Richtárik 2021, Algorithm 1. η_l is chosen 'heuristically' in the paper and not "
-        "stated. Where an experiment does not choose it either it is η_g/K, our choice, by which K "
+        "given. Where an experiment does not choose it either it is η_g/K, our choice, by which K "
         "local steps span one global step"
     )
 
@@ -107,11 +107,13 @@ class FedPage(HorizontalAlgorithm):
         return self.local_step_size or self.global_step_size / self.local_steps
 
     def _probability(self, problem: Smoothness, number: int) -> float:
-        """p_r; S/N in rounds before the first that is stated."""
-        stated = self.full_round_probability
-        if isinstance(stated, dict):
-            stated = stated.get(max((first for first in stated if first <= number), default=-1))
-        return self.clients_per_round / problem.clients if stated is None else stated
+        """p_r; S/N in rounds before the first that is declared."""
+        declared = self.full_round_probability
+        if isinstance(declared, dict):
+            declared = declared.get(
+                max((first for first in declared if first <= number), default=-1)
+            )
+        return self.clients_per_round / problem.clients if declared is None else declared
 
     def step_bounds(self, problem: Smoothness, *, printed: bool = False) -> list[StepBound]:
         """Theorems 4.1 (K = 1, average smoothness) and 4.2, as proved or as printed.

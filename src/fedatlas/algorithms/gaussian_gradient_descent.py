@@ -11,7 +11,7 @@ from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import (
     Budget,
-    Exposure,
+    PrivacyContext,
     gaussian_basic,
     gaussian_tight,
     gaussian_zcdp,
@@ -41,7 +41,7 @@ class GaussianGradientDescent(UndirectedAlgorithm):
     def _points_are_released(self) -> bool:
         return True
 
-    def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
+    def budgets(self, context: PrivacyContext, iterations: int) -> dict[str, Budget]:
         """Gradients are sent with l2 sensitivity C/m."""
         ratios = np.full(iterations, self.gradient_bound / self.samples / self.noise)
         return {

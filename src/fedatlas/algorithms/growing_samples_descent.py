@@ -14,7 +14,7 @@ from fedatlas.federations.decentralised.algorithm import (
 )
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.privacy.accountants import Budget, Exposure
+from fedatlas.privacy.accountants import Budget, PrivacyContext
 
 
 class GrowingSamplesDescent(UndirectedAlgorithm):
@@ -42,9 +42,9 @@ class GrowingSamplesDescent(UndirectedAlgorithm):
         """m_k."""
         return floor((self.samples - 1) * self.growth**k) + 1
 
-    def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
+    def budgets(self, context: PrivacyContext, iterations: int) -> dict[str, Budget]:
         samples = np.array([self.samples_at(k) for k in range(iterations)])
-        releases = output_perturbation(self.noise), exposure, samples, iterations
+        releases = output_perturbation(self.noise), context, samples, iterations
         return {"output perturbation": self._releases(*releases)}
 
     def round(

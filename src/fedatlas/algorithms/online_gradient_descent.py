@@ -13,7 +13,7 @@ from fedatlas.federations.decentralised.algorithm import (
 )
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.privacy.accountants import Budget, Exposure
+from fedatlas.privacy.accountants import Budget, PrivacyContext
 
 
 class OnlineGradientDescent(UndirectedAlgorithm):
@@ -34,10 +34,10 @@ class OnlineGradientDescent(UndirectedAlgorithm):
 
     noise: PositiveFloat
 
-    def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
+    def budgets(self, context: PrivacyContext, iterations: int) -> dict[str, Budget]:
         """In iteration t a sample weighs 1/(m (t + 1))."""
-        arrived = np.minimum(self.samples * np.arange(1, iterations + 1), exposure.samples)
-        releases = output_perturbation(self.noise), exposure, arrived, iterations
+        arrived = np.minimum(self.samples * np.arange(1, iterations + 1), context.samples)
+        releases = output_perturbation(self.noise), context, arrived, iterations
         return {
             "own value as sent": self._releases(*releases, own_broadcast=True),
             "own value exact": self._releases(*releases),

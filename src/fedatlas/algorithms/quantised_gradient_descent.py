@@ -14,7 +14,7 @@ from fedatlas.federations.decentralised.algorithm import (
 )
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.privacy.accountants import Budget, Exposure
+from fedatlas.privacy.accountants import Budget, PrivacyContext
 
 
 class QuantisedGradientDescent(UndirectedAlgorithm):
@@ -35,9 +35,9 @@ class QuantisedGradientDescent(UndirectedAlgorithm):
     noise: PositiveFloat
     spacing: PositiveFloat = 0.01
 
-    def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
+    def budgets(self, context: PrivacyContext, iterations: int) -> dict[str, Budget]:
         """Quantisation comes after the noise."""
-        releases = output_perturbation(self.noise), exposure, self.samples, iterations
+        releases = output_perturbation(self.noise), context, self.samples, iterations
         return {"output perturbation": self._releases(*releases)}
 
     def round(

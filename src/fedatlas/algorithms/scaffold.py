@@ -65,7 +65,7 @@ class Scaffold(LocalStepsAlgorithm):
         )
 
     def step_bounds(self, problem: Smoothness) -> list[StepBound]:
-        """Nonconvex theory: η̃ ≤ (S/N)^(2/3) / (24 L), stated for η_g ≥ 1."""
+        """Nonconvex theory: η̃ ≤ (S/N)^(2/3) / (24 L), declared for η_g ≥ 1."""
         share = self.clients_per_round / problem.clients
         bound = share ** (2 / 3) / (24 * problem.smoothness)
         theorem = "SCAFFOLD's nonconvex theorem (quoted from memory)"

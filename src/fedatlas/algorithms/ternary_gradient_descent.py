@@ -8,7 +8,7 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.decentralised.algorithm import Iterate, UndirectedAlgorithm, packed_bytes
 from fedatlas.federations.decentralised.network import GraphNetwork
 from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.privacy.accountants import Budget, Exposure, ternary_delta
+from fedatlas.privacy.accountants import Budget, PrivacyContext, ternary_delta
 
 
 class TernaryGradientDescent(UndirectedAlgorithm):
@@ -29,13 +29,13 @@ class TernaryGradientDescent(UndirectedAlgorithm):
 
     quantiser_range: PositiveFloat
 
-    def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
+    def budgets(self, context: PrivacyContext, iterations: int) -> dict[str, Budget]:
         """The range was deduced with the agent's own exact value."""
 
         def by(own_broadcast: bool) -> Budget:
             return self._releases(
                 lambda moved: ternary_delta(moved, self.quantiser_range),
-                *(exposure, self.samples, iterations, own_broadcast),
+                *(context, self.samples, iterations, own_broadcast),
             )
 
         return {"own value as sent": by(True), "own value exact": by(False)}

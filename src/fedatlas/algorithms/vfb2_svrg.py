@@ -27,7 +27,7 @@ class Vfb2Svrg(VerticalAlgorithm):
     source: ClassVar[str] = (
         "Zhang, Gu, Deng, Huang 2021, Algorithms 4 and 5, with λ∇g throughout (Algorithm 5 is "
         "printed without λ) and one snapshot per outer loop, behind a barrier (printed: one by "
-        "every dominator). The inner length is not stated: n dominated updates, our choice, as is "
+        "every dominator). The inner length is not given: n dominated updates, our choice, as is "
         "w⁰ = 0. The regulariser is taken where an update is applied, also by dominators"
     )
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedatlas.arithmetic.drawing import Drawing
+from fedatlas.arithmetic.drawing import MinibatchSampler
 from fedatlas.arithmetic.kernels.compilation import compiled
 from fedatlas.arithmetic.kernels.philox import fill_uniform
 
@@ -79,4 +79,4 @@ def distinct_rows_of_stream(
     return sizes, *_draw_and_shuffle(stream, starts, held, sizes, rows), rows
 
 
-COMPILED = Drawing(_held_rows, _distinct_rows)
+COMPILED = MinibatchSampler(_held_rows, _distinct_rows)

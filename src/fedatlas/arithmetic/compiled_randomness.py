@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedatlas.arithmetic.compiled_drawing import distinct_rows_of_stream
-from fedatlas.arithmetic.drawing import Drawing
+from fedatlas.arithmetic.drawing import MinibatchSampler
 from fedatlas.arithmetic.kernels import philox
 from fedatlas.arithmetic.randomness import RoundRandom
 
@@ -59,7 +59,7 @@ class CompiledRandom(RoundRandom):
         return numbers
 
     def distinct_rows(
-        self, drawing: Drawing, starts: np.ndarray, held: np.ndarray, steps: int, size: int
+        self, drawing: MinibatchSampler, starts: np.ndarray, held: np.ndarray, steps: int, size: int
     ) -> tuple[np.ndarray, int, int, np.ndarray]:
         if self._by_numpy:
             return super().distinct_rows(drawing, starts, held, steps, size)

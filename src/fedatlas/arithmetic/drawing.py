@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 
-class Drawing(NamedTuple):
+class MinibatchSampler(NamedTuple):
     """`held_rows` and `distinct_rows` as defined below, or compiled."""
 
     held_rows: Callable[..., tuple[np.ndarray, np.ndarray, int, int]]
@@ -53,4 +53,4 @@ def distinct_rows(
     return sizes, *sum_and_largest(sizes), rows
 
 
-IN_PYTHON = Drawing(held_rows, distinct_rows)
+IN_PYTHON = MinibatchSampler(held_rows, distinct_rows)

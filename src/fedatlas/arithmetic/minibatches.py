@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from fedatlas.arithmetic.drawing import IN_PYTHON, Drawing, sum_and_largest
+from fedatlas.arithmetic.drawing import IN_PYTHON, MinibatchSampler, sum_and_largest
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.errors import FedatlasError
 
@@ -82,7 +82,7 @@ class Minibatches:
             )
 
 
-def loop_for(minibatches: int) -> Drawing:
+def loop_for(minibatches: int) -> MinibatchSampler:
     """Pick the faster loop for so many minibatches in all, load time included."""
     if minibatches < _FEW_MINIBATCHES:
         return IN_PYTHON
@@ -92,7 +92,7 @@ def loop_for(minibatches: int) -> Drawing:
 
 
 def draw(
-    drawing: Drawing, random: RoundRandom, offsets: np.ndarray, clients: np.ndarray,
+    drawing: MinibatchSampler, random: RoundRandom, offsets: np.ndarray, clients: np.ndarray,
     size: int | None, steps: int,
 ) -> Minibatches:  # fmt: skip
     """Minibatches of `size` distinct local samples, uniformly; None: the whole local data set.

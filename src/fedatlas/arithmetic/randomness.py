@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedatlas.arithmetic.drawing import Drawing
+from fedatlas.arithmetic.drawing import MinibatchSampler
 
 
 def named_stream(seed: int, name: str) -> np.random.Generator:
@@ -66,7 +66,7 @@ class RoundRandom:
         return self.generator.random(shape)
 
     def distinct_rows(
-        self, drawing: Drawing, starts: np.ndarray, held: np.ndarray, steps: int, size: int
+        self, drawing: MinibatchSampler, starts: np.ndarray, held: np.ndarray, steps: int, size: int
     ) -> tuple[np.ndarray, int, int, np.ndarray]:
         """`drawing.distinct_rows` by the next uniform numbers (S, steps, size)."""
         return drawing.distinct_rows(self.uniform(len(starts), steps, size), starts, held)

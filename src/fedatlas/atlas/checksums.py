@@ -50,11 +50,11 @@ def check_sums(folder: Path, files: Iterable[Path], suffix: str = "") -> None:
                 f"{listed}: has no line for {name}: the list is damaged, or the file does not "
                 "belong to it; fetch both again, or keep files of your own elsewhere"
             )
-        line, stated = sums[name]
-        if stated != file_digest(file):
+        line, declared = sums[name]
+        if declared != file_digest(file):
             raise FedatlasError(
                 f"{file}: its SHA-256 is {file_digest(file)}, but {listed}, line {line}, says "
-                f"{stated}: it is damaged or was changed; fetch both again"
+                f"{declared}: it is damaged or was changed; fetch both again"
             )
 
 

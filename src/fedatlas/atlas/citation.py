@@ -18,7 +18,7 @@ def read_citation(path: Path) -> Mapping[str, Any]:
     """
     if not path.is_file():
         return {}
-    stated = read_yaml(path)
-    if not isinstance(stated, dict) or "title" not in stated:
+    declared = read_yaml(path)
+    if not isinstance(declared, dict) or "title" not in declared:
         raise FedatlasError(f"{path}: has no 'title': it is no CITATION.cff")
-    return {} if BLANK in str(stated) else stated
+    return {} if BLANK in str(declared) else declared

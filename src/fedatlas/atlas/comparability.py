@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
+from fedatlas.atlas.declared import completed
 from fedatlas.atlas.runs import AtlasRun
-from fedatlas.atlas.stated import completed
 from fedatlas.errors import FedatlasError
 
 # Which rows are trained and tested on, whoever holds them.
@@ -39,12 +39,12 @@ def differences(
 
     Data set, split, rows and objective must be equal. Runs of one setting, such as parties or a
     star of clients, must have equal partitions. Across settings rows alone must be equal, as who
-    holds them is part of the method. Simulated time needs equal networks. Where all that is stated
+    holds them is part of the method. Simulated time needs equal networks. Where all that is given
     is equal, what common seeds recorded must be, too: the digests of their data if partitions are
     equal, and f* of sub-optimality.
     """
-    stated = [*_of_statements(mine, published, costs)]
-    yield from stated or _of_seeds(mine, published, metric)
+    declared = [*_of_statements(mine, published, costs)]
+    yield from declared or _of_seeds(mine, published, metric)
 
 
 def _of_statements(
@@ -59,7 +59,7 @@ def _of_statements(
                 yield from _unequal(f"partition.{key}", own.get(key), other.get(key))
     elif isinstance(own.get("test"), float):
         # Each setting draws its own rows for testing.
-        yield from _unequal("setting", *(_setting(stated)[0] for stated in (ours, theirs)))
+        yield from _unequal("setting", *(_setting(declared)[0] for declared in (ours, theirs)))
     if "simulated_time" in costs:
         yield from _of_networks(ours.get("network"), theirs.get("network"))
 
@@ -131,13 +131,13 @@ def _of_problem(mine: AtlasRun, other: AtlasRun) -> Iterator[Difference]:
     for key in ("dataset", "split", "objective"):
         yield from _unequal(key, ours.get(key), theirs.get(key))
     for key in _ROWS:
-        rows = (stated["partition"].get(key) for stated in (ours, theirs))
+        rows = (declared["partition"].get(key) for declared in (ours, theirs))
         yield from _unequal(f"partition.{key}", *rows)
 
 
-def _setting(stated: Mapping[str, Any]) -> tuple[str, bool]:
+def _setting(declared: Mapping[str, Any]) -> tuple[str, bool]:
     """Parties, silos, a star of clients, or agents on a graph."""
-    return stated["partition"].get("kind", "horizontal"), stated.get("graphs") is not None
+    return declared["partition"].get("kind", "horizontal"), declared.get("graphs") is not None
 
 
 def _unequal(key: str, mine: Any, published: Any) -> Iterator[Difference]:

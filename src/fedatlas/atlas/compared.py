@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from fedatlas.atlas.cells import OF_DIFFERENT_DELTA, cost_cell, delta_suffix, differ
-from fedatlas.atlas.measured import RunName, names_told
+from fedatlas.atlas.measured import RunName, format_names
 from fedatlas.evaluation.evidence import target_name
 from fedatlas.evaluation.levels import log_target
 from fedatlas.plain_text import printable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class AtlasComparison:
     """What runs spend until they reach a target; printed, a table of the runs and their costs.
 
     dataset: over run, seed and cost.
@@ -111,7 +111,7 @@ def _row_names(found: xr.Dataset) -> list[str]:
     coordinates = [found[name].to_numpy() for name in ("experiment", "run", "title")]
     if "origin" in found.coords:
         coordinates.append(found["origin"].to_numpy())
-    names = names_told([RunName(*map(str, own)) for own in zip(*coordinates, strict=True)])
+    names = format_names([RunName(*map(str, own)) for own in zip(*coordinates, strict=True)])
     return [
         f"{name}, {point}" if names.count(name) > 1 else name
         for name, point in zip(names, found["point"].to_numpy(), strict=True)

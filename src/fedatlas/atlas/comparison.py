@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fedatlas.atlas.compared import Comparison
+from fedatlas.atlas.compared import AtlasComparison
 from fedatlas.atlas.measured import measured
 from fedatlas.atlas.runs import Atlas, AtlasRun
 from fedatlas.errors import FedatlasError, similar
@@ -48,7 +48,7 @@ def compare(
     against: Atlas | Path | str | None = None,
     published: Names = None,
     whole: bool = False,
-) -> Comparison:
+) -> AtlasComparison:
     """What every run that measures the metric spends until it reaches the target.
 
     atlas: open, or the path of what `open_atlas` opens.
@@ -100,8 +100,10 @@ def compare(
             "notes": found.notes(),
         }
         if against is None:
-            return Comparison(spent.assign_attrs(told))
-        return Comparison(spent.assign_coords(origin=("run", found.origins)).assign_attrs(told))
+            return AtlasComparison(spent.assign_attrs(told))
+        return AtlasComparison(
+            spent.assign_coords(origin=("run", found.origins)).assign_attrs(told)
+        )
 
 
 def _costs_to_target(

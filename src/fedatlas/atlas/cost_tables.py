@@ -41,18 +41,18 @@ def cost_tables(experiments: Sequence[SelectedExperiment], atlas: Path) -> Itera
     yield paragraph(_EXPLAINED)
     with open_atlas(atlas) as tree:
         for experiment in compared:
-            for measurement, target, stated in _targets(experiment, tree):
-                yield from _table(experiment, tree, measurement, target, stated)
+            for measurement, target, declared in _targets(experiment, tree):
+                yield from _table(experiment, tree, measurement, target, declared)
 
 
 def _targets(experiment: SelectedExperiment, atlas: Atlas) -> Iterator[tuple[str, float, bool]]:
     """Each measurement with a target, and whether a claim states it."""
     tests = [claim.test for claim in experiment.claims if isinstance(claim.test, CostToTargetTest)]
-    stated = dict.fromkeys((test.measurement, test.target) for test in tests if test.target)
-    for measurement, target in stated:
+    declared = dict.fromkeys((test.measurement, test.target) for test in tests if test.target)
+    for measurement, target in declared:
         yield measurement, target, True
     for shown in experiment.figure.measurements:
-        if shown not in LEVELS or any(shown == measurement for measurement, _ in stated):
+        if shown not in LEVELS or any(shown == measurement for measurement, _ in declared):
             continue
         runs = atlas_runs(atlas, experiments=[experiment.runs_of])
         traces = [run.trace.load() for run in runs if run.run in experiment.runs]
@@ -69,7 +69,7 @@ def _table(
     atlas: Atlas,
     measurement: str,
     target: float,
-    stated: bool,
+    declared: bool,
 ) -> Iterator[str]:
     costs = list(experiment.figure.costs)
     with warnings.catch_warnings():
@@ -78,7 +78,7 @@ def _table(
         found = compare(atlas, measurement, costs, target, experiments=[experiment.runs_of]).dataset
     shown = found.isel(run=[run in experiment.runs for run in found["run"].to_numpy()])
     goal = text(target_name(measurement, log_target(measurement, target)))
-    why = "" if stated else ", the best that the medians of all runs reach"
+    why = "" if declared else ", the best that the medians of all runs reach"
     yield paragraph(f"{code(experiment.name)}: {goal}{why}. {_axes(costs)}")
     deltas = shown["delta"].to_numpy()
     header = ("run", *map(_column, costs), "seeds")

@@ -121,22 +121,22 @@ def _programs(crate: ROCrate, citation: Mapping[str, Any], commit: str) -> Itera
 def _address() -> str:
     """Where the installed package says that it is found; empty if it does not."""
     try:
-        stated = metadata("fedatlas")
+        declared = metadata("fedatlas")
     except PackageNotFoundError:
         return ""
     # "Repository, https://…"
-    labelled = (one.rpartition(", ")[2] for one in stated.get_all("Project-URL", []))
+    labelled = (one.rpartition(", ")[2] for one in declared.get_all("Project-URL", []))
     return next(labelled, "")
 
 
-def _author(crate: ROCrate, stated: dict[str, str]) -> ContextEntity:
+def _author(crate: ROCrate, declared: dict[str, str]) -> ContextEntity:
     """A person has a family name, a group or institution a name."""
-    if "name" in stated:
-        group = {"@type": "Organization", "name": stated["name"]}
-        return ContextEntity(crate, f"#{stated['name'].replace(' ', '-')}", group)
-    names = [stated[key] for key in ("given-names", "family-names") if key in stated]
+    if "name" in declared:
+        group = {"@type": "Organization", "name": declared["name"]}
+        return ContextEntity(crate, f"#{declared['name'].replace(' ', '-')}", group)
+    names = [declared[key] for key in ("given-names", "family-names") if key in declared]
     name = " ".join(names)
-    identifier = stated.get("orcid", f"#{name.replace(' ', '-')}")
+    identifier = declared.get("orcid", f"#{name.replace(' ', '-')}")
     return Person(crate, identifier, {"name": name})
 
 

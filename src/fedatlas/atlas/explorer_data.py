@@ -93,7 +93,7 @@ def describe(
             "experiments": [
                 {
                     "name": name,
-                    **_stated(atlas, f"{paper}/{name}"),
+                    **_declared(atlas, f"{paper}/{name}"),
                     "runs": [
                         _describe_run(atlas, f"{paper}/{name}", run, keep)
                         for run in atlas.names(f"{paper}/{name}")
@@ -157,11 +157,11 @@ def describe(
 
 def _told(verdict: Verdict) -> dict[str, Any]:
     """What the page shows of a sentence or a case."""
-    stated = ("claim", "case", "paper", "source", "statement", "question", "outcome", "evidence")
+    declared = ("claim", "case", "paper", "source", "statement", "question", "outcome", "evidence")
     return {
         # The name of an experiment has no slash, the rest of a claim's may.
         "experiment": verdict.claim.split("/", 1)[0],
-        **{name: getattr(verdict, name) for name in stated},
+        **{name: getattr(verdict, name) for name in declared},
         "fragile": verdict.fragile,
         "decides": would_decide(verdict),
         "drawing": asdict(drawing(verdict.effect)) if verdict.effect else None,
@@ -173,19 +173,19 @@ def _cost_label(name: str) -> str:
     return cost.long_name if cost.units == "1" else f"{cost.long_name} ({cost.units})"
 
 
-def _stated(atlas: Atlas, experiment: str) -> dict[str, str]:
-    stated = atlas.attributes(experiment)
-    return {key: str(stated.get(key, "")) for key in ("title", "source", "notes", "dataset")}
+def _declared(atlas: Atlas, experiment: str) -> dict[str, str]:
+    declared = atlas.attributes(experiment)
+    return {key: str(declared.get(key, "")) for key in ("title", "source", "notes", "dataset")}
 
 
 def _describe_run(atlas: Atlas, experiment: str, name: str, keep: Keep) -> dict[str, Any]:
     place = f"{experiment}/{name}"
     traces = {point: judged(atlas.dataset(f"{place}/{point}")) for point in atlas.names(place)}
-    stated = atlas.attributes(place)
+    declared = atlas.attributes(place)
     stores = {True: ColumnStore(), False: ColumnStore()}
     points = []
     for point, trace in traces.items():
-        selected = bool(point == stated["selected"])
+        selected = bool(point == declared["selected"])
         points.append(
             {
                 "name": point,
@@ -199,7 +199,7 @@ def _describe_run(atlas: Atlas, experiment: str, name: str, keep: Keep) -> dict[
     files = {which: keep(stores[which].planes()) for which in {x["selected"] for x in points}}
     for described in points:
         described["file"] = files[described["selected"]]
-    shown = [stated["selected"]] if stated["selected"] in traces else list(traces)
+    shown = [declared["selected"]] if declared["selected"] in traces else list(traces)
     return {"name": name, "title": atlas.title(place, *shown), "points": points}
 
 

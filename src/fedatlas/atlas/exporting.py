@@ -74,13 +74,13 @@ def write_table(
     """
     if not places:
         raise FedatlasError(f"{output}: not written, as {atlas.path} holds no trace to write")
-    # A table's columns are stated ahead of its rows, and memory does not hold all traces. Where the
+    # A table's columns are given ahead of its rows, and memory does not hold all traces. Where the
     # traces come from a table, its rows alone say which of its columns each has: read twice.
     present = {name for place in places for name in atlas.variables(place)}
     numbers = [name for name in _NUMBERS if name in present]
     schema = _schema(numbers, pa.float64() if records is None else pa.float32())
     texts = [name for name in schema.names if schema.field(name).type == _TEXT]
-    stated: dict[str, dict[str, Any]] = {}
+    declared: dict[str, dict[str, Any]] = {}
     traces: dict[str, list[int]] = {}
     rows = 0
     with (
@@ -100,20 +100,20 @@ def write_table(
         waiting: list[pa.Table] = []
         for place, trace in _read(atlas, places, records):
             for outer in (place.rsplit("/", 2)[0], place.rsplit("/", 1)[0]):
-                stated.setdefault(outer, _plain(atlas.attributes(outer)))
+                declared.setdefault(outer, _plain(atlas.attributes(outer)))
             if atlas.why_stale(place):
-                stated[outer]["stale"] = "yes"
-            stated[place] = _plain(trace.attrs)
+                declared[outer]["stale"] = "yes"
+            declared[place] = _plain(trace.attrs)
             traces[place] = [rows, trace.sizes["seed"], trace.sizes["record"]]
-            waiting.append(_table(place, trace, stated, schema))
+            waiting.append(_table(place, trace, declared, schema))
             rows += len(waiting[-1])
             if sum(map(len, waiting)) >= ROWS:
                 writer.write_table(pa.concat_tables(waiting).unify_dictionaries())
                 waiting = []
         if waiting:
             writer.write_table(pa.concat_tables(waiting).unify_dictionaries())
-        about = _about(schema, stated, licences, records)
-        index = packed_index({"stated": stated, "traces": traces})
+        about = _about(schema, declared, licences, records)
+        index = packed_index({"declared": declared, "traces": traces})
         writer.add_key_value_metadata({ABOUT: json.dumps(about), INDEX: index})
     return rows
 
@@ -145,11 +145,11 @@ def _described(long_name: str, units: str) -> dict[str, str]:
 
 def _about(
     schema: pa.Schema,
-    stated: Mapping[str, Mapping[str, Any]],
+    declared: Mapping[str, Mapping[str, Any]],
     licences: Mapping[str, str],
     records: int | None,
 ) -> dict[str, Any]:
-    used = {str(own["dataset"]) for place, own in stated.items() if place.count("/") == 1}
+    used = {str(own["dataset"]) for place, own in declared.items() if place.count("/") == 1}
     return {
         "format": FORMAT,
         "fedatlas": __version__,
@@ -160,13 +160,13 @@ def _about(
 
 
 def _table(
-    place: str, trace: xr.Dataset, stated: Mapping[str, Mapping[str, Any]], schema: pa.Schema
+    place: str, trace: xr.Dataset, declared: Mapping[str, Mapping[str, Any]], schema: pa.Schema
 ) -> pa.Table:
     """A row for each seed and record."""
     seeds, records = trace.sizes["seed"], trace.sizes["record"]
     paper, experiment, run, point = place.split("/")
-    own = stated[f"{paper}/{experiment}/{run}"]
-    attributes = stated[place]
+    own = declared[f"{paper}/{experiment}/{run}"]
+    attributes = declared[place]
     specification = json.loads(attributes.get("specification", "{}"))
     numbers = [str(seed) for seed in trace["seed"].to_numpy()]
     constant = {
@@ -177,7 +177,7 @@ def _table(
         "title": run_title(own),
         "method": attributes.get("algorithm", ""),
         "selected": own["selected"] == point,
-        "dataset": specification.get("dataset", stated[f"{paper}/{experiment}"]["dataset"]),
+        "dataset": specification.get("dataset", declared[f"{paper}/{experiment}"]["dataset"]),
         "hyper_parameters": canonical_json(specification.get("hyper_parameters", {})),
         "source_digest": attributes.get("source_digest"),
         "values_digest": attributes.get("values_digest"),

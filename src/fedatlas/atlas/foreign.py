@@ -6,8 +6,8 @@ from fedatlas.algorithms import algorithm_names
 from fedatlas.architectures import architecture_names
 from fedatlas.atlas.checksums import NAME as SUMS
 from fedatlas.atlas.comparability import attribute
+from fedatlas.atlas.declared import specification_today
 from fedatlas.atlas.runs import Atlas, AtlasRun
-from fedatlas.atlas.stated import specification_today
 from fedatlas.atlas.thinning import is_thinned
 from fedatlas.atlas.tried import Tried
 from fedatlas.plan.closure import code_digest

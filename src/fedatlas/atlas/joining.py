@@ -28,8 +28,8 @@ from fedatlas.traces.trace import FORMAT as TRACE_FORMAT
 
 _LOG = logging.getLogger(__name__)
 # What an experiment's file says of it.
-_STATED = ("title", "source", "notes", "dataset")
-_STATED_OF_RUNS = ("title", "selected", "code")
+_DECLARED = ("title", "source", "notes", "dataset")
+_DECLARED_OF_RUNS = ("title", "selected", "code")
 
 
 class JoinedRun(Model):
@@ -72,7 +72,7 @@ def join_traces(
     traces: dict[str, Path] = {}
     for experiment in paper.experiments:
         place, own = f"/{paper.paper}/{experiment.name}", folder / experiment.name / "traces"
-        attributes[place] = experiment.model_dump(include=set(_STATED))
+        attributes[place] = experiment.model_dump(include=set(_DECLARED))
         for run in experiment.runs:
             selected = chosen.get((run.selected_in, run.name))
             if selected not in run.points:
@@ -152,13 +152,13 @@ def join_papers(
             # Those of this selection come first, in its order.
             for (paper_name, name), (group, runs) in experiments.items():
                 target = make_group(joined, f"{paper_name}/{name}")
-                target.attrs.update({key: str(text_of(group, key)) for key in _STATED})
+                target.attrs.update({key: str(text_of(group, key)) for key in _DECLARED})
                 for run, found in runs.items():
                     # Written anew, as an attribute that is overwritten leaves traces in the file.
-                    stated = {key: str(text_of(found, key)) for key in _STATED_OF_RUNS}
+                    declared = {key: str(text_of(found, key)) for key in _DECLARED_OF_RUNS}
                     stale = "yes" if waiting.pop(f"{name}/{run}", False) else "no"
                     place = make_group(target, run)
-                    place.attrs.update(stated | {"stale": stale})
+                    place.attrs.update(declared | {"stale": stale})
                     for point, trace in _groups(found).items():
                         copier.copy(trace, make_group(place, point))
                     listed[f"{name}/{run}"] = _made_by(found)

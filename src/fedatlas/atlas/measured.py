@@ -10,7 +10,7 @@ from fedatlas.atlas.foreign import notes
 from fedatlas.atlas.reading import opened
 from fedatlas.atlas.runs import Atlas, AtlasRun, atlas_runs
 from fedatlas.atlas.thinning import is_thinned, most_kept, thinned
-from fedatlas.errors import FedatlasError, named
+from fedatlas.errors import FedatlasError, error_context
 from fedatlas.schema.measurements import MEASUREMENTS
 from fedatlas.schema.names import Names
 
@@ -66,7 +66,7 @@ def measured(
             yield Measured(mine, [], [], lambda: _stale(mine))
             return
         other = open_files.enter_context(opened(against))
-        with named(f"published traces {other.path}"):
+        with error_context(f"published traces {other.path}"):
             theirs = measuring(atlas_runs(other, experiments=published), metric)
         shown, refused = beside(mine, theirs, metric, costs)
         most = most_kept(run.trace for run in shown)
@@ -121,7 +121,7 @@ class RunName(NamedTuple):
         return f"{before}{self.title}{key}{' (published)' if self.origin == 'published' else ''}"
 
 
-def names_told(names: Sequence[RunName]) -> list[str]:
+def format_names(names: Sequence[RunName]) -> list[str]:
     """What tables and figures call runs: titles, with experiments if there are several.
 
     Where two runs would be called the same, their keys follow the title.

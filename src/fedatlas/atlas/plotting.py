@@ -9,7 +9,7 @@ import matplotlib
 import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
-from fedatlas.atlas.measured import RunName, measured, names_told
+from fedatlas.atlas.measured import RunName, format_names, measured
 from fedatlas.atlas.runs import Atlas
 from fedatlas.evaluation.selection import Choice
 from fedatlas.figures.convergence import compose
@@ -60,12 +60,12 @@ def plot(
     >>> drawn = fedatlas.plot(ATLAS, "gradient_norm", "round", experiments=["fedpage-first"])
     >>> drawn.save("figure.png")
     """
-    stated = {
+    declared = {
         "measurement": metric,
         "costs": listed(cost),
         "points": "all" if all_points else "selected",
     }
-    figure = validated(Figure, stated, "plot")
+    figure = validated(Figure, declared, "plot")
     traces: dict[str, dict[str, xr.Dataset]] = {}
     titles: dict[str, str] = {}
     chosen: dict[str, Choice] = {}
@@ -82,7 +82,7 @@ def plot(
             RunName(one.experiment, one.run, one.title, origin)
             for one, origin in zip(found.runs, found.origins, strict=True)
         ]
-        for one, name, told in zip(found.runs, names, names_told(names), strict=True):
+        for one, name, told in zip(found.runs, names, format_names(names), strict=True):
             key = "/".join(name)
             titles[key] = told
             traces.setdefault(key, {})[one.point] = one.trace.load()

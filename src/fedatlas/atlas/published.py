@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedatlas.atlas.scope import SelectedExperiment
-from fedatlas.errors import named
+from fedatlas.errors import error_context
 from fedatlas.evaluation.budgets import cases_of, read_budgets
 from fedatlas.evaluation.claims.budget_falls import BudgetFallsTest
 from fedatlas.evaluation.claims.delta_reaches_one import DeltaReachesOneTest
@@ -46,21 +46,21 @@ def published_numbers(
     for claim in experiment.claims:
         match claim.test:
             case PublishedMeasurementTest() as test:
-                quantity, stated = test.measurement, test.printed
+                quantity, declared = test.measurement, test.printed
                 ours = _ends(traces, test.run, quantity, selection)
                 claimed.add((test.run, quantity))
             case PublishedValueTest() as test:
-                quantity, stated = test.hyper_parameter, f"{test.value:g}"
+                quantity, declared = test.hyper_parameter, f"{test.value:g}"
                 ours = _chosen(test.run, quantity, selection)
             case DeltaReachesOneTest() as test:
-                quantity, stated = "iterations to δ = 1", f"{test.after} ± {test.tolerance}"
+                quantity, declared = "iterations to δ = 1", f"{test.after} ± {test.tolerance}"
                 ours = _delta_reaches_one(test.run, budgets)
             case BudgetFallsTest(floor=True) as test:
-                quantity, stated = "K from which ε falls", f"{test.from_horizon}"
+                quantity, declared = "K from which ε falls", f"{test.from_horizon}"
                 ours = _last_rise(test.run, test.from_horizon, budgets)
             case _:
                 continue
-        yield PublishedNumber(test.run, quantity, stated, ours, claim.id)
+        yield PublishedNumber(test.run, quantity, declared, ours, claim.id)
     measurement = experiment.figure.measurement
     for run, value in experiment.figure.published.items():
         if (run, measurement) not in claimed:
@@ -111,7 +111,7 @@ def _delta_reaches_one(run: str, file: Path) -> str:
 
 
 def _last_rise(run: str, from_horizon: int, file: Path) -> str:
-    """The last rise by the run's first accounting, from the stated horizon on."""
+    """The last rise by the run's first accounting, from the declared horizon on."""
     epsilon = _cases(run, file)[0]["final_epsilon"].dropna("horizon")
     late = epsilon[(epsilon["horizon"] >= from_horizon).to_numpy()]
     horizons = late["horizon"].to_numpy()[1:]
@@ -123,5 +123,5 @@ def _last_rise(run: str, from_horizon: int, file: Path) -> str:
 
 def _cases(run: str, file: Path) -> list[Any]:
     budgets = read_budgets(file)
-    with named(file, ". Move it away and run again."):
+    with error_context(file, ". Move it away and run again."):
         return cases_of(budgets, run)

@@ -211,10 +211,10 @@ atlas.runs()
 
 def _origin(publication: Publication) -> str:
     """Which code published, and under which licence."""
-    stated = publication.citation
+    declared = publication.citation
     told = [f"Published by fedatlas {__version__}"]
     if publication.commit:
-        repository = stated.get("repository-code", "a repository")
+        repository = declared.get("repository-code", "a repository")
         told.append(f" from {text(str(repository))} at commit {publication.commit}")
-    told.append(f"; licence: {text(str(stated['license']))}" if "license" in stated else "")
+    told.append(f"; licence: {text(str(declared['license']))}" if "license" in declared else "")
     return f"{''.join(told)}."

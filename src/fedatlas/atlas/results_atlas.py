@@ -41,7 +41,7 @@ class ResultsAtlas(ListedAtlas):
         self._why_stale: dict[str, str] = {}  # by place; found when it is asked for
         self._files: dict[str, Path] = {}
         self._variables: dict[str, set[str]] = {}
-        stated: dict[str, dict[str, Any]] = {}
+        declared: dict[str, dict[str, Any]] = {}
         for folder in sorted((path / "experiments").iterdir()):
             own = (described or {}).get(folder.name, {})
             chosen = _selected(folder / "selection.json")
@@ -55,27 +55,27 @@ class ResultsAtlas(ListedAtlas):
                 run, point = file.parent.name, file.stem
                 attributes, variables = _attributes_and_variables(file)
                 experiment = f"{attributes['paper']}/{folder.name}"
-                stated.setdefault(experiment, _experiment(folder.name, attributes, own))
-                stated.setdefault(
+                declared.setdefault(experiment, _experiment(folder.name, attributes, own))
+                declared.setdefault(
                     f"{experiment}/{run}",
                     {
                         "title": own.get("runs", {}).get(run, run),
                         "selected": chosen.get(run, point if sizes[run] == 1 else ""),
                     },
                 )
-                stated[f"{experiment}/{run}/{point}"] = attributes
+                declared[f"{experiment}/{run}/{point}"] = attributes
                 self._files[f"{experiment}/{run}/{point}"] = file
                 self._variables[f"{experiment}/{run}/{point}"] = variables
         if not self._files:
             raise FedatlasError(f"{path}: holds no trace (experiments/*/traces/*/*.nc)")
-        super().__init__(path, {"format": FORMAT}, stated)
+        super().__init__(path, {"format": FORMAT}, declared)
 
     def why_stale(self, place: str) -> str:
         place = place.strip("/")
         if place not in self._why_stale:
             _, experiment, run, point = place.split("/")
             changed = why_stale(
-                (experiment, run, point), self._stated[place], self._plan, self.path
+                (experiment, run, point), self._declared[place], self._plan, self.path
             )
             self._why_stale[place] = changed
         return self._why_stale[place]

@@ -42,8 +42,8 @@ class Atlas(Mapping[str, xr.DataTree], ABC):
 
     def why_stale(self, place: str) -> str:
         """What has changed since the trace of a point was computed; empty if nothing is known."""
-        stated = self.attributes(place.rpartition("/")[0])
-        is_stale = stated.get("stale") == "yes"
+        declared = self.attributes(place.rpartition("/")[0])
+        is_stale = declared.get("stale") == "yes"
         return "its code or its experiment has changed since" if is_stale else ""
 
     def title(self, run: str, *points: str) -> str:
@@ -135,35 +135,35 @@ class Atlas(Mapping[str, xr.DataTree], ABC):
 class ListedAtlas(Atlas):
     """An atlas whose groups are all known once it is open."""
 
-    def __init__(self, path: Path, attrs: dict[str, Any], stated: Mapping[str, dict[str, Any]]):
-        """stated: experiments, runs and points by place, each after what it lies in → attributes.
+    def __init__(self, path: Path, attrs: dict[str, Any], declared: Mapping[str, dict[str, Any]]):
+        """declared: experiments, runs and points by place, each after what it lies in → attributes.
 
         Papers have none.
         """
         self.path, self.attrs = path, attrs
-        self._stated: dict[str, dict[str, Any]] = {"": attrs}
+        self._declared: dict[str, dict[str, Any]] = {"": attrs}
         self._names: dict[str, list[str]] = {"": []}
-        for place, own in stated.items():
+        for place, own in declared.items():
             outer = place.rpartition("/")[0]
             if outer not in self._names:
                 self._add(outer, {})
             self._add(place, own)
 
-    def _add(self, place: str, stated: dict[str, Any]) -> None:
+    def _add(self, place: str, declared: dict[str, Any]) -> None:
         outer, _, name = place.rpartition("/")
         self._names[outer].append(name)
-        self._names[place], self._stated[place] = [], stated
+        self._names[place], self._declared[place] = [], declared
 
     def names(self, place: str = "") -> list[str]:
         return list(self._names[place.strip("/")])
 
     def attributes(self, place: str) -> dict[str, Any]:
-        return dict(self._stated[place.strip("/")])
+        return dict(self._declared[place.strip("/")])
 
     def dataset(self, place: str) -> xr.Dataset:
         place = place.strip("/")
         is_point = place.count("/") == 3 and place in self._names
-        return self._trace(place) if is_point else xr.Dataset(attrs=self._stated[place])
+        return self._trace(place) if is_point else xr.Dataset(attrs=self._declared[place])
 
     @abstractmethod
     def _trace(self, place: str) -> xr.Dataset:
@@ -249,6 +249,6 @@ def _points(
             yield AtlasRun(paper, experiment, run, point, title, selected, trace, stale)
 
 
-def run_title(stated: Mapping[str, Any]) -> str:
+def run_title(declared: Mapping[str, Any]) -> str:
     """How figures name a run with these attributes; a stale one is marked."""
-    return f"{stated['title']}{' (stale)' if stated.get('stale') == 'yes' else ''}"
+    return f"{declared['title']}{' (stale)' if declared.get('stale') == 'yes' else ''}"

@@ -137,7 +137,7 @@ def _selected(plan: Plan, name: str) -> SelectedExperiment:
     experiment = plan.experiments[name]
     dataset, specs = plan.catalogue[experiment.dataset], plan.runs_of(name)
     made = {Path(file).name for file in experiment_files(plan, name)}
-    stated = ("title", "source", "notes", "trained", "dataset", "claims", "figure")
+    declared = ("title", "source", "notes", "trained", "dataset", "claims", "figure")
     return SelectedExperiment(
         name=name,
         runs_of=experiment.runs_of or name,
@@ -149,7 +149,7 @@ def _selected(plan: Plan, name: str) -> SelectedExperiment:
         rounds=_span(experiment.rounds_of(run) for run in experiment.runs),
         seeds=len(experiment.seeds),
         files={file: what for file, what in _FILES.items() if file in made},
-        **{key: getattr(experiment, key) for key in stated},
+        **{key: getattr(experiment, key) for key in declared},
     )
 
 

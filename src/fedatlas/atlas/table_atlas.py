@@ -51,7 +51,7 @@ class TableAtlas(ListedAtlas):
             # Of a folder all tables must be there; one alone may be opened without the others.
             check_sums(folder, own, SUFFIX if path.is_dir() else "")
         self.unchecked = [folder for folder in folders if not (folder / SUMS).is_file()]
-        stated: dict[str, dict[str, Any]] = {}
+        declared: dict[str, dict[str, Any]] = {}
         self._rows: dict[str, _Rows] = {}
         self._ends: dict[Path, list[int]] = {}  # the rows up to the end of each group
         thinned: set[str] = set()
@@ -59,7 +59,7 @@ class TableAtlas(ListedAtlas):
             about, index, self._ends[file] = _metadata(file)
             thinned.add(about["thinned"])
             # Parts of one experiment both state it.
-            stated |= index.stated
+            declared |= index.declared
             for place, numbers in index.traces.items():
                 if place in self._rows:
                     raise FedatlasError(
@@ -68,12 +68,12 @@ class TableAtlas(ListedAtlas):
                     )
                 self._rows[place] = _Rows(file, *numbers)
         attrs = {"format": FORMAT, "thinned": "; ".join(sorted(filter(None, thinned)))}
-        super().__init__(path, attrs, stated)
+        super().__init__(path, attrs, declared)
         # A walk over runs asks for one trace of a group of rows after the other.
         self._group = lru_cache(maxsize=2)(_group)
 
     def _trace(self, place: str) -> xr.Dataset:
-        rows, stated = self._rows[place], self._stated[place]
+        rows, declared = self._rows[place], self._declared[place]
         with _naming(rows.file):
             table = self._read(rows)
             shape = rows.seeds, rows.records
@@ -87,7 +87,7 @@ class TableAtlas(ListedAtlas):
             trace = build_trace(found, status, seeds, {})
             record = trace["record"].copy(data=table["record"].to_numpy()[: rows.records])
             outcome = trace["status"].astype(object)  # as netCDF gives texts
-            return trace.assign(status=outcome).assign_coords(record=record).assign_attrs(stated)
+            return trace.assign(status=outcome).assign_coords(record=record).assign_attrs(declared)
 
     def _read(self, rows: _Rows) -> pa.Table:
         """The rows of one trace, which groups may divide."""

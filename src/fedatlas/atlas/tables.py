@@ -64,7 +64,7 @@ class Index(Model):
     traces: place → its first row, its numbers of seeds and of records.
     """
 
-    stated: dict[_Place, dict[str, _Attribute | list[_Attribute]]]
+    declared: dict[_Place, dict[str, _Attribute | list[_Attribute]]]
     traces: dict[_Place, tuple[NonNegativeInt, PositiveInt, PositiveInt]]
 
     @model_validator(mode="after")
@@ -72,8 +72,8 @@ class Index(Model):
         for place in self.traces:
             run = place.rpartition("/")[0]
             experiment = run.rpartition("/")[0]
-            known = {place, run, experiment} <= self.stated.keys() and place.count("/") == 3
-            if not known or not {"selected", "title"} <= self.stated[run].keys():
+            known = {place, run, experiment} <= self.declared.keys() and place.count("/") == 3
+            if not known or not {"selected", "title"} <= self.declared[run].keys():
                 raise ValueError(f"states too little of {place}")
         return self
 
@@ -83,7 +83,7 @@ def packed_index(index: dict[str, Any]) -> bytes:
     text = json.dumps(index).encode()
     if len(text) > _MOST_BYTES:
         raise FedatlasError(
-            f"what is stated of {len(index['traces'])} traces takes {len(text)} bytes, and a table "
+            f"what is given of {len(index['traces'])} traces takes {len(text)} bytes, and a table "
             f"holds at most {_MOST_BYTES}; export fewer experiments at a time"
         )
     return base64.b64encode(zlib.compress(text, 9))

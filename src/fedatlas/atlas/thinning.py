@@ -46,8 +46,8 @@ def _most_kept(trace: xr.Dataset) -> int | None:
 
 def _records_before(trace: xr.Dataset) -> int:
     """How many records a trace had before it was thinned."""
-    stated = str(trace.attrs.get("thinned", f"all of {trace.sizes['record']} records"))
-    return int(stated.partition(" of ")[2].partition(" ")[0])
+    declared = str(trace.attrs.get("thinned", f"all of {trace.sizes['record']} records"))
+    return int(declared.partition(" of ")[2].partition(" ")[0])
 
 
 def is_thinned(trace: xr.Dataset) -> bool:

@@ -4,7 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from fedatlas.evaluation.tallies import QUESTIONS
-from fedatlas.evaluation.verdict_words import MARKS, capital, in_short, outcomes_told, would_decide
+from fedatlas.evaluation.verdict_words import (
+    MARKS,
+    capital,
+    format_outcomes,
+    in_short,
+    would_decide,
+)
 from fedatlas.evaluation.verdicts import Verdict, cases_of, sentences, verdict_summary
 from fedatlas.markdown import code, item, paragraph, table, text
 
@@ -33,7 +39,7 @@ def told_verdicts(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 def _row(sentence: Verdict, cases: Sequence[Verdict]) -> list[str]:
     outcome = f"{MARKS[sentence.outcome]} {sentence.outcome}"
-    counts = outcomes_told(Counter[str](case.outcome for case in cases))
+    counts = format_outcomes(Counter[str](case.outcome for case in cases))
     return [
         code(sentence.claim),
         text(f"{outcome}, fragile" if sentence.fragile else outcome),

@@ -30,7 +30,7 @@ from fedatlas.cli import (
     training,
 )
 from fedatlas.errors import FedatlasError
-from fedatlas.extensions import place_told
+from fedatlas.extensions import describe_place
 from fedatlas.plain_text import printable, say
 from fedatlas.plan.places import find_projects
 from fedatlas.projects import open_projects
@@ -125,7 +125,7 @@ def main() -> None:
         sys.exit(1)
     except Exception as error:
         # Whoever wrote the method looks for its line, not for those of the loop that called it.
-        told = str(error) if isinstance(error, RunFailedError) else place_told(error)
+        told = str(error) if isinstance(error, RunFailedError) else describe_place(error)
         if told is None:
             raise
         say(f"error: {told}\n\nThe way there:", to_errors=True)

@@ -59,9 +59,9 @@ def report(
     """Write what was run, published numbers beside ours, verdicts and errata, as Markdown."""
     from fedatlas.atlas.report import write_report
     from fedatlas.atlas.scope import read_scope
-    from fedatlas.plan.build import build_sound_plan
+    from fedatlas.plan.build import build_valid_plan
 
-    plan = build_sound_plan(config, *projects())
+    plan = build_valid_plan(config, *projects())
     write_report(read_scope(plan, experiments), results, output, atlas)
 
 
@@ -86,13 +86,13 @@ def explorer(
     """Write the page on which the atlas is explored."""
     from fedatlas.atlas.checksums import check_sums
     from fedatlas.atlas.explorer import write_explorer
-    from fedatlas.plan.build import build_sound_plan
+    from fedatlas.plan.build import build_valid_plan
     from fedatlas.plan.selected import runs_shown
 
     for file in claims:
         check_sums(file.parent, [file])  # of a published folder
     if shows is None:
-        plan = build_sound_plan(config, *projects())
+        plan = build_valid_plan(config, *projects())
         shown = runs_shown(plan, plan.experiments)
     else:
         shown = read_json(shows)

@@ -37,7 +37,7 @@ def select(
             metavar="RUN=FILE", help="Selection record of the experiment in which a run is tuned."
         ),
     ] = None,
-    stated: Annotated[
+    declared: Annotated[
         list[str] | None,
         typer.Option(
             metavar="RUN=NAME", help="A hyper-parameter that such a run states: it was not tuned."
@@ -56,7 +56,7 @@ def select(
     if unknown:
         raise FedatlasError(f"--tuning: no trace is of the run '{unknown[0]}'")
     own: dict[str, set[str]] = {}
-    for run, _, name in (given.partition("=") for given in stated or ()):
+    for run, _, name in (given.partition("=") for given in declared or ()):
         own.setdefault(run, set()).add(name)
     record = select_points(loaded, rule, records, own)
     write_text(output, json.dumps(record, indent=2) + "\n")

@@ -29,10 +29,10 @@ def figure(
     from fedatlas.schema.figures import Figure
     from fedatlas.schema.selection import Selection
 
-    stated, record = validated(Figure, spec["figure"], "--spec"), read_json(selection)
+    declared, record = validated(Figure, spec["figure"], "--spec"), read_json(selection)
     rule = validated(Selection, record.get("rule"), f"{selection}: key 'rule'")
     claims = tuple(validated(Claim, claim, "--spec") for claim in spec.get("claims", ()))
-    shown = Shown(stated, spec["runs"], read_traces(traces), choices(record), rule, claims)
+    shown = Shown(declared, spec["runs"], read_traces(traces), choices(record), rule, claims)
     draw(output, compose, spec["title"], shown)
 
 

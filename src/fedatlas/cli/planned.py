@@ -79,7 +79,7 @@ def planned_jobs(lines: Iterable[str]) -> tuple[list[PlannedJob], list[str]]:
     return list(jobs.values()), others
 
 
-def planned_told(jobs: Sequence[PlannedJob]) -> list[str]:
+def format_planned(jobs: Sequence[PlannedJob]) -> list[str]:
     """Lines that say what the jobs would make, and why."""
     if not jobs:
         return ["Nothing to do: all is made, and up to date."]

@@ -116,7 +116,7 @@ def settings_of(
 
 def _say_what_would_run(lines: list[str], status: Callable[[], int]) -> int:
     """Print what a dry run would make, and what else it says; its exit status."""
-    from fedatlas.cli.planned import planned_jobs, planned_told
+    from fedatlas.cli.planned import format_planned, planned_jobs
     from fedatlas.cli.steps import Steps
 
     jobs, others = planned_jobs(line.rstrip("\n") for line in lines)
@@ -126,17 +126,17 @@ def _say_what_would_run(lines: list[str], status: Callable[[], int]) -> int:
         say("\n".join(line for line in heeded if line is not None))
         return ended
     warnings = [line for line in others if line.startswith("Left out: ")]
-    say("\n".join([*warnings, *planned_told(jobs)]))
+    say("\n".join([*warnings, *format_planned(jobs)]))
     return 0
 
 
 def diverged_of(experiments: list[str]) -> str:
     """Which runs of these experiments diverged: no failure, but nothing that could be judged."""
-    from fedatlas.evaluation.divergence import divergence_told
+    from fedatlas.evaluation.divergence import format_divergence
     from fedatlas.schema.names import is_named
 
     tables = sorted(Path("results").glob("experiments/*/table.csv"))
-    return divergence_told(file for file in tables if is_named(file.parent.name, experiments))
+    return format_divergence(file for file in tables if is_named(file.parent.name, experiments))
 
 
 def with_locks_explained(lines: Iterable[str]) -> Iterator[str]:
@@ -146,12 +146,12 @@ def with_locks_explained(lines: Iterable[str]) -> Iterator[str]:
         within = within or line.startswith("Error: Directory cannot be locked. Please")
         if within and "--unlock argument" in line:
             within = False
-            yield f"Cannot run: {locked_told()}\n"
+            yield f"Cannot run: {format_lock()}\n"
         elif not within and line.strip() != "LockException:":
             yield line
 
 
-def locked_told() -> str:
+def format_lock() -> str:
     """Which process works in this folder, or how to remove the lock of one that was killed."""
     import psutil
 

@@ -28,9 +28,9 @@ def described(traces: Path, config: Path | None) -> "Atlas":
     if not (traces / "experiments").is_dir():
         return open_atlas(traces)
     from fedatlas.atlas.results_atlas import ResultsAtlas
-    from fedatlas.plan.build import build_sound_plan
+    from fedatlas.plan.build import build_valid_plan
 
-    plan = build_sound_plan(config or shipped_configuration(), *projects())
+    plan = build_valid_plan(config or shipped_configuration(), *projects())
     titles = {
         name: experiment.model_dump(mode="json", include={"title", "source", "notes", "dataset"})
         | {"runs": plan.run_titles(name)}

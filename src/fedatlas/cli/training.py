@@ -38,7 +38,7 @@ def spec(
 ) -> None:
     """Print a run's specification for `train --spec`, or what an experiment's file expands to."""
     from fedatlas.files import canonical_json
-    from fedatlas.plan.build import build_sound_plan
+    from fedatlas.plan.build import build_valid_plan
     from fedatlas.schema.experiment_files import read_sound_experiments
     from fedatlas.schema.models import as_yaml
 
@@ -53,7 +53,7 @@ def spec(
         where, content, _ = experiments[name]
         say(f"# {where}\n{as_yaml(content)}".rstrip())
         return
-    plan = build_sound_plan(config, *projects())
+    plan = build_valid_plan(config, *projects())
     runs = {run.name: run for run in plan.runs.values()}
     if name not in runs:
         why = plan.faults.why(name.partition("/")[0])

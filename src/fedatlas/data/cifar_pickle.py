@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from fedatlas.errors import FedatlasError, named
+from fedatlas.errors import FedatlasError, error_context
 
 # CIFAR-100's one batch has 154 MB and 200,000 opcodes, four per image.
 MOST_BYTES = 1 << 28
@@ -84,7 +84,7 @@ def read_pickle(path: Path, features: int, key: str) -> tuple[np.ndarray, np.nda
         raise FedatlasError(
             f"{path}: is {size} bytes long, more than any batch of CIFAR has; download it again"
         )
-    with named(path):
+    with error_context(path):
         content = path.read_bytes()
         _check_opcodes(content)
         unpickler = _Unpickler(io.BytesIO(content), fix_imports=False, encoding="bytes")

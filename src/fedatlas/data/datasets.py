@@ -96,7 +96,7 @@ class Dataset(Model):
         series per number measured, over samples and steps. Indicators stay, also of CSV tables.
     centre: false leaves the mean and makes the mean square 1, where labels have a mean that a model
         without intercept could not reach from centred columns.
-    normalise: the channels of images, by stated numbers or those of split `train`. Data are stored
+    normalise: the channels of images, by given numbers or those of split `train`. Data are stored
         raw all the same, with these numbers beside them.
     scale_labels: `min_max` maps regression labels by the minimum and maximum of split `train` to
         0 and 1; labels of other splits may lie outside.

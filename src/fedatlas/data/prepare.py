@@ -28,7 +28,7 @@ from fedatlas.data.scaling import (
     warn_of_constant,
 )
 from fedatlas.data.tables import from_table, to_table
-from fedatlas.errors import FedatlasError, named
+from fedatlas.errors import FedatlasError, error_context
 from fedatlas.files import canonical_json, tree_digest, write_atomically
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def prepare(
         check_range(samples.features, dataset.feature_names, where)
     if dataset.scale_labels:
         check_range(samples.label[:, np.newaxis], ["label"], where)
-    with named(f"data set '{dataset.name}', split '{split}'"):
+    with error_context(f"data set '{dataset.name}', split '{split}'"):
         scaling = _scaling(dataset, split, samples, train)
     samples = _scaled(samples, scaling)
     metadata = {

@@ -79,8 +79,8 @@ class RawFile(Model):
 
         A member is its user's own if its archive is.
         """
-        stated = (self.urls, self.checksum, self.login)
-        return not any(stated) and (self.archive is None or self.archive.is_own)
+        declared = (self.urls, self.checksum, self.login)
+        return not any(declared) and (self.archive is None or self.archive.is_own)
 
     @property
     def local_path(self) -> str:

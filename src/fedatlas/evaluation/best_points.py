@@ -28,7 +28,7 @@ def best_by_others(by_point: Mapping[str, Crossings]) -> tuple[Crossings, np.nda
     return Crossings(*(each[chosen, places] for each in of_points)), chosen
 
 
-def best_told(chosen: np.ndarray, points: Mapping[str, Trace]) -> str:
+def format_best(chosen: np.ndarray, points: Mapping[str, Trace]) -> str:
     """The step that most seeds chose, and whether it is the smallest or largest that was tried."""
     steps = [float(trace.attrs["effective_step_size"]) for trace in points.values()]
     most = steps[int(np.bincount(chosen, minlength=len(steps)).argmax())]

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.schema.claims import Effect, Finding, Outcome, Quantifier
+from fedatlas.schema.claims import CaseOutcome, Effect, Outcome, Quantifier
 
 CONFIDENCE = 0.95
 SIGNIFICANCE = (1 - CONFIDENCE) / 2  # of a side
@@ -31,7 +31,7 @@ Direction = Literal["better", "not worse", "equal"]
 
 
 @dataclass(frozen=True)
-class Aim:
+class Criterion:
     """What a comparison claims, in units of the advantage.
 
     better: ahead by `smallest` or more. not worse: not behind by `smallest` or more. equal: closer
@@ -97,20 +97,20 @@ def interval_of(gaps: np.ndarray, confidence: float, overlap: float, repeats: in
     return median_interval(gaps, confidence, overlap)
 
 
-def decide(interval: Interval, aim: Aim) -> Outcome:
+def decide(interval: Interval, criterion: Criterion) -> Outcome:
     """The outcome of an interval; `OUTCOMES` says what each means."""
-    low, high, smallest = interval.low, interval.high, aim.smallest
-    if aim.direction == "not worse":
+    low, high, smallest = interval.low, interval.high, criterion.smallest
+    if criterion.direction == "not worse":
         if low > ROUNDING - smallest:
             return "reproduced"
         return "contradicted" if high < ROUNDING - smallest else "undecided"
     within = low > ROUNDING - smallest and high < smallest - ROUNDING
-    if aim.direction == "equal":
+    if criterion.direction == "equal":
         if within:
             return "reproduced"
         surely_apart = low >= smallest - ROUNDING or high <= ROUNDING - smallest
         return "contradicted" if surely_apart else "undecided"
-    below_published = aim.published is not None and high < aim.published - ROUNDING
+    below_published = criterion.published is not None and high < criterion.published - ROUNDING
     if low > ROUNDING and (high < smallest - ROUNDING or below_published):
         return "smaller than claimed"
     if low >= smallest - ROUNDING:
@@ -122,7 +122,7 @@ def decide(interval: Interval, aim: Aim) -> Outcome:
 
 def compare(
     gaps: np.ndarray,
-    aim: Aim,
+    criterion: Criterion,
     unit: str,
     *,
     confidence: float = CONFIDENCE,
@@ -135,22 +135,24 @@ def compare(
     The printed advantage is a mean of the paper's trials, whose spread is taken to be ours: what is
     "surely less" is below all of its own 95 % interval.
     """
-    interval, published = interval_of(gaps, confidence, overlap, repeats), aim.published
-    if aim.published is not None:
-        aim = replace(aim, published=aim.published - _error_of_printed(gaps, aim.trials))
-    outcome = decide(interval, aim)
-    needed = seeds_needed(gaps, aim, confidence, overlap) if outcome == "undecided" else None
+    interval, published = interval_of(gaps, confidence, overlap, repeats), criterion.published
+    if criterion.published is not None:
+        criterion = replace(
+            criterion, published=criterion.published - _error_of_printed(gaps, criterion.trials)
+        )
+    outcome = decide(interval, criterion)
+    needed = seeds_needed(gaps, criterion, confidence, overlap) if outcome == "undecided" else None
     effect = Effect(
         estimate=interval.estimate,
         low=interval.low,
         high=interval.high,
-        smallest=aim.smallest,
+        smallest=criterion.smallest,
         unit=unit,
         seeds=len(gaps),
         published=published,
         # Where these had a good chance and did not decide, it takes more than these.
         needed=None if needed is None else max(needed, len(gaps) + 1),
-        p=_p_value(gaps, aim, outcome, confidence, overlap),
+        p=_p_value(gaps, criterion, outcome, confidence, overlap),
         repeats=repeats,
     )
     return outcome, replace(effect, p=None, needed=None) if effect.exact else effect
@@ -181,7 +183,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def seeds_needed(
-    gaps: np.ndarray, aim: Aim, confidence: float = CONFIDENCE, overlap: float = 0.0
+    gaps: np.ndarray, criterion: Criterion, confidence: float = CONFIDENCE, overlap: float = 0.0
 ) -> int | None:
     """Seeds that decide with a chance of `POWER`, if more are spread as these; None if too many.
 
@@ -206,7 +208,7 @@ def seeds_needed(
     seeds, fewer = _plans(confidence)
     chances = [
         bdtrc(fewer, seeds, above(low)) + bdtrc(fewer, seeds, 1 - above(high)) - 1
-        for low, high in _decided(aim)
+        for low, high in _decided(criterion)
     ]
     if overlap:
         if kept < 1:
@@ -214,7 +216,7 @@ def seeds_needed(
         half = stdtrit(seeds - 1, (1 + confidence) / 2) * spread * np.sqrt(1 / seeds + overlap)
         chances = [
             np.where((middle - half > low) & (middle + half < high), chance, 0.0)
-            for chance, (low, high) in zip(chances, _decided(aim), strict=True)
+            for chance, (low, high) in zip(chances, _decided(criterion), strict=True)
         ]
     enough = np.max(chances, axis=0) >= POWER
     return int(seeds[enough.argmax()]) if enough.any() else None
@@ -228,14 +230,14 @@ def _plans(confidence: float) -> tuple[np.ndarray, np.ndarray]:
     return seeds, seeds - np.array([_outside(int(number), confidence) for number in seeds])
 
 
-def _decided(aim: Aim) -> list[tuple[float, float]]:
+def _decided(criterion: Criterion) -> list[tuple[float, float]]:
     """Between which borders an interval must lie so that it decides."""
-    smallest, infinity = aim.smallest, float("inf")
-    if aim.direction == "not worse":
+    smallest, infinity = criterion.smallest, float("inf")
+    if criterion.direction == "not worse":
         return [(-smallest, infinity), (-infinity, -smallest)]
-    if aim.direction == "equal":
+    if criterion.direction == "equal":
         return [(-smallest, smallest), (smallest, infinity), (-infinity, -smallest)]
-    small = (0.0, max(smallest, aim.published or 0.0))
+    small = (0.0, max(smallest, criterion.published or 0.0))
     return [(smallest, infinity), small, (-smallest, smallest), (-infinity, 0.0)]
 
 
@@ -264,7 +266,7 @@ def _of_most(outcomes: Sequence[Outcome]) -> Outcome:
     return "undecided" if outcome in ("reproduced", "compatible") and half else outcome
 
 
-def together_of(findings: Sequence[Finding], cases: Quantifier = "all") -> Outcome:
+def together_of(findings: Sequence[CaseOutcome], cases: Quantifier = "all") -> Outcome:
     """As `together`, of findings: that any of all cases is contradicted pays for asking all (Holm).
 
     What has no p is not random, and needs no correction.
@@ -331,7 +333,7 @@ def _corrected_error(gaps: np.ndarray, overlap: float) -> float:
 
 
 def _p_value(
-    gaps: np.ndarray, aim: Aim, outcome: Outcome, confidence: float, overlap: float
+    gaps: np.ndarray, criterion: Criterion, outcome: Outcome, confidence: float, overlap: float
 ) -> float | None:
     """One-sided, of the border that a decided outcome lies beyond; times the number of looks."""
 
@@ -339,8 +341,8 @@ def _p_value(
         p = sign_p(gaps, border)
         return max(p, _corrected_p(gaps, border, overlap)) if overlap else p
 
-    smallest = aim.smallest
-    match aim.direction, outcome:
+    smallest = criterion.smallest
+    match criterion.direction, outcome:
         case "better", "reproduced":
             p = above(gaps, smallest - 2 * ROUNDING)  # which belongs to it
         case "better", "contradicted":

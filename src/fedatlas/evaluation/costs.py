@@ -25,9 +25,9 @@ Trace: TypeAlias = "xr.Dataset"
 
 
 def specification(trace: Trace) -> dict[str, Any]:
-    """What the run that made the trace was to do, as its experiment stated it."""
-    stated: dict[str, Any] = json.loads(trace.attrs["specification"])
-    return stated
+    """What the run that made the trace was to do, as its experiment declared it."""
+    declared: dict[str, Any] = json.loads(trace.attrs["specification"])
+    return declared
 
 
 def column(trace: Trace, name: str) -> np.ndarray:
@@ -124,5 +124,5 @@ def network_time(trace: Trace, network: DeclaredNetwork) -> np.ndarray:
 def own_latency(trace: Trace) -> float:
     """The latency in seconds of a run's own clock."""
     # No more of it is looked at: traces that were published long ago may state keys of that time.
-    stated = specification(trace)["network"] or {}
-    return float(stated.get("latency", NetworkModel().latency))
+    declared = specification(trace)["network"] or {}
+    return float(declared.get("latency", NetworkModel().latency))

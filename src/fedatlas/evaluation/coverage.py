@@ -11,7 +11,7 @@ from typing import NamedTuple, get_args
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import parse_rows, to_csv
-from fedatlas.evaluation.verdict_words import outcomes_told
+from fedatlas.evaluation.verdict_words import format_outcomes
 from fedatlas.evaluation.verdicts import read_verdicts, sentences
 from fedatlas.markdown import link, text
 from fedatlas.schema.claims import Outcome
@@ -154,7 +154,8 @@ def outcomes_by_data(
     names = set(names)
     there = names & coverage.as_the_paper
     told, otherwise = (
-        outcomes_told(outcomes_of(kept, experiments, sorted(own))) for own in (there, names - there)
+        format_outcomes(outcomes_of(kept, experiments, sorted(own)))
+        for own in (there, names - there)
     )
     return told, otherwise
 

@@ -9,7 +9,7 @@ _NAMED = 10  # runs of one line
 _COLUMNS = {"run", "selected", "seeds", "diverged_seeds"}
 
 
-def divergence_told(tables: Iterable[Path]) -> str:
+def format_divergence(tables: Iterable[Path]) -> str:
     """Runs with seeds that diverged, in a line; empty if there are none.
 
     tables: table.csv of experiments, each in the experiment's folder.

@@ -8,7 +8,7 @@ from fedatlas.evaluation.costs import Trace
 from fedatlas.evaluation.levels import until
 from fedatlas.evaluation.relations import SHARES, ComparisonTest, final_losses, judged_again
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import Finding, PairTest
+from fedatlas.schema.claims import CaseOutcome, PairTest
 from fedatlas.schema.measurements import Level
 
 
@@ -17,7 +17,7 @@ class FinalTest(ComparisonTest, PairTest, ABC):
 
     measurement: Level
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         traces = results.selected(*self.runs)
         again = {
             words: partial(self._at_end, results, [until(trace, share) for trace in traces])
@@ -26,7 +26,7 @@ class FinalTest(ComparisonTest, PairTest, ABC):
         finding = judged_again(self._at_end(results, traces), again)
         yield from results.with_tuning([finding], *self.runs)
 
-    def _at_end(self, results: Results, traces: Sequence[Trace]) -> Finding:
+    def _at_end(self, results: Results, traces: Sequence[Trace]) -> CaseOutcome:
         return self.compared(
             results,
             traces,

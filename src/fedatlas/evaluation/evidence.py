@@ -11,23 +11,23 @@ from fedatlas.schema.cost_names import AXES, declared_network, link_latencies
 from fedatlas.schema.measurements import LARGER_IS_BETTER
 
 
-def effect_told(effect: Effect, what: str, smaller: str, larger: str) -> str:
+def format_effect(effect: Effect, what: str, smaller: str, larger: str) -> str:
     """An effect and its interval, in words.
 
     what: of which there is less or more. smaller, larger: words for a positive and a negative
     advantage of a difference, such as "higher" and "lower"; ratios are always told as ratios.
     """
     if effect.unit == "decades":
-        ratio, bounds = ratios_told(effect)
+        ratio, bounds = format_ratios(effect)
         if np.isinf(effect.estimate):
             return f"{ratio} of {what} {bounds}"
         return f"{_named(-effect.estimate) or ratio} the {what} {bounds}"
     if np.isnan(effect.estimate):
         return f"{what}: unknown"
-    return f"{what} {difference_told(effect, smaller, larger)}"
+    return f"{what} {format_difference(effect, smaller, larger)}"
 
 
-def ratios_told(effect: Effect) -> tuple[str, str]:
+def format_ratios(effect: Effect) -> tuple[str, str]:
     """An effect in decades as a ratio, "1.02 times", and its interval, "(1.01 to 1.03)".
 
     Three digits, and more where the interval would be told as one number although it is wider, or
@@ -54,7 +54,7 @@ def ratios_told(effect: Effect) -> tuple[str, str]:
     return f"{told[1]} times", f"({told[0]} to {told[2]})"
 
 
-def difference_told(effect: Effect, positive: str, negative: str) -> str:
+def format_difference(effect: Effect, positive: str, negative: str) -> str:
     """An effect that is a difference, by its size and a word for its direction."""
     sign, word = (1, positive) if effect.estimate >= 0 else (-1, negative)
     low, high = sorted([sign * effect.low, sign * effect.high])
@@ -99,21 +99,21 @@ def _named(logarithm: float) -> str:
 
 def counts(effect: Effect) -> str:
     """The smallest effect that counts, and the paper's, in words."""
-    told = f"{smallest_told(effect)} counts"
+    told = f"{format_smallest(effect)} counts"
     if effect.published is not None:
         shown = number(effect.published) if effect.unit == "decades" else plain(effect.published)
         told += f"; the paper's is {shown}"
-    return told + repeats_told(effect)
+    return told + format_repeats(effect)
 
 
-def repeats_told(effect: Effect) -> str:
+def format_repeats(effect: Effect) -> str:
     """Which seeds are no observations; empty where all are."""
     if effect.repeats and effect.seeds == 1:
         return f"; all {effect.repeats + 1} seeds coincide: one observation"
     return f"; {effect.repeats} seeds repeat others and are not counted" if effect.repeats else ""
 
 
-def smallest_told(effect: Effect) -> str:
+def format_smallest(effect: Effect) -> str:
     """The smallest effect that counts: a factor, or a difference."""
     if effect.unit == "decades":
         return f"a factor of {number(effect.smallest)}"
@@ -173,6 +173,6 @@ def unit_of(cost: str) -> str:
     return AXES[cost].unit if latencies is None else f"time units ({latencies.label})"
 
 
-def spent(cost: str, budget: float) -> str:
+def format_cost(cost: str, budget: float) -> str:
     """A cost with its unit."""
     return f"{budget:.4g} {unit_of(cost)}"

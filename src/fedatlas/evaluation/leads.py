@@ -8,10 +8,10 @@ import numpy as np
 
 from fedatlas.evaluation.comparison import advantages
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import counts, effect_told
-from fedatlas.evaluation.relations import ComparisonTest, check_pairs, told_ends
+from fedatlas.evaluation.evidence import counts, format_effect
+from fedatlas.evaluation.relations import ComparisonTest, check_pairs, format_ends
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import Finding, PairTest
+from fedatlas.schema.claims import CaseOutcome, PairTest
 from fedatlas.schema.measurements import Level
 
 
@@ -35,7 +35,7 @@ class LeadTest(ComparisonTest, PairTest, ABC):
 
     measurement: Level
 
-    def widened(self, results: Results, narrow: Lead, wide: Lead) -> Finding:
+    def widened(self, results: Results, narrow: Lead, wide: Lead) -> CaseOutcome:
         """The lead that should be wide against the one that should be narrow.
 
         A seed that both runs lost in one place, or that one run lost in both, shows no change.
@@ -47,22 +47,22 @@ class LeadTest(ComparisonTest, PairTest, ABC):
         for lead in (narrow, wide):
             unknown |= np.isinf(lead.losses).all(axis=0)
         if unknown.all():
-            return Finding("", "not testable", "a run without any seed shows no gap")
+            return CaseOutcome("", "not testable", "a run without any seed shows no gap")
         with np.errstate(invalid="ignore"):
             gaps = np.where(unknown, 0.0, leads[1] - leads[0])
-        outcome, effect = results.compare(gaps, self.aim, self.unit, traces, self.measurement)
+        outcome, effect = results.compare(gaps, self.criterion, self.unit, traces, self.measurement)
         told = "; ".join(
             f"{lead.subject}: "
             + ", ".join(
-                told_ends(run, values, self.unit, self.measurement)
+                format_ends(run, values, self.unit, self.measurement)
                 for run, values in zip(self.runs, lead.losses, strict=True)
             )
             for lead in (narrow, wide)
         )
-        gap = effect_told(effect, f"the gap in {self.measurement}:", "wider", "narrower")
+        gap = format_effect(effect, f"the gap in {self.measurement}:", "wider", "narrower")
         if self.unit == "decades":
-            gap = effect_told(effect, f"ratio of {self.measurement}", "", "")
+            gap = format_effect(effect, f"ratio of {self.measurement}", "", "")
         evidence = (
             f"{told}; {gap}; {counts(effect)}{results.of_test_rows(traces, self.measurement)}"
         )
-        return Finding("", outcome, evidence, effect)
+        return CaseOutcome("", outcome, evidence, effect)

@@ -51,7 +51,7 @@ def _distance(measurement: str, values: Any) -> Any:
 
 
 def log_measurement(trace: Trace, measurement: str, target: float = np.inf) -> np.ndarray:
-    """Levels by record, (seeds, records); smaller is better, that of the start where deceptive.
+    """Levels by record, (seeds, records); smaller is better, that of the start where it ends worse.
 
     target: a level that may lie below `smallest`. Values are then told apart as far down as it,
     but for sub-optimality, which is known no better.
@@ -62,7 +62,7 @@ def log_measurement(trace: Trace, measurement: str, target: float = np.inf) -> n
         floor = min(floor, target)
     with np.errstate(divide="ignore"):
         levels = np.maximum(np.log10(np.maximum(distances, 0.0)), floor)
-    return np.where(deceptive(trace, measurement), np.maximum(levels, levels[:, :1]), levels)
+    return np.where(worse_than_start(trace, measurement), np.maximum(levels, levels[:, :1]), levels)
 
 
 def drawn_values(trace: Trace, measurement: str) -> np.ndarray:
@@ -70,7 +70,7 @@ def drawn_values(trace: Trace, measurement: str) -> np.ndarray:
     return np.maximum(column(trace, measurement), shown_floor(measurement))
 
 
-def deceptive(trace: Trace, measurement: str) -> np.ndarray:
+def worse_than_start(trace: Trace, measurement: str) -> np.ndarray:
     """(seeds, records) where the measurement hides that the objective is above its start.
 
     Accuracy and AUROC say themselves how good a model is, wherever it is.

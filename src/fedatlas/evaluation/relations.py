@@ -11,24 +11,24 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import (
-    Aim,
+    Criterion,
     Direction,
     Interval,
     advantages,
     decide,
 )
 from fedatlas.evaluation.costs import Trace, column
-from fedatlas.evaluation.evidence import counts, effect_told, level_name, mean_of, number
+from fedatlas.evaluation.evidence import counts, format_effect, level_name, mean_of, number
 from fedatlas.evaluation.levels import (
-    deceptive,
     diverged,
     log_measurement,
     mean_along,
     reached,
     smallest,
+    worse_than_start,
 )
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import ClaimTest, Finding, PairTest
+from fedatlas.schema.claims import CaseOutcome, ClaimTest, PairTest
 from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.measurements import LARGER_IS_BETTER, Level
 
@@ -76,17 +76,17 @@ class ComparisonTest(ClaimTest, ABC):
 
     @property
     def default_effect(self) -> float:
-        """The smallest effect that counts where none is stated: our choice."""
+        """The smallest effect that counts where none is declared: our choice."""
         return COUNTING_FACTOR if self.unit == "decades" else COUNTING_DIFFERENCE
 
     @property
-    def aim(self) -> Aim:
+    def criterion(self) -> Criterion:
         """What is claimed, in units of the advantage."""
         smallest, published = self.smallest_effect or self.default_effect, self.published_effect
         if self.unit == "decades":
             smallest = float(np.log10(smallest))
             published = None if published is None else float(np.log10(published))
-        return Aim(self.direction, smallest, published, self.published_trials)
+        return Criterion(self.direction, smallest, published, self.published_trials)
 
     @model_validator(mode="after")
     def _effects_are_in_units(self) -> Self:
@@ -107,7 +107,7 @@ class ComparisonTest(ClaimTest, ABC):
         subject: str,
         what: str,
         measurement: str,
-    ) -> Finding:
+    ) -> CaseOutcome:
         """The first against the second of two runs.
 
         named: name and losses (seeds,) of each, in `unit`. subject: what losses are of. what: of
@@ -116,16 +116,16 @@ class ComparisonTest(ClaimTest, ABC):
         check_pairs(traces)
         losses = [values for _, values in named]
         outcome, effect = results.compare(
-            advantages(*losses), self.aim, self.unit, traces, measurement
+            advantages(*losses), self.criterion, self.unit, traces, measurement
         )
         of = measurement if what in (measurement, level_name(measurement)) else None
-        told = ", ".join(told_ends(name, values, self.unit, of) for name, values in named)
+        told = ", ".join(format_ends(name, values, self.unit, of) for name, values in named)
         words = ("higher", "lower") if measurement in LARGER_IS_BETTER else ("lower", "higher")
         near = 0 < abs(effect.estimate) < _spread(losses)
         small = ", less than the spread of seeds" if near else ""
-        evidence = f"{subject}: {told}; {effect_told(effect, what, *words)}{small}"
+        evidence = f"{subject}: {told}; {format_effect(effect, what, *words)}{small}"
         evidence += f"; {counts(effect)}{results.of_test_rows(traces, measurement)}"
-        return Finding("", outcome, evidence, effect)
+        return CaseOutcome("", outcome, evidence, effect)
 
 
 class RelationTest(ComparisonTest, PairTest, ABC):
@@ -146,7 +146,7 @@ class RelationTest(ComparisonTest, PairTest, ABC):
     def of_choice(self) -> bool:
         return self.for_each == "selected"
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         if self.for_each == "selected":
             first, second = results.selected(*self.runs)
             yield from results.with_tuning([self.judged(results, first, second)], *self.runs)
@@ -156,7 +156,7 @@ class RelationTest(ComparisonTest, PairTest, ABC):
             yield replace(results.at_points(finding, pair), case=f"effective step {step:g}")
 
     @abstractmethod
-    def judged(self, results: Results, first: Trace, second: Trace) -> Finding:
+    def judged(self, results: Results, first: Trace, second: Trace) -> CaseOutcome:
         """The two traces compared."""
 
     @property
@@ -229,7 +229,7 @@ def starting_losses(trace: Trace, measurement: str) -> np.ndarray:
     return losses
 
 
-def told_ends(name: str, losses: np.ndarray, unit: str, measurement: str | None) -> str:
+def format_ends(name: str, losses: np.ndarray, unit: str, measurement: str | None) -> str:
     """The mean of losses over seeds, in the measurement's own direction.
 
     It is an upper bound where a seed's level lies below what is told apart. measurement: that of
@@ -237,10 +237,10 @@ def told_ends(name: str, losses: np.ndarray, unit: str, measurement: str | None)
     """
     floor = -np.inf if measurement is None else np.log10(smallest(measurement))
     cut_off = unit == "decades" and bool((losses <= floor).any())
-    return mean_of(f"{name} ≤" if cut_off else name, losses, partial(loss_told, unit=unit))
+    return mean_of(f"{name} ≤" if cut_off else name, losses, partial(format_loss, unit=unit))
 
 
-def loss_told(loss: float, unit: str) -> str:
+def format_loss(loss: float, unit: str) -> str:
     """A loss, in the measurement's own direction."""
     return number(loss) if unit == "decades" else f"{_sign(unit) * loss:.4g}"
 
@@ -251,7 +251,9 @@ def _spread(losses: Sequence[np.ndarray]) -> float:
     return max((float(np.std(values, ddof=1)) for values in healthy if len(values) > 1), default=0)
 
 
-def judged_again(finding: Finding, again: Mapping[str, Callable[[], Finding]]) -> Finding:
+def judged_again(
+    finding: CaseOutcome, again: Mapping[str, Callable[[], CaseOutcome]]
+) -> CaseOutcome:
     """The finding, fragile where judging it otherwise gives another outcome; again: by words."""
     others = {words: judge().outcome for words, judge in again.items()}
     changed = [
@@ -262,7 +264,9 @@ def judged_again(finding: Finding, again: Mapping[str, Callable[[], Finding]]) -
     return replace(finding, fragile=", ".join(changed))
 
 
-def judged_by(budget: float, judge: Callable[[float], Finding], *, start: float = 0.0) -> Finding:
+def judged_by(
+    budget: float, judge: Callable[[float], CaseOutcome], *, start: float = 0.0
+) -> CaseOutcome:
     """The finding by a budget, judged again by the `SHARES` of it that reach beyond the start."""
     again = {
         words: partial(judge, share * budget)
@@ -274,11 +278,11 @@ def judged_by(budget: float, judge: Callable[[float], Finding], *, start: float 
 
 def as_far_as_resolved(
     results: Results,
-    finding: Finding,
+    finding: CaseOutcome,
     traces: Sequence[Trace],
     gaps: Sequence[np.ndarray],
-    aim: Aim,
-) -> Finding:
+    criterion: Criterion,
+) -> CaseOutcome:
     """What remains of the finding wherever between two records targets were met.
 
     traces: that were compared. gaps: the least and the largest advantages (seeds,) that records
@@ -287,7 +291,7 @@ def as_far_as_resolved(
     if finding.outcome == "undecided":
         return finding
     least, most = (results.interval(extreme, traces) for extreme in gaps)
-    outcome = decide(Interval(np.nan, least.low, most.high), aim)
+    outcome = decide(Interval(np.nan, least.low, most.high), criterion)
     if outcome != finding.outcome:
         reason = "below resolution: records are too far apart to tell, or end too early"
         return replace(finding, outcome="not testable", evidence=f"{finding.evidence}; {reason}")
@@ -302,7 +306,7 @@ def _values(trace: Trace, measurement: str) -> np.ndarray:
 
 
 def _lost_apart(trace: Trace, measurement: str, losses: np.ndarray) -> np.ndarray:
-    lost = diverged(trace) | deceptive(trace, measurement)[:, -1] | np.isnan(losses)
+    lost = diverged(trace) | worse_than_start(trace, measurement)[:, -1] | np.isnan(losses)
     return np.where(lost, np.inf, losses)
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.evaluation.comparison import CONFIDENCE, Aim, Interval, compare, interval_of
+from fedatlas.evaluation.comparison import CONFIDENCE, Criterion, Interval, compare, interval_of
 from fedatlas.evaluation.costs import Trace, column, specification
-from fedatlas.evaluation.selection import Choice, Effort, Traces, tuning_told
+from fedatlas.evaluation.selection import Choice, Effort, Traces, format_tuning
 from fedatlas.evaluation.stationary_points import Surface
-from fedatlas.schema.claims import Effect, Finding, Outcome
+from fedatlas.schema.claims import CaseOutcome, Effect, Outcome
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,14 +45,19 @@ class Results:
         return [self.traces[run][self.chosen[run].point] for run in runs]
 
     def compare(
-        self, gaps: np.ndarray, aim: Aim, unit: str, traces: Iterable[Trace], measurement: str
+        self,
+        gaps: np.ndarray,
+        criterion: Criterion,
+        unit: str,
+        traces: Iterable[Trace],
+        measurement: str,
     ) -> tuple[Outcome, Effect]:
         """As `comparison.compare`, of seeds that differ; test rows may add to their spread."""
         overlap = max(resampled_overlap(trace, measurement) for trace in traces)
         own = observations(gaps, traces)
         return compare(
             own,
-            *(aim, unit),
+            *(criterion, unit),
             confidence=self.confidence,
             overlap=overlap,
             repeats=len(gaps) - len(own),
@@ -99,23 +104,23 @@ class Results:
             )
         return {step: {run: of_run[run][step] for run in runs} for step in sorted(common)}
 
-    def with_tuning(self, findings: Iterable[Finding], *runs: str) -> Iterator[Finding]:
-        """The findings, with how the runs' points were chosen; see `tuning_told`."""
-        told = tuning_told({run: self.chosen[run].effort for run in runs}, self.selected_by)
+    def with_tuning(self, findings: Iterable[CaseOutcome], *runs: str) -> Iterator[CaseOutcome]:
+        """The findings, with how the runs' points were chosen; see `format_tuning`."""
+        told = format_tuning({run: self.chosen[run].effort for run in runs}, self.selected_by)
         for finding in findings:
             yield replace(finding, evidence=f"{finding.evidence}; {told}")
 
-    def at_points(self, finding: Finding, points: Mapping[str, str]) -> Finding:
-        """The finding about stated points of runs, with how what they do not state was chosen."""
+    def at_points(self, finding: CaseOutcome, points: Mapping[str, str]) -> CaseOutcome:
+        """The finding about declared points of runs, with how what they do not state was chosen."""
         told = self.tuning_at(points)
         return replace(finding, evidence=f"{finding.evidence}; {told}") if told else finding
 
     def tuning_at(self, points: Mapping[str, str]) -> str:
-        """How what stated points of runs do not state was chosen, in words; empty if they do."""
+        """How what declared points of runs do not state was chosen, in words; empty if they do."""
         efforts = {run: self.chosen[run].efforts.get(point) for run, point in points.items()}
         if not any(efforts.values()):
             return ""
-        return tuning_told(
+        return format_tuning(
             {run: effort or Effort() for run, effort in efforts.items()}, self.selected_by
         )
 

@@ -32,9 +32,9 @@ def by_run(traces: list[Trace]) -> dict[str, dict[str, Trace]]:
 
 
 def hyper_parameters(trace: Trace) -> dict[str, Any]:
-    """The hyper-parameters of the run that made the trace, as the experiment stated them."""
-    stated: dict[str, Any] = specification(trace)["hyper_parameters"]
-    return stated
+    """The hyper-parameters of the run that made the trace, as the experiment declared them."""
+    declared: dict[str, Any] = specification(trace)["hyper_parameters"]
+    return declared
 
 
 def number_at(trace: Trace, name: str) -> float:
@@ -55,12 +55,12 @@ def varied_hyper_parameters(point: str, points: Mapping[str, Trace]) -> dict[str
 
     Those in a mapping have its name before theirs, as in a grid: `noise.variance`.
     """
-    stated = [flat(hyper_parameters(trace)) for trace in points.values()]
+    declared = [flat(hyper_parameters(trace)) for trace in points.values()]
     own = flat(hyper_parameters(points[point]))
     return {
         key: value
         for key, value in own.items()
-        if not isinstance(value, Mapping) and any(other.get(key) != value for other in stated)
+        if not isinstance(value, Mapping) and any(other.get(key) != value for other in declared)
     }
 
 
@@ -68,7 +68,7 @@ class Effort(NamedTuple):
     """How a point was chosen.
 
     at_edge: hyper-parameters chosen at the edge of their grid. tried: among how many points; 1: it
-    was stated.
+    was declared.
     """
 
     at_edge: tuple[str, ...] = ()
@@ -94,18 +94,18 @@ def select(
     traces: Traces,
     rule: Selection,
     tuning: Mapping[str, Mapping[str, Any]] | None = None,
-    stated: Mapping[str, Collection[str]] | None = None,
+    declared: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, Any]:
     """The written record of a selection: per run the chosen point and all candidates' scores.
 
     tuning: run that is tuned in another experiment → that experiment's record. How many points were
-    tried there, and which edges were met, is said of the run here. stated: such a run → the
+    tried there, and which edges were met, is said of the run here. declared: such a run → the
     hyper-parameters that it states itself, which were not tuned.
     """
     own = {run: _select_run(points, rule) for run, points in traces.items()}
     taken = {run: _taken(run, other, own) for run, other in rule.shared.items()}
     tuned = {
-        run: _tuned(run, record, own[run], (stated or {}).get(run, ()))
+        run: _tuned(run, record, own[run], (declared or {}).get(run, ()))
         for run, record in (tuning or {}).items()
     }
     return {"rule": rule.model_dump(mode="json"), "runs": own | taken | tuned}
@@ -132,7 +132,7 @@ def seen_test_rows(measurement: str) -> str:
     return f" by {measurement} on test rows" if measurement.startswith("test_") else ""
 
 
-def tuning_told(efforts: Mapping[str, Effort], measurement: str) -> str:
+def format_tuning(efforts: Mapping[str, Effort], measurement: str) -> str:
     """Among how many points those of the runs were chosen, and where at an edge, for evidence.
 
     measurement: by which; it is told where it looks at test rows, which may be those of the claim.
@@ -193,8 +193,8 @@ def _told_effort(chosen: Candidate, tried: Sequence[Candidate]) -> dict[str, Any
     return {"tried": len(tried), "at_edge": _at_edge(chosen, tried)}
 
 
-def _effort(stated: Mapping[str, Any]) -> Effort:
-    return Effort(tuple(stated["at_edge"]), stated["tried"])
+def _effort(declared: Mapping[str, Any]) -> Effort:
+    return Effort(tuple(declared["at_edge"]), declared["tried"])
 
 
 def _best_of_seed(candidates: Sequence[Candidate], seed: int) -> str | None:
@@ -214,7 +214,7 @@ def _taken(run: str, other: str, own: Mapping[str, dict[str, Any]]) -> dict[str,
 
 
 def _tuned(
-    run: str, record: Mapping[str, Any], own: Mapping[str, Any], stated: Collection[str]
+    run: str, record: Mapping[str, Any], own: Mapping[str, Any], declared: Collection[str]
 ) -> dict[str, Any]:
     """The entry of a run whose points are tuned in another experiment, by that one's record.
 
@@ -227,7 +227,7 @@ def _tuned(
         for one in own["candidates"]:
             values = flat(one["hyper_parameters"])
             chosen = best_candidate(agreeing(candidates, values))
-            tried = agreeing(candidates, {key: values[key] for key in stated if key in values})
+            tried = agreeing(candidates, {key: values[key] for key in declared if key in values})
             scored = {key: chosen[key] for key in ("score", "scores_by_seed")}
             tuned.append(one | scored | _told_effort(chosen, tried))
             tried_by_any |= {other["point"]: other for other in tried}
@@ -242,9 +242,9 @@ def _tuned(
 def _at_edge(chosen: Candidate, candidates: Sequence[Candidate]) -> list[str]:
     """Hyper-parameters whose chosen value is the largest or the smallest that was tried."""
     edges = []
-    stated = [flat(one["hyper_parameters"]) for one in candidates]
+    declared = [flat(one["hyper_parameters"]) for one in candidates]
     for key, value in flat(chosen["hyper_parameters"]).items():
-        tried = [parameters.get(key) for parameters in stated]
+        tried = [parameters.get(key) for parameters in declared]
         numbers = {number for number in tried if isinstance(number, int | float)}
         # Values that are no numbers, such as schemes, have no edge.
         whole = all(isinstance(number, int | float) for number in tried)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedatlas.evaluation.costs import Trace, cost_axis
-from fedatlas.evaluation.evidence import spent, unit_of
+from fedatlas.evaluation.evidence import format_cost, unit_of
 from fedatlas.evaluation.levels import cost_to_reach, diverged
 
 #: The cost that holds at a δ.
@@ -36,12 +36,12 @@ def why_not_shared(traces: Sequence[Trace], cost: str, budget: float) -> str:
     return ""
 
 
-def spent_by_all(traces: Sequence[Trace], cost: str, budget: float) -> str:
+def format_common_cost(traces: Sequence[Trace], cost: str, budget: float) -> str:
     """A cost that all runs spent, with its unit and δ."""
-    told = spent(cost, budget)
+    told = format_cost(cost, budget)
     if cost != EPSILON:
         return told
-    return told + delta_told(common_delta([delta_at(trace, budget) for trace in traces]))
+    return told + format_delta(common_delta([delta_at(trace, budget) for trace in traces]))
 
 
 def delta_at(trace: Trace, epsilon: float) -> np.ndarray:
@@ -81,7 +81,7 @@ def why_no_common_delta(deltas: Sequence[tuple[str, np.ndarray]]) -> str:
     return f"not comparable: ε holds for {', '.join(told)}"
 
 
-def delta_told(delta: float | None) -> str:
+def format_delta(delta: float | None) -> str:
     """The δ at which an ε holds; empty of δ = 0, at which it needs no words."""
     return f" at δ = {delta:.3g}" if delta else ""
 

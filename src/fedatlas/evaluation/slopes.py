@@ -12,12 +12,12 @@ from pydantic import Field, PositiveFloat, model_validator
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import Direction, advantages
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import level, plain, repeats_told, target_name, unit_of
+from fedatlas.evaluation.evidence import format_repeats, level, plain, target_name, unit_of
 from fedatlas.evaluation.levels import Crossings, crossings, log_target
 from fedatlas.evaluation.relations import FACTORS, ComparisonTest, as_far_as_resolved, judged_again
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.shared_costs import EPSILON, delta_to_reach, why_no_common_delta
-from fedatlas.schema.claims import Finding
+from fedatlas.schema.claims import CaseOutcome
 from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.measurements import Level, check_target
@@ -84,7 +84,7 @@ class SlopeTest(ComparisonTest, ABC):
     def expected(self) -> float:
         """The slope that is claimed where nothing is compared with."""
 
-    def counted_told(self, smallest: float) -> str:
+    def format_counted(self, smallest: float) -> str:
         """What counts, in words."""
         return f"{smallest:g} counts"
 
@@ -106,7 +106,7 @@ class SlopeTest(ComparisonTest, ABC):
         sizes: np.ndarray,
         found: Sequence[Sequence[Crossings]],
         told: str,
-    ) -> Finding:
+    ) -> CaseOutcome:
         """The slope of the first series of crossings, against that of the second if there is one.
 
         sizes: (crossings,) of each series. traces: all that crossings are of. told: subject and
@@ -114,16 +114,18 @@ class SlopeTest(ComparisonTest, ABC):
         """
         slopes = [slopes_of(sizes, np.stack([each.cost for each in series])) for series in found]
         if not np.isfinite(slopes).any(axis=0).any():
-            return Finding("", "not testable", f"{told}; the budget is too small")
-        aim, alone = self.aim, len(found) == 1
+            return CaseOutcome("", "not testable", f"{told}; the budget is too small")
+        criterion, alone = self.criterion, len(found) == 1
         outcome, effect = results.compare(
-            self._gaps(slopes), aim, self.unit, traces, self.measurement
+            self._gaps(slopes), criterion, self.unit, traces, self.measurement
         )
         shown = f"{plain(effect.estimate)} ({plain(effect.low)} to {plain(effect.high)})"
         what = f"below {self.expected:g} by" if alone else "lower than theirs by"
-        counted = self.counted_told(aim.smallest) if alone else f"{aim.smallest:g} counts"
-        evidence = f"{told}; slope {what} {shown}; {counted}{repeats_told(effect)}"
-        finding = Finding("", outcome, evidence, effect)
+        counted = (
+            self.format_counted(criterion.smallest) if alone else f"{criterion.smallest:g} counts"
+        )
+        evidence = f"{told}; slope {what} {shown}; {counted}{format_repeats(effect)}"
+        finding = CaseOutcome("", outcome, evidence, effect)
         # The highest slope of ours against the lowest of theirs, and the other way round.
         gaps = [
             self._gaps(
@@ -134,7 +136,7 @@ class SlopeTest(ComparisonTest, ABC):
             )
             for lowest in (False, True)
         ]
-        return as_far_as_resolved(results, finding, traces, gaps, aim)
+        return as_far_as_resolved(results, finding, traces, gaps, criterion)
 
     def _gaps(self, slopes: Sequence[np.ndarray]) -> np.ndarray:
         """(seeds,) how much lower the first slopes are than the others, or than is expected."""
@@ -217,7 +219,7 @@ class SeriesTest(Lines, SlopeTest, ABC):
         if compared and compared != series:
             raise ValueError(f"compare_with has {compared} {many}, series has {series}")
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         target = log_target(self.measurement, self.target)
         again = {
             words: partial(self._to, results, target + float(np.log10(factor)))
@@ -246,7 +248,7 @@ class SeriesTest(Lines, SlopeTest, ABC):
     def _crossings(self, traces: Sequence[Trace], target: float) -> list[Crossings]:
         return [crossings(trace, self.measurement, self.spent, target) for trace in traces]
 
-    def _to(self, results: Results, target: float) -> Finding:
+    def _to(self, results: Results, target: float) -> CaseOutcome:
         subject = self._subject(target)
         series, other = results.selected(*self.series), results.selected(*self.compare_with)
         numbers = self.sizes(series)
@@ -256,10 +258,10 @@ class SeriesTest(Lines, SlopeTest, ABC):
         told = ", against ".join(self._told(numbers, of_series) for of_series in found)
         every = [(trace.attrs["run"], trace, target) for trace in (*series, *other)]
         if why := self.of_different_delta(every):
-            return Finding("", "not testable", f"{subject}: {told}; {why}")
+            return CaseOutcome("", "not testable", f"{subject}: {told}; {why}")
         if any(np.isneginf(crossing.cost).any() for of_series in found for crossing in of_series):
             reason = "one run starts there, or gets there at a cost of 0"
-            return Finding("", "not testable", f"{subject}: {told}; {reason}")
+            return CaseOutcome("", "not testable", f"{subject}: {told}; {reason}")
         return self.sloping(results, [*series, *other], numbers, found, f"{subject}: {told}")
 
     def _told(self, numbers: np.ndarray, found: Sequence[Crossings]) -> str:

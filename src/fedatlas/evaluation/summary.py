@@ -8,10 +8,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fedatlas.evaluation.divergence import divergence_told
+from fedatlas.evaluation.divergence import format_divergence
 from fedatlas.evaluation.power import undecided
-from fedatlas.evaluation.tallies import QUESTIONS, correction_told, families, family_name, tally
-from fedatlas.evaluation.verdict_words import outcomes_told
+from fedatlas.evaluation.tallies import QUESTIONS, families, family_name, format_correction, tally
+from fedatlas.evaluation.verdict_words import format_outcomes
 from fedatlas.evaluation.verdicts import Verdict, read_verdicts, sentences
 from fedatlas.plain_text import cell, say_on
 from fedatlas.plan.build import group_of
@@ -28,7 +28,7 @@ def print_summary(results: Path, console: Console) -> None:
         console.print(_table(verdicts))
     lines = _corrections(verdicts)
     tables = [claims.with_name("table.csv") for claims in judged.values()]
-    if diverged := divergence_told(table for table in tables if table.is_file()):
+    if diverged := format_divergence(table for table in tables if table.is_file()):
         lines.append(diverged)
     unfinished = {folder.name for folder in results.glob("experiments/*/")} - set(judged)
     if unfinished:
@@ -54,7 +54,7 @@ def _table(verdicts: Mapping[str, list[Verdict]]) -> Table:
                 Counter[str](verdict.outcome for verdict in sentences(verdicts[name], question))
                 for question in QUESTIONS
             )
-            table.add_row(cell(name), *map(outcomes_told, counts))
+            table.add_row(cell(name), *map(format_outcomes, counts))
         table.add_section()
     return table
 
@@ -64,7 +64,7 @@ def _corrections(verdicts: Mapping[str, list[Verdict]]) -> list[str]:
     every = [verdict for own in verdicts.values() for verdict in own]
     lines = []
     for (paper, question), own in families(every).items():
-        if told := correction_told(tally(own)):
+        if told := format_correction(tally(own)):
             lines.append(f"{family_name(paper, question)}: {told}")
     open_ones = sum(1 for own in verdicts.values() for _ in undecided(own))
     if open_ones:

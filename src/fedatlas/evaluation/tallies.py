@@ -152,7 +152,7 @@ def tally_table(tallies: Mapping[str, Tally]) -> tuple[list[str], list[list[str]
     return ["sentences", *occurring, *_TESTS], rows
 
 
-def correction_told(tally: Tally) -> str:
+def format_correction(tally: Tally) -> str:
     """What is left after Holm's correction, and what could be, in words; empty without tests."""
     if not tally.tested:
         return ""

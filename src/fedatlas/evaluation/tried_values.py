@@ -15,7 +15,7 @@ from fedatlas.evaluation.evidence import level_name
 from fedatlas.evaluation.relations import ComparisonTest
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.selection import number_at, scores
-from fedatlas.schema.claims import Finding
+from fedatlas.schema.claims import CaseOutcome
 from fedatlas.schema.experiments import Experiment
 
 
@@ -66,7 +66,7 @@ class TriedValueTest(ComparisonTest, ABC):
         (trace,) = results.selected(run)
         return number_at(trace, self.hyper_parameter)
 
-    def regret(self, results: Results, run: str, pair: Sequence[tuple[str, Tried]]) -> Finding:
+    def regret(self, results: Results, run: str, pair: Sequence[tuple[str, Tried]]) -> CaseOutcome:
         """The first of two values against the second, each with the words that tell what it is."""
         measurement = results.selected_by
         return self.compared(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 from fedatlas.evaluation.comparison import MOST_SEEDS
-from fedatlas.evaluation.evidence import counts, difference_told, ratios_told
+from fedatlas.evaluation.evidence import counts, format_difference, format_ratios
 from fedatlas.evaluation.verdicts import Verdict
 from fedatlas.schema.claims import OUTCOMES, Effect
 
@@ -28,7 +28,7 @@ def capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def outcomes_told(counts: Mapping[str, int]) -> str:
+def format_outcomes(counts: Mapping[str, int]) -> str:
     """How many came out how: "5 reproduced, 3 undecided"; a dash if none did."""
     told = [f"{counts[kind]} {kind}" for kind in OUTCOMES if counts.get(kind)]
     return ", ".join(told) or "–"
@@ -42,9 +42,9 @@ def in_short(effect: Effect) -> str:
     if math.isnan(effect.estimate):
         return UNKNOWN
     if effect.unit == "decades":
-        return " ".join(ratios_told(effect))
+        return " ".join(format_ratios(effect))
     words = ("ahead", "behind") if effect.smallest else ("above the printed", "below the printed")
-    return difference_told(effect, *words)
+    return format_difference(effect, *words)
 
 
 def in_full(effect: Effect) -> str:

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import get_args
 
-from fedatlas.errors import named
+from fedatlas.errors import error_context
 from fedatlas.evaluation.comma_separated import parse_rows, to_csv
 from fedatlas.evaluation.comparison import SIGNIFICANCE, holm, together_of
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import OUTCOMES, Claim, Effect, Finding, Outcome, Quantifier
+from fedatlas.schema.claims import OUTCOMES, CaseOutcome, Claim, Effect, Outcome, Quantifier
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results
     """
     verdicts = []
     for claim in claims:
-        with named(f"claim '{claim.id}'"):
+        with error_context(f"claim '{claim.id}'"):
             findings = _with_sentence(claim, list(claim.test.judge(results)))
         verdicts += [
             Verdict(
@@ -73,20 +73,23 @@ def judge(experiment: str, paper: str, claims: Sequence[Claim], results: Results
     return verdicts
 
 
-def _with_sentence(claim: Claim, findings: list[Finding]) -> list[Finding]:
+def _with_sentence(claim: Claim, findings: list[CaseOutcome]) -> list[CaseOutcome]:
     """The finding of the sentence ahead of its cases; a case alone is the sentence."""
     if any(not finding.case for finding in findings):
         return findings
     if len(findings) == 1:
         (only,) = findings
         evidence = f"{only.case}: {only.evidence}"
-        return [Finding("", only.outcome, evidence, only.effect, only.fragile)]
+        return [CaseOutcome("", only.outcome, evidence, only.effect, only.fragile)]
     outcome = together_of(findings, claim.cases)
     counts = Counter[str](finding.outcome for finding in findings)
     evidence = ", ".join(f"{counts[kind]} {kind}" for kind in OUTCOMES if counts[kind])
     fragile = [finding.case for finding in findings if finding.fragile]
     words = f"in {', '.join(fragile)}" if fragile else ""
-    return [Finding("", outcome, f"{len(findings)} cases: {evidence}", fragile=words), *findings]
+    return [
+        CaseOutcome("", outcome, f"{len(findings)} cases: {evidence}", fragile=words),
+        *findings,
+    ]
 
 
 def verdicts_to_csv(verdicts: Sequence[Verdict]) -> str:

@@ -22,7 +22,7 @@ from fedatlas.schema.runs import RunSpec
 if TYPE_CHECKING:  # an edit there trains methods without budgets no more
     from fedatlas.privacy.accountants import Budget
     from fedatlas.privacy.conditions import Condition
-    from fedatlas.privacy.exposure import Exposure
+    from fedatlas.privacy.privacy_context import PrivacyContext
 
 
 class Smoothness(Protocol):
@@ -106,7 +106,7 @@ class Algorithm(Model, ABC):
         """Theorems' step bounds at a problem's or its constants' smoothness; none by default."""
         return []
 
-    def budgets(self, exposure: Exposure, iterations: int) -> dict[str, Budget]:
+    def budgets(self, context: PrivacyContext, iterations: int) -> dict[str, Budget]:
         """Privacy spent by this number of iterations, by the name of the accounting.
 
         Of methods around a server and on graphs. The paper's own accounting comes first. Where it
@@ -115,7 +115,7 @@ class Algorithm(Model, ABC):
         """
         return {}
 
-    def conditions(self, exposure: Exposure) -> tuple[Condition, ...]:
+    def conditions(self, context: PrivacyContext) -> tuple[Condition, ...]:
         """Conditions of theorems on hyper-parameters and graphs; none by default."""
         return ()
 

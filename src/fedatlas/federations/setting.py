@@ -1,7 +1,7 @@
 """What methods run in: data, arithmetic and network, one folder for each federation.
 
-`setting.py` in each folder has one subclass of Setting. It is loaded by name, so that a run depends
-on the code of its own federation only.
+`setting.py` in each folder has one subclass of FederationContext. It is loaded by name, so that a
+run depends on the code of its own federation only.
 """
 
 import importlib
@@ -16,15 +16,15 @@ import numpy as np
 from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.files import text_digest
-from fedatlas.privacy.exposure import Exposure
+from fedatlas.privacy.privacy_context import PrivacyContext
 from fedatlas.schema.models import only_subclass
 from fedatlas.schema.objectives import NetworkObjective
 from fedatlas.schema.runs import RunSpec
-from fedatlas.shards.manifests import vouched_digests
+from fedatlas.shards.manifests import verify_manifest
 
 
 @dataclass(frozen=True)
-class Trial:
+class SeedRun:
     """One seed of a run: the oracle and the network, which count, and the start.
 
     counters: a dataclass of running totals, named as the costs and measurements of a trace.
@@ -52,7 +52,7 @@ class Privacy:
     spent: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
-class Setting(ABC):
+class FederationContext(ABC):
     """Data and arithmetic of a run; of the partitions that seeds may have, one is held at once.
 
     engine: of the seed that was tried last; has the array type (`array`, `numpy`) and `memory`,
@@ -61,19 +61,21 @@ class Setting(ABC):
     accelerator: model, driver and CUDA of a GPU that computes.
     """
 
-    _exposure: Exposure | None = None  # what budgets of privacy depend on, where they are recorded
+    _privacy_context: PrivacyContext | None = (
+        None  # what budgets of privacy depend on, where they are recorded
+    )
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
-        """See `open_setting`; a GPU is claimed when all files are found to be whole."""
+        """See `open_context`; a GPU is claimed when all files are found to be whole."""
         self._spec = spec
         self._files: dict[int, list[Path]] = {}
         self.shard_digests: dict[int, str] = {}
         by_slug: dict[str, str] = {}
         for seed in spec.seeds:
-            partition = spec.partition.of_trial(seed)
+            partition = spec.partition.of_seed(seed)
             files = shard_files(shards / partition.slug, partition.silos)
             if partition.slug not in by_slug:
-                digests = vouched_digests(files, spec.dataset, spec.split, partition)
+                digests = verify_manifest(files, spec.dataset, spec.split, partition)
                 by_slug[partition.slug] = text_digest("".join(digests))
             self._files[seed], self.shard_digests[seed] = files, by_slug[partition.slug]
         self.device = device = self._claimed(device)
@@ -96,13 +98,13 @@ class Setting(ABC):
         """The arithmetic over the shards in these files, in the order of their silos."""
 
     @abstractmethod
-    def _trial(self, seed: int) -> Trial:
+    def _seed_run(self, seed: int) -> SeedRun:
         """A fresh start on the engine."""
 
-    def trial(self, seed: int) -> Trial:
+    def seed_run(self, seed: int) -> SeedRun:
         """A fresh start for one seed; earlier ones must not be used any more."""
         self._hold(seed)
-        return self._trial(seed)
+        return self._seed_run(seed)
 
     def _hold(self, seed: int) -> None:
         """Read the seed's shards, unless they are those that were read last."""
@@ -120,12 +122,12 @@ class Setting(ABC):
 
     def privacy(self, algorithm: Algorithm, rounds: int) -> Privacy:
         """What the method promises, by its first accounting; a round is an iteration."""
-        if self._exposure is None:
+        if self._privacy_context is None:
             return Privacy()
-        conditions = algorithm.conditions(self._exposure)
+        conditions = algorithm.conditions(self._privacy_context)
         warnings = tuple(str(condition) for condition in conditions if condition.holds is False)
         spent = {}
-        for budget in list(algorithm.budgets(self._exposure, rounds).values())[:1]:
+        for budget in list(algorithm.budgets(self._privacy_context, rounds).values())[:1]:
             spent = {
                 "epsilon": np.append(0.0, budget.epsilon),
                 "delta": np.append(0.0, budget.delta),
@@ -133,15 +135,15 @@ class Setting(ABC):
         return Privacy(algorithm.privacy_statement, warnings, spent)
 
 
-def open_setting(spec: RunSpec, shards: Path, device: str) -> Setting:
+def open_context(spec: RunSpec, shards: Path, device: str) -> FederationContext:
     """The setting of a run.
 
     shards: the folder with a folder for each partition, by its slug.
     device: "auto", "cpu", or a torch device such as "cuda", which a setting may decline.
     """
     module = importlib.import_module(f"fedatlas.federations.{spec.federation}.setting")
-    setting: Any = only_subclass(module, Setting)
-    opened: Setting = setting(spec, shards, device)
+    setting: Any = only_subclass(module, FederationContext)
+    opened: FederationContext = setting(spec, shards, device)
     return opened
 
 

@@ -21,8 +21,8 @@ from fedatlas.figures.style import (
     Shown,
     colour_rounds,
     colours,
-    floor_told,
-    hyper_parameters_told,
+    format_floor,
+    format_hyper_parameters,
     legend_beside,
     lost_note,
     put_title,
@@ -104,7 +104,7 @@ def compose(title: str, shown: Shown) -> Canvas:
             if _is_logarithmic(row.measurement, row.curves):
                 place.set_yscale("log")
         if any(_is_clipped(curve, row.measurement) for curve in row.curves):
-            notes.append(floor_told(row.measurement))
+            notes.append(format_floor(row.measurement))
         label = textwrap.fill(MEASUREMENTS[row.measurement].long_name, _LETTERS_OF_LABEL)
         if row.measurement in LARGER_IS_BETTER:
             low, high, told = _heights(row, logarithmic)
@@ -119,7 +119,7 @@ def compose(title: str, shown: Shown) -> Canvas:
         # Last, as a limit stays once it is set, also in panels that share it.
         if place.get_xscale() == "linear":
             place.set_xlim(left=0)
-    apart = _deltas_told(rows) if EPSILON in figure.costs else ""
+    apart = _format_deltas(rows) if EPSILON in figure.costs else ""
     notes += [apart] * bool(apart)
     for place, cost in zip(axes[-1], figure.costs, strict=True):
         own = "\n(at each run's own δ)" if apart and cost == EPSILON else ""
@@ -166,7 +166,7 @@ def _described(cost: str) -> tuple[str, str | None]:
     return label if len(label) <= _LETTERS_OF_COST else label.replace(", ", ",\n", 1), ""
 
 
-def _deltas_told(rows: list[_Row]) -> str:
+def _format_deltas(rows: list[_Row]) -> str:
     """At which δ the ε of curves hold in the end; empty where it is 0 throughout."""
     ends = {
         curve.label: largest_delta(column(curve.trace, "delta")[:, -1])
@@ -188,7 +188,7 @@ def _differs_by(point: str, points: Mapping[str, xr.Dataset]) -> str:
 
     An effective step that follows from them may be another value of the same grid.
     """
-    return hyper_parameters_told(varied_hyper_parameters(point, points))
+    return format_hyper_parameters(varied_hyper_parameters(point, points))
 
 
 def _draw_panel(

@@ -14,7 +14,7 @@ from fedatlas.evaluation.levels import diverged, mean_interval, smallest
 from fedatlas.figures.style import (
     Shown,
     colours,
-    floor_told,
+    format_floor,
     legend_beside,
     lost_note,
     put_title,
@@ -80,7 +80,7 @@ def compose(title: str, shown: Shown) -> Canvas:
     legend_beside(places[-1], _legend(logarithmic, bool(figure.published)))
     note = shown.seeds()
     if any(row.is_clipped for row in rows):
-        note += f"\n{floor_told(figure.measurement)}"
+        note += f"\n{format_floor(figure.measurement)}"
     put_title(canvas, title, note)
     return canvas
 

@@ -22,7 +22,7 @@ from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.verdict_words import MARKS
 from fedatlas.federations.vertical.machines import slowdown_of
 from fedatlas.figures.style import Shown, legend_below, put_title
-from fedatlas.schema.claims import Finding, Outcome
+from fedatlas.schema.claims import CaseOutcome, Outcome
 from fedatlas.schema.measurements import LARGER_IS_BETTER, MEASUREMENTS
 from fedatlas.schema.network_model import LognormalTimes, NetworkModel
 from fedatlas.schema.partitions import VerticalPartition
@@ -63,7 +63,7 @@ class _Cell:
 class _Row:
     """Panels side by side, one for each straggler: a map of ratios, or of exponents.
 
-    parties: whose cells are shown. outlined: networks on which the sentence is stated to hold.
+    parties: whose cells are shown. outlined: networks on which the sentence is declared to hold.
     """
 
     name: str
@@ -111,7 +111,7 @@ def compose(title: str, shown: Shown) -> Canvas:
         if outcome in found
     ]
     if shown.figure.outlined:
-        handles.append(Line2D([], [], **_OUTLINE, label="stated to hold here"))
+        handles.append(Line2D([], [], **_OUTLINE, label="declared to hold here"))
     legend_below(canvas, handles, columns=min(len(handles), 5))
     put_title(canvas, title, _note(shown, bool(exponents)))
     return canvas
@@ -124,17 +124,17 @@ def _rows(
     exponents: Mapping[_Place, _Cell],
 ) -> list[_Row]:
     """From few parties to many, then the exponents if there are any."""
-    stated: dict[str, frozenset[tuple[str, float, float]]] = {
+    declared: dict[str, frozenset[tuple[str, float, float]]] = {
         kind: frozenset(places[run].network for run in runs)
         for kind, runs in shown.figure.outlined.items()
     }
     numbers = sorted({place.parties for place in places.values()})
-    outlined = stated.get("ratios", frozenset())
+    outlined = declared.get("ratios", frozenset())
     rows = [_Row(f"{count} parties", count, ratios, True, outlined) for count in numbers]
     if exponents:
         name, outlined = (
             f"{numbers[0]} to {numbers[-1]} parties",
-            stated.get("exponents", frozenset()),
+            declared.get("exponents", frozenset()),
         )
         rows.append(_Row(name, numbers[0], exponents, False, outlined))
     return rows
@@ -263,12 +263,12 @@ def _exponents(shown: Shown, places: Mapping[str, _Place], results: Results) -> 
     return found
 
 
-def _ratio(finding: Finding) -> _Cell:
+def _ratio(finding: CaseOutcome) -> _Cell:
     ahead = np.nan if finding.effect is None else finding.effect.estimate
     return _Cell(10.0**-ahead if np.isfinite(ahead) else np.nan, finding.outcome)
 
 
-def _only(findings: Any) -> Finding:
+def _only(findings: Any) -> CaseOutcome:
     (finding,) = findings
     return finding
 

@@ -18,7 +18,7 @@ from fedatlas.evaluation.selection import hyper_parameters, number_at, varied_hy
 from fedatlas.figures.style import (
     Shown,
     colours,
-    hyper_parameters_told,
+    format_hyper_parameters,
     legend_beside,
     put_title,
     row_title,
@@ -181,8 +181,8 @@ def _on_lines(
             varied |= dict.fromkeys(varied_hyper_parameters(point, alike))
     on_lines: dict[str, list[str]] = {}
     for point, trace in traces.items():
-        stated = flat(hyper_parameters(trace))
-        told = hyper_parameters_told({key: stated[key] for key in varied if key in stated})
+        declared = flat(hyper_parameters(trace))
+        told = format_hyper_parameters({key: declared[key] for key in varied if key in declared})
         on_lines.setdefault(told, []).append(point)
     return {told: sorted(points, key=value_of.__getitem__) for told, points in on_lines.items()}
 

@@ -112,7 +112,7 @@ def row_title(figure: Figure, trace: xr.Dataset, run_title: str) -> str:
     return run_title if figure.rows == "run" else ""
 
 
-def hyper_parameters_told(values: Mapping[str, Any]) -> str:
+def format_hyper_parameters(values: Mapping[str, Any]) -> str:
     """Hyper-parameters by name with their values, in words."""
     return ", ".join(_told(name.replace("_", " "), value) for name, value in values.items())
 
@@ -174,7 +174,7 @@ def draw(outputs: list[Path], compose: Callable[..., Canvas], *content: Any) -> 
                 canvas.savefig(temporary, dpi=DOTS_PER_INCH, metadata=metadata)
 
 
-def floor_told(measurement: str) -> str:
+def format_floor(measurement: str) -> str:
     """What a title says where values below what a measurement is known to are drawn there."""
     floor = f"{smallest(measurement):.0e}"
     return f"values below {floor} are drawn at {floor}: below it they are not told apart"

@@ -25,7 +25,7 @@ from fedatlas.plan.checks import (
     check_tuning_seeds,
 )
 from fedatlas.plan.places import files_named
-from fedatlas.schema.experiment_files import Fault, Faults, load_sound_experiments
+from fedatlas.schema.experiment_files import Fault, Faults, load_valid_experiments
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.hyper_parameters import at_point, flat
 from fedatlas.schema.names import is_named
@@ -130,12 +130,12 @@ def build_plan(config_folder: Path, *projects: Path) -> Plan:
 
     Projects need not have files of each kind. FedatlasError for the first fault.
     """
-    plan = build_sound_plan(config_folder, *projects)
+    plan = build_valid_plan(config_folder, *projects)
     plan.faults.raise_first()
     return plan
 
 
-def build_sound_plan(config_folder: Path, *projects: Path) -> Plan:
+def build_valid_plan(config_folder: Path, *projects: Path) -> Plan:
     """As `build_plan`, of the experiments that are sound; the plan tells the faults of others."""
     if not config_folder.is_dir():
         raise FedatlasError(
@@ -144,22 +144,22 @@ def build_sound_plan(config_folder: Path, *projects: Path) -> Plan:
         )
     catalogue = load_catalogue(*files_named("datasets.yaml", config_folder, projects))
     papers = load_papers(*files_named("papers.yaml", config_folder, projects))
-    stated, faults = load_sound_experiments(
+    declared, faults = load_valid_experiments(
         *(folder / "experiments" for folder in (config_folder, *projects))
     )
     planned: dict[str, _Jobs] = {}
-    for name, experiment in stated.items():
+    for name, experiment in declared.items():
         with faults.of(name):
-            planned[name] = _planned(name, experiment, stated, catalogue, papers)
-    for name in [name for name in stated if name not in planned]:
-        _drop_dependents(name, stated, planned, faults)
+            planned[name] = _planned(name, experiment, declared, catalogue, papers)
+    for name in [name for name in declared if name not in planned]:
+        _drop_dependents(name, declared, planned, faults)
     whole = _Jobs({}, {}, {}, {})
     for jobs in planned.values():
         whole.runs.update(jobs.runs)
         whole.partitions.update(jobs.partitions)
         whole.pooled.update(jobs.pooled)
         whole.objectives.update(jobs.objectives)
-    return Plan(catalogue, papers, {name: stated[name] for name in planned}, *whole, faults)
+    return Plan(catalogue, papers, {name: declared[name] for name in planned}, *whole, faults)
 
 
 class _Jobs(NamedTuple):
@@ -172,16 +172,16 @@ class _Jobs(NamedTuple):
 
 
 def _drop_dependents(
-    broken: str, stated: Mapping[str, Experiment], planned: dict[str, _Jobs], faults: Faults
+    broken: str, declared: Mapping[str, Experiment], planned: dict[str, _Jobs], faults: Faults
 ) -> None:
     """Drop what shows, or is tuned by, the runs of an experiment that cannot be used."""
     for name in list(planned):
-        tuned_in = {run.tuned_in for run in stated[name].runs.values()}
-        if name in planned and broken in (stated[name].runs_of, *tuned_in):
+        tuned_in = {run.tuned_in for run in declared[name].runs.values()}
+        if name in planned and broken in (declared[name].runs_of, *tuned_in):
             del planned[name]
-            where = stated[name].where
+            where = declared[name].where
             faults.append(Fault(name, f"{where}: needs runs of {broken}{faults.why(broken)}"))
-            _drop_dependents(name, stated, planned, faults)
+            _drop_dependents(name, declared, planned, faults)
 
 
 def _planned(
@@ -209,19 +209,19 @@ def _planned(
     check_graphs(experiment, where)
     for run_name, run in experiment.runs.items():
         check_name(run_name, f"{where}: run")
-        stated = _specification(name, experiment, run_name, run)
-        check_partition(stated, catalogue, f"{where}: runs.{run_name}")
-        for seed in stated.seeds:
-            partition = stated.partition.of_trial(seed)
+        declared = _specification(name, experiment, run_name, run)
+        check_partition(declared, catalogue, f"{where}: runs.{run_name}")
+        for seed in declared.seeds:
+            partition = declared.partition.of_seed(seed)
             jobs.partitions[partition.slug] = partition
-            if stated.optimum:
+            if declared.optimum:
                 rows = pooled_rows(partition)
                 jobs.pooled[rows.rows_slug] = jobs.partitions[rows.slug] = rows
-        if isinstance(stated.objective, LinearObjective):
-            jobs.objectives[stated.objective.slug] = stated.objective
+        if isinstance(declared.objective, LinearObjective):
+            jobs.objectives[declared.objective.slug] = declared.objective
         for combination in product(*run.grid.values()):
             chosen = dict(zip(run.grid, combination, strict=True))
-            spec = _at_point(stated, chosen, experiments, catalogue)
+            spec = _at_point(declared, chosen, experiments, catalogue)
             if (name, run_name, spec.point) in jobs.runs:
                 raise FedatlasError(f"{where}: runs.{run_name}.grid: lists '{spec.point}' twice")
             jobs.runs[name, run_name, spec.point] = spec
@@ -232,11 +232,11 @@ def _planned(
 
 def validated_partitions(experiment: Experiment) -> list[VerticalPartition]:
     """On which processes are compared with the simulated network, by number of parties."""
-    stated, partition = experiment.validation, experiment.partition
-    if stated is None or not isinstance(partition, VerticalPartition):
+    declared, partition = experiment.validation, experiment.partition
+    if declared is None or not isinstance(partition, VerticalPartition):
         return []
-    own = partition.of_trial(experiment.seeds[0])
-    changes = [{"parties": parties, "active": stated.active} for parties in stated.parties]
+    own = partition.of_seed(experiment.seeds[0])
+    changes = [{"parties": parties, "active": declared.active} for parties in declared.parties]
     return [own.model_copy(update=change) for change in changes]
 
 
@@ -271,7 +271,7 @@ def _specification(name: str, experiment: Experiment, run_name: str, run: RunCon
 
 
 def _at_point(
-    stated: RunSpec,
+    declared: RunSpec,
     chosen: dict[str, Any],
     experiments: dict[str, Experiment],
     catalogue: Catalogue,
@@ -280,20 +280,20 @@ def _at_point(
 
     Which values are chosen is known when they are; here the first that is tried stands for them.
     """
-    where = f"{experiments[stated.experiment].where}: runs.{stated.run}"
-    values = at_point(stated.hyper_parameters, chosen, where)
+    where = f"{experiments[declared.experiment].where}: runs.{declared.run}"
+    values = at_point(declared.hyper_parameters, chosen, where)
     taken: dict[str, Any] = {}
-    if stated.tuned_in is not None:
-        check_tuning(stated, experiments, where)
-        other = experiments[stated.tuned_in].runs[stated.run]
+    if declared.tuned_in is not None:
+        check_tuning(declared, experiments, where)
+        other = experiments[declared.tuned_in].runs[declared.run]
         first = {key: tried[0] for key, tried in other.grid.items()}
         taken = at_point(other.hyper_parameters, first, where)
-    spec = stated.model_copy(update={"hyper_parameters": taken | values})
+    spec = declared.model_copy(update={"hyper_parameters": taken | values})
     algorithm = build_algorithm(spec, where)
     # As validated: 1e-2, which YAML reads as text, and 0.01 are one value and one name.
     validated = algorithm.model_dump(mode="json", exclude_unset=True)
     named = flat(validated)
-    whole = TUNED if stated.tuned_in is not None else "only"
+    whole = TUNED if declared.tuned_in is not None else "only"
     point = "_".join(f"{key}-{named[key]}" for key in chosen) or whole
     check_name(point, f"{where}.grid")
     check_samples(algorithm, spec, catalogue, where)

@@ -7,7 +7,7 @@ from fedatlas.algorithms import algorithm_class, algorithm_names
 from fedatlas.architectures import architecture_names
 from fedatlas.data.catalogue import Catalogue
 from fedatlas.data.datasets import Dataset
-from fedatlas.errors import FedatlasError, named
+from fedatlas.errors import FedatlasError, error_context
 from fedatlas.federations.algorithm import Algorithm
 from fedatlas.schema.cost_names import declared_network
 from fedatlas.schema.experiments import Experiment
@@ -58,7 +58,7 @@ def check_paper(experiment: Experiment, papers: Collection[str], where: str) -> 
 
 def check_dataset(experiment: Experiment, catalogue: Catalogue, where: str) -> None:
     """The data set exists, can be read, and has the labels and shapes that objectives need."""
-    with named(where):
+    with error_context(where):
         dataset = catalogue[experiment.dataset]
         dataset.split(experiment.split)
     for run in experiment.runs:
@@ -99,16 +99,16 @@ def check_tuning_seeds(experiment: Experiment, where: str) -> None:
     for claim in experiment.claims if not experiment.tuning_seeds else ():
         chosen = [run for run in claim.test.runs if experiment.chooses(run)]
         if claim.test.of_choice and chosen:
-            stated = f", which {experiment.runs_of} states" if experiment.runs_of else ""
+            declared = f", which {experiment.runs_of} states" if experiment.runs_of else ""
             raise FedatlasError(
-                f"{where}: key 'tuning_seeds'{stated}: is missing, but claim '{claim.id}' is about "
+                f"{where}: key 'tuning_seeds'{declared}: is missing, but claim '{claim.id}' is "
                 f"the chosen point of run '{chosen[0]}': what is chosen on a seed must not be "
                 "judged by it. Name seeds that are not in 'seeds', such as [100, 101, 102]"
             )
 
 
 def check_graphs(experiment: Experiment, where: str) -> None:
-    """Graphs are stated only if a run works on them."""
+    """Graphs are declared only if a run works on them."""
     known = {run.algorithm for run in experiment.runs.values()} & set(algorithm_names())
     if experiment.graphs and not any(algorithm_class(name).on_graphs for name in known):
         raise FedatlasError(
@@ -154,7 +154,7 @@ def _check_optimum(spec: RunSpec, rows: int | None, where: str) -> None:
     partition = spec.partition
     if not isinstance(spec.objective, LinearObjective):
         raise FedatlasError(f"{where}: suboptimality is measured of linear models only")
-    with named(where):
+    with error_context(where):
         pooled_rows(partition)
         if isinstance(partition, HorizontalPartition):
             _check_equal_clients(partition, partition.samples if rows is None else rows)
@@ -181,9 +181,9 @@ def _even_samples(partition: HorizontalPartition, samples: int, rows: int) -> st
     kept = partition.samples or rows
     if isinstance(partition.test, float) or samples < partition.clients:
         return "state 'clients' or 'samples' so that they do"
-    stated = f", not {kept}," if partition.samples else ""
+    declared = f", not {kept}," if partition.samples else ""
     fewer = kept - samples % partition.clients
-    return f"state 'samples: {fewer}'{stated} or other 'clients'"
+    return f"state 'samples: {fewer}'{declared} or other 'clients'"
 
 
 def _most_clients(partition: HorizontalPartition | TieredPartition) -> int:
@@ -213,7 +213,7 @@ def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
         if isinstance(partition, HorizontalPartition):
             wanted = max(wanted, partition.fewest_samples)
         else:
-            with named(where, f" (data set '{spec.dataset}')"):
+            with error_context(where, f" (data set '{spec.dataset}')"):
                 silo_blocks(partition, dataset.shape or (dataset.features,))
     elif partition.parties > dataset.features:
         raise FedatlasError(
@@ -226,7 +226,7 @@ def check_partition(spec: RunSpec, catalogue: Catalogue, where: str) -> None:
             f"{rows} rows"
         )
     if partition.test_split is not None:
-        with named(f"{where}: key 'partition.test'"):
+        with error_context(f"{where}: key 'partition.test'"):
             dataset.split(partition.test_split)
 
 
@@ -235,7 +235,7 @@ def check_samples(algorithm: Algorithm, spec: RunSpec, catalogue: Catalogue, whe
     rows = catalogue[spec.dataset].split(spec.split).rows
     if not isinstance(spec.partition, TieredPartition) or rows is None:
         return
-    with named(where, f" (data set '{spec.dataset}')"):
+    with error_context(where, f" (data set '{spec.dataset}')"):
         # At most: how many are thinned out by class, the catalogue does not know.
         samples = len(train_and_test_rows(spec.partition, rows)[0])
         clients = _most_clients(spec.partition)

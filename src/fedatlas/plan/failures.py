@@ -97,7 +97,7 @@ def repeat_options(
     return told
 
 
-def failures_told(jobs: Sequence[FailedJob], options: Sequence[str]) -> str:
+def format_failures(jobs: Sequence[FailedJob], options: Sequence[str]) -> str:
     """A block for each of the first failed jobs; the others by rule and log."""
     blocks = [_block(job, options) for job in jobs[:_SHOWN]]
     others = [f"  {job.rule}: {job.log}" for job in jobs[_SHOWN : _SHOWN + _NAMED]]

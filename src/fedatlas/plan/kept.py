@@ -28,8 +28,8 @@ def kept_runs(plan: Plan, selected: Mapping[str, Collection[str]], results: Path
         experiment, _, run = name.partition("/")
         traces = results / "experiments" / experiment / "traces" / run
         if run not in selected.get(experiment, ()) and traces.is_dir():
-            stated = plan.experiments.get(experiment)
-            gone = stated is None or run not in stated.runs
+            declared = plan.experiments.get(experiment)
+            gone = declared is None or run not in declared.runs
             kept[name] = gone or _digest(made["code"]) != made["digest"]
     return canonical_json(kept)
 

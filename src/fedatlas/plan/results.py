@@ -79,16 +79,16 @@ def tuning_options(plan: Plan, name: str) -> list[str]:
     words = [word for run, file in tuned.items() for word in ("--tuning", f"{run}={file}")]
     for run in tuned:
         for key in (*runs[run].hyper_parameters, *runs[run].grid):
-            words += ["--stated", f"{run}={key}"]
+            words += ["--declared", f"{run}={key}"]
     return words
 
 
 def _tuned(plan: Plan, name: str) -> dict[str, str]:
     experiment = plan.experiments[name]
     return {
-        run: f"{RESULTS}/experiments/{stated.tuned_in}/selection.json"
-        for run, stated in experiment.runs.items()
-        if stated.tuned_in and experiment.trained
+        run: f"{RESULTS}/experiments/{declared.tuned_in}/selection.json"
+        for run, declared in experiment.runs.items()
+        if declared.tuned_in and experiment.trained
     }
 
 
@@ -116,15 +116,15 @@ def _kinds(claims: Iterable[Claim]) -> list[str]:
 def first_shards(plan: Plan, name: str) -> list[str]:
     """The shards of an experiment's first trial."""
     experiment = plan.experiments[name]
-    partition = experiment.partition.of_trial(experiment.seeds[0])
+    partition = experiment.partition.of_seed(experiment.seeds[0])
     return shards(experiment.dataset, experiment.split, partition)
 
 
-def trial_shards(plan: Plan, name: str) -> list[str]:
+def seed_shards(plan: Plan, name: str) -> list[str]:
     """The shards of every partition that runs of an experiment have in their first trial."""
     found: dict[str, None] = {}
     for spec in plan.runs_of(name):
-        partition = spec.partition.of_trial(spec.seeds[0])
+        partition = spec.partition.of_seed(spec.seeds[0])
         found |= dict.fromkeys(shards(spec.dataset, spec.split, partition))
     return list(found)
 

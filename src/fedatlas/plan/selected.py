@@ -182,8 +182,8 @@ class Selected:
                 if run in chosen_in
             ]
             kept = {"title", "source", "notes", "dataset"}
-            stated = self._plan.experiments[owner].model_dump(mode="json", include=kept)
-            experiments.append({"name": owner, **stated, "runs": runs})
+            declared = self._plan.experiments[owner].model_dump(mode="json", include=kept)
+            experiments.append({"name": owner, **declared, "runs": runs})
         return canonical_json({"paper": paper, "experiments": experiments})
 
     def kept_runs(self, results: Path) -> str:

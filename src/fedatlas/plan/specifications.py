@@ -15,9 +15,9 @@ def value(plan: Plan, name: str, key: str) -> str:
     return _json(plan.experiments[name].model_dump(mode="json", include={key})[key])
 
 
-def keys(plan: Plan, name: str, *stated: str, **more: object) -> str:
+def keys(plan: Plan, name: str, *declared: str, **more: object) -> str:
     """These keys of an experiment with their values, and more beside them."""
-    return _json(plan.experiments[name].model_dump(mode="json", include={*stated}) | more)
+    return _json(plan.experiments[name].model_dump(mode="json", include={*declared}) | more)
 
 
 def claims(plan: Plan, name: str) -> str:
@@ -47,11 +47,11 @@ def privacy(plan: Plan, name: str, study: str) -> str:
 def validation(plan: Plan, name: str) -> str:
     """What the comparison of processes with the simulated network depends on besides shards."""
     experiment = plan.experiments[name]
-    stated = experiment.validation
-    assert stated is not None
-    network = stated.network or experiment.network
+    declared = experiment.validation
+    assert declared is not None
+    network = declared.network or experiment.network
     assert network is not None
-    runs = stated.model_dump(mode="json", exclude={"parties", "active", "network"})
+    runs = declared.model_dump(mode="json", exclude={"parties", "active", "network"})
     return keys(plan, name, "objective", network=network.model_dump(mode="json"), **runs)
 
 

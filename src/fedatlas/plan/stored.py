@@ -21,7 +21,7 @@ import yaml
 
 from fedatlas.errors import FedatlasError
 from fedatlas.files import file_digest, write_atomically
-from fedatlas.plan.build import Plan, build_sound_plan
+from fedatlas.plan.build import Plan, build_valid_plan
 from fedatlas.projects import added_sources
 from fedatlas.schema.experiment_files import files_below
 
@@ -30,7 +30,7 @@ _DIGEST = sha256().digest_size
 
 
 def load_plan(config_folder: Path, package: Path = _PACKAGE, projects: Sequence[Path] = ()) -> Plan:
-    """`build_sound_plan`, or what it gave before. package: whose code is running."""
+    """`build_valid_plan`, or what it gave before. package: whose code is running."""
     stored = Path(cache_from_source(str(package / "__init__.py"))).with_name("plan.pickle")
     folders = (config_folder, *projects)
     key = _key(folders, package)
@@ -40,7 +40,7 @@ def load_plan(config_folder: Path, package: Path = _PACKAGE, projects: Sequence[
         if key and content[: 2 * _DIGEST] == key + sha256(plan).digest():
             found: Plan = pickle.loads(plan)
             return found
-    built = build_sound_plan(*folders)
+    built = build_valid_plan(*folders)
     # A fault may lie in what no digest covers, such as a library that is not installed yet. And
     # somebody may have edited a file meanwhile.
     if key and not built.faults and key == _key(folders, package):
@@ -56,15 +56,15 @@ def _key(folders: Sequence[Path], package: Path) -> bytes:
     Messages name the folders, so that their names count, too.
     """
     below = [folder / "experiments" for folder in folders]
-    stated = files_below(below, "yaml", "yml", "csv")  # tables: measured times
+    declared = files_below(below, "yaml", "yml", "csv")  # tables: measured times
     files = [folder / name for folder in folders for name in ("datasets.yaml", "papers.yaml")]
-    stated += filter(Path.exists, files)
+    declared += filter(Path.exists, files)
     sources = [package, *(folder for _, folder in added_sources(folders[1:]))]
     code = [file for folder in sources for file in sorted(folder.rglob("*.py"))]
     versions = sys.version, pydantic.VERSION, yaml.__version__, np.__version__
     digest = sha256(repr((versions, list(map(str, folders)))).encode())
     try:
-        for file in [*sorted(stated), *code]:
+        for file in [*sorted(declared), *code]:
             digest.update(f"{file} {file_digest(file)}\n".encode())
     except OSError:
         return b""

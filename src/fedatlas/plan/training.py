@@ -79,7 +79,7 @@ def inputs(*specs: RunSpec) -> dict[str, list[str]]:
     manifests, optima = set[str](), set[str]()
     for spec in specs:
         split = f"{spec.dataset}/{spec.split}"
-        slugs = {spec.partition.of_trial(seed).slug for seed in spec.seeds}
+        slugs = {spec.partition.of_seed(seed).slug for seed in spec.seeds}
         manifests |= {f"{RESULTS}/shards/{split}/{slug}/manifest.json" for slug in slugs}
         found = {spec.optimum_file(Path(RESULTS, "optima", split), seed) for seed in spec.seeds}
         optima |= {str(file) for file in found if file}

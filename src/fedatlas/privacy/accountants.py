@@ -12,7 +12,7 @@ from math import inf, log, sqrt
 import numpy as np
 
 from fedatlas.errors import FedatlasError
-from fedatlas.privacy.exposure import Exposure as Exposure
+from fedatlas.privacy.privacy_context import PrivacyContext as PrivacyContext
 from fedatlas.privacy.sensitivity import Sensitivities
 
 

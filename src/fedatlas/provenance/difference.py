@@ -27,7 +27,7 @@ class Tolerance(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Difference:
+class VariableDiff:
     """A variable of one run that differs.
 
     seed, record: the first place where it differs, by seed, then record; None where the variable
@@ -47,14 +47,14 @@ class Difference:
 
 
 @dataclass
-class Comparison:
+class TraceDiff:
     """Where two sets of traces differ.
 
     attributes: (name, first, second) → runs; they may explain differences, but do not count.
     """
 
     compared: list[str] = field(default_factory=list)
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[VariableDiff] = field(default_factory=list)
     only_first: list[str] = field(default_factory=list)
     only_second: list[str] = field(default_factory=list)
     attributes: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
@@ -68,13 +68,13 @@ class Comparison:
         return int(bool(self.differences or self.only_first or self.only_second))
 
 
-def compare(first: Path, second: Path, tolerance: Tolerance) -> Comparison:
+def compare(first: Path, second: Path, tolerance: Tolerance) -> TraceDiff:
     """Pair the runs of two trace files, atlases, experiments' or results folders, and compare them.
 
     Runs are paired by paper, experiment, run and point; two single trace files are always a pair.
     Two traces are held at a time. Raises FedatlasError where there is no trace.
     """
-    found = Comparison()
+    found = TraceDiff()
     ours, theirs = (_index(path, found) for path in (first, second))
     if all(path.is_file() and len(side) == 1 for path, side in ((first, ours), (second, theirs))):
         theirs = dict(zip(ours, theirs.values(), strict=True))
@@ -98,20 +98,20 @@ def compare(first: Path, second: Path, tolerance: Tolerance) -> Comparison:
 
 def compare_traces(
     run: str, first: StoredTrace, second: StoredTrace, tolerance: Tolerance
-) -> Iterator[Difference]:
+) -> Iterator[VariableDiff]:
     """Differences of two traces over the seeds and records that they share, by variable."""
     ours, theirs = first.variables, second.variables
     seeds, rows, other_rows = np.intersect1d(ours["seed"], theirs["seed"], return_indices=True)
     if not np.array_equal(np.sort(ours["seed"]), np.sort(theirs["seed"])):
-        yield Difference(run, "seed", ours["seed"].tolist(), theirs["seed"].tolist())
+        yield VariableDiff(run, "seed", ours["seed"].tolist(), theirs["seed"].tolist())
     records = min(len(ours["record"]), len(theirs["record"]))
     if len(ours["record"]) != len(theirs["record"]):
-        yield Difference(run, "record", len(ours["record"]), len(theirs["record"]))
+        yield VariableDiff(run, "record", len(ours["record"]), len(theirs["record"]))
     ignored = {"seed", "record"} | (set() if tolerance.wall_time else {"wall_time"})
     for name in sorted({*ours, *theirs} - ignored):
         if name not in ours or name not in theirs:
             there, other = ("there" if name in side else "–" for side in (ours, theirs))
-            yield Difference(run, name, there, other)
+            yield VariableDiff(run, name, there, other)
             continue
         # What is by seed alone becomes (seeds, 1).
         values, others = (
@@ -124,7 +124,7 @@ def compare_traces(
         )
         if not equal.all():
             seed, record = np.argwhere(~equal)[0]
-            yield Difference(
+            yield VariableDiff(
                 run,
                 name,
                 values[seed, record].item(),
@@ -153,7 +153,7 @@ def _agreement(
         return np.isclose(a, b, **within) | np.isclose(b, a, **within), distance
 
 
-def _index(path: Path, found: Comparison) -> dict[str, Place]:
+def _index(path: Path, found: TraceDiff) -> dict[str, Place]:
     if not path.exists():
         raise FedatlasError(f"{path}: there is no such file or folder")
     # Hidden files are being written, or were when their job was interrupted.

@@ -13,7 +13,7 @@ from fedatlas.provenance.findings import (
     LEFTOVER,
     MAKE_AGAIN,
     RUN_AGAIN,
-    Finding,
+    CheckResult,
     State,
     short,
     stale,
@@ -29,7 +29,7 @@ TracePlace = tuple[str, str, str]
 
 def expected(
     place: TracePlace, attributes: Mapping[str, Any], plan: Plan, results: Path
-) -> tuple[RunSpec | None, list[Finding]]:
+) -> tuple[RunSpec | None, list[CheckResult]]:
     """The run that would be computed now, None if there is none, and what differs.
 
     attributes: of the trace, its objects parsed. results: the folder, with records of selections.
@@ -37,8 +37,8 @@ def expected(
     planned = plan.runs.get(place)
     if planned is None:
         return None, [_unplanned(*place, plan)]
-    found: list[Finding] = []
-    stated = attributes.get("specification", {})
+    found: list[CheckResult] = []
+    declared = attributes.get("specification", {})
     if planned.tuned_in is not None:
         selection = results / "experiments" / planned.tuned_in / "selection.json"
         if selection.exists():
@@ -46,14 +46,14 @@ def expected(
         else:
             detail = f"{selection}: is not here, by which hyper-parameters were chosen"
             found.append(unchecked("hyper_parameters", detail))
-            chosen = {"hyper_parameters": stated.get("hyper_parameters"), "tuned_in": None}
+            chosen = {"hyper_parameters": declared.get("hyper_parameters"), "tuned_in": None}
             planned = planned.model_copy(update=chosen)
     now = planned.model_dump(mode="json")
-    found += compared("configuration", stated, now, RUN_AGAIN)
+    found += compared("configuration", declared, now, RUN_AGAIN)
     return planned, [*found, *_code_drift(planned, attributes)]
 
 
-def _unplanned(experiment: str, run: str, point: str, plan: Plan) -> Finding:
+def _unplanned(experiment: str, run: str, point: str, plan: Plan) -> CheckResult:
     """Why the plan has no such run."""
     if experiment in plan.experiments:
         detail = f"the experiment {experiment} has no run '{run}' at the point '{point}' now"
@@ -64,7 +64,7 @@ def _unplanned(experiment: str, run: str, point: str, plan: Plan) -> Finding:
     return stale("configuration", detail, LEFTOVER)
 
 
-def _code_drift(run: RunSpec, attributes: Mapping[str, Any]) -> Iterator[Finding]:
+def _code_drift(run: RunSpec, attributes: Mapping[str, Any]) -> Iterator[CheckResult]:
     made_by, code = attributes.get("source_digest"), code_digest(*run.code)
     if made_by != code:
         yield stale("source", f"{short(made_by)} → {short(code)}", RUN_AGAIN)
@@ -108,7 +108,7 @@ def differing(first: Any, second: Any, key: str = "") -> list[tuple[str, Any, An
 
 def compared(
     check: str, recorded: dict[str, Any], now: dict[str, Any], remedy: str = MAKE_AGAIN
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """One finding with all keys that differ, or none."""
     changes = [f"{key}: {old} → {new}" for key, old, new in differing(recorded, now)]
     if changes:

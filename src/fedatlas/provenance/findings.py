@@ -28,7 +28,7 @@ LEFTOVER = "move it away: what it belongs to is gone or has another name; seeds 
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """check: what was looked at, such as "source". detail: recorded → found. remedy: what to do."""
 
     state: State
@@ -37,9 +37,9 @@ class Finding:
     remedy: str = MAKE_AGAIN
 
 
-damaged = partial(Finding, State.DAMAGED)
-stale = partial(Finding, State.STALE)
-unchecked = partial(Finding, State.UNCHECKED, remedy="")
+damaged = partial(CheckResult, State.DAMAGED)
+stale = partial(CheckResult, State.STALE)
+unchecked = partial(CheckResult, State.UNCHECKED, remedy="")
 
 
 def short(digest: object) -> str:
@@ -56,7 +56,7 @@ class Checked:
 
     kind: str
     path: str
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
 
     @property
     def state(self) -> State:

@@ -13,9 +13,9 @@ from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import shard_files
 from fedatlas.files import tree_digest
 from fedatlas.plan.build import Plan
-from fedatlas.provenance.findings import LEFTOVER, Finding, damaged, short, stale, unchecked
+from fedatlas.provenance.findings import LEFTOVER, CheckResult, damaged, short, stale, unchecked
 from fedatlas.schema.models import read_json
-from fedatlas.shards.manifests import vouched_digests
+from fedatlas.shards.manifests import verify_manifest
 from fedatlas.training.optimum import read_optimum
 
 
@@ -44,7 +44,7 @@ class Inputs:
         self._vouched: set[Path] = set()  # prepared and raw, by what was made of them
         self._damage = cache(_read_through)
 
-    def check_raw(self, raw: RawFile, file: Path) -> Iterator[Finding]:
+    def check_raw(self, raw: RawFile, file: Path) -> Iterator[CheckResult]:
         """Compare the bytes as served with the checksum of the catalogue or of the lock.
 
         A file without one, or that was unpacked, is checked by the digest that prepared data hold;
@@ -72,7 +72,7 @@ class Inputs:
         except OSError as error:
             raise FedatlasError(f"{file}: cannot be read: {error.strerror}") from error
 
-    def check_shards(self, folder: Path) -> Iterator[Finding]:
+    def check_shards(self, folder: Path) -> Iterator[CheckResult]:
         """Every silo's file against the manifest, and the manifest against the prepared data."""
         partition = self.plan.partitions.get(folder.name)
         if partition is None:
@@ -81,7 +81,7 @@ class Inputs:
         dataset, split = folder.parts[-3:-1]
         files = shard_files(folder, partition.silos)
         try:
-            digests = vouched_digests(files, dataset, split, partition)
+            digests = verify_manifest(files, dataset, split, partition)
         except FedatlasError as error:
             self.damaged.add(folder)
             remedy = "move the folder away and run snakemake again"
@@ -96,7 +96,7 @@ class Inputs:
         for source, recorded in sources.items():
             yield from self._check_source(dataset, source, recorded)
 
-    def _check_source(self, dataset: str, split: str, recorded: Any) -> Iterator[Finding]:
+    def _check_source(self, dataset: str, split: str, recorded: Any) -> Iterator[CheckResult]:
         prepared = self.results / "data" / dataset / f"{split}.parquet"
         if not prepared.exists():
             yield unchecked("prepared", f"{prepared}: is not here")
@@ -110,7 +110,7 @@ class Inputs:
             remedy = "move the folder and the prepared file away, and run snakemake again"
             yield stale("prepared", detail, remedy)
 
-    def check_prepared(self, file: Path) -> Iterator[Finding]:
+    def check_prepared(self, file: Path) -> Iterator[CheckResult]:
         """Whether it can be read, unless shards vouch for it, and was made of the raw files."""
         dataset, split = file.parent.name, file.stem
         damage = None if file in self._vouched else self._damage(file)
@@ -135,7 +135,7 @@ class Inputs:
             else:
                 yield stale("raw", f"{path.name}: {short(digest)} → {short(found)}")
 
-    def check_optimum(self, file: Path) -> Iterator[Finding]:
+    def check_optimum(self, file: Path) -> Iterator[CheckResult]:
         """Whether it can be read, is as it was written, and the configuration asks for it."""
         if read_optimum(file).digest is None:
             yield unchecked("digest", "was written by a version that kept none")

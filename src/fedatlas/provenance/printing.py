@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedatlas.plain_text import cell, say_on
-from fedatlas.provenance.difference import Comparison
+from fedatlas.provenance.difference import TraceDiff
 from fedatlas.provenance.findings import Checked, State
 
 _PIPED = 200  # columns where there is no terminal
@@ -62,7 +62,7 @@ def print_verification(files: Sequence[Checked], console: Console) -> None:
     say_on(console, f"{len(files)} checked: {len(files) - len(drift)} without drift{said}.")
 
 
-def print_comparison(found: Comparison, console: Console) -> None:
+def print_comparison(found: TraceDiff, console: Console) -> None:
     """Differing values, runs on one side only, and attributes that may explain them."""
     if found.differences:
         numbers = ("first", "second", "differing", "largest")
@@ -91,7 +91,7 @@ def print_comparison(found: Comparison, console: Console) -> None:
     say_on(console, f"{len(found.compared)} runs compared: {verdict}{others}.")
 
 
-def _print_attributes(found: Comparison, console: Console) -> None:
+def _print_attributes(found: TraceDiff, console: Console) -> None:
     """One line for each attribute that differs: its first change, of how many, in how many runs."""
     changes: dict[str, list[tuple[str, str]]] = {}
     runs: Counter[str] = Counter()
@@ -114,7 +114,7 @@ def _table(title: str, left: Sequence[str], right: Sequence[str] = ()) -> Table:
     return table
 
 
-def comparison_as_plain(found: Comparison) -> dict[str, Any]:
+def comparison_as_plain(found: TraceDiff) -> dict[str, Any]:
     """For machines; numbers that JSON lacks are texts."""
     return {
         "format": "fedatlas difference 1",

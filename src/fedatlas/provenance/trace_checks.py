@@ -11,7 +11,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.federations.setting import shard_files
 from fedatlas.files import canonical_json, text_digest
 from fedatlas.provenance.expected import compared, expected
-from fedatlas.provenance.findings import RUN_AGAIN, Finding, damaged, short, stale, unchecked
+from fedatlas.provenance.findings import RUN_AGAIN, CheckResult, damaged, short, stale, unchecked
 from fedatlas.provenance.inputs import Inputs
 from fedatlas.provenance.stored import (
     IDENTITY,
@@ -38,7 +38,7 @@ class Traces:
         self._inputs = inputs
         self._seen: dict[str, str] = {}  # identities of the traces that could be read, by name
 
-    def check_trace(self, file: Path) -> Iterator[Finding]:
+    def check_trace(self, file: Path) -> Iterator[CheckResult]:
         """Values, place, environment, configuration, code and inputs of a trace."""
         trace = read_stored(Place(file))
         recorded, found = trace.attributes.get("values_digest"), values_digest(trace.variables)
@@ -63,9 +63,9 @@ class Traces:
         if planned.optimum:
             yield from self._check_optima(trace, planned)
 
-    def _check_shards(self, trace: StoredTrace, spec: RunSpec) -> Iterator[Finding]:
+    def _check_shards(self, trace: StoredTrace, spec: RunSpec) -> Iterator[CheckResult]:
         folder = self._inputs.results / "shards" / spec.dataset / spec.split
-        trials = [spec.partition.of_trial(seed) for seed in spec.seeds]
+        trials = [spec.partition.of_seed(seed) for seed in spec.seeds]
         partitions = {partition.slug: partition for partition in trials}
         for slug in sorted(partitions):
             missing = not (folder / slug).is_dir()
@@ -87,7 +87,7 @@ class Traces:
             more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
             yield stale("shards", f"{changed[0]}{more}")
 
-    def _check_optima(self, trace: StoredTrace, spec: RunSpec) -> Iterator[Finding]:
+    def _check_optima(self, trace: StoredTrace, spec: RunSpec) -> Iterator[CheckResult]:
         folder = self._inputs.results / "optima" / spec.dataset / spec.split
         for seed in spec.seeds:
             file = spec.optimum_file(folder, seed)
@@ -101,7 +101,7 @@ class Traces:
             return
         yield from compared("optima", trace.attributes.get("optima", {}), now)
 
-    def check_atlas(self, file: Path) -> Iterator[Finding]:
+    def check_atlas(self, file: Path) -> Iterator[CheckResult]:
         """Every trace in it against its own file; the atlas's seal vouches for its bytes."""
         old = []
         for name, place in places_in(file).items():
@@ -121,7 +121,7 @@ def _identity(trace: StoredTrace) -> str:
     return text_digest(canonical_json([values_digest(trace.variables), attributes, timed]))
 
 
-def _check_environment(trace: StoredTrace) -> Iterator[Finding]:
+def _check_environment(trace: StoredTrace) -> Iterator[CheckResult]:
     recorded = dict(trace.attributes.get("versions", {}))
     if not recorded:
         yield stale("environment", "was not recorded yet", RUN_AGAIN)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from fedatlas.data.checksums import LOCK
 from fedatlas.errors import FedatlasError, NotReadNowError
-from fedatlas.plan.build import Plan, build_sound_plan
+from fedatlas.plan.build import Plan, build_valid_plan
 from fedatlas.projects import projects
-from fedatlas.provenance.findings import MAKE_AGAIN, RUN_AGAIN, Checked, Finding, State
+from fedatlas.provenance.findings import MAKE_AGAIN, RUN_AGAIN, Checked, CheckResult, State
 from fedatlas.provenance.inputs import Inputs
 from fedatlas.provenance.trace_checks import Traces
 
 #: Kind, file or folder, and what looks at it.
-Check = tuple[str, Path, Callable[[], Iterator[Finding]]]
+Check = tuple[str, Path, Callable[[], Iterator[CheckResult]]]
 
 
 def verify(
@@ -30,7 +30,7 @@ def verify(
     how many are done. mirror: where own files may have changed; by default where they were.
     Raises FedatlasError if the configuration cannot be read, or if there is nothing to check.
     """
-    plan = build_sound_plan(config, *projects())
+    plan = build_valid_plan(config, *projects())
     checks = list(_checks(results, plan, Inputs(results, lock, plan, mirror)))
     if not checks:
         raise FedatlasError(f"{results}: holds no traces, shards, data or atlas; run snakemake")
@@ -42,10 +42,10 @@ def _checked(results: Path, check: Check) -> Checked:
     try:
         findings = list(look())
     except NotReadNowError as error:
-        findings = [Finding(State.UNREADABLE, "reading", str(error), RUN_AGAIN)]
+        findings = [CheckResult(State.UNREADABLE, "reading", str(error), RUN_AGAIN)]
     except FedatlasError as error:
         detail = str(error).removeprefix(f"{file}: ")
-        findings = [Finding(State.UNREADABLE, "reading", detail, MAKE_AGAIN)]
+        findings = [CheckResult(State.UNREADABLE, "reading", detail, MAKE_AGAIN)]
     return Checked(kind, str(file.relative_to(results)), tuple(findings))
 
 

@@ -77,7 +77,7 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CaseOutcome:
     """The outcome of one case of a claim.
 
     fragile: where another target or budget gives another outcome, in words.
@@ -122,7 +122,7 @@ class ClaimTest(Model, ABC):
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """What the runs must count: by default the key `cost`, if it is stated."""
+        """What the runs must count: by default the key `cost`, if it is declared."""
         cost = getattr(self, "cost", None)
         return () if cost is None else (cost,)
 
@@ -140,7 +140,7 @@ class ClaimTest(Model, ABC):
         """Raise ValueError if the test does not fit the `Experiment` that states it."""
 
     @abstractmethod
-    def judge(self, results: Any) -> Iterator[Finding]:
+    def judge(self, results: Any) -> Iterator[CaseOutcome]:
         """Findings, one per case, from the `fedatlas.evaluation.results.Results`."""
 
     @classmethod

@@ -64,8 +64,8 @@ def check_device(device: str) -> None:
 
 def check_command(arguments: Sequence[str]) -> None:
     """Refuse a command of Snakemake with two options --config: it heeds the last one only."""
-    stated = [each for each in arguments if re.match(r"(--config$|--config=|-C)", each)]
-    if len(stated) > 1:
+    declared = [each for each in arguments if re.match(r"(--config$|--config=|-C)", each)]
+    if len(declared) > 1:
         raise FedatlasError(
             "--config stands twice, and Snakemake heeds only the last: put all values behind one, "
             "such as --config device=cpu mirror=/data/raw"

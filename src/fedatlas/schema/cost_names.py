@@ -157,17 +157,17 @@ def _in_units(value: float, unit: str) -> str:
 
 def link_latencies(cost: str) -> LinkLatencies | None:
     """Those of a cost latency(t) or latency(t_hub_client, t_hub_hub); None of any other cost."""
-    stated = _LATENCY.fullmatch(cost)
-    if stated is None:
+    declared = _LATENCY.fullmatch(cost)
+    if declared is None:
         return None
-    hub_client = float(stated[1])
-    return LinkLatencies(hub_client, hub_client if stated[2] is None else float(stated[2]))
+    hub_client = float(declared[1])
+    return LinkLatencies(hub_client, hub_client if declared[2] is None else float(declared[2]))
 
 
 def declared_network(cost: str) -> DeclaredNetwork | None:
     """That of a cost network(latency=…, bandwidth=…, gradient=…); None of any other cost."""
-    stated = _NETWORK.fullmatch(cost)
-    return None if stated is None else DeclaredNetwork(*map(float, stated.groups()))
+    declared = _NETWORK.fullmatch(cost)
+    return None if declared is None else DeclaredNetwork(*map(float, declared.groups()))
 
 
 def known_cost(cost: str) -> str:

@@ -57,7 +57,7 @@ class Covered(Model):
         if self.ran in (*AS_THE_PAPER, "smaller", "other") and not (self.size and self.experiments):
             raise ValueError(f"'ran: {self.ran}' wants 'experiments' and 'size'")
         if self.ran == "ours" and not self.experiments:
-            raise ValueError("'ran: ours' wants 'experiments', those that test what is stated")
+            raise ValueError("'ran: ours' wants 'experiments', those that test what is declared")
         return self
 
     @property

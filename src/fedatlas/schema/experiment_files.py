@@ -39,8 +39,8 @@ _OF_RUNS = (
 PROJECT = "project"
 
 
-class Stated(NamedTuple):
-    """Where an experiment is stated, its content, and which of its keys are another experiment's.
+class Declared(NamedTuple):
+    """Where an experiment is declared, its content, and which of its keys are another experiment's.
 
     inherited: key → the experiment that states it, by `like`.
     """
@@ -104,62 +104,62 @@ def files_below(folders: Iterable[Path], *suffixes: str) -> list[Path]:
 
 def load_experiments(*folders: Path) -> dict[str, Experiment]:
     """All experiments by name, `<group>-<name>`; FedatlasError names file, key and value."""
-    experiments, faults = load_sound_experiments(*folders)
+    experiments, faults = load_valid_experiments(*folders)
     faults.raise_first()
     return experiments
 
 
-def load_sound_experiments(*folders: Path) -> tuple[dict[str, Experiment], Faults]:
+def load_valid_experiments(*folders: Path) -> tuple[dict[str, Experiment], Faults]:
     """The experiments that can be read, and what is wrong with the others."""
     experiments = {}
     contents, faults = read_sound_experiments(*folders)
     for name, (where, content, inherited) in contents.items():
         with faults.of(name), inheriting(inherited):
-            experiments[name] = validated(Experiment, content, where).stated_in(where)
+            experiments[name] = validated(Experiment, content, where).declared_in(where)
     return experiments, faults
 
 
-def read_experiments(*folders: Path) -> dict[str, Stated]:
-    """By name, where each experiment is stated and its content: expanded, but not yet validated."""
+def read_experiments(*folders: Path) -> dict[str, Declared]:
+    """By name, where each experiment is given and its content: expanded, but not yet validated."""
     contents, faults = read_sound_experiments(*folders)
     faults.raise_first()
     return contents
 
 
-def read_sound_experiments(*folders: Path) -> tuple[dict[str, Stated], Faults]:
+def read_sound_experiments(*folders: Path) -> tuple[dict[str, Declared], Faults]:
     """As `read_experiments`, of those that can be read, and what is wrong with the others."""
-    stated: dict[str, Stated] = {}
+    declared: dict[str, Declared] = {}
     faults = Faults()
     for path in files_below(folders, "yaml", "yml"):
         group = PROJECT if path.parent in folders else path.parent.name
         with faults.of(_names_in(path, group)):
             for name, one in _read_file(path, group).items():
                 with faults.of(name):
-                    if name in stated:
+                    if name in declared:
                         raise FedatlasError(
-                            f"{one.where}: '{name}' is stated in {stated[name].where}, too"
+                            f"{one.where}: '{name}' is declared in {declared[name].where}, too"
                         )
-                    stated[name] = one
-    if not stated and not faults:
+                    declared[name] = one
+    if not declared and not faults:
         where = " and ".join(map(str, folders))
         raise FedatlasError(f"{where}: no experiment is there (expected <group>/<name>.yaml)")
     for fault in faults:
-        stated.pop(fault.name, None)
+        declared.pop(fault.name, None)
     # In the order that files of their own would have, whichever file states them.
-    contents = {name: stated[name] for name in sorted(stated, key=lambda name: f"{name}.yaml")}
-    complete: dict[str, Stated] = {}
+    contents = {name: declared[name] for name in sorted(declared, key=lambda name: f"{name}.yaml")}
+    complete: dict[str, Declared] = {}
     for name in contents:
         with faults.of(name):
             complete[name] = _complete(name, contents, faults)
-    found: dict[str, Stated] = {}
+    found: dict[str, Declared] = {}
     for name, (where, content, inherited) in complete.items():
         with faults.of(name):
             with_runs = _with_runs(where, content, complete, faults)
-            found[name] = Stated(where, _with_network(where, with_runs, complete), inherited)
+            found[name] = Declared(where, _with_network(where, with_runs, complete), inherited)
     return found, faults
 
 
-def _read_file(path: Path, group: str) -> dict[str, Stated]:
+def _read_file(path: Path, group: str) -> dict[str, Declared]:
     content = read_yaml(path)
     if not isinstance(content, dict):
         raise FedatlasError(f"{path}: must be a mapping of keys to values")
@@ -172,7 +172,7 @@ def _read_file(path: Path, group: str) -> dict[str, Stated]:
             )
         name = f"{group}-{stem}"
         where = f"{path} ({name})" if "lists" in content else str(path)
-        found[name] = Stated(where, _with_tables(expanded, path.parent))
+        found[name] = Declared(where, _with_tables(expanded, path.parent))
     return found
 
 
@@ -191,15 +191,17 @@ def _names_in(path: Path, group: str) -> str:
     """Of the experiments in a file that may not be readable; see `Fault`."""
     name = path.stem
     with suppress(OSError, UnicodeDecodeError):
-        stated = re.search(r"^name:[ \t]*([^#\n]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
-        if stated is not None:
-            name = re.sub(r"\{[^{}]*\}", "*", stated[1].strip().strip("'\""))
+        declared = re.search(
+            r"^name:[ \t]*([^#\n]+)", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        if declared is not None:
+            name = re.sub(r"\{[^{}]*\}", "*", declared[1].strip().strip("'\""))
     return f"{group}-{name}"
 
 
 def _complete(
-    name: str, contents: Mapping[str, Stated], faults: Faults, passed: tuple[str, ...] = ()
-) -> Stated:
+    name: str, contents: Mapping[str, Declared], faults: Faults, passed: tuple[str, ...] = ()
+) -> Declared:
     """With what it takes over from the experiment that it is `like`."""
     where, content, _ = contents[name]
     model = content.get("like")
@@ -209,16 +211,16 @@ def _complete(
         raise FedatlasError(
             f"{where}: key 'like': '{model}' is no other experiment{faults.why(model)}"
         )
-    stated = {key: value for key, value in content.items() if key != "like"}
+    declared = {key: value for key, value in content.items() if key != "like"}
     _, taken, owners = _complete(model, contents, faults, (*passed, name))
-    if "runs_of" in stated:
+    if "runs_of" in declared:
         taken = {key: value for key, value in taken.items() if key not in _OF_RUNS}
-    inherited = {key: owners.get(key, model) for key in taken if key not in stated}
-    return Stated(where, taken | stated, inherited)
+    inherited = {key: owners.get(key, model) for key in taken if key not in declared}
+    return Declared(where, taken | declared, inherited)
 
 
 def _with_network(
-    where: str, content: dict[str, Any], contents: Mapping[str, Stated]
+    where: str, content: dict[str, Any], contents: Mapping[str, Declared]
 ) -> dict[str, Any]:
     """The content with the network of another experiment, where it names one in place of it."""
     other = content.get("network")
@@ -233,7 +235,7 @@ def _with_network(
 
 
 def _with_runs(
-    where: str, content: dict[str, Any], contents: Mapping[str, Stated], faults: Faults
+    where: str, content: dict[str, Any], contents: Mapping[str, Declared], faults: Faults
 ) -> dict[str, Any]:
     """The content with what decides the runs, which may be another experiment's."""
     other = content.get("runs_of")
@@ -241,9 +243,9 @@ def _with_runs(
         if "only" in content:
             raise FedatlasError(f"{where}: key 'only': belongs to 'runs_of'; remove it")
         return content
-    stated = [key for key in _OF_RUNS if key in content]
-    if stated:
-        raise FedatlasError(f"{where}: key '{stated[0]}': is that of '{other}' ('runs_of')")
+    declared = [key for key in _OF_RUNS if key in content]
+    if declared:
+        raise FedatlasError(f"{where}: key '{declared[0]}': is that of '{other}' ('runs_of')")
     known = isinstance(other, str) and other in contents
     if not known or "runs_of" in contents[other].content:
         raise FedatlasError(

@@ -112,7 +112,7 @@ class Experiment(Model):
         """The file that states it, as errors name it."""
         return self._where
 
-    def stated_in(self, where: str) -> Self:
+    def declared_in(self, where: str) -> Self:
         """The same, with the file that states it."""
         self._where = where
         return self
@@ -141,7 +141,7 @@ class Experiment(Model):
     def network_of(self, run: str) -> NetworkModel | None:
         """Speeds of parties and links of a run over parties; None of any other run.
 
-        None, too, of parties that are processes, if nothing is stated: nothing is added to their
+        None, too, of parties that are processes, if nothing is declared: nothing is added to their
         times.
         """
         if self.partition_of(run).kind != "vertical":
@@ -163,23 +163,25 @@ class Experiment(Model):
 
     def chooses(self, run: str) -> bool:
         """Whether a run has several points, of which one is chosen here."""
-        stated = self.runs[run]
-        return stated.tuned_in is None and any(len(values) > 1 for values in stated.grid.values())
+        declared = self.runs[run]
+        return declared.tuned_in is None and any(
+            len(values) > 1 for values in declared.grid.values()
+        )
 
     @model_validator(mode="after")
     def _keys_suit_each_other(self) -> Self:
         vertical = "vertical" in {self.partition_of(run).kind for run in self.runs}
         if self.network is not None and not vertical:
             raise ValueError(f"'network' belongs to vertical partitions; {self.remedy('network')}")
-        for run, stated in self.runs.items():
+        for run, declared in self.runs.items():
             partition = self.partition_of(run)
             if not isinstance(partition, VerticalPartition):
-                if stated.backend == "processes":
+                if declared.backend == "processes":
                     raise ValueError(
                         f"runs.{run}: 'backend: processes' belongs to vertical partitions; remove "
                         "it"
                     )
-                if stated.network is not None:
+                if declared.network is not None:
                     raise ValueError(
                         f"runs.{run}: 'network' belongs to vertical partitions; remove it"
                     )
@@ -191,7 +193,7 @@ class Experiment(Model):
                     f"runs.{run}: straggler_party: {place} is none of its {partition.parties} "
                     "parties, counted from 0"
                 )
-            if stated.backend == "processes" and network.varies:
+            if declared.backend == "processes" and network.varies:
                 raise ValueError(
                     f"runs.{run}: 'backend: processes' adds times that are constant: its network "
                     "states no 'compute', 'drift' or 'cores'"
@@ -234,20 +236,20 @@ class Experiment(Model):
     @model_validator(mode="after")
     def _runs_record_and_vary_as_meant(self) -> Self:
         longest: dict[str, tuple[int, str]] = {}
-        for run, stated in self.runs.items():
+        for run, declared in self.runs.items():
             spacing, rounds = self.record_every_of(run), self.rounds_of(run)
             every = min(spacing.values()) if isinstance(spacing, dict) else spacing
             if every > rounds:
-                own = stated.record_every is not None or stated.rounds is not None
+                own = declared.record_every is not None or declared.rounds is not None
                 raise ValueError(
                     f"{f'runs.{run}.' if own else ''}record_every: {every} is more than the "
                     f"{rounds} rounds, so that only the start and the end would be recorded; lower "
                     f"it, or state {rounds} if that is meant"
                 )
-            for key, values in stated.grid.items():
+            for key, values in declared.grid.items():
                 longest[key] = max(longest.get(key, (0, "")), (len(values), run))
-        for run, stated in self.runs.items():
-            for key, values in stated.grid.items():
+        for run, declared in self.runs.items():
+            for key, values in declared.grid.items():
                 most, other = longest[key]
                 if len(values) == 1 < most:
                     raise ValueError(
@@ -308,8 +310,8 @@ class Experiment(Model):
         """Raise ValueError before training if the experiment lacks what the claim is judged by."""
         for key in claim.test.needs:
             if not getattr(self, key):
-                stated = "trained: true" if key == "trained" else key
-                raise ValueError(f"claim '{claim.id}': kind {claim.test.kind} needs '{stated}'")
+                declared = "trained: true" if key == "trained" else key
+                raise ValueError(f"claim '{claim.id}': kind {claim.test.kind} needs '{declared}'")
         try:
             claim.test.check(self)
         except ValueError as error:
@@ -323,9 +325,9 @@ class Experiment(Model):
                 f"{self.selection.measurement}: kind sensitivity needs the same measurement"
             )
         name = figure.hyper_parameter
-        for run, stated in self.runs.items():
+        for run, declared in self.runs.items():
             # A mapping within a run's values, or another experiment, may hold it, too.
-            known = name in (*stated.hyper_parameters, *stated.grid) or stated.tuned_in
+            known = name in (*declared.hyper_parameters, *declared.grid) or declared.tuned_in
             if not known and name != EFFECTIVE_STEP_SIZE and "." not in str(name):
                 raise ValueError(f"the figure's hyper_parameter: run '{run}' states no '{name}'")
 

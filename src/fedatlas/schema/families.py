@@ -56,10 +56,10 @@ def expand(content: Mapping[str, Any], stem: str, where: str) -> dict[str, dict[
     """
     if "lists" not in content:
         return {stem: dict(content)}
-    stated = _lists(content["lists"], where)
-    _check_all_used(content, stated, where)
+    declared = _lists(content["lists"], where)
+    _check_all_used(content, declared, where)
     rest = {key: value for key, value in content.items() if key not in ("lists", "name")}
-    top = _Expansion(stated, where)
+    top = _Expansion(declared, where)
     experiments: dict[str, dict[str, Any]] = {}
     name = content.get("name", stem)
     if not isinstance(name, str):
@@ -71,12 +71,12 @@ def expand(content: Mapping[str, Any], stem: str, where: str) -> dict[str, dict[
         place = f"{where} ({expanded})"
         # Lists may differ between a file's experiments.
         own = {
-            of: {bound[of]: stated[of][bound[of]]} if of in bound else items
+            of: {bound[of]: declared[of][bound[of]]} if of in bound else items
             for of, items in content["lists"].items()
         }
         filled = top.values(own, bound, "lists")
         lists = _lists({of: filled.get(of, []) for of in own}, place)
-        experiments[expanded] = _Expansion(lists, place, stated).values(rest, bound, "")
+        experiments[expanded] = _Expansion(lists, place, declared).values(rest, bound, "")
     return experiments
 
 
@@ -172,16 +172,16 @@ def _mentions(value: Any) -> Iterator[Any]:
 class _Expansion:
     """One pass over a file, for one of its experiments.
 
-    stated: the lists as the file states them; `lists` may hold only some of their items.
+    declared: the lists as the file states them; `lists` may hold only some of their items.
     """
 
-    def __init__(self, lists: Lists, where: str, stated: Lists | None = None) -> None:
+    def __init__(self, lists: Lists, where: str, declared: Lists | None = None) -> None:
         self.lists = lists
         self.where = where
         self._fields = {
             name: {
                 field
-                for fields in (*items.values(), *(stated or lists)[name].values())
+                for fields in (*items.values(), *(declared or lists)[name].values())
                 for field in fields
             }
             for name, items in lists.items()
@@ -204,9 +204,9 @@ class _Expansion:
             (name,) = value
             raise self._error(key, f'{{{name}}} without quotes is a mapping; write "{{{name}}}"')
         found: dict[Any, Any] = {}
-        for stated, of in value.items():
-            for inner in self.repeats(stated, bound, key):
-                name = stated if _is_plain(stated) else self.text(stated, inner, key)
+        for declared, of in value.items():
+            for inner in self.repeats(declared, bound, key):
+                name = declared if _is_plain(declared) else self.text(declared, inner, key)
                 within = f"{key}.{name}" if key else str(name)
                 if name in found:
                     raise self._error(within, "stands twice once its name is filled in")
@@ -241,7 +241,7 @@ class _Expansion:
     def repeats(self, name: Any, bound: Bound, key: str) -> Iterable[Bound]:
         """One binding for each combination of the unbound lists that a name mentions.
 
-        The list that is stated first varies slowest.
+        The list that is declared first varies slowest.
         """
         if _is_plain(name):
             return (bound,)

@@ -44,7 +44,7 @@ class Figure(Model):
     groups: label → runs by rising number of parties or clients. target: value to which the cost is
         taken. cost: of which there is less by the speed-up.
     pairs: run → the run with which its time is compared, on the same network.
-    outlined: where a sentence is stated to hold, on maps of ratios and of exponents: first runs of
+    outlined: where a sentence is given to hold, on maps of ratios and of exponents: first runs of
         pairs.
     published: run → the number that the paper prints.
     hyper_parameter: on the x axis; `effective_step_size` is each method's own.

@@ -34,13 +34,13 @@ class EdgeList(Model):
     ) -> tuple[tuple[int, int, float], ...]:
         if not edges:
             raise ValueError("lists no edge; state [sender, receiver, weight] of each")
-        stated: set[tuple[int, int]] = set()
+        declared: set[tuple[int, int]] = set()
         for sender, receiver, _ in edges:
             if sender == receiver:
                 raise ValueError(f"agent {sender} sends to itself; remove that edge")
-            if (sender, receiver) in stated:
+            if (sender, receiver) in declared:
                 raise ValueError(f"the edge from {sender} to {receiver} stands twice; keep one")
-            stated.add((sender, receiver))
+            declared.add((sender, receiver))
         return tuple(sorted(edges))
 
 

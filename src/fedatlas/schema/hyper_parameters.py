@@ -15,13 +15,13 @@ def flat(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def at_point(stated: Mapping[str, Any], point: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The stated hyper-parameters together with those of a grid point, whose names may be dotted.
+def at_point(declared: Mapping[str, Any], point: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The declared hyper-parameters together with those of a grid point, whose names may be dotted.
 
     where: the run, as errors name it. FedatlasError if a dotted name lies in no mapping, or is
-    stated already.
+    declared already.
     """
-    values = dict(stated)
+    values = dict(declared)
     for name, value in point.items():
         outer, dot, inner = name.partition(".")
         if not dot:

@@ -46,10 +46,10 @@ class _UniqueKeyLoader(_SafeLoader):
     """Safe, and strict: YAML would silently ignore all but the last of equal keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        # `<<` takes over another mapping's keys, which may be stated anew.
-        stated = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        # `<<` takes over another mapping's keys, which may be declared anew.
+        declared = [key for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
         seen: dict[Any, int] = {}
-        for key_node in stated:
+        for key_node in declared:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable):
                 break  # refused by what builds the mapping

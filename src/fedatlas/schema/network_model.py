@@ -94,7 +94,7 @@ class MeasuredTimes(Model):
         if not isinstance(value, dict) or "file" not in value:
             return value
         if "times" in value:
-            raise ValueError("'times' and 'file' are both stated; state one")
+            raise ValueError("'times' and 'file' are both declared; state one")
         rest = {key: of for key, of in value.items() if key != "file"}
         return rest | {"times": times_in(Path(str(value["file"])))}
 

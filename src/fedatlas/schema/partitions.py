@@ -112,7 +112,7 @@ class _Partition(Model):
         """The split of the data set that is kept for testing, if it is a whole split."""
         return self.test if isinstance(self.test, str) else None
 
-    def of_trial(self, seed: int) -> Self:
+    def of_seed(self, seed: int) -> Self:
         """The partition of one trial: with the trial's seed, unless all trials share one."""
         return self if self.seed is not None else self.model_copy(update={"seed": seed})
 
@@ -211,8 +211,8 @@ class HorizontalPartition(_ClientPartition):
         thins = self.binary is not None and self.binary.thins
         return self.assignment != "consecutive" or isinstance(self.test, float) or thins
 
-    def of_trial(self, seed: int) -> Self:
-        return super().of_trial(seed) if self._is_random else self
+    def of_seed(self, seed: int) -> Self:
+        return super().of_seed(seed) if self._is_random else self
 
     @property
     def slug(self) -> str:
@@ -264,9 +264,9 @@ class VerticalPartition(_Partition):
         """How many ways there are to choose the active parties."""
         return math.comb(self.parties, self.active)
 
-    def of_trial(self, seed: int) -> Self:
+    def of_seed(self, seed: int) -> Self:
         """With the trial's seed, unless all share one, and with the trial's label holders."""
-        own = super().of_trial(seed)
+        own = super().of_seed(seed)
         if own.label_holders != "every_choice":
             return own
         return own.model_copy(update={"label_holders": seed % self.choices})

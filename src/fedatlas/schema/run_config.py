@@ -17,7 +17,7 @@ class RunConfig(Model):
 
     title: in figures; the method's own by default.
     grid: hyper-parameter → values; all combinations are run.
-    tuned_in: an experiment that chooses, for its run of the same name, what is not stated. With a
+    tuned_in: an experiment that chooses, for its run of the same name, what is not declared. With a
         grid, it does so for every point of it.
     backend: of parties with columns: `simulated`, or `processes`, see docs/parties.md. To the times
         that processes need those of the network are added; without a network nothing is.

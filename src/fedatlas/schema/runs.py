@@ -37,7 +37,7 @@ class RunSpec(Model):
     network, backend: of vertical runs. graphs: of runs without a server.
     tuning_seeds: the seeds on which a point of the run is chosen; no verdict looks at them.
     optimum: whether sub-optimality is measured, which needs f*.
-    tuned_in: experiment whose run of the same name gives the hyper-parameters that are not stated.
+    tuned_in: experiment whose run of the same name gives the hyper-parameters that are not given.
     """
 
     paper: str
@@ -81,7 +81,7 @@ class RunSpec(Model):
         """
         if not self.optimum:
             return None
-        rows = pooled_rows(self.partition.of_trial(seed)).rows_slug
+        rows = pooled_rows(self.partition.of_seed(seed)).rows_slug
         return folder / rows / f"{self.objective.slug}.json"
 
     @property
@@ -102,7 +102,7 @@ class RunSpec(Model):
         """What a seed's numbers depend on, besides the contents of its shards and the code."""
         names = {"paper", "experiment", "run", "point", "dataset", "split", "tuned_in"}
         kept = self.model_dump(mode="json", exclude={*names, "seeds", "tuning_seeds"})
-        return kept | {"seed": seed, "partition": self.partition.of_trial(seed).slug}
+        return kept | {"seed": seed, "partition": self.partition.of_seed(seed).slug}
 
     @property
     def code(self) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ class RunSpec(Model):
     def tuned(self, selection: Any) -> "RunSpec":
         """With the hyper-parameters that another experiment's selection record chose.
 
-        The best of the points that agree with what is stated here, as far as it was varied there.
+        The best of the points that agree with what is declared here, as far as it was varied there.
         """
         try:
             entry = selection["runs"][self.run]

@@ -23,15 +23,15 @@ def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
     )
 
 
-def agreeing(candidates: Sequence[Candidate], stated: Mapping[str, Any]) -> list[Candidate]:
-    """Those that have the stated values, as far as candidates differ in them."""
+def agreeing(candidates: Sequence[Candidate], declared: Mapping[str, Any]) -> list[Candidate]:
+    """Those that have the declared values, as far as candidates differ in them."""
     tried = [flat(one["hyper_parameters"]) for one in candidates]
 
     def varies(key: str) -> bool:
         with_it = [own[key] for own in tried if key in own]
         return len(with_it) not in (0, len(tried)) or any(one != with_it[0] for one in with_it)
 
-    wanted = {key: value for key, value in flat(stated).items() if varies(key)}
+    wanted = {key: value for key, value in flat(declared).items() if varies(key)}
     return [
         one for one, own in zip(candidates, tried, strict=True) if wanted.items() <= own.items()
     ]

@@ -36,7 +36,7 @@ class Landscape(Model):
 
 
 class BudgetStudy(Model):
-    """What privacy budgets depend on besides hyper-parameters and graphs, stated without any data.
+    """What privacy budgets depend on besides hyper-parameters and graphs, given without any data.
 
     samples: D, of each agent. dimension: d, of the model. last_horizon: budgets of whole runs are
     computed for every horizon up to it. without: accountings that are left out, by name; claims and

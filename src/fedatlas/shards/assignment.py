@@ -61,7 +61,7 @@ def feature_blocks(spec: VerticalPartition, features: int) -> list[np.ndarray]:
     Blocks do not depend on who holds labels; their order does: active parties come first. The last
     column is that of `intercept`, if there is one: it goes to the first party. Raises FedatlasError
     when there are more parties than other features, or for every choice of label holders at once:
-    `VerticalPartition.of_trial` gives one.
+    `VerticalPartition.of_seed` gives one.
     """
     own = features - spec.intercept
     if spec.parties > own:

@@ -10,7 +10,7 @@ from fedatlas.schema.models import read_json, validated
 from fedatlas.schema.partitions import Partition
 
 
-def vouched_digests(
+def verify_manifest(
     files: Sequence[Path], dataset: str, split: str, partition: Partition
 ) -> list[str]:
     """The digests of a partition's shard files, which must be those that its manifest names.

@@ -23,7 +23,7 @@ from fedatlas.data.parquet import (
 )
 from fedatlas.data.scaling import constant_columns
 from fedatlas.data.tables import from_table, to_table, with_ones
-from fedatlas.errors import FedatlasError, named
+from fedatlas.errors import FedatlasError, error_context
 from fedatlas.files import canonical_json, file_digest, write_atomically
 from fedatlas.schema.partitions import Partition
 
@@ -90,7 +90,7 @@ def write_shards(
     # By name: shards of one kind do not depend on the code of the others.
     cut = import_module(f"fedatlas.shards.{spec.kind}").cut
     constant = constant_columns(metadata.get("standardised"), metadata.get("feature_names"))
-    with named(prepared):
+    with error_context(prepared):
         if spec.intercept:
             table, test_table, metadata = _with_intercept(table, test_table, metadata)
         cuts = cut(spec, table, test_table, metadata)

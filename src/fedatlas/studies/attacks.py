@@ -23,7 +23,7 @@ from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.federations.decentralised.network import GraphCounters, Links
-from fedatlas.privacy.accountants import Exposure
+from fedatlas.privacy.accountants import PrivacyContext
 from fedatlas.privacy.sensitivity import smooth_lemma_2
 
 _DECIMALS = 9  # of likelihood ratios
@@ -45,18 +45,21 @@ class Attack(NamedTuple):
 
 
 def claimed_epsilon(
-    algorithm: DpGradientTracking, exposure: Exposure, iterations: int, smoothness: float
+    algorithm: DpGradientTracking,
+    context: PrivacyContext,
+    iterations: int,
+    smoothness: float,
 ) -> dict[str, float]:
     """ε of the run by accounting, as in `DecentralisedAlgorithm.budgets`.
 
     Of the literal form, too, what Lemmas 2 and 3 would be with the gradients' dependence on states.
     smoothness: L of every sample's gradient.
     """
-    budgets = algorithm.budgets(exposure, iterations)
+    budgets = algorithm.budgets(context, iterations)
     if algorithm.form == "literal":
         budgets["Lemmas 2 and 3, with the curvature"] = algorithm.budget_by(
             partial(smooth_lemma_2, smoothness=smoothness),
-            *(exposure, iterations, algorithm.gradient_bound),
+            *(context, iterations, algorithm.gradient_bound),
         )
     return {name: budget.final[0] for name, budget in budgets.items()}
 
@@ -83,7 +86,7 @@ def attack(
     """
     if not algorithm.scheme.tracker_noise(algorithm.horizon).min() > 0:
         raise FedatlasError("privacy_audit: without noise there is nothing to attack: state some")
-    exposure = Exposure(samples, 1, states, trackers)
+    context = PrivacyContext(samples, 1, states, trackers)
     provable = algorithm.form == "provable"
     drawn = algorithm.scheme.steps(algorithm.horizon).samples
     if not provable and drawn != samples:
@@ -103,7 +106,7 @@ def attack(
         evidence = training.of_fresh_samples if provable else training.of_replays
         # Rounding errors also distinguish the data sets, but they are not under attack.
         ratios.append(evidence(tape, worlds).round(_DECIMALS))
-    claimed = claimed_epsilon(algorithm, exposure, iterations, abs(curvature))
+    claimed = claimed_epsilon(algorithm, context, iterations, abs(curvature))
     return Attack(claimed, *_lower_bound(ratios[0], ratios[1], confidence))
 
 

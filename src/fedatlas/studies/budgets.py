@@ -13,7 +13,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budgets import FORMAT
 from fedatlas.federations.decentralised.algorithm import DecentralisedAlgorithm
 from fedatlas.federations.decentralised.network import graph_weights
-from fedatlas.privacy.accountants import Budget, Exposure
+from fedatlas.privacy.accountants import Budget, PrivacyContext
 from fedatlas.privacy.conditions import Condition
 from fedatlas.privacy.schemes import S1, S2
 from fedatlas.schema.runs import RunSpec
@@ -41,13 +41,13 @@ def compute_budgets(specs: Sequence[RunSpec], study: BudgetStudy) -> xr.Dataset:
     unknown = Budget(*np.full((2, study.last_horizon), np.nan))
     cases: list[dict[str, Any]] = []
     for spec in specs:
-        algorithm, exposure = _private(spec, study)
+        algorithm, context = _private(spec, study)
         kept = {
             name: budget
-            for name, budget in algorithm.budgets(exposure, spec.rounds).items()
+            for name, budget in algorithm.budgets(context, spec.rounds).items()
             if name not in study.without
         }
-        by_horizon = algorithm.budgets_by_horizon(exposure, study.last_horizon)
+        by_horizon = algorithm.budgets_by_horizon(context, study.last_horizon)
         drift = _drift(spec)
         for place, (accounting, budget) in enumerate(kept.items()):
             final = by_horizon.get(accounting, unknown)
@@ -103,8 +103,8 @@ def tabulate_conditions(specs: Sequence[RunSpec], study: BudgetStudy) -> list[di
     """
     rows: list[dict[str, object]] = []
     for spec in specs:
-        algorithm, exposure = _private(spec, study)
-        rows += [{"run": spec.run, **asdict(found)} for found in algorithm.conditions(exposure)]
+        algorithm, context = _private(spec, study)
+        rows += [{"run": spec.run, **asdict(found)} for found in algorithm.conditions(context)]
         drift = _drift(spec)[-1]
         if np.isfinite(drift):
             known = {"run": spec.run, "name": _DRIFT, "value": drift, "source": "ours"}
@@ -140,8 +140,8 @@ def _floor(algorithm: DecentralisedAlgorithm, accounting: str, last: int) -> np.
     return np.asarray(drawn / (whole + 1))
 
 
-def _private(spec: RunSpec, study: BudgetStudy) -> tuple[DecentralisedAlgorithm, Exposure]:
+def _private(spec: RunSpec, study: BudgetStudy) -> tuple[DecentralisedAlgorithm, PrivacyContext]:
     """A run's method, and the sizes and graphs on which its budget depends."""
     algorithm = build_algorithm(spec)
     assert isinstance(algorithm, DecentralisedAlgorithm)  # as the run has graphs
-    return algorithm, Exposure(study.samples, study.dimension, *graph_weights(spec))
+    return algorithm, PrivacyContext(study.samples, study.dimension, *graph_weights(spec))

@@ -138,7 +138,7 @@ def _listed(parties: Sequence[int]) -> str:
 
 
 @dataclass(frozen=True)
-class Finding:
+class AttackResult:
     """One attack: who learns what, how well, and whether the paper's claim survives it.
 
     assumes: what the attacker knows besides what it is sent; by the paper, passive parties do not
@@ -162,7 +162,7 @@ def find_leaks(
     margins_trained: np.ndarray,
     parties: int,
     active: int,
-) -> list[Finding]:
+) -> list[AttackResult]:
     """Every attack on a model; FedatlasError for fewer than 2 parties."""
     loss = objective.loss
     trained = derivatives(loss, margins_trained, labels)
@@ -173,11 +173,11 @@ def find_leaks(
     return [*findings, *map(_collusion_finding, collusion_table(parties, active))]
 
 
-def _sign_finding(sent: np.ndarray, labels: np.ndarray) -> Finding:
+def _sign_finding(sent: np.ndarray, labels: np.ndarray) -> AttackResult:
     sides, told = _sides(labels), labels_from_sign(sent, labels)
     binary = _are_signs(labels)
     usual = max(float(np.mean(sides == 1)), float(np.mean(sides == -1)))
-    return Finding(
+    return AttackResult(
         attack="the sign of ϑ, at the optimum",
         who="any passive party",
         learns="labels" if binary else "whether a label lies above the mean",
@@ -189,10 +189,10 @@ def _sign_finding(sent: np.ndarray, labels: np.ndarray) -> Finding:
     )
 
 
-def _score_finding(sent: np.ndarray, margins: np.ndarray) -> Finding:
+def _score_finding(sent: np.ndarray, margins: np.ndarray) -> AttackResult:
     errors = np.abs(scores_from_derivative(sent) - margins)
     finite = errors[np.isfinite(errors)]
-    return Finding(
+    return AttackResult(
         attack="the size of ϑ, at the optimum",
         who="any passive party",
         learns="the margin w·x of every sample, to which all parties contribute",
@@ -205,10 +205,10 @@ def _score_finding(sent: np.ndarray, margins: np.ndarray) -> Finding:
     )
 
 
-def _snapshot_finding(loss: Loss, sent: np.ndarray, labels: np.ndarray) -> Finding:
+def _snapshot_finding(loss: Loss, sent: np.ndarray, labels: np.ndarray) -> AttackResult:
     recovery = labels_from_first_snapshot(loss, sent, labels)
     either = " (y or 2/y if some exceed √2 in size)" if loss is Loss.ROBUST else ""
-    return Finding(
+    return AttackResult(
         attack="ϑ of all samples at the start, sent by SVRG and SAGA",
         who="any passive party",
         learns=f"labels{either}",
@@ -220,9 +220,9 @@ def _snapshot_finding(loss: Loss, sent: np.ndarray, labels: np.ndarray) -> Findi
     )
 
 
-def _collusion_finding(table: Groups) -> Finding:
+def _collusion_finding(table: Groups) -> AttackResult:
     alone = table.size == 1
-    return Finding(
+    return AttackResult(
         attack="what was seen of a secure sum",
         who="one party alone" if alone else f"{table.size} colluding parties",
         learns="another party's share w_ℓ·x_ℓ" + (f" ({table.example})" if table.unmasking else ""),

@@ -15,7 +15,7 @@ from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.claims.audit_stands import REFUTED
 from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.federations.decentralised.network import graph_weights
-from fedatlas.privacy.accountants import Exposure
+from fedatlas.privacy.accountants import PrivacyContext
 from fedatlas.privacy.adjacent_runs import (
     ChangedAgent,
     lowest_curvature_of_remark_4,
@@ -118,8 +118,8 @@ class _Audit:
         self, case: str, spent: float, smoothness: float, curvature: float | None
     ) -> Iterator[PairRow]:
         """curvature: that of a quadratic loss."""
-        exposure = Exposure(self._samples, 1, *self._graphs)
-        claims = claimed_epsilon(self._algorithm, exposure, self._spec.rounds, smoothness)
+        context = PrivacyContext(self._samples, 1, *self._graphs)
+        claims = claimed_epsilon(self._algorithm, context, self._spec.rounds, smoothness)
         found = self._attack(curvature)
         for accounting, claimed in claims.items():
             # The one accounting that knows the curvature changes with it.

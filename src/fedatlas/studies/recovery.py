@@ -35,7 +35,7 @@ from fedatlas.federations.vertical.ring import Ring
 from fedatlas.schema.network_model import RealMasks, RingMasks
 from fedatlas.schema.objectives import Loss
 from fedatlas.studies.histories import History, SmallProblem, first_slopes, recover, train
-from fedatlas.studies.leaks import Finding, labels_at_zero
+from fedatlas.studies.leaks import AttackResult, labels_at_zero
 
 MaskLaw: TypeAlias = RealMasks | RingMasks
 #: Laws of masks that are compared, by their names in tables.
@@ -230,7 +230,7 @@ def _seen(
     )
 
 
-def summarised(rows: list[Row]) -> list[Finding]:
+def summarised(rows: list[Row]) -> list[AttackResult]:
     """The longest histories as findings of the audit, with real masks where masks matter."""
     last = {(row.sees, row.masks, row.order, row.features): row for row in rows}
     real, ring, _ = LAWS
@@ -291,9 +291,9 @@ def summarised(rows: list[Row]) -> list[Finding]:
 
 def _finding(
     attack: str, row: Row, learns: str, assumes: str, of: str, value: float | None, claim: str
-) -> Finding:
+) -> AttackResult:
     assert value is not None
-    return Finding(
+    return AttackResult(
         attack=attack,
         who=row.who,
         learns=learns,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedatlas.algorithms import build_algorithm
-from fedatlas.errors import FedatlasError, named
+from fedatlas.errors import FedatlasError, error_context
 from fedatlas.evaluation.costs import Trace, column, specification
 from fedatlas.evaluation.theory_table import (
     QUANTITIES,
@@ -45,12 +45,12 @@ def tabulate_theory(
     for points in traces.values():
         for trace in points.values():
             spec = RunSpec.model_validate(specification(trace))
-            partition = spec.partition.of_trial(spec.seeds[0])
+            partition = spec.partition.of_seed(spec.seeds[0])
             if not isinstance(spec.objective, LinearObjective | PolyakObjective | AucObjective):
                 raise FedatlasError(
                     f"{spec.name}: theorems are about linear models and known functions only"
                 )
-            with named(spec.name):
+            with error_context(spec.name):
                 folder = shards / spec.dataset / spec.split / partition.slug
                 if isinstance(spec.objective, PolyakObjective):
                     constants: AnyConstants = _of_agents(spec, folder)

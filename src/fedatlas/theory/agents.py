@@ -1,4 +1,4 @@
-"""The constants that DP-GT's theorems are stated in, of agents on a function that is known."""
+"""The constants that DP-GT's theorems are declared in, of agents on a function that is known."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The constants of a federated problem that theorems are stated in."""
+"""The constants of a federated problem that theorems are declared in."""
 
 from dataclasses import dataclass
 from functools import singledispatch

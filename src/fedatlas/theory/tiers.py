@@ -1,4 +1,4 @@
-"""The constants of a tiered problem that TDCD's Theorem 1 is stated in."""
+"""The constants of a tiered problem that TDCD's Theorem 1 is declared in."""
 
 from dataclasses import dataclass
 from math import sqrt

@@ -202,7 +202,7 @@ def theorem_2(method: Vfb2Svrg, constants: PartyConstants, course: Course) -> li
         rate = analysis.rate(min(method.step_size, largest_step(analysis.allows)))
         needed = log(0.25) / log1p(-rate) if rate > 0 else inf
         enough = analysis.inner >= needed
-        stated = theorem(
+        declared = theorem(
             "Theorem 2",
             analysis,
             method.step_size,
@@ -216,7 +216,7 @@ def theorem_2(method: Vfb2Svrg, constants: PartyConstants, course: Course) -> li
             note=_NOTES["Theorem 2"] if printed else _NEAR,
         )
         # A loop shrinks the error to three quarters only if it is long enough.
-        found.append(stated if enough or not printed else replace(stated, bound=None))
+        found.append(declared if enough or not printed else replace(declared, bound=None))
     return found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fedatlas.errors import FedatlasError
-from fedatlas.extensions import place_told
+from fedatlas.extensions import describe_place
 
 # What the training loop notes of errors within a seed, before its number.
 _NOTE = "seed "
@@ -26,7 +26,7 @@ def naming_run(run: str) -> Iterator[None]:
         told = str(error).removeprefix(f"{run}: ")
         raise FedatlasError(f"{_place(run, error)}: {told}") from error
     except Exception as error:
-        told = place_told(error) or f"{type(error).__name__}: {error}".removesuffix(": ")
+        told = describe_place(error) or f"{type(error).__name__}: {error}".removesuffix(": ")
         raise RunFailedError(f"{_place(run, error)}: {told}") from error
 
 

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from fedatlas.algorithms import build_algorithm
 from fedatlas.errors import FedatlasError
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.setting import Privacy, Setting, Trial, open_setting
+from fedatlas.federations.setting import FederationContext, Privacy, SeedRun, open_context
 from fedatlas.files import canonical_json, require_writable
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.runs import RunSpec
@@ -56,12 +56,15 @@ def train(
     checkpoints are kept; then SIGTERM and SIGINT wait until one is written.
     """
     require_writable(output)
-    setting, best = open_setting(spec, shards, device), read_optima(spec, optima)
+    setting, best = open_context(spec, shards, device), read_optima(spec, optima)
     return train_in(setting, spec, best, seed_files(setting, spec, best, seeds), output)
 
 
 def seed_files(
-    setting: Setting, spec: RunSpec, optima: Mapping[int, float], policy: SeedPolicy | None
+    setting: FederationContext,
+    spec: RunSpec,
+    optima: Mapping[int, float],
+    policy: SeedPolicy | None,
 ) -> SeedFiles:
     """The results that the seeds of a run have, and where the others will be.
 
@@ -71,7 +74,11 @@ def seed_files(
 
 
 def train_in(
-    setting: Setting, spec: RunSpec, optima: Mapping[int, float], files: SeedFiles, output: Path
+    setting: FederationContext,
+    spec: RunSpec,
+    optima: Mapping[int, float],
+    files: SeedFiles,
+    output: Path,
 ) -> xr.Dataset:
     """Train the seeds that have no result in `files`, in an open setting; write the trace."""
     algorithm = build_algorithm(spec)
@@ -92,7 +99,7 @@ def train_in(
 
 
 def _write(
-    setting: Setting,
+    setting: FederationContext,
     spec: RunSpec,
     optima: Mapping[int, float],
     algorithm: Algorithm,
@@ -202,7 +209,7 @@ class _Run:
         self,
         spec: RunSpec,
         algorithm: Algorithm,
-        setting: Setting,
+        setting: FederationContext,
         optima: Mapping[int, float],
         files: SeedFiles,
     ) -> None:
@@ -218,7 +225,7 @@ class _Run:
         made: dict[str, Any] = {
             "device": setting.device,
             "versions": versions(setting) | setting.accelerator,
-            "warnings": self._warm_up(setting.trial(missing[0]), missing[0]),
+            "warnings": self._warm_up(setting.seed_run(missing[0]), missing[0]),
         }
         progress = _Progress(self.spec.name, self.spec.rounds * len(missing))
         for number, seed in enumerate(missing):
@@ -247,7 +254,7 @@ class _Run:
             self.files.save(seed, result)
         progress.close()
 
-    def _warm_up(self, trial: Trial, seed: int) -> list[str]:
+    def _warm_up(self, trial: SeedRun, seed: int) -> list[str]:
         """Two rounds that do not count: loading compiled code is not the method's time.
 
         Gives warnings of steps above the theorems' bounds. trial: is used up.
@@ -285,7 +292,7 @@ class _Run:
 
     def _start(self, seed: int) -> str:
         """A digest of all that a seed begins with, but for random numbers."""
-        x0, engine = self.setting.trial(seed).x0, self.setting.engine
+        x0, engine = self.setting.seed_run(seed).x0, self.setting.engine
         arrays = {str(place): engine.numpy(array) for place, array in enumerate(_arrays(x0))}
         shards, optimum = self.setting.shard_digests[seed], self.optima.get(seed)
         return content_digest(canonical_json([shards, optimum]), arrays)
@@ -294,7 +301,7 @@ class _Run:
         self, seed: int, result: SeedResult, resumed: Position | None, progress: _Progress
     ) -> None:
         """Train all rounds of a seed, or those after a position; its result grows."""
-        trial = self.setting.trial(seed)
+        trial = self.setting.seed_run(seed)
         problem, network = trial.problem, trial.network
         random = self.setting.random(seed)
         state = self.algorithm.start(problem, network, trial.x0)
@@ -347,7 +354,7 @@ class _Run:
         seed: int,
         record: int,
         result: SeedResult,
-        trial: Trial,
+        trial: SeedRun,
         point: Any,
         wall_time: float,
     ) -> bool:

@@ -28,7 +28,7 @@ OF_PARTIES = ("dominated_updates", "barrier", "full_pass", "distribute", "settle
 _NOT_FOR_METHODS = ("client_gradients", "measure", "test_quality", "counting")
 
 
-class Finding(FedatlasError):
+class ContractViolation(FedatlasError):
     """What a method does that it must not, and what to do."""
 
 
@@ -90,10 +90,10 @@ class Observation:
         self._counted = dict(vars(self.counters))
 
     def check_counters(self) -> None:
-        """A Finding if counters have changed since the last call ended."""
+        """A ContractViolation if counters have changed since the last call ended."""
         for name, value in vars(self.counters).items():
             if value != self._counted[name]:
-                raise Finding(
+                raise ContractViolation(
                     f"changes the counter '{name}' itself: remove that; problem and network count"
                 )
 
@@ -143,13 +143,13 @@ class Observation:
         if bare == "gather":
             self._check_rows(name, given)
         if bare == "send" and options.get("message_bytes", 1) <= 0:
-            raise Finding(
+            raise ContractViolation(
                 f"{name} is told that a row takes {options['message_bytes']} bytes: state what its "
                 "numbers take, or leave it out"
             )
         state: Any = given[0] if bare in OF_PARTIES and given else None
         if self._blocks is not None and hasattr(state, "queues") and state.x is not self._blocks:
-            raise Finding(
+            raise ContractViolation(
                 f"network.{bare} is given a state whose blocks `x` are not those that the network "
                 "returned: only parties change their blocks, by the method's `rule`"
             )
@@ -169,7 +169,7 @@ class Observation:
         for array in given:
             if len(array.shape) < 2 or array.shape[:1] != rows:
                 every = "as many of every array" if self.workers is None else f"{len(self.workers)}"
-                raise Finding(
+                raise ContractViolation(
                     f"{name} is given an array of shape {tuple(array.shape)}: give the rows "
                     f"(clients, …) that clients send, {every}, and take sums and means of what it "
                     "returns; one number of each client is a column, losses[:, None]"
@@ -185,9 +185,11 @@ class _Observed:
     def __getattr__(self, name: str) -> Any:
         called = f"{self._name}.{name}"
         if name.startswith("_"):
-            raise Finding(f"uses {called}, which is private: ask what docs/adding/method.md lists")
+            raise ContractViolation(
+                f"uses {called}, which is private: ask what docs/adding/method.md lists"
+            )
         if name in _NOT_FOR_METHODS:
-            raise Finding(
+            raise ContractViolation(
                 f"uses {called}, which is not counted: ask what docs/adding/method.md lists"
             )
         value = getattr(self._target, name)
@@ -198,7 +200,9 @@ class _Observed:
         return partial(self._observation.call, called, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise Finding(f"sets {self._name}.{name}: keep what lasts in the state, which is returned")
+        raise ContractViolation(
+            f"sets {self._name}.{name}: keep what lasts in the state, which is returned"
+        )
 
 
 def _bare(value: Any) -> Any:

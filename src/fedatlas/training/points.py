@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedatlas.arithmetic.out_of_memory import memory_explained
-from fedatlas.federations.setting import open_setting
+from fedatlas.federations.setting import open_context
 from fedatlas.files import canonical_json, require_writable
 from fedatlas.schema.models import read_json
 from fedatlas.schema.runs import RunSpec
@@ -56,7 +56,7 @@ def train_points(
             # What ran out of memory is a run's own: later ones must not start from it.
             if setting is None or opened != shared or setting.engine.memory is not None:
                 setting = None  # before the next is read: memory holds one
-                setting, opened = open_setting(spec, results / "shards" / split, device), shared
+                setting, opened = open_context(spec, results / "shards" / split, device), shared
             best = read_optima(spec, results / "optima" / split)
             files = seed_files(setting, spec, best, SeedPolicy(seeds, checkpoint_every))
             if files.missing:

@@ -40,7 +40,7 @@ from fedatlas.arithmetic.client_rows import ClientRows
 from fedatlas.errors import FedatlasError
 from fedatlas.extensions import relative_path
 from fedatlas.federations.decentralised.network import graph_weights
-from fedatlas.federations.setting import Setting
+from fedatlas.federations.setting import FederationContext
 from fedatlas.files import canonical_json, text_digest, write_text
 from fedatlas.plan.closure import code_digest
 from fedatlas.schema.runs import RunSpec
@@ -49,7 +49,7 @@ from fedatlas.training.observation import (
     INWARDS,
     OUTWARDS,
     Carried,
-    Finding,
+    ContractViolation,
     NotComparable,
     Observation,
     flat,
@@ -104,7 +104,7 @@ def rehearse(spec: RunSpec, shards: Path) -> str:
     try:
         with np.errstate(all="ignore"), TemporaryDirectory() as folder:
             _Rehearsal(TinyFederation(spec, shards), Path(folder)).check()
-    except Finding as finding:
+    except ContractViolation as finding:
         raise FedatlasError(f"{_file_of(spec.algorithm)}: {finding}") from None
     except Exception as error:
         told = f"could not be rehearsed: {type(error).__name__}: {error}"
@@ -135,17 +135,17 @@ class _Rehearsal:
         self._federation, self._folder = federation, folder
         self._spec = federation.spec
         self._method = build_algorithm(self._spec)
-        self._opened: dict[bytes, Setting] = {}
+        self._opened: dict[bytes, FederationContext] = {}
         few = _ROUNDS_OVER_SILOS if self._spec.federation == "tiered" else _ROUNDS
         self._rounds = min(few, self._spec.rounds)
 
     def check(self) -> None:
-        """Raise a Finding for the first promise that is broken."""
+        """Raise a ContractViolation for the first promise that is broken."""
         first = self._played(watched=True)
         again = self._played(resumed=True)
         same = all(map(_alike, first.points, again.points)) and first.counted == again.counted
         if not same:
-            raise Finding(
+            raise ContractViolation(
                 "two rehearsals under one seed differ, the second of which went on from a "
                 "checkpoint after each round: keep all that lasts in the state that `round` "
                 "returns, and draw by `random` alone"
@@ -177,7 +177,7 @@ class _Rehearsal:
             if not _alike(mine, now):
                 whose = "an agent's model" if on_graphs else "the server's model"
                 by = "network.states.send" if on_graphs else "network.gather"
-                raise Finding(
+                raise ContractViolation(
                     f"after round {number} {whose} depends on samples of others in a way that the "
                     f"network did not carry: compute it from what {by} returns, not from what was "
                     "given to it"
@@ -191,7 +191,7 @@ class _Rehearsal:
         for number, (mine, now) in enumerate(zip(first.points, other.points, strict=True)):
             reached = reached | (linked @ reached > 0)
             if not _alike([of[~reached] for of in mine], [of[~reached] for of in now]):
-                raise Finding(
+                raise ContractViolation(
                     f"after round {number} an agent's model depends on an agent from which no edge "
                     "leads to it: weigh what was sent by network.states.weights, .in_laplacian or "
                     ".out_laplacian"
@@ -207,7 +207,7 @@ class _Rehearsal:
             both = zip(first.carried, other.carried, strict=True)
             changed.append([_changed(mine, now) for mine, now in both if mine.by == "gather"])
         if any((one & two).any() for one, two in zip(*changed, strict=True)):
-            raise Finding(
+            raise ContractViolation(
                 "a row that a client sends depends on other clients' samples: compute means and "
                 "sums from what network.gather returns, and use `rows[clients]` of these clients "
                 "alone"
@@ -217,14 +217,14 @@ class _Rehearsal:
         other = self._played(answers=first.carried, answered=OUTWARDS, shaken=True)
         for mine, now in zip(first.carried, other.carried, strict=True):
             if mine.by == "gather" and not _alike(mine.given, now.given):
-                raise Finding(
+                raise ContractViolation(
                     "what clients send depends on the server's state in a way that the network "
                     "did not carry: compute from what network.broadcast returns"
                 )
 
     def _check_clocks(self, first: _Played) -> None:
         if first.seen.behind and self._method.asynchronous is None:
-            raise Finding(
+            raise ContractViolation(
                 "clients compute that the latest broadcast did not reach: write `asynchronous: "
                 "ClassVar[bool] = True` if clients do not wait for each other, whose time "
                 "network(…) does not know, or `= False` if a round waits for all its clients"
@@ -254,7 +254,7 @@ class _Rehearsal:
             folder = self._folder / str(len(self._opened))
             self._opened[key] = self._federation.opened(folder, others)
         setting, method = self._opened[key], self._method
-        trial, engine = setting.trial(0), setting.engine
+        trial, engine = setting.seed_run(0), setting.engine
         workers = getattr(trial.problem, "workers", None)
         seen = Observation(
             trial.counters, engine.numpy, workers, answers or (), answered, shaken, not resumed
@@ -299,9 +299,9 @@ class _Rehearsal:
             raise NotComparable
         if watched:
             if not any(seen.called[name] for name in needed):
-                raise Finding(f"in {len(points)} rounds {missing}")
+                raise ContractViolation(f"in {len(points)} rounds {missing}")
             if trial.counters.gradient_evaluations and not trial.counters.iteration:
-                raise Finding(
+                raise ContractViolation(
                     "gradients are counted, and no step: call problem.step_done() after each "
                     "sequential step"
                 )
@@ -312,11 +312,11 @@ def _check_kinds(state: Any) -> None:
     """A state is immutable, and a checkpoint can keep it."""
     kind: Any = type(state)
     if is_dataclass(state) and not kind.__dataclass_params__.frozen:
-        raise Finding(f"{kind.__name__} can be changed: write @dataclass(frozen=True)")
+        raise ContractViolation(f"{kind.__name__} can be changed: write @dataclass(frozen=True)")
     for name, value in _parts(state):
         known = value is None or isinstance(value, int | float | ClientRows)
         if not known and not _is_array(value):
-            raise Finding(
+            raise ContractViolation(
                 f"the state's {name} is a {type(value).__name__}, which no checkpoint keeps: use "
                 "arrays, problem.client_zeros(), numbers, None, and tuples or frozen dataclasses "
                 "of these"
@@ -327,7 +327,7 @@ def _check_untouched(before: dict[str, Any], copies: dict[str, np.ndarray], to_n
     """A round has left the arrays of its state as they were."""
     for name, array in before.items():
         if not np.array_equal(to_numpy(array), copies[name], equal_nan=True):
-            raise Finding(
+            raise ContractViolation(
                 f"round changes the state's {name} in place: return a new array, as by "
                 f"{name} + …, in a new state"
             )
@@ -350,7 +350,7 @@ def _check_numbers(
     if bad:
         sent = next((call.by for call in carried if any(map(_has_nan, call.given))), None)
         already = f"what is given to {sent} is NaN already" if sent else "what was sent is not NaN"
-        raise Finding(
+        raise ContractViolation(
             f"the first round makes {' and '.join(bad)} NaN, from a finite start on small samples, "
             f"and {already}: look for a division by zero, the root or logarithm of a negative "
             "number, or far too large a step"

@@ -20,7 +20,7 @@ import numpy as np
 import threadpoolctl
 
 from fedatlas.federations.algorithm import Algorithm
-from fedatlas.federations.setting import Setting
+from fedatlas.federations.setting import FederationContext
 from fedatlas.files import canonical_json, require_writable, text_digest
 from fedatlas.interruption import Interruption
 from fedatlas.schema.runs import RunSpec
@@ -85,7 +85,7 @@ def trace_identity(
     }
 
 
-def versions(setting: Setting) -> dict[str, str]:
+def versions(setting: FederationContext) -> dict[str, str]:
     """Versions of Python, the platform and the libraries that compute."""
     names = ["fedatlas", "numpy", "numba", "scipy", "pyarrow", "xarray"]
     if setting.uses_torch:
@@ -101,7 +101,7 @@ def versions(setting: Setting) -> dict[str, str]:
 _version = cache(version)  # searched for among all that is installed
 
 
-def environment(setting: Setting) -> dict[str, str]:
+def environment(setting: FederationContext) -> dict[str, str]:
     """What a resumed seed must share with its first attempt, besides its identity.
 
     Not the model of the processor or GPU: a preempted run may go on elsewhere.
@@ -127,7 +127,7 @@ class SeedFiles:
     def __init__(
         self,
         policy: SeedPolicy | None,
-        setting: Setting,
+        setting: FederationContext,
         spec: RunSpec,
         algorithm: Algorithm,
         code: str,

@@ -16,7 +16,7 @@ from fedatlas.arithmetic.samples import Samples
 from fedatlas.data.parquet import METADATA_KEY
 from fedatlas.data.tables import to_table
 from fedatlas.federations.client_shards import client_sizes
-from fedatlas.federations.setting import Setting, open_setting, shard_files
+from fedatlas.federations.setting import FederationContext, open_context, shard_files
 from fedatlas.files import canonical_json
 from fedatlas.schema.objectives import LinearObjective, NetworkObjective
 from fedatlas.schema.partitions import AXES, TieredPartition, VerticalPartition
@@ -42,7 +42,7 @@ class TinyFederation:
             self._rows = max(_ROWS_OF_PARTIES, rounds)
             changes |= {"standardise": False, "seed": 0}
         else:
-            folder = shards / partition.of_trial(spec.seeds[0]).slug
+            folder = shards / partition.of_seed(spec.seeds[0]).slug
             sizes = client_sizes(shard_files(folder, partition.silos)[0])
             self.clients, each = len(sizes), max(1, int(sizes.min()))
             if spec.federation == "horizontal":  # a hundred thousand would take seconds to write
@@ -71,7 +71,7 @@ class TinyFederation:
             }
         )
 
-    def opened(self, folder: Path, others: np.ndarray) -> Setting:
+    def opened(self, folder: Path, others: np.ndarray) -> FederationContext:
         """The federation on the CPU.
 
         folder: to write shards to. others: (clients,), who have other features than usual.
@@ -89,12 +89,12 @@ class TinyFederation:
         prepared = folder / "prepared.parquet"
         own = {METADATA_KEY: canonical_json(metadata)}
         pq.write_table(to_table(samples, shape).replace_schema_metadata(own), prepared)
-        partition = self.spec.partition.of_trial(0)
+        partition = self.spec.partition.of_seed(0)
         target = folder / partition.slug
         target.mkdir()
         files = shard_files(target, partition.silos)
         write_shards(prepared, partition, files, target / "manifest.json")
-        return open_setting(self.spec, folder, "cpu")
+        return open_context(self.spec, folder, "cpu")
 
     def _samples(self, others: np.ndarray) -> tuple[Samples, tuple[int, ...] | None]:
         """The samples, and the shape of one if networks take them."""

@@ -1,7 +1,7 @@
-"""Made data: noise ξ of known law, a number for each sample, whose mean in every block is stated.
+"""Made data: noise ξ of known law, a number for each sample, whose mean in every block is declared.
 
 Rows are dealt to as many consecutive blocks as there are means. The draws of a block are centred,
-so that its mean is the stated one to rounding. For functions whose noise is part of their
+so that its mean is the declared one to rounding. For functions whose noise is part of their
 definition, such as those of DP-GT's Remark 4.
 """
 

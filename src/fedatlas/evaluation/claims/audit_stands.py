@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 from fedatlas.evaluation.comma_separated import read_rows
 from fedatlas.evaluation.comparison import CONFIDENCE
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import Finding, RunTest
+from fedatlas.schema.claims import CaseOutcome, RunTest
 
 #: Columns of the table of pairs, which `studies.lemma_3` writes.
 COLUMNS = (
@@ -44,7 +44,7 @@ class AuditStandsTest(RunTest):
 
     kind: Literal["audit_stands"]
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         rows = results.study(results.attacks, "attacks")
         own = [row for row in rows if row["run"] == self.run]
         for case in dict.fromkeys(row["case"] for row in own):
@@ -64,9 +64,9 @@ class AuditStandsTest(RunTest):
                 + _attacked(first)
             )
             if first["verdict"] == REFUTED:
-                yield Finding(case, "contradicted", evidence)
+                yield CaseOutcome(case, "contradicted", evidence)
             else:
-                yield Finding(case, "not testable", f"{evidence}; a pair can only refute")
+                yield CaseOutcome(case, "not testable", f"{evidence}; a pair can only refute")
 
 
 def _known(row: Mapping[str, str]) -> str:

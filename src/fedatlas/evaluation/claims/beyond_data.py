@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import ClaimTest, Finding
+from fedatlas.schema.claims import CaseOutcome, ClaimTest
 
 
 class BeyondDataTest(ClaimTest):
@@ -20,5 +20,5 @@ class BeyondDataTest(ClaimTest):
     def runs(self) -> tuple[str, ...]:
         return ()
 
-    def judge(self, results: Results) -> Iterator[Finding]:
-        yield Finding("", "not testable", self.reason)
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
+        yield CaseOutcome("", "not testable", self.reason)

@@ -7,7 +7,7 @@ from pydantic import Field, PositiveInt
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.budgets import BudgetTest
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import Finding, RunTest
+from fedatlas.schema.claims import CaseOutcome, RunTest
 
 
 class BudgetFallsTest(BudgetTest, RunTest):
@@ -24,7 +24,7 @@ class BudgetFallsTest(BudgetTest, RunTest):
         default=True, description="whether samples are whole numbers, as they are in a run"
     )
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         case = self.cases(results, self.run)[0]
         variable = "final_epsilon" if self.floor else "unfloored_epsilon"
         horizons, epsilon = case["horizon"].to_numpy(), case[variable].to_numpy()
@@ -42,4 +42,4 @@ class BudgetFallsTest(BudgetTest, RunTest):
         )
         if len(rises):
             evidence += f", last at K = {rises[-1]}"
-        yield Finding("", "contradicted" if len(rises) else "reproduced", evidence)
+        yield CaseOutcome("", "contradicted" if len(rises) else "reproduced", evidence)

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from fedatlas.evaluation.budgets import BudgetTest
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.shared_costs import common_delta, delta_told, why_no_common_delta
-from fedatlas.schema.claims import Finding, Outcome
+from fedatlas.evaluation.shared_costs import common_delta, format_delta, why_no_common_delta
+from fedatlas.schema.claims import CaseOutcome, Outcome
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,7 +33,7 @@ class BudgetOrderTest(BudgetTest):
     def runs(self) -> tuple[str, ...]:
         return (self.smaller, *self.than)
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         ours = _totals(self.cases(results, self.smaller))
         for rival in self.than:
             theirs = _totals(self.cases(results, rival))
@@ -49,15 +49,15 @@ class BudgetOrderTest(BudgetTest):
             if delta is None:
                 outcome, evidence = "not testable", f"{evidence}; {why_no_common_delta(deltas)}"
             elif delta:
-                evidence += f"; both{delta_told(delta)}"
-            yield Finding(f"than {rival}" if len(self.than) > 1 else "", outcome, evidence)
+                evidence += f"; both{format_delta(delta)}"
+            yield CaseOutcome(f"than {rival}" if len(self.than) > 1 else "", outcome, evidence)
 
     def _resting_on(self, results: Results, *runs: str) -> str:
-        """The assumptions of the runs' budgets, stated once if they are the same."""
-        stated = {run: str(self.cases(results, run)[0]["statement"].item()) for run in runs}
-        if len(set(stated.values())) == 1:
-            return f"; each {stated[runs[0]]}"
-        return "".join(f"; {run} {statement}" for run, statement in stated.items())
+        """The assumptions of the runs' budgets, declared once if they are the same."""
+        declared = {run: str(self.cases(results, run)[0]["statement"].item()) for run in runs}
+        if len(set(declared.values())) == 1:
+            return f"; each {declared[runs[0]]}"
+        return "".join(f"; {run} {statement}" for run, statement in declared.items())
 
 
 def _delta(case: xr.Dataset) -> np.ndarray:

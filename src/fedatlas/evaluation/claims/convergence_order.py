@@ -4,11 +4,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fedatlas.evaluation.costs import Trace, column
-from fedatlas.evaluation.evidence import counts, effect_told, number
+from fedatlas.evaluation.evidence import counts, format_effect, number
 from fedatlas.evaluation.levels import diverged, smallest
 from fedatlas.evaluation.relations import ComparisonTest
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import Finding, RunTest
+from fedatlas.schema.claims import CaseOutcome, RunTest
 
 #: Where spans end: below, sub-optimality nears the accuracy of the optimum.
 CONVERGED = 1e-9
@@ -51,11 +51,11 @@ class ConvergenceOrderTest(ComparisonTest, RunTest):
     def counted(self) -> tuple[str, ...]:
         return ("update_epoch",)
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         (trace,) = results.selected(self.run)
         yield from results.with_tuning([self._finding(results, trace)], self.run)
 
-    def _finding(self, results: Results, trace: Trace) -> Finding:
+    def _finding(self, results: Results, trace: Trace) -> CaseOutcome:
         by_seed = fits(trace)
         falling = [fit for fit in by_seed if fit is not None and fit.decades > 0]
         fewest = min((fit.records for fit in falling), default=FEWEST_RECORDS)
@@ -64,14 +64,14 @@ class ConvergenceOrderTest(ComparisonTest, RunTest):
                 f"{self.run}: a span of {fewest} records, {FEWEST_RECORDS} are needed; record more "
                 "often"
             )
-            return Finding("", "not testable", reason)
+            return CaseOutcome("", "not testable", reason)
         decades = float(np.median([fit.decades for fit in falling])) if falling else np.inf
         if decades < FEWEST_DECADES:
             reason = (
                 f"{self.run}: it falls by {decades:.2g} decades; {FEWEST_DECADES:g} or more tell "
                 "the two apart"
             )
-            return Finding("", "not testable", reason)
+            return CaseOutcome("", "not testable", reason)
         towards = 1 if self.order == "linear" else -1
         gaps = np.array(
             [
@@ -79,14 +79,14 @@ class ConvergenceOrderTest(ComparisonTest, RunTest):
                 for fit in by_seed
             ]
         )
-        outcome, effect = results.compare(gaps, self.aim, self.unit, [trace], "suboptimality")
+        outcome, effect = results.compare(gaps, self.criterion, self.unit, [trace], "suboptimality")
         told = _told(falling) if falling else "no seed falls"
         ours, other = ("exponential", "power law")[::towards]
         evidence = (
             f"{self.run}: {told}; the {ours} leaves "
-            f"{effect_told(effect, f'residual of the {other}', '', '')}; {counts(effect)}"
+            f"{format_effect(effect, f'residual of the {other}', '', '')}; {counts(effect)}"
         )
-        return Finding("", outcome, evidence, effect)
+        return CaseOutcome("", outcome, evidence, effect)
 
 
 class Fit(NamedTuple):

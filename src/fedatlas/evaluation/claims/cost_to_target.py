@@ -20,10 +20,10 @@ from fedatlas.evaluation.shared_costs import (
     EPSILON,
     common_delta,
     delta_to_reach,
-    delta_told,
+    format_delta,
     why_no_common_delta,
 )
-from fedatlas.schema.claims import Finding
+from fedatlas.schema.claims import CaseOutcome
 from fedatlas.schema.measurements import check_target
 
 
@@ -45,7 +45,7 @@ class CostToTargetTest(RelationTest):
         check_target(self, self.measurement, self.target)
         return self
 
-    def judged(self, results: Results, first: Trace, second: Trace) -> Finding:
+    def judged(self, results: Results, first: Trace, second: Trace) -> CaseOutcome:
         traces = [first, second]
         target = log_target(self.measurement, self.target)
         again = {
@@ -54,7 +54,7 @@ class CostToTargetTest(RelationTest):
         }
         return judged_again(self._to(results, traces, target), again)
 
-    def _to(self, results: Results, traces: Sequence[Trace], target: float) -> Finding:
+    def _to(self, results: Results, traces: Sequence[Trace], target: float) -> CaseOutcome:
         found = [
             crossings(trace, self.measurement, self.cost, target, stays=self.stays)
             for trace in traces
@@ -64,17 +64,19 @@ class CostToTargetTest(RelationTest):
         for run, trace, crossing in zip(self.runs, traces, found, strict=True):
             at_once = np.isneginf(crossing.cost).any()
             if at_once and starts_there(trace, self.measurement, target):
-                return Finding("", "not testable", f"{subject}: {run} starts there")
+                return CaseOutcome("", "not testable", f"{subject}: {run} starts there")
         if all(np.isposinf(crossing.cost).all() for crossing in found):
-            return Finding("", "not testable", f"{subject}: neither run arrives")
+            return CaseOutcome("", "not testable", f"{subject}: neither run arrives")
         if self.cost == EPSILON:
             deltas = [delta_to_reach(trace, self.measurement, target) for trace in traces]
             if why := why_no_common_delta(list(zip(self.runs, deltas, strict=True))):
-                return Finding("", "not testable", f"{subject}: {why}")
-            subject += delta_told(common_delta(deltas))
+                return CaseOutcome("", "not testable", f"{subject}: {why}")
+            subject += format_delta(common_delta(deltas))
         for run, crossing in zip(self.runs, found, strict=True):
             if np.isneginf(crossing.cost).any():
-                return Finding("", "not testable", f"{subject}: {run} gets there at a cost of 0")
+                return CaseOutcome(
+                    "", "not testable", f"{subject}: {run} gets there at a cost of 0"
+                )
         finding = self.compared(
             results,
             traces,
@@ -85,4 +87,4 @@ class CostToTargetTest(RelationTest):
         )
         first, second = found
         gaps = advantages(first.after, second.before), advantages(first.before, second.after)
-        return as_far_as_resolved(results, finding, traces, gaps, self.aim)
+        return as_far_as_resolved(results, finding, traces, gaps, self.criterion)

@@ -5,7 +5,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fedatlas.evaluation.budgets import BudgetTest
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import Finding, RunTest
+from fedatlas.schema.claims import CaseOutcome, RunTest
 
 
 class DeltaReachesOneTest(BudgetTest, RunTest):
@@ -24,7 +24,7 @@ class DeltaReachesOneTest(BudgetTest, RunTest):
         default=None, description="what of the run was fitted to this claim: then it is not judged"
     )
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         found, agrees = [], []
         for case in self.cases(results, self.run):
             delta = case["delta"].dropna("iteration").to_numpy()
@@ -34,6 +34,6 @@ class DeltaReachesOneTest(BudgetTest, RunTest):
             found.append(f"{end} ({case['accounting'].item()})")
         evidence = f"{self.run}: δ = 1 {', '.join(found)}; claimed {self.after}"
         if self.fitted:
-            yield Finding("", "not testable", f"{evidence}; {self.fitted}")
+            yield CaseOutcome("", "not testable", f"{evidence}; {self.fitted}")
         else:
-            yield Finding("", "reproduced" if agrees[0] else "contradicted", evidence)
+            yield CaseOutcome("", "reproduced" if agrees[0] else "contradicted", evidence)

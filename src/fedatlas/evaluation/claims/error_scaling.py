@@ -12,7 +12,7 @@ from fedatlas.evaluation.relations import SHARES, check_pairs, judged_again
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.slopes import BoundTest, Line, Lines, rising, slopes_of
 from fedatlas.evaluation.theory_table import running_means
-from fedatlas.schema.claims import Finding
+from fedatlas.schema.claims import CaseOutcome
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.measurements import MEASUREMENTS, Level
 
@@ -67,7 +67,7 @@ class ErrorScalingTest(Lines, BoundTest):
         if known != sorted(set(known)):
             raise ValueError(f"{self.size} of series must rise; they are {known}")
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         traces = results.selected(*self.series)
         again = {
             words: partial(self._of, results, [until(trace, share) for trace in traces])
@@ -87,7 +87,7 @@ class ErrorScalingTest(Lines, BoundTest):
             expected=self.power,
         )
 
-    def _of(self, results: Results, traces: Sequence[Trace]) -> Finding:
+    def _of(self, results: Results, traces: Sequence[Trace]) -> CaseOutcome:
         check_pairs(traces)
         sizes, errors = self._sizes(traces), self._logarithms(traces)
         of = f"mean square of {self.measurement}" if self.averaged else self.measurement
@@ -97,12 +97,12 @@ class ErrorScalingTest(Lines, BoundTest):
         )
         gaps = self.power - slopes_of(sizes, errors)
         if not np.isfinite(gaps).any():
-            return Finding("", "not testable", f"{of}: {told}; no seed ended in all runs")
-        outcome, effect = results.compare(gaps, self.aim, self.unit, traces, self.measurement)
+            return CaseOutcome("", "not testable", f"{of}: {told}; no seed ended in all runs")
+        outcome, effect = results.compare(gaps, self.criterion, self.unit, traces, self.measurement)
         slope, low, high = (self.power - one for one in (effect.estimate, effect.high, effect.low))
         evidence = f"{of}: {told}; slope {plain(slope)} ({plain(low)} to {plain(high)}), "
         evidence += f"at most {self.power:g} claimed; {counts(effect)}"
-        return Finding("", outcome, evidence, effect)
+        return CaseOutcome("", outcome, evidence, effect)
 
     def _sizes(self, traces: Sequence[Trace]) -> np.ndarray:
         return rising(traces, [self._size_of(trace) for trace in traces], self.size)
@@ -120,9 +120,9 @@ class ErrorScalingTest(Lines, BoundTest):
         return np.where(diverged(trace), np.inf, errors)
 
     def _size_of(self, trace: Trace) -> int:
-        stated = specification(trace)
+        declared = specification(trace)
         size = _size(
-            self.size, stated["partition"], stated["hyper_parameters"], int(stated["rounds"])
+            self.size, declared["partition"], declared["hyper_parameters"], int(declared["rounds"])
         )
         assert size is not None  # as checked before training
         return size
@@ -136,5 +136,5 @@ def _size(
         return rounds
     if size == "silos":
         return int(np.prod(list(partition["cut"].values()))) if "cut" in partition else None
-    stated = hyper_parameters.get(size) if size == "local_steps" else partition.get(size)
-    return stated if isinstance(stated, int) else None
+    declared = hyper_parameters.get(size) if size == "local_steps" else partition.get(size)
+    return declared if isinstance(declared, int) else None

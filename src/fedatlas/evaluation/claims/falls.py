@@ -14,7 +14,7 @@ from fedatlas.evaluation.relations import (
     starting_losses,
 )
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import Finding, RunTest
+from fedatlas.schema.claims import CaseOutcome, RunTest
 from fedatlas.schema.measurements import Level
 
 
@@ -28,7 +28,7 @@ class FallsTest(ComparisonTest, RunTest):
     measurement: Level = "objective"
     smallest_effect: PositiveFloat
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         (trace,) = results.selected(self.run)
         again = {
             words: partial(self._over, results, until(trace, share))
@@ -37,7 +37,7 @@ class FallsTest(ComparisonTest, RunTest):
         finding = judged_again(self._over(results, trace), again)
         yield from results.with_tuning([finding], self.run)
 
-    def _over(self, results: Results, trace: Trace) -> Finding:
+    def _over(self, results: Results, trace: Trace) -> CaseOutcome:
         named = [
             (f"{self.run} at the end", final_losses(trace, self.measurement)),
             ("at the start", starting_losses(trace, self.measurement)),

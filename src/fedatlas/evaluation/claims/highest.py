@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from fedatlas.evaluation.comparison import together_of
 from fedatlas.evaluation.costs import Trace, column
-from fedatlas.evaluation.evidence import spent
+from fedatlas.evaluation.evidence import format_cost
 from fedatlas.evaluation.levels import common_budget, common_start, until
 from fedatlas.evaluation.relations import (
     SHARES,
@@ -19,8 +19,8 @@ from fedatlas.evaluation.relations import (
     losses_at_least_lead,
 )
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.shared_costs import spent_by_all, why_not_shared
-from fedatlas.schema.claims import Finding
+from fedatlas.evaluation.shared_costs import format_common_cost, why_not_shared
+from fedatlas.schema.claims import CaseOutcome
 from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.measurements import LargerIsBetter
 
@@ -41,7 +41,7 @@ class HighestTest(ComparisonTest):
     among: tuple[str, ...] = Field(min_length=1, description="the rivals")
     measurement: LargerIsBetter
     at_end: Literal[True] | None = Field(
-        default=None, description="may be stated where no `cost` is: compare where runs end"
+        default=None, description="may be declared where no `cost` is: compare where runs end"
     )
     cost: Cost | None = Field(default=None, description="compare means along this cost")
     each_record_from: float | None = Field(
@@ -73,7 +73,7 @@ class HighestTest(ComparisonTest):
             raise ValueError("each_record_from: needs 'cost: round', as runs share rounds only")
         return self
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         traces = results.selected(*self.runs)
         whole = self._cases(results, traces, 1.0)
         again = {words: self._cases(results, traces, share) for words, share in SHARES.items()}
@@ -85,7 +85,7 @@ class HighestTest(ComparisonTest):
         ]
         yield from results.with_tuning(findings, *self.runs)
 
-    def _cases(self, results: Results, traces: Sequence[Trace], share: float) -> list[Finding]:
+    def _cases(self, results: Results, traces: Sequence[Trace], share: float) -> list[CaseOutcome]:
         """Of a share of the budget: all rivals together, then each."""
         if self.cost is None:
             subject = f"{self.measurement} at the end"
@@ -94,15 +94,15 @@ class HighestTest(ComparisonTest):
         else:
             whole = common_budget(list(traces), self.cost)
             if why := why_not_shared(traces, self.cost, whole):
-                return [Finding("", "not testable", why)]
+                return [CaseOutcome("", "not testable", why)]
             end = share * whole
             start = common_start(list(traces), self.cost)
             if start >= end:
                 evidence = (
                     f"'cost: {self.cost}' has no range that {', '.join(self.runs)} share: one has "
-                    f"no record before {spent(self.cost, start)}, one ends at {end:.4g}"
+                    f"no record before {format_cost(self.cost, start)}, one ends at {end:.4g}"
                 )
-                return [Finding("", "not testable", evidence)]
+                return [CaseOutcome("", "not testable", evidence)]
             subject, losses = self._along(traces, self.cost, start, end)
         cases = [
             self._against(results, subject, place, traces, pair)
@@ -117,13 +117,13 @@ class HighestTest(ComparisonTest):
         first, *rivals = traces
         if self.each_record_from is not None:
             start = self.each_record_from * end
-            since = f"from {start:.4g} to {spent(cost, end)}"
+            since = f"from {start:.4g} to {format_cost(cost, end)}"
             return f"{self.measurement} at the record of the least lead {since}", [
                 losses_at_least_lead(first, rival, self.measurement, start, end) for rival in rivals
             ]
         since = f"from {start:.4g} to" if start else "up to"
         own, *others = (losses_along(one, self.measurement, cost, start, end) for one in traces)
-        subject = f"mean {self.measurement} {since} {spent_by_all(traces, cost, end)}"
+        subject = f"mean {self.measurement} {since} {format_common_cost(traces, cost, end)}"
         return subject, [(own, other) for other in others]
 
     def _against(
@@ -133,7 +133,7 @@ class HighestTest(ComparisonTest):
         place: int,
         traces: Sequence[Trace],
         losses: tuple[np.ndarray, np.ndarray],
-    ) -> Finding:
+    ) -> CaseOutcome:
         """losses: the run's and the rival's."""
         rival = self.runs[place]
         finding = self.compared(
@@ -160,9 +160,9 @@ class HighestTest(ComparisonTest):
             f"training not reproduced: {', '.join(untrained)}, and guessing gives {self.chance:g}; "
             f"{finding.evidence}"
         )
-        return Finding(finding.case, "not testable", evidence)
+        return CaseOutcome(finding.case, "not testable", evidence)
 
-    def _together(self, subject: str, cases: Sequence[Finding]) -> Finding:
+    def _together(self, subject: str, cases: Sequence[CaseOutcome]) -> CaseOutcome:
         outcome = together_of(cases)
         by_outcome: dict[str, list[str]] = {}
         for rival, case in zip(self.among, cases, strict=True):
@@ -171,7 +171,7 @@ class HighestTest(ComparisonTest):
             f"{kind} against {', '.join(rivals)}" for kind, rivals in by_outcome.items()
         )
         closest = min(cases, key=lambda case: case.effect.estimate if case.effect else np.inf)
-        return Finding("", outcome, f"{subject}: {self.run} {told}", closest.effect)
+        return CaseOutcome("", outcome, f"{subject}: {self.run} {told}", closest.effect)
 
 
 _LEARNT = 0.05  # above chance
@@ -183,6 +183,6 @@ def _typical_end(trace: Trace, measurement: str) -> float:
     return float(np.median(np.where(np.isfinite(ends), ends, -np.inf)))
 
 
-def _at(findings: Sequence[Finding], place: int) -> Finding:
+def _at(findings: Sequence[CaseOutcome], place: int) -> CaseOutcome:
     """The finding of a case; where there is one for all, that."""
     return findings[min(place, len(findings) - 1)]

@@ -7,7 +7,7 @@ from pydantic import Field
 from fedatlas.evaluation.budgets import cases_of
 from fedatlas.evaluation.claims.highest import HighestTest
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import ClaimTest, Finding
+from fedatlas.schema.claims import CaseOutcome, ClaimTest
 from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.measurements import LargerIsBetter
 from fedatlas.schema.models import Model
@@ -44,7 +44,7 @@ class HighestByGraphTest(ClaimTest):
         named = (run for over in self.graphs.values() for run in (over.run, *over.among))
         return tuple(dict.fromkeys(named))
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         for name, over in self.graphs.items():
             test = HighestTest(
                 kind="highest",

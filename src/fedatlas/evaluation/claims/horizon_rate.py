@@ -6,11 +6,11 @@ import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.evaluation.costs import Trace, specification
-from fedatlas.evaluation.evidence import plain, repeats_told
+from fedatlas.evaluation.evidence import format_repeats, plain
 from fedatlas.evaluation.levels import common_budget, mean_along
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.slopes import BoundTest, rising
-from fedatlas.schema.claims import Finding
+from fedatlas.schema.claims import CaseOutcome
 from fedatlas.schema.measurements import Level
 
 _LEAST = 1e-150  # of a level, which may be 0
@@ -45,7 +45,7 @@ class HorizonRateTest(BoundTest):
             raise ValueError("state 'power' or 'base', one of them")
         return self
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         traces = results.selected(*self.series)
         horizons = [int(specification(trace)["hyper_parameters"]["horizon"]) for trace in traces]
         sizes = rising(traces, horizons, "iterations")
@@ -56,7 +56,7 @@ class HorizonRateTest(BoundTest):
         )
         subject = f"{self.measurement} at the end, root mean square over seeds: {told}"
         if not np.isfinite(ends).all():
-            yield Finding("", "not testable", f"{subject}; some seeds were lost")
+            yield CaseOutcome("", "not testable", f"{subject}; some seeds were lost")
             return
         x = np.log(sizes + 1.0) if self.base is None else sizes.astype(float)
         x = x - x.mean()
@@ -64,15 +64,15 @@ class HorizonRateTest(BoundTest):
         printed = self.power if self.base is None else -log(self.base)
         assert printed is not None
         outcome, effect = results.compare(
-            exponents / printed - 1, self.aim, self.unit, traces, self.measurement
+            exponents / printed - 1, self.criterion, self.unit, traces, self.measurement
         )
         found = [plain((1 + part) * printed) for part in (effect.estimate, effect.low, effect.high)]
         of = "a power of 1/(K + 1)" if self.base is None else "an exponent per iteration"
         evidence = (
             f"{subject}; its square falls with {of} of {found[0]} ({found[1]} to {found[2]}), "
-            f"printed {plain(printed)}; a tenth of it counts{repeats_told(effect)}"
+            f"printed {plain(printed)}; a tenth of it counts{format_repeats(effect)}"
         )
-        yield from results.with_tuning([Finding("", outcome, evidence, effect)], *self.series)
+        yield from results.with_tuning([CaseOutcome("", outcome, evidence, effect)], *self.series)
 
     def _end(self, trace: Trace, window: float) -> np.ndarray:
         """(seeds,) logarithms of levels at the end."""

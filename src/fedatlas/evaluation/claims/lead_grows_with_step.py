@@ -9,8 +9,8 @@ from fedatlas.evaluation.leads import Lead, LeadTest
 from fedatlas.evaluation.levels import common_budget, common_start
 from fedatlas.evaluation.relations import judged_by, losses_by
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.shared_costs import spent_by_all, why_not_shared
-from fedatlas.schema.claims import Finding
+from fedatlas.evaluation.shared_costs import format_common_cost, why_not_shared
+from fedatlas.schema.claims import CaseOutcome
 from fedatlas.schema.cost_names import Cost
 from fedatlas.schema.measurements import Level
 
@@ -33,7 +33,7 @@ class LeadGrowsWithStepTest(LeadTest):
     def of_choice(self) -> bool:
         return False
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         steps = results.common_steps(*self.runs)
         if len(steps) < 2:
             raise FedatlasError(
@@ -48,22 +48,22 @@ class LeadGrowsWithStepTest(LeadTest):
         ]
         yield replace(finding, evidence="; ".join([finding.evidence, *told]))
 
-    def _finding(self, results: Results, at: Sequence[_AtStep]) -> Finding:
+    def _finding(self, results: Results, at: Sequence[_AtStep]) -> CaseOutcome:
         traces = [trace for _, pair in at for trace in pair]
         budget, start = common_budget(traces, self.cost), common_start(traces, self.cost)
         if why := why_not_shared(traces, self.cost, budget):
-            return Finding("", "not testable", why)
+            return CaseOutcome("", "not testable", why)
         if budget <= start:
-            return Finding("", "not testable", "one run has no record before another ends")
+            return CaseOutcome("", "not testable", "one run has no record before another ends")
         return judged_by(budget, partial(self._at, results, at), start=start)
 
-    def _at(self, results: Results, at: Sequence[_AtStep], budget: float) -> Finding:
+    def _at(self, results: Results, at: Sequence[_AtStep], budget: float) -> CaseOutcome:
         return self.widened(
             results,
             *(
                 Lead(
-                    f"{self.measurement} by {spent_by_all(pair, self.cost, budget)} at effective "
-                    f"step {step:g}",
+                    f"{self.measurement} by {format_common_cost(pair, self.cost, budget)} at "
+                    f"effective step {step:g}",
                     pair,
                     [
                         losses_by(trace, self.measurement, self.cost, budget, results.window)

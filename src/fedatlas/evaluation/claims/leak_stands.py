@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.comma_separated import read_rows
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import ClaimTest, Finding
+from fedatlas.schema.claims import CaseOutcome, ClaimTest
 
 #: Columns of the table of leaks, which `studies.leaks` makes.
 COLUMNS = ("attack", "who", "learns", "assumes", "measured", "value", "paper_claim", "verdict")
@@ -33,7 +33,7 @@ class LeakStandsTest(ClaimTest):
     def runs(self) -> tuple[str, ...]:
         return ()
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         rows = [
             row
             for row in results.study(results.leaks, "leaks")
@@ -50,6 +50,6 @@ class LeakStandsTest(ClaimTest):
             )
             case = row["who"] if len(rows) > 1 else ""
             if row["verdict"] == "does not stand":
-                yield Finding(case, "contradicted", evidence)
+                yield CaseOutcome(case, "contradicted", evidence)
             else:
-                yield Finding(case, "not testable", f"{evidence}; an attack can only refute")
+                yield CaseOutcome(case, "not testable", f"{evidence}; an attack can only refute")

@@ -7,18 +7,18 @@ import numpy as np
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import spent
+from fedatlas.evaluation.evidence import format_cost
 from fedatlas.evaluation.levels import common_budget
 from fedatlas.evaluation.relations import (
     ComparisonTest,
+    format_ends,
+    format_loss,
     judged_by,
-    loss_told,
     losses_by,
     starting_losses,
-    told_ends,
 )
 from fedatlas.evaluation.results import Results
-from fedatlas.schema.claims import Finding, RunTest
+from fedatlas.schema.claims import CaseOutcome, RunTest
 from fedatlas.schema.measurements import Level
 
 
@@ -35,7 +35,7 @@ class MonotoneTest(ComparisonTest, RunTest):
     def of_choice(self) -> bool:
         return False
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         points = results.points_by_step(self.run)
         by_step = {step: results.traces[self.run][point] for step, point in points.items()}
         if len(by_step) < 2:
@@ -47,12 +47,12 @@ class MonotoneTest(ComparisonTest, RunTest):
             start = float(np.median(starting_losses(trace, self.measurement)))
             if not np.median(losses) < start:
                 evidence = (
-                    f"{self.measurement} by {spent('round', budget)}: "
-                    f"{told_ends(f'step {step:g}', losses, self.unit, self.measurement)}, "
-                    f"{loss_told(start, self.unit)} at the start; it does not converge, which the "
-                    "claim excepts"
+                    f"{self.measurement} by {format_cost('round', budget)}: "
+                    f"{format_ends(f'step {step:g}', losses, self.unit, self.measurement)}, "
+                    f"{format_loss(start, self.unit)} at the start; it does not converge, which "
+                    "the claim excepts"
                 )
-                yield Finding(f"step {step:g}", "not testable", evidence)
+                yield CaseOutcome(f"step {step:g}", "not testable", evidence)
                 continue
             if smaller is not None:
                 pair = {step: trace, smaller: by_step[smaller]}
@@ -61,7 +61,7 @@ class MonotoneTest(ComparisonTest, RunTest):
                 yield replace(finding, case=f"step {step:g} against {smaller:g}")
             smaller = step
 
-    def _by(self, results: Results, pair: Mapping[float, Trace], budget: float) -> Finding:
+    def _by(self, results: Results, pair: Mapping[float, Trace], budget: float) -> CaseOutcome:
         named = [
             (f"step {step:g}", losses_by(trace, self.measurement, "round", budget, results.window))
             for step, trace in pair.items()
@@ -70,7 +70,7 @@ class MonotoneTest(ComparisonTest, RunTest):
             results,
             list(pair.values()),
             named,
-            subject=f"{self.measurement} by {spent('round', budget)}",
+            subject=f"{self.measurement} by {format_cost('round', budget)}",
             what=self.measurement,
             measurement=self.measurement,
         )

@@ -5,12 +5,12 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.costs import Trace
-from fedatlas.evaluation.evidence import spent
+from fedatlas.evaluation.evidence import format_cost
 from fedatlas.evaluation.levels import common_budget, common_start
 from fedatlas.evaluation.relations import RelationTest, judged_by, losses_by
 from fedatlas.evaluation.results import Results
-from fedatlas.evaluation.shared_costs import spent_by_all, why_not_shared
-from fedatlas.schema.claims import Finding
+from fedatlas.evaluation.shared_costs import format_common_cost, why_not_shared
+from fedatlas.schema.claims import CaseOutcome
 from fedatlas.schema.experiments import Experiment
 
 
@@ -50,29 +50,29 @@ class OrderTest(RelationTest):
                     f"'at' is {self.at:g}, but run '{run}' takes {experiment.rounds_of(run)} rounds"
                 )
 
-    def judged(self, results: Results, first: Trace, second: Trace) -> Finding:
+    def judged(self, results: Results, first: Trace, second: Trace) -> CaseOutcome:
         traces = [first, second]
         budget, start = common_budget(traces, self.cost), common_start(traces, self.cost)
         if why := why_not_shared(traces, self.cost, budget):
-            return Finding("", "not testable", why)
+            return CaseOutcome("", "not testable", why)
         if budget <= start:
-            return Finding(
+            return CaseOutcome(
                 "",
                 "not testable",
-                f"no cost that both spent: one has no record before {spent(self.cost, start)}, one "
-                f"ends at {budget:.4g}",
+                "no cost that both spent: one has no record before "
+                f"{format_cost(self.cost, start)}, one ends at {budget:.4g}",
             )
         if self.at is not None:
             if self.at > budget:
                 raise FedatlasError(
-                    f"'at: {self.at:g}' lies beyond {spent(self.cost, budget)}, the most that "
-                    f"'{self.first}' and '{self.second}' both spent"
+                    f"'at: {self.at:g}' lies beyond {format_cost(self.cost, budget)}, the most "
+                    f"that '{self.first}' and '{self.second}' both spent"
                 )
             budget = self.at
         budget *= self.share or 1.0
         return judged_by(budget, partial(self._at, results, traces), start=start)
 
-    def _at(self, results: Results, traces: list[Trace], budget: float) -> Finding:
+    def _at(self, results: Results, traces: list[Trace], budget: float) -> CaseOutcome:
         window = self.window or results.window
         named = [
             (run, losses_by(trace, self.measurement, self.cost, budget, window))
@@ -82,7 +82,7 @@ class OrderTest(RelationTest):
             results,
             traces,
             named,
-            subject=f"{self.measurement} by {spent_by_all(traces, self.cost, budget)}",
+            subject=f"{self.measurement} by {format_common_cost(traces, self.cost, budget)}",
             what=self.measurement,
             measurement=self.measurement,
         )

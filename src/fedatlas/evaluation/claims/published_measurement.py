@@ -6,11 +6,11 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from fedatlas.evaluation.comparison import ROUNDING
 from fedatlas.evaluation.costs import column
-from fedatlas.evaluation.evidence import mean_of, plain, repeats_told
+from fedatlas.evaluation.evidence import format_repeats, mean_of, plain
 from fedatlas.evaluation.levels import diverged
 from fedatlas.evaluation.prediction import Printed, prediction_interval
 from fedatlas.evaluation.results import Results, observations
-from fedatlas.schema.claims import Effect, Finding, Outcome, RunTest
+from fedatlas.schema.claims import CaseOutcome, Effect, Outcome, RunTest
 from fedatlas.schema.measurements import Measurement
 
 
@@ -38,10 +38,10 @@ class PublishedMeasurementTest(RunTest):
             raise ValueError("spread needs 'trials', 2 or more: the number that it was taken over")
         return self
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         yield from results.with_tuning([self._finding(results)], self.run)
 
-    def _finding(self, results: Results) -> Finding:
+    def _finding(self, results: Results) -> CaseOutcome:
         (trace,) = results.selected(self.run)
         lost, ends = diverged(trace), column(trace, self.measurement)[:, -1]
         ours = np.where(lost, np.inf, ends)
@@ -49,12 +49,12 @@ class PublishedMeasurementTest(RunTest):
             f"{self.measurement} at the end: {mean_of(self.run, ours)}, published {self.printed}"
         )
         if lost.any():
-            return Finding("", "not testable", f"{evidence}; a lost seed leaves no mean")
+            return CaseOutcome("", "not testable", f"{evidence}; a lost seed leaves no mean")
         printed = Printed(self.value, self.trials, self.spread)
         own = observations(ours, [trace])
         interval = prediction_interval(own, printed, results.confidence)
         if interval is None:
-            return Finding("", "undecided", f"{evidence}; one observation shows no spread")
+            return CaseOutcome("", "undecided", f"{evidence}; one observation shows no spread")
         inside = interval.low <= ROUNDING and interval.high >= -ROUNDING
         outcome: Outcome = "compatible" if inside else "incompatible"
         effect = Effect(
@@ -69,9 +69,9 @@ class PublishedMeasurementTest(RunTest):
         )
         evidence += (
             f"; ours minus the published {plain(interval.estimate)} "
-            f"({plain(interval.low)} to {plain(interval.high)}){repeats_told(effect)}"
+            f"({plain(interval.low)} to {plain(interval.high)}){format_repeats(effect)}"
         )
-        return Finding("", outcome, evidence, effect)
+        return CaseOutcome("", outcome, evidence, effect)
 
     @property
     def printed(self) -> str:

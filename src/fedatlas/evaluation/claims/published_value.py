@@ -6,7 +6,7 @@ from pydantic import Field
 from fedatlas.evaluation.comparison import Direction
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.tried_values import TriedValueTest, best_of, is_value, listing
-from fedatlas.schema.claims import Finding, RunTest
+from fedatlas.schema.claims import CaseOutcome, RunTest
 from fedatlas.schema.experiments import Experiment
 
 
@@ -35,15 +35,15 @@ class PublishedValueTest(TriedValueTest, RunTest):
     def check(self, experiment: Experiment) -> None:
         self.in_grid(experiment, self.run)
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         yield from results.with_tuning([self._finding(results)], self.run)
 
-    def _finding(self, results: Results) -> Finding:
+    def _finding(self, results: Results) -> CaseOutcome:
         tried = self.tried(results, self.run)
         printed = min(tried, key=lambda one: abs(one.value - self.value))
         # Differences of decimal fractions carry rounding errors: 0.4 − 0.3 > 0.1.
         if abs(printed.value - self.value) > self.tolerance + 1e-9 * abs(self.value):
-            return Finding(
+            return CaseOutcome(
                 "",
                 "not testable",
                 f"{self.run}: no {self.hyper_parameter} within {self.tolerance:g} of the published "
@@ -52,7 +52,7 @@ class PublishedValueTest(TriedValueTest, RunTest):
         chosen = self.chosen_value(results, self.run)
         others = [one for one in tried if one is not printed]
         if not others:
-            return Finding("", "not testable", f"{self.run}: only {listing(tried)} was tried")
+            return CaseOutcome("", "not testable", f"{self.run}: only {listing(tried)} was tried")
         if is_value(printed, chosen):
             name, words, other = "published and chosen", "best of the others", best_of(others)
         else:

@@ -5,7 +5,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
-from fedatlas.evaluation.best_points import best_by_others, best_told
+from fedatlas.evaluation.best_points import best_by_others, format_best
 from fedatlas.evaluation.costs import Trace, column
 from fedatlas.evaluation.evidence import level, unit_of
 from fedatlas.evaluation.levels import crossings, log_target
@@ -13,7 +13,7 @@ from fedatlas.evaluation.relations import FACTORS, judged_again
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.slopes import PowerTest
 from fedatlas.evaluation.theory_table import running_means
-from fedatlas.schema.claims import Finding, RunTest
+from fedatlas.schema.claims import CaseOutcome, RunTest
 from fedatlas.schema.experiments import Experiment
 from fedatlas.schema.measurements import Level, check_target
 
@@ -57,7 +57,7 @@ class RateTest(PowerTest, RunTest):
         if self.points == "best" and not experiment.chooses(self.run):
             raise ValueError(f"run '{self.run}' has one point: remove 'points: best'")
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         again = {
             words: partial(self._to, results, [factor * target for target in self.targets])
             for words, factor in FACTORS.items()
@@ -68,7 +68,7 @@ class RateTest(PowerTest, RunTest):
         else:
             yield from results.with_tuning([finding], self.run)
 
-    def _to(self, results: Results, targets: Sequence[float]) -> Finding:
+    def _to(self, results: Results, targets: Sequence[float]) -> CaseOutcome:
         points = self._points(results)
         found, told = [], []
         for target in targets:
@@ -80,7 +80,7 @@ class RateTest(PowerTest, RunTest):
                 }
             )
             found.append(crossed)
-            step = f" with {best_told(chosen, points)}" if len(points) > 1 else ""
+            step = f" with {format_best(chosen, points)}" if len(points) > 1 else ""
             told.append(level(f"ε = {target:g}", crossed.cost) + step)
         of = f"mean {self.measurement}" if self.averaged else self.measurement
         subject = f"{unit_of(self.cost)} to {of} ε: {', '.join(told)}"
@@ -90,10 +90,10 @@ class RateTest(PowerTest, RunTest):
             for trace in points.values()
         ]
         if why := self.of_different_delta(every):
-            return Finding("", "not testable", f"{subject}; {why}")
+            return CaseOutcome("", "not testable", f"{subject}; {why}")
         if any(np.isneginf(crossing.cost).any() for crossing in found):
             reason = "it starts there, or gets there at a cost of 0"
-            return Finding("", "not testable", f"{subject}; {reason}")
+            return CaseOutcome("", "not testable", f"{subject}; {reason}")
         traces = list(points.values())
         return self.sloping(results, traces, self._sizes(traces[0], targets), [found], subject)
 

@@ -8,7 +8,7 @@ from pydantic import Field, SerializeAsAny, model_validator
 
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.slopes import Line, Lines
-from fedatlas.schema.claims import ClaimTest, Finding
+from fedatlas.schema.claims import CaseOutcome, ClaimTest
 from fedatlas.schema.experiments import Experiment
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class RegionTest(Lines, ClaimTest):
     """A sentence that is claimed of part of a map: another test, in each of its cells.
 
     A case per cell: the sentence comes out as its worst cell does, and its evidence counts how
-    many came out how. What the cells have in common is stated once, in `test`.
+    many came out how. What the cells have in common is declared once, in `test`.
     """
 
     kind: Literal["region"]
@@ -86,7 +86,7 @@ class RegionTest(Lines, ClaimTest):
             for line in test.lines(selected):
                 yield replace(line, label=f"{name}, {line.label}" if line.label else name)
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         for name, test in self.cells.items():
             for finding in test.judge(results):
                 case = f"{name}, {finding.case}" if finding.case else name

@@ -47,7 +47,7 @@ class ScalingTest(SeriesTest):
     def expected(self) -> float:
         return LINEAR_POWER
 
-    def counted_told(self, smallest: float) -> str:
+    def format_counted(self, smallest: float) -> str:
         return f"closer than {smallest:g} is near"
 
     def sizes(self, traces: Sequence[Trace]) -> np.ndarray:

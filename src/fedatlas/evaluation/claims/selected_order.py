@@ -4,7 +4,7 @@ from typing import Literal
 
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.tried_values import TriedValueTest, best_of, is_value, listing
-from fedatlas.schema.claims import Finding
+from fedatlas.schema.claims import CaseOutcome
 from fedatlas.schema.experiments import Experiment
 
 
@@ -31,10 +31,10 @@ class SelectedOrderTest(TriedValueTest):
     def check(self, experiment: Experiment) -> None:
         self.in_grid(experiment, self.larger)
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         yield from results.with_tuning([self._finding(results)], *self.runs)
 
-    def _finding(self, results: Results) -> Finding:
+    def _finding(self, results: Results) -> CaseOutcome:
         tried = self.tried(results, self.larger)
         own, other = (self.chosen_value(results, run) for run in self.runs)
         choices = f"chosen {self.hyper_parameter}: {self.larger} {own:g}, {self.smaller} {other:g}"
@@ -43,7 +43,7 @@ class SelectedOrderTest(TriedValueTest):
         if not up_to or not above:
             lacks = f"no value {'above' if up_to else 'up to'} {other:g}"
             reason = f"{choices}; {self.larger} tried {listing(tried)}, {lacks}"
-            return Finding("", "not testable", reason)
+            return CaseOutcome("", "not testable", reason)
         pair = [("best above", best_of(above)), (f"best up to {other:g}", best_of(up_to))]
         finding = self.regret(results, self.larger, pair)
         return replace(finding, evidence=f"{choices}; {finding.evidence}")

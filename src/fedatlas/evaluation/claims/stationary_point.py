@@ -6,14 +6,14 @@ from pydantic import Field, NonNegativeFloat
 from fedatlas.evaluation.comparison import ROUNDING
 from fedatlas.evaluation.results import Results
 from fedatlas.evaluation.stationary_points import Classification, described
-from fedatlas.schema.claims import ClaimTest, Finding
+from fedatlas.schema.claims import CaseOutcome, ClaimTest
 
 
 class StationaryPointTest(ClaimTest):
     """The loss surface has a stationary point of a class, far above the lowest value found.
 
     Nothing is random here, so there is no interval: reproduced if such a point was found, otherwise
-    contradicted, as far as the searches go. Finding none proves less than finding one.
+    contradicted, as far as the searches go. CaseOutcome none proves less than finding one.
 
     classification: which kind of point is claimed.
     """
@@ -28,7 +28,7 @@ class StationaryPointTest(ClaimTest):
     def runs(self) -> tuple[str, ...]:
         return ()
 
-    def judge(self, results: Results) -> Iterator[Finding]:
+    def judge(self, results: Results) -> Iterator[CaseOutcome]:
         surface = results.study(results.landscape, "landscape")
         of_class = [
             point
@@ -46,7 +46,7 @@ class StationaryPointTest(ClaimTest):
         shown = sorted(high or of_class, key=lambda point: point.above_lowest)[-1:]
         told = [described(point) for point in shown] or [f"no {self.classification} found"]
         evidence = "; ".join([*told, claimed, searched])
-        yield Finding("", "reproduced" if high else "contradicted", evidence)
+        yield CaseOutcome("", "reproduced" if high else "contradicted", evidence)
 
 
 def _span(grid: Sequence[float]) -> str:

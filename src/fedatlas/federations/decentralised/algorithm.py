@@ -16,7 +16,7 @@ from fedatlas.federations.decentralised.network import GraphNetwork, graph_weigh
 from fedatlas.federations.decentralised.problem import GraphProblem
 from fedatlas.privacy.accountants import (
     Budget,
-    Exposure,
+    PrivacyContext,
     basic_composition,
     noise_ratio,
     worst_agent,
@@ -47,7 +47,7 @@ class DecentralisedAlgorithm(Algorithm):
     def _clipping_is_stated_where_privacy_rests_on_it(self) -> Self:
         if self.has_budgets() and "clipping" not in self.model_fields_set:
             raise ValueError(
-                "'clipping' is not stated, on which every ε of this method rests: say 'clipping: "
+                "'clipping' is not declared, on which every ε of this method rests: say 'clipping: "
                 "l1' or 'l2', which cuts every sample's gradient to gradient_bound/2 in that norm, "
                 "or 'clipping: none', which only assumes the bound"
             )
@@ -64,7 +64,7 @@ class DecentralisedAlgorithm(Algorithm):
     def check_graphs(self, states: np.ndarray, trackers: np.ndarray | None) -> None:
         """Refuse, with a FedatlasError, weights (n, n) on which the method cannot run."""
 
-    def budgets_by_horizon(self, exposure: Exposure, last: int) -> dict[str, Budget]:
+    def budgets_by_horizon(self, context: PrivacyContext, last: int) -> dict[str, Budget]:
         """Privacy spent by whole runs of k = 0 … K, for K = 1 … last; names as in `budgets`.
 
         Empty, by default, for methods whose steps, samples and noise do not follow the horizon.
@@ -78,13 +78,13 @@ class DecentralisedAlgorithm(Algorithm):
             return ""
         bound = f"C = {self.gradient_bound:g}"
         if self.clipping == "none":
-            stated = f"assumes {bound}, though nothing bounds the gradients"
+            declared = f"assumes {bound}, though nothing bounds the gradients"
         else:
-            stated = f"has {bound} in {self.clipping}, every sample's gradient being cut to C/2"
+            declared = f"has {bound} in {self.clipping}, every sample's gradient being cut to C/2"
         if self._points_are_released:
-            return stated
+            return declared
         joint = ", and" if self.clipping == "none" else "; assumes"
-        return f"{stated}{joint} that gradients are taken at the same points on either data set"
+        return f"{declared}{joint} that gradients are taken at the same points on either data set"
 
     @property
     def _points_are_released(self) -> bool:
@@ -139,7 +139,7 @@ class UndirectedAlgorithm(DecentralisedAlgorithm):
     def _releases(
         self,
         spent: Callable[[np.ndarray], Budget],
-        exposure: Exposure,
+        context: PrivacyContext,
         samples: int | np.ndarray,
         iterations: int,
         own_broadcast: bool = False,
@@ -151,7 +151,10 @@ class UndirectedAlgorithm(DecentralisedAlgorithm):
         agent sent, or with its exact value.
         """
         steps = self.coupling, self.step_size, samples, iterations - 1
-        bound, weights = self._l1_bound(exposure.dimension), exposure.states.sum(axis=1)
+        bound, weights = (
+            self._l1_bound(context.dimension),
+            context.states.sum(axis=1),
+        )
 
         def of_agent(weight: float, _: float) -> Budget:
             return spent(bound * single_release(*steps, weight, own_broadcast=own_broadcast))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedatlas.arithmetic.clipping import Clipping
-from fedatlas.arithmetic.drawing import Drawing
+from fedatlas.arithmetic.drawing import MinibatchSampler
 from fedatlas.arithmetic.minibatches import Minibatches, draw
 from fedatlas.arithmetic.randomness import Draws, RoundRandom
 from fedatlas.errors import FedatlasError
@@ -33,7 +33,7 @@ class GraphProblem(FederatedEngine):
     draws: Draws
     dimension: int
 
-    def __init__(self, data: ClientSamples, drawing: Drawing) -> None:
+    def __init__(self, data: ClientSamples, drawing: MinibatchSampler) -> None:
         """Keep the layout of the rows, ordered by agent, and how minibatches are drawn."""
         self._counters = GraphCounters()
         self.agents, self.samples = data.clients, len(data.samples)

@@ -6,13 +6,13 @@ from pathlib import Path
 from fedatlas.federations.client_shards import ClientSamples, fewest_samples, read_shard
 from fedatlas.federations.decentralised.network import GraphCounters, GraphNetwork, graph_weights
 from fedatlas.federations.decentralised.problem import GraphProblem
-from fedatlas.federations.setting import Setting, Trial
-from fedatlas.privacy.exposure import Exposure
+from fedatlas.federations.setting import FederationContext, SeedRun
+from fedatlas.privacy.privacy_context import PrivacyContext
 from fedatlas.schema.objectives import ClassificationObjective, LinearObjective, PolyakObjective
 from fedatlas.schema.runs import RunSpec
 
 
-class DecentralisedSetting(Setting):
+class DecentralisedSetting(FederationContext):
     """The same graphs for all seeds; "auto" is a GPU for networks where there is one."""
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
@@ -20,16 +20,16 @@ class DecentralisedSetting(Setting):
         self._graphs = graph_weights(spec)
         # What is promised holds for every trial.
         fewest = fewest_samples(self._files.values())
-        self._exposure = Exposure(fewest, self.engine.dimension, *self._graphs)
+        self._privacy_context = PrivacyContext(fewest, self.engine.dimension, *self._graphs)
 
     def _engine(self, files: Sequence[Path]) -> GraphProblem:
         (file,) = files
         return _engine(self._spec, read_shard(file), self.device)
 
-    def _trial(self, seed: int) -> Trial:
+    def _seed_run(self, seed: int) -> SeedRun:
         engine, counters = self.engine, GraphCounters()
         network = GraphNetwork(*self._graphs, engine.array, engine.draws, counters)
-        return Trial(engine.counting(counters), network, counters, engine.start(seed))
+        return SeedRun(engine.counting(counters), network, counters, engine.start(seed))
 
 
 def _engine(spec: RunSpec, data: ClientSamples, device: str) -> GraphProblem:

@@ -40,7 +40,7 @@ class LocalStepsAlgorithm(HorizontalAlgorithm):
     """Methods whose rounds are K local steps and one of the server along their mean.
 
     S = clients_per_round, K = local_steps, b = batch_size (None: full local gradients),
-    η_l = local_step_size, η_g = global_step_size, η̃ = effective_step. Where η̃ is stated, η_g is
+    η_l = local_step_size, η_g = global_step_size, η̃ = effective_step. Where η̃ is declared, η_g is
     η̃/(K η_l); otherwise η_g is 1 by default.
     """
 
@@ -68,7 +68,7 @@ class LocalStepsAlgorithm(HorizontalAlgorithm):
     def _one_of_them_is_stated(self) -> Self:
         if self.effective_step is not None and self.global_step_size is not None:
             raise ValueError(
-                "effective_step and global_step_size are both stated, and one gives the other: "
+                "effective_step and global_step_size are both declared, and one gives the other: "
                 "remove one of them"
             )
         return self

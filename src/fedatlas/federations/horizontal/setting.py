@@ -7,19 +7,21 @@ from fedatlas.arithmetic.randomness import RoundRandom
 from fedatlas.federations.client_shards import fewest_samples, read_shard
 from fedatlas.federations.counters import Counters
 from fedatlas.federations.horizontal.problem import HorizontalProblem
-from fedatlas.federations.setting import Setting, Trial
+from fedatlas.federations.setting import FederationContext, SeedRun
 from fedatlas.federations.star_network import StarNetwork
-from fedatlas.privacy.exposure import Exposure
+from fedatlas.privacy.privacy_context import PrivacyContext
 from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.runs import RunSpec
 
 
-class HorizontalSetting(Setting):
+class HorizontalSetting(FederationContext):
     """On "auto" the CPU: there, compiled loops over sparse rows beat a GPU's launch times."""
 
     def __init__(self, spec: RunSpec, shards: Path, device: str) -> None:
         super().__init__(spec, shards, device)
-        self._exposure = Exposure(fewest_samples(self._files.values()), self.engine.dimension)
+        self._privacy_context = PrivacyContext(
+            fewest_samples(self._files.values()), self.engine.dimension
+        )
 
     def _claimed(self, device: str) -> str:
         if device in ("auto", "cpu"):
@@ -40,11 +42,11 @@ class HorizontalSetting(Setting):
 
         return TorchEngine(data, objective, self.device)
 
-    def _trial(self, seed: int) -> Trial:
+    def _seed_run(self, seed: int) -> SeedRun:
         counters = Counters()
         problem = self.engine.counting(counters)
         network = StarNetwork(problem.clients, counters)
-        return Trial(problem, network, counters, problem.zeros())
+        return SeedRun(problem, network, counters, problem.zeros())
 
     def random(self, seed: int) -> RoundRandom:
         from fedatlas.arithmetic.compiled_randomness import CompiledRandom

@@ -11,7 +11,7 @@ _AT_ONCE = 4096  # numbers drawn from the system in one call
 
 
 class PrivateMasks:
-    """Masks by the stated law, from the operating system's random numbers.
+    """Masks by the declared law, from the operating system's random numbers.
 
     No seed, no state that another party could have: two runs have other masks, and with real ones
     their sums differ by what the masks round away.

@@ -8,7 +8,7 @@ import numpy as np
 from fedatlas.federations.engine import NumpyArrays
 from fedatlas.federations.parties.group import PartyGroup
 from fedatlas.federations.parties.network import ProcessNetwork
-from fedatlas.federations.setting import Setting, Trial
+from fedatlas.federations.setting import FederationContext, SeedRun
 from fedatlas.federations.vertical.counters import ProcessCounters
 from fedatlas.federations.vertical.problem import PartyProblem
 from fedatlas.federations.vertical.shards import read_party_shards
@@ -17,7 +17,7 @@ from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.partitions import VerticalPartition
 
 
-class ProcessSetting(Setting):
+class ProcessSetting(FederationContext):
     """Processes on the CPU, one group for all trials on the same shards."""
 
     def _claimed(self, device: str) -> str:
@@ -27,14 +27,14 @@ class ProcessSetting(Setting):
         assert isinstance(self._spec.objective, LinearObjective)
         return _Parties(files, self._spec.objective, self._spec.network)
 
-    def _trial(self, seed: int) -> Trial:
+    def _seed_run(self, seed: int) -> SeedRun:
         partition, engine = self._spec.partition, self.engine
         assert isinstance(partition, VerticalPartition)
         counters = ProcessCounters()
         rows = engine.data.train
         network = ProcessNetwork(engine.group, rows.starts, partition.active, len(rows), counters)
         start = np.zeros(engine.problem.dimension)
-        return Trial(engine.problem, network, counters, start, seeded=True)
+        return SeedRun(engine.problem, network, counters, start, seeded=True)
 
 
 class _Parties(NumpyArrays):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedatlas.federations.setting import Setting, Trial
+from fedatlas.federations.setting import FederationContext, SeedRun
 from fedatlas.federations.tiered.network import TieredCounters, TieredNetwork
 from fedatlas.federations.tiered.problem import TieredProblem
 from fedatlas.federations.tiered.shards import TieredSamples, read_tiered_shards
@@ -11,16 +11,16 @@ from fedatlas.schema.objectives import ClassificationObjective, LinearObjective
 from fedatlas.schema.runs import RunSpec
 
 
-class TieredSetting(Setting):
+class TieredSetting(FederationContext):
     """On "auto" a GPU for networks where there is one."""
 
     def _engine(self, files: Sequence[Path]) -> TieredProblem:
         return _engine(self._spec, read_tiered_shards(files), self.device)
 
-    def _trial(self, seed: int) -> Trial:
+    def _seed_run(self, seed: int) -> SeedRun:
         engine, counters = self.engine, TieredCounters()
         network = TieredNetwork(engine.clients, counters)
-        return Trial(engine.counting(counters), network, counters, engine.start(seed))
+        return SeedRun(engine.counting(counters), network, counters, engine.start(seed))
 
 
 def _engine(spec: RunSpec, data: TieredSamples, device: str) -> TieredProblem:

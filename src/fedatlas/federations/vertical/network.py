@@ -127,7 +127,7 @@ class PartyNetwork:
         self._threads = model.threads or active
         self.parties, self.samples = rows.parties, len(rows)
         self._blocks, widths = kernel_blocks(rows)
-        self._timing, self._laws = timing_of(model, widths), laws_of(model, seed)
+        self._timing, self._time_distributions = timing_of(model, widths), laws_of(model, seed)
         self._trees = np.empty((active, 2, 0, 2), np.int64)
         if rows.parties > 1:
             # Both end at the party that asked.
@@ -259,7 +259,15 @@ class PartyNetwork:
         """
         state, step = self._stepping(_copied(state, rule.reference), rule.step)
         codes = kernel_rule(rule, self._objective, is_sparse=not self._blocks.dense.shape[0])
-        job = self._blocks, codes, self._timing, self._laws, step, self._scratch(state), begun
+        job = (
+            self._blocks,
+            codes,
+            self._timing,
+            self._time_distributions,
+            step,
+            self._scratch(state),
+            begun,
+        )
         given = (*state[:2], state.reference.T, state.queues, state.tally)
         if self.parties == 1 and wanted:
             events.decide_alone(*job, *given)
@@ -289,15 +297,26 @@ class PartyNetwork:
     @property
     def _at_once(self) -> float:
         """How many threads of a party compute at full speed in a pass over all samples."""
-        return self._threads if self._laws is None else min(self._threads, self._laws.cores)
+        return (
+            self._threads
+            if self._time_distributions is None
+            else min(self._threads, self._time_distributions.cores)
+        )
 
     def _slowest(self, begins: float) -> float:
         """The average work of the slowest party, in ns, at the speeds of that moment."""
-        laws, parties = self._laws, self.parties
-        if laws is None:
+        time_distributions, parties = self._time_distributions, self.parties
+        if time_distributions is None:
             return self._timing.slowest
         drifts = [
-            times.drifted(laws.drift, laws.period, laws.keys[1], party, parties, begins)
+            times.drifted(
+                time_distributions.drift,
+                time_distributions.period,
+                time_distributions.keys[1],
+                party,
+                parties,
+                begins,
+            )
             for party in range(parties)
         ]
         return float((self._timing.work * drifts).max())

@@ -26,7 +26,7 @@ class BlockStep:
     move: a plain function move(w, v, memory, applied, numbers) of the method's file, which numba
         compiles. It changes w and memory in place and returns nothing. w, v (d_ℓ,): the block and
         its v_ℓ. memory (rows, d_ℓ): what the block remembers, zeros at first. applied: how many
-        updates the block has had. numbers: those that are stated here, as an array.
+        updates the block has had. numbers: those that are declared here, as an array.
     rows: of memory. numbers: hyper-parameters, such as (step_size, momentum).
     """
 

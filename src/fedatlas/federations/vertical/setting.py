@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from fedatlas.federations.engine import NumpyArrays
-from fedatlas.federations.setting import Setting, Trial
+from fedatlas.federations.setting import FederationContext, SeedRun
 from fedatlas.federations.vertical.counters import PartyCounters
 from fedatlas.federations.vertical.network import PartyNetwork
 from fedatlas.federations.vertical.problem import PartyProblem
@@ -16,7 +16,7 @@ from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.partitions import VerticalPartition
 
 
-class VerticalSetting(Setting):
+class VerticalSetting(FederationContext):
     """A sequence of tiny updates, always on the CPU."""
 
     def _claimed(self, device: str) -> str:
@@ -25,7 +25,7 @@ class VerticalSetting(Setting):
     def _engine(self, files: Sequence[Path]) -> "_Rows":
         return _Rows(files)
 
-    def _trial(self, seed: int) -> Trial:
+    def _seed_run(self, seed: int) -> SeedRun:
         partition, objective = self._spec.partition, self._spec.objective
         assert isinstance(partition, VerticalPartition)
         assert isinstance(objective, LinearObjective)
@@ -33,7 +33,7 @@ class VerticalSetting(Setting):
         problem = PartyProblem(data, objective)
         model = self._spec.network or NetworkModel()
         network = PartyNetwork(data.train, objective, partition.active, model, counters, seed)
-        return Trial(problem, network, counters, np.zeros(problem.dimension), seeded=True)
+        return SeedRun(problem, network, counters, np.zeros(problem.dimension), seeded=True)
 
 
 class _Rows(NumpyArrays):

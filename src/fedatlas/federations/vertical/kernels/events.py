@@ -39,7 +39,18 @@ def _difference(rule, party, row, slope, reference):
 
 @compiled(allocates=False)
 def decide_alone(
-    blocks, rule, timing, laws, step, scratch, draws, w, mean, reference, queues, tally
+    blocks,
+    rule,
+    timing,
+    time_distributions,
+    step,
+    scratch,
+    draws,
+    w,
+    mean,
+    reference,
+    queues,
+    tally,
 ):
     """`advance` where there is one party: it has everything it needs when it decides, so that
     nothing waits but its own last update, and hides nothing from itself.
@@ -73,14 +84,14 @@ def decide_alone(
             scale, drift, touched, applied, w, mean,
         )  # fmt: skip
         slope = loss_derivative(rule.loss, margin, labels[row])
-        if laws is None:
+        if time_distributions is None:
             sum_time = clock + timing.work[0]
             clock = sum_time + timing.work[0]
         else:
             number = number_of(iteration, 0, 1, 0, 1, SHARE)
-            sum_time = clock + duration(timing.work, laws, 0, clock, number, 0.0)
+            sum_time = clock + duration(timing.work, time_distributions, 0, clock, number, 0.0)
             number = number_of(iteration, 0, 1, 0, 1, UPDATE)
-            clock = sum_time + duration(timing.work, laws, 0, sum_time, number, 0.0)
+            clock = sum_time + duration(timing.work, time_distributions, 0, sum_time, number, 0.0)
         iteration += 1
     counts[at.DECIDED] += len(draws)
     counts[at.READS] += len(draws)
@@ -102,18 +113,18 @@ def decide_alone(
 
 
 @compiled(inline="always")
-def _begin(dominator, row, timing, laws, queues):
+def _begin(dominator, row, timing, time_distributions, queues):
     """A dominator asks for shares of a sample: when they are read, and when it has their sum."""
     own, begin, asked, reads = queues.own, queues.begin, queues.asked, queues.reads
     work = timing.work
     since = begin[dominator] + timing.latency
     last = since + timing.slowest
-    if laws is not None:
+    if time_distributions is not None:
         last = 0.0
         iteration = np.int64(asked[dominator, at.ITERATION])
         for party in range(len(work)):
             read = since + time_taken(
-                work, laws, party, since, iteration, dominator, SHARE,
+                work, time_distributions, party, since, iteration, dominator, SHARE,
                 own, asked, reads, queues.threads,
             )  # fmt: skip
             reads[party, dominator, at.PENDING] = reads[party, dominator, at.WHEN] = read
@@ -170,14 +181,14 @@ def _label(until, upcoming, ring, position, counts, numbers):
 
 @compiled(allocates=False)
 def advance(
-    blocks, rule, timing, laws, step, scratch, draws, wanted, until, trees, masking,
+    blocks, rule, timing, time_distributions, step, scratch, draws, wanted, until, trees, masking,
     w, mean, reference, queues, tally,
 ):  # fmt: skip
     """Run until `wanted` more dominated updates have been decided, beginning iterations on the
     samples `draws`, and then apply every update that is due at `until` or before; changes w, mean,
     reference, queues, tally. Iterations that are under way count among those wanted.
 
-    laws: of times that vary; None where every time is that of `timing`. step: of a method whose
+    time_distributions: None where every time is that of `timing`. step: of a method whose
     blocks move by a function of its own, else None; for either this is compiled apart.
     trees: (m, 2, q − 1, 2) aggregation steps (receiver, sender) of Algorithm 1's two trees, for
     each dominator. reference: (n, 0, 1 or q). Returns False if a queue overflowed.
@@ -201,7 +212,7 @@ def advance(
                 if begin[other] < begin[beginner]:
                     beginner = other
             if begun < len(draws) and begin[beginner] < asked[dominator, at.SUM]:
-                _begin(beginner, draws[begun], timing, laws, queues)
+                _begin(beginner, draws[begun], timing, time_distributions, queues)
                 begun += 1
                 continue
             limit = asked[dominator, at.SUM]
@@ -214,13 +225,13 @@ def advance(
             place, waiting = position[party, at.HEAD], position[party, at.WAITING]
             alone = own[party, at.TIME] if party < len(own) else math.inf
             missing = True
-            if laws is not None and deciding:
+            if time_distributions is not None and deciding:
                 missing = reads[party, dominator, at.PENDING] < math.inf
             while missing:
                 reader = dominator
                 if deciding:
                     limit = asked[dominator, at.SINCE] + work[party]
-                    if laws is not None:
+                    if time_distributions is not None:
                         # Shares of later sums may have been read before.
                         for other in range(dominators):
                             if reads[party, other, at.PENDING] < reads[party, reader, at.PENDING]:
@@ -264,7 +275,7 @@ def advance(
                             values, rule, len(labels), touched, now, w, mean,
                         )  # fmt: skip
                     now += 1
-                    if laws is not None:
+                    if time_distributions is not None:
                         for other in range(dominators):
                             if reads[party, other, at.PENDING] == math.inf:
                                 first = reads[party, other, at.LACKED]
@@ -317,7 +328,7 @@ def advance(
         asked[dominator, at.SUM] = math.inf
         asked[dominator, at.ITERATION] += 1
         finished = sum_time + time_taken(
-            work, laws, dominator, sum_time, iteration, dominator, UPDATE,
+            work, time_distributions, dominator, sum_time, iteration, dominator, UPDATE,
             own, asked, reads, threads,
         )  # fmt: skip
         own[dominator, at.TIME] = finished
@@ -339,7 +350,7 @@ def advance(
                 if taken <= arrival:
                     taken = threads[party, thread, at.FROM] = arrival
                 due = taken + time_taken(
-                    work, laws, party, taken, iteration, dominator, UPDATE,
+                    work, time_distributions, party, taken, iteration, dominator, UPDATE,
                     own, asked, reads, threads,
                 )  # fmt: skip
                 threads[party, thread, at.UNTIL] = due

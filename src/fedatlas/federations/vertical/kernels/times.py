@@ -31,15 +31,22 @@ def drifted(spread, period, key, party, parties, time):
 
 
 @compiled(allocates=False)
-def duration(work, laws, party, begins, number, busy):
+def duration(work, time_distributions, party, begins, number, busy):
     """Whole nanoseconds, at least one, of a share or an update.
 
     work: (q,) on average. number: see `number_of`. busy: how much else the party computes when it
     begins.
     """
-    took = work[party] * factor(laws.factors, laws.keys[0], number)
-    took *= drifted(laws.drift, laws.period, laws.keys[1], party, len(work), begins)
-    return max(1.0, np.rint(took * max(1.0, (1.0 + busy) / laws.cores)))
+    took = work[party] * factor(time_distributions.factors, time_distributions.keys[0], number)
+    took *= drifted(
+        time_distributions.drift,
+        time_distributions.period,
+        time_distributions.keys[1],
+        party,
+        len(work),
+        begins,
+    )
+    return max(1.0, np.rint(took * max(1.0, (1.0 + busy) / time_distributions.cores)))
 
 
 @compiled(inline="always")
@@ -71,16 +78,19 @@ def busy_with(party, begins, own, asked, reads, threads):
 
 
 @compiled(inline="always")
-def time_taken(work, laws, party, begins, iteration, dominator, what, own, asked, reads, threads):
+def time_taken(
+    work, time_distributions, party, begins, iteration, dominator, what, own, asked, reads, threads
+):
     """How long a party takes for a SHARE or an UPDATE of a dominator's iteration.
 
-    laws: None where it is the average. own to threads: the queues, by which work shares cores.
+    time_distributions: None where it is the average. own to threads: the queues, by which
+        work shares cores.
     """
     took = work[party]
-    if laws is not None:
+    if time_distributions is not None:
         busy = 0.0
-        if laws.cores < math.inf:
+        if time_distributions.cores < math.inf:
             busy = busy_with(party, begins, own, asked, reads, threads)
         number = number_of(iteration, dominator, len(asked), party, len(work), what)
-        took = duration(work, laws, party, begins, number, busy)
+        took = duration(work, time_distributions, party, begins, number, busy)
     return took

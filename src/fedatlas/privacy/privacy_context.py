@@ -6,7 +6,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Exposure:
+class PrivacyContext:
     """The circumstances in which clients release what they computed from their samples.
 
     samples: D, of the client that has the fewest. dimension: d, of a model.

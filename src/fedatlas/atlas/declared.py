@@ -34,17 +34,17 @@ def completed(run: AtlasRun) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _completed(recorded: str) -> dict[str, Any]:
-    stated: dict[str, Any] = json.loads(recorded)
-    return stated | {
-        name: _filled(part, stated[name]) for name, part in _PARTS.items() if name in stated
+    declared: dict[str, Any] = json.loads(recorded)
+    return declared | {
+        name: _filled(part, declared[name]) for name, part in _PARTS.items() if name in declared
     }
 
 
-def _filled(part: TypeAdapter[Any], stated: Any) -> Any:
+def _filled(part: TypeAdapter[Any], declared: Any) -> Any:
     try:
-        return part.dump_python(part.validate_python(stated), mode="json")
+        return part.dump_python(part.validate_python(declared), mode="json")
     except ValidationError:
-        return stated
+        return declared
 
 
 def specification_today(run: AtlasRun) -> RunSpec | str:
