@@ -21,7 +21,6 @@ from fedatlas.evaluation.theory_table import (
 from fedatlas.federations.client_shards import ClientSamples
 from fedatlas.federations.horizontal.cpu_engine import CompiledEngine
 from fedatlas.schema.objectives import LinearObjective
-from fedatlas.theory import rates
 from fedatlas.theory.constants import Constants, constants_of
 from fedatlas.theory.methods import theorems_on as all_theorems_on
 from fedatlas.theory.theorems import Course
@@ -224,64 +223,6 @@ def test_a_damaged_table_is_named(tmp_path):
     path.write_text("a,b\n1,2\n")
     with pytest.raises(FedatlasError, match=r"theory\.csv: expected the columns run, point"):
         read_theory(path)
-
-
-def test_the_tables_of_rates_are_those_of_the_documentation():
-    page = ROOT / "docs" / "findings" / "fedpage.md"
-    assert rates.markdown() in page.read_text(encoding="utf-8")
-
-
-def total(terms) -> float:
-    """Of terms at N = 100, S = 4, M = 50, K = 10, ε = 0.1 and coefficients of 1."""
-    return sum(
-        100**term.clients
-        * 4**term.sampled
-        * 50**term.samples
-        * 10**term.steps
-        * 0.1**-term.accuracy
-        for term in terms
-    )
-
-
-@pytest.mark.parametrize(
-    ("method", "problem", "rounds"),
-    [
-        # From the paper's Table 1, at N = 100, S = 4, K = 10, M = 50, ε = 0.1, σ = 1.
-        ("FedPAGE", "nonconvex", (10 + 4) / (4 * 0.01)),
-        ("FedPAGE", "convex", 100**0.75 / (4 * 0.1)),
-        ("SCAFFOLD", "nonconvex", 25 ** (2 / 3) / 0.01 + 1 / (4 * 10 * 1e-4)),
-        ("SCAFFOLD", "convex", 100 / (4 * 0.1) + 1 / (4 * 10 * 0.01)),
-        ("VRL-SGD", "nonconvex", 100 / 0.01 + 100 / (10 * 1e-4)),
-        ("S-Local-SVRG", "convex", (50 ** (1 / 3) / 10 ** (1 / 3) + sqrt(50 / (100 * 100))) / 0.1),
-    ],
-)
-def test_rates_are_those_of_table_1(method, problem, rounds):
-    (found,) = [rate for rate in rates.RATES if (rate.method, rate.problem) == (method, problem)]
-    total = sum(
-        100**term.clients
-        * 4**term.sampled
-        * 50**term.samples
-        * 10**term.steps
-        * 0.1**-term.accuracy
-        for term in found.rounds
-    )
-    assert total == pytest.approx(rounds)
-
-
-@pytest.mark.parametrize(
-    "rate",
-    # Of the others the paper does not say how its entries come about.
-    [
-        rate
-        for rate in rates.RATES
-        if rate.method in ("FedPAGE", "SCAFFOLD") or rate.source == "Karimireddy et al. 2020"
-    ],
-    ids=lambda rate: f"{rate.method}-{rate.problem}",
-)
-def test_gradients_per_client_are_rounds_times_the_gradients_of_a_round(rate):
-    """Table 3 from Table 1: S(M + K)/N of FedPAGE, SK/N of FedAvg and SCAFFOLD, in each round."""
-    of_a_round = 4 * (50 + 10) / 100 if rate.method == "FedPAGE" else 4 * 10 / 100
-    assert total(rate.gradients) == pytest.approx(total(rate.rounds) * of_a_round)
 
 
 def test_a_run_with_one_local_step_is_warned_by_the_average_smoothness():

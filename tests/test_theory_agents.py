@@ -21,11 +21,14 @@ from fedatlas.federations.decentralised.function_engine import FunctionAgents
 from fedatlas.privacy.conditions import assumption_4, assumption_5
 from fedatlas.privacy.schemes import S1, S2, TrackingSteps
 from fedatlas.schema.objectives import PolyakObjective
-from fedatlas.theory.agents import AgentConstants, constants_of_agents
-from fedatlas.theory.dp_gradient_tracking import conditions_of
+from fedatlas.theory.dp_gradient_tracking import (
+    AgentConstants,
+    conditions_of,
+    constants_of_agents,
+    recursion,
+)
 from fedatlas.theory.methods import theorems_on
 from fedatlas.theory.theorems import Course, Theorem
-from fedatlas.theory.tracking_recursion import recursion
 from judging import verdict
 from trace_factory import make_trace
 

@@ -28,10 +28,8 @@ from fedatlas.schema.objectives import LinearObjective
 from fedatlas.schema.runs import RunSpec
 from fedatlas.studies import theory as study
 from fedatlas.theory.constants import PartyConstants, constants_of
-from fedatlas.theory.covered_steps import largest_step
-from fedatlas.theory.delays import Delays, delays_of
 from fedatlas.theory.methods import theorems_on
-from fedatlas.theory.theorems import Bound, Course
+from fedatlas.theory.theorems import Bound, Course, Delays, delays_of, largest_step
 from trace_factory import vertical_trace
 
 STARTS = np.array([0, 2, 3, 6])

@@ -13,8 +13,8 @@ from fedatlas.evaluation.claims.error_scaling import ErrorScalingTest
 from fedatlas.federations.tiered.network import TieredCounters, TieredNetwork
 from fedatlas.theory.constants import constants_of
 from fedatlas.theory.methods import theorems_on
+from fedatlas.theory.tdcd import TierConstants
 from fedatlas.theory.theorems import Course
-from fedatlas.theory.tiers import TierConstants
 from judging import verdict
 from reference import slope
 from test_linear_silos import Toy, make_toy, objective_of

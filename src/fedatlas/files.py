@@ -134,7 +134,7 @@ def _explaining(path: Path, temporary: Path | None = None) -> Iterator[None]:
 
 
 def _explained(error: Exception, path: Path, temporary: Path | None) -> FedatlasError | None:
-    """What a user can do about a failed write; None if it failed for another reason."""
+    """A remedy for a failed write; None if it failed for another reason."""
     number = error.errno if isinstance(error, OSError) else None
     vanished = temporary is not None and not temporary.exists()
     # HDF5 and others raise errors without the number, and netCDF calls any failure on a full disk

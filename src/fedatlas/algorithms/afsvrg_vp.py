@@ -23,5 +23,5 @@ class AfsvrgVp(Vfb2Svrg):
 
     @property
     def rule(self) -> UpdateRule:
-        """As VFB²-SVRG, on the dominator's block only."""
+        """Update as VFB²-SVRG does, on the dominator's block only."""
         return replace(super().rule, backward=False)

@@ -119,7 +119,7 @@ class _Release(NamedTuple):
 
 
 class _TinyProblem:
-    """What algorithms ask of a problem, for `runs` runs at once; points are (n, runs)."""
+    """A problem that answers algorithms for `runs` runs at once; points are (n, runs)."""
 
     def __init__(self, centres: np.ndarray, curvature: float, runs: int) -> None:
         """centres: c, (n, D)."""

@@ -1,4 +1,4 @@
-"""What colluding parties of VFB² unmask: every group of parties, and every pair of trees.
+"""Numbers that colluding parties of VFB² unmask: every group of parties, and every pair of trees.
 
 VFB² (arXiv:2103.00958), Algorithm 1 and Theorem 7. `secure_sum.collusion` says what a group
 computes from the messages of one sum. Tables here count groups. They hold for real masks and for

@@ -1,4 +1,4 @@
-"""What the history of a training reveals: a small problem, its history, and a linear system.
+"""Secrets that the history of a training reveals: a small problem, its history, and a linear system.
 
 VFB² (arXiv:2103.00958), Definition 3, Lemma 1 and Theorem 7. Lemma 1 speaks of one share
 o = w_ℓ·x_{i,ℓ}, which has infinitely many solutions. A history of shares has few. Every party is

@@ -1,4 +1,4 @@
-"""What honest-but-curious parties of VFB² learn, measured on the numbers that are sent.
+"""Facts that honest-but-curious parties of VFB² learn, measured on the numbers that are sent.
 
 VFB² (arXiv:2103.00958), Theorem 7: semi-honest parties, colluding or not, cannot infer another
 party's features or weights, or the labels. Passive parties receive ϑ = ∂loss/∂z at the margin
@@ -111,7 +111,7 @@ class Groups(NamedTuple):
 
 
 def collusion_table(parties: int, active: int = 1) -> list[Groups]:
-    """What groups of any number of colluders, or of 1 to 3 among more than 8 parties, unmask from
+    """Numbers that groups of any number of colluders, or of 1 to 3 among more than 8 parties, unmask from
     the sums of all dominators.
     """
     most = parties - 1 if parties <= _ALL_GROUPS else _LARGEST_GROUP

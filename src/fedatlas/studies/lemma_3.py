@@ -173,5 +173,5 @@ class _Audit:
 
 
 def _above(claimed: float) -> float:
-    """What is more than claimed, sums in another order being the same."""
+    """The least ε that is more than claimed, sums in another order being the same."""
     return claimed * (1 + 1e-9)

@@ -101,7 +101,7 @@ def _on_a_party(
 
 
 def _on_sums(problem: SmallProblem, history: History, name: str, order: str) -> Iterator[Row]:
-    """What any party has: sums, less its own share."""
+    """Knowledge of any party: sums, less its own share."""
     blocks = [problem.block(party) for party in range(1, problem.parties)]
     shares = np.array([problem.features[:, block] @ history.w[block] for block in blocks])
     unmasked, _, rounding, _ = _seen(shares, LAWS[name], problem.parties, 0)
@@ -134,7 +134,7 @@ def _recovered(
 def _with_known_rows(
     row: Row, own: np.ndarray, points: np.ndarray, w: np.ndarray, shares: np.ndarray
 ) -> Row:
-    """What the features of some rows that span them add; of noise alone nothing is inferred."""
+    """Knowledge that the features of some spanning rows add; of noise alone nothing is inferred."""
     from scipy.linalg import qr
 
     order = qr(own.T, pivoting=True, mode="r")[1]

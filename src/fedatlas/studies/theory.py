@@ -24,12 +24,11 @@ from fedatlas.federations.tiered.shards import read_tiered_shards
 from fedatlas.federations.vertical.shards import read_party_shards
 from fedatlas.schema.objectives import AucObjective, LinearObjective, PolyakObjective
 from fedatlas.schema.runs import RunSpec
-from fedatlas.theory.agents import AgentConstants, constants_of_agents
 from fedatlas.theory.constants import constants_of
-from fedatlas.theory.delays import delays_of
+from fedatlas.theory.dp_gradient_tracking import AgentConstants, constants_of_agents
 from fedatlas.theory.fmgda import min_max_constants
 from fedatlas.theory.methods import AnyConstants, theorems_on
-from fedatlas.theory.theorems import Course, Theorem
+from fedatlas.theory.theorems import Course, Theorem, delays_of
 
 
 def tabulate_theory(

@@ -154,7 +154,7 @@ def single_times(pair: Pair) -> list[dict[str, Any]]:
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """What `validate-parties` wrote; FedatlasError for anything else."""
+    """Read the written curves; FedatlasError for anything else."""
     try:
         return [
             Pair(**entry | {name: Run(**entry[name]) for name in ("real", "simulated")})

@@ -1,4 +1,4 @@
-"""What theorems say of runs: constants of problems, step bounds, and what they promise.
+"""Theorems on runs: constants of problems, step bounds, and what they promise.
 
 Apart from training: a better constant changes no run.
 """

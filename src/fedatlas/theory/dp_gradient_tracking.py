@@ -1,21 +1,239 @@
 """DP-GT's theorems of convergence (Chen, Wang, Zhang 2025) on agents whose constants are known.
 
-The paper prints orders only. Bounds here are those of its proofs' recursion, `tracking_recursion`:
+The paper prints orders only. Bounds here are those of its proofs' recursion V_{k+1} ≤ A V_k + u
+(Lemma A.9) with V_k = (E‖(W1 ⊗ I)x_k‖², E‖(W2 ⊗ I)y_k‖², E F(x̄_k) − F*), section 6:
 E‖∇F(x_i,k)‖² ≤ start · ρ_A^k + floor, for each horizon K, whose steps, samples and noise enter ρ_A
 and the floor.
+
+As printed, norms of matrices are their spectral radii, which are smaller unless a matrix is normal;
+noise is counted of one agent in place of n; u² lacks an L²; and A³³ has −3L/2 where its proof gives
+−2μ·3L/2. Corrected (ours), every step is taken in Euclidean norms, and E‖∇F(x_i)‖² is bounded by
+4L (F(x̄) − F*) + 2L² ‖(W1 ⊗ I)x‖² in place of 2L times the paper's bound of F(x_i) − F*.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from fedatlas.algorithms.dp_gradient_tracking import DpGradientTracking
+from fedatlas.arithmetic import polyak_functions
+from fedatlas.errors import FedatlasError
 from fedatlas.evaluation.theory_table import LAST_SQUARED_GRADIENT
 from fedatlas.federations.algorithm import StepBound
-from fedatlas.privacy.conditions import Condition, assumption_4, assumption_5
-from fedatlas.privacy.schemes import S1, S2
-from fedatlas.theory.agents import AgentConstants
-from fedatlas.theory.covered_steps import largest_step
-from fedatlas.theory.theorems import Bound, Course, Theorem
-from fedatlas.theory.tracking_recursion import recursion
+from fedatlas.federations.client_shards import ClientSamples
+from fedatlas.privacy.conditions import (
+    Condition,
+    Curvature,
+    GraphQuantities,
+    assumption_4,
+    assumption_5,
+)
+from fedatlas.privacy.schemes import S1, S2, TrackingSteps
+from fedatlas.schema.objectives import PolyakObjective
+from fedatlas.theory.theorems import Bound, Course, Theorem, largest_step
+
+
+@dataclass(frozen=True)
+class AgentConstants:
+    """Constants of F = 1/n Σ_i f_i over agents on two graphs, all of whom start at x_0.
+
+    states, trackers: R and C, (n, n). curvature: L of every f_i (Assumption 2 (i)) and μ of F
+    (Assumption 3). variance: σ_g² (Assumption 2 (ii)), of the agent that has most.
+    start_gradients: (n, d) ∇f_i(x_0). gap: F(x_0) − F*. optimum: F*.
+    """
+
+    states: np.ndarray
+    trackers: np.ndarray
+    curvature: Curvature
+    variance: float
+    start_gradients: np.ndarray
+    gap: float
+    optimum: float = 0.0
+
+    @property
+    def agents(self) -> int:
+        """n."""
+        return len(self.states)
+
+    @property
+    def dimension(self) -> int:
+        """d."""
+        return int(self.start_gradients.shape[1])
+
+
+def constants_of_agents(
+    data: ClientSamples,
+    objective: PolyakObjective,
+    states: np.ndarray,
+    trackers: np.ndarray,
+) -> AgentConstants:
+    """Computed from agents' noise; FedatlasError where an f_i is not smooth."""
+    noise = np.asarray(data.samples.features, dtype=np.float64).ravel()
+    own = [noise[a:b] for a, b in zip(data.offsets[:-1], data.offsets[1:], strict=True)]
+    means = np.array([each.mean() for each in own])
+    smoothness = max(polyak_functions.smoothness(objective, mean) for mean in means)
+    if not np.isfinite(smoothness):
+        raise FedatlasError(
+            f"{objective.name}: an agent's noise does not have the mean 0, so that its function "
+            "has a kink; state means of 0 in the catalogue"
+        )
+    start = np.full((len(own), objective.dimension), objective.start)
+    value = polyak_functions.values(objective, start[:1], np.zeros(1))
+    return AgentConstants(
+        states=states,
+        trackers=trackers,
+        curvature=Curvature(smoothness, polyak_functions.polyak_constant(objective)),
+        variance=max(float(each.var()) for each in own)
+        * polyak_functions.largest_deviation(objective) ** 2,
+        start_gradients=polyak_functions.gradients(objective, start, means),
+        gap=float(value[0]),
+    )
+
+
+@dataclass(frozen=True)
+class Recursion:
+    """transfer: A, (3, 3). added: u of the largest noise of a run, (3,). start: V_0, (3,).
+
+    weights: (3,) of V in the bound of E‖∇F(x_i)‖² for every agent i.
+    """
+
+    transfer: np.ndarray
+    added: np.ndarray
+    start: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def radius(self) -> float:
+        """ρ_A."""
+        return float(np.abs(np.linalg.eigvals(self.transfer)).max())
+
+    def after(self, iterations: int) -> float:
+        """The bound of E‖∇F(x_i)‖² after so many iterations."""
+        state = self.start
+        for _ in range(iterations):
+            state = self.transfer @ state + self.added
+        return float(self.weights @ state)
+
+    def geometric(self) -> tuple[float, float, float]:
+        """(start, ρ, floor) with `after(k)` ≤ start · ρ^k + floor for all k; needs ρ_A < 1.
+
+        By the left Perron vector r > 0: weights ≤ c r, and r·V shrinks by ρ_A; the floor is exact.
+        """
+        values, vectors = np.linalg.eig(self.transfer.T)
+        place = int(np.abs(values).argmax())
+        left = np.abs(vectors[:, place].real)
+        floor = np.linalg.solve(np.eye(3) - self.transfer, self.added)
+        scale = float((self.weights / left).max())
+        return scale * float(left @ self.start), self.radius, float(self.weights @ floor)
+
+
+@dataclass(frozen=True)
+class _Norms:
+    """Norms of L1, L2, W1, W2, and by how much I − αL1 and I − βL2 contract, over α and β."""
+
+    laplacian_1: float
+    laplacian_2: float
+    projection_1: float
+    projection_2: float
+    rate_1: float
+    rate_2: float
+
+
+def recursion(
+    constants: AgentConstants,
+    steps: TrackingSteps,
+    state_noise: float,
+    tracker_noise: float,
+    *,
+    printed: bool,
+) -> Recursion | None:
+    """The recursion at steps and largest scales σ of the noise; None where nothing contracts."""
+    graphs = GraphQuantities.of(
+        constants.states, constants.trackers, steps.state_coupling, steps.tracker_coupling
+    )
+    norms = _norms(graphs, steps, printed=printed)
+    if norms.rate_1 <= 0 or norms.rate_2 <= 0:
+        return None
+    n, d = constants.agents, constants.dimension
+    smooth, mu = constants.curvature.smoothness, constants.curvature.polyak
+    alpha, beta, gamma = steps.state_coupling, steps.tracker_coupling, steps.step_size
+    variance = constants.variance / steps.samples
+    v1, v2 = (float(v @ v) for v in (graphs.left_vector, graphs.right_vector))
+    s = float(graphs.left_vector @ graphs.right_vector)
+    a, b = alpha * norms.rate_1, beta * norms.rate_2
+    w1, w2 = norms.projection_1**2, norms.projection_2**2
+    states = norms.laplacian_1**2 * alpha**2
+    of_y = (1 + a) / a * gamma**2 * w1  # Young's inequality on γ(W1 ⊗ I)y
+    of_g = (1 + b) / b * w2  # and on (W2 ⊗ I)(g⁺ − g)
+    step = gamma**2 * v2
+    zeta, eta = 2 * d * state_noise**2, 2 * d * tracker_noise**2
+    if not printed:
+        zeta, eta = n * zeta, n * eta
+    first = [1 - a + 4 * of_y * v2 * smooth**2 / n, 2 * of_y, 8 * of_y * v2 * smooth]
+    second = [
+        of_g * (6 * states + 12 * step * smooth**2 / n) * smooth**2,
+        1 - b + 6 * of_g * gamma**2 * smooth**2,
+        24 * of_g * step * smooth**3,
+    ]
+    per_agent = s * gamma / n
+    if printed:
+        third = [
+            per_agent * smooth**2 * (n + 3 * s * gamma * smooth) / (2 * n**2),
+            (2 * n + 3 * s * gamma * smooth) * v1 * gamma / (2 * n**2 * s),
+            1 - mu * per_agent + 1.5 * per_agent**2 * smooth,
+        ]
+        added = [
+            states * zeta + variance,
+            (n * (2 + 3 * b) + 6 * (1 + b) * w2 * step * smooth**2) * variance / b
+            + norms.laplacian_2**2 * beta**2 * eta
+            + 2 * of_g * states * zeta,
+            per_agent * (n + s**2 * gamma * smooth) * variance / (2 * n),
+        ]
+        weights = smooth * np.array([smooth + 1, 0, 2 * (smooth + 1)])
+    else:
+        third = [
+            per_agent * smooth**2 / n + 2 * per_agent**2 * smooth**3 / n,
+            gamma * v1 / (n * s) + smooth * gamma**2 * v1 / n**2,
+            1 - 2 * mu * per_agent * (0.5 - 2 * per_agent * smooth),
+        ]
+        added = [
+            states * zeta + 2 * of_y * v2 * variance / n,
+            n * w2 * (2 + 3 * b) / b * variance
+            + norms.laplacian_2**2 * beta**2 * eta
+            + 2 * of_g * smooth**2 * (3 * step * variance / n + states * zeta),
+            smooth * per_agent**2 * variance / n,
+        ]
+        weights = np.array([2 * smooth**2, 0, 4 * smooth])
+    away = constants.start_gradients
+    projection = np.eye(n) - np.outer(graphs.right_vector, np.ones(n)) / n
+    noisy = norms.projection_2**2 * n * variance
+    start = [0.0, float(((projection @ away) ** 2).sum()) + noisy, constants.gap]
+    return Recursion(np.array([first, second, third]), np.array(added), np.array(start), weights)
+
+
+def _norms(graphs: GraphQuantities, steps: TrackingSteps, *, printed: bool) -> _Norms:
+    n = len(graphs.left_vector)
+    if printed:
+        of_trackers = np.abs(np.linalg.eigvals(graphs.tracker_laplacian)).max()
+        rates = graphs.state_rate, graphs.tracker_rate
+        return _Norms(graphs.state_radius, float(of_trackers), 1.0, 1.0, *rates)
+    w1 = np.eye(n) - np.outer(np.ones(n), graphs.left_vector) / n
+    w2 = np.eye(n) - np.outer(graphs.right_vector, np.ones(n)) / n
+    alpha, beta = steps.state_coupling, steps.tracker_coupling
+    left, right = w1 - alpha * graphs.state_laplacian, w2 - beta * graphs.tracker_laplacian
+    return _Norms(
+        laplacian_1=_norm(graphs.state_laplacian),
+        laplacian_2=_norm(graphs.tracker_laplacian),
+        projection_1=_norm(w1),
+        projection_2=_norm(w2),
+        rate_1=(1 - _norm(left)) / alpha,
+        rate_2=(1 - _norm(right)) / beta,
+    )
+
+
+def _norm(matrix: np.ndarray) -> float:
+    return float(np.linalg.norm(matrix, 2))
+
 
 _SMALLEST = 1e-9  # γ; below it 1 − ρ_A is lost in rounding
 

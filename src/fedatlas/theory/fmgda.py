@@ -30,7 +30,7 @@ _CLOSE = 0.01
 
 @dataclass(frozen=True)
 class MinMaxConstants:
-    """Of F = 1/N Σ_i F_i over workers that hold equally many samples, and the start θ = 0, w = 0.
+    """Constants of F = 1/N Σ_i F_i over workers with equally many samples; the start is θ = w = 0.
 
     workers: N. smoothness: L_f, at least 1 as in the paper's appendix; expectations in Assumption 2
     are read as root mean squares, which the proof takes. concavity: μ = 2p(1−p). deviation and

@@ -13,18 +13,17 @@ from fedatlas.algorithms.vfb2_sgd import Vfb2Sgd
 from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.theory import (
     dp_gradient_tracking,
-    fedpage,
     fmgda,
-    scaffold,
+    horizontal,
     tdcd,
     vfb2_convex,
     vfb2_nonconvex,
 )
-from fedatlas.theory.agents import AgentConstants
 from fedatlas.theory.constants import Constants, PartyConstants
+from fedatlas.theory.dp_gradient_tracking import AgentConstants
 from fedatlas.theory.fmgda import MinMaxConstants
+from fedatlas.theory.tdcd import TierConstants
 from fedatlas.theory.theorems import Course, Theorem
-from fedatlas.theory.tiers import TierConstants
 
 #: All that theorems ask of a problem.
 AnyConstants: TypeAlias = (
@@ -32,8 +31,8 @@ AnyConstants: TypeAlias = (
 )
 
 _OF_CLIENTS: dict[type, Callable[[Any, Constants, Course], list[Theorem]]] = {
-    FedPage: fedpage.theorems,
-    Scaffold: scaffold.theorems,
+    FedPage: horizontal.theorems_of_fedpage,
+    Scaffold: horizontal.theorems_of_scaffold,
 }
 #: On strongly convex objectives, and on others.
 _OF_PARTIES: dict[type, tuple[Callable[[Any, PartyConstants, Course], list[Theorem]], ...]] = {

@@ -18,8 +18,16 @@ from fedatlas.algorithms.vfb2_svrg import Vfb2Svrg
 from fedatlas.evaluation.theory_table import LAST_SUBOPTIMALITY
 from fedatlas.federations.algorithm import StepBound
 from fedatlas.theory.constants import PartyConstants
-from fedatlas.theory.covered_steps import AS_PRINTED, OF_PROOF, Analysis, largest_step, theorem
-from fedatlas.theory.theorems import Bound, Course, Theorem
+from fedatlas.theory.theorems import (
+    AS_PRINTED,
+    OF_PROOF,
+    Analysis,
+    Bound,
+    Course,
+    Theorem,
+    largest_step,
+    theorem,
+)
 
 _EVERYWHERE = "gradients bounded at all w (Assumption 1.3)"
 _EPOCHS, _LOOPS = "epochs v(t)", "outer loops"
